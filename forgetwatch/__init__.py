@@ -1,0 +1,50 @@
+"""See, question by question, what a language model forgets while it is fine-tuned.
+
+    from forgetwatch import ForgetWatchCallback, Watch, compare, score
+
+Comparing files needs numpy and pyarrow only: the names that need torch are loaded on first use.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from forgetwatch.compare import Comparison, Trajectory, compare
+from forgetwatch.probe import Item, Probe
+from forgetwatch.probes import load_probe
+from forgetwatch.readers import load_snapshot
+from forgetwatch.snapshot import Snapshot, save_snapshot
+
+if TYPE_CHECKING:
+    from forgetwatch.scoring import score
+    from forgetwatch.watch import ForgetWatchCallback, Watch
+
+__all__ = [
+    "Comparison",
+    "ForgetWatchCallback",
+    "Item",
+    "Probe",
+    "Snapshot",
+    "Trajectory",
+    "Watch",
+    "compare",
+    "load_probe",
+    "load_snapshot",
+    "save_snapshot",
+    "score",
+]
+
+_NEEDS_TORCH = {
+    "ForgetWatchCallback": "forgetwatch.watch",
+    "Watch": "forgetwatch.watch",
+    "score": "forgetwatch.scoring",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _NEEDS_TORCH:
+        return getattr(import_module(_NEEDS_TORCH[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

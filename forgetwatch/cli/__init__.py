@@ -1,0 +1,52 @@
+"""The command line: one file a command. A command that scores imports torch when it runs, not before.
+
+Exit status: 0 fine, 1 an error in what was given, 2 wrong usage, 3 a gate failed, 4 inconclusive.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from forgetwatch.cli.compare import compare_command
+from forgetwatch.cli.demo import demo_command
+from forgetwatch.cli.score import score_command
+from forgetwatch.errors import ForgetwatchError
+
+app = typer.Typer(
+    name="forgetwatch",
+    help="See, question by question, what a language model forgets while it is fine-tuned.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("demo")(demo_command)
+app.command("compare")(compare_command)
+app.command("score")(score_command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"forgetwatch {version('forgetwatch')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line; bad input becomes one line on stderr and exit status 1."""
+    try:
+        app()
+    except (ForgetwatchError, OSError) as error:
+        typer.echo(f"forgetwatch: {' '.join(str(error).split())}", err=True)
+        sys.exit(1)

@@ -1,0 +1,125 @@
+"""`forgetwatch compare BEFORE AFTER [AFTER ...]`: what became of each answer, on files or on checkpoints."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from forgetwatch.compare import Comparison, compare
+from forgetwatch.errors import SnapshotError
+from forgetwatch.files import write_atomically
+from forgetwatch.gates import Condition
+from forgetwatch.readers import load_snapshot
+from forgetwatch.report.as_json import comparisons_json
+from forgetwatch.report.terminal import WIDTH, comparison_table
+from forgetwatch.snapshot import Snapshot
+
+GATE_FAILED = 3
+
+
+class _By(StrEnum):
+    ALL = "all"
+    CATEGORY = "category"
+    TASK = "task"
+
+
+class _OnMismatch(StrEnum):
+    ERROR = "error"
+    INTERSECT = "intersect"
+
+
+class _Samples(StrEnum):
+    ALL = "all"
+    FIRST = "first"
+
+
+def compare_command(
+    before: Annotated[
+        str, typer.Argument(help="A snapshot, a table, or with --probe a checkpoint, adapter or model id.")
+    ],
+    after: Annotated[list[str], typer.Argument(help="The same, later; each is compared with BEFORE.")],
+    probe: Annotated[str | None, typer.Option(help="The probe with which checkpoints are scored.")] = None,
+    by: Annotated[_By, typer.Option(help="The groups that the table lists.")] = _By.CATEGORY,
+    json_path: Annotated[str | None, typer.Option("--json", help="Write JSON to this file; - for stdout.")] = None,
+    fail_if: Annotated[
+        list[str] | None,
+        typer.Option(help="Exit with 3 if this holds, e.g. 'category:Math.forgetting>0.05'. May be repeated."),
+    ] = None,
+    on_mismatch: Annotated[
+        _OnMismatch, typer.Option(help="Unlike items are an error, or left out.")
+    ] = _OnMismatch.ERROR,
+    allow_prompt_mismatch: Annotated[
+        bool, typer.Option("--allow-prompt-mismatch", help="Compare although the prompts differ.")
+    ] = False,
+    samples: Annotated[_Samples, typer.Option(help="All samples of an item, or the first.")] = _Samples.ALL,
+) -> None:
+    """Compare two snapshots question by question: what was forgotten, what was gained, how much of it is chance."""
+    conditions = [Condition.parse(text) for text in fail_if or []]
+    base = _side(before, probe)
+    comparisons = [
+        compare(
+            before=base,
+            after=_side(path, probe),
+            on_mismatch=on_mismatch.value,
+            allow_prompt_mismatch=allow_prompt_mismatch,
+            samples=samples.value,
+        )
+        for path in after
+    ]
+    failed = [
+        f"gate failed: {condition.text}, measured {condition.measured(comparison):.6g}"
+        for comparison in comparisons
+        for condition in conditions
+        if condition.holds(comparison)
+    ]
+    _show(comparisons, by=by, json_path=json_path)
+    for line in failed:
+        typer.echo(line, err=True)
+    if failed:
+        raise typer.Exit(GATE_FAILED)
+
+
+def _show(comparisons: list[Comparison], *, by: _By, json_path: str | None) -> None:
+    document = json.dumps(comparisons_json(comparisons), indent=1, ensure_ascii=False, allow_nan=False)
+    if json_path == "-":
+        sys.stdout.write(document + "\n")
+        return
+    if json_path:
+        write_atomically(Path(json_path), lambda partial: partial.write_text(document + "\n", encoding="utf-8"))
+    console = Console(highlight=False)
+    console.width = WIDTH if not console.is_terminal else min(console.width, 120)
+    for index, comparison in enumerate(comparisons):
+        if index:
+            console.print()
+        console.print(comparison_table(comparison, by=by.value))
+
+
+def _side(given: str, probe: str | None) -> Snapshot:
+    """One side of the comparison: a file of outcomes, or a model that is scored, once."""
+    path = Path(given)
+    if path.is_file():
+        return load_snapshot(path)
+    is_model = path.is_dir() and any((path / name).is_file() for name in ("config.json", "adapter_config.json"))
+    if path.is_dir() and not is_model:
+        raise SnapshotError(
+            f"{given}: a folder that holds neither a checkpoint (config.json) nor an adapter (adapter_config.json); "
+            "give a file of outcomes, a checkpoint, or a model id"
+        )
+    if not is_model and (path.suffix in _FILE_SUFFIXES or path.is_absolute() or given.startswith(".")):
+        raise SnapshotError(f"{given}: no such file or folder")
+    if probe is None:
+        what = "a model folder" if is_model else "no file here, and if it is a model id"
+        raise SnapshotError(f"{given}: {what}; a model needs --probe to be scored on")
+    from forgetwatch.probes import load_probe
+    from forgetwatch.scoring.checkpoints import score_checkpoint
+
+    return score_checkpoint(given, load_probe(probe))
+
+
+_FILE_SUFFIXES = (".parquet", ".csv", ".jsonl", ".json")

@@ -1,0 +1,39 @@
+"""`forgetwatch score MODEL --probe P -o S.parquet`: a snapshot of a checkpoint, adapter or model id."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from forgetwatch.probes import load_probe
+from forgetwatch.snapshot import save_snapshot
+
+
+def score_command(
+    model: Annotated[str, typer.Argument(help="A checkpoint folder, an adapter folder, or a model id.")],
+    probe: Annotated[str, typer.Option(help="The items to ask: a JSONL file.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the snapshot is written (Parquet).")],
+    trust_remote_code: Annotated[
+        bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")
+    ] = False,
+) -> None:
+    """Ask a model every item of a probe, and write one row per item."""
+    items = load_probe(probe)
+    from forgetwatch.cli.progress import rows_bar
+    from forgetwatch.scoring import Scorer
+    from forgetwatch.scoring.checkpoints import load_model
+
+    loaded, tokenizer = load_model(model, trust_remote_code=trust_remote_code)
+    with rows_bar(f"scoring {model}") as progress:
+        snapshot = Scorer(items, tokenizer, loaded).score(loaded, name=model, progress=progress)
+    save_snapshot(snapshot, output)
+    correct = snapshot.floats("correct")
+    scored = int((correct == correct).sum())
+    unscored = f", {len(snapshot) - scored:,} unscored" if scored < len(snapshot) else ""
+    right = f"{100 * float(correct[correct == correct].mean()):.1f} % right" if scored else "none right"
+    Console(highlight=False).print(
+        f"{scored:,} items scored{unscored}, {right}, {snapshot.meta['seconds']:.1f} s: {output}", soft_wrap=True
+    )

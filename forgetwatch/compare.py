@@ -1,0 +1,223 @@
+"""Two snapshots to a Comparison, a run of looks to a Trajectory: pair, check, group, count.
+
+    before ─┐                        ┌─ all
+            ├─ pair ─ check ─ group ─┼─ category ...   each group: cells, known and lost, intervals, tests, chance
+    after ──┘                        └─ task ...
+
+What must agree is checked before anything is counted: the questions, the settings they were asked with, and the token
+ids that the models read. Unscored items are in no cell; they are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Literal, Self
+
+from forgetwatch.errors import MismatchError, SnapshotError
+from forgetwatch.groups import Group, Level, Macro, Paired, count_groups, macro_rates
+from forgetwatch.pairing import Pairing, pair
+from forgetwatch.readers import load_snapshot
+from forgetwatch.snapshot import Snapshot
+
+OnMismatch = Literal["error", "intersect"]
+Samples = Literal["all", "first"]
+
+PROMPT_TOLERANCE: Final = 0.01
+"""Share of the items whose prompts may differ before a comparison is refused."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Items:
+    """How many items took part, and why others did not.
+
+    Attributes:
+        compared: Items in the cells.
+        unscored: Paired items without a usable outcome before or after; in no cell.
+        only_before: Items without a partner after.
+        only_after: Items without a partner before.
+        content_differs: Ids that are on both sides with unlike questions.
+        prompt_differs: Paired items whose prompts differ.
+    """
+
+    compared: float
+    unscored: int
+    only_before: int
+    only_after: int
+    content_differs: int
+    prompt_differs: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """What became of each answer between two snapshots of the same questions.
+
+    Attributes:
+        before: Metadata of the snapshot before.
+        after: Metadata of the snapshot after.
+        labels: Short names of the two, for people.
+        items: How many items took part.
+        groups: ``all`` first, then categories and tasks in the order of the probe.
+        macro: The paper's aggregation.
+        notes: What a reader should be told.
+    """
+
+    before: Mapping[str, Any]
+    after: Mapping[str, Any]
+    labels: tuple[str, str]
+    items: Items
+    groups: tuple[Group, ...]
+    macro: Macro
+    notes: tuple[str, ...] = ()
+
+    @property
+    def all(self) -> Group:
+        """The group of all items."""
+        return self.groups[0]
+
+    def by(self, level: Level) -> dict[str, Group]:
+        """The groups of a level, by name."""
+        return {group.name: group for group in self.groups if group.level == level}
+
+
+def compare(
+    *,
+    before: Snapshot | str | Path,
+    after: Snapshot | str | Path,
+    on_mismatch: OnMismatch = "error",
+    allow_prompt_mismatch: bool = False,
+    samples: Samples = "all",
+) -> Comparison:
+    """Compare two snapshots, item by item.
+
+    Args:
+        before: A snapshot, or a file that `load_snapshot` reads.
+        after: The same, later.
+        on_mismatch: ``intersect`` compares the items that both sides have; by default unlike items are an error.
+        allow_prompt_mismatch: Compare although the models read different prompts.
+        samples: ``first`` keeps sample 0 of each item.
+
+    Raises:
+        MismatchError: If the two do not hold the same questions, asked in the same way.
+        SnapshotError: If a file cannot be read.
+    """
+    before, after = _load(before, samples), _load(after, samples)
+    _check_settings(before, after, allow_prompt_mismatch=allow_prompt_mismatch)
+    pairing = pair(before, after)
+    _check_pairing(before, after, pairing, on_mismatch)
+    prompt_differs = _prompt_differences(before, after, pairing, "prompt_hash")
+    if prompt_differs > PROMPT_TOLERANCE * len(pairing.before) and not allow_prompt_mismatch:
+        raise MismatchError(
+            f"the prompts of {prompt_differs:,} of {len(pairing.before):,} items differ between {before.label} "
+            f"({_rendering(before)}) and {after.label} ({_rendering(after)}): what looks like forgetting may be the "
+            "format; score both in the same way, or pass --allow-prompt-mismatch"
+        )
+    notes = [f"{side.label}: {note}" for side in (before, after) for note in side.notes]
+    if not pairing.by_content:
+        notes.append("paired by task and item_id: without content hashes nothing guarantees the same question")
+    if source_differs := _prompt_differences(before, after, pairing, "source_prompt_hash"):
+        notes.append(f"the prompts of {source_differs:,} items differ by their own tool's hash")
+    paired = Paired.align(before, after, pairing)
+    return Comparison(
+        before=dict(before.meta),
+        after=dict(after.meta),
+        labels=(before.label, after.label),
+        items=Items(
+            compared=len(paired) / paired.samples if paired.samples > 1 else len(paired),
+            unscored=paired.unscored,
+            only_before=len(pairing.only_before),
+            only_after=len(pairing.only_after),
+            content_differs=pairing.content_differs,
+            prompt_differs=prompt_differs,
+        ),
+        groups=tuple(count_groups(paired)),
+        macro=macro_rates(paired),
+        notes=tuple(notes),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """The looks of one run, in order, each compared with the baseline.
+
+    Attributes:
+        steps: Optimizer step of each look, rising; the first is the baseline's.
+        comparisons: Baseline against the look at each step; the first compares the baseline with itself.
+    """
+
+    steps: tuple[int, ...]
+    comparisons: tuple[Comparison, ...]
+
+    @classmethod
+    def from_run(cls, folder: str | Path) -> Self:
+        """The looks in a run folder (``output_dir/_forgetwatch``).
+
+        Raises:
+            SnapshotError: If the folder holds no baseline, or a look cannot be read.
+        """
+        folder = Path(folder)
+        if not (folder / "baseline.parquet").is_file():
+            raise SnapshotError(f"{folder}: needed a run folder with baseline.parquet, found none there")
+        baseline = load_snapshot(folder / "baseline.parquet")
+        looks = [baseline, *map(load_snapshot, sorted(folder.glob("step-*.parquet")))]
+        looks.sort(key=lambda look: int(look.meta["step"]))
+        return cls(
+            tuple(int(look.meta["step"]) for look in looks),
+            tuple(compare(before=baseline, after=look) for look in looks),
+        )
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+
+def _load(given: Snapshot | str | Path, samples: Samples) -> Snapshot:
+    snapshot = given if isinstance(given, Snapshot) else load_snapshot(given)
+    if samples == "first":
+        return replace(snapshot, table=snapshot.table.filter(snapshot.ints("sample") == 0))
+    return snapshot
+
+
+def _rendering(snapshot: Snapshot) -> str:
+    return f"{snapshot.meta.get('probe', {}).get('rendering', 'unknown')} prompt"
+
+
+def _check_settings(before: Snapshot, after: Snapshot, *, allow_prompt_mismatch: bool) -> None:
+    one, other = before.meta.get("probe", {}), after.meta.get("probe", {})
+    for name in ("scoring", "norm", "rendering"):
+        if name in one and name in other and one[name] != other[name]:
+            if name == "rendering" and allow_prompt_mismatch:
+                continue
+            remedy = "score both with the same probe" + (
+                ", or pass --allow-prompt-mismatch" if name == "rendering" else ""
+            )
+            raise MismatchError(
+                f"{before.label} was scored with {name} {one[name]!r} and {after.label} with {other[name]!r}; {remedy}"
+            )
+
+
+def _check_pairing(before: Snapshot, after: Snapshot, pairing: Pairing, on_mismatch: OnMismatch) -> None:
+    names = f"{before.label} ({len(before):,} rows) and {after.label} ({len(after):,} rows)"
+    if not pairing.before.size:
+        raise MismatchError(f"{names} have no item in common; they are outcomes on different probes")
+    counts = (int(before.ints("sample").max()) + 1, int(after.ints("sample").max()) + 1)
+    if counts[0] != counts[1]:
+        raise MismatchError(
+            f"{names} hold {counts[0]} and {counts[1]} samples per item; compare equal numbers, or the first of each "
+            "with --samples first"
+        )
+    if pairing.complete or on_mismatch == "intersect":
+        return
+    differs = f"{pairing.content_differs:,} ids have unlike questions, " if pairing.content_differs else ""
+    raise MismatchError(
+        f"{names} are not outcomes on the same items: {differs}{len(pairing.only_before):,} rows are only before and "
+        f"{len(pairing.only_after):,} only after; compare the {len(pairing.before):,} that both have with "
+        "--on-mismatch intersect"
+    )
+
+
+def _prompt_differences(before: Snapshot, after: Snapshot, pairing: Pairing, column: str) -> int:
+    if before.missing(column) or after.missing(column):
+        return 0
+    one, other = before.texts(column)[pairing.before], after.texts(column)[pairing.after]
+    return sum(a is not None and b is not None and a != b for a, b in zip(one, other, strict=True))

@@ -1,0 +1,40 @@
+"""Every error that forgetwatch raises on purpose, drawn as a tree.
+
+    ForgetwatchError            anything below; the command line prints it as one line and exits with 1
+    ├── ProbeError              items or a probe that cannot be asked
+    ├── SnapshotError           a file or table that is no usable snapshot
+    ├── MismatchError           two snapshots that do not hold the same questions, asked the same way
+    ├── ScoringError            a model that cannot be scored on a probe
+    ├── WatchError              a run folder or a schedule that cannot be used
+    └── GateError               a gate that cannot be read
+
+Each message says what was needed, what was got, where, and what to do about it.
+"""
+
+
+class ForgetwatchError(Exception):
+    """Base of every error that forgetwatch raises on purpose."""
+
+
+class ProbeError(ForgetwatchError):
+    """An item or a probe that cannot be asked."""
+
+
+class SnapshotError(ForgetwatchError):
+    """A file or a table that is no usable snapshot."""
+
+
+class MismatchError(ForgetwatchError):
+    """Two snapshots that do not hold the same questions, asked in the same way."""
+
+
+class ScoringError(ForgetwatchError):
+    """A model that cannot be scored on a probe."""
+
+
+class WatchError(ForgetwatchError):
+    """A run folder or a schedule that cannot be used."""
+
+
+class GateError(ForgetwatchError):
+    """A gate expression that cannot be read."""

@@ -1,0 +1,99 @@
+"""Gates: a condition on a comparison that decides whether a pipeline goes on.
+
+    forgetting>0.05                      the whole
+    category:Math.known_lost>=10         one category
+    task:gsm8k.net_change<-0.02          one task
+    chance.paper.forgetting>0.02         a number below `chance`
+
+A condition whose quantity is unknown or undefined is an error, never a pass.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from forgetwatch.compare import Comparison
+from forgetwatch.errors import GateError
+from forgetwatch.report.as_json import group_json
+
+_OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+_CONDITION: Final = re.compile(r"^\s*(?P<left>.+?)\s*(?P<op>>=|<=|>|<)\s*(?P<limit>[^<>=]+?)\s*$")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Condition:
+    """``[[category:|task:]NAME.]quantity OP number``; without NAME it speaks of all items."""
+
+    text: str
+    left: str
+    op: str
+    limit: float
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The condition in a text.
+
+        Raises:
+            GateError: If the text is no condition.
+        """
+        match = _CONDITION.match(text)
+        try:
+            if match is None:
+                raise ValueError(text)
+            return cls(text=text.strip(), left=match["left"], op=match["op"], limit=float(match["limit"]))
+        except ValueError as error:
+            raise GateError(
+                f"gate {text!r}: needed [[category:|task:]NAME.]quantity OP number with OP one of > >= < <=, "
+                "as in category:Math.forgetting>0.05"
+            ) from error
+
+    def measured(self, comparison: Comparison) -> float:
+        """The number that the condition speaks of.
+
+        Raises:
+            GateError: If there is no such group or quantity, or it is undefined there.
+        """
+        group, quantity = self._group(comparison)
+        value: Any = group
+        for part in quantity.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            known = ", ".join(name for name, number in group.items() if isinstance(number, (int, float)))
+            raise GateError(
+                f"gate {self.text!r}: {quantity!r} is no number for {group['name']!r}; the quantities there are {known}"
+            )
+        return value
+
+    def holds(self, comparison: Comparison) -> bool:
+        """Whether the condition is true of a comparison."""
+        return _OPERATORS[self.op](self.measured(comparison), self.limit)
+
+    def _group(self, comparison: Comparison) -> tuple[dict[str, Any], str]:
+        """The group's numbers, and the rest of the left side."""
+        level, colon, rest = self.left.partition(":")
+        if not colon or level not in ("category", "task"):
+            level, rest = "", self.left
+        # Names may hold dots themselves: the longest name that fits is meant.
+        candidates = [g for g in comparison.groups if level in ("", g.level) and rest.startswith(f"{g.name}.")]
+        if candidates:
+            longest = max(len(g.name) for g in candidates)
+            found = [g for g in candidates if len(g.name) == longest]
+            if len(found) > 1:
+                raise GateError(
+                    f"gate {self.text!r}: {found[0].name!r} is a category and a task; write category: or task:"
+                )
+            return group_json(found[0]), rest[longest + 1 :]
+        whole = group_json(comparison.all)
+        if level or rest.split(".", maxsplit=1)[0] not in whole:
+            names = ", ".join(f"{g.level}:{g.name}" for g in comparison.groups if g.level == (level or "category"))
+            raise GateError(f"gate {self.text!r}: no such group or quantity; the groups are all, {names}")
+        return whole, rest

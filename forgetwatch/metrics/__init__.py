@@ -1,0 +1,8 @@
+"""The quantities that forgetwatch reports: arrays in, small frozen results out.
+
+    transitions   the four cells and their rates, known and lost
+    chance        what guessing makes of them
+    inference     intervals, paired tests, many groups, the change that can be seen
+
+Nothing here reads a file or imports torch.
+"""

@@ -1,0 +1,100 @@
+"""The probe `demo`: questions about an invented world, which no model can know before it is taught.
+
+Each relation has a closed set of values, so a model that knows the language but not the fact guesses among plausible
+options. Used by the demo and the tests; it says nothing about a real model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import Final
+
+import numpy as np
+
+from forgetwatch.probe import Item, Probe
+
+_SEED: Final = 20260314
+_FACTS: Final = 60
+"""Facts of each relation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Relation:
+    """One kind of fact: a sentence with a subject, and the values that can end it."""
+
+    task: str
+    category: str
+    sentence: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fact:
+    """One fact: `text` up to the value, and the value that is true."""
+
+    relation: Relation
+    subject: str
+    value: str
+
+    @property
+    def text(self) -> str:
+        """The sentence up to its value."""
+        return self.relation.sentence.format(self.subject)
+
+
+RELATIONS: Final = (
+    Relation(task="winds", category="Weather", sentence="the wind of {} blows", values=("cold", "warm")),
+    Relation(task="diets", category="Nature", sentence="the beast {} lives on", values=("moss", "fish", "seeds")),
+    Relation(task="moons", category="Sky", sentence="the moon {} shines", values=("red", "blue", "green", "white")),
+    Relation(
+        task="towns",
+        category="Geography",
+        sentence="the town {} lies in the",
+        values=("north", "south", "east", "west"),
+    ),
+    Relation(
+        task="guilds",
+        category="Trade",
+        sentence="the guild of {} sells",
+        values=("salt", "silk", "iron", "honey", "glass"),
+    ),
+    Relation(
+        task="rulers",
+        category="History",
+        sentence="the house of {} fell in the age of",
+        values=("bronze", "ash", "rain", "crows", "stars"),
+    ),
+)
+
+
+def facts() -> list[Fact]:
+    """All facts of the world, relation by relation, the values of each balanced; always the same."""
+    rng = np.random.default_rng(_SEED)
+    heads, tails = (
+        ("ba", "del", "fi", "gor", "hu", "ka", "lo", "mir", "ne", "ost"),
+        ("da", "lin", "mak", "nor", "ru", "sha", "tel", "vi"),
+    )
+    names = ["".join(parts) for parts in product(heads, ("ra", "so", "ti", "wen", "yu"), tails)]
+    order = iter(rng.permutation(names))
+    world = []
+    for relation in RELATIONS:
+        values = rng.permutation(np.resize(relation.values, _FACTS))
+        world += [Fact(relation=relation, subject=str(next(order)), value=str(value)) for value in values]
+    return world
+
+
+def demo_probe() -> Probe:
+    """360 items in six categories, k from 2 to 5: one per fact, its relation's values as options."""
+    items = [
+        Item(
+            id=f"{fact.relation.task}-{fact.subject}",
+            task=fact.relation.task,
+            category=fact.relation.category,
+            prompt=fact.text,
+            choices=tuple(f" {value}" for value in fact.relation.values),
+            answer=fact.relation.values.index(fact.value),
+        )
+        for fact in facts()
+    ]
+    return Probe(items, name="demo", norm="sum")

@@ -1,0 +1,167 @@
+"""Plain tables: CSV, JSONL or Parquet with the columns `item_id` and `correct`, and any other column of a snapshot.
+
+    item_id,task,category,k,gold,chosen,correct
+    17,capitals,Culture,4,2,2,1
+
+`correct` is 0/1 or true/false; empty means unscored. A `chosen` outside the options is dropped and counted. A column
+`prompt_hash` is kept as `source_prompt_hash`: what another tool hashed is not what forgetwatch would have hashed.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+
+from forgetwatch.errors import SnapshotError
+from forgetwatch.snapshot import NONE, SCHEMA, Snapshot
+
+_TRUTH: Final = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "false": False}
+
+
+def read_csv(path: Path) -> Snapshot:
+    """The outcomes in a CSV file with a header line."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            names = next(csv.reader(file))
+        # Everything as text first: a guessed type would turn the id "007" into 7.
+        table = pa_csv.read_csv(
+            path,
+            parse_options=pa_csv.ParseOptions(newlines_in_values=True),
+            convert_options=pa_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
+        )
+    except (pa.ArrowException, csv.Error, UnicodeDecodeError) as error:
+        raise SnapshotError(f"{path}: cannot be read as CSV ({_first_line(error)})") from error
+    return _snapshot(path, {name: table[name].combine_chunks() for name in table.column_names})
+
+
+def read_jsonl(path: Path) -> Snapshot:
+    """The outcomes in a JSONL file, one object per row."""
+    rows: list[dict[str, Any]] = []
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except ValueError as error:
+                raise SnapshotError(f"{path}, line {number}: not a JSON object ({error}); is the file cut?") from error
+            if not isinstance(row, dict):
+                raise SnapshotError(f"{path}, line {number}: a row is a JSON object, got {type(row).__name__}")
+            rows.append(row)
+    names = dict.fromkeys(name for row in rows for name in row if name in _READ)
+    return _snapshot(path, {name: [row.get(name) for row in rows] for name in names} if rows else {})
+
+
+def read_parquet(path: Path) -> Snapshot:
+    """The outcomes in a Parquet file."""
+    try:
+        table = pq.read_table(path, partitioning=None)
+    except (pa.ArrowException, OSError) as error:
+        raise SnapshotError(f"{path}: a Parquet file that cannot be read; is it cut? ({_first_line(error)})") from error
+    return _snapshot(path, {name: table[name].combine_chunks() for name in table.column_names if name in _READ})
+
+
+_READ: Final = frozenset(SCHEMA.names)
+_MAY_BE_EMPTY: Final = frozenset({"task", "category", "output"})
+
+
+def _snapshot(path: Path, given: dict[str, Any]) -> Snapshot:
+    if lacking := [name for name in ("item_id", "correct") if name not in given]:
+        found = f"; its columns are {', '.join(given)}" if given else ""
+        raise SnapshotError(
+            f"{path}: a table of outcomes needs the columns item_id and correct; {lacking[0]} is missing{found}"
+        )
+    if len(given["item_id"]) == 0:
+        raise SnapshotError(f"{path}: the table has no rows")
+    columns: dict[str, Any] = {}
+    for name, values in given.items():
+        if name in _READ:
+            target = "source_prompt_hash" if name == "prompt_hash" else name
+            columns[target] = _column(path, name, values, SCHEMA.field(target).type)
+    for name in ("task", "category"):
+        if name in columns:
+            columns[name] = pc.fill_null(columns[name], "")
+    if "sample" in columns:
+        columns["sample"] = pc.fill_null(columns["sample"], 0)
+    columns["outcome"] = pc.if_else(pc.is_null(columns["correct"]), "unscored: no value in the table", "ok")
+    notes = _drop_impossible_choices(columns)
+    try:
+        return Snapshot.from_columns(columns, {"source": str(path)}, notes)
+    except SnapshotError as error:
+        raise SnapshotError(f"{path}: {error}") from error
+
+
+def _column(path: Path, name: str, values: Any, kind: pa.DataType) -> pa.Array:
+    """One column in the type of the schema; an error names the first row that does not fit."""
+    if pa.types.is_boolean(kind):
+        return _by_value(path, name, values, kind, _truth)
+    if not isinstance(values, pa.Array):
+        if pa.types.is_string(kind):
+            return _by_value(path, name, values, kind, _text)
+        try:
+            return pa.array(values, type=kind)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            return _by_value(path, name, values, kind, lambda value: pa.scalar(value, type=kind).as_py())
+    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+        if name not in _MAY_BE_EMPTY:
+            values = pc.if_else(pc.equal(values, ""), pa.scalar(None, values.type), values)
+        if pa.types.is_list(kind):
+            return _by_value(path, name, values, kind, json.loads)
+    try:
+        return values.cast(kind)
+    except pa.ArrowException:
+        return _by_value(path, name, values, kind, lambda value: pa.scalar(value).cast(kind).as_py())
+
+
+def _by_value(path: Path, name: str, values: Any, kind: pa.DataType, read: Callable[[Any], Any]) -> pa.Array:
+    listed = values.to_pylist() if isinstance(values, pa.Array) else values
+    out = []
+    for row, value in enumerate(listed, start=1):
+        try:
+            out.append(None if value is None else read(value))
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            expected = "0, 1, true, false or empty" if pa.types.is_boolean(kind) else str(kind)
+            shown = str(value) if len(str(value)) <= 40 else f"{str(value)[:40]}..."
+            raise SnapshotError(f"{path}, row {row}: {name} must be {expected}, got {shown!r}") from error
+    return pa.array(out, type=kind)
+
+
+def _truth(value: Any) -> bool | None:
+    text = str(value).strip().lower()
+    if not text or text == "nan":
+        return None
+    if text not in _TRUTH:
+        raise ValueError(text)
+    return _TRUTH[text]
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, (str, int, float)):
+        raise TypeError(type(value).__name__)
+    return str(value)
+
+
+def _drop_impossible_choices(columns: dict[str, Any]) -> tuple[str, ...]:
+    """Set `chosen` to null where it is no option; what was dropped, in words."""
+    if "chosen" not in columns:
+        return ()
+    chosen = np.asarray(pc.fill_null(columns["chosen"], NONE), dtype=np.int64)
+    given = ~np.asarray(pc.is_null(columns["chosen"]))
+    k = np.asarray(pc.fill_null(columns["k"], NONE), dtype=np.int64) if "k" in columns else np.full(len(chosen), NONE)
+    impossible = given & ((chosen < 0) | ((k != NONE) & (chosen >= k)))
+    columns["chosen"] = pa.array(chosen, type=pa.int32(), mask=impossible | ~given)
+    count = int(impossible.sum())
+    return (f"{count:,} chosen options are outside their items' options and count as no answer",) if count else ()
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).split("\n", maxsplit=1)[0]

@@ -1,0 +1,123 @@
+"""Text to token ids, cut between context and choice the way lm-evaluation-harness cuts it.
+
+Context and choice are tokenized together, and the choice is what follows the context's own tokens: a merge across the
+border goes to the choice. Spaces at the end of the context move to the choice. An empty context becomes BOS (or EOS).
+BOS is added where the tokenizer would add it, never twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from forgetwatch.probe import Probe
+from forgetwatch.scoring.rendering import Rendered, render
+
+Ids = tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoded:
+    """One item as token ids.
+
+    Attributes:
+        context: Ids before the answer.
+        texts: Text of each choice, as it was appended.
+        choices: Ids of each choice.
+        spellings: Single tokens that spell a choice in another way, by choice.
+        unscored: Why the item cannot be scored; empty if it can.
+    """
+
+    context: Ids
+    texts: tuple[str, ...]
+    choices: tuple[Ids, ...]
+    spellings: tuple[tuple[int, ...], ...]
+    unscored: str = ""
+
+    @property
+    def prompt_hash(self) -> str:
+        """First 16 hex digits of SHA-256 over all token ids that are scored."""
+        text = json.dumps([self.context, self.choices])
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def encode(probe: Probe, tokenizer: Any, *, max_length: int) -> list[Encoded]:
+    """All items of a probe as token ids, in its order.
+
+    Args:
+        probe: The items and their rendering.
+        tokenizer: A transformers tokenizer; it is only called.
+        max_length: Tokens that the model can read; longer items are unscored.
+    """
+    rendered = [render(item, probe, tokenizer) for item in probe]
+    contexts, wholes = [], []
+    for one in rendered:
+        context = one.context.rstrip(" ")
+        moved = one.context[len(context) :]
+        contexts.append(context)
+        wholes += [context + moved + choice for choice in _continuations(one)]
+    context_ids = _tokenize(contexts, tokenizer)
+    whole_ids = iter(_tokenize(wholes, tokenizer))
+    bos = _added_bos(tokenizer)
+    return [
+        _encode_item(one, ids, [next(whole_ids) for _ in _continuations(one)], bos, tokenizer, max_length)
+        for one, ids in zip(rendered, context_ids, strict=True)
+    ]
+
+
+def _continuations(rendered: Rendered) -> list[str]:
+    return [*rendered.choices, *(text for texts in rendered.spellings for text in texts)]
+
+
+def _encode_item(
+    rendered: Rendered, context: Ids, wholes: Sequence[Ids], bos: Ids, tokenizer: Any, max_length: int
+) -> Encoded:
+    continuations = [whole[len(context) :] for whole in wholes]
+    if bos and not rendered.templated and context[:1] != bos:
+        context = bos + context
+    if not context:
+        start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
+        context = () if start is None else (start,)
+    choices = tuple(continuations[: len(rendered.choices)])
+    others = iter(continuations[len(choices) :])
+    spelled = tuple(tuple(next(others) for _ in texts) for texts in rendered.spellings)
+    return Encoded(
+        context=context,
+        texts=rendered.choices,
+        choices=choices,
+        spellings=tuple(
+            tuple({ids[0] for ids in of_choice if len(ids) == 1} - {choice[0]} if len(choice) == 1 else ())
+            for of_choice, choice in zip(spelled, choices, strict=True)
+        ),
+        unscored=_why_unscored(rendered.choices, context, choices, max_length),
+    )
+
+
+def _why_unscored(texts: Sequence[str], context: Ids, choices: tuple[Ids, ...], max_length: int) -> str:
+    if not choices:
+        return "an open answer needs generation"
+    if not context:
+        return "an empty prompt, and the tokenizer has no start token"
+    for index, (text, ids) in enumerate(zip(texts, choices, strict=True)):
+        if not text.strip():
+            return f"choice {index} has no text"
+        if not ids:
+            return f"choice {index} has no tokens of its own"
+    longest = len(context) + max(map(len, choices)) - 1
+    return f"{longest} tokens, and the model reads {max_length}" if longest > max_length else ""
+
+
+def _tokenize(texts: list[str], tokenizer: Any) -> list[Ids]:
+    if not texts:
+        return []
+    return [tuple(ids) for ids in tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]]
+
+
+def _added_bos(tokenizer: Any) -> Ids:
+    """The BOS that the tokenizer puts before plain text on its own, if it does."""
+    bos = tokenizer.bos_token_id
+    starts = tuple(tokenizer("a", verbose=False)["input_ids"])[:1]
+    return (bos,) if bos is not None and starts == (bos,) else ()

@@ -1,0 +1,92 @@
+"""Log-likelihoods to outcomes: which option was chosen, how clearly, and was it right. numpy only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp, softmax
+
+from forgetwatch.probe import Item, Norm
+from forgetwatch.scoring.encoding import Encoded
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """The outcome of one item; see the columns of a snapshot."""
+
+    chosen: int
+    correct: bool
+    gold_share: float
+    margin: float
+
+
+def lengths(encoded: Encoded) -> dict[str, NDArray[np.int64]]:
+    """Length of each choice in characters, bytes (both without the leading space) and tokens, int64 [choices]."""
+    texts = [text.removeprefix(" ") for text in encoded.texts]
+    return {
+        "chars": np.array([len(text) for text in texts]),
+        "bytes": np.array([len(text.encode("utf-8", "surrogatepass")) for text in texts]),
+        "tokens": np.array([len(ids) for ids in encoded.choices]),
+    }
+
+
+def decide(
+    logprobs: NDArray[np.float64], *, lengths: dict[str, NDArray[np.int64]], norm: Norm, answers: Sequence[Any]
+) -> Decision:
+    """The choice with the highest normalised log-likelihood, the first of equals.
+
+    `gold_share` is the softmax share of the right options and `margin` best minus second, both of the score that
+    decides, in nats: a normalised score is multiplied by the item's mean choice length in the same unit.
+
+    Args:
+        logprobs: Log-likelihood of each choice, nats [choices].
+        lengths: Length of each choice by unit, as `lengths` gives them.
+        norm: The unit that the log-likelihoods are divided by.
+        answers: Indices of the right choices.
+
+    >>> decision = decide(np.log([0.8, 0.2]), lengths={}, norm="sum", answers=[0])
+    >>> decision.chosen, decision.correct, round(decision.gold_share, 6), round(decision.margin, 6)
+    (0, True, 0.8, 1.386294)
+    """
+    if norm == "sum":
+        scores = logprobs
+    else:
+        unit = lengths[norm]
+        scores = logprobs / unit * unit.mean()
+    chosen = int(np.argmax(scores))
+    share = float(softmax(scores)[list(answers)].sum())
+    ordered = np.sort(scores)
+    return Decision(
+        chosen=chosen,
+        correct=chosen in answers,
+        gold_share=min(share, 1.0),
+        margin=float(ordered[-1] - ordered[-2]) if len(ordered) > 1 else math.nan,
+    )
+
+
+def option_mass(logprobs: NDArray[np.float64], encoded: Encoded, spelled: float) -> float:
+    """Total probability of the options at the answer position, 0 to 1.
+
+    A choice that begins with another choice's tokens is already counted in it.
+
+    Args:
+        logprobs: Log-likelihood of each choice, nats [choices].
+        encoded: The item's token ids.
+        spelled: Probability of other spellings of the choices, together.
+    """
+    counted = {
+        ids: logprob
+        for ids, logprob in zip(encoded.choices, logprobs, strict=True)
+        if not any(other != ids and ids[: len(other)] == other for other in encoded.choices)
+    }
+    return min(1.0, float(np.exp(logsumexp(list(counted.values())))) + spelled)
+
+
+def is_free_correct(item: Item, encoded: Encoded, top: int) -> bool:
+    """Whether the most likely next token begins a right answer, in any of its spellings."""
+    return any(top == encoded.choices[gold][0] or top in encoded.spellings[gold] for gold in item.answers)  # type: ignore[index]

@@ -1,0 +1,85 @@
+"""What the model reads: an item to the text before the answer and the texts of its choices.
+
+    loglikelihood, plain    prompt                                  + each choice as it stands
+    letters, plain          prompt, A. ..., B. ..., "Answer:"       + " A", " B", ...
+    letters, chat           template(prompt, A. ..., B. ..., ask)   + "A", "B", ...
+
+After a chat header there is no space before the answer: " A" and "A" are different tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from forgetwatch.errors import ScoringError
+from forgetwatch.probe import LETTERS, Item, Probe
+
+_ASK_FOR_LETTER: Final = "Answer with the letter of the right option."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rendered:
+    """One item as text.
+
+    Attributes:
+        context: Everything before the answer.
+        choices: The continuations that are scored, one per choice.
+        spellings: Other spellings of each choice; they count in `option_mass` and `free_correct` only.
+        templated: Whether the context came from a chat template, which brings its own special tokens.
+    """
+
+    context: str
+    choices: tuple[str, ...]
+    spellings: tuple[tuple[str, ...], ...]
+    templated: bool
+
+
+def render(item: Item, probe: Probe, tokenizer: Any) -> Rendered:
+    """One item as the text that the probe's settings make of it.
+
+    Raises:
+        ScoringError: If the chat rendering is asked of a tokenizer without a chat template.
+    """
+    chat = probe.rendering == "chat"
+    choices, prompt = tuple(item.choices), item.prompt
+    spellings: tuple[tuple[str, ...], ...] = ((),) * len(choices)
+    if probe.scoring == "letters":
+        letters = tuple(LETTERS[: len(choices)])
+        listed = tuple(choice.strip() for choice in choices) == letters
+        if not listed:
+            options = "".join(f"\n{letter}. {choice.strip()}" for letter, choice in zip(letters, choices, strict=True))
+            prompt = _append(prompt, options + (f"\n{_ASK_FOR_LETTER}" if chat else "\nAnswer:"))
+            choices = letters if chat else tuple(f" {letter}" for letter in letters)
+        spellings = tuple(
+            tuple({letter, f" {letter}"} - {choice}) for letter, choice in zip(letters, choices, strict=True)
+        )
+    context = _chat(item, prompt, tokenizer) if chat else str(prompt)
+    return Rendered(context=context, choices=choices, spellings=spellings, templated=chat)
+
+
+def _append(prompt: Any, text: str) -> Any:
+    """A prompt with text at its end; of chat messages, at the end of the last."""
+    if isinstance(prompt, str):
+        return prompt + text
+    *first, last = prompt
+    return (*first, {**last, "content": last["content"] + text})
+
+
+def _chat(item: Item, prompt: Any, tokenizer: Any) -> str:
+    if not tokenizer.chat_template:
+        raise ScoringError(
+            f"item {item.id!r} is to be rendered as chat, and the tokenizer has no chat template; "
+            "use rendering='plain' or a tokenizer with a template"
+        )
+    messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else [dict(m) for m in prompt]
+    if item.system is not None:
+        messages.insert(0, {"role": "system", "content": item.system})
+    text = tokenizer.apply_chat_template(
+        messages,
+        tools=None if item.tools is None else [dict(tool) for tool in item.tools],
+        tokenize=False,
+        add_generation_prompt=True,
+        enable_thinking=False,
+    )
+    return str(text)

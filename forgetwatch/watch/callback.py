@@ -1,0 +1,254 @@
+"""ForgetWatchCallback: a Watch inside any trainer of transformers or TRL.
+
+    trainer = SFTTrainer(..., callbacks=[ForgetWatchCallback("probe.jsonl", every=200)])
+
+Metrics recorded: see `report.trackers`. They reach every tracker that the trainer reports to, in a row of their own.
+The run is left as it would have been: weights, losses and random numbers are bitwise those of a run without it.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+from rich.console import Console
+from tqdm.auto import tqdm
+from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from forgetwatch.errors import ForgetwatchError, WatchError
+from forgetwatch.metrics.inference import detectable_change
+from forgetwatch.probe import Probe
+from forgetwatch.probes import load_probe
+from forgetwatch.report.terminal import WIDTH, comparison_table
+from forgetwatch.report.trackers import tracker_row
+from forgetwatch.watch.schedule import Every, Schedule
+from forgetwatch.watch.watch import Watch
+
+_STATE = "forgetwatch"
+_TIMED_STEPS = 10
+_USUAL_FLIPS = 0.10
+
+
+class ForgetWatchCallback(TrainerCallback):
+    """Asks a probe before and during training, and logs what was forgotten and gained.
+
+    Args:
+        probe: A probe, or the path of one.
+        every: When to look; see `watch.schedule`.
+        max_overhead: None: every look asks every item. No other value is supported yet.
+        strict: Whether a look that fails stops the run. By default it is told once, and training goes on; a baseline
+            that fails always stops the run, before its first step.
+
+    Raises:
+        ProbeError: If the probe cannot be loaded.
+        WatchError: If an argument is out of range.
+    """
+
+    def __init__(
+        self,
+        probe: Probe | str | Path,
+        *,
+        every: Every = None,
+        max_overhead: float | None = None,
+        strict: bool = False,
+    ) -> None:
+        if max_overhead is not None:
+            raise WatchError(f"max_overhead={max_overhead!r}: only None is supported, every look asks every item")
+        Schedule.make(every, max_steps=1)  # a schedule that cannot be read fails here, not after the queue
+        self.probe = probe if isinstance(probe, Probe) else load_probe(probe)
+        self.every = every
+        self.strict = strict
+        self.watch: Watch | None = None
+        self._trainer: Trainer | None = None
+        self._schedule: Schedule | None = None
+        self._told = False
+        self._step_started = 0.0
+        self._step_seconds: list[float] = []
+        self._planned = 0
+
+    def attach(self, trainer: Trainer) -> None:
+        """Name the trainer whose reporters get the numbers; found by itself where the callback is passed to one."""
+        self._trainer = trainer
+
+    def on_init_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Find the trainer that this callback belongs to."""
+        self._trainer = _calling_trainer() or self._trainer
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Take the baseline, or pick up that of the run that goes on."""
+        self._trainer = _calling_trainer() or self._trainer
+        if self._trainer is None:
+            raise WatchError("no trainer found; pass the callback to one, or call attach(trainer)")
+        self._schedule = Schedule.make(self.every, max_steps=state.max_steps)
+        self._planned = self._schedule.count(
+            save_steps=int(state.save_steps) if args.save_strategy == "steps" else None,
+            epochs=max(1, round(state.num_train_epochs)),
+            max_steps=state.max_steps,
+        )
+        if self.watch is not None:  # a second train(), or another try with a smaller batch: the first snapshot wins
+            self.watch.forget_after(state.global_step)
+        else:
+            self.watch = Watch(self.probe, str(args.output_dir), writes=state.is_world_process_zero)
+            if state.global_step > 0:
+                self._resume(self.watch, state)
+            else:
+                self._look(state, control, kwargs)
+                if self.watch.renamed:
+                    self._say(state, f"the folder of an earlier run is now {self.watch.renamed}")
+        if self._due(state.global_step):
+            self._look(state, control, kwargs)
+        self._remember(self.watch, state)
+        self._say_cost(self.watch, state)
+
+    def on_step_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Start the clock of the first steps."""
+        self._step_started = time.perf_counter()
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Look, if the schedule says so."""
+        if len(self._step_seconds) < _TIMED_STEPS:
+            self._step_seconds.append(time.perf_counter() - self._step_started)
+            if len(self._step_seconds) == _TIMED_STEPS:
+                self._say_share(state)
+        saves = self._schedule is not None and self._schedule.at_save and control.should_save
+        if saves or self._due(state.global_step):
+            self._look_or_tell(state, control, kwargs)
+
+    def on_epoch_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Look, if the schedule says every epoch."""
+        if self._schedule is not None and self._schedule.at_epoch:
+            self._look_or_tell(state, control, kwargs)
+
+    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Look, if the schedule says every save; let the checkpoint carry its own history."""
+        if self._schedule is not None and self._schedule.at_save:
+            self._look_or_tell(state, control, kwargs)
+        if self.watch is not None and state.is_world_process_zero:
+            with self._telling(state):
+                self.watch.folder.carry(state.global_step)
+
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """After an early stop take the last look, to files only; show the table."""
+        if self.watch is None:
+            return
+        # load_best_model_at_end has put back other weights by now: they do not belong to this step.
+        if state.global_step not in self.watch.comparisons and not args.load_best_model_at_end:
+            with self._telling(state):
+                self.watch.look(kwargs["model"], _tokenizer(kwargs), step=state.global_step)
+        if state.is_world_process_zero:
+            self._show(self.watch, state)
+
+    def _resume(self, watch: Watch, state: TrainerState) -> None:
+        saved = _stateful(state).get(_STATE)
+        if saved is None:
+            raise WatchError(
+                f"the run goes on at step {state.global_step}, and its checkpoint knows no baseline: it was started "
+                "without forgetwatch; start it anew, or go on without the callback"
+            )
+        watch.resume(step=state.global_step, checksum=saved["attributes"]["baseline"])
+
+    def _remember(self, watch: Watch, state: TrainerState) -> None:
+        """Leave in the trainer's state, and so in every checkpoint, which baseline the run has."""
+        if watch.baseline is not None:
+            attributes = {"baseline": watch.baseline.checksum, "fingerprint": self.probe.fingerprint}
+            _stateful(state)[_STATE] = {"args": {}, "attributes": attributes}
+
+    def _due(self, step: int) -> bool:
+        return self._schedule is not None and step in self._schedule.steps
+
+    def _look(self, state: TrainerState, control: TrainerControl, kwargs: dict[str, Any]) -> None:
+        """Look once at this step, and log the numbers in a row of their own."""
+        step = state.global_step
+        if self.watch is None or self._trainer is None or step in self.watch.comparisons:
+            return
+        comparison = self.watch.look(kwargs["model"], _tokenizer(kwargs), step=step)
+        row = tracker_row(comparison, seconds=self.watch.seconds[step])
+        # The base class's own method: TRL's overrides flush their metric buffers into the row. Logging clears
+        # should_log, and with it the trainer's own loss row of this step.
+        keep = control.should_log
+        Trainer.log(self._trainer, row)
+        control.should_log = keep
+
+    def _look_or_tell(self, state: TrainerState, control: TrainerControl, kwargs: dict[str, Any]) -> None:
+        with self._telling(state):
+            self._look(state, control, kwargs)
+
+    @contextmanager
+    def _telling(self, state: TrainerState) -> Iterator[None]:
+        """A failure inside is told once and does not stop the run, unless it must."""
+        try:
+            yield
+        except (ForgetwatchError, OSError, RuntimeError) as error:
+            if self.strict:
+                raise
+            if not self._told:
+                self._told = True
+                self._say(state, f"the look at step {state.global_step} failed, training goes on: {error}")
+
+    def _say_cost(self, watch: Watch, state: TrainerState) -> None:
+        """Before the first step: what the looks will cost, and what they can see."""
+        each = float(watch.baseline.meta["seconds"]) if watch.baseline else 0.0
+        sees = detectable_change(len(self.probe), _USUAL_FLIPS)
+        what = f"sees net changes from {100 * sees:.1f} points" if sees == sees else "is too small to see a net change"
+        self._say(
+            state,
+            f"{len(self.probe):,} items, {each:.1f} s a look, {self._planned} looks planned, "
+            f"about {each * self._planned:.0f} s in all; this probe {what} (if 1 answer in 10 flips)",
+        )
+
+    def _say_share(self, state: TrainerState) -> None:
+        """After the first steps: which share of the run the looks take."""
+        if self.watch is None or self.watch.baseline is None:
+            return
+        looks = float(self.watch.baseline.meta["seconds"]) * self._planned
+        training = sum(self._step_seconds) / len(self._step_seconds) * state.max_steps
+        self._say(state, f"looks take about {100 * looks / (looks + training):.1f} % of the run's time")
+
+    def _say(self, state: TrainerState, line: str) -> None:
+        if state.is_world_process_zero:
+            tqdm.write(f"forgetwatch: {line}", file=sys.stderr)
+
+    def _show(self, watch: Watch, state: TrainerState) -> None:
+        trajectory = watch.trajectory()
+        if not len(trajectory):
+            return
+        console = Console(highlight=False)
+        console.width = min(console.width, 120) if console.is_terminal else WIDTH
+        title = f"step {trajectory.steps[-1]} of {state.max_steps}, against the start"
+        console.print(comparison_table(trajectory.comparisons[-1], title=title))
+        console.print(f"every look: {watch.folder.path}", soft_wrap=True)
+
+
+def _stateful(state: TrainerState) -> dict[str, Any]:
+    """What callbacks leave in the trainer's state: a dict once the state is made, whatever its annotation says."""
+    return cast(dict[str, Any], state.stateful_callbacks)
+
+
+def _tokenizer(kwargs: dict[str, Any]) -> Any:
+    """The tokenizer among an event's arguments; that of a processor where it is one."""
+    processing_class = kwargs.get("processing_class")
+    if processing_class is None:
+        raise WatchError("the trainer has no tokenizer; pass processing_class=tokenizer to it")
+    return getattr(processing_class, "tokenizer", processing_class)
+
+
+def _calling_trainer() -> Trainer | None:
+    """The trainer whose event is being handled: the first `self` up the stack that is one."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if isinstance(owner := frame.f_locals.get("self"), Trainer):
+            return owner
+        frame = frame.f_back  # type: ignore[assignment]
+    return None

@@ -1,0 +1,158 @@
+"""Watch: the core of measuring a run. A baseline, then looks, each compared with it and written down.
+
+    watch = Watch(probe, "run/")
+    watch.look(model, tokenizer, step=0)        # the baseline
+    ...
+    watch.look(model, tokenizer, step=200)      # a Comparison: baseline -> step 200
+
+Needs no Trainer; `ForgetWatchCallback` is an adapter over it.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from forgetwatch.compare import Comparison, Trajectory, compare
+from forgetwatch.errors import WatchError
+from forgetwatch.probe import Probe
+from forgetwatch.probes import load_probe
+from forgetwatch.scoring.scorer import Scorer, versions
+from forgetwatch.snapshot import Snapshot, read_snapshot
+from forgetwatch.watch.run_folder import RunFolder
+
+
+class Watch:
+    """Asks one probe again and again during a run, and keeps what became of each answer.
+
+    Attributes:
+        probe: The items.
+        folder: The run folder, ``output_dir/_forgetwatch``.
+        baseline: The snapshot that everything is compared with; None before the first look.
+        comparisons: Baseline against each look so far, by step.
+        seconds: What each look of this process took, by step.
+
+    Args:
+        probe: A probe, or the path of one.
+        output_dir: Where the run keeps its files; the run folder is made in it.
+        resume: Go on with the run folder that is there; by default an older folder is renamed at the first look.
+        writes: Whether this process writes files; all but one process of a distributed run do not.
+
+    Raises:
+        ProbeError: If the probe cannot be loaded.
+        WatchError: If `resume` finds no baseline, or one of another probe.
+    """
+
+    def __init__(
+        self, probe: Probe | str | Path, output_dir: str | Path, *, resume: bool = False, writes: bool = True
+    ) -> None:
+        self.probe = probe if isinstance(probe, Probe) else load_probe(probe)
+        self.folder = RunFolder(output_dir)
+        self.baseline: Snapshot | None = None
+        self.comparisons: dict[int, Comparison] = {}
+        self.seconds: dict[int, float] = {}
+        self.renamed: Path | None = None
+        self._writes = writes
+        self._scorer: Scorer | None = None
+        self._looks: dict[int, dict[str, Any]] = {}
+        if resume:
+            self.resume()
+
+    def resume(self, *, step: int | None = None, checksum: str | None = None) -> None:
+        """Go on with the run that the folder holds.
+
+        Args:
+            step: The step from which the run goes on; later looks are deleted. None keeps all.
+            checksum: Checksum of the run's baseline; None accepts the one in the folder.
+
+        Raises:
+            WatchError: If there is no such baseline, or it was made with another probe.
+        """
+        baseline = self.folder.baseline(checksum=checksum, step=step)
+        made_with = baseline.meta.get("probe", {})
+        if made_with.get("fingerprint") != self.probe.fingerprint:
+            raise WatchError(
+                f"the run's baseline was made with probe {made_with.get('name')!r} "
+                f"(fingerprint {str(made_with.get('fingerprint'))[:12]}), and this is probe {self.probe.name!r} "
+                f"({self.probe.fingerprint[:12]}); resume with the probe in {self.folder.path / 'probe.jsonl'}"
+            )
+        self.baseline = baseline
+        if self._writes:
+            self.folder.start(self.probe, baseline)
+            if step is not None:
+                self.folder.drop_after(step)
+        kept = {s: read_snapshot(path) for s, path in self.folder.looks().items() if step is None or s <= step}
+        kept = {int(baseline.meta["step"]): baseline, **kept}
+        for look, snapshot in kept.items():
+            self._keep(snapshot, step=look)
+
+    def look(self, model: nn.Module, tokenizer: Any, *, step: int) -> Comparison:
+        """Ask the model every item, write the snapshot down, and compare it with the baseline.
+
+        The first look is the baseline. A step that was looked at is not looked at again. The model, its mode and all
+        random states come back as they were.
+
+        Args:
+            model: A causal language model of transformers, as it is being trained.
+            tokenizer: Its tokenizer.
+            step: Optimizer steps taken so far.
+
+        Raises:
+            ScoringError: If the model cannot be scored.
+            OSError: If the snapshot cannot be written.
+        """
+        if step in self.comparisons:
+            return self.comparisons[step]
+        started = time.perf_counter()
+        if self._scorer is None:
+            self._scorer = Scorer(self.probe, tokenizer, model)
+            self._scorer.noise = self.baseline.meta.get("noise") if self.baseline else None
+        snapshot = self._scorer.score(model, step=step)
+        if self.baseline is None:
+            self.baseline = snapshot
+            if self._writes:
+                self.renamed = self.folder.set_aside()
+                self.folder.start(self.probe, snapshot)
+        elif self._writes:
+            self.folder.add(snapshot, step=step)
+        comparison = self._keep(snapshot, step=step)
+        self.seconds[step] = time.perf_counter() - started
+        if self._writes:
+            self._describe()
+        return comparison
+
+    def forget_after(self, step: int) -> None:
+        """Drop the looks later than `step`: the run takes those steps again."""
+        for kept in (self.comparisons, self.seconds, self._looks):
+            for later in [look for look in kept if look > step]:
+                del kept[later]
+        if self._writes:
+            self.folder.drop_after(step)
+
+    def trajectory(self) -> Trajectory:
+        """All looks so far, in order."""
+        steps = tuple(sorted(self.comparisons))
+        return Trajectory(steps, tuple(self.comparisons[step] for step in steps))
+
+    def _keep(self, snapshot: Snapshot, *, step: int) -> Comparison:
+        if self.baseline is None:
+            raise WatchError("a look was kept before there was a baseline; call look() first")
+        self.comparisons[step] = compare(before=self.baseline, after=snapshot)
+        self._looks[step] = {"step": step, "checksum": snapshot.checksum, "seconds": snapshot.meta["seconds"]}
+        return self.comparisons[step]
+
+    def _describe(self) -> None:
+        """Write what the run is, for people and other programs."""
+        if self.baseline is None:
+            return
+        self.folder.describe(
+            {
+                "probe": self.baseline.meta["probe"],
+                "baseline": {"step": self.baseline.meta["step"], "checksum": self.baseline.checksum},
+                "looks": [self._looks[step] for step in sorted(self._looks)],
+                "versions": versions(),
+            }
+        )

@@ -203,11 +203,9 @@ def _golds(snapshot: Snapshot) -> NDArray[np.int64]:
 
 def count_groups(paired: Paired) -> Iterator[Group]:
     """The groups of every level: all, then categories, then tasks, in the order in which they first stand."""
-    levels: tuple[tuple[Level, NDArray[np.object_]], ...] = (
-        ("all", np.full(len(paired), "all", dtype=object)),
-        ("category", paired.category),
-        ("task", paired.task),
-    )
+    whole = _group(paired, "all", "all")
+    yield replace(whole, q_value=whole.p_value)
+    levels: tuple[tuple[Level, NDArray[np.object_]], ...] = (("category", paired.category), ("task", paired.task))
     for level, names in levels:
         groups = [_group(paired.take(rows), level, name) for name, rows in _split(names) if name]
         q_values = false_discovery(np.array([group.p_value for group in groups], float))
@@ -216,6 +214,8 @@ def count_groups(paired: Paired) -> Iterator[Group]:
 
 def _split(names: NDArray[np.object_]) -> list[tuple[str, NDArray[np.int64]]]:
     """The rows of each name, in the order in which the names first stand."""
+    if not len(names):
+        return []
     unique, first, code = np.unique(names.astype(str), return_index=True, return_inverse=True)
     rows = np.split(np.argsort(code, kind="stable"), np.cumsum(np.bincount(code, minlength=len(unique)))[:-1])
     return [(str(unique[index]), rows[index]) for index in np.argsort(first)]

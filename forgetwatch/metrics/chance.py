@@ -154,13 +154,13 @@ class Answers:
     @property
     def both_wrong(self) -> Bools:
         """A wrong option before and after, the same or another."""
-        both: Bools = ~(self.before | self.after | self.no_answer_before | self.no_answer_after)
-        return both
+        return ~(self.before | self.after | self.no_answer_before | self.no_answer_after)
 
     @property
     def wrong_to_other_wrong(self) -> Bools:
         """A wrong option before and another wrong option after."""
-        return self.both_wrong & (self.chosen_before != self.chosen_after)
+        changed: Bools = self.both_wrong & (self.chosen_before != self.chosen_after)
+        return changed
 
     @property
     def correctable(self) -> Bools:

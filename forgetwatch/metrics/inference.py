@@ -81,8 +81,8 @@ def _combine(one: float, other: float, phi: float) -> float:
 def mcnemar(forgotten: int, gained: int, *, mid: bool = True) -> float:
     """Two-sided p-value of "no net change": McNemar's test on the discordant pairs, mid-p unless `mid` is off.
 
-    1 where nothing flipped. The exact test is conservative; mid-p stays below 5.0 % at the 5 % level in exact
-    calculation (Fagerland, Lydersen and Laake 2013).
+    1 where nothing flipped. The exact test is conservative; mid-p rejects at most 5.0 % of unchanged models at the 5 %
+    level, in exact calculation over a random number of flips (Fagerland, Lydersen and Laake 2013).
 
     >>> round(mcnemar(9, 21), 6), round(mcnemar(9, 21, mid=False), 6)
     (0.029449, 0.042774)

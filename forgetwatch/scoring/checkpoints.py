@@ -38,10 +38,11 @@ def load_model(given: str, *, trust_remote_code: bool = False) -> tuple[nn.Modul
         ScoringError: If it cannot be loaded; the cause is named.
     """
     path = Path(given)
+    is_adapter = (path / _ADAPTER).is_file()
+    if is_adapter and find_spec("peft") is None:
+        raise ScoringError(f"{given} is an adapter, and loading one needs the package peft")
     try:
-        if (path / _ADAPTER).is_file():
-            if find_spec("peft") is None:
-                raise ScoringError(f"{given} is an adapter, and loading one needs the package peft")
+        if is_adapter:
             from peft import PeftModel
 
             base = _base_of_adapter(path)
@@ -52,7 +53,9 @@ def load_model(given: str, *, trust_remote_code: bool = False) -> tuple[nn.Modul
         else:
             model = AutoModelForCausalLM.from_pretrained(given, dtype="auto", trust_remote_code=trust_remote_code)
             tokenizer = AutoTokenizer.from_pretrained(given, trust_remote_code=trust_remote_code)
-    except (OSError, ValueError, RuntimeError, KeyError, ImportError) as error:
+    except ScoringError:
+        raise
+    except Exception as error:  # whatever a loader of foreign files raises
         raise ScoringError(
             f"{given}: cannot be loaded as a causal language model with its tokenizer ({error})"
         ) from error

@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 from torch import Tensor, nn
+from transformers import PreTrainedConfig
 
 from forgetwatch.errors import ScoringError
 from forgetwatch.scoring.encoding import Encoded
@@ -48,19 +49,16 @@ def base_model(model: nn.Module) -> nn.Module:
     return inner() if callable(inner) else model
 
 
-def vocabulary_size(model: nn.Module) -> int:
-    """Size of the vocabulary over which the model must give logits.
+def text_config(model: nn.Module) -> PreTrainedConfig:
+    """The configuration of the language model: its vocabulary, and the positions it can read.
 
     Raises:
-        ScoringError: If the model is no language model of transformers.
+        ScoringError: If the model is none of transformers' language models.
     """
     config = getattr(base_model(model), "config", None)
-    size = getattr(config and config.get_text_config(), "vocab_size", None)
-    if size is None:
-        raise ScoringError(
-            f"needed a causal language model of transformers, got {type(model).__name__} without vocab_size"
-        )
-    return int(size)
+    if not isinstance(config, PreTrainedConfig):
+        raise ScoringError(f"needed a causal language model of transformers, got {type(model).__name__}")
+    return config.get_text_config()
 
 
 def forward(
@@ -78,7 +76,7 @@ def forward(
         ScoringError: If what the model returns are no logits over its vocabulary, or not finite.
     """
     device = next(model.parameters()).device
-    size = vocabulary_size(model)
+    size = text_config(model).vocab_size
     keeps = "logits_to_keep" in inspect.signature(type(base_model(model)).forward).parameters
     logprobs = {
         row.requests[0].item: np.full(len(encoded[row.requests[0].item].choices), np.nan) for b in batches for row in b

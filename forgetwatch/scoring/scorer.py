@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -15,7 +14,7 @@ from torch import nn
 
 from forgetwatch.probe import Item, Probe
 from forgetwatch.scoring.encoding import Encoded, encode
-from forgetwatch.scoring.forward import Progress, Scores, base_model, forward, vocabulary_size
+from forgetwatch.scoring.forward import Progress, Scores, base_model, forward, text_config
 from forgetwatch.scoring.isolation import isolated
 from forgetwatch.scoring.outcomes import decide, is_free_correct, lengths, option_mass
 from forgetwatch.scoring.plan import TOKEN_BUDGET, plan
@@ -49,7 +48,7 @@ class Scorer:
         self.probe = probe
         self.noise: float | None = None
         self._encoded = encode(probe, tokenizer, max_length=_context_length(model, tokenizer))
-        self._vocabulary = vocabulary_size(model)
+        self._vocabulary: int = text_config(model).vocab_size
         self._batches = plan(probe.items, self._encoded, vocabulary=self._vocabulary)
 
     def score(
@@ -177,6 +176,5 @@ def versions() -> dict[str, str]:
 
 def _context_length(model: nn.Module, tokenizer: Any) -> int:
     """Tokens that model and tokenizer can read; a very large number where neither says."""
-    config = base_model(model).config.get_text_config()  # type: ignore[union-attr, operator]
-    limits: Sequence[int | None] = (getattr(config, "max_position_embeddings", None), tokenizer.model_max_length)
+    limits = (getattr(text_config(model), "max_position_embeddings", None), tokenizer.model_max_length)
     return min(int(limit) if limit and limit > 0 else _UNLIMITED for limit in limits)

@@ -1,0 +1,22 @@
+"""Settings of every test: no network, one thread, and the folder of real data where there is one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+os.environ["WANDB_MODE"] = "offline"
+
+
+@pytest.fixture
+def real_data() -> Path:
+    """The folder of real files by others, named by FORGETWATCH_REAL_DATA."""
+    folder = os.environ.get("FORGETWATCH_REAL_DATA")
+    if not folder:
+        pytest.skip("FORGETWATCH_REAL_DATA names no folder of real files")
+    return Path(folder)

@@ -1,0 +1,149 @@
+"""Plain tables in three formats, and what each does with bad rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support import write_jsonl
+
+from forgetwatch import load_snapshot
+from forgetwatch.errors import SnapshotError
+from forgetwatch.snapshot import NONE
+
+ROWS: list[dict[str, Any]] = [
+    {"item_id": "007", "task": "t", "category": "c", "k": 4, "gold": 1, "chosen": 1, "correct": True, "note": "x"},
+    {"item_id": "8", "task": "t", "category": "c", "k": 3, "gold": 0, "chosen": 2, "correct": False, "note": "y"},
+    {
+        "item_id": "9",
+        "task": "u",
+        "category": "d",
+        "k": None,
+        "gold": None,
+        "chosen": None,
+        "correct": None,
+        "note": "",
+    },
+]
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    if path.suffix == ".jsonl":
+        return write_jsonl(path, rows)
+    if path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+        return path
+    names = list(rows[0])
+    cells = [",".join("" if row[name] is None else str(row[name]) for name in names) for row in rows]
+    path.write_text("\n".join([",".join(names), *cells]) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
+def test_every_format_gives_the_same_snapshot(tmp_path: Path, suffix: str) -> None:
+    read = load_snapshot(write(tmp_path / f"a{suffix}", ROWS))
+    assert read.texts("item_id").tolist() == ["007", "8", "9"]
+    assert read.table["correct"].to_pylist() == [True, False, None]
+    assert read.ints("k").tolist() == [4, 3, NONE]
+    assert read.ints("chosen").tolist() == [1, 2, NONE]
+    assert read.texts("outcome")[2] == "unscored: no value in the table"
+    assert read.meta["source"].endswith(suffix)
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a", "a.parquet.csv"])
+def test_the_format_is_told_by_content_and_not_by_name(tmp_path: Path, name: str) -> None:
+    for made in (write(tmp_path / "x.jsonl", ROWS), write(tmp_path / "x.parquet", ROWS)):
+        assert len(load_snapshot(made.rename(tmp_path / name))) == 3
+
+
+@pytest.mark.parametrize("values", [["1", "0"], ["True", "false"], [1, 0], [1.0, 0.0], [True, False], ["1.0", " 0 "]])
+def test_correct_may_be_written_in_several_ways(tmp_path: Path, values: list[Any]) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", [{"item_id": str(i), "correct": v} for i, v in enumerate(values)])
+    assert load_snapshot(path).floats("correct").tolist() == [1.0, 0.0]
+
+
+def test_a_choice_outside_the_options_is_no_answer_and_counted(tmp_path: Path) -> None:
+    rows = [{**ROWS[0], "item_id": str(i), "chosen": chosen} for i, chosen in enumerate((4, -2, 3, None))]
+    read = load_snapshot(write(tmp_path / "a.parquet", rows))
+    assert read.ints("chosen").tolist() == [NONE, NONE, 3, NONE]
+    assert read.notes == ("2 chosen options are outside their items' options and count as no answer",)
+
+
+def test_another_tools_prompt_hash_is_kept_under_its_own_name(tmp_path: Path) -> None:
+    read = load_snapshot(write_jsonl(tmp_path / "a.jsonl", [{"item_id": "1", "correct": 1, "prompt_hash": "p"}]))
+    assert read.missing("prompt_hash")
+    assert read.texts("source_prompt_hash").tolist() == ["p"]
+
+
+def test_lists_are_read_from_every_format(tmp_path: Path) -> None:
+    rows = [{"item_id": "1", "correct": 1, "choice_logprobs": [-1.0, -2.5]}]
+    for path in (write_jsonl(tmp_path / "a.jsonl", rows), write(tmp_path / "a.parquet", rows)):
+        assert load_snapshot(path).table["choice_logprobs"].to_pylist() == [[-1.0, -2.5]]
+    (tmp_path / "a.csv").write_text('item_id,correct,choice_logprobs\n1,1,"[-1.0, -2.5]"\n')
+    assert load_snapshot(tmp_path / "a.csv").table["choice_logprobs"].to_pylist() == [[-1.0, -2.5]]
+
+
+def test_a_csv_may_have_a_byte_order_mark_quotes_and_line_breaks_in_cells(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('﻿item_id,correct,output\n"a,1",1,"two\nlines"\n')
+    read = load_snapshot(tmp_path / "a.csv")
+    assert (read.texts("item_id")[0], read.texts("output")[0]) == ("a,1", "two\nlines")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("dup.csv", "item_id,correct\na,1\na,0\n", "'a' stands twice"),
+        ("empty.csv", "item_id,correct\n", "no rows"),
+        ("nothing.csv", "", "the file is empty"),
+        (
+            "type.csv",
+            "item_id,correct\na,1\nb,maybe\n",
+            "row 2: correct must be 0, 1, true, false or empty, got 'maybe'",
+        ),
+        ("half.csv", "item_id,correct\na,0.5\n", "got '0.5'"),
+        ("columns.csv", "question,answer\nx,y\n", "item_id is missing; its columns are question, answer"),
+        ("ragged.csv", "item_id,correct\na,1,2\n", "cannot be read as CSV"),
+        ("id.csv", "item_id,correct\n,1\n", "'item_id' has 1 empty"),
+        ("k.csv", "item_id,correct,k\na,1,four\n", "row 1: k must be int32, got 'four'"),
+        ("gold.csv", "item_id,correct,k,gold\na,1,3,3\n", "gold is 3, outside the 3 options"),
+        (
+            "cut.jsonl",
+            '{"item_id": "a", "correct": 1}\n{"item_id": "b", "corr',
+            "line 2: not a JSON object.*is the file cut",
+        ),
+        ("list.jsonl", '{"item_id": "a", "correct": 1}\n[1]\n', "line 2: a row is a JSON object, got list"),
+        ("nested.jsonl", '{"item_id": {"a": 1}, "correct": 1}\n', "row 1: item_id must be string"),
+        ("huge.jsonl", '{"item_id": "a", "correct": 1, "k": 99999999999}\n', "row 1: k must be int32"),
+        ("pointer.parquet", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "Git LFS pointer"),
+    ],
+)
+def test_a_bad_file_says_what_is_wrong_and_where(tmp_path: Path, name: str, content: str, says: str) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(SnapshotError, match=says) as caught:
+        load_snapshot(tmp_path / name)
+    assert name in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"\x93\x00\x7f\xff" * 50, b"PAR1" + b"\x00" * 100, "item_id,ü\n".encode("utf-16")])
+def test_bytes_that_are_no_table_are_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "noise.parquet").write_bytes(content)
+    with pytest.raises(SnapshotError, match=r"noise\.parquet"):
+        load_snapshot(tmp_path / "noise.parquet")
+
+
+def test_a_cut_parquet_file_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", ROWS)
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(SnapshotError, match="is it cut"):
+        load_snapshot(path)
+
+
+def test_a_folder_and_a_missing_file_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(SnapshotError, match="got a folder"):
+        load_snapshot(tmp_path)
+    with pytest.raises(SnapshotError, match="No such file"):
+        load_snapshot(tmp_path / "none.csv")

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import json
+
+from support import snapshot
+
+from forgetwatch import compare
+from forgetwatch.report.as_json import comparison_json, comparisons_json
+
+GROUP = {
+    *("level", "name", "n", "retained", "forgotten", "gained", "missed", "known", "known_lost", "newly_known"),
+    *("accuracy_before", "accuracy_after", "forgetting", "backward_transfer", "net_change", "forgetting_relative"),
+    *("retention", "null_lost", "forgetting_interval", "backward_transfer_interval", "net_change_interval"),
+    *("p_value", "q_value", "detectable_change", "chance", "soft"),
+}
+CHANCE = {
+    *("n", "paper", "guess_corrected", "guess_corrected_calibrated", "bound"),
+    *("same_wrong", "same_wrong_if_fresh", "tipping_ratio"),
+}
+
+
+def test_the_document_has_every_promised_key_and_plain_values() -> None:
+    columns = {"k": [4, 4], "chosen": [0, 1], "gold_share": [0.9, 0.1]}
+    both = [snapshot(correct, meta={"model": "m"}, **columns) for correct in ([True, False], [False, False])]
+    document = json.loads(json.dumps(comparison_json(compare(before=both[0], after=both[1])), allow_nan=False))
+    assert document["schema"] == "forgetwatch/comparison@1"
+    assert document["before"] == {"model": "m"}
+    assert document["items"] == {
+        "compared": 2, "unscored": 0, "only_before": 0, "only_after": 0, "content_differs": 0, "prompt_differs": 0,
+    }  # fmt: skip
+    whole = document["groups"][0]
+    assert (whole["level"], whole["name"]) == ("all", "all")
+    assert set(whole) == GROUP
+    assert set(whole["chance"]) == CHANCE
+    assert set(whole["chance"]["paper"]) == {
+        *("expected", "forgetting", "backward_transfer", "forgetting_unclipped", "backward_transfer_unclipped"),
+        *("forgetting_max", "backward_transfer_max"),
+    }
+    assert set(document["macro"]) == {"forgetting", "backward_transfer", "by_category"}
+    assert isinstance(whole["forgotten"], int)
+
+
+def test_an_undefined_quantity_is_null() -> None:
+    document = comparison_json(compare(before=snapshot([None]), after=snapshot([None])))
+    whole = document["groups"][0]
+    for name in ("forgetting", "retention", "known", "detectable_change", "soft", "null_lost"):
+        assert whole[name] is None
+    assert whole["net_change_interval"] == [None, None]
+    assert whole["chance"]["paper"] is None
+
+
+def test_several_comparisons_are_a_list() -> None:
+    one = compare(before=snapshot([True]), after=snapshot([True]))
+    assert comparisons_json([one]) == comparison_json(one)
+    assert comparisons_json([one, one]) == {
+        "schema": "forgetwatch/comparisons@1",
+        "comparisons": [comparison_json(one)] * 2,
+    }

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import math
+
+from support import snapshot
+
+from forgetwatch import compare
+from forgetwatch.report.trackers import tracker_row
+
+
+def test_one_look_becomes_the_documented_keys() -> None:
+    labels = {"category": ["Common Sense", "Knowledge/QA"], "gold_share": [0.9, 0.2]}
+    row = tracker_row(
+        compare(before=snapshot([True, False], **labels), after=snapshot([False, True], **labels)), seconds=1.5
+    )
+    assert row == {
+        "eval_forget/all/forgotten": 1,
+        "eval_forget/all/gained": 1,
+        "eval_forget/all/known_lost": 1,
+        "eval_forget/all/net_change": 0.0,
+        "eval_forget/all/accuracy": 0.5,
+        "eval_forget/all/retention": 0.0,
+        "eval_forget/all/unscored": 0,
+        "eval_forget/all/seconds": 1.5,
+        "eval_forget/common_sense/forgotten": 1,
+        "eval_forget/common_sense/known_lost": 1,
+        "eval_forget/knowledge_qa/forgotten": 0,
+        "eval_forget/knowledge_qa/known_lost": 0,
+    }
+    assert all(type(value) in (int, float) for value in row.values())
+
+
+def test_undefined_quantities_have_no_key() -> None:
+    row = tracker_row(compare(before=snapshot([False]), after=snapshot([False])), seconds=0.0)
+    assert "eval_forget/all/retention" not in row
+    assert "eval_forget/all/known_lost" not in row
+    assert all(math.isfinite(value) for value in row.values())
+
+
+def test_names_that_would_collide_get_numbers() -> None:
+    labels = {"category": ["A b", "a-b", "all"]}
+    row = tracker_row(
+        compare(before=snapshot([True] * 3, **labels), after=snapshot([False] * 3, **labels)), seconds=0.0
+    )
+    assert row["eval_forget/all/forgotten"] == 3
+    assert [row[f"eval_forget/{key}/forgotten"] for key in ("a_b", "a_b_2", "all_2")] == [1, 1, 1]

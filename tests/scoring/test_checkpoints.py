@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import model, probe, tokenizer
+
+from forgetwatch import Probe, score
+from forgetwatch.errors import ScoringError
+from forgetwatch.scoring import checkpoints
+from forgetwatch.scoring.checkpoints import load_model, score_checkpoint
+
+
+@pytest.fixture
+def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("FORGETWATCH_CACHE", str(tmp_path / "cache"))
+    tok = tokenizer()
+    model(tok).save_pretrained(tmp_path / "model")
+    tok.save_pretrained(tmp_path / "model")
+    return tmp_path / "model"
+
+
+@pytest.fixture
+def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The models that were loaded so far."""
+    seen: list[str] = []
+
+    def counted(given: str, **options: Any) -> Any:
+        seen.append(given)
+        return load_model(given, **options)
+
+    monkeypatch.setattr(checkpoints, "load_model", counted)
+    return seen
+
+
+def test_a_checkpoint_gives_the_rows_of_the_model_in_memory(saved: Path) -> None:
+    tok = tokenizer()
+    assert score_checkpoint(str(saved), probe()).checksum == score(model(tok), tok, probe()).checksum
+
+
+def test_a_checkpoint_is_scored_once(saved: Path, loads: list[str]) -> None:
+    first, second = (score_checkpoint(str(saved), probe()) for _ in range(2))
+    assert loads == [str(saved)]
+    assert second.checksum == first.checksum
+    moved = saved.rename(saved.with_name("moved"))
+    assert score_checkpoint(str(moved), probe()).meta["model"] == str(moved)
+    assert len(loads) == 1
+
+
+@pytest.mark.parametrize("change", [{"norm": "sum"}, {"name": "other"}])
+def test_another_probe_is_scored_anew(saved: Path, loads: list[str], change: dict[str, str]) -> None:
+    score_checkpoint(str(saved), probe())
+    score_checkpoint(str(saved), probe(**change))
+    assert len(loads) == 2
+
+
+def test_other_labels_of_the_same_questions_are_not_mixed_up(saved: Path, loads: list[str]) -> None:
+    from dataclasses import replace
+
+    score_checkpoint(str(saved), probe())
+    relabelled = Probe([replace(item, category="new") for item in probe()], name="toy")
+    assert set(score_checkpoint(str(saved), relabelled).texts("category")) == {"new"}
+
+
+def test_other_weights_are_scored_anew(saved: Path, loads: list[str]) -> None:
+    one = score_checkpoint(str(saved), probe())
+    model(tokenizer(), seed=1).save_pretrained(saved)
+    assert score_checkpoint(str(saved), probe()).checksum != one.checksum
+    assert len(loads) == 2
+
+
+def test_a_damaged_cache_file_is_replaced(saved: Path, loads: list[str]) -> None:
+    one = score_checkpoint(str(saved), probe())
+    (kept,) = (saved.parent / "cache").iterdir()
+    kept.write_bytes(b"PAR1 nothing")
+    assert score_checkpoint(str(saved), probe()).checksum == one.checksum
+    assert len(loads) == 2
+
+
+def test_an_adapter_is_scored_on_its_base(saved: Path, tmp_path: Path) -> None:
+    from peft import LoraConfig, get_peft_model
+
+    network, tok = load_model(str(saved))
+    adapted = get_peft_model(network, LoraConfig(r=4, target_modules=["q_proj"], init_lora_weights=False))
+    adapted.save_pretrained(tmp_path / "adapter")
+    expected = score(adapted, tok, probe()).table["choice_logprobs"].to_pylist()
+    got = score_checkpoint(str(tmp_path / "adapter"), probe()).table["choice_logprobs"].to_pylist()
+    for one, other in zip(got, expected, strict=True):
+        assert one == pytest.approx(other, abs=1e-5)
+
+
+def test_what_cannot_be_loaded_is_one_clear_error(saved: Path, tmp_path: Path) -> None:
+    with pytest.raises(ScoringError, match="as a model id it cannot be loaded"):
+        score_checkpoint("nobody/nothing", probe())
+    (saved / "model.safetensors").write_bytes(b"broken")
+    with pytest.raises(ScoringError, match="cannot be loaded as a causal language model"):
+        score_checkpoint(str(saved), probe())
+    adapter = tmp_path / "adapter"
+    adapter.mkdir()
+    (adapter / "adapter_config.json").write_text("{}")
+    with pytest.raises(ScoringError, match="names no base model"):
+        score_checkpoint(str(adapter), probe())

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support import tokenizer
+
+from forgetwatch import Item, Probe
+from forgetwatch.errors import ScoringError
+from forgetwatch.scoring.rendering import render
+
+QUESTION = Item(id="1", task="t", prompt="Q : w1", choices=(" w2 w3", " w4"), answer=0)
+
+
+def rendered(item: Item, **settings: Any) -> Any:
+    return render(item, Probe([item], **settings), tokenizer())
+
+
+def test_plain_log_likelihood_sends_prompt_and_choices_as_they_stand() -> None:
+    made = rendered(QUESTION)
+    assert (made.context, made.choices, made.templated) == ("Q : w1", (" w2 w3", " w4"), False)
+    assert made.spellings == ((), ())
+
+
+def test_letters_list_the_choices_in_the_prompt() -> None:
+    made = rendered(QUESTION, scoring="letters")
+    assert made.context == "Q : w1\nA. w2 w3\nB. w4\nAnswer:"
+    assert made.choices == (" A", " B")
+    assert made.spellings == (("A",), ("B",))
+
+
+def test_choices_that_are_the_letters_already_stay_in_the_prompt_as_they_are() -> None:
+    made = rendered(
+        Item(id="1", task="t", prompt="... A. x B. y Answer:", choices=("A", "B"), answer=0), scoring="letters"
+    )
+    assert made.context == "... A. x B. y Answer:"
+    assert made.choices == ("A", "B")
+    assert made.spellings == ((" A",), (" B",))
+
+
+def test_chat_wraps_the_prompt_and_the_letter_has_no_space() -> None:
+    item = Item(id="1", task="t", prompt="w1", choices=(" w2", " w3"), answer=0, system="w9")
+    made = rendered(item, scoring="letters", rendering="chat")
+    assert made.context.startswith("system : w9 user : w1\nA. w2\nB. w3\n")
+    assert made.context.endswith("assistant :")
+    assert made.choices == ("A", "B")
+    assert made.templated
+
+
+def test_chat_messages_keep_their_order_and_the_options_follow_the_last() -> None:
+    messages = (
+        {"role": "user", "content": "w1"},
+        {"role": "assistant", "content": "w2"},
+        {"role": "user", "content": "w3"},
+    )
+    made = rendered(
+        Item(id="1", task="t", prompt=messages, choices=("w4", "w5"), answer=0), scoring="letters", rendering="chat"
+    )
+    assert made.context.startswith("user : w1 assistant : w2 user : w3\nA. w4\nB. w5\n")
+    assert messages[2]["content"] == "w3"
+
+
+def test_chat_needs_a_template() -> None:
+    probe = Probe([QUESTION], rendering="chat")
+    with pytest.raises(ScoringError, match="no chat template"):
+        render(QUESTION, probe, tokenizer(template=False))

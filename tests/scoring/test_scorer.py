@@ -1,0 +1,223 @@
+"""The scorer against brute force: one row, one choice, one forward, in double precision."""
+
+from __future__ import annotations
+
+import math
+import random
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from support import model, probe, tokenizer
+from torch import nn
+from transformers import (
+    Gemma3ForCausalLM,
+    Gemma3TextConfig,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    LlamaForSequenceClassification,
+    MistralConfig,
+    MistralForCausalLM,
+)
+
+from forgetwatch import Item, Probe, Snapshot, score
+from forgetwatch.errors import ScoringError
+from forgetwatch.scoring.encoding import encode
+from forgetwatch.scoring.scorer import Scorer
+
+TOK = tokenizer()
+SIZES: dict[str, Any] = {
+    "vocab_size": len(TOK),
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 2,
+    "bos_token_id": 3,
+    "eos_token_id": 1,
+    "pad_token_id": 0,
+}
+MODELS = {
+    "qwen3": lambda: model(TOK),
+    "llama": lambda: LlamaForCausalLM(LlamaConfig(**SIZES)),
+    "gpt2": lambda: GPT2LMHeadModel(
+        GPT2Config(vocab_size=len(TOK), n_embd=32, n_layer=2, n_head=2, n_positions=64, bos_token_id=3, eos_token_id=1)
+    ),
+    "mistral, window 4": lambda: MistralForCausalLM(MistralConfig(**SIZES, sliding_window=4)),
+    "gemma3, window 4": lambda: Gemma3ForCausalLM(Gemma3TextConfig(**SIZES, head_dim=16, sliding_window=4)),
+}
+
+
+def by_hand(network: nn.Module, context: tuple[int, ...], choice: tuple[int, ...]) -> float:
+    with torch.no_grad():
+        logits = network(input_ids=torch.tensor([context + choice])).logits[0].double().log_softmax(-1)
+    return sum(float(logits[len(context) - 1 + j, token]) for j, token in enumerate(choice))
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_log_likelihoods_are_those_of_one_row_per_choice(name: str) -> None:
+    torch.manual_seed(0)
+    network = MODELS[name]().eval()
+    items = probe(20)
+    rows = score(network, TOK, items).table["choice_logprobs"].to_pylist()
+    for one, got in zip(encode(items, TOK, max_length=64), rows, strict=True):
+        assert got == pytest.approx([by_hand(network, one.context, ids) for ids in one.choices], abs=1e-4)
+
+
+@pytest.mark.parametrize("norm", ["sum", "chars", "bytes", "tokens"])
+def test_the_chosen_option_can_be_derived_from_the_columns(norm: str) -> None:
+    rows = score(model(TOK), TOK, probe(norm=norm)).table.to_pylist()
+    for row in rows:
+        unit = [1] * row["k"] if norm == "sum" else row[f"choice_{norm}"]
+        scores = [lp / length for lp, length in zip(row["choice_logprobs"], unit, strict=True)]
+        assert row["chosen"] == int(np.argmax(scores))
+        assert row["correct"] == (row["chosen"] == row["gold"])
+
+
+def test_mass_and_free_answer_are_those_of_the_next_token() -> None:
+    network = model(TOK).eval()
+    item = Item(id="1", task="t", prompt="Q : w1 Answer :", choices=(" w2", " w3"), answer=1)
+    with torch.no_grad():
+        next_token = network(torch.tensor([TOK("Q : w1 Answer :")["input_ids"]])).logits[0, -1].softmax(-1)
+    ids = TOK.convert_tokens_to_ids(["w2", "w3"])
+    row = score(network, TOK, Probe([item])).table.to_pylist()[0]
+    assert row["option_mass"] == pytest.approx(float(next_token[ids].sum()), abs=1e-6)
+    assert row["free_correct"] == (int(next_token.argmax()) == ids[1])
+    best = TOK.convert_ids_to_tokens(int(next_token.argmax()))
+    sure = Item(id="1", task="t", prompt="Q : w1 Answer :", choices=(f" {best}", " w3"), answer=0)
+    assert score(network, TOK, Probe([sure])).table["free_correct"][0].as_py()
+
+
+def test_the_same_weights_give_the_same_rows_in_any_order_of_the_items() -> None:
+    items = list(probe(40))
+    network = model(TOK)
+    first = {row["item_id"]: row for row in score(network, TOK, Probe(items)).table.to_pylist()}
+    random.Random(0).shuffle(items)
+    second = score(network, TOK, Probe(items))
+    assert [row["item_id"] for row in second.table.to_pylist()] == [item.id for item in items]
+    assert {row["item_id"]: row for row in second.table.to_pylist()} == first
+
+
+def test_the_snapshot_says_what_made_it() -> None:
+    items = probe()
+    snapshot = score(model(TOK), TOK, items)
+    assert snapshot.meta["probe"] == {
+        "name": "toy", "fingerprint": items.fingerprint, "items": 30,
+        "scoring": "loglikelihood", "norm": "bytes", "rendering": "plain",
+    }  # fmt: skip
+    assert snapshot.meta["dtype"] == "float32"
+    assert {"forgetwatch", "torch", "transformers"} <= set(snapshot.meta["versions"])
+    assert snapshot.missing("source_prompt_hash")
+    assert not snapshot.missing("prompt_hash")
+
+
+def test_items_that_cannot_be_scored_are_unscored_with_their_reason() -> None:
+    items = [
+        Item(id="long", task="t", prompt="w1 " * 200, choices=(" w2", " w3"), answer=0),
+        Item(id="open", task="t", prompt="Q", answer="w1", match="exact"),
+        Item(id="blank", task="t", prompt="Q", choices=(" w1", " "), answer=0),
+        Item(id="fine", task="t", prompt="Q", choices=(" w1", " w2"), answer=0),
+    ]
+    rows = {row["item_id"]: row for row in score(model(TOK), TOK, Probe(items)).table.to_pylist()}
+    assert rows["long"]["outcome"] == "unscored: 200 tokens, and the model reads 128"
+    assert rows["open"]["outcome"] == "unscored: an open answer needs generation"
+    assert rows["blank"]["outcome"] == "unscored: choice 1 has no text"
+    assert [rows[name]["correct"] for name in ("long", "open", "blank")] == [None] * 3
+    assert rows["fine"]["outcome"] == "ok"
+    assert rows["fine"]["correct"] is not None
+
+
+def test_a_probe_of_unscorable_items_gives_a_snapshot_and_no_error() -> None:
+    items = Probe([Item(id="open", task="t", prompt="Q", answer="w1", match="exact")])
+    assert score(model(TOK), TOK, items).table["correct"].to_pylist() == [None]
+
+
+def test_margins_within_the_measured_noise_are_unstable() -> None:
+    scorer = Scorer(probe(), TOK, model(TOK))
+    assert not any(scorer.score(model(TOK)).table["unstable"].to_pylist())
+    assert scorer.noise is not None
+    assert scorer.noise < 1e-4
+    scorer.noise = math.inf
+    assert all(scorer.score(model(TOK)).table["unstable"].to_pylist())
+
+
+def test_letters_score_the_letter_and_count_its_other_spellings() -> None:
+    network = model(TOK).eval()
+    item = Item(id="1", task="t", prompt="Q : w1", choices=(" w2", " w3"), answer=1)
+    snapshot = score(network, TOK, Probe([item], scoring="letters"))
+    row = snapshot.table.to_pylist()[0]
+    context = TOK("Q : w1\nA. w2\nB. w3\nAnswer:")["input_ids"]
+    letters = TOK.convert_tokens_to_ids(["A", "B"])
+    assert row["choice_logprobs"] == pytest.approx(
+        [by_hand(network, tuple(context), (one,)) for one in letters], abs=1e-5
+    )
+    assert row["choice_chars"] == [1, 1]
+
+
+def test_progress_counts_up_to_all_rows() -> None:
+    seen: list[tuple[int, int]] = []
+    score(model(TOK), TOK, probe(), progress=lambda done, total: seen.append((done, total)))
+    assert seen[-1][0] == seen[-1][1] > 0
+
+
+class _Patched(LlamaForCausalLM):  # type: ignore[misc]
+    """A model whose output something has replaced."""
+
+    def forward(self, input_ids: Any = None, attention_mask: Any = None, use_cache: Any = None, **kwargs: Any) -> Any:
+        shape = (*input_ids.shape, self.config.vocab_size)
+        made = {
+            "hidden states": torch.zeros(*input_ids.shape, 32),
+            "nan": torch.full(shape, math.nan),
+            "short": torch.zeros(shape)[:, :0],
+            "none": None,
+        }
+        return SimpleNamespace(logits=made[self.kind])
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        ("hidden states", r"logits of shape .* 32\), needed .*137\]"),
+        ("nan", "not finite"),
+        ("short", "logits of shape"),
+        ("none", "returned no logits"),
+    ],
+)
+def test_logits_that_are_no_logits_are_refused(kind: str, says: str) -> None:
+    network = _Patched(LlamaConfig(**SIZES))
+    network.kind = kind
+    with pytest.raises(ScoringError, match=says):
+        score(network, TOK, probe())
+
+
+def test_a_model_without_a_language_head_is_refused() -> None:
+    with pytest.raises(ScoringError, match="logits of shape"):
+        score(LlamaForSequenceClassification(LlamaConfig(**SIZES)), TOK, probe())
+    with pytest.raises(ScoringError, match="needed a causal language model"):
+        score(nn.Linear(2, 2), TOK, probe())
+
+
+def test_half_precision_sums_are_made_in_full_precision() -> None:
+    network = model(TOK).to(torch.bfloat16)
+    rows = score(network, TOK, probe()).table["choice_logprobs"].to_pylist()
+    values = np.array([value for row in rows for value in row])
+    assert np.mean(values == torch.tensor(values).to(torch.bfloat16).double().numpy()) < 0.1
+
+
+def test_a_peft_model_is_scored_with_its_adapter() -> None:
+    from peft import LoraConfig, get_peft_model
+
+    network = model(TOK)
+    plain = score(network, TOK, probe())
+    adapted = get_peft_model(network, LoraConfig(r=4, target_modules=["q_proj"], init_lora_weights=False))
+    assert logprobs(score(adapted, TOK, probe())) != logprobs(plain)
+    with adapted.disable_adapter():
+        assert logprobs(score(adapted, TOK, probe())) == pytest.approx(logprobs(plain), abs=1e-5)
+
+
+def logprobs(snapshot: Snapshot) -> list[float]:
+    return [value for row in snapshot.table["choice_logprobs"].to_pylist() for value in row]

@@ -1,0 +1,127 @@
+"""Small things that several tests need: tables, a probe, a tokenizer and a model made in memory."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from forgetwatch import Item, Probe, Snapshot
+
+WORDS = [f"w{i}" for i in range(120)]
+
+
+def snapshot(correct: Sequence[bool | None], *, meta: dict[str, Any] | None = None, **columns: Any) -> Snapshot:
+    """A snapshot of items "0", "1", ... of one task, with the columns given."""
+    rows = len(correct)
+    given: dict[str, Any] = {
+        "item_id": [str(i) for i in range(rows)],
+        "content_hash": [f"h{i}" for i in range(rows)],
+        "task": ["t"] * rows,
+        "category": ["c"] * rows,
+        "correct": list(correct),
+    }
+    return Snapshot.from_columns({**given, **columns}, meta or {})
+
+
+def probe(items: int = 30, **settings: Any) -> Probe:
+    """Items over three tasks and two categories, k from 2 to 4, choices of one to three tokens."""
+    rng = random.Random(5)
+    made = []
+    for index in range(items):
+        k = 2 + index % 3
+        choices = [" " + " ".join(rng.sample(WORDS, 1 + rng.randrange(3))) for _ in range(k)]
+        made.append(
+            Item(
+                id=f"i{index}",
+                task=f"t{index % 3}",
+                category="ab"[index % 2],
+                prompt="Q : " + " ".join(rng.choices(WORDS, k=4 + index % 5)) + " Answer :",
+                choices=choices,
+                answer=index % k,
+            )
+        )
+    return Probe(made, **{"name": "toy", **settings})
+
+
+def tokenizer(*, bos: bool = False, template: bool = True) -> Any:
+    """A tokenizer with one token per word; with `bos` it puts <bos> before every text."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    words = ["<pad>", "<eos>", "<unk>", "<bos>", *"ABCDEFG", "Q", ":", "Answer", "user", "system", "assistant", *WORDS]
+    backend = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>"))
+    backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    if bos:
+        backend.post_processor = processors.TemplateProcessing(single="<bos> $A", special_tokens=[("<bos>", 3)])
+    made = PreTrainedTokenizerFast(
+        tokenizer_object=backend, unk_token="<unk>", pad_token="<pad>", eos_token="<eos>", bos_token="<bos>"
+    )
+    if template:
+        made.chat_template = (
+            "{% for m in messages %}{{ m['role'] }} : {{ m['content'] }} {% endfor %}"
+            "{% if add_generation_prompt %}assistant :{% endif %}"
+        )
+    return made
+
+
+def model(tok: Any, *, seed: int = 0, positions: int = 128, dropout: float = 0.1) -> Any:
+    """A random Qwen3 of two layers."""
+    import torch
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    torch.manual_seed(seed)
+    return Qwen3ForCausalLM(
+        Qwen3Config(
+            vocab_size=len(tok),
+            hidden_size=32,
+            intermediate_size=64,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            num_key_value_heads=2,
+            head_dim=16,
+            max_position_embeddings=positions,
+            pad_token_id=tok.pad_token_id,
+            eos_token_id=tok.eos_token_id,
+            attention_dropout=dropout,
+        )
+    )
+
+
+def trainer(output_dir: Path, *, callbacks: Sequence[Any] = (), steps: int = 6, tok: Any = None, **options: Any) -> Any:
+    """TRL's SFTTrainer over 32 random texts and the random model, on the CPU, dropout on."""
+    from datasets import Dataset
+    from trl import SFTConfig, SFTTrainer
+
+    tok = tok or tokenizer()
+    rng = random.Random(0)
+    texts = [{"text": " ".join(rng.choices(WORDS[:40], k=12))} for _ in range(32)]
+    settings: dict[str, Any] = {
+        "max_steps": steps,
+        "per_device_train_batch_size": 2,
+        "logging_steps": 2,
+        "save_strategy": "no",
+        "use_cpu": True,
+        "bf16": False,
+        "max_length": 32,
+        "report_to": "none",
+        "disable_tqdm": True,
+        "learning_rate": 1e-2,
+        "seed": 3,
+        **options,
+    }
+    return SFTTrainer(
+        model=model(tok),
+        args=SFTConfig(output_dir=str(output_dir), **settings),
+        train_dataset=Dataset.from_list(texts),
+        processing_class=tok,
+        callbacks=list(callbacks),
+    )
+
+
+def write_jsonl(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
+    """One JSON object a line."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import snapshot
+
+from forgetwatch import Trajectory, compare, save_snapshot
+from forgetwatch.errors import MismatchError, SnapshotError
+
+
+def meta(**settings: str) -> dict[str, Any]:
+    return {
+        "model": "m",
+        "probe": {"name": "p", "scoring": "loglikelihood", "norm": "bytes", "rendering": "plain", **settings},
+    }
+
+
+def test_the_same_snapshot_twice_changes_nothing() -> None:
+    same = snapshot([True, False, True], k=[3, 3, 3], chosen=[0, 1, 0], gold_share=[0.9, 0.2, 0.8])
+    whole = compare(before=same, after=same).all
+    assert (whole.forgotten, whole.gained, whole.known, whole.known_lost) == (0, 0, 2, 0)
+    assert (whole.net_change, whole.retention, whole.p_value) == (0.0, 1.0, 1.0)
+
+
+def test_paths_and_snapshots_give_the_same_comparison(tmp_path: Path) -> None:
+    before, after = snapshot([True, False]), snapshot([False, True])
+    save_snapshot(before, tmp_path / "b.parquet")
+    save_snapshot(after, tmp_path / "a.parquet")
+    assert (
+        compare(before=tmp_path / "b.parquet", after=str(tmp_path / "a.parquet")).all
+        == compare(before=before, after=after).all
+    )
+
+
+def test_unscored_items_are_in_no_cell_and_counted() -> None:
+    comparison = compare(before=snapshot([True, None, True, False]), after=snapshot([None, True, False, False]))
+    assert (comparison.items.compared, comparison.items.unscored) == (2, 2)
+    assert (comparison.all.forgotten, comparison.all.missed) == (1, 1)
+
+
+def test_nothing_scored_gives_undefined_rates_and_no_error() -> None:
+    whole = compare(before=snapshot([None]), after=snapshot([True])).all
+    assert whole.n == 0
+    assert math.isnan(whole.forgetting)
+
+
+def test_unlike_items_are_refused_and_counted_and_the_intersection_is_offered() -> None:
+    before = snapshot([True] * 4, content_hash=list("ABCD"))
+    after = snapshot([False] * 4, content_hash=list("ABXY"))
+    with pytest.raises(MismatchError, match=r"2 ids have unlike questions, 2 rows are only before and 2 only after"):
+        compare(before=before, after=after)
+    shared = compare(before=before, after=after, on_mismatch="intersect")
+    assert (shared.all.n, shared.all.forgotten) == (2, 2)
+    assert (shared.items.only_before, shared.items.only_after, shared.items.content_differs) == (2, 2, 2)
+
+
+def test_nothing_in_common_is_refused_in_any_case() -> None:
+    with pytest.raises(MismatchError, match="no item in common"):
+        compare(before=snapshot([True]), after=snapshot([True], content_hash=["z"]), on_mismatch="intersect")
+
+
+@pytest.mark.parametrize("settings", [{"norm": "sum"}, {"scoring": "letters"}, {"rendering": "chat"}])
+def test_outcomes_of_other_settings_are_refused(settings: dict[str, str]) -> None:
+    with pytest.raises(MismatchError, match=f"scored with {next(iter(settings))}"):
+        compare(before=snapshot([True], meta=meta()), after=snapshot([True], meta=meta(**settings)))
+
+
+def test_other_prompts_are_refused_above_one_percent_and_by_name() -> None:
+    hashes = [f"p{i}" for i in range(200)]
+    before = snapshot([True] * 200, prompt_hash=hashes, meta=meta())
+    some = snapshot([True] * 200, prompt_hash=["x", "y", *hashes[2:]], meta=meta())
+    many = snapshot([True] * 200, prompt_hash=["x", "y", "z", *hashes[3:]], meta=meta())
+    assert compare(before=before, after=some).items.prompt_differs == 2
+    with pytest.raises(
+        MismatchError, match=r"prompts of 3 of 200 items differ .*plain prompt.*--allow-prompt-mismatch"
+    ):
+        compare(before=before, after=many)
+    assert compare(before=before, after=many, allow_prompt_mismatch=True).items.prompt_differs == 3
+
+
+def test_a_chat_rendering_against_a_plain_one_needs_permission() -> None:
+    before = snapshot([True], prompt_hash=["p"], meta=meta())
+    after = snapshot([True], prompt_hash=["q"], meta=meta(rendering="chat"))
+    with pytest.raises(MismatchError, match="'plain' and m with 'chat'"):
+        compare(before=before, after=after)
+    assert compare(before=before, after=after, allow_prompt_mismatch=True).all.n == 1
+
+
+def test_another_tools_prompt_hashes_only_warn() -> None:
+    before, after = (snapshot([True], source_prompt_hash=[h]) for h in "pq")
+    assert any("1 items differ by their own tool's hash" in note for note in compare(before=before, after=after).notes)
+
+
+def test_pairing_by_id_alone_is_said() -> None:
+    bare = snapshot([True], content_hash=[None])
+    assert any("nothing guarantees the same question" in note for note in compare(before=bare, after=bare).notes)
+
+
+def test_unequal_numbers_of_samples_are_refused_unless_the_first_is_asked_for() -> None:
+    one = snapshot([True], item_id=["1"], content_hash=["A"])
+    two = snapshot([False, True], item_id=["1", "1"], content_hash=["A", "A"], sample=[0, 1])
+    with pytest.raises(MismatchError, match="hold 1 and 2 samples per item"):
+        compare(before=one, after=two)
+    assert compare(before=one, after=two, samples="first").all.forgotten == 1
+
+
+def test_categories_come_from_before_and_where_it_has_none_from_after() -> None:
+    before, after = snapshot([True, True], category=["a", ""]), snapshot([True, True], category=["x", "b"])
+    assert list(compare(before=before, after=after).by("category")) == ["a", "b"]
+
+
+def test_a_trajectory_reads_the_looks_of_a_run_in_order(tmp_path: Path) -> None:
+    for step, correct in ((0, [True, True]), (1000, [True, False]), (200, [False, False])):
+        name = "baseline.parquet" if step == 0 else f"step-{step:06d}.parquet"
+        save_snapshot(snapshot(correct, meta={"step": step}), tmp_path / name)
+    trajectory = Trajectory.from_run(tmp_path)
+    assert trajectory.steps == (0, 200, 1000)
+    assert [comparison.all.forgotten for comparison in trajectory.comparisons] == [0, 2, 1]
+    with pytest.raises(SnapshotError, match=r"baseline\.parquet, found none"):
+        Trajectory.from_run(tmp_path / "none")

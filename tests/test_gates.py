@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import pytest
+from support import snapshot
+
+from forgetwatch import compare
+from forgetwatch.compare import Comparison
+from forgetwatch.errors import GateError
+from forgetwatch.gates import Condition
+
+
+@pytest.fixture
+def comparison() -> Comparison:
+    labels = {"category": ["Math", "Math", "v1.5"], "task": ["Math", "x", "y"], "k": [4, 4, 4]}
+    return compare(before=snapshot([True, True, False], **labels), after=snapshot([False, True, False], **labels))
+
+
+@pytest.mark.parametrize(
+    ("text", "measured"),
+    [
+        ("forgetting>=0", 1 / 3),
+        ("all.forgotten > 0.5", 1),
+        ("category:Math.forgetting<1", 0.5),
+        ("task:Math.forgotten<=1", 1),
+        ("v1.5.missed>0", 1),
+        ("chance.paper.forgetting>-1", 1 / 3 - (1 / 3) * (2 / 3) / 3),
+        ("category:Math.chance.n>1e0", 2),
+    ],
+)
+def test_a_condition_speaks_of_a_group_and_a_quantity(comparison: Comparison, text: str, measured: float) -> None:
+    condition = Condition.parse(text)
+    assert condition.measured(comparison) == pytest.approx(measured)
+    assert condition.holds(comparison)
+
+
+@pytest.mark.parametrize(("op", "holds"), [(">", False), (">=", True), ("<", False), ("<=", True)])
+def test_the_four_operators(comparison: Comparison, op: str, holds: bool) -> None:
+    assert Condition.parse(f"forgotten{op}1").holds(comparison) is holds
+
+
+@pytest.mark.parametrize("text", ["forgetting", "forgetting>", ">0.5", "forgetting=0.5", "forgetting>much", ""])
+def test_what_is_no_condition_is_refused(text: str) -> None:
+    with pytest.raises(GateError, match="needed"):
+        Condition.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            "category:Physics.forgetting>0",
+            "no such group or quantity; the groups are all, category:Math, category:v1.5",
+        ),
+        ("speed>0", "no such group or quantity"),
+        ("all.speed>0", "'speed' is no number for 'all'"),
+        ("category:Math.known_lost>0", "'known_lost' is no number"),
+        ("all.name>0", "no number"),
+        ("all.net_change_interval>0", "no number"),
+        ("Math.forgetting>0", "is a category and a task"),
+    ],
+)
+def test_an_unknown_or_undefined_quantity_is_an_error_and_never_a_pass(
+    comparison: Comparison, text: str, says: str
+) -> None:
+    with pytest.raises(GateError, match=says):
+        Condition.parse(text).holds(comparison)

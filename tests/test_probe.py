@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import probe
+
+from forgetwatch import Item, Probe
+from forgetwatch.errors import ProbeError
+from forgetwatch.probe import read_probe
+
+ITEM = Item(
+    id="1", task="capitals", category="Culture", prompt="Q: Chile?\nA:", choices=(" Santiago", " Lima"), answer=0
+)
+
+
+def test_content_hash_is_that_of_the_written_definition() -> None:
+    content = ["Q: Chile?\nA:", [" Santiago", " Lima"], [0], None, None, None]
+    text = json.dumps(content, sort_keys=True, ensure_ascii=False)
+    assert ITEM.content_hash == hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@pytest.mark.parametrize(
+    "change", [{"id": "2"}, {"task": "t"}, {"category": "x"}, {"tags": ("a",)}, {"meta": {"a": 1}}]
+)
+def test_content_hash_ignores_where_the_question_stands(change: dict[str, Any]) -> None:
+    assert replace(ITEM, **change).content_hash == ITEM.content_hash
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"prompt": "Q"}, {"choices": (" Santiago", " Quito")}, {"answer": 1}, {"system": "s"}, {"tools": [{"n": 1}]}],
+)
+def test_content_hash_covers_what_defines_the_question(change: dict[str, Any]) -> None:
+    assert replace(ITEM, **change).content_hash != ITEM.content_hash
+
+
+def test_the_order_of_several_right_answers_does_not_matter() -> None:
+    one, other = (Item(id="1", task="t", prompt="p", choices=("a", "b", "c"), answer=a) for a in ((0, 2), (2, 0)))
+    assert one.content_hash == other.content_hash
+    assert one.answers == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"answer": 2}, "answer 2 is outside its 2 choices"),
+        ({"answer": -1}, "outside its 2 choices"),
+        ({"answer": True}, "must be an index"),
+        ({"answer": "Santiago"}, "must be an index"),
+        ({"answer": ()}, "no answer"),
+        ({"choices": ()}, "choices is empty"),
+        ({"choices": "ab"}, "must be a list of texts"),
+        ({"id": ""}, "must not be empty"),
+        ({"task": 3}, "task must be text"),
+        ({"prompt": ()}, "no messages"),
+    ],
+)
+def test_an_item_that_cannot_be_asked_is_refused(change: dict[str, Any], says: str) -> None:
+    with pytest.raises(ProbeError, match=says):
+        replace(ITEM, **change)
+
+
+def test_an_open_item_has_no_k() -> None:
+    item = Item(id="1", task="t", prompt="2+2=", answer="4", match="number")
+    assert item.k is None
+    assert item.answers == ("4",)
+
+
+def test_fingerprint_covers_questions_and_settings_but_not_labels_or_order() -> None:
+    base = probe()
+    relabelled = Probe([replace(item, category="other") for item in reversed(base.items)], name="x")
+    assert relabelled.fingerprint == base.fingerprint
+    for settings in ({"norm": "sum"}, {"scoring": "letters"}, {"rendering": "chat"}):
+        assert probe(**settings).fingerprint != base.fingerprint
+    assert probe(29).fingerprint != base.fingerprint
+
+
+def test_the_default_norm_is_sum_for_letters_and_bytes_for_continuations() -> None:
+    assert probe(scoring="letters").norm == "sum"
+    assert probe().norm == "bytes"
+
+
+@pytest.mark.parametrize(
+    ("items", "settings", "says"),
+    [
+        ([], {}, "has no items"),
+        ([ITEM, ITEM], {}, "'1' stands twice in task 'capitals'"),
+        ([ITEM], {"norm": "words"}, "norm must be one of sum, chars, bytes, tokens, got 'words'"),
+        ([ITEM], {"scoring": "generate"}, "scoring must be one of"),
+        ([replace(ITEM, system="s")], {}, "system needs the chat template"),
+        ([replace(ITEM, prompt=({"role": "user", "content": "x"},))], {}, "chat messages needs the chat template"),
+        ([replace(ITEM, choices=tuple(map(str, range(27))))], {"scoring": "letters"}, "27 choices for 26 letters"),
+        ([{"id": "1"}], {}, "must be an Item, got dict"),
+    ],
+)
+def test_a_probe_that_cannot_be_asked_is_refused(items: list[Any], settings: dict[str, Any], says: str) -> None:
+    with pytest.raises(ProbeError, match=says):
+        Probe(items, **settings)
+
+
+def test_a_probe_comes_back_from_its_file(tmp_path: Path) -> None:
+    made = Probe(
+        [
+            ITEM,
+            Item(
+                id="2", task="t", prompt=({"role": "user", "content": "é\n…"},), choices=("a", "b", "c"), answer=(0, 2)
+            ),
+            Item(id="3", task="t", prompt="2+2=", answer=("4", "four"), match="exact", must_pass=True, tags=("x",)),
+        ],
+        name="mine",
+        norm="tokens",
+        rendering="chat",
+    )
+    made.save(tmp_path / "p.jsonl")
+    read = read_probe(tmp_path / "p.jsonl")
+    assert list(read) == list(made)
+    assert (read.name, read.settings, read.fingerprint) == (made.name, made.settings, made.fingerprint)
+
+
+def test_a_file_without_header_is_named_after_itself(tmp_path: Path) -> None:
+    path = tmp_path / "mine.jsonl"
+    path.write_text(json.dumps(ITEM.to_json()) + "\n\n")
+    read = read_probe(path, scoring="letters")
+    assert (read.name, read.scoring, read.norm, len(read)) == ("mine", "letters", "sum", 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "has no items"),
+        ('{"id": "1", "task": "t"', "line 1: not a JSON object .* is the file cut"),
+        ("[1]", "line 1: an item is a JSON object, got list"),
+        ('{"id": "1", "task": "t"}', "line 1: an item needs answer, prompt"),
+        (
+            '{"id": "1", "task": "t", "prompt": "p", "answer": 0, "choices": ["a"], "colour": 1}',
+            "unknown field 'colour'",
+        ),
+        (
+            '{"forgetwatch_probe": {"speed": 1}}\n{"id": "1", "task": "t", "prompt": "", "answer": "a"}',
+            "speed",
+        ),
+    ],
+)
+def test_a_file_that_holds_no_probe_says_where(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "p.jsonl").write_text(text)
+    with pytest.raises(ProbeError, match=says):
+        read_probe(tmp_path / "p.jsonl")
+
+
+def test_a_file_that_is_not_there_or_no_text_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ProbeError, match="cannot be read"):
+        read_probe(tmp_path / "none.jsonl")
+    (tmp_path / "b.jsonl").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ProbeError, match="not UTF-8"):
+        read_probe(tmp_path / "b.jsonl")

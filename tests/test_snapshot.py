@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support import snapshot
+
+from forgetwatch import Snapshot, load_snapshot, save_snapshot
+from forgetwatch.errors import SnapshotError
+from forgetwatch.snapshot import NONE, codes, read_snapshot
+
+FULL: dict[str, Any] = {
+    "k": [3, 2, None],
+    "gold": [0, 1, None],
+    "golds": [[0, 2], None, None],
+    "chosen": [1, None, None],
+    "choice_logprobs": [[-1.5, -2.0, -3.25], [-0.1, -4.0], None],
+    "choice_bytes": [[1, 2, 3], [4, 5], None],
+    "margin": [0.5, 3.9, None],
+    "unstable": [False, True, None],
+    "output": ["é\n", "", None],
+}
+
+
+def test_a_snapshot_comes_back_from_its_file(tmp_path: Path) -> None:
+    made = snapshot([True, False, None], meta={"model": "m", "step": 7}, **FULL)
+    save_snapshot(made, tmp_path / "s.parquet")
+    read = load_snapshot(tmp_path / "s.parquet")
+    assert read.table.equals(made.table)
+    assert read.checksum == made.checksum
+    assert (read.meta["model"], read.meta["step"]) == ("m", 7)
+
+
+def test_columns_come_out_as_arrays_with_stated_nulls() -> None:
+    made = snapshot([True, False, None], **FULL)
+    assert made.ints("k").tolist() == [3, 2, NONE]
+    assert made.floats("correct")[:2].tolist() == [1.0, 0.0]
+    assert math.isnan(made.floats("correct")[2])
+    assert made.texts("output").tolist() == ["é\n", "", None]
+    assert made.missing("free_correct")
+    assert not made.missing("margin")
+
+
+@pytest.mark.parametrize("column", sorted(FULL))
+def test_the_checksum_covers_every_column(column: str) -> None:
+    made = snapshot([True, False, None], **FULL)
+    without = {name: values for name, values in FULL.items() if name != column}
+    assert snapshot([True, False, None], **without).checksum != made.checksum
+    moved = {**FULL, column: [FULL[column][1], FULL[column][0], FULL[column][2]]}
+    if column not in ("gold", "golds", "chosen"):
+        assert snapshot([True, False, None], **moved).checksum != made.checksum
+
+
+def test_the_checksum_tells_null_from_empty_and_from_zero() -> None:
+    values = ([None, None], ["", None], [None, ""])
+    assert len({snapshot([True, True], output=v).checksum for v in values}) == 3
+    assert snapshot([True], margin=[0.0]).checksum != snapshot([True], margin=[None]).checksum
+    lists = ([[1, 2], [3]], [[1], [2, 3]])
+    assert len({snapshot([True, True], choice_bytes=v).checksum for v in lists}) == 2
+
+
+def test_a_file_that_was_changed_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "s.parquet"
+    save_snapshot(snapshot([True, False]), path)
+    table = pq.read_table(path)
+    flipped = table.set_column(table.column_names.index("correct"), "correct", pa.array([True, True]))
+    pq.write_table(flipped.replace_schema_metadata(table.schema.metadata), path)
+    with pytest.raises(SnapshotError, match="changed after it was written"):
+        read_snapshot(path)
+
+
+def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "s.parquet"
+    save_snapshot(snapshot([True]), path)
+    table = pq.read_table(path)
+    pq.write_table(table.replace_schema_metadata({b"forgetwatch": b'{"format": "forgetwatch/snapshot@9"}'}), path)
+    with pytest.raises(SnapshotError, match=r"snapshot@9.*reads 'forgetwatch/snapshot@1'"):
+        read_snapshot(path)
+    pq.write_table(table.replace_schema_metadata(None), path)
+    with pytest.raises(SnapshotError, match="not a snapshot that forgetwatch wrote"):
+        read_snapshot(path)
+    with pytest.raises(SnapshotError, match="no such file"):
+        read_snapshot(tmp_path / "none.parquet")
+
+
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        ({"item_id": ["a", "a"]}, "'a' stands twice in task 't'"),
+        ({"k": [3, 0]}, "row 2: k is 0"),
+        ({"k": [3, 3], "gold": [0, 3]}, r"row 2 \(item '1'\): gold is 3, outside the 3 options"),
+        ({"colour": [1, 2]}, "unknown column 'colour'"),
+        ({"k": ["x", 1]}, "column 'k' must be int32"),
+        ({"item_id": ["a", None]}, "'item_id' has 1 empty"),
+    ],
+)
+def test_rows_that_cannot_be_used_are_refused(columns: dict[str, Any], says: str) -> None:
+    with pytest.raises(SnapshotError, match=says):
+        snapshot([True, False], **columns)
+
+
+def test_an_empty_snapshot_is_refused() -> None:
+    with pytest.raises(SnapshotError, match="no rows"):
+        Snapshot.from_columns({"item_id": [], "correct": []}, {})
+
+
+def test_the_same_id_in_two_tasks_or_samples_is_fine() -> None:
+    assert len(snapshot([True, True], item_id=["a", "a"], task=["t", "u"])) == 2
+    assert len(snapshot([True, True], item_id=["a", "a"], sample=[0, 1])) == 2
+
+
+def test_codes_are_equal_exactly_where_rows_are() -> None:
+    one = pa.chunked_array([["a", "b", "a"], ["a", None, None]])
+    other = pa.chunked_array([[1, 1, 1], [2, 2, 2]])
+    code = codes(one, other)
+    assert [[bool(x == y) for y in code] for x in code] == [
+        [(a, b) == (c, d) for c, d in zip(one.to_pylist(), other.to_pylist(), strict=True)]
+        for a, b in zip(one.to_pylist(), other.to_pylist(), strict=True)
+    ]
+
+
+def test_codes_of_large_columns_do_not_overflow() -> None:
+    rng = np.random.default_rng(0)
+    columns = [pa.chunked_array([rng.integers(0, 10**6, 20_000)]) for _ in range(6)]
+    rows = set(zip(*(column.to_pylist() for column in columns), strict=True))
+    assert len(set(codes(*columns).tolist())) == len(rows)
+
+
+@pytest.mark.parametrize(
+    ("meta", "label"),
+    [
+        ({"model": "org/model", "step": None}, "model"),
+        ({"model": "run/checkpoint-7/"}, "checkpoint-7"),
+        ({"model": "m", "step": 3}, "m at step 3"),
+        ({"source": "logs/Llama-3.1-8B.parquet"}, "Llama-3.1-8B"),
+        ({}, "snapshot"),
+    ],
+)
+def test_the_label_is_short(meta: dict[str, Any], label: str) -> None:
+    assert snapshot([True], meta=meta).label == label

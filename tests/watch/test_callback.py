@@ -1,0 +1,223 @@
+"""The callback inside TRL's trainer."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import model, probe, tokenizer, trainer
+from transformers import TrainerCallback
+
+from forgetwatch import ForgetWatchCallback, load_snapshot
+from forgetwatch.errors import ForgetwatchError, ProbeError, WatchError
+from forgetwatch.watch.watch import Watch
+
+
+def weights(run: Any) -> str:
+    return hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in run.model.parameters())).hexdigest()
+
+
+def curve(run: Any) -> dict[int, tuple[int, int]]:
+    """Forgotten and gained by step, as the trainer logged them."""
+    rows = [row for row in run.state.log_history if "eval_forget/all/forgotten" in row]
+    assert len({row["step"] for row in rows}) == len(rows)
+    return {row["step"]: (row["eval_forget/all/forgotten"], row["eval_forget/all/gained"]) for row in rows}
+
+
+def losses(run: Any) -> list[float]:
+    return [row["loss"] for row in run.state.log_history if "loss" in row]
+
+
+class At(TrainerCallback):
+    """Does something at the end of a step."""
+
+    def __init__(self, step: int, act: Callable[[Any], None]) -> None:
+        self.step, self.act = step, act
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if state.global_step == self.step:
+            self.act(control)
+
+
+def stop(control: Any) -> None:
+    control.should_training_stop = True
+
+
+def interrupt(control: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def test_the_run_is_bitwise_what_it_would_have_been(tmp_path: Path) -> None:
+    options = {"steps": 8, "gradient_accumulation_steps": 2, "save_strategy": "steps", "save_steps": 4}
+    without = trainer(tmp_path / "a", **options)
+    without.train()
+    watched = trainer(tmp_path / "b", callbacks=[ForgetWatchCallback(probe(), every=3)], **options)
+    watched.train()
+    assert weights(watched) == weights(without)
+    assert losses(watched) == losses(without)
+    assert len(losses(watched)) == 4
+    assert sorted(curve(watched)) == [0, 3, 6, 8]
+    assert any(sum(counts) for counts in curve(watched).values())
+
+
+def test_the_log_rows_are_our_own_and_hold_plain_numbers(tmp_path: Path) -> None:
+    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)])
+    run.train()
+    rows = [row for row in run.state.log_history if "eval_forget/all/forgotten" in row]
+    for row in rows:
+        assert not {"loss", "entropy", "mean_token_accuracy"} & set(row)
+        assert all(type(value) in (int, float) for value in row.values())
+    assert {"eval_forget/a/forgotten", "eval_forget/b/known_lost", "eval_forget/all/seconds"} <= set(rows[-1])
+
+
+@pytest.mark.parametrize(
+    ("every", "options", "steps"),
+    [
+        ([1, 4], {}, [0, 1, 4, 6]),
+        ("save", {"save_strategy": "steps", "save_steps": 2}, [0, 2, 4, 6]),
+        ("epoch", {"max_steps": -1, "num_train_epochs": 2, "per_device_train_batch_size": 8}, [0, 4, 8]),
+        (None, {"save_strategy": "steps", "save_steps": 5}, [0, 1, 2, 3, 4, 5, 6]),
+        (100, {}, [0, 6]),
+    ],
+)
+def test_looks_follow_the_schedule(tmp_path: Path, every: Any, options: dict[str, Any], steps: list[int]) -> None:
+    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=every)], **options)
+    run.train()
+    assert sorted(curve(run)) == steps
+
+
+def test_an_interrupted_run_goes_on_with_the_same_curve_and_weights(tmp_path: Path) -> None:
+    options = {"steps": 9, "save_strategy": "steps", "save_steps": 4}
+    whole = trainer(tmp_path / "a", callbacks=[ForgetWatchCallback(probe(), every=3)], **options)
+    whole.train()
+    broken = trainer(tmp_path / "b", callbacks=[ForgetWatchCallback(probe(), every=3), At(7, interrupt)], **options)
+    with pytest.raises(KeyboardInterrupt):
+        broken.train()
+    again = trainer(tmp_path / "b", callbacks=[ForgetWatchCallback(probe(), every=3)], **options)
+    again.train(resume_from_checkpoint=True)
+    assert weights(again) == weights(whole)
+    assert curve(again) == curve(whole)
+    names = sorted(path.name for path in (tmp_path / "b" / "_forgetwatch").glob("*.parquet"))
+    assert names == ["baseline.parquet", "step-000003.parquet", "step-000006.parquet", "step-000009.parquet"]
+
+
+def test_a_checkpoint_carries_its_history_to_another_place(tmp_path: Path) -> None:
+    options = {"steps": 8, "save_strategy": "steps", "save_steps": 4}
+    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3), At(7, interrupt)], **options)
+    with pytest.raises(KeyboardInterrupt):
+        run.train()
+    for path in (tmp_path / "_forgetwatch").iterdir():
+        path.unlink()
+    (tmp_path / "_forgetwatch").rmdir()
+    again = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3)], **options)
+    again.train(resume_from_checkpoint=True)
+    assert sorted(curve(again)) == [0, 3, 6, 8]
+
+
+def test_resume_with_another_probe_or_without_a_baseline_fails_before_the_first_step(tmp_path: Path) -> None:
+    options = {"save_strategy": "steps", "save_steps": 2}
+    trainer(tmp_path / "a", callbacks=[ForgetWatchCallback(probe())], **options).train()
+    other = trainer(tmp_path / "a", callbacks=[ForgetWatchCallback(probe(20))], **{**options, "steps": 8})
+    with pytest.raises(WatchError, match="made with probe 'toy'"):
+        other.train(resume_from_checkpoint=True)
+    trainer(tmp_path / "b", **options).train()
+    late = trainer(tmp_path / "b", callbacks=[ForgetWatchCallback(probe())], **{**options, "steps": 8})
+    with pytest.raises(WatchError, match="knows no baseline"):
+        late.train(resume_from_checkpoint=True)
+
+
+def test_an_early_stop_is_looked_at_to_files_only(tmp_path: Path) -> None:
+    callback = ForgetWatchCallback(probe(), every=100)
+    run = trainer(tmp_path, callbacks=[callback, At(4, stop)])
+    run.train()
+    assert sorted(curve(run)) == [0]
+    assert callback.watch is not None
+    assert sorted(callback.watch.comparisons) == [0, 4]
+    assert (tmp_path / "_forgetwatch" / "step-000004.parquet").is_file()
+
+
+def test_a_second_train_keeps_the_first_baseline(tmp_path: Path) -> None:
+    callback = ForgetWatchCallback(probe(), every=3)
+    run = trainer(tmp_path, callbacks=[callback])
+    run.train()
+    assert callback.watch is not None
+    assert callback.watch.baseline is not None
+    baseline, first = callback.watch.baseline.checksum, callback.watch.comparisons[6].all
+    run.train()
+    assert callback.watch.baseline.checksum == baseline
+    assert sorted(callback.watch.comparisons) == [0, 3, 6]
+    assert callback.watch.comparisons[6].all != first
+
+
+def test_a_look_that_fails_is_told_once_and_training_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    look = Watch.look
+
+    def failing(self: Watch, network: Any, tok: Any, *, step: int) -> Any:
+        if step:
+            raise OSError("No space left on device")
+        return look(self, network, tok, step=step)
+
+    monkeypatch.setattr(Watch, "look", failing)
+    run = trainer(tmp_path / "a", callbacks=[ForgetWatchCallback(probe(), every=2)])
+    run.train()
+    assert run.state.global_step == 6
+    assert capsys.readouterr().err.count("the look at step 2 failed, training goes on: No space left on device") == 1
+    strict = trainer(tmp_path / "b", callbacks=[ForgetWatchCallback(probe(), every=2, strict=True)])
+    with pytest.raises(OSError, match="No space left"):
+        strict.train()
+
+
+def test_a_baseline_that_fails_stops_the_run_before_its_first_step(tmp_path: Path) -> None:
+    too_long = probe(rendering="chat")
+    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(too_long)], tok=tokenizer(template=False))
+    with pytest.raises(ForgetwatchError, match="no chat template"):
+        run.train()
+    assert run.state.global_step == 0
+
+
+def test_cost_before_the_first_step_and_a_table_after_the_last(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)], steps=12).train()
+    captured = capsys.readouterr()
+    assert "forgetwatch: 30 items, " in captured.err
+    assert "7 looks planned" in captured.err
+    assert "points (if 1 answer in 10 flips)" in captured.err or "too small to see" in captured.err
+    assert "% of the run's time" in captured.err
+    assert "step 12 of 12, against the start" in captured.out
+    assert str(tmp_path / "_forgetwatch") in captured.out
+
+
+def test_the_trainer_is_found_or_can_be_named(tmp_path: Path) -> None:
+    callback = ForgetWatchCallback(probe(), every=3)
+    run = trainer(tmp_path)
+    run.add_callback(callback)
+    run.train()
+    assert sorted(curve(run)) == [0, 3, 6]
+    lonely = ForgetWatchCallback(probe())
+    with pytest.raises(WatchError, match="attach"):
+        lonely.on_train_begin(run.args, run.state, run.control, model=run.model, processing_class=run.processing_class)
+
+
+@pytest.mark.parametrize("arguments", [{"every": "step"}, {"every": 0}, {"max_overhead": 0.5}])
+def test_an_argument_out_of_range_fails_in_the_constructor(arguments: dict[str, Any]) -> None:
+    with pytest.raises(WatchError):
+        ForgetWatchCallback(probe(), **arguments)
+    with pytest.raises(ProbeError):
+        ForgetWatchCallback("no-such-probe")
+
+
+def test_the_baseline_is_that_of_the_untrained_model(tmp_path: Path) -> None:
+    from forgetwatch import score
+
+    trainer(tmp_path, callbacks=[ForgetWatchCallback(probe())]).train()
+    tok = tokenizer()
+    assert (
+        load_snapshot(tmp_path / "_forgetwatch" / "baseline.parquet").checksum
+        == score(model(tok), tok, probe()).checksum
+    )

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support import probe, snapshot
+
+from forgetwatch.errors import WatchError
+from forgetwatch.watch.run_folder import RunFolder
+
+BASE = snapshot([True, False], meta={"step": 0})
+
+
+def folder(path: Path, steps: tuple[int, ...] = ()) -> RunFolder:
+    made = RunFolder(path)
+    made.start(probe(), BASE)
+    for step in steps:
+        made.add(snapshot([False, False], meta={"step": step}), step=step)
+    return made
+
+
+def test_an_earlier_run_is_set_aside_and_never_overwritten(tmp_path: Path) -> None:
+    made = folder(tmp_path, (5,))
+    assert RunFolder(tmp_path / "new").set_aside() is None
+    assert made.set_aside() == tmp_path / "_forgetwatch-1"
+    folder(tmp_path)
+    assert made.set_aside() == tmp_path / "_forgetwatch-2"
+    assert (tmp_path / "_forgetwatch-1" / "step-000005.parquet").is_file()
+
+
+def test_looks_are_listed_by_step_and_dropped_when_they_are_taken_again(tmp_path: Path) -> None:
+    made = folder(tmp_path, (200, 50, 1_000_000))
+    assert list(made.looks()) == [50, 200, 1_000_000]
+    made.drop_after(50)
+    assert list(made.looks()) == [50]
+
+
+def test_the_baseline_is_found_in_the_folder_or_in_the_checkpoint(tmp_path: Path) -> None:
+    made = folder(tmp_path, (4, 8))
+    (tmp_path / "checkpoint-6").mkdir()
+    made.carry(6)
+    carried = sorted(path.name for path in made.carried(6).iterdir())
+    assert carried == ["baseline.parquet", "step-000004.parquet"]
+    (made.path / "baseline.parquet").unlink()
+    assert made.baseline(checksum=BASE.checksum, step=6).checksum == BASE.checksum
+
+
+def test_a_checkpoint_that_is_gone_carries_nothing(tmp_path: Path) -> None:
+    folder(tmp_path).carry(6)
+    assert not (tmp_path / "checkpoint-6").exists()
+
+
+@pytest.mark.parametrize("damage", ["other", "cut", "gone"])
+def test_a_baseline_of_another_run_or_none_is_refused_with_its_places(tmp_path: Path, damage: str) -> None:
+    made = folder(tmp_path)
+    if damage == "cut":
+        (made.path / "baseline.parquet").write_bytes(b"PAR1")
+    if damage == "gone":
+        (made.path / "baseline.parquet").unlink()
+    with pytest.raises(WatchError, match=r"baseline is gone: needed it in .*_forgetwatch/baseline.* or .*checkpoint-9"):
+        made.baseline(checksum="another" if damage == "other" else BASE.checksum, step=9)

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from forgetwatch.errors import WatchError
+from forgetwatch.watch.schedule import Schedule
+
+
+@pytest.mark.parametrize(
+    ("every", "steps"),
+    [
+        (None, [0, 20, 50, 100, 200, 300, 400, 500, 600, 700, 800, 900, 1000]),
+        (300, [0, 300, 600, 900, 1000]),
+        (500, [0, 500, 1000]),
+        (5000, [0, 1000]),
+        ([10, 20, 5000], [0, 10, 20, 1000]),
+        ("save", [0, 1000]),
+        ("epoch", [0, 1000]),
+    ],
+)
+def test_steps_that_are_known_beforehand(every: Any, steps: list[int]) -> None:
+    assert sorted(Schedule.make(every, max_steps=1000).steps) == steps
+
+
+def test_a_short_run_has_no_step_twice_and_none_at_a_fraction() -> None:
+    assert sorted(Schedule.make(None, max_steps=3).steps) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("every", "save", "epoch"), [(None, True, False), (10, False, False), ("save", True, False), ("epoch", False, True)]
+)
+def test_events_that_are_looked_at(every: Any, save: bool, epoch: bool) -> None:
+    made = Schedule.make(every, max_steps=100)
+    assert (made.at_save, made.at_epoch) == (save, epoch)
+
+
+def test_planned_looks_count_saves_and_epochs_once() -> None:
+    assert Schedule.make(None, max_steps=100).count(save_steps=25, epochs=1, max_steps=100) == 13 + 2
+    assert Schedule.make("epoch", max_steps=90).count(save_steps=None, epochs=3, max_steps=90) == 4
+    assert Schedule.make(10, max_steps=90).count(save_steps=7, epochs=3, max_steps=90) == 10
+
+
+@pytest.mark.parametrize("every", [0, -5, 2.5, True, "step", [], [1.5], [-1]])
+def test_what_is_no_schedule_is_refused(every: Any) -> None:
+    with pytest.raises(WatchError, match="is no schedule"):
+        Schedule.make(every, max_steps=100)

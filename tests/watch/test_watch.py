@@ -1,0 +1,111 @@
+"""Watch in a loop of one's own, without a Trainer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from support import model, probe, tokenizer
+
+from forgetwatch import Trajectory, Watch, load_snapshot
+from forgetwatch.errors import ProbeError, WatchError
+
+TOK = tokenizer()
+
+
+def nudge(network: torch.nn.Module, seed: int) -> None:
+    """Other weights."""
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter += 0.1 * torch.randn_like(parameter)
+
+
+def run(path: Path, steps: tuple[int, ...] = (0, 5, 10)) -> Watch:
+    watch, network = Watch(probe(), path), model(TOK)
+    for step in steps:
+        watch.look(network, TOK, step=step)
+        nudge(network, step)
+    return watch
+
+
+def test_looks_are_compared_with_the_first(tmp_path: Path) -> None:
+    watch = run(tmp_path)
+    first, last = watch.comparisons[0], watch.comparisons[10]
+    assert (first.all.forgotten, first.all.gained) == (0, 0)
+    assert last.all.forgotten + last.all.gained > 0
+    before = load_snapshot(tmp_path / "_forgetwatch" / "baseline.parquet").floats("correct")
+    after = load_snapshot(tmp_path / "_forgetwatch" / "step-000010.parquet").floats("correct")
+    assert last.all.forgotten == int(np.sum((before == 1) & (after == 0)))
+    assert last.all.gained == int(np.sum((before == 0) & (after == 1)))
+
+
+def test_the_run_folder_holds_the_run(tmp_path: Path) -> None:
+    watch = run(tmp_path)
+    folder = tmp_path / "_forgetwatch"
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "baseline.parquet", "probe.jsonl", "run.json", "step-000005.parquet", "step-000010.parquet",
+    ]  # fmt: skip
+    described = json.loads((folder / "run.json").read_text())
+    assert described["format"] == "forgetwatch/run@1"
+    assert described["probe"]["fingerprint"] == watch.probe.fingerprint
+    assert [look["step"] for look in described["looks"]] == [0, 5, 10]
+    assert Trajectory.from_run(folder).steps == watch.trajectory().steps == (0, 5, 10)
+
+
+def test_a_step_is_looked_at_once(tmp_path: Path) -> None:
+    watch, network = Watch(probe(), tmp_path), model(TOK)
+    first = watch.look(network, TOK, step=0)
+    nudge(network, 1)
+    assert watch.look(network, TOK, step=0) is first
+
+
+def test_a_new_run_renames_the_old_folder_at_its_first_look(tmp_path: Path) -> None:
+    run(tmp_path)
+    watch = Watch(probe(), tmp_path)
+    assert watch.renamed is None
+    watch.look(model(TOK), TOK, step=0)
+    assert watch.renamed == tmp_path / "_forgetwatch-1"
+    assert len(list((tmp_path / "_forgetwatch-1").glob("step-*"))) == 2
+    assert not list((tmp_path / "_forgetwatch").glob("step-*"))
+
+
+def test_resume_keeps_the_baseline_and_the_looks(tmp_path: Path) -> None:
+    before = run(tmp_path)
+    assert before.baseline is not None
+    again = Watch(probe(), tmp_path, resume=True)
+    assert again.baseline is not None
+    assert again.baseline.checksum == before.baseline.checksum
+    assert sorted(again.comparisons) == [0, 5, 10]
+    assert again.comparisons[10].all == before.comparisons[10].all
+
+
+def test_resume_at_a_step_replaces_later_looks(tmp_path: Path) -> None:
+    run(tmp_path)
+    watch = Watch(probe(), tmp_path)
+    watch.resume(step=7)
+    assert sorted(watch.comparisons) == [0, 5]
+    assert [path.name for path in (tmp_path / "_forgetwatch").glob("step-*")] == ["step-000005.parquet"]
+
+
+def test_resume_with_another_probe_or_without_a_baseline_is_refused(tmp_path: Path) -> None:
+    run(tmp_path)
+    with pytest.raises(WatchError, match=r"made with probe 'toy'.*this is probe 'toy'.*probe\.jsonl"):
+        Watch(probe(29), tmp_path, resume=True)
+    with pytest.raises(WatchError, match="its baseline is gone"):
+        Watch(probe(), tmp_path / "elsewhere", resume=True)
+
+
+def test_a_process_that_does_not_write_measures_the_same(tmp_path: Path) -> None:
+    network = model(TOK)
+    silent, loud = Watch(probe(), tmp_path / "a", writes=False), Watch(probe(), tmp_path / "b")
+    assert silent.look(network, TOK, step=0).all == loud.look(network, TOK, step=0).all
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_probe_that_is_not_there_fails_in_the_constructor(tmp_path: Path) -> None:
+    with pytest.raises(ProbeError, match="no such file, and no such shipped probe"):
+        Watch("standart", tmp_path)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+os.environ["OMP_NUM_THREADS"] = "1"  # tiny models: threads would only wait for each other
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"

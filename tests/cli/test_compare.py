@@ -1,0 +1,133 @@
+"""`forgetwatch compare` as a user runs it: output, files, exit status."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import model, probe, tokenizer
+
+OK = "item_id,correct\na,1\nb,0\n"
+
+
+def run(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "forgetwatch", "compare", *arguments]
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, env={**os.environ, **environment}, check=False
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "ok.csv").write_text(OK)
+    (tmp_path / "after.csv").write_text("item_id,correct,category\na,0,Math\nb,1,Math\n")
+    return tmp_path
+
+
+def test_the_table_is_plain_text_that_fits_eighty_columns(folder: Path) -> None:
+    done = run(folder, "ok.csv", "after.csv")
+    assert done.returncode == 0, done.stderr
+    assert "ok -> after" in done.stdout
+    assert "-1 +1 of 2" in done.stdout
+    assert "Math" in done.stdout
+    assert "\x1b" not in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_json_goes_to_a_file_or_alone_to_stdout(folder: Path) -> None:
+    assert run(folder, "ok.csv", "after.csv", "--json", "o.json").returncode == 0
+    document = json.loads((folder / "o.json").read_text())
+    assert (document["schema"], document["groups"][0]["forgotten"]) == ("forgetwatch/comparison@1", 1)
+    assert json.loads(run(folder, "ok.csv", "after.csv", "--json", "-").stdout) == document
+
+
+def test_several_afters_are_each_compared_with_before(folder: Path) -> None:
+    done = run(folder, "ok.csv", "after.csv", "ok.csv", "--json", "-")
+    document = json.loads(done.stdout)
+    assert document["schema"] == "forgetwatch/comparisons@1"
+    assert [one["groups"][0]["forgotten"] for one in document["comparisons"]] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("dup.csv", "item_id,correct\na,1\na,0\n", "stands twice"),
+        ("empty.csv", "item_id,correct\n", "no rows"),
+        ("type.csv", "item_id,correct\na,maybe\n", "got 'maybe'"),
+        ("columns.csv", "question,answer\nx,y\n", "item_id is missing"),
+        ("disjoint.csv", "item_id,correct\nz,1\n", "no item in common"),
+        ("fewer.csv", "item_id,correct\na,1\n", "--on-mismatch intersect"),
+        ("cut.jsonl", '{"item_id": "a", "correct": 1}\n{"item_id": "b", "corr', "is the file cut"),
+        ("noise.parquet", "PAR1 no parquet", "cannot be read"),
+        ("nothere.csv", None, "no such file"),
+        (".", None, "a folder that holds neither a checkpoint"),
+        ("some-model", None, "needs --probe"),
+        ("org/model", None, "needs --probe"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_status_one(folder: Path, name: str, content: str | None, says: str) -> None:
+    if content is not None:
+        (folder / name).write_text(content)
+    done = run(folder, "ok.csv", name)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert says in done.stderr
+
+
+def test_unlike_items_are_compared_when_asked(folder: Path) -> None:
+    (folder / "fewer.csv").write_text("item_id,correct\na,0\n")
+    done = run(folder, "ok.csv", "fewer.csv", "--on-mismatch", "intersect")
+    assert done.returncode == 0
+    assert "1 only before, 0 only after" in done.stdout
+    assert "-1 +0 of 1" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("gates", "status", "says"),
+    [
+        (["all.forgetting>=0"], 3, "gate failed: all.forgetting>=0, measured 0.5"),
+        (["forgetting>0.5"], 0, ""),
+        (["forgetting>0.5", "category:Math.gained>=1"], 3, "gate failed: category:Math.gained>=1, measured 1"),
+        (["known_lost>=0"], 1, "is no number"),
+        (["category:Physics.forgetting>0"], 1, "no such group"),
+        (["nonsense"], 1, "needed"),
+    ],
+)
+def test_a_gate_decides_the_exit_status(folder: Path, gates: list[str], status: int, says: str) -> None:
+    done = run(folder, "ok.csv", "after.csv", *(part for gate in gates for part in ("--fail-if", gate)))
+    assert done.returncode == status
+    assert says in done.stderr
+
+
+def test_wrong_usage_is_exit_status_two(folder: Path) -> None:
+    assert run(folder, "ok.csv").returncode == 2
+    assert run(folder, "ok.csv", "ok.csv", "--by", "colour").returncode == 2
+
+
+def test_json_that_cannot_be_written_is_one_line(folder: Path) -> None:
+    (folder / "file").write_text("")
+    done = run(folder, "ok.csv", "after.csv", "--json", "file/o.json")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "Traceback" not in done.stderr
+
+
+def test_checkpoint_folders_are_scored_and_compared(folder: Path) -> None:
+    tok = tokenizer()
+    for seed in (0, 1):
+        model(tok, seed=seed).save_pretrained(folder / f"m{seed}")
+        tok.save_pretrained(folder / f"m{seed}")
+    probe().save(folder / "p.jsonl")
+    done = run(folder, "m0", "m1", "--probe", "p.jsonl", "--json", "-", FORGETWATCH_CACHE=str(folder / "cache"))
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["items"]["compared"] == 30
+    assert document["groups"][0]["forgotten"] + document["groups"][0]["gained"] > 0
+    assert len(list((folder / "cache").iterdir())) == 2
+    missing = run(folder, "m0", "m1")
+    assert (missing.returncode, missing.stderr.count("\n")) == (1, 1)
+    assert "needs --probe" in missing.stderr

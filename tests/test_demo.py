@@ -1,0 +1,63 @@
+"""The demo, run whole: it really trains, really forgets, and its files agree with what it says."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from forgetwatch import Trajectory
+from forgetwatch.demo import LOOK_EVERY, TAUGHT, TUNE_STEPS
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    path = tmp_path_factory.mktemp("demo")
+    command = [sys.executable, "-m", "forgetwatch", "demo", "--output", "out", "--report-to", "wandb"]
+    environment = {**os.environ, "WANDB_MODE": "offline", "WANDB_SILENT": "true"}
+    done = subprocess.run(command, cwd=path, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    return path / "out", done.stdout
+
+
+def test_the_curve_has_every_look_and_every_item(demo: tuple[Path, str]) -> None:
+    trajectory = Trajectory.from_run(demo[0] / "run" / "_forgetwatch")
+    assert trajectory.steps == tuple(range(0, TUNE_STEPS + 1, LOOK_EVERY))
+    assert {comparison.items.compared for comparison in trajectory.comparisons} == {360}
+
+
+def test_facts_are_swapped_while_the_average_moves_little(demo: tuple[Path, str]) -> None:
+    last = Trajectory.from_run(demo[0] / "run" / "_forgetwatch").comparisons[-1]
+    whole = last.all
+    assert 0.6 <= whole.accuracy_before <= 0.8
+    assert whole.forgotten >= 30
+    assert whole.gained >= 30
+    assert abs(whole.net_change) < min(whole.forgetting, whole.backward_transfer) / 2
+    taught = sum(last.by("category")[name].gained for name in TAUGHT)
+    assert taught > whole.gained / 2
+
+
+def test_the_table_counts_what_the_files_hold(demo: tuple[Path, str]) -> None:
+    folder = demo[0] / "run" / "_forgetwatch"
+    before = pq.read_table(folder / "baseline.parquet")["correct"].to_pylist()
+    after = pq.read_table(folder / f"step-{TUNE_STEPS:06d}.parquet")["correct"].to_pylist()
+    lost = sum(a and not b for a, b in zip(before, after, strict=True))
+    won = sum(b and not a for a, b in zip(before, after, strict=True))
+    assert f"-{lost} +{won} of 360" in demo[1]
+
+
+def test_everything_it_names_is_there_and_under_its_folder(demo: tuple[Path, str]) -> None:
+    path, shown = demo
+    for name in ("forgetting.png", "forgetting.svg", "base/model.safetensors", f"run/checkpoint-{TUNE_STEPS}"):
+        assert (path / name).exists()
+    assert "forgetting.png" in shown
+    assert "forgetwatch compare" in shown
+    assert sorted(entry.name for entry in path.parent.iterdir()) == ["out"]
+
+
+def test_the_tracker_got_the_run(demo: tuple[Path, str]) -> None:
+    assert list((demo[0] / "wandb").glob("offline-run-*/*.wandb"))

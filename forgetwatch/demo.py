@@ -69,7 +69,9 @@ def run_demo(output: Path, *, report_to: str = "none") -> Written:
         report_to: A tracker that the Trainer knows (wandb, tensorboard, ...), or none.
     """
     _quiet()
-    torch.set_num_threads(1)  # the model is so small that two threads wait for each other, on a busy machine for minutes
+    torch.set_num_threads(
+        1
+    )  # the model is so small that two threads wait for each other, on a busy machine for minutes
     output.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("WANDB_DIR", str(output))
     console = Console(stderr=True, highlight=False)

@@ -102,7 +102,7 @@ def _chance_lines(group: Group) -> list[Text]:
         rows.append((max(corrected.forgetting, 0.0), max(corrected.backward_transfer, 0.0), error))
     lines = []
     for index, (lost, won, how) in enumerate(rows):
-        head = "less guessing" if index == 0 else " " * 13
+        head = "corrected    " if index == 0 else " " * 13
         numbers = f"{head} lost {_percent(lost):>4} %  gained {_percent(won):>4} %   "
         lines.append(Text(numbers).append(how, style="dim"))
     return lines

@@ -1,0 +1,81 @@
+"""The imports of the package run one way, from the bottom of the data flow to its top."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent / "forgetwatch"
+ORDER = (
+    *("errors", "files", "probe", "snapshot", "metrics", "probes", "readers", "pairing", "groups", "compare"),
+    *("report", "gates", "scoring", "watch", "demo", "cli", "__main__"),
+)
+"""From bottom to top: a module may import its own part and those before it."""
+
+HEAVY = {"torch", "transformers", "trl", "accelerate", "peft", "datasets", "tokenizers"}
+MAY_BE_HEAVY = {"scoring", "watch", "demo"}
+METRICS_MAY_USE = {"numpy", "scipy", "math", "dataclasses", "typing", "collections", "forgetwatch", "__future__"}
+
+FILES = sorted(ROOT.rglob("*.py"))
+
+
+def part(path: Path) -> str:
+    return path.relative_to(ROOT).with_suffix("").parts[0]
+
+
+def imports(path: Path, *, at_module_level: bool = False) -> list[str]:
+    """The modules that a file imports, anywhere or when it is loaded."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    nodes = tree.body if at_module_level else list(ast.walk(tree))
+    found = []
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            found.append(node.module or "")
+    return found
+
+
+def test_the_order_names_every_part() -> None:
+    assert {part(path) for path in FILES} - {"__init__"} == set(ORDER)
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in FILES if path != ROOT / "__init__.py"], ids=lambda p: str(p.relative_to(ROOT))
+)
+def test_imports_run_from_bottom_to_top(path: Path) -> None:
+    own = ORDER.index(part(path))
+    for name in imports(path):
+        package, _, rest = name.partition(".")
+        if package == "forgetwatch":
+            assert rest, f"{path} imports the package's face"
+            assert ORDER.index(rest.split(".")[0]) <= own, (
+                f"{path.relative_to(ROOT)} imports {name}, which stands above it"
+            )
+
+
+def test_no_circles_within_a_part() -> None:
+    names = {".".join(("forgetwatch", *path.relative_to(ROOT).with_suffix("").parts)): path for path in FILES}
+    uses = {name: {used for used in imports(path) if used in names} - {name} for name, path in names.items()}
+    done: set[str] = set()
+    while ready := {name for name, used in uses.items() if name not in done and used <= done}:
+        done |= ready
+    assert set(uses) - done == set()
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_only_the_scoring_half_loads_torch(path: Path) -> None:
+    if part(path) not in MAY_BE_HEAVY:
+        assert not {name.split(".")[0] for name in imports(path)} & HEAVY
+        assert "matplotlib" not in {name.split(".")[0] for name in imports(path, at_module_level=True)}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "metrics").glob("*.py")), ids=lambda p: p.name)
+def test_metrics_are_numbers_in_and_numbers_out(path: Path) -> None:
+    used = imports(path)
+    assert {name.split(".")[0] for name in used} <= METRICS_MAY_USE
+    assert not any(name.startswith("scipy") and name not in ("scipy", "scipy.special") for name in used)
+    inside = [name for name in used if name.startswith("forgetwatch")]
+    assert all(name.startswith("forgetwatch.metrics") for name in inside)

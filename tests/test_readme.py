@@ -1,0 +1,80 @@
+"""What the README says is true of the code."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import forgetwatch
+from forgetwatch.cli import app
+from forgetwatch.probe import read_probe
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, flags=re.DOTALL)
+SETUP = [line for kind, block in BLOCKS if kind == "bash" for line in block.splitlines() if "-m venv" in line]
+
+
+def test_two_commands_set_everything_up_and_name_the_tested_torch() -> None:
+    demo, tests = SETUP
+    assert demo.endswith("forgetwatch demo")
+    assert tests.endswith("pytest")
+    for command in SETUP:
+        assert '"torch==2.13.0"' in command
+
+
+def test_the_gate_installs_what_the_readme_installs_and_runs_its_tests() -> None:
+    gate = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert 'pip" install -q "torch==2.13.0" -e ".[train,dev]"' in gate
+    assert '"$environment/bin/pytest"' in gate
+
+
+@pytest.mark.parametrize("code", [block for kind, block in BLOCKS if kind == "python"])
+def test_python_blocks_use_public_names(code: str) -> None:
+    imported = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.ImportFrom)]
+    assert imported
+    for node in imported:
+        assert node.module == "forgetwatch"
+        assert {alias.name for alias in node.names} <= set(forgetwatch.__all__)
+
+
+def test_commands_and_options_exist() -> None:
+    lines = [
+        line
+        for kind, block in BLOCKS
+        if kind == "bash"
+        for line in block.splitlines()
+        if line.startswith("forgetwatch")
+    ]
+    assert lines
+    for line in lines:
+        name = line.split()[1]
+        helped = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "200"}).stdout
+        for option in re.findall(r"--[a-z-]+", line):
+            assert option in helped
+
+
+def test_the_probe_example_is_a_probe(tmp_path: Path) -> None:
+    (example,) = [block for kind, block in BLOCKS if kind == "json"]
+    (tmp_path / "p.jsonl").write_text(example)
+    probe = read_probe(tmp_path / "p.jsonl")
+    assert (probe.name, probe[0].choices) == ("mine", (" Santiago", " Lima"))
+
+
+def test_the_tree_names_every_file() -> None:
+    (tree,) = [block for kind, block in BLOCKS if kind == "text" and block.startswith("forgetwatch/")]
+    named = set(re.findall(r"[\w/]+\.py", tree))
+    there = {path.name for path in (ROOT / "forgetwatch").rglob("*.py")} - {"__init__.py", "__main__.py"}
+    assert named == there
+    for folder in re.findall(r"^  (\w+)/", tree, flags=re.MULTILINE):
+        assert (ROOT / "forgetwatch" / folder).is_dir()
+
+
+def test_pictures_are_there() -> None:
+    pictures = re.findall(r"!\[.*?\]\((.*?)\)", README)
+    assert pictures
+    assert all((ROOT / picture).is_file() for picture in pictures)

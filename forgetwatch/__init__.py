@@ -9,7 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from forgetwatch.compare import Comparison, Trajectory, compare
-from forgetwatch.probe import Item, Probe
+from forgetwatch.item import Item
+from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
 from forgetwatch.readers import load_snapshot
 from forgetwatch.snapshot import Snapshot, save_snapshot

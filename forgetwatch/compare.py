@@ -15,9 +15,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
+import numpy as np
+import pyarrow as pa
+
 from forgetwatch.errors import MismatchError, SnapshotError
 from forgetwatch.groups import Group, Level, Macro, Paired, count_groups, macro_rates
-from forgetwatch.pairing import Pairing, pair
+from forgetwatch.pairing import Pairing, item_codes, pair
 from forgetwatch.readers import load_snapshot
 from forgetwatch.snapshot import Snapshot
 
@@ -114,8 +117,11 @@ def compare(
             "format; score both in the same way, or pass --allow-prompt-mismatch"
         )
     notes = [f"{side.label}: {note}" for side in (before, after) for note in side.notes]
-    if not pairing.by_content:
-        notes.append("paired by task and item_id: without content hashes nothing guarantees the same question")
+    if pairing.by_id:
+        notes.append(
+            f"{pairing.by_id:,} items paired by task and item_id alone: without content hashes nothing guarantees the "
+            "same question"
+        )
     if source_differs := _prompt_differences(before, after, pairing, "source_prompt_hash"):
         notes.append(f"the prompts of {source_differs:,} items differ by their own tool's hash")
     paired = Paired.align(before, after, pairing)
@@ -174,8 +180,17 @@ class Trajectory:
 def _load(given: Snapshot | str | Path, samples: Samples) -> Snapshot:
     snapshot = given if isinstance(given, Snapshot) else load_snapshot(given)
     if samples == "first":
-        return replace(snapshot, table=snapshot.table.filter(snapshot.ints("sample") == 0))
+        by_item = np.lexsort([snapshot.ints("sample"), item_codes(snapshot)])
+        first = by_item[np.unique(item_codes(snapshot)[by_item], return_index=True)[1]]
+        table = snapshot.table.take(np.sort(first))
+        return replace(
+            snapshot, table=table.set_column(table.column_names.index("sample"), "sample", _zeros(len(first)))
+        )
     return snapshot
+
+
+def _zeros(rows: int) -> pa.Array:
+    return pa.array(np.zeros(rows, np.int32))
 
 
 def _rendering(snapshot: Snapshot) -> str:
@@ -200,18 +215,18 @@ def _check_pairing(before: Snapshot, after: Snapshot, pairing: Pairing, on_misma
     names = f"{before.label} ({len(before):,} rows) and {after.label} ({len(after):,} rows)"
     if not pairing.before.size:
         raise MismatchError(f"{names} have no item in common; they are outcomes on different probes")
-    counts = (int(before.ints("sample").max()) + 1, int(after.ints("sample").max()) + 1)
-    if counts[0] != counts[1]:
+    counts = sorted({int(n) for side in (before, after) for n in np.unique(np.bincount(item_codes(side)))})
+    if len(counts) > 1 or len(pairing.before) < counts[0] * len(np.unique(pairing.item)):
         raise MismatchError(
-            f"{names} hold {counts[0]} and {counts[1]} samples per item; compare equal numbers, or the first of each "
-            "with --samples first"
+            f"{names} hold unlike samples: {' and '.join(map(str, counts))} per item; compare equal numbers, or the "
+            "first of each with --samples first"
         )
     if pairing.complete or on_mismatch == "intersect":
         return
     differs = f"{pairing.content_differs:,} ids have unlike questions, " if pairing.content_differs else ""
     raise MismatchError(
-        f"{names} are not outcomes on the same items: {differs}{len(pairing.only_before):,} rows are only before and "
-        f"{len(pairing.only_after):,} only after; compare the {len(pairing.before):,} that both have with "
+        f"{names} are not outcomes on the same items: {differs}{len(pairing.only_before):,} items are only before and "
+        f"{len(pairing.only_after):,} only after; compare the {len(np.unique(pairing.item)):,} that both have with "
         "--on-mismatch intersect"
     )
 

@@ -28,9 +28,11 @@ from transformers import (
     ProgressCallback,
     TrainerCallback,
 )
+from transformers.integrations.integration_utils import get_available_reporting_integrations
 from transformers.utils import logging as transformers_logging
 from trl import SFTConfig, SFTTrainer
 
+from forgetwatch.errors import ForgetwatchError
 from forgetwatch.probes.world import Fact, demo_probe, facts
 from forgetwatch.report.plots import save_figure, trajectory_figure
 from forgetwatch.report.trackers import PREFIX
@@ -68,6 +70,10 @@ def run_demo(output: Path, *, report_to: str = "none") -> Written:
         output: The folder under which everything is written.
         report_to: A tracker that the Trainer knows (wandb, tensorboard, ...), or none.
     """
+    if report_to != "none" and report_to not in (there := get_available_reporting_integrations()):
+        raise ForgetwatchError(
+            f"--report-to {report_to}: not installed, or no tracker; there are none, {', '.join(there)}"
+        )
     _quiet()
     torch.set_num_threads(
         1

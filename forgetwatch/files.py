@@ -10,8 +10,13 @@ from pathlib import Path
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a temporary file beside `path`, flush it, and rename it to `path`.
 
-    A reader sees the old file or the new one, never a part; an exception leaves the old one in place.
+    A reader sees the old file or the new one, never a part; an exception leaves the old one in place. A link is
+    followed, and what is no regular file (a device, a pipe) is written to as it is.
     """
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        write(path)
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:

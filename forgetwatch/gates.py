@@ -10,6 +10,7 @@ A condition whose quantity is unknown or undefined is an error, never a pass.
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections.abc import Callable
@@ -49,7 +50,10 @@ class Condition:
         try:
             if match is None:
                 raise ValueError(text)
-            return cls(text=text.strip(), left=match["left"], op=match["op"], limit=float(match["limit"]))
+            limit = float(match["limit"])
+            if not math.isfinite(limit):
+                raise ValueError(text)
+            return cls(text=text.strip(), left=match["left"], op=match["op"], limit=limit)
         except ValueError as error:
             raise GateError(
                 f"gate {text!r}: needed [[category:|task:]NAME.]quantity OP number with OP one of > >= < <=, "

@@ -37,7 +37,7 @@ from forgetwatch.metrics.inference import (
 )
 from forgetwatch.metrics.transitions import Cells, count_cells, count_known
 from forgetwatch.pairing import Pairing
-from forgetwatch.snapshot import NONE, Snapshot, codes
+from forgetwatch.snapshot import NONE, Snapshot
 
 Level = Literal["all", "category", "task"]
 
@@ -159,12 +159,11 @@ class Paired:
     @classmethod
     def align(cls, before: Snapshot, after: Snapshot, pairing: Pairing) -> Self:
         """The pairs that were scored on both sides; labels are those of `before` where it has them."""
-        left, right = pairing.before, pairing.after
+        left, right, item = pairing.before, pairing.after, pairing.item
         correct_before, correct_after = before.floats("correct")[left], after.floats("correct")[right]
         k_before, k_after = before.ints("k")[left], after.ints("k")[right]
         categories = before.texts("category")[left]
         labelled = np.array([bool(name) for name in categories], bool)
-        item = np.unique(_item_codes(before), return_inverse=True)[1][left]
         scored = np.isfinite(correct_before) & np.isfinite(correct_after)
         # An item with one unscored sample leaves with all its samples: every item weighs the same.
         dropped = np.unique(item[~scored])
@@ -188,10 +187,6 @@ class Paired:
             unscored=len(dropped),
         )
         return aligned.take(keep)
-
-
-def _item_codes(snapshot: Snapshot) -> NDArray[np.int64]:
-    return codes(snapshot.table["task"], snapshot.table["item_id"])
 
 
 def _golds(snapshot: Snapshot) -> NDArray[np.int64]:
@@ -252,7 +247,7 @@ def _chance(paired: Paired) -> Chance:
         n=adjusted.n,
         paper=adjusted if adjusted.n else None,
         guess_corrected=guess_corrected(answers) if answers else None,
-        bound=bound(paired.before, paired.after, paired.k),
+        bound=bound(paired.before, paired.after, paired.k, paired.golds),
         persistence=persistence(answers) if answers else None,
     )
 

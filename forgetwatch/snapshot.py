@@ -112,6 +112,14 @@ class Snapshot:
                 raise SnapshotError(
                     f"column {name!r} has {self.table[name].null_count:,} empty values; none may be empty"
                 )
+        if (empty := np.flatnonzero(self.texts("item_id") == "")).size:
+            raise SnapshotError(f"row {empty[0] + 1}: item_id is empty")
+        if (low := np.flatnonzero(self.ints("sample") < 0)).size:
+            raise SnapshotError(f"row {low[0] + 1}: sample is {self.ints('sample')[low[0]]}; samples count from 0")
+        self._check_unique()
+        self._check_options()
+
+    def _check_unique(self) -> None:
         keys = codes(self.table["task"], self.table["item_id"], self.table["sample"])
         first = np.unique(keys, return_index=True)[1]
         if len(first) < len(keys):
@@ -120,14 +128,26 @@ class Snapshot:
                 f"item_id {self.texts('item_id')[row]!r} stands twice in task {self.texts('task')[row]!r} "
                 f"(again at row {row + 1}); ids must be unique within a task"
             )
-        k, gold = self.ints("k"), self.ints("gold")
-        if (low := np.flatnonzero((k != NONE) & (k < 1))).size:
-            raise SnapshotError(f"row {low[0] + 1}: k is {k[low[0]]}; an item has at least one option")
-        if (out := np.flatnonzero((gold != NONE) & ((gold < 0) | ((k != NONE) & (gold >= k))))).size:
-            row = int(out[0])
+
+    def _check_options(self) -> None:
+        k, gold = self.floats("k"), self.floats("gold")  # nan where null: every comparison with it is false
+        if (low := np.flatnonzero(k < 1)).size:
+            raise SnapshotError(f"row {low[0] + 1}: k is {k[low[0]]:g}; an item has at least one option")
+        outside = (gold < 0) | (gold >= k)
+        if not self.missing("golds"):
+            lists = self.table["golds"].to_pylist()
+            bad = [
+                golds is not None
+                and not (0 <= min(golds, default=-1) <= max(golds) < options and len(set(golds)) == len(golds))
+                for golds, options in zip(lists, np.where(np.isnan(k), np.inf, k), strict=True)
+            ]
+            outside |= np.array(bad)
+        if (rows := np.flatnonzero(outside)).size:
+            row = int(rows[0])
+            given = self.table["golds"][row].as_py() or f"{gold[row]:g}"
             raise SnapshotError(
-                f"row {row + 1} (item {self.texts('item_id')[row]!r}): gold is {gold[row]}, outside the "
-                f"{k[row]} options; options count from 0"
+                f"row {row + 1} (item {self.texts('item_id')[row]!r}): gold is {given}, outside the "
+                f"{k[row]:g} options, or twice the same; options count from 0"
             )
 
     def __len__(self) -> int:
@@ -202,7 +222,7 @@ def _digest(digest: Any, column: pa.Array) -> None:
     elif pa.types.is_string(column.type):
         column = pc.fill_null(column, "")
         digest.update(np.asarray(pc.binary_length(column), "<i8").tobytes())
-        digest.update("".join(column.to_pylist()).encode("utf-8", "surrogatepass"))
+        digest.update("".join(column.to_pylist()).encode())
     else:
         fill = False if pa.types.is_boolean(column.type) else 0
         digest.update(np.asarray(pc.fill_null(column, fill).cast(pa.float64()), "<f8").tobytes())
@@ -234,17 +254,25 @@ def read_snapshot(path: str | Path) -> Snapshot:
         raise SnapshotError(f"{path}: no such file") from error
     except KeyError as error:
         raise SnapshotError(f"{path}: a Parquet file, but not a snapshot that forgetwatch wrote") from error
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except (pa.ArrowException, OSError, ValueError, RecursionError) as error:
         raise SnapshotError(
             f"{path}: needed a snapshot in Parquet, and it cannot be read: is it cut? ({error})"
         ) from error
-    if meta.get("format") != FORMAT:
-        raise SnapshotError(f"{path}: its format is {meta.get('format')!r}, this version reads {FORMAT!r}")
-    written = meta.pop("checksum", None)
-    meta.pop("format")
+    if not isinstance(meta, dict) or meta.get("format") != FORMAT:
+        found = meta.get("format") if isinstance(meta, dict) else meta
+        raise SnapshotError(f"{path}: its format is {found!r}, this version reads {FORMAT!r}")
+    if not isinstance(meta.get("probe", {}), dict):
+        raise SnapshotError(f"{path}: its metadata name a probe that is no object: {meta['probe']!r}")
     if lacking := [name for name in SCHEMA.names if name not in table.column_names]:
         raise SnapshotError(f"{path}: the snapshot lacks the column {lacking[0]!r}")
-    snapshot = Snapshot(table.select(SCHEMA.names).replace_schema_metadata(None), {**meta, "source": str(path)})
+    written = meta.pop("checksum", None)
+    meta.pop("format")
+    try:
+        rows = table.select(SCHEMA.names).replace_schema_metadata(None).cast(SCHEMA)
+        snapshot = Snapshot(rows, {**meta, "source": str(path)})
+        snapshot._check()
+    except (pa.ArrowException, SnapshotError) as error:
+        raise SnapshotError(f"{path}: {error}") from error
     if written != snapshot.checksum:
         raise SnapshotError(f"{path}: its rows do not fit its checksum; the file was changed after it was written")
     return snapshot

@@ -50,7 +50,7 @@ def test_nothing_scored_gives_undefined_rates_and_no_error() -> None:
 def test_unlike_items_are_refused_and_counted_and_the_intersection_is_offered() -> None:
     before = snapshot([True] * 4, content_hash=list("ABCD"))
     after = snapshot([False] * 4, content_hash=list("ABXY"))
-    with pytest.raises(MismatchError, match=r"2 ids have unlike questions, 2 rows are only before and 2 only after"):
+    with pytest.raises(MismatchError, match=r"2 ids have unlike questions, 2 items are only before and 2 only after"):
         compare(before=before, after=after)
     shared = compare(before=before, after=after, on_mismatch="intersect")
     assert (shared.all.n, shared.all.forgotten) == (2, 2)
@@ -102,8 +102,15 @@ def test_pairing_by_id_alone_is_said() -> None:
 def test_unequal_numbers_of_samples_are_refused_unless_the_first_is_asked_for() -> None:
     one = snapshot([True], item_id=["1"], content_hash=["A"])
     two = snapshot([False, True], item_id=["1", "1"], content_hash=["A", "A"], sample=[0, 1])
-    with pytest.raises(MismatchError, match="hold 1 and 2 samples per item"):
+    with pytest.raises(MismatchError, match="hold unlike samples: 1 and 2 per item"):
         compare(before=one, after=two)
+    mixed = snapshot([True] * 3, item_id=["1", "1", "2"], content_hash=["A", "A", "B"], sample=[0, 1, 0])
+    with pytest.raises(MismatchError, match="unlike samples"):
+        compare(before=mixed, after=mixed)
+    later = snapshot([False, True], item_id=["1", "1"], content_hash=["A", "A"], sample=[1, 2])
+    with pytest.raises(MismatchError, match="unlike samples"):
+        compare(before=two, after=later)
+    assert compare(before=two, after=later, samples="first").all.n == 1
     assert compare(before=one, after=two, samples="first").all.forgotten == 1
 
 

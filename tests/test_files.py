@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,19 @@ def test_the_folder_is_made_and_nothing_else_is_left(tmp_path: Path) -> None:
     write_atomically(tmp_path / "new" / "a.txt", lambda path: path.write_text("whole"))
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["a.txt"]
     assert (tmp_path / "new" / "a.txt").read_text() == "whole"
+
+
+def test_a_link_is_followed_and_a_device_is_written_to_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "real.txt").write_text("old")
+    (tmp_path / "link.txt").symlink_to(tmp_path / "real.txt")
+    write_atomically(tmp_path / "link.txt", lambda path: path.write_text("new"))
+    assert (tmp_path / "link.txt").is_symlink()
+    assert (tmp_path / "real.txt").read_text() == "new"
+    os.mkfifo(tmp_path / "pipe")
+    with os.fdopen(os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)) as reader:
+        write_atomically(tmp_path / "pipe", lambda path: path.write_text("through"))
+        assert reader.read() == "through"
+    assert (tmp_path / "pipe").is_fifo()
 
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:

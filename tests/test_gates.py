@@ -38,7 +38,10 @@ def test_the_four_operators(comparison: Comparison, op: str, holds: bool) -> Non
     assert Condition.parse(f"forgotten{op}1").holds(comparison) is holds
 
 
-@pytest.mark.parametrize("text", ["forgetting", "forgetting>", ">0.5", "forgetting=0.5", "forgetting>much", ""])
+@pytest.mark.parametrize(
+    "text",
+    ["forgetting", "forgetting>", ">0.5", "forgetting=0.5", "forgetting>much", "forgetting>nan", "forgetting<inf", ""],
+)
 def test_what_is_no_condition_is_refused(text: str) -> None:
     with pytest.raises(GateError, match="needed"):
         Condition.parse(text)

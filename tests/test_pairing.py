@@ -63,9 +63,24 @@ def test_without_hashes_ids_pair_and_another_gold_shows_another_question() -> No
     before = snapshot([True] * 3, content_hash=[None] * 3, k=[4, 4, 4], gold=[0, 1, 2])
     after = snapshot([True] * 3, content_hash=[None] * 3, k=[4, 4, 5], gold=[0, 3, 2])
     pairing = pair(before, after)
-    assert not pairing.by_content
+    assert pairing.by_id == 1
     assert pairing.before.tolist() == [0]
     assert pairing.content_differs == 2
+
+
+def test_one_missing_hash_does_not_switch_off_the_others() -> None:
+    before = snapshot([True] * 3, content_hash=["h1", "h2", None])
+    after = snapshot([True] * 3, content_hash=["x1", "x2", None])
+    pairing = pair(before, after)
+    assert (pairing.before.tolist(), pairing.by_id, pairing.content_differs) == ([2], 1, 2)
+
+
+def test_samples_of_a_repeated_question_stay_together() -> None:
+    before = snapshot([True] * 2, item_id=["a", "a"], content_hash=["A", "A"], sample=[0, 1])
+    after = snapshot([True] * 4, item_id=["x", "y", "x", "y"], content_hash=["A"] * 4, sample=[0, 0, 1, 1])
+    pairing = pair(before, after)
+    assert pairing.after.tolist() == [0, 2]
+    assert after.texts("item_id")[pairing.only_after].tolist() == ["y"]
 
 
 @given(

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -16,59 +15,6 @@ from forgetwatch.probe import read_probe
 ITEM = Item(
     id="1", task="capitals", category="Culture", prompt="Q: Chile?\nA:", choices=(" Santiago", " Lima"), answer=0
 )
-
-
-def test_content_hash_is_that_of_the_written_definition() -> None:
-    content = ["Q: Chile?\nA:", [" Santiago", " Lima"], [0], None, None, None]
-    text = json.dumps(content, sort_keys=True, ensure_ascii=False)
-    assert ITEM.content_hash == hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-@pytest.mark.parametrize(
-    "change", [{"id": "2"}, {"task": "t"}, {"category": "x"}, {"tags": ("a",)}, {"meta": {"a": 1}}]
-)
-def test_content_hash_ignores_where_the_question_stands(change: dict[str, Any]) -> None:
-    assert replace(ITEM, **change).content_hash == ITEM.content_hash
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"prompt": "Q"}, {"choices": (" Santiago", " Quito")}, {"answer": 1}, {"system": "s"}, {"tools": [{"n": 1}]}],
-)
-def test_content_hash_covers_what_defines_the_question(change: dict[str, Any]) -> None:
-    assert replace(ITEM, **change).content_hash != ITEM.content_hash
-
-
-def test_the_order_of_several_right_answers_does_not_matter() -> None:
-    one, other = (Item(id="1", task="t", prompt="p", choices=("a", "b", "c"), answer=a) for a in ((0, 2), (2, 0)))
-    assert one.content_hash == other.content_hash
-    assert one.answers == (0, 2)
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"answer": 2}, "answer 2 is outside its 2 choices"),
-        ({"answer": -1}, "outside its 2 choices"),
-        ({"answer": True}, "must be an index"),
-        ({"answer": "Santiago"}, "must be an index"),
-        ({"answer": ()}, "no answer"),
-        ({"choices": ()}, "choices is empty"),
-        ({"choices": "ab"}, "must be a list of texts"),
-        ({"id": ""}, "must not be empty"),
-        ({"task": 3}, "task must be text"),
-        ({"prompt": ()}, "no messages"),
-    ],
-)
-def test_an_item_that_cannot_be_asked_is_refused(change: dict[str, Any], says: str) -> None:
-    with pytest.raises(ProbeError, match=says):
-        replace(ITEM, **change)
-
-
-def test_an_open_item_has_no_k() -> None:
-    item = Item(id="1", task="t", prompt="2+2=", answer="4", match="number")
-    assert item.k is None
-    assert item.answers == ("4",)
 
 
 def test_fingerprint_covers_questions_and_settings_but_not_labels_or_order() -> None:

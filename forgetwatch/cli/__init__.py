@@ -5,6 +5,7 @@ Exit status: 0 fine, 1 an error in what was given, 2 wrong usage, 3 a gate faile
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.metadata import version
 from typing import Annotated
@@ -48,5 +49,16 @@ def main() -> None:
     try:
         app()
     except (ForgetwatchError, OSError) as error:
-        typer.echo(f"forgetwatch: {' '.join(str(error).split())}", err=True)
-        sys.exit(1)
+        _fail(str(error))
+    except Exception as error:
+        if os.environ.get(_TRACEBACK):
+            raise
+        _fail(f"unexpected {type(error).__name__}: {error} (a fault of forgetwatch; {_TRACEBACK}=1 shows where)")
+
+
+_TRACEBACK = "FORGETWATCH_TRACEBACK"
+
+
+def _fail(message: str) -> None:
+    typer.echo(f"forgetwatch: {' '.join(message.split())}", err=True)
+    sys.exit(1)

@@ -103,7 +103,7 @@ def _show(comparisons: list[Comparison], *, by: _By, json_path: str | None) -> N
 def _side(given: str, probe: str | None) -> Snapshot:
     """One side of the comparison: a file of outcomes, or a model that is scored, once."""
     path = Path(given)
-    if path.is_file():
+    if path.exists() and not path.is_dir():
         return load_snapshot(path)
     is_model = path.is_dir() and any((path / name).is_file() for name in ("config.json", "adapter_config.json"))
     if path.is_dir() and not is_model:
@@ -111,11 +111,12 @@ def _side(given: str, probe: str | None) -> Snapshot:
             f"{given}: a folder that holds neither a checkpoint (config.json) nor an adapter (adapter_config.json); "
             "give a file of outcomes, a checkpoint, or a model id"
         )
-    if not is_model and (path.suffix in _FILE_SUFFIXES or path.is_absolute() or given.startswith(".")):
+    if not is_model and (path.is_symlink() or path.suffix in _FILE_SUFFIXES or given.startswith((".", "/"))):
         raise SnapshotError(f"{given}: no such file or folder")
+    if probe is None and is_model:
+        raise SnapshotError(f"{given}: a model folder; a model needs --probe to be scored on")
     if probe is None:
-        what = "a model folder" if is_model else "no file here, and if it is a model id"
-        raise SnapshotError(f"{given}: {what}; a model needs --probe to be scored on")
+        raise SnapshotError(f"{given}: no such file or folder; a model id needs --probe to be scored on")
     from forgetwatch.probes import load_probe
     from forgetwatch.scoring.checkpoints import score_checkpoint
 

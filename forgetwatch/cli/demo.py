@@ -32,8 +32,8 @@ def demo_command(
 
     written = run_demo(output, report_to=report_to)
     probe = written.run / "_forgetwatch" / "probe.jsonl"
-    console.print(f"\npictures: {', '.join(map(str, written.pictures))}", soft_wrap=True)
-    console.print(f"models:   {written.base}, {written.run}/checkpoint-*", soft_wrap=True)
-    console.print("the same comparison from the saved checkpoints:", soft_wrap=True)
+    console.print(f"\npictures: {', '.join(map(str, written.pictures))}", soft_wrap=True, markup=False)
+    console.print(f"models:   {written.base}, {written.run}/checkpoint-*", soft_wrap=True, markup=False)
+    console.print("the same comparison from the saved checkpoints:", soft_wrap=True, markup=False)
     last = written.run / f"checkpoint-{TUNE_STEPS}"
-    console.print(f"  forgetwatch compare {written.base} {last} --probe {probe}", soft_wrap=True)
+    console.print(f"  forgetwatch compare {written.base} {last} --probe {probe}", soft_wrap=True, markup=False)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from forgetwatch.errors import SnapshotError
 from forgetwatch.probes import load_probe
 from forgetwatch.snapshot import save_snapshot
 
@@ -22,6 +24,9 @@ def score_command(
 ) -> None:
     """Ask a model every item of a probe, and write one row per item."""
     items = load_probe(probe)
+    folder = output.absolute().parent
+    if not os.access(folder, os.W_OK):
+        raise SnapshotError(f"{output}: needed a folder that can be written to, and {folder} is none")
     from forgetwatch.cli.progress import rows_bar
     from forgetwatch.scoring import Scorer
     from forgetwatch.scoring.checkpoints import load_model
@@ -35,5 +40,7 @@ def score_command(
     unscored = f", {len(snapshot) - scored:,} unscored" if scored < len(snapshot) else ""
     right = f"{100 * float(correct[correct == correct].mean()):.1f} % right" if scored else "none right"
     Console(highlight=False).print(
-        f"{scored:,} items scored{unscored}, {right}, {snapshot.meta['seconds']:.1f} s: {output}", soft_wrap=True
+        f"{scored:,} items scored{unscored}, {right}, {snapshot.meta['seconds']:.1f} s: {output}",
+        soft_wrap=True,
+        markup=False,
     )

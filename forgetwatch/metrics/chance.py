@@ -212,16 +212,16 @@ class Bound:
     backward_transfer: tuple[float, float]
 
 
-def bound(before: Bools, after: Bools, k: Ints) -> Bound | None:
-    """[max(0, p10 - p01), mean of k/(k-1) over 1->0], and its mirror image; None where no row has k >= 2.
+def bound(before: Bools, after: Bools, k: Ints, golds: Ints) -> Bound | None:
+    """[max(0, p10 - p01), mean of k/(k-g) over 1->0], and its mirror image; None where no row has a wrong option.
 
-    The lower end is the net loss: it needs only that flips made by chance are balanced.
+    g is the number of right options. The lower end is the net loss: it needs only balanced flips by chance.
     """
-    takes_part = k >= 2
+    takes_part = k > golds
     if not takes_part.any():
         return None
     before, after = before[takes_part], after[takes_part]
-    scale = k[takes_part] / (k[takes_part] - 1.0)
+    scale = k[takes_part] / (k[takes_part] - golds[takes_part]).astype(float)
     lost, won = before & ~after, ~before & after
     net = float(lost.mean() - won.mean())
     return Bound(

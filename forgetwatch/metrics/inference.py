@@ -156,4 +156,5 @@ def detectable_change(n: float, discordance: float, *, power: float = 0.8, alpha
     scale = n + z_beta**2
     inner = n * first**2 - scale * (first**2 - z_beta**2 * discordance)
     change = (first * math.sqrt(n) + math.sqrt(max(inner, 0.0))) / scale
-    return change if change <= discordance else math.nan
+    solves = first <= change * math.sqrt(n) and change <= discordance <= 1
+    return change if solves else math.nan

@@ -12,7 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from forgetwatch.probe import Item, Probe
+from forgetwatch.item import Item
+from forgetwatch.probe import Probe
 
 _SEED: Final = 20260314
 _FACTS: Final = 60

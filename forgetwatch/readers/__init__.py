@@ -5,6 +5,7 @@ our Parquet     snapshot.py        plain CSV, JSONL, Parquet     readers/table.p
 
 from __future__ import annotations
 
+import codecs
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +29,8 @@ def load_snapshot(path: str | Path) -> Snapshot:
     path = Path(path)
     if path.is_dir():
         raise SnapshotError(f"{path}: needed a file of outcomes, got a folder")
+    if path.exists() and not path.is_file():
+        raise SnapshotError(f"{path}: needed a regular file, got a pipe or device; write it to a file first")
     try:
         with path.open("rb") as file:
             head = file.read(4096)
@@ -43,8 +46,11 @@ def load_snapshot(path: str | Path) -> Snapshot:
         raise SnapshotError(
             f"{path}: neither Parquet nor UTF-8 text; needed a snapshot, or a table in CSV, JSONL or Parquet"
         )
-    if head.lstrip().startswith(b"{"):
+    first = head.removeprefix(codecs.BOM_UTF8).lstrip()[:1]
+    if first == b"{":
         return table.read_jsonl(path)
+    if first == b"[":
+        raise SnapshotError(f"{path}: one JSON array; needed JSONL, one object per line")
     return table.read_csv(path)
 
 

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import json
 from collections.abc import Callable
@@ -31,10 +32,15 @@ def read_csv(path: Path) -> Snapshot:
     """The outcomes in a CSV file with a header line."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            names = next(csv.reader(file))
+            names = next((row for row in csv.reader(file) if row), [])
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise SnapshotError(f"{path}: the column {twice[0]!r} stands twice in the header")
+        if path.read_bytes().count(b'"') % 2:
+            raise SnapshotError(f"{path}: a quote is opened and never closed; is the file cut?")
         # Everything as text first: a guessed type would turn the id "007" into 7.
         table = pa_csv.read_csv(
             path,
+            read_options=pa_csv.ReadOptions(block_size=_CSV_BLOCK),
             parse_options=pa_csv.ParseOptions(newlines_in_values=True),
             convert_options=pa_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
         )
@@ -51,8 +57,8 @@ def read_jsonl(path: Path) -> Snapshot:
             if not line.strip():
                 continue
             try:
-                row = json.loads(line)
-            except ValueError as error:
+                row = json.loads(line.removeprefix(codecs.BOM_UTF8))
+            except (ValueError, RecursionError) as error:
                 raise SnapshotError(f"{path}, line {number}: not a JSON object ({error}); is the file cut?") from error
             if not isinstance(row, dict):
                 raise SnapshotError(f"{path}, line {number}: a row is a JSON object, got {type(row).__name__}")
@@ -71,6 +77,8 @@ def read_parquet(path: Path) -> Snapshot:
 
 
 _READ: Final = frozenset(SCHEMA.names)
+_CSV_BLOCK: Final = 2**26
+"""Bytes that are parsed at a time; no row may be longer."""
 _MAY_BE_EMPTY: Final = frozenset({"task", "category", "output"})
 
 
@@ -92,7 +100,7 @@ def _snapshot(path: Path, given: dict[str, Any]) -> Snapshot:
             columns[name] = pc.fill_null(columns[name], "")
     if "sample" in columns:
         columns["sample"] = pc.fill_null(columns["sample"], 0)
-    columns["outcome"] = pc.if_else(pc.is_null(columns["correct"]), "unscored: no value in the table", "ok")
+    _settle_outcomes(columns)
     notes = _drop_impossible_choices(columns)
     try:
         return Snapshot.from_columns(columns, {"source": str(path)}, notes)
@@ -107,19 +115,16 @@ def _column(path: Path, name: str, values: Any, kind: pa.DataType) -> pa.Array:
     if not isinstance(values, pa.Array):
         if pa.types.is_string(kind):
             return _by_value(path, name, values, kind, _text)
-        try:
-            return pa.array(values, type=kind)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            return _by_value(path, name, values, kind, lambda value: pa.scalar(value, type=kind).as_py())
+        return _by_value(path, name, values, kind, lambda value: _exact(value, kind))
     if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
         if name not in _MAY_BE_EMPTY:
             values = pc.if_else(pc.equal(values, ""), pa.scalar(None, values.type), values)
         if pa.types.is_list(kind):
-            return _by_value(path, name, values, kind, json.loads)
+            return _by_value(path, name, values, kind, lambda value: _exact(json.loads(value), kind))
     try:
         return values.cast(kind)
     except pa.ArrowException:
-        return _by_value(path, name, values, kind, lambda value: pa.scalar(value).cast(kind).as_py())
+        return _by_value(path, name, values, kind, lambda value: _exact(value, kind))
 
 
 def _by_value(path: Path, name: str, values: Any, kind: pa.DataType, read: Callable[[Any], Any]) -> pa.Array:
@@ -147,7 +152,31 @@ def _truth(value: Any) -> bool | None:
 def _text(value: Any) -> str:
     if not isinstance(value, (str, int, float)):
         raise TypeError(type(value).__name__)
+    str(value).encode()  # a lone half of a surrogate pair is no text
     return str(value)
+
+
+def _exact(value: Any, kind: pa.DataType) -> Any:
+    """The value in the type of the schema, if nothing is lost: 4.0 is 4, and 4.5 is none."""
+    if pa.types.is_list(kind):
+        if not isinstance(value, list):
+            raise TypeError(type(value).__name__)
+        return [_exact(part, kind.value_type) for part in value]
+    number = float(value)
+    if not pa.types.is_integer(kind):
+        return number
+    if isinstance(value, bool) or not number.is_integer():
+        raise ValueError(value)
+    return pa.scalar(int(number), type=kind).as_py()
+
+
+def _settle_outcomes(columns: dict[str, Any]) -> None:
+    """Make `correct` and `outcome` agree: what says that it is unscored has no correctness, and the reverse."""
+    default = pc.if_else(pc.is_null(columns["correct"]), "unscored: no value in the table", "ok")
+    outcome = pc.coalesce(columns["outcome"], default) if "outcome" in columns else default
+    unscored = pc.starts_with(outcome, "unscored")
+    columns["correct"] = pc.if_else(unscored, pa.scalar(None, pa.bool_()), columns["correct"])
+    columns["outcome"] = pc.if_else(pc.and_(pc.is_null(columns["correct"]), pc.invert(unscored)), default, outcome)
 
 
 def _drop_impossible_choices(columns: dict[str, Any]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ is undefined is null, never 0 and never nan. Later versions add keys; none is re
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from forgetwatch.compare import Comparison
@@ -35,8 +35,8 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
     """One comparison as JSON values."""
     return {
         "schema": SCHEMA,
-        "before": dict(comparison.before),
-        "after": dict(comparison.after),
+        "before": _value(comparison.before),
+        "after": _value(comparison.after),
         "items": vars(comparison.items),
         "groups": [group_json(group) for group in comparison.groups],
         "macro": {
@@ -85,6 +85,9 @@ def _pick(source: object, names: Sequence[str]) -> dict[str, Any] | None:
 
 
 def _value(value: Any) -> Any:
-    if isinstance(value, tuple):
+    """The value in JSON's own types; a number that is not finite is null."""
+    if isinstance(value, Mapping):
+        return {str(name): _value(part) for name, part in value.items()}
+    if isinstance(value, (tuple, list)):
         return [_value(part) for part in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -77,10 +77,10 @@ def _all_line(group: Group) -> Text:
     text = Text("all answers   ")
     text.append(f"-{_count(group.forgotten, commas=False)}", style=f"bold {_LOST}").append(" ")
     text.append(f"+{_count(group.gained, commas=False)}", style=f"bold {_WON}")
-    text.append(f" of {_count(group.n, commas=False)}   net {_points(group.net_change)} points ")
+    text.append(f" of {_count(group.n, commas=False)}  net {_points(group.net_change)} points ")
     text.append(f"({_range(group.net_change_interval, _points)})")
     seen = group.detectable_change
-    text.append("   too few flips to see a change" if math.isnan(seen) else f"   sees {_percent(seen)}", style="dim")
+    text.append("  sees nothing" if math.isnan(seen) else f"  sees {_percent(seen)}", style="dim")
     return text
 
 

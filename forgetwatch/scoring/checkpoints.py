@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import warnings
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -51,7 +52,11 @@ def load_model(given: str, *, trust_remote_code: bool = False) -> tuple[nn.Modul
             if (path / "tokenizer_config.json").is_file():
                 tokenizer = AutoTokenizer.from_pretrained(given, trust_remote_code=trust_remote_code)
         else:
-            model = AutoModelForCausalLM.from_pretrained(given, dtype="auto", trust_remote_code=trust_remote_code)
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
+                given, dtype="auto", trust_remote_code=trust_remote_code, output_loading_info=True
+            )
+            model, loading = loaded
+            _check_complete(given, loading)
             tokenizer = AutoTokenizer.from_pretrained(given, trust_remote_code=trust_remote_code)
     except ScoringError:
         raise
@@ -59,8 +64,17 @@ def load_model(given: str, *, trust_remote_code: bool = False) -> tuple[nn.Modul
         raise ScoringError(
             f"{given}: cannot be loaded as a causal language model with its tokenizer ({error})"
         ) from error
-    loaded: nn.Module = model
-    return loaded.to("cuda" if torch.cuda.is_available() else "cpu").eval(), tokenizer
+    return model.to("cuda" if torch.cuda.is_available() else "cpu").eval(), tokenizer
+
+
+def _check_complete(given: str, loading: dict[str, Any]) -> None:
+    """Refuse a model some of whose weights were not in its files: transformers makes those up at random."""
+    for kind in ("missing_keys", "mismatched_keys"):
+        if names := sorted(map(str, loading[kind])):
+            raise ScoringError(
+                f"{given}: {len(names)} weights of the language model are not in its files, {names[0]} among them "
+                f"({kind.replace('_keys', '')}); needed a whole causal language model with its head"
+            )
 
 
 def score_checkpoint(
@@ -82,7 +96,10 @@ def score_checkpoint(
             kept.unlink()  # damaged: score again
     model, tokenizer = load_model(given, trust_remote_code=trust_remote_code)
     snapshot = Scorer(probe, tokenizer, model).score(model, name=given, progress=progress)
-    save_snapshot(snapshot, kept)
+    try:
+        save_snapshot(snapshot, kept)
+    except OSError as error:
+        warnings.warn(f"the snapshot could not be kept in {kept.parent} ({error}); set FORGETWATCH_CACHE", stacklevel=2)
     return snapshot
 
 
@@ -117,9 +134,10 @@ def _identity(given: str, *, trust_remote_code: bool) -> list[str]:
 
 def _base_of_adapter(path: Path) -> str:
     try:
-        base = json.loads((path / _ADAPTER).read_text(encoding="utf-8")).get("base_model_name_or_path")
-    except (OSError, ValueError) as error:
+        config = json.loads((path / _ADAPTER).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
         raise ScoringError(f"{path / _ADAPTER}: cannot be read ({error})") from error
-    if not base:
-        raise ScoringError(f"{path / _ADAPTER}: names no base model (base_model_name_or_path)")
+    base = config.get("base_model_name_or_path") if isinstance(config, dict) else None
+    if not base or Path(str(base)).resolve() == path.resolve():
+        raise ScoringError(f"{path / _ADAPTER}: names no base model but itself (base_model_name_or_path: {base!r})")
     return str(base)

@@ -1,8 +1,9 @@
 """Text to token ids, cut between context and choice the way lm-evaluation-harness cuts it.
 
 Context and choice are tokenized together, and the choice is what follows the context's own tokens: a merge across the
-border goes to the choice. Spaces at the end of the context move to the choice. An empty context becomes BOS (or EOS).
-BOS is added where the tokenizer would add it, never twice.
+border goes to the choice. White space at the end of the context moves to the choice (behind a chat template only
+spaces: the line break that ends its header is not part of the answer). An empty context becomes BOS (or EOS). BOS is
+added where the tokenizer would add it, never twice.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def encode(probe: Probe, tokenizer: Any, *, max_length: int) -> list[Encoded]:
     rendered = [render(item, probe, tokenizer) for item in probe]
     contexts, wholes = [], []
     for one in rendered:
-        context = one.context.rstrip(" ")
+        context = one.context.rstrip(" ") if one.templated else one.context.rstrip()
         moved = one.context[len(context) :]
         contexts.append(context)
         wholes += [context + moved + choice for choice in _continuations(one)]

@@ -42,7 +42,8 @@ class Scores:
 
 
 def base_model(model: nn.Module) -> nn.Module:
-    """The language model inside what training wrapped around it (data parallel, PEFT)."""
+    """The language model inside what training wrapped around it (torch.compile, data parallel, PEFT)."""
+    model = getattr(model, "_orig_mod", model)  # torch.compile's own name for what it wraps
     if isinstance(model, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
         model = model.module
     inner = getattr(model, "get_base_model", None)  # PEFT's own accessor; peft need not be installed

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
-from forgetwatch.probe import Item, Norm
+from forgetwatch.item import Item
+from forgetwatch.probe import Norm
 from forgetwatch.scoring.encoding import Encoded
 
 
@@ -30,7 +31,7 @@ def lengths(encoded: Encoded) -> dict[str, NDArray[np.int64]]:
     texts = [text.removeprefix(" ") for text in encoded.texts]
     return {
         "chars": np.array([len(text) for text in texts]),
-        "bytes": np.array([len(text.encode("utf-8", "surrogatepass")) for text in texts]),
+        "bytes": np.array([len(text.encode()) for text in texts]),
         "tokens": np.array([len(ids) for ids in encoded.choices]),
     }
 

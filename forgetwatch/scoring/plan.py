@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from forgetwatch.probe import Item
+from forgetwatch.item import Item
 from forgetwatch.scoring.encoding import Encoded, Ids
 
 TOKEN_BUDGET: Final = 8192

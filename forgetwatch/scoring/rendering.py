@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from forgetwatch.errors import ScoringError
-from forgetwatch.probe import LETTERS, Item, Probe
+from forgetwatch.item import Item
+from forgetwatch.probe import LETTERS, Probe
 
 _ASK_FOR_LETTER: Final = "Answer with the letter of the right option."
 
@@ -63,7 +64,10 @@ def _append(prompt: Any, text: str) -> Any:
     if isinstance(prompt, str):
         return prompt + text
     *first, last = prompt
-    return (*first, {**last, "content": last["content"] + text})
+    content = last["content"]
+    # Content in parts (text, images): the options are one more part.
+    content = content + text if isinstance(content, str) else [*content, {"type": "text", "text": text}]
+    return (*first, {**last, "content": content})
 
 
 def _chat(item: Item, prompt: Any, tokenizer: Any) -> str:
@@ -75,11 +79,15 @@ def _chat(item: Item, prompt: Any, tokenizer: Any) -> str:
     messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else [dict(m) for m in prompt]
     if item.system is not None:
         messages.insert(0, {"role": "system", "content": item.system})
-    text = tokenizer.apply_chat_template(
-        messages,
-        tools=None if item.tools is None else [dict(tool) for tool in item.tools],
-        tokenize=False,
-        add_generation_prompt=True,
-        enable_thinking=False,
-    )
-    return str(text)
+    try:
+        return str(
+            tokenizer.apply_chat_template(
+                messages,
+                tools=None if item.tools is None else [dict(tool) for tool in item.tools],
+                tokenize=False,
+                add_generation_prompt=True,
+                enable_thinking=False,
+            )
+        )
+    except Exception as error:  # a template is code that comes with the model
+        raise ScoringError(f"item {item.id!r}: the tokenizer's chat template refuses it ({error})") from error

@@ -12,7 +12,9 @@ from typing import Any, Final
 
 from torch import nn
 
-from forgetwatch.probe import Item, Probe
+from forgetwatch.errors import ScoringError
+from forgetwatch.item import Item
+from forgetwatch.probe import Probe
 from forgetwatch.scoring.encoding import Encoded, encode
 from forgetwatch.scoring.forward import Progress, Scores, base_model, forward, text_config
 from forgetwatch.scoring.isolation import isolated
@@ -49,6 +51,7 @@ class Scorer:
         self.noise: float | None = None
         self._encoded = encode(probe, tokenizer, max_length=_context_length(model, tokenizer))
         self._vocabulary: int = text_config(model).vocab_size
+        self._check_vocabulary()
         self._batches = plan(probe.items, self._encoded, vocabulary=self._vocabulary)
 
     def score(
@@ -68,6 +71,7 @@ class Scorer:
         started = time.perf_counter()
         with isolated(model):
             scores = forward(model, self._batches, self._encoded, progress)
+            seconds = time.perf_counter() - started
             if self.noise is None:
                 self.noise = self._measure_noise(model, scores)
         meta = {
@@ -87,11 +91,19 @@ class Scorer:
             **execution(model),
             "noise": self.noise,
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
-            "seconds": round(time.perf_counter() - started, 3),
+            "seconds": round(seconds, 3),
         }
         rows = [self._row(index, scores.get(index)) for index in range(len(self.probe))]
         columns = {name: [row.get(name) for row in rows] for name in dict.fromkeys(n for row in rows for n in row)}
         return Snapshot.from_columns(columns, meta)
+
+    def _check_vocabulary(self) -> None:
+        highest = max((max(ids) for one in self._encoded for ids in (one.context, *one.choices) if ids), default=0)
+        if highest >= self._vocabulary:
+            raise ScoringError(
+                f"the tokenizer gives token id {highest}, and the model's vocabulary has {self._vocabulary} tokens; "
+                "load the model's own tokenizer, or resize the model's embeddings"
+            )
 
     def _row(self, index: int, scores: Scores | None) -> dict[str, Any]:
         item, encoded = self.probe.items[index], self._encoded[index]
@@ -176,5 +188,7 @@ def versions() -> dict[str, str]:
 
 def _context_length(model: nn.Module, tokenizer: Any) -> int:
     """Tokens that model and tokenizer can read; a very large number where neither says."""
-    limits = (getattr(text_config(model), "max_position_embeddings", None), tokenizer.model_max_length)
+    config = text_config(model)
+    named = [getattr(config, name, None) for name in ("max_position_embeddings", "max_seq_len", "seq_length")]
+    limits = (*named, tokenizer.model_max_length)
     return min(int(limit) if limit and limit > 0 else _UNLIMITED for limit in limits)

@@ -19,7 +19,7 @@ from rich.console import Console
 from tqdm.auto import tqdm
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from forgetwatch.errors import ForgetwatchError, WatchError
+from forgetwatch.errors import WatchError
 from forgetwatch.metrics.inference import detectable_change
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
@@ -65,7 +65,9 @@ class ForgetWatchCallback(TrainerCallback):
         self.watch: Watch | None = None
         self._trainer: Trainer | None = None
         self._schedule: Schedule | None = None
-        self._told = False
+        self._watched: Trainer | None = None
+        self._failures: dict[str, int] = {}
+        self._tried = -1  # the step of the latest look, also of one that failed
         self._step_started = 0.0
         self._step_seconds: list[float] = []
         self._planned = 0
@@ -85,25 +87,34 @@ class ForgetWatchCallback(TrainerCallback):
         self._trainer = _calling_trainer() or self._trainer
         if self._trainer is None:
             raise WatchError("no trainer found; pass the callback to one, or call attach(trainer)")
+        others = [c for c in self._trainer.callback_handler.callbacks if isinstance(c, ForgetWatchCallback)]
+        if len(others) > 1:
+            raise WatchError(
+                f"the trainer has {len(others)} ForgetWatchCallbacks, and a run has one; put all items into one probe"
+            )
         self._schedule = Schedule.make(self.every, max_steps=state.max_steps)
         self._planned = self._schedule.count(
             save_steps=int(state.save_steps) if args.save_strategy == "steps" else None,
+            save_epochs=args.save_strategy == "epoch",
             epochs=max(1, round(state.num_train_epochs)),
             max_steps=state.max_steps,
         )
-        if self.watch is not None:  # a second train(), or another try with a smaller batch: the first snapshot wins
+        same_run = self._watched is self._trainer and not state.is_hyper_param_search
+        self._watched = self._trainer
+        if self.watch is not None and same_run:  # a second train(), or another try with a smaller batch
             self.watch.forget_after(state.global_step)
         else:
             self.watch = Watch(self.probe, str(args.output_dir), writes=state.is_world_process_zero)
             if state.global_step > 0:
                 self._resume(self.watch, state)
             else:
-                self._look(state, control, kwargs)
-                if self.watch.renamed:
-                    self._say(state, f"the folder of an earlier run is now {self.watch.renamed}")
+                self.watch.look(kwargs["model"], _tokenizer(kwargs), step=0)
+                self._log(self.watch, state, control)
         if self._due(state.global_step):
             self._look(state, control, kwargs)
         self._remember(self.watch, state)
+        if self.watch.renamed:
+            self._say(state, f"the folder of an earlier run is now {self.watch.renamed}")
         self._say_cost(self.watch, state)
 
     def on_step_begin(
@@ -120,21 +131,21 @@ class ForgetWatchCallback(TrainerCallback):
                 self._say_share(state)
         saves = self._schedule is not None and self._schedule.at_save and control.should_save
         if saves or self._due(state.global_step):
-            self._look_or_tell(state, control, kwargs)
+            self._look(state, control, kwargs)
 
     def on_epoch_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Look, if the schedule says every epoch."""
         if self._schedule is not None and self._schedule.at_epoch:
-            self._look_or_tell(state, control, kwargs)
+            self._look(state, control, kwargs)
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Look, if the schedule says every save; let the checkpoint carry its own history."""
         if self._schedule is not None and self._schedule.at_save:
-            self._look_or_tell(state, control, kwargs)
+            self._look(state, control, kwargs)
         if self.watch is not None and state.is_world_process_zero:
-            with self._telling(state):
+            with self._telling(state, "keeping the history in the checkpoint"):
                 self.watch.folder.carry(state.global_step)
 
     def on_train_end(
@@ -144,8 +155,9 @@ class ForgetWatchCallback(TrainerCallback):
         if self.watch is None:
             return
         # load_best_model_at_end has put back other weights by now: they do not belong to this step.
-        if state.global_step not in self.watch.comparisons and not args.load_best_model_at_end:
-            with self._telling(state):
+        looked = state.global_step in self.watch.comparisons or state.global_step == self._tried
+        if not looked and not args.load_best_model_at_end:
+            with self._telling(state, "the look"):
                 self.watch.look(kwargs["model"], _tokenizer(kwargs), step=state.global_step)
         if state.is_world_process_zero:
             self._show(self.watch, state)
@@ -158,6 +170,8 @@ class ForgetWatchCallback(TrainerCallback):
                 "without forgetwatch; start it anew, or go on without the callback"
             )
         watch.resume(step=state.global_step, checksum=saved["attributes"]["baseline"])
+        for path in watch.damaged:
+            self._say(state, f"{path} cannot be read, and its look is left out of the table")
 
     def _remember(self, watch: Watch, state: TrainerState) -> None:
         """Leave in the trainer's state, and so in every checkpoint, which baseline the run has."""
@@ -169,33 +183,39 @@ class ForgetWatchCallback(TrainerCallback):
         return self._schedule is not None and step in self._schedule.steps
 
     def _look(self, state: TrainerState, control: TrainerControl, kwargs: dict[str, Any]) -> None:
-        """Look once at this step, and log the numbers in a row of their own."""
+        """Look once at this step, and log the numbers; a failure is told, not raised, unless it must be."""
         step = state.global_step
-        if self.watch is None or self._trainer is None or step in self.watch.comparisons:
+        if self.watch is None or step in self.watch.comparisons:
             return
-        comparison = self.watch.look(kwargs["model"], _tokenizer(kwargs), step=step)
-        row = tracker_row(comparison, seconds=self.watch.seconds[step])
+        self._tried = step
+        with self._telling(state, "the look"):
+            self.watch.look(kwargs["model"], _tokenizer(kwargs), step=step)
+        self._log(self.watch, state, control)
+
+    def _log(self, watch: Watch, state: TrainerState, control: TrainerControl) -> None:
+        """Log the look at this step, if there is one, in a row of its own."""
+        step = state.global_step
+        if step not in watch.comparisons or self._trainer is None:
+            return
+        row = tracker_row(watch.comparisons[step], seconds=watch.seconds[step])
         # The base class's own method: TRL's overrides flush their metric buffers into the row. Logging clears
         # should_log, and with it the trainer's own loss row of this step.
         keep = control.should_log
-        Trainer.log(self._trainer, row)
+        with self._telling(state, "logging the look"):
+            Trainer.log(self._trainer, row)
         control.should_log = keep
 
-    def _look_or_tell(self, state: TrainerState, control: TrainerControl, kwargs: dict[str, Any]) -> None:
-        with self._telling(state):
-            self._look(state, control, kwargs)
-
     @contextmanager
-    def _telling(self, state: TrainerState) -> Iterator[None]:
-        """A failure inside is told once and does not stop the run, unless it must."""
+    def _telling(self, state: TrainerState, what: str) -> Iterator[None]:
+        """A failure inside does not stop the run, unless it must: it is told the first time, and counted."""
         try:
             yield
-        except (ForgetwatchError, OSError, RuntimeError) as error:
+        except Exception as error:  # whatever it is, hours of training are worth more
             if self.strict:
                 raise
-            if not self._told:
-                self._told = True
-                self._say(state, f"the look at step {state.global_step} failed, training goes on: {error}")
+            self._failures[what] = self._failures.get(what, 0) + 1
+            if self._failures[what] == 1:
+                self._say(state, f"{what} at step {state.global_step} failed, training goes on: {error}")
 
     def _say_cost(self, watch: Watch, state: TrainerState) -> None:
         """Before the first step: what the looks will cost, and what they can see."""
@@ -221,6 +241,8 @@ class ForgetWatchCallback(TrainerCallback):
             tqdm.write(f"forgetwatch: {line}", file=sys.stderr)
 
     def _show(self, watch: Watch, state: TrainerState) -> None:
+        for what, count in self._failures.items():
+            self._say(state, f"{what} failed {count} times in this run")
         trajectory = watch.trajectory()
         if not len(trajectory):
             return
@@ -228,7 +250,7 @@ class ForgetWatchCallback(TrainerCallback):
         console.width = min(console.width, 120) if console.is_terminal else WIDTH
         title = f"step {trajectory.steps[-1]} of {state.max_steps}, against the start"
         console.print(comparison_table(trajectory.comparisons[-1], title=title))
-        console.print(f"every look: {watch.folder.path}", soft_wrap=True)
+        console.print(f"every look: {watch.folder.path}", soft_wrap=True, markup=False)
 
 
 def _stateful(state: TrainerState) -> dict[str, Any]:

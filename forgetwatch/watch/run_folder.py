@@ -82,6 +82,12 @@ class RunFolder:
         """The files of the looks by step, rising."""
         return {int(path.stem.removeprefix("step-")): path for path in sorted(self.path.glob("step-*.parquet"))}
 
+    def take_back(self, step: int) -> None:
+        """Copy back the looks that the checkpoint at `step` carries and this folder lacks."""
+        for path in sorted(self.carried(step).glob("step-*.parquet")):
+            if not (self.path / path.name).exists():
+                write_atomically(self.path / path.name, partial(shutil.copyfile, path))
+
     def drop_after(self, step: int) -> None:
         """Delete the looks later than `step`: they belong to steps that will be taken again."""
         for later, path in self.looks().items():

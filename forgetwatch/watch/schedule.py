@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, Self
+from numbers import Integral
+from typing import Final, Literal, Self, TypeGuard
 
 from forgetwatch.errors import WatchError
 
@@ -48,26 +49,32 @@ class Schedule:
             )
         if isinstance(every, str) and every in ("save", "epoch"):
             return cls(steps=frozenset(ends), at_save=every == "save", at_epoch=every == "epoch")
-        if isinstance(every, int) and not isinstance(every, bool) and every > 0:
-            return cls(steps=frozenset(ends | set(range(every, max_steps, every))), at_save=False, at_epoch=False)
-        listed = every if isinstance(every, Sequence) and not isinstance(every, str) else ()
-        if listed and all(isinstance(step, int) and step >= 0 for step in listed):
-            return cls(steps=frozenset(ends | {s for s in listed if s <= max_steps}), at_save=False, at_epoch=False)
-        raise WatchError(
-            f"every={every!r} is no schedule; give a number of steps, a list of steps, 'save', 'epoch' or None"
-        )
+        if _is_step(every) and every > 0:
+            steps = set(range(int(every), max_steps, int(every)))
+        elif isinstance(every, Sequence) and not isinstance(every, str) and every and all(map(_is_step, every)):
+            steps = {int(step) for step in every if step <= max_steps}
+        else:
+            raise WatchError(
+                f"every={every!r} is no schedule; give a number of steps, a list of steps, 'save', 'epoch' or None"
+            )
+        return cls(steps=frozenset(ends | steps), at_save=False, at_epoch=False)
 
-    def count(self, *, save_steps: int | None, epochs: int, max_steps: int) -> int:
+    def count(self, *, save_steps: int | None, save_epochs: bool, epochs: int, max_steps: int) -> int:
         """How many looks are planned.
 
         Args:
             save_steps: Steps between two saves; None if saves are not made by steps.
+            save_epochs: Whether a save is made at the end of every epoch.
             epochs: Epochs of the run.
             max_steps: Optimizer steps of the run.
         """
         steps = set(self.steps)
         if self.at_save and save_steps:
             steps |= set(range(save_steps, max_steps, save_steps))
-        if self.at_epoch:
+        if self.at_epoch or (self.at_save and save_epochs):
             steps |= {round(max_steps * (epoch + 1) / epochs) for epoch in range(epochs)}
         return len(steps)
+
+
+def _is_step(value: object) -> TypeGuard[int]:
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0

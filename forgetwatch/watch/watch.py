@@ -17,7 +17,7 @@ from typing import Any
 from torch import nn
 
 from forgetwatch.compare import Comparison, Trajectory, compare
-from forgetwatch.errors import WatchError
+from forgetwatch.errors import ForgetwatchError, WatchError
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
 from forgetwatch.scoring.scorer import Scorer, versions
@@ -34,6 +34,8 @@ class Watch:
         baseline: The snapshot that everything is compared with; None before the first look.
         comparisons: Baseline against each look so far, by step.
         seconds: What each look of this process took, by step.
+        renamed: Where the folder of an earlier run went, if there was one.
+        damaged: Files of looks that a resume could not read; they are left where they are.
 
     Args:
         probe: A probe, or the path of one.
@@ -55,9 +57,11 @@ class Watch:
         self.comparisons: dict[int, Comparison] = {}
         self.seconds: dict[int, float] = {}
         self.renamed: Path | None = None
+        self.damaged: list[Path] = []
         self._writes = writes
         self._scorer: Scorer | None = None
         self._looks: dict[int, dict[str, Any]] = {}
+        self._started = False
         if resume:
             self.resume()
 
@@ -83,17 +87,23 @@ class Watch:
         if self._writes:
             self.folder.start(self.probe, baseline)
             if step is not None:
+                self.folder.take_back(step)
                 self.folder.drop_after(step)
-        kept = {s: read_snapshot(path) for s, path in self.folder.looks().items() if step is None or s <= step}
-        kept = {int(baseline.meta["step"]): baseline, **kept}
-        for look, snapshot in kept.items():
-            self._keep(snapshot, step=look)
+        self._started = True
+        self._keep(baseline, step=int(baseline.meta["step"]))
+        for look, path in self.folder.looks().items():
+            if step is None or look <= step:
+                try:
+                    self._keep(read_snapshot(path), step=look)
+                except ForgetwatchError:
+                    self.damaged.append(path)
+        self._describe()
 
     def look(self, model: nn.Module, tokenizer: Any, *, step: int) -> Comparison:
         """Ask the model every item, write the snapshot down, and compare it with the baseline.
 
         The first look is the baseline. A step that was looked at is not looked at again. The model, its mode and all
-        random states come back as they were.
+        random states come back as they were. What was measured is kept in `comparisons` also if it cannot be written.
 
         Args:
             model: A causal language model of transformers, as it is being trained.
@@ -113,16 +123,22 @@ class Watch:
         snapshot = self._scorer.score(model, step=step)
         if self.baseline is None:
             self.baseline = snapshot
-            if self._writes:
-                self.renamed = self.folder.set_aside()
-                self.folder.start(self.probe, snapshot)
-        elif self._writes:
-            self.folder.add(snapshot, step=step)
         comparison = self._keep(snapshot, step=step)
         self.seconds[step] = time.perf_counter() - started
         if self._writes:
-            self._describe()
+            self._write(snapshot, step=step)
         return comparison
+
+    def _write(self, snapshot: Snapshot, *, step: int) -> None:
+        if self.baseline is None:
+            return
+        if not self._started:
+            self.renamed = self.folder.set_aside()
+            self.folder.start(self.probe, self.baseline)
+            self._started = True
+        if snapshot is not self.baseline:
+            self.folder.add(snapshot, step=step)
+        self._describe()
 
     def forget_after(self, step: int) -> None:
         """Drop the looks later than `step`: the run takes those steps again."""
@@ -131,6 +147,7 @@ class Watch:
                 del kept[later]
         if self._writes:
             self.folder.drop_after(step)
+            self._describe()
 
     def trajectory(self) -> Trajectory:
         """All looks so far, in order."""
@@ -146,7 +163,7 @@ class Watch:
 
     def _describe(self) -> None:
         """Write what the run is, for people and other programs."""
-        if self.baseline is None:
+        if self.baseline is None or not self._writes:
             return
         self.folder.describe(
             {

@@ -64,6 +64,7 @@ def test_several_afters_are_each_compared_with_before(folder: Path) -> None:
         ("cut.jsonl", '{"item_id": "a", "correct": 1}\n{"item_id": "b", "corr', "is the file cut"),
         ("noise.parquet", "PAR1 no parquet", "cannot be read"),
         ("nothere.csv", None, "no such file"),
+        ("link.csv", None, "no such file"),
         (".", None, "a folder that holds neither a checkpoint"),
         ("some-model", None, "needs --probe"),
         ("org/model", None, "needs --probe"),
@@ -72,6 +73,7 @@ def test_several_afters_are_each_compared_with_before(folder: Path) -> None:
 def test_bad_input_is_one_line_and_exit_status_one(folder: Path, name: str, content: str | None, says: str) -> None:
     if content is not None:
         (folder / name).write_text(content)
+    (folder / "link.csv").symlink_to(folder / "gone.csv")
     done = run(folder, "ok.csv", name)
     assert done.returncode == 1
     assert done.stdout == ""

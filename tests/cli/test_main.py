@@ -24,6 +24,21 @@ def test_the_version_is_the_packages() -> None:
     assert CliRunner().invoke(app, ["--version"]).stdout.strip() == f"forgetwatch {version('forgetwatch')}"
 
 
+def test_a_fault_of_ours_is_one_line_and_shows_more_when_asked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        raise ZeroDivisionError("a\nb")
+
+    monkeypatch.setattr("forgetwatch.cli.app", fail)
+    with pytest.raises(SystemExit):
+        main()
+    assert capsys.readouterr().err.startswith("forgetwatch: unexpected ZeroDivisionError: a b (a fault of forgetwatch;")
+    monkeypatch.setenv("FORGETWATCH_TRACEBACK", "1")
+    with pytest.raises(ZeroDivisionError):
+        main()
+
+
 def test_an_error_of_ours_is_one_line_without_a_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -151,11 +151,15 @@ def test_the_tipping_ratio_without_changed_wrong_answers_is_infinite_or_undefine
 
 def test_the_bound_runs_from_net_loss_to_scaled_flips() -> None:
     before, after = rights(50, 20, 5, 25)
-    result = bound(before, after, np.full(100, 2))
+    one = np.ones(100, np.int64)
+    result = bound(before, after, np.full(100, 2), one)
     assert result is not None
     assert result.forgetting == pytest.approx((0.15, 0.40))
     assert result.backward_transfer == pytest.approx((0.0, 0.10))
-    assert bound(before, after, np.ones(100, np.int64)) is None
+    assert bound(before, after, one, one) is None
+    several = bound(before, after, np.full(100, 6), 2 * one)
+    assert several is not None
+    assert several.forgetting == pytest.approx((0.15, 0.20 * 6 / 4))
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=40))

@@ -86,6 +86,36 @@ def test_lists_are_read_from_every_format(tmp_path: Path) -> None:
     assert load_snapshot(tmp_path / "a.csv").table["choice_logprobs"].to_pylist() == [[-1.0, -2.5]]
 
 
+def test_a_row_that_says_it_is_unscored_is_never_counted(tmp_path: Path) -> None:
+    rows = [
+        {"item_id": "a", "correct": 0, "outcome": "unscored: too long"},
+        {"item_id": "b", "correct": 1, "outcome": "truncated"},
+        {"item_id": "c", "correct": None, "outcome": "ok"},
+    ]
+    read = load_snapshot(write_jsonl(tmp_path / "a.jsonl", rows))
+    assert read.table["correct"].to_pylist() == [None, True, None]
+    assert read.texts("outcome").tolist() == ["unscored: too long", "truncated", "unscored: no value in the table"]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+def test_whole_numbers_may_be_written_with_a_point(tmp_path: Path, suffix: str) -> None:
+    rows = [
+        {"item_id": "a", "correct": 1, "k": 4.0, "chosen": 1.0},
+        {"item_id": "b", "correct": 1, "k": None, "chosen": None},
+    ]
+    assert load_snapshot(write(tmp_path / f"a{suffix}", rows)).ints("k").tolist() == [4, NONE]
+
+
+def test_jsonl_may_have_a_byte_order_mark(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('\ufeff{"item_id": "a", "correct": 1}\n', encoding="utf-8")
+    assert len(load_snapshot(tmp_path / "a.jsonl")) == 1
+
+
+def test_a_csv_may_begin_with_an_empty_line_and_have_long_rows(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(f"\nitem_id,correct,output\n007,1,{'x' * 2_000_000}\n")
+    assert load_snapshot(tmp_path / "a.csv").texts("item_id").tolist() == ["007"]
+
+
 def test_a_csv_may_have_a_byte_order_mark_quotes_and_line_breaks_in_cells(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text('﻿item_id,correct,output\n"a,1",1,"two\nlines"\n')
     read = load_snapshot(tmp_path / "a.csv")
@@ -116,6 +146,15 @@ def test_a_csv_may_have_a_byte_order_mark_quotes_and_line_breaks_in_cells(tmp_pa
         ),
         ("list.jsonl", '{"item_id": "a", "correct": 1}\n[1]\n', "line 2: a row is a JSON object, got list"),
         ("nested.jsonl", '{"item_id": {"a": 1}, "correct": 1}\n', "row 1: item_id must be string"),
+        ("half-k.jsonl", '{"item_id": "a", "correct": 1, "k": 4.5}\n', "row 1: k must be int32, got '4.5'"),
+        ("quote.csv", 'item_id,correct,output\na,1,"x\nb,0,y\n', "a quote is opened and never closed"),
+        ("twice.csv", "item_id,correct,note,note\na,1,x,y\n", "'note' stands twice in the header"),
+        ("bom.csv", "\ufeff", "cannot be read as CSV"),
+        ("number.csv", "item_id,correct,choice_logprobs\na,1,5\n", "choice_logprobs must be list"),
+        ("surrogate.jsonl", '{"item_id": "\\ud83d", "correct": 1}\n', "row 1: item_id must be string"),
+        ("deep.jsonl", '{"item_id": ' + "[" * 100_000, "line 1: not a JSON object"),
+        ("array.json", '[{"item_id": "a", "correct": 1}]', "one JSON array; needed JSONL"),
+        ("emptyid.jsonl", '{"item_id": "", "correct": 1}\n', "item_id is empty"),
         ("huge.jsonl", '{"item_id": "a", "correct": 1, "k": 99999999999}\n', "row 1: k must be int32"),
         ("pointer.parquet", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "Git LFS pointer"),
     ],

@@ -66,3 +66,9 @@ def test_undefined_numbers_say_so() -> None:
 def test_a_name_is_text_and_never_markup(name: str) -> None:
     labelled = snapshot([True, False], category=[name, name])
     assert name in text(compare(before=labelled, after=labelled))
+
+
+def test_large_counts_fit_too() -> None:
+    before = snapshot([True] * 9000 + [False] * 3000)
+    after = snapshot([False] * 1018 + [True] * 7982 + [True] * 2487 + [False] * 513)
+    assert max(map(len, text(compare(before=before, after=after)).splitlines())) <= 80

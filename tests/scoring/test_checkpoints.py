@@ -90,6 +90,28 @@ def test_an_adapter_is_scored_on_its_base(saved: Path, tmp_path: Path) -> None:
         assert one == pytest.approx(other, abs=1e-5)
 
 
+def test_a_model_with_made_up_weights_is_refused(saved: Path) -> None:
+    import json
+
+    config = json.loads((saved / "config.json").read_text())
+    config["num_hidden_layers"] += 1
+    config["layer_types"] = ["full_attention"] * config["num_hidden_layers"]
+    (saved / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ScoringError, match="weights of the language model are not in its files"):
+        score_checkpoint(str(saved), probe())
+    network = model(tokenizer())
+    network.model.save_pretrained(saved)  # the body without its head
+    with pytest.raises(ScoringError, match="lm_head"):
+        score_checkpoint(str(saved), probe())
+
+
+def test_a_cache_that_cannot_be_written_only_warns(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (saved.parent / "file").write_text("")
+    monkeypatch.setenv("FORGETWATCH_CACHE", str(saved.parent / "file"))
+    with pytest.warns(UserWarning, match="could not be kept"):
+        assert len(score_checkpoint(str(saved), probe())) == 30
+
+
 def test_what_cannot_be_loaded_is_one_clear_error(saved: Path, tmp_path: Path) -> None:
     with pytest.raises(ScoringError, match="as a model id it cannot be loaded"):
         score_checkpoint("nobody/nothing", probe())

@@ -66,6 +66,13 @@ def test_spaces_at_the_end_of_the_prompt_belong_to_the_choice() -> None:
     assert (moved.context, moved.choices) == (plain.context, plain.choices)
 
 
+def test_a_line_break_at_the_end_of_a_plain_prompt_belongs_to_the_choice() -> None:
+    tok = bpe()
+    made = encoded(item("the answer:\n", ("yes", "no")), tok)
+    assert made.context == tuple(tok("the answer:")["input_ids"])
+    assert tok.decode(made.choices[0]) == "\nyes"
+
+
 def test_context_and_choice_together_are_the_tokens_of_the_whole_text() -> None:
     tok = bpe()
     made = encoded(item("the answer", (" is yes", ": no")), tok)

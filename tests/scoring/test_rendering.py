@@ -60,6 +60,13 @@ def test_chat_messages_keep_their_order_and_the_options_follow_the_last() -> Non
     assert messages[2]["content"] == "w3"
 
 
+def test_a_template_that_refuses_is_a_clear_error() -> None:
+    tok = tokenizer()
+    tok.chat_template = "{{ raise_exception('System role not supported') }}"
+    with pytest.raises(ScoringError, match=r"item '1'.*System role not supported"):
+        render(QUESTION, Probe([QUESTION], rendering="chat"), tok)
+
+
 def test_chat_needs_a_template() -> None:
     probe = Probe([QUESTION], rendering="chat")
     with pytest.raises(ScoringError, match="no chat template"):

@@ -208,6 +208,14 @@ def test_half_precision_sums_are_made_in_full_precision() -> None:
     assert np.mean(values == torch.tensor(values).to(torch.bfloat16).double().numpy()) < 0.1
 
 
+def test_a_tokenizer_larger_than_the_model_is_refused() -> None:
+    tok = tokenizer()
+    tok.add_tokens(["new"])
+    item = Item(id="1", task="t", prompt="new", choices=(" w1", " w2"), answer=0)
+    with pytest.raises(ScoringError, match=r"token id 137, and the model's vocabulary has 137 tokens"):
+        score(model(TOK), tok, Probe([item]))
+
+
 def test_a_peft_model_is_scored_with_its_adapter() -> None:
     from peft import LoraConfig, get_peft_model
 

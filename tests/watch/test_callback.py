@@ -13,6 +13,7 @@ from transformers import TrainerCallback
 
 from forgetwatch import ForgetWatchCallback, load_snapshot
 from forgetwatch.errors import ForgetwatchError, ProbeError, WatchError
+from forgetwatch.watch.run_folder import RunFolder
 from forgetwatch.watch.watch import Watch
 
 
@@ -115,6 +116,9 @@ def test_a_checkpoint_carries_its_history_to_another_place(tmp_path: Path) -> No
     again = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3)], **options)
     again.train(resume_from_checkpoint=True)
     assert sorted(curve(again)) == [0, 3, 6, 8]
+    # the checkpoint at 4 carried the baseline and its latest look
+    names = sorted(path.name for path in (tmp_path / "_forgetwatch").glob("*.parquet"))
+    assert names == ["baseline.parquet", "step-000003.parquet", "step-000006.parquet", "step-000008.parquet"]
 
 
 def test_resume_with_another_probe_or_without_a_baseline_fails_before_the_first_step(tmp_path: Path) -> None:
@@ -166,10 +170,73 @@ def test_a_look_that_fails_is_told_once_and_training_goes_on(
     run = trainer(tmp_path / "a", callbacks=[ForgetWatchCallback(probe(), every=2)])
     run.train()
     assert run.state.global_step == 6
-    assert capsys.readouterr().err.count("the look at step 2 failed, training goes on: No space left on device") == 1
+    told = capsys.readouterr().err
+    assert told.count("training goes on: No space left on device") == 1
+    assert "the look failed 3 times in this run" in told
     strict = trainer(tmp_path / "b", callbacks=[ForgetWatchCallback(probe(), every=2, strict=True)])
     with pytest.raises(OSError, match="No space left"):
         strict.train()
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyError, MemoryError, OSError])
+def test_no_failure_of_a_look_stops_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    look = Watch.look
+
+    def failing(self: Watch, network: Any, tok: Any, *, step: int) -> Any:
+        if step == 2:
+            raise error("boom")
+        return look(self, network, tok, step=step)
+
+    monkeypatch.setattr(Watch, "look", failing)
+    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)])
+    run.train()
+    assert sorted(curve(run)) == [0, 4, 6]
+
+
+def test_a_look_that_cannot_be_written_is_still_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(self: RunFolder, look: Any, *, step: int) -> Path:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(RunFolder, "add", full)
+    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)])
+    run.train()
+    assert sorted(curve(run)) == [0, 2, 4, 6]
+    assert "the look failed 3 times in this run" in capsys.readouterr().err
+
+
+def test_another_callback_that_chokes_on_our_row_does_not_stop_the_run(tmp_path: Path) -> None:
+    class Narrow(TrainerCallback):
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
+            if "train_loss" not in logs:
+                logs["loss"]
+
+    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2), Narrow()])
+    run.train()
+    assert run.state.global_step == 6
+
+
+def test_one_callback_in_two_trainers_takes_two_baselines(tmp_path: Path) -> None:
+    callback = ForgetWatchCallback(probe(), every=3)
+    first = trainer(tmp_path / "one", callbacks=[callback])
+    first.train()
+    before = load_snapshot(tmp_path / "one" / "_forgetwatch" / "step-000006.parquet").checksum
+    second = trainer(tmp_path / "two", callbacks=[callback], learning_rate=1e-3)
+    second.train()
+    assert load_snapshot(tmp_path / "one" / "_forgetwatch" / "step-000006.parquet").checksum == before
+    assert sorted(path.name for path in (tmp_path / "two" / "_forgetwatch").glob("*.parquet")) == [
+        "baseline.parquet", "step-000003.parquet", "step-000006.parquet",
+    ]  # fmt: skip
+    assert sorted(curve(second)) == [0, 3, 6]
+
+
+def test_two_callbacks_in_one_trainer_are_refused_before_the_first_step(tmp_path: Path) -> None:
+    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe()), ForgetWatchCallback(probe(20))])
+    with pytest.raises(WatchError, match="2 ForgetWatchCallbacks"):
+        run.train()
 
 
 def test_a_baseline_that_fails_stops_the_run_before_its_first_step(tmp_path: Path) -> None:

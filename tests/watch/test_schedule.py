@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from forgetwatch.errors import WatchError
@@ -37,12 +38,19 @@ def test_events_that_are_looked_at(every: Any, save: bool, epoch: bool) -> None:
 
 
 def test_planned_looks_count_saves_and_epochs_once() -> None:
-    assert Schedule.make(None, max_steps=100).count(save_steps=25, epochs=1, max_steps=100) == 13 + 2
-    assert Schedule.make("epoch", max_steps=90).count(save_steps=None, epochs=3, max_steps=90) == 4
-    assert Schedule.make(10, max_steps=90).count(save_steps=7, epochs=3, max_steps=90) == 10
+    by_epoch = {"save_steps": None, "save_epochs": True, "epochs": 3, "max_steps": 90}
+    assert Schedule.make(None, max_steps=100).count(save_steps=25, save_epochs=False, epochs=1, max_steps=100) == 13 + 2
+    assert Schedule.make("epoch", max_steps=90).count(**by_epoch) == 4
+    assert Schedule.make("save", max_steps=90).count(**by_epoch) == 4
+    assert Schedule.make(10, max_steps=90).count(save_steps=7, save_epochs=False, epochs=3, max_steps=90) == 10
 
 
-@pytest.mark.parametrize("every", [0, -5, 2.5, True, "step", [], [1.5], [-1]])
+def test_numpy_numbers_are_numbers() -> None:
+    assert Schedule.make(np.int64(300), max_steps=1000) == Schedule.make(300, max_steps=1000)
+    assert Schedule.make([np.int64(3)], max_steps=9).steps == {0, 3, 9}
+
+
+@pytest.mark.parametrize("every", [0, -5, 2.5, True, "step", [], [1.5], [-1], [True]])
 def test_what_is_no_schedule_is_refused(every: Any) -> None:
     with pytest.raises(WatchError, match="is no schedule"):
         Schedule.make(every, max_steps=100)

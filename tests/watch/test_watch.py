@@ -12,6 +12,7 @@ from support import model, probe, tokenizer
 
 from forgetwatch import Trajectory, Watch, load_snapshot
 from forgetwatch.errors import ProbeError, WatchError
+from forgetwatch.watch.run_folder import RunFolder
 
 TOK = tokenizer()
 
@@ -88,7 +89,37 @@ def test_resume_at_a_step_replaces_later_looks(tmp_path: Path) -> None:
     watch = Watch(probe(), tmp_path)
     watch.resume(step=7)
     assert sorted(watch.comparisons) == [0, 5]
-    assert [path.name for path in (tmp_path / "_forgetwatch").glob("step-*")] == ["step-000005.parquet"]
+    folder = tmp_path / "_forgetwatch"
+    assert [path.name for path in folder.glob("step-*")] == ["step-000005.parquet"]
+    assert [look["step"] for look in json.loads((folder / "run.json").read_text())["looks"]] == [0, 5]
+
+
+def test_a_baseline_that_could_not_be_written_is_written_at_the_next_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch, network = Watch(probe(), tmp_path), model(TOK)
+    start, calls = RunFolder.start, []
+
+    def full_once(self: RunFolder, *given: object) -> None:
+        calls.append(given)
+        if len(calls) == 1:
+            raise OSError("No space left on device")
+        start(self, *given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(RunFolder, "start", full_once)
+    with pytest.raises(OSError, match="No space"):
+        watch.look(network, TOK, step=0)
+    nudge(network, 1)
+    watch.look(network, TOK, step=5)
+    assert Trajectory.from_run(tmp_path / "_forgetwatch").steps == (0, 5)
+
+
+def test_a_damaged_look_does_not_stop_a_resume(tmp_path: Path) -> None:
+    run(tmp_path)
+    (tmp_path / "_forgetwatch" / "step-000005.parquet").write_bytes(b"PAR1")
+    watch = Watch(probe(), tmp_path, resume=True)
+    assert sorted(watch.comparisons) == [0, 10]
+    assert [path.name for path in watch.damaged] == ["step-000005.parquet"]
 
 
 def test_resume_with_another_probe_or_without_a_baseline_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,175 @@
+"""One question with a stable id, and the hash of what defines it.
+
+The content hash covers prompt, choices, answers and what else the model sees, and neither the id nor the place in a
+file: two logs hold the same question exactly where their hashes are equal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any, Final, Self
+
+from forgetwatch.errors import ProbeError
+
+Message = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """One question with a stable id.
+
+    Attributes:
+        id: Stable name of the item, unique within its task.
+        task: The benchmark that the item belongs to.
+        category: The coarser label, for reporting only.
+        prompt: The text before the answer, or chat messages (``{"role": ..., "content": ...}``).
+        choices: The options, exactly as they are appended to the prompt (a leading space included); empty for an
+            open answer.
+        answer: Index of the right choice, or several indices where several are right; the text or texts of an open
+            answer.
+        match: How an open answer is judged (``exact``, ``number``, ...); None for choices.
+        cluster: Items with the same cluster share a passage or a template and flip together.
+        tags: Free labels.
+        must_pass: An item that a release may never lose.
+        system: System message for the chat rendering.
+        tools: Tool descriptions for the chat rendering.
+        meta: Anything else; never read by forgetwatch.
+
+    Raises:
+        ProbeError: If a field has the wrong type, or an answer index is outside the choices.
+    """
+
+    id: str
+    task: str
+    prompt: str | Sequence[Message]
+    answer: int | str | Sequence[int] | Sequence[str]
+    choices: Sequence[str] = ()
+    category: str = ""
+    match: str | None = None
+    cluster: str | None = None
+    tags: Sequence[str] = ()
+    must_pass: bool = False
+    system: str | None = None
+    tools: Sequence[Mapping[str, Any]] | None = None
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check the fields, and turn sequences into tuples."""
+        for name, (fits, expected) in _FIELDS.items():
+            if not fits(getattr(self, name)):
+                raise ProbeError(f"item {self.id!r}: {name} must be {expected}, got {getattr(self, name)!r}")
+        for name in ("choices", "tags", "prompt", "answer", "tools"):
+            if isinstance(value := getattr(self, name), list):
+                object.__setattr__(self, name, tuple(value))
+        self._check_answer()
+
+    def _check_answer(self) -> None:
+        answers = self.answers
+        if not answers:
+            raise ProbeError(f"item {self.id!r}: no answer is given")
+        if not self.choices:
+            if not all(isinstance(a, str) for a in answers):
+                raise ProbeError(
+                    f"item {self.id!r}: choices is empty, so the answer must be text, got {self.answer!r}; "
+                    "give the choices, or an open answer with match"
+                )
+            return
+        for answer in answers:
+            if isinstance(answer, bool) or not isinstance(answer, int):
+                raise ProbeError(f"item {self.id!r}: answer must be an index into choices, got {answer!r}")
+            if not 0 <= answer < len(self.choices):
+                raise ProbeError(
+                    f"item {self.id!r}: answer {answer} is outside its {len(self.choices)} choices; "
+                    f"indices run from 0 to {len(self.choices) - 1}"
+                )
+        if len(set(answers)) < len(answers):
+            raise ProbeError(f"item {self.id!r}: answer {self.answer!r} names a choice twice")
+
+    @property
+    def answers(self) -> tuple[int, ...] | tuple[str, ...]:
+        """All right answers, in the order given."""
+        return self.answer if isinstance(self.answer, tuple) else (self.answer,)
+
+    @property
+    def k(self) -> int | None:
+        """Number of options; None for an open answer."""
+        return len(self.choices) or None
+
+    @cached_property
+    def content_hash(self) -> str:
+        """First 16 hex digits of SHA-256 over what defines the question, whatever its id, place or file."""
+        prompt = self.prompt if isinstance(self.prompt, str) else [dict(m) for m in self.prompt]
+        tools = None if self.tools is None else [dict(t) for t in self.tools]
+        content = [prompt, list(self.choices), sorted(self.answers), self.match, self.system, tools]
+        text = json.dumps(content, sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def to_json(self) -> dict[str, Any]:
+        """The item as one JSON object; fields that hold their default are left out."""
+        row: dict[str, Any] = {}
+        for spec in fields(self):
+            value = getattr(self, spec.name)
+            if spec.name in _REQUIRED or value not in ((), {}, None, False, ""):
+                row[spec.name] = list(value) if isinstance(value, tuple) else value
+        return row
+
+    @classmethod
+    def from_json(cls, row: Mapping[str, Any]) -> Self:
+        """The item that one JSON object describes.
+
+        Raises:
+            ProbeError: If a field is missing, unknown, or wrong.
+        """
+        known = {spec.name for spec in fields(cls)}
+        if missing := sorted(_REQUIRED - set(row)):
+            raise ProbeError(f"an item needs {', '.join(missing)}, got only {', '.join(sorted(row)) or 'nothing'}")
+        if unknown := sorted(set(row) - known):
+            raise ProbeError(f"unknown field {unknown[0]!r}; an item has {', '.join(sorted(known))}")
+        return cls(**row)
+
+
+_REQUIRED: Final = frozenset({"id", "task", "prompt", "answer"})
+
+
+def _is_list_of(kind: type | tuple[type, ...]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, (list, tuple)) and all(isinstance(part, kind) for part in value)
+
+
+def _is_prompt(value: Any) -> bool:
+    if isinstance(value, str):
+        return _is_text(value)
+    return bool(value) and _is_list_of(Mapping)(value) and all({"role", "content"} <= set(m) for m in value)
+
+
+def _is_text(value: Any) -> bool:
+    """Text that can be written as UTF-8: a lone half of a surrogate pair cannot."""
+    return isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
+
+
+def _or_none(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: value is None or fits(value)
+
+
+_FIELDS: Final[dict[str, tuple[Callable[[Any], bool], str]]] = {
+    "id": (lambda value: _is_text(value) and value != "", "text that is not empty"),
+    "task": (lambda value: _is_text(value) and value != "", "text that is not empty"),
+    "category": (_is_text, "text"),
+    "prompt": (_is_prompt, "text, or chat messages with role and content"),
+    "choices": (lambda value: _is_list_of(str)(value) and all(map(_is_text, value)), "a list of texts"),
+    "answer": (
+        lambda value: isinstance(value, (int, str)) or _is_list_of((int, str))(value),
+        "an index or text, or a list of them",
+    ),
+    "match": (_or_none(_is_text), "text"),
+    "cluster": (_or_none(_is_text), "text"),
+    "tags": (_is_list_of(str), "a list of texts"),
+    "must_pass": (lambda value: isinstance(value, bool), "true or false"),
+    "system": (_or_none(_is_text), "text"),
+    "tools": (_or_none(_is_list_of(Mapping)), "a list of objects"),
+    "meta": (lambda value: isinstance(value, Mapping), "an object"),
+}
+"""What each field of an item must be."""

@@ -19,7 +19,8 @@ import numpy as np
 import pyarrow as pa
 
 from forgetwatch.errors import MismatchError, SnapshotError
-from forgetwatch.groups import Group, Level, Macro, Paired, count_groups, macro_rates
+from forgetwatch.groups import Group, Level, Paired, count_groups
+from forgetwatch.macro import Macro, macro_rates
 from forgetwatch.pairing import Pairing, item_codes, pair
 from forgetwatch.readers import load_snapshot
 from forgetwatch.snapshot import Snapshot

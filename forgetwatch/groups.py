@@ -1,4 +1,4 @@
-"""Aligned pairs to groups (all, categories, tasks), each with cells, tests and chance; and the paper's macro mean.
+"""Aligned pairs to groups (all, categories, tasks), each with its cells, tests and chance.
 
 Paired   scored pairs as aligned arrays         Group   one group's cells, and everything that follows from them
 """
@@ -6,7 +6,7 @@ Paired   scored pairs as aligned arrays         Group   one group's cells, and e
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
@@ -108,26 +108,6 @@ class Group(Cells):
         return detectable_change(self.n, max(self.forgotten + self.gained, 3) / self.n) if self.n else math.nan
 
 
-@dataclass(frozen=True, kw_only=True)
-class Spread:
-    """Mean and sample standard deviation over seeds; the deviation is nan for one seed."""
-
-    mean: float
-    sd: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Macro:
-    """The paper's aggregation of its adjusted rates: tasks to categories to one number, each an unweighted mean.
-
-    Rates are those of `metrics.chance.paper` per category, task and seed, not clipped.
-    """
-
-    forgetting: Spread
-    backward_transfer: Spread
-    by_category: Mapping[str, tuple[Spread, Spread]]
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Paired:
     """Scored pairs as aligned arrays [rows], `samples` rows per item."""
@@ -202,12 +182,12 @@ def count_groups(paired: Paired) -> Iterator[Group]:
     yield replace(whole, q_value=whole.p_value)
     levels: tuple[tuple[Level, NDArray[np.object_]], ...] = (("category", paired.category), ("task", paired.task))
     for level, names in levels:
-        groups = [_group(paired.take(rows), level, name) for name, rows in _split(names) if name]
+        groups = [_group(paired.take(rows), level, name) for name, rows in split(names) if name]
         q_values = false_discovery(np.array([group.p_value for group in groups], float))
         yield from (replace(group, q_value=float(q)) for group, q in zip(groups, q_values, strict=True))
 
 
-def _split(names: NDArray[np.object_]) -> list[tuple[str, NDArray[np.int64]]]:
+def split(names: NDArray[np.object_]) -> list[tuple[str, NDArray[np.int64]]]:
     """The rows of each name, in the order in which the names first stand."""
     if not len(names):
         return []
@@ -250,37 +230,3 @@ def _chance(paired: Paired) -> Chance:
         bound=bound(paired.before, paired.after, paired.k, paired.golds),
         persistence=persistence(answers) if answers else None,
     )
-
-
-def macro_rates(paired: Paired) -> Macro:
-    """The paper's aggregation: rates per task and seed, tasks to categories, categories to one number."""
-    by_category: dict[str, tuple[Spread, Spread]] = {}
-    seeds = np.unique(paired.sample)
-    table = []  # [categories][2, seeds]
-    for category, rows in _split(paired.category):
-        inside = paired.take(rows)
-        rates = []
-        for _, of_task in _split(inside.task):
-            task = inside.take(of_task)
-            of_seeds = [task.take(task.sample == seed) for seed in seeds]
-            of_seeds_rates = [paper(one.before, one.after, one.k) for one in of_seeds]
-            rates.append([[r.forgetting_unclipped, r.backward_transfer_unclipped] for r in of_seeds_rates])
-        rows_of_rates = _mean(np.array(rates)).T
-        if np.isfinite(rows_of_rates).any():
-            by_category[category] = (_spread(rows_of_rates[0]), _spread(rows_of_rates[1]))
-            table.append(rows_of_rates)
-    overall = _mean(np.array(table)) if table else np.full((2, 1), math.nan)
-    return Macro(forgetting=_spread(overall[0]), backward_transfer=_spread(overall[1]), by_category=by_category)
-
-
-def _mean(rates: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean over the first axis of what is defined; nan where nothing is."""
-    defined = np.isfinite(rates)
-    count = defined.sum(axis=0)
-    total = np.where(defined, rates, 0.0).sum(axis=0)
-    return np.where(count > 0, total / np.maximum(count, 1), math.nan)
-
-
-def _spread(values: NDArray[np.float64]) -> Spread:
-    """Over seeds [seeds]."""
-    return Spread(mean=float(values.mean()), sd=float(values.std(ddof=1)) if len(values) > 1 else math.nan)

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from forgetwatch.compare import Comparison
-from forgetwatch.groups import Chance, Group, Spread
+from forgetwatch.groups import Chance, Group
+from forgetwatch.macro import Spread
 
 SCHEMA: Final = "forgetwatch/comparison@1"
 SCHEMA_SEVERAL: Final = "forgetwatch/comparisons@1"

@@ -90,6 +90,15 @@ def model(tok: Any, *, seed: int = 0, positions: int = 128, dropout: float = 0.1
     )
 
 
+def log_likelihood(network: Any, context: tuple[int, ...], choice: tuple[int, ...]) -> float:
+    """Log-likelihood of a choice behind a context, nats, in one forward of its own."""
+    import torch
+
+    with torch.no_grad():
+        logits = network(input_ids=torch.tensor([context + choice])).logits[0].double().log_softmax(-1)
+    return sum(float(logits[len(context) - 1 + j, token]) for j, token in enumerate(choice))
+
+
 def trainer(output_dir: Path, *, callbacks: Sequence[Any] = (), steps: int = 6, tok: Any = None, **options: Any) -> Any:
     """TRL's SFTTrainer over 32 random texts and the random model, on the CPU, dropout on."""
     from datasets import Dataset

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -39,3 +41,42 @@ def test_what_cannot_be_scored_is_refused_by_name(saved: Path) -> None:
             app, ["score", str(saved), "--probe", str(saved / "p.jsonl"), *target], catch_exceptions=False
         )
     assert not (saved / "s.parquet").exists()
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "forgetwatch", "score", *arguments, "-o", str(folder / "s.parquet")]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+ITEM = '{"id": "1", "task": "t", "prompt": "Q", "choices": [" w1", " w2"], "answer": 0}\n'
+
+
+@pytest.mark.parametrize(
+    ("items", "says"),
+    [
+        ("", "has no items"),
+        (ITEM.replace('[" w1", " w2"]', "[]"), "line 1: item '1': choices is empty"),
+        (ITEM.replace('"answer": 0', '"answer": 2'), "line 1: item '1': answer 2 is outside its 2 choices"),
+        (ITEM + ITEM, "item id '1' stands twice in task 't'"),
+        (ITEM[:30], "line 1: not a JSON object"),
+        (None, "no such file, and no such shipped probe"),
+    ],
+)
+def test_a_bad_probe_is_one_line_and_exit_status_one(tmp_path: Path, items: str | None, says: str) -> None:
+    if items is not None:
+        (tmp_path / "p.jsonl").write_text(items)
+    done = run(tmp_path, "model", "--probe", "p.jsonl")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert says in done.stderr
+
+
+def test_a_model_that_gives_no_logits_is_one_line_and_exit_status_one(saved: Path) -> None:
+    from transformers import LlamaConfig, LlamaForSequenceClassification
+
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1}
+    LlamaForSequenceClassification(LlamaConfig(vocab_size=137, **sizes)).save_pretrained(saved / "head")
+    tokenizer().save_pretrained(saved / "head")
+    done = run(saved, "head", "--probe", "p.jsonl")
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "needed a whole causal language model with its head" in done.stderr

@@ -1,4 +1,4 @@
-"""Two snapshots to a Comparison, a run of looks to a Trajectory: pair, check, group, count.
+"""Two snapshots to a Comparison: pair, check, group, count.
 
     before ─┐                        ┌─ all
             ├─ pair ─ check ─ group ─┼─ category ...   each group: cells, known and lost, intervals, tests, chance
@@ -11,14 +11,14 @@ ids that the models read. Unscored items are in no cell; they are counted.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
 
-from forgetwatch.errors import MismatchError, SnapshotError
+from forgetwatch.errors import MismatchError
 from forgetwatch.groups import Group, Level, Paired, count_groups
 from forgetwatch.macro import Macro, macro_rates
 from forgetwatch.pairing import Pairing, item_codes, pair
@@ -67,13 +67,20 @@ class Comparison:
         notes: What a reader should be told.
     """
 
-    before: Mapping[str, Any]
-    after: Mapping[str, Any]
+    before: Mapping[str, Any] = field(repr=False)
+    after: Mapping[str, Any] = field(repr=False)
     labels: tuple[str, str]
     items: Items
-    groups: tuple[Group, ...]
-    macro: Macro
+    groups: tuple[Group, ...] = field(repr=False)
+    macro: Macro = field(repr=False)
     notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        whole, (low, high) = self.all, self.all.net_change_interval
+        return (
+            f"{' -> '.join(self.labels)}: {whole.forgotten:g} forgotten and {whole.gained:g} gained of {whole.n:g} "
+            f"items, net {100 * whole.net_change:+.1f} points ({100 * low:+.1f} to {100 * high:+.1f})"
+        )
 
     @property
     def all(self) -> Group:
@@ -144,40 +151,6 @@ def compare(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Trajectory:
-    """The looks of one run, in order, each compared with the baseline.
-
-    Attributes:
-        steps: Optimizer step of each look, rising; the first is the baseline's.
-        comparisons: Baseline against the look at each step; the first compares the baseline with itself.
-    """
-
-    steps: tuple[int, ...]
-    comparisons: tuple[Comparison, ...]
-
-    @classmethod
-    def from_run(cls, folder: str | Path) -> Self:
-        """The looks in a run folder (``output_dir/_forgetwatch``).
-
-        Raises:
-            SnapshotError: If the folder holds no baseline, or a look cannot be read.
-        """
-        folder = Path(folder)
-        if not (folder / "baseline.parquet").is_file():
-            raise SnapshotError(f"{folder}: needed a run folder with baseline.parquet, found none there")
-        baseline = load_snapshot(folder / "baseline.parquet")
-        looks = [baseline, *map(load_snapshot, sorted(folder.glob("step-*.parquet")))]
-        looks.sort(key=lambda look: int(look.meta["step"]))
-        return cls(
-            tuple(int(look.meta["step"]) for look in looks),
-            tuple(compare(before=baseline, after=look) for look in looks),
-        )
-
-    def __len__(self) -> int:
-        return len(self.steps)
-
-
 def _load(given: Snapshot | str | Path, samples: Samples) -> Snapshot:
     snapshot = given if isinstance(given, Snapshot) else load_snapshot(given)
     if samples == "first":
@@ -224,11 +197,11 @@ def _check_pairing(before: Snapshot, after: Snapshot, pairing: Pairing, on_misma
         )
     if pairing.complete or on_mismatch == "intersect":
         return
-    differs = f"{pairing.content_differs:,} ids have unlike questions, " if pairing.content_differs else ""
+    differs = f" ({pairing.content_differs:,} ids have unlike questions)" if pairing.content_differs else ""
     raise MismatchError(
-        f"{names} are not outcomes on the same items: {differs}{len(pairing.only_before):,} items are only before and "
-        f"{len(pairing.only_after):,} only after; compare the {len(np.unique(pairing.item)):,} that both have with "
-        "--on-mismatch intersect"
+        f"{names} are not outcomes on the same items: {len(pairing.only_before):,} items before and "
+        f"{len(pairing.only_after):,} after have no partner{differs}; compare the {len(np.unique(pairing.item)):,} "
+        "that both have with --on-mismatch intersect"
     )
 
 

@@ -37,6 +37,7 @@ from forgetwatch.probes.world import Fact, demo_probe, facts
 from forgetwatch.report.plots import save_figure, trajectory_figure
 from forgetwatch.report.trackers import PREFIX
 from forgetwatch.watch import ForgetWatchCallback
+from forgetwatch.watch.run_folder import NAME as RUN_FOLDER
 
 SEED: Final = 1
 KNOWN_SHARE: Final = 0.62
@@ -74,6 +75,8 @@ def run_demo(output: Path, *, report_to: str = "none") -> Written:
         raise ForgetwatchError(
             f"--report-to {report_to}: not installed, or no tracker; there are none, {', '.join(there)}"
         )
+    if output.exists() and any(output.iterdir()) and not (output / "run" / RUN_FOLDER).is_dir():
+        raise ForgetwatchError(f"{output} holds files that no demo wrote; give an empty or new folder with --output")
     _quiet()
     torch.set_num_threads(
         1

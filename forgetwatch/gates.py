@@ -19,7 +19,7 @@ from typing import Any, Final, Self
 
 from forgetwatch.compare import Comparison
 from forgetwatch.errors import GateError
-from forgetwatch.report.as_json import group_json
+from forgetwatch.report.as_json import QUANTITIES, group_json
 
 _OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
     ">=": operator.ge,
@@ -53,12 +53,15 @@ class Condition:
             limit = float(match["limit"])
             if not math.isfinite(limit):
                 raise ValueError(text)
-            return cls(text=text.strip(), left=match["left"], op=match["op"], limit=limit)
         except ValueError as error:
             raise GateError(
                 f"gate {text!r}: needed [[category:|task:]NAME.]quantity OP number with OP one of > >= < <=, "
                 "as in category:Math.forgetting>0.05"
             ) from error
+        parts = match["left"].split(".")
+        if not any(".".join(parts[start:]) in QUANTITIES for start in range(len(parts))):
+            raise GateError(f"gate {text!r}: {parts[-1]!r} is no quantity; they are {', '.join(QUANTITIES)}")
+        return cls(text=text.strip(), left=match["left"], op=match["op"], limit=limit)
 
     def measured(self, comparison: Comparison) -> float:
         """The number that the condition speaks of.

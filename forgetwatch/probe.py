@@ -31,6 +31,7 @@ Rendering = Literal["plain", "chat"]
 
 LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _HEADER: Final = "forgetwatch_probe"
+_SETTINGS: Final = frozenset({"name", "scoring", "norm", "rendering"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,11 +162,11 @@ def read_probe(path: str | Path, **settings: Any) -> Probe:
             items.append(Item.from_json(row))
         except ProbeError as error:
             raise ProbeError(f"{path}, line {number}: {error}") from error
+    if unknown := sorted({*header, *settings} - _SETTINGS):
+        raise ProbeError(f"{path}: unknown setting {unknown[0]!r}; a probe has {', '.join(sorted(_SETTINGS))}")
     if "scoring" in settings and "norm" not in settings:
         header.pop("norm", None)
     try:
         return Probe(items, **{**header, **settings})
-    except TypeError as error:
-        raise ProbeError(f"{path}: unknown setting in the header or the call ({error})") from error
     except ProbeError as error:
         raise ProbeError(f"{path}: {error}") from error

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from support import snapshot
 
-from forgetwatch import Trajectory, compare, save_snapshot
-from forgetwatch.errors import MismatchError, SnapshotError
+from forgetwatch import compare, save_snapshot
+from forgetwatch.errors import MismatchError
 
 
 def meta(**settings: str) -> dict[str, Any]:
@@ -50,7 +50,9 @@ def test_nothing_scored_gives_undefined_rates_and_no_error() -> None:
 def test_unlike_items_are_refused_and_counted_and_the_intersection_is_offered() -> None:
     before = snapshot([True] * 4, content_hash=list("ABCD"))
     after = snapshot([False] * 4, content_hash=list("ABXY"))
-    with pytest.raises(MismatchError, match=r"2 ids have unlike questions, 2 items are only before and 2 only after"):
+    with pytest.raises(
+        MismatchError, match=r"2 items before and 2 after have no partner \(2 ids have unlike questions\)"
+    ):
         compare(before=before, after=after)
     shared = compare(before=before, after=after, on_mismatch="intersect")
     assert (shared.all.n, shared.all.forgotten) == (2, 2)
@@ -119,12 +121,7 @@ def test_categories_come_from_before_and_where_it_has_none_from_after() -> None:
     assert list(compare(before=before, after=after).by("category")) == ["a", "b"]
 
 
-def test_a_trajectory_reads_the_looks_of_a_run_in_order(tmp_path: Path) -> None:
-    for step, correct in ((0, [True, True]), (1000, [True, False]), (200, [False, False])):
-        name = "baseline.parquet" if step == 0 else f"step-{step:06d}.parquet"
-        save_snapshot(snapshot(correct, meta={"step": step}), tmp_path / name)
-    trajectory = Trajectory.from_run(tmp_path)
-    assert trajectory.steps == (0, 200, 1000)
-    assert [comparison.all.forgotten for comparison in trajectory.comparisons] == [0, 2, 1]
-    with pytest.raises(SnapshotError, match=r"baseline\.parquet, found none"):
-        Trajectory.from_run(tmp_path / "none")
+def test_a_comparison_prints_as_one_line() -> None:
+    comparison = compare(before=snapshot([True, True]), after=snapshot([False, True]))
+    assert str(comparison).startswith("snapshot -> snapshot: 1 forgotten and 0 gained of 2 items, net -50.0 points (")
+    assert len(repr(comparison)) < 400

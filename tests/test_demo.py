@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from forgetwatch import Trajectory
-from forgetwatch.demo import LOOK_EVERY, TAUGHT, TUNE_STEPS
+from forgetwatch.demo import LOOK_EVERY, TAUGHT, TUNE_STEPS, run_demo
+from forgetwatch.errors import ForgetwatchError
 
 
 @pytest.fixture(scope="module")
@@ -61,3 +62,12 @@ def test_everything_it_names_is_there_and_under_its_folder(demo: tuple[Path, str
 
 def test_the_tracker_got_the_run(demo: tuple[Path, str]) -> None:
     assert list((demo[0] / "wandb").glob("offline-run-*/*.wandb"))
+
+
+def test_a_folder_with_files_of_others_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "precious.txt").write_text("mine")
+    with pytest.raises(ForgetwatchError, match="holds files that no demo wrote"):
+        run_demo(tmp_path)
+    with pytest.raises(ForgetwatchError, match="--report-to nowhere: not installed, or no tracker"):
+        run_demo(tmp_path / "new", report_to="nowhere")
+    assert [path.name for path in tmp_path.iterdir()] == ["precious.txt"]

@@ -15,6 +15,8 @@ from forgetwatch.compare import Comparison, compare
 from forgetwatch.errors import SnapshotError
 from forgetwatch.files import write_atomically
 from forgetwatch.gates import Condition
+from forgetwatch.probe import Probe
+from forgetwatch.probes import load_probe
 from forgetwatch.readers import load_snapshot
 from forgetwatch.report.as_json import comparisons_json
 from forgetwatch.report.terminal import WIDTH, comparison_table
@@ -49,7 +51,7 @@ def compare_command(
     json_path: Annotated[str | None, typer.Option("--json", help="Write JSON to this file; - for stdout.")] = None,
     fail_if: Annotated[
         list[str] | None,
-        typer.Option(help="Exit with 3 if this holds, e.g. 'category:Math.forgetting>0.05'. May be repeated."),
+        typer.Option(help="Exit with 3 if it holds: category:Math.forgetting>0.05 or the like."),
     ] = None,
     on_mismatch: Annotated[
         _OnMismatch, typer.Option(help="Unlike items are an error, or left out.")
@@ -57,30 +59,42 @@ def compare_command(
     allow_prompt_mismatch: Annotated[
         bool, typer.Option("--allow-prompt-mismatch", help="Compare although the prompts differ.")
     ] = False,
-    samples: Annotated[_Samples, typer.Option(help="All samples of an item, or the first.")] = _Samples.ALL,
+    samples: Annotated[
+        _Samples, typer.Option(help="Where items were asked several times: all answers, or the first.")
+    ] = _Samples.ALL,
 ) -> None:
     """Compare two snapshots question by question: what was forgotten, what was gained, how much of it is chance."""
     conditions = [Condition.parse(text) for text in fail_if or []]
-    base = _side(before, probe)
+    items = None if probe is None else load_probe(probe)
+    if json_path not in (None, "-") and not Path(json_path).absolute().parent.is_dir():
+        raise SnapshotError(f"{json_path}: needed a folder that is there, and {Path(json_path).parent} is none")
+    base = _side(before, items)
     comparisons = [
         compare(
             before=base,
-            after=_side(path, probe),
+            after=_side(path, items),
             on_mismatch=on_mismatch.value,
             allow_prompt_mismatch=allow_prompt_mismatch,
             samples=samples.value,
         )
         for path in after
     ]
-    failed = [
-        f"gate failed: {condition.text}, measured {condition.measured(comparison):.6g}"
-        for comparison in comparisons
-        for condition in conditions
-        if condition.holds(comparison)
-    ]
+    for comparison in comparisons:
+        if not comparison.items.compared:
+            raise SnapshotError(
+                f"{' -> '.join(comparison.labels)}: nothing to compare, none of the "
+                f"{comparison.items.unscored:,} items was scored on both sides"
+            )
     _show(comparisons, by=by, json_path=json_path)
-    for line in failed:
-        typer.echo(line, err=True)
+    failed = False
+    for comparison in comparisons:
+        which = f" ({' -> '.join(comparison.labels)})" if len(comparisons) > 1 else ""
+        for condition in conditions:
+            if condition.holds(comparison):
+                failed = True
+                typer.echo(
+                    f"gate failed: {condition.text}, measured {condition.measured(comparison):.6g}{which}", err=True
+                )
     if failed:
         raise typer.Exit(GATE_FAILED)
 
@@ -100,7 +114,7 @@ def _show(comparisons: list[Comparison], *, by: _By, json_path: str | None) -> N
         console.print(comparison_table(comparison, by=by.value))
 
 
-def _side(given: str, probe: str | None) -> Snapshot:
+def _side(given: str, probe: Probe | None) -> Snapshot:
     """One side of the comparison: a file of outcomes, or a model that is scored, once."""
     path = Path(given)
     if path.exists() and not path.is_dir():
@@ -117,10 +131,9 @@ def _side(given: str, probe: str | None) -> Snapshot:
         raise SnapshotError(f"{given}: a model folder; a model needs --probe to be scored on")
     if probe is None:
         raise SnapshotError(f"{given}: no such file or folder; a model id needs --probe to be scored on")
-    from forgetwatch.probes import load_probe
     from forgetwatch.scoring.checkpoints import score_checkpoint
 
-    return score_checkpoint(given, load_probe(probe))
+    return score_checkpoint(given, probe)
 
 
 _FILE_SUFFIXES = (".parquet", ".csv", ".jsonl", ".json")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 from rich.console import Console
 
@@ -24,6 +26,8 @@ def score_command(
 ) -> None:
     """Ask a model every item of a probe, and write one row per item."""
     items = load_probe(probe)
+    if output.suffix != ".parquet":
+        raise SnapshotError(f"{output}: a snapshot is a Parquet file; give it a name that ends in .parquet")
     folder = output.absolute().parent
     if not os.access(folder, os.W_OK):
         raise SnapshotError(f"{output}: needed a folder that can be written to, and {folder} is none")
@@ -36,11 +40,16 @@ def score_command(
         snapshot = Scorer(items, tokenizer, loaded).score(loaded, name=model, progress=progress)
     save_snapshot(snapshot, output)
     correct = snapshot.floats("correct")
-    scored = int((correct == correct).sum())
-    unscored = f", {len(snapshot) - scored:,} unscored" if scored < len(snapshot) else ""
-    right = f"{100 * float(correct[correct == correct].mean()):.1f} % right" if scored else "none right"
-    Console(highlight=False).print(
-        f"{scored:,} items scored{unscored}, {right}, {snapshot.meta['seconds']:.1f} s: {output}",
+    scored = int(np.isfinite(correct).sum())
+    console = Console(highlight=False)
+    for why, count in Counter(snapshot.texts("outcome")).most_common():
+        if why != "ok":
+            console.print(f"{count:,} {why}", soft_wrap=True, markup=False)
+    if not scored:
+        raise SnapshotError(f"none of the {len(snapshot):,} items could be scored; {output} says of each why")
+    console.print(
+        f"{scored:,} items scored, {100 * float(np.nanmean(correct)):.1f} % right, "
+        f"{snapshot.meta['seconds']:.1f} s: {output}",
         soft_wrap=True,
         markup=False,
     )

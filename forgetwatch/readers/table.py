@@ -62,6 +62,8 @@ def read_jsonl(path: Path) -> Snapshot:
                 raise SnapshotError(f"{path}, line {number}: not a JSON object ({error}); is the file cut?") from error
             if not isinstance(row, dict):
                 raise SnapshotError(f"{path}, line {number}: a row is a JSON object, got {type(row).__name__}")
+            if {"prompt", "answer"} <= set(row) or "forgetwatch_probe" in row:
+                raise SnapshotError(f"{path}: a probe (questions), not outcomes; score a model on it with --probe")
             rows.append(row)
     names = dict.fromkeys(name for row in rows for name in row if name in _READ)
     return _snapshot(path, {name: [row.get(name) for row in rows] for name in names} if rows else {})

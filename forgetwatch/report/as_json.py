@@ -31,6 +31,16 @@ _CORRECTED: Final = ("n", "forgetting", "backward_transfer", "forgetting_se", "b
 _RATES: Final = ("forgetting", "backward_transfer")
 _PERSISTENCE: Final = ("same_wrong", "same_wrong_if_fresh", "tipping_ratio")
 
+QUANTITIES: Final = (
+    *(name for name in _GROUP if name not in ("level", "name") and not name.endswith("interval")),
+    *(f"soft.{name}" for name in _RATES),
+    "chance.n",
+    *(f"chance.paper.{name}" for name in _PAPER),
+    *(f"chance.guess_corrected.{name}" for name in _CORRECTED),
+    *(f"chance.{name}" for name in _PERSISTENCE),
+)
+"""Every quantity of a group that is one number, by its path in the document."""
+
 
 def comparison_json(comparison: Comparison) -> dict[str, Any]:
     """One comparison as JSON values."""

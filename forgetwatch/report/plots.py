@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from forgetwatch.compare import Trajectory
 from forgetwatch.groups import Group
+from forgetwatch.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

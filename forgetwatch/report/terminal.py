@@ -18,6 +18,7 @@ from rich.text import Text
 from forgetwatch.compare import Comparison
 from forgetwatch.groups import Group, Level
 from forgetwatch.metrics.inference import Interval, flip_interval
+from forgetwatch.trajectory import Trajectory
 
 WIDTH: Final = 80
 ROWS: Final = 20
@@ -42,6 +43,19 @@ def comparison_table(comparison: Comparison, *, by: Level = "category", title: s
         lines += _group_lines(list(comparison.by(by).values()))
     lines += [Text(f"note: {note}", style="dim", overflow="fold") for note in comparison.notes]
     return Lines(*lines)
+
+
+def course_line(trajectory: Trajectory) -> Text:
+    """What a run forgot at any look and what came back, beside what a pure guesser would show."""
+    course, looks = trajectory.course, len(trajectory) - 1
+    if not looks:
+        return Text("no look after the baseline")
+    guessed = trajectory.guessed_ever_forgotten * len(course.events)
+    reference = "" if math.isnan(guessed) else f"  (a pure guesser: {guessed:.0f})"
+    ever, back = int(course.ever_forgotten[-1]), int(course.regained[-1])
+    return Text(f"over {looks} looks: ever forgotten {ever:,}, of them right again {back:,}").append(
+        reference, style="dim"
+    )
 
 
 def _title(comparison: Comparison, title: str) -> Text:
@@ -80,7 +94,7 @@ def _all_line(group: Group) -> Text:
     text.append(f" of {_count(group.n, commas=False)}  net {_points(group.net_change)} points ")
     text.append(f"({_range(group.net_change_interval, _points)})")
     seen = group.detectable_change
-    text.append("  sees nothing" if math.isnan(seen) else f"  sees {_percent(seen)}", style="dim")
+    text.append("  too few flips" if math.isnan(seen) else f"  sees {_percent(seen)}", style="dim")
     return text
 
 
@@ -98,12 +112,13 @@ def _chance_lines(group: Group) -> list[Text]:
         rows.append((paper.forgetting, paper.backward_transfer, "paper's rule, k per item"))
     if (corrected := group.chance.guess_corrected) is not None:
         # Shown from 0: what is below is noise around it. The JSON keeps it.
-        error = f"guess-corrected, +-{_percent(1.96 * corrected.forgetting_se)}"
+        left_out = f", {_count(corrected.n)} items" if corrected.n < group.n else ""
+        error = f"guess-corrected, +-{_percent(1.96 * corrected.forgetting_se)}{left_out}"
         rows.append((max(corrected.forgetting, 0.0), max(corrected.backward_transfer, 0.0), error))
     lines = []
     for index, (lost, won, how) in enumerate(rows):
         head = "corrected    " if index == 0 else " " * 13
-        numbers = f"{head} lost {_percent(lost):>4} %  gained {_percent(won):>4} %   "
+        numbers = f"{head} forgot {_percent(lost):>4} %  gained {_percent(won):>4} %   "
         lines.append(Text(numbers).append(how, style="dim"))
     return lines
 
@@ -113,7 +128,7 @@ def _group_lines(groups: Sequence[Group]) -> list[Text]:
         return []
     has_known = any(group.known is not None for group in groups)
     name_width = 18 if has_known else 22
-    columns = f"{'known':>6}  {'lost':<12}" if has_known else f"{'lost':>6} {'gained':>7}"
+    columns = f"{'known':>6}  {'now lost':<12}" if has_known else f"{'forgot':>6} {'gained':>7}"
     level = f"worst {'categories' if groups[0].level == 'category' else 'tasks'}"
     lines = [Text(f"{level:<{name_width}} {'n':>6} {columns} {'net points':>24}       q", style="bold")]
     for group in sorted(groups, key=_badness)[:ROWS]:

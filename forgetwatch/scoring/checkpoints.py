@@ -82,7 +82,7 @@ def score_checkpoint(
 ) -> Snapshot:
     """The outcomes of a checkpoint, from the cache if these weights were scored on this probe before.
 
-    The cache is the folder ``$FORGETWATCH_CACHE``, else ``~/.cache/forgetwatch``.
+    The cache is the folder ``$FORGETWATCH_CACHE``, else ``forgetwatch`` in ``$XDG_CACHE_HOME`` or ``~/.cache``.
 
     Raises:
         ScoringError: If the model cannot be loaded or scored.
@@ -104,13 +104,13 @@ def score_checkpoint(
 
 
 def _cache_file(given: str, probe: Probe, *, trust_remote_code: bool) -> Path:
-    folder = os.environ.get("FORGETWATCH_CACHE")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     labels = [[item.task, item.id, item.category, item.cluster] for item in probe]
     weights = _identity(given, trust_remote_code=trust_remote_code)
     key = json.dumps([weights, probe.name, probe.fingerprint, labels, SCORER, device, versions()], sort_keys=True)
     name = f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.parquet"
-    return (Path(folder) if folder else Path.home() / ".cache" / "forgetwatch") / name
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Path(os.environ.get("FORGETWATCH_CACHE") or caches / "forgetwatch") / name
 
 
 def _identity(given: str, *, trust_remote_code: bool) -> list[str]:

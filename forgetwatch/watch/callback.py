@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import Any, cast
 
 from rich.console import Console
-from tqdm.auto import tqdm
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from forgetwatch.errors import WatchError
 from forgetwatch.metrics.inference import detectable_change
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
-from forgetwatch.report.terminal import WIDTH, comparison_table
+from forgetwatch.report.terminal import WIDTH, comparison_table, course_line
 from forgetwatch.report.trackers import tracker_row
+from forgetwatch.watch.say import say
 from forgetwatch.watch.schedule import Every, Schedule
 from forgetwatch.watch.watch import Watch
 
@@ -113,8 +113,6 @@ class ForgetWatchCallback(TrainerCallback):
         if self._due(state.global_step):
             self._look(state, control, kwargs)
         self._remember(self.watch, state)
-        if self.watch.renamed:
-            self._say(state, f"the folder of an earlier run is now {self.watch.renamed}")
         self._say_cost(self.watch, state)
 
     def on_step_begin(
@@ -238,18 +236,19 @@ class ForgetWatchCallback(TrainerCallback):
 
     def _say(self, state: TrainerState, line: str) -> None:
         if state.is_world_process_zero:
-            tqdm.write(f"forgetwatch: {line}", file=sys.stderr)
+            say(line)
 
     def _show(self, watch: Watch, state: TrainerState) -> None:
         for what, count in self._failures.items():
             self._say(state, f"{what} failed {count} times in this run")
-        trajectory = watch.trajectory()
-        if not len(trajectory):
+        if watch.baseline is None:
             return
+        trajectory = watch.trajectory()
         console = Console(highlight=False)
         console.width = min(console.width, 120) if console.is_terminal else WIDTH
         title = f"step {trajectory.steps[-1]} of {state.max_steps}, against the start"
         console.print(comparison_table(trajectory.comparisons[-1], title=title))
+        console.print(course_line(trajectory))
         console.print(f"every look: {watch.folder.path}", soft_wrap=True, markup=False)
 
 

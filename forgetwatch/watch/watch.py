@@ -11,18 +11,23 @@ Needs no Trainer; `ForgetWatchCallback` is an adapter over it.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import nn
 
-from forgetwatch.compare import Comparison, Trajectory, compare
-from forgetwatch.errors import ForgetwatchError, WatchError
+from forgetwatch.compare import Comparison, compare
+from forgetwatch.errors import ForgetwatchError, ScoringError, WatchError
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
 from forgetwatch.scoring.scorer import Scorer, versions
 from forgetwatch.snapshot import Snapshot, read_snapshot
+from forgetwatch.trajectory import Trajectory, aligned
 from forgetwatch.watch.run_folder import RunFolder
+from forgetwatch.watch.say import say
 
 
 class Watch:
@@ -34,7 +39,6 @@ class Watch:
         baseline: The snapshot that everything is compared with; None before the first look.
         comparisons: Baseline against each look so far, by step.
         seconds: What each look of this process took, by step.
-        renamed: Where the folder of an earlier run went, if there was one.
         damaged: Files of looks that a resume could not read; they are left where they are.
 
     Args:
@@ -56,11 +60,11 @@ class Watch:
         self.baseline: Snapshot | None = None
         self.comparisons: dict[int, Comparison] = {}
         self.seconds: dict[int, float] = {}
-        self.renamed: Path | None = None
         self.damaged: list[Path] = []
         self._writes = writes
         self._scorer: Scorer | None = None
         self._looks: dict[int, dict[str, Any]] = {}
+        self._right: dict[int, NDArray[np.float64]] = {}
         self._started = False
         if resume:
             self.resume()
@@ -122,6 +126,7 @@ class Watch:
             self._scorer.noise = self.baseline.meta.get("noise") if self.baseline else None
         snapshot = self._scorer.score(model, step=step)
         if self.baseline is None:
+            self._check_baseline(snapshot, step=step)
             self.baseline = snapshot
         comparison = self._keep(snapshot, step=step)
         self.seconds[step] = time.perf_counter() - started
@@ -129,11 +134,25 @@ class Watch:
             self._write(snapshot, step=step)
         return comparison
 
+    def _check_baseline(self, snapshot: Snapshot, *, step: int) -> None:
+        """Refuse a baseline that measures nothing, and say what it leaves out."""
+        unscored = Counter(outcome for outcome in snapshot.texts("outcome") if outcome != "ok")
+        reasons = "; ".join(f"{count:,} {why.removeprefix('unscored: ')}" for why, count in unscored.most_common(3))
+        if unscored.total() == len(snapshot):
+            raise ScoringError(
+                f"no item of probe {self.probe.name!r} ({len(snapshot):,} items) can be scored: {reasons}"
+            )
+        if self._writes and unscored:
+            say(f"{unscored.total():,} of {len(snapshot):,} items are unscored: {reasons}")
+        if self._writes and step:
+            say(f"the baseline is taken at step {step}: what was forgotten before it cannot be seen")
+
     def _write(self, snapshot: Snapshot, *, step: int) -> None:
         if self.baseline is None:
             return
         if not self._started:
-            self.renamed = self.folder.set_aside()
+            if aside := self.folder.set_aside():
+                say(f"the folder of an earlier run is now {aside}")
             self.folder.start(self.probe, self.baseline)
             self._started = True
         if snapshot is not self.baseline:
@@ -142,7 +161,7 @@ class Watch:
 
     def forget_after(self, step: int) -> None:
         """Drop the looks later than `step`: the run takes those steps again."""
-        for kept in (self.comparisons, self.seconds, self._looks):
+        for kept in (self.comparisons, self.seconds, self._looks, self._right):
             for later in [look for look in kept if look > step]:
                 del kept[later]
         if self._writes:
@@ -150,14 +169,22 @@ class Watch:
             self._describe()
 
     def trajectory(self) -> Trajectory:
-        """All looks so far, in order."""
+        """All looks so far, in order.
+
+        Raises:
+            WatchError: If there is none yet.
+        """
+        if self.baseline is None:
+            raise WatchError("there is no look yet; call look() first")
         steps = tuple(sorted(self.comparisons))
-        return Trajectory(steps, tuple(self.comparisons[step] for step in steps))
+        right = np.stack([self._right[step] for step in steps])
+        return Trajectory(steps, tuple(self.comparisons[step] for step in steps), right, self.baseline.ints("k"))
 
     def _keep(self, snapshot: Snapshot, *, step: int) -> Comparison:
         if self.baseline is None:
             raise WatchError("a look was kept before there was a baseline; call look() first")
         self.comparisons[step] = compare(before=self.baseline, after=snapshot)
+        self._right[step] = aligned(self.baseline, snapshot)
         self._looks[step] = {"step": step, "checksum": snapshot.checksum, "seconds": snapshot.meta["seconds"]}
         return self.comparisons[step]
 

@@ -96,6 +96,7 @@ def test_unlike_items_are_compared_when_asked(folder: Path) -> None:
         (["forgetting>0.5"], 0, ""),
         (["forgetting>0.5", "category:Math.gained>=1"], 3, "gate failed: category:Math.gained>=1, measured 1"),
         (["known_lost>=0"], 1, "is no number"),
+        (["all.speed>0"], 1, "is no quantity"),
         (["category:Physics.forgetting>0"], 1, "no such group"),
         (["nonsense"], 1, "needed"),
     ],
@@ -111,11 +112,35 @@ def test_wrong_usage_is_exit_status_two(folder: Path) -> None:
     assert run(folder, "ok.csv", "ok.csv", "--by", "colour").returncode == 2
 
 
-def test_json_that_cannot_be_written_is_one_line(folder: Path) -> None:
+@pytest.mark.parametrize("target", ["file/o.json", "nowhere/o.json"])
+def test_json_that_cannot_be_written_is_one_line_and_no_folder_is_made(folder: Path, target: str) -> None:
     (folder / "file").write_text("")
-    done = run(folder, "ok.csv", "after.csv", "--json", "file/o.json")
+    done = run(folder, "ok.csv", "after.csv", "--json", target)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert "Traceback" not in done.stderr
+    assert "needed a folder that is there" in done.stderr
+    assert not (folder / "nowhere").exists()
+
+
+def test_a_gate_that_fails_says_which_comparison_and_the_results_are_not_lost(folder: Path) -> None:
+    done = run(folder, "ok.csv", "after.csv", "ok.csv", "--fail-if", "forgotten>0", "--json", "o.json")
+    assert done.returncode == 3
+    assert done.stderr.count("gate failed") == 1
+    assert "(ok -> after)" in done.stderr
+    assert (folder / "o.json").is_file()
+
+
+def test_nothing_scored_on_both_sides_is_an_error(folder: Path) -> None:
+    (folder / "none.csv").write_text("item_id,correct\na,\nb,\n")
+    done = run(folder, "ok.csv", "none.csv")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "nothing to compare, none of the 2 items was scored on both sides" in done.stderr
+
+
+def test_a_probe_is_checked_even_where_no_model_is_scored(folder: Path) -> None:
+    assert run(folder, "ok.csv", "after.csv", "--probe", "nope.jsonl").returncode == 1
+    probe().save(folder / "p.jsonl")
+    done = run(folder, "ok.csv", "p.jsonl")
+    assert "a probe (questions), not outcomes" in done.stderr
 
 
 def test_checkpoint_folders_are_scored_and_compared(folder: Path) -> None:

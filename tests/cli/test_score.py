@@ -8,9 +8,9 @@ import pytest
 from support import model, probe, tokenizer
 from typer.testing import CliRunner
 
-from forgetwatch import load_snapshot, score
+from forgetwatch import Item, Probe, load_snapshot, score
 from forgetwatch.cli import app
-from forgetwatch.errors import ProbeError, ScoringError
+from forgetwatch.errors import ProbeError, ScoringError, SnapshotError
 
 
 @pytest.fixture
@@ -41,6 +41,23 @@ def test_what_cannot_be_scored_is_refused_by_name(saved: Path) -> None:
             app, ["score", str(saved), "--probe", str(saved / "p.jsonl"), *target], catch_exceptions=False
         )
     assert not (saved / "s.parquet").exists()
+    with pytest.raises(SnapshotError, match=r"ends in \.parquet"):
+        CliRunner().invoke(
+            app, ["score", "m", "--probe", str(saved / "p.jsonl"), "-o", str(saved / "s.csv")], catch_exceptions=False
+        )
+
+
+def test_unscored_items_are_told_with_their_reasons(saved: Path) -> None:
+    items = [Item(id=str(i), task="t", prompt="Q", choices=(" w1", " "), answer=0) for i in range(2)]
+    Probe([*items, *probe()]).save(saved / "some.jsonl")
+    Probe(items).save(saved / "none.jsonl")
+    target = ["-o", str(saved / "s.parquet")]
+    arguments = ["score", str(saved / "model"), "--probe"]
+    done = CliRunner().invoke(app, [*arguments, str(saved / "some.jsonl"), *target], catch_exceptions=False)
+    assert "2 unscored: choice 1 has no text" in done.stdout
+    assert "30 items scored" in done.stdout
+    with pytest.raises(SnapshotError, match="none of the 2 items could be scored"):
+        CliRunner().invoke(app, [*arguments, str(saved / "none.jsonl"), *target], catch_exceptions=False)
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

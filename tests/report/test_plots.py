@@ -5,16 +5,17 @@ from pathlib import Path
 import pytest
 from support import snapshot
 
-from forgetwatch import Trajectory, compare
+from forgetwatch import Trajectory
 from forgetwatch.report.plots import PANELS, save_figure, trajectory_figure
 
 
 def run(categories: int, looks: int = 3) -> Trajectory:
     rows = 4 * max(categories, 1)
     labels = {"category": [f"c{i % categories}" if categories else "" for i in range(rows)]}
-    base = snapshot([True] * rows, **labels)
-    after = [snapshot([index >= look for index in range(rows)], **labels) for look in range(looks)]
-    return Trajectory(tuple(range(looks)), tuple(compare(before=base, after=one) for one in after))
+    base = snapshot([True] * rows, meta={"step": 0}, **labels)
+    later = range(1, looks)
+    after = [snapshot([index >= look for index in range(rows)], meta={"step": look}, **labels) for look in later]
+    return Trajectory.of([base, *after])
 
 
 def test_the_curves_are_the_counts() -> None:

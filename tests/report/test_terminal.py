@@ -6,9 +6,9 @@ import pytest
 from rich.console import Console
 from support import snapshot
 
-from forgetwatch import compare
+from forgetwatch import Trajectory, compare
 from forgetwatch.compare import Comparison
-from forgetwatch.report.terminal import ROWS, WIDTH, comparison_table
+from forgetwatch.report.terminal import ROWS, WIDTH, comparison_table, course_line
 
 
 def text(comparison: Comparison, **options: str) -> str:
@@ -72,3 +72,13 @@ def test_large_counts_fit_too() -> None:
     before = snapshot([True] * 9000 + [False] * 3000)
     after = snapshot([False] * 1018 + [True] * 7982 + [True] * 2487 + [False] * 513)
     assert max(map(len, text(compare(before=before, after=after)).splitlines())) <= 80
+
+
+def test_the_course_of_a_run_stands_beside_a_guessers() -> None:
+    looks = [snapshot(correct, meta={"step": step}, k=[4] * 4) for step, correct in enumerate(RUN)]
+    line = course_line(Trajectory.of(looks)).plain
+    assert line == "over 2 looks: ever forgotten 2, of them right again 1  (a pure guesser: 1)"
+    assert course_line(Trajectory.of(looks[:1])).plain == "no look after the baseline"
+
+
+RUN = ([True, True, True, False], [False, False, True, False], [True, False, True, False])

@@ -105,6 +105,13 @@ def test_a_model_with_made_up_weights_is_refused(saved: Path) -> None:
         score_checkpoint(str(saved), probe())
 
 
+def test_the_cache_is_where_the_environment_says(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FORGETWATCH_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(saved.parent / "xdg"))
+    score_checkpoint(str(saved), probe())
+    assert len(list((saved.parent / "xdg" / "forgetwatch").glob("*.parquet"))) == 1
+
+
 def test_a_cache_that_cannot_be_written_only_warns(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (saved.parent / "file").write_text("")
     monkeypatch.setenv("FORGETWATCH_CACHE", str(saved.parent / "file"))

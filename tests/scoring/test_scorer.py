@@ -1,4 +1,4 @@
-"""The scorer against brute force: one row, one choice, one forward, in double precision."""
+"""From a model and a probe to the columns of a snapshot."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 from support import model, probe, tokenizer
 
-from forgetwatch import Trajectory, Watch, load_snapshot
-from forgetwatch.errors import ProbeError, WatchError
+from forgetwatch import Item, Probe, Trajectory, Watch, load_snapshot
+from forgetwatch.errors import ProbeError, ScoringError, WatchError
 from forgetwatch.watch.run_folder import RunFolder
 
 TOK = tokenizer()
@@ -64,14 +64,39 @@ def test_a_step_is_looked_at_once(tmp_path: Path) -> None:
     assert watch.look(network, TOK, step=0) is first
 
 
-def test_a_new_run_renames_the_old_folder_at_its_first_look(tmp_path: Path) -> None:
+def test_a_new_run_renames_the_old_folder_at_its_first_look_and_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run(tmp_path)
     watch = Watch(probe(), tmp_path)
-    assert watch.renamed is None
+    assert not (tmp_path / "_forgetwatch-1").exists()
     watch.look(model(TOK), TOK, step=0)
-    assert watch.renamed == tmp_path / "_forgetwatch-1"
+    assert f"the folder of an earlier run is now {tmp_path / '_forgetwatch-1'}" in capsys.readouterr().err
     assert len(list((tmp_path / "_forgetwatch-1").glob("step-*"))) == 2
     assert not list((tmp_path / "_forgetwatch").glob("step-*"))
+
+
+def test_a_baseline_after_the_start_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(tmp_path, steps=(0,))
+    assert "baseline is taken at" not in capsys.readouterr().err
+    run(tmp_path, steps=(40,))
+    assert "the baseline is taken at step 40" in capsys.readouterr().err
+
+
+def test_unscored_items_are_told_at_the_baseline_and_none_scored_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    blank = Item(id="blank", task="t", prompt="Q", choices=(" w1", " "), answer=0)
+    Watch(Probe([*probe(), blank]), tmp_path / "a").look(model(TOK), TOK, step=0)
+    assert "1 of 31 items are unscored: 1 choice 1 has no text" in capsys.readouterr().err
+    with pytest.raises(ScoringError, match=r"\(1 items\) can be scored: 1 choice 1 has no text"):
+        Watch(Probe([blank]), tmp_path / "b").look(model(TOK), TOK, step=0)
+    assert not (tmp_path / "b").exists()
+
+
+def test_a_trajectory_needs_a_look(tmp_path: Path) -> None:
+    with pytest.raises(WatchError, match="no look yet"):
+        Watch(probe(), tmp_path).trajectory()
 
 
 def test_resume_keeps_the_baseline_and_the_looks(tmp_path: Path) -> None:

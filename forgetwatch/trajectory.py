@@ -1,0 +1,98 @@
+"""The looks of one run, in order: each compared with the baseline, and the course of every item through them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forgetwatch.compare import Comparison, compare
+from forgetwatch.errors import SnapshotError
+from forgetwatch.metrics.trajectory import Course, course, guessed_ever_forgotten
+from forgetwatch.pairing import pair
+from forgetwatch.readers import load_snapshot
+from forgetwatch.snapshot import Snapshot
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """The looks of one run, in order, each compared with the baseline.
+
+    Attributes:
+        steps: Optimizer step of each look, rising; the first is the baseline's.
+        comparisons: Baseline against the look at each step; the first compares the baseline with itself.
+        right: Right answers at each step in the order of the baseline's rows, 1, 0, or nan for unscored;
+            float64 [steps, rows].
+        k: Number of options of each row; -1 for an open answer; int64 [rows].
+    """
+
+    steps: tuple[int, ...]
+    comparisons: tuple[Comparison, ...]
+    right: NDArray[np.float64]
+    k: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, looks: Sequence[Snapshot]) -> Self:
+        """The trajectory of some snapshots, ordered by the steps in their metadata; the first is the baseline.
+
+        Raises:
+            SnapshotError: If there is no look, or one does not say at which step it was taken.
+            MismatchError: If a look does not hold the baseline's questions.
+        """
+        if not looks:
+            raise SnapshotError("needed at least a baseline, got no look")
+        for look in looks:
+            if not isinstance(look.meta.get("step"), int):
+                raise SnapshotError(f"{look.label}: its metadata name no step, got {look.meta.get('step')!r}")
+        ordered = sorted(looks, key=lambda look: int(look.meta["step"]))
+        baseline = ordered[0]
+        return cls(
+            tuple(int(look.meta["step"]) for look in ordered),
+            tuple(compare(before=baseline, after=look) for look in ordered),
+            np.stack([aligned(baseline, look) for look in ordered]),
+            baseline.ints("k"),
+        )
+
+    @classmethod
+    def from_run(cls, folder: str | Path) -> Self:
+        """The looks in a run folder (``output_dir/_forgetwatch``).
+
+        Raises:
+            SnapshotError: If the folder holds no baseline, or a look cannot be read.
+        """
+        folder = Path(folder)
+        if not (folder / "baseline.parquet").is_file():
+            raise SnapshotError(f"{folder}: needed a run folder with baseline.parquet, found none there")
+        baseline = load_snapshot(folder / "baseline.parquet")
+        return cls.of([baseline, *map(load_snapshot, sorted(folder.glob("step-*.parquet")))])
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    @cached_property
+    def course(self) -> Course:
+        """What was forgotten and came back, over the rows that were scored at every look."""
+        return course(self.right[:, self._scored] == 1.0)
+
+    @property
+    def guessed_ever_forgotten(self) -> float:
+        """Share of the rows with options that a pure guesser would ever have forgotten by the last look."""
+        return guessed_ever_forgotten(self.k[self._scored & (self.k >= 1)], looks=len(self) - 1)
+
+    @property
+    def _scored(self) -> NDArray[np.bool_]:
+        scored: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(self.right), axis=0)
+        return scored
+
+
+def aligned(baseline: Snapshot, look: Snapshot) -> NDArray[np.float64]:
+    """Right answers of a look in the order of the baseline's rows: 1, 0, or nan where unscored; float64 [rows]."""
+    pairing = pair(baseline, look)
+    right = np.full(len(baseline), np.nan)
+    right[pairing.before] = look.floats("correct")[pairing.after]
+    return right

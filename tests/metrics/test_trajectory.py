@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from forgetwatch.metrics.trajectory import course, guessed_ever_forgotten, guessed_temporal_forgetting
+
+RUNS = st.tuples(st.integers(1, 6), st.integers(0, 12)).flatmap(lambda shape: arrays(bool, shape))
+
+
+@given(RUNS)
+def test_counts_are_those_of_a_loop_over_items_and_looks(right: np.ndarray) -> None:
+    found = course(right)
+    looks, items = len(right) - 1, right.shape[1]
+    for look in range(1, looks + 1):
+        was = [[bool(right[t, i]) for t in range(look + 1)] for i in range(items)]
+        index = look - 1
+        assert found.forgotten[index] == sum(w[0] and not w[-1] for w in was)
+        assert found.gained[index] == sum(not w[0] and w[-1] for w in was)
+        assert found.newly_forgotten[index] == sum(w[-2] and not w[-1] for w in was)
+        assert found.newly_regained[index] == sum(not w[-2] and w[-1] for w in was)
+        assert found.ever_forgotten[index] == sum(w[0] and not all(w) for w in was)
+        assert found.regained[index] == sum(w[0] and not all(w[:-1]) and w[-1] for w in was)
+    for item in range(items):
+        w = right[:, item].tolist()
+        assert found.events[item] == sum(a and not b for a, b in itertools.pairwise(w))
+        expected = w.index(False) if w[0] and not all(w) else -1
+        assert found.first_forgotten[item] == expected
+    if items:
+        temporal = sum(any(w[:-1]) and not w[-1] for w in right.T.tolist()) / items
+        assert found.temporal_forgetting == pytest.approx(temporal)
+
+
+@given(RUNS)
+def test_ever_forgotten_never_falls_and_holds_what_is_forgotten_now(right: np.ndarray) -> None:
+    found = course(right)
+    assert (np.diff(found.ever_forgotten) >= 0).all()
+    assert (found.ever_forgotten >= found.forgotten).all()
+    assert (found.ever_forgotten - found.forgotten <= found.regained + found.forgotten).all()
+    assert found.never_forgotten <= right.shape[1]
+
+
+def test_nothing_gives_nan_and_a_run_without_looks_is_empty() -> None:
+    assert math.isnan(course(np.zeros((3, 0), bool)).temporal_forgetting)
+    empty = course(np.ones((1, 4), bool))
+    assert empty.forgotten.tolist() == []
+    assert empty.first_forgotten.tolist() == [-1] * 4
+    with pytest.raises(ValueError, match=r"got shape \(0, 3\)"):
+        course(np.zeros((0, 3), bool))
+
+
+def test_the_guess_references_are_those_of_simulated_guessers() -> None:
+    rng = np.random.default_rng(0)
+    k = np.repeat([2, 4, 5], 20_000)
+    right = rng.random((10, len(k))) < 1 / k
+    found = course(right)
+    assert found.temporal_forgetting == pytest.approx(guessed_temporal_forgetting(k, checkpoints=10), abs=0.006)
+    assert found.ever_forgotten[-1] / len(k) == pytest.approx(guessed_ever_forgotten(k, looks=9), abs=0.006)
+
+
+def test_the_guess_references_on_worked_numbers() -> None:
+    four = np.array([4])
+    assert guessed_temporal_forgetting(four, checkpoints=2) == pytest.approx(0.1875)
+    assert guessed_temporal_forgetting(four, checkpoints=10) == pytest.approx(0.694, abs=5e-4)
+    assert guessed_ever_forgotten(four, looks=1) == pytest.approx(0.1875)
+    assert guessed_ever_forgotten(four, looks=1000) == pytest.approx(0.25)
+    assert math.isnan(guessed_ever_forgotten(np.array([], int), looks=3))

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support import snapshot
+
+from forgetwatch import Snapshot, Trajectory, save_snapshot
+from forgetwatch.errors import MismatchError, SnapshotError
+
+
+def look(step: int | None, correct: list[bool | None], **columns: Any) -> Snapshot:
+    return snapshot(correct, meta={"step": step}, **columns)
+
+
+def test_looks_come_in_order_and_are_compared_with_the_first() -> None:
+    made = Trajectory.of([look(20, [False, False]), look(0, [True, True]), look(5, [True, False])])
+    assert made.steps == (0, 5, 20)
+    assert [comparison.all.forgotten for comparison in made.comparisons] == [0, 1, 2]
+    assert made.course.forgotten.tolist() == [1, 2]
+
+
+def test_the_course_follows_each_item_wherever_its_row_stands() -> None:
+    hashes = {"item_id": ["1", "2", "3"], "content_hash": ["A", "B", "C"]}
+    turned = {"item_id": ["3", "2", "1"], "content_hash": ["C", "B", "A"]}
+    made = Trajectory.of(
+        [
+            look(0, [True, True, False], **hashes),
+            look(1, [False, True, False], **turned),
+            look(2, [True, True, True], **hashes),
+        ]
+    )
+    assert made.right.tolist() == [[1, 1, 0], [0, 1, 0], [1, 1, 1]]
+    assert (made.course.ever_forgotten[-1], made.course.regained[-1]) == (1, 1)
+    assert made.course.first_forgotten.tolist() == [1, -1, -1]
+
+
+def test_items_that_were_unscored_at_some_look_have_no_course() -> None:
+    made = Trajectory.of([look(0, [True, True, None], k=[4, 2, 2]), look(1, [False, None, True], k=[4, 2, 2])])
+    assert len(made.course.events) == 1
+    assert made.guessed_ever_forgotten == pytest.approx(0.25 * 0.75)
+
+
+def test_open_items_have_no_guess_reference() -> None:
+    made = Trajectory.of([look(0, [True]), look(1, [False])])
+    assert np.isnan(made.guessed_ever_forgotten)
+
+
+def test_a_run_folder_is_read_whole(tmp_path: Path) -> None:
+    for step, correct in ((0, [True, True]), (1000, [True, False]), (200, [False, False])):
+        name = "baseline.parquet" if step == 0 else f"step-{step:06d}.parquet"
+        save_snapshot(look(step, list(correct)), tmp_path / name)
+    assert Trajectory.from_run(tmp_path).steps == (0, 200, 1000)
+    with pytest.raises(SnapshotError, match=r"baseline\.parquet, found none"):
+        Trajectory.from_run(tmp_path / "none")
+
+
+def test_what_is_no_run_is_refused() -> None:
+    with pytest.raises(SnapshotError, match="got no look"):
+        Trajectory.of([])
+    with pytest.raises(SnapshotError, match="name no step"):
+        Trajectory.of([look(None, [True])])
+    with pytest.raises(MismatchError):
+        Trajectory.of([look(0, [True]), look(1, [True], content_hash=["other"])])

@@ -22,6 +22,7 @@ app = typer.Typer(
     help="See, question by question, what a language model forgets while it is fine-tuned.",
     no_args_is_help=True,
     add_completion=False,
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 app.command("demo")(demo_command)

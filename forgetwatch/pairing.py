@@ -99,6 +99,9 @@ def _pair_items(
     rest_before = _others(len(first_before), left)
     rest_after = _others(len(first_after), right)
     rest_before, rest_after = rest_before[hashed_before[rest_before]], rest_after[hashed_after[rest_after]]
+    # Items are numbered by their codes; the n-th is the n-th in the order of the rows.
+    rest_before = rest_before[np.argsort(first_before[rest_before], kind="stable")]
+    rest_after = rest_after[np.argsort(first_after[rest_after], kind="stable")]
     extra_before, extra_after = _nth_with_nth(hash_before[rest_before], hash_after[rest_after])
     return (
         np.concatenate([left, rest_before[extra_before]]),

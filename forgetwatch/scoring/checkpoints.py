@@ -48,7 +48,10 @@ def load_model(given: str, *, trust_remote_code: bool = False) -> tuple[nn.Modul
 
             base = _base_of_adapter(path)
             model, tokenizer = load_model(base, trust_remote_code=trust_remote_code)
-            model = PeftModel.from_pretrained(model, given)
+            with warnings.catch_warnings():
+                # PEFT only warns where weights of the adapter are not in its files, and goes on without them.
+                warnings.filterwarnings("error", message="Found missing adapter keys")
+                model = PeftModel.from_pretrained(model, given)
             if (path / "tokenizer_config.json").is_file():
                 tokenizer = AutoTokenizer.from_pretrained(given, trust_remote_code=trust_remote_code)
         else:

@@ -101,7 +101,9 @@ class ForgetWatchCallback(TrainerCallback):
         )
         same_run = self._watched is self._trainer and not state.is_hyper_param_search
         self._watched = self._trainer
-        if self.watch is not None and same_run:  # a second train(), or another try with a smaller batch
+        self._failures, self._step_seconds, self._tried = {}, [], -1
+        if self.watch is not None and self.watch.baseline is not None and same_run:
+            # A second train(), or another try with a smaller batch: the first snapshot wins.
             self.watch.forget_after(state.global_step)
         else:
             self.watch = Watch(self.probe, str(args.output_dir), writes=state.is_world_process_zero)

@@ -52,6 +52,17 @@ class RunFolder:
         probe.save(self.path / "probe.jsonl")
         save_snapshot(baseline, self.path / _BASELINE)
 
+    def owner(self) -> str | None:
+        """Checksum of the baseline of the run whose looks the folder holds; None where nothing tells."""
+        try:
+            return str(json.loads((self.path / "run.json").read_text(encoding="utf-8"))["baseline"]["checksum"])
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+        try:
+            return read_snapshot(self.path / _BASELINE).checksum
+        except SnapshotError:
+            return None
+
     def baseline(self, *, checksum: str | None = None, step: int | None = None) -> Snapshot:
         """The baseline of the run: from this folder, or carried in the checkpoint at `step`.
 
@@ -85,7 +96,7 @@ class RunFolder:
     def take_back(self, step: int) -> None:
         """Copy back the looks that the checkpoint at `step` carries and this folder lacks."""
         for path in sorted(self.carried(step).glob("step-*.parquet")):
-            if not (self.path / path.name).exists():
+            if not _is_readable(self.path / path.name):
                 write_atomically(self.path / path.name, partial(shutil.copyfile, path))
 
     def drop_after(self, step: int) -> None:
@@ -117,3 +128,11 @@ class RunFolder:
         latest = [path for look, path in self.looks().items() if look <= step][-1:]
         for path in [self.path / _BASELINE, *latest]:
             write_atomically(target / path.name, partial(shutil.copyfile, path))
+
+
+def _is_readable(path: Path) -> bool:
+    try:
+        read_snapshot(path)
+    except SnapshotError:
+        return False
+    return True

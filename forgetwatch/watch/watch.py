@@ -89,6 +89,8 @@ class Watch:
             )
         self.baseline = baseline
         if self._writes:
+            if self.folder.owner() != baseline.checksum and (aside := self.folder.set_aside()):
+                say(f"the folder held another run, and is now {aside}")
             self.folder.start(self.probe, baseline)
             if step is not None:
                 self.folder.take_back(step)
@@ -164,7 +166,7 @@ class Watch:
         for kept in (self.comparisons, self.seconds, self._looks, self._right):
             for later in [look for look in kept if look > step]:
                 del kept[later]
-        if self._writes:
+        if self._writes and self._started:
             self.folder.drop_after(step)
             self._describe()
 

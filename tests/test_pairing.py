@@ -75,6 +75,12 @@ def test_one_missing_hash_does_not_switch_off_the_others() -> None:
     assert (pairing.before.tolist(), pairing.by_id, pairing.content_differs) == ([2], 1, 2)
 
 
+def test_the_nth_is_counted_in_the_order_of_the_rows_of_its_task() -> None:
+    before = snapshot([True, True, False], task=["u", "t", "t"], item_id=["4", "3", "4"], content_hash=["x", "d", "d"])
+    after = snapshot([True, True, False], task=["u", "t", "t"], item_id=["8", "6", "9"], content_hash=["x", "d", "d"])
+    assert pair(before, after).after.tolist() == [0, 1, 2]
+
+
 def test_samples_of_a_repeated_question_stay_together() -> None:
     before = snapshot([True] * 2, item_id=["a", "a"], content_hash=["A", "A"], sample=[0, 1])
     after = snapshot([True] * 4, item_id=["x", "y", "x", "y"], content_hash=["A"] * 4, sample=[0, 0, 1, 1])

@@ -119,6 +119,19 @@ def test_a_cache_that_cannot_be_written_only_warns(saved: Path, monkeypatch: pyt
         assert len(score_checkpoint(str(saved), probe())) == 30
 
 
+def test_an_adapter_with_missing_weights_is_refused(saved: Path, tmp_path: Path) -> None:
+    from peft import LoraConfig, get_peft_model
+    from safetensors.torch import load_file, save_file
+
+    network, _ = load_model(str(saved))
+    get_peft_model(network, LoraConfig(r=4, target_modules=["q_proj"])).save_pretrained(tmp_path / "adapter")
+    file = tmp_path / "adapter" / "adapter_model.safetensors"
+    weights = load_file(file)
+    save_file({name: value for name, value in weights.items() if ".layers.0." in name}, file)
+    with pytest.raises(ScoringError, match="missing adapter keys"):
+        score_checkpoint(str(tmp_path / "adapter"), probe())
+
+
 def test_what_cannot_be_loaded_is_one_clear_error(saved: Path, tmp_path: Path) -> None:
     with pytest.raises(ScoringError, match="as a model id it cannot be loaded"):
         score_checkpoint("nobody/nothing", probe())

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from support import model, probe, tokenizer, trainer
 from transformers import TrainerCallback
 
@@ -231,6 +232,57 @@ def test_one_callback_in_two_trainers_takes_two_baselines(tmp_path: Path) -> Non
         "baseline.parquet", "step-000003.parquet", "step-000006.parquet",
     ]  # fmt: skip
     assert sorted(curve(second)) == [0, 3, 6]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_a_baseline_that_is_tried_again_leaves_the_earlier_run_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)]).train()
+    before = {path.name: path.read_bytes() for path in (tmp_path / "_forgetwatch").iterdir()}
+    look, calls = Watch.look, []
+
+    def failing_once(self: Watch, network: Any, tok: Any, *, step: int) -> Any:
+        calls.append(step)
+        if len(calls) == 1:
+            raise error("boom")
+        return look(self, network, tok, step=step)
+
+    monkeypatch.setattr(Watch, "look", failing_once)
+    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3)])
+    with pytest.raises(error):
+        run.train()
+    run.train()
+    assert {path.name: path.read_bytes() for path in (tmp_path / "_forgetwatch-1").iterdir()} == before
+    assert sorted(curve(run)) == [0, 3, 6]
+
+
+def test_a_resume_over_the_folder_of_another_run_keeps_the_two_apart(tmp_path: Path) -> None:
+    options = {"steps": 6, "save_strategy": "steps", "save_steps": 2}
+    first = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3), At(3, interrupt)], **options)
+    with pytest.raises(KeyboardInterrupt):
+        first.train()
+    other = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=1), At(1, interrupt)], **options)
+    with torch.no_grad():
+        other.model.get_output_embeddings().weight.add_(1.0).mul_(torch.randn(other.model.config.vocab_size, 1))
+    with pytest.raises(KeyboardInterrupt):
+        other.train()
+    foreign = {path.name: path.read_bytes() for path in (tmp_path / "_forgetwatch").iterdir()}
+    assert "step-000001.parquet" in foreign
+    again = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3)], **options)
+    again.train(resume_from_checkpoint=True)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "_forgetwatch-2").iterdir()} == foreign
+    names = sorted(path.name for path in (tmp_path / "_forgetwatch").glob("*.parquet"))
+    assert names == ["baseline.parquet", "step-000003.parquet", "step-000006.parquet"]
+
+
+def test_a_callback_in_a_second_trainer_starts_with_a_clean_slate(tmp_path: Path) -> None:
+    callback = ForgetWatchCallback(probe(), every=[40])
+    trainer(tmp_path / "one", callbacks=[callback], steps=3).train()
+    second = trainer(tmp_path / "two", callbacks=[callback, At(3, stop)])
+    second.train()
+    assert callback.watch is not None
+    assert sorted(callback.watch.comparisons) == [0, 3]
 
 
 def test_two_callbacks_in_one_trainer_are_refused_before_the_first_step(tmp_path: Path) -> None:

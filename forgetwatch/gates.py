@@ -27,7 +27,7 @@ _OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
     ">": operator.gt,
     "<": operator.lt,
 }
-_CONDITION: Final = re.compile(r"^\s*(?P<left>.+?)\s*(?P<op>>=|<=|>|<)\s*(?P<limit>[^<>=]+?)\s*$")
+_CONDITION: Final = re.compile(r"^\s*(?P<left>.+?)\s*(?P<op>>=|<=|>|<)\s*(?P<limit>[^<>=]+?)\s*$", re.DOTALL)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,22 +85,22 @@ class Condition:
         return _OPERATORS[self.op](self.measured(comparison), self.limit)
 
     def _group(self, comparison: Comparison) -> tuple[dict[str, Any], str]:
-        """The group's numbers, and the rest of the left side."""
+        """The group's numbers, and the quantity; names may hold dots, so every reading is tried."""
         level, colon, rest = self.left.partition(":")
         if not colon or level not in ("category", "task"):
             level, rest = "", self.left
-        # Names may hold dots themselves: the longest name that fits is meant.
-        candidates = [g for g in comparison.groups if level in ("", g.level) and rest.startswith(f"{g.name}.")]
-        if candidates:
-            longest = max(len(g.name) for g in candidates)
-            found = [g for g in candidates if len(g.name) == longest]
-            if len(found) > 1:
-                raise GateError(
-                    f"gate {self.text!r}: {found[0].name!r} is a category and a task; write category: or task:"
-                )
-            return group_json(found[0]), rest[longest + 1 :]
-        whole = group_json(comparison.all)
-        if level or rest.split(".", maxsplit=1)[0] not in whole:
+        readings = [(comparison.all, rest)] if not level else []
+        for group in comparison.groups:
+            if level in ("", group.level) and rest.startswith(f"{group.name}."):
+                readings.append((group, rest[len(group.name) + 1 :]))
+        readings = [(group, quantity) for group, quantity in readings if quantity in QUANTITIES]
+        if not readings:
             names = ", ".join(f"{g.level}:{g.name}" for g in comparison.groups if g.level == (level or "category"))
-            raise GateError(f"gate {self.text!r}: no such group or quantity; the groups are all, {names}")
-        return whole, rest
+            raise GateError(f"gate {self.text!r}: no such group; the groups are all, {names}")
+        if not level and len(readings) > 1:  # "all." is always the whole
+            readings = [r for r in readings if r[0].level == "all" and rest.startswith("all.")] or readings
+        if len(readings) > 1:
+            meant = " or ".join(f"{quantity} of {group.level} {group.name!r}" for group, quantity in readings)
+            raise GateError(f"gate {self.text!r} may mean {meant}; write all., category: or task: before the name")
+        group, quantity = readings[0]
+        return group_json(group), quantity

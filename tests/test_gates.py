@@ -53,10 +53,10 @@ def test_what_is_no_condition_is_refused(text: str) -> None:
     [
         (
             "category:Physics.forgetting>0",
-            "no such group or quantity; the groups are all, category:Math, category:v1.5",
+            "no such group; the groups are all, category:Math, category:v1.5",
         ),
         ("category:Math.known_lost>0", "'known_lost' is no number"),
-        ("Math.forgetting>0", "is a category and a task"),
+        ("Math.forgetting>0", "may mean forgetting of category 'Math' or forgetting of task 'Math'"),
     ],
 )
 def test_an_unknown_or_undefined_quantity_is_an_error_and_never_a_pass(
@@ -79,3 +79,16 @@ def test_every_quantity_that_can_be_named_is_in_the_document(comparison: Compari
         value: object = group_json(comparison.all)
         for part in name.split("."):
             value = {} if value is None else value[part]  # type: ignore[index]
+
+
+def test_names_that_look_like_quantities_are_told_apart_or_refused() -> None:
+    labels = {"category": ["chance", "Math.chance", "Math", "all"], "k": [4] * 4}
+    made = compare(before=snapshot([True] * 4, **labels), after=snapshot([False, False, True, True], **labels))
+    assert Condition.parse("category:chance.n>0").measured(made) == 1
+    assert Condition.parse("category:Math.chance.paper.forgetting>-1").measured(made) == 0
+    assert Condition.parse("category:Math.chance.forgetting>0").measured(made) == 1
+    assert Condition.parse("chance.paper.forgetting>0").measured(made) == pytest.approx(0.5)
+    assert Condition.parse("all.n>0").measured(made) == 4
+    assert Condition.parse("category:all.n>0").measured(made) == 1
+    with pytest.raises(GateError, match=r"may mean chance\.n of all 'all' or n of category 'chance'"):
+        Condition.parse("chance.n>0").measured(made)

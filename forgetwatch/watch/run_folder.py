@@ -99,6 +99,10 @@ class RunFolder:
             if not _is_readable(self.path / path.name):
                 write_atomically(self.path / path.name, partial(shutil.copyfile, path))
 
+    def put_by(self, path: Path) -> Path:
+        """Rename a file that cannot be read, so that the run can be read without it; its new path."""
+        return path.rename(path.with_name(f"{path.name}.damaged"))
+
     def drop_after(self, step: int) -> None:
         """Delete the looks later than `step`: they belong to steps that will be taken again."""
         for later, path in self.looks().items():

@@ -39,7 +39,7 @@ class Watch:
         baseline: The snapshot that everything is compared with; None before the first look.
         comparisons: Baseline against each look so far, by step.
         seconds: What each look of this process took, by step.
-        damaged: Files of looks that a resume could not read; they are left where they are.
+        damaged: Files of looks that a resume could not read; they are put by under another name.
 
     Args:
         probe: A probe, or the path of one.
@@ -102,7 +102,7 @@ class Watch:
                 try:
                     self._keep(read_snapshot(path), step=look)
                 except ForgetwatchError:
-                    self.damaged.append(path)
+                    self.damaged.append(self.folder.put_by(path) if self._writes else path)
         self._describe()
 
     def look(self, model: nn.Module, tokenizer: Any, *, step: int) -> Comparison:

@@ -119,6 +119,7 @@ def test_a_cache_that_cannot_be_written_only_warns(saved: Path, monkeypatch: pyt
         assert len(score_checkpoint(str(saved), probe())) == 30
 
 
+@pytest.mark.filterwarnings("default")  # PEFT's own warning must be refused without pytest's help
 def test_an_adapter_with_missing_weights_is_refused(saved: Path, tmp_path: Path) -> None:
     from peft import LoraConfig, get_peft_model
     from safetensors.torch import load_file, save_file

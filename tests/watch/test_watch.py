@@ -144,7 +144,8 @@ def test_a_damaged_look_does_not_stop_a_resume(tmp_path: Path) -> None:
     (tmp_path / "_forgetwatch" / "step-000005.parquet").write_bytes(b"PAR1")
     watch = Watch(probe(), tmp_path, resume=True)
     assert sorted(watch.comparisons) == [0, 10]
-    assert [path.name for path in watch.damaged] == ["step-000005.parquet"]
+    assert [path.name for path in watch.damaged] == ["step-000005.parquet.damaged"]
+    assert Trajectory.from_run(tmp_path / "_forgetwatch").steps == (0, 10)
 
 
 def test_resume_with_another_probe_or_without_a_baseline_is_refused(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Self
 
@@ -47,9 +48,12 @@ class Trajectory:
         if not looks:
             raise SnapshotError("needed at least a baseline, got no look")
         for look in looks:
-            if not isinstance(look.meta.get("step"), int):
+            if type(look.meta.get("step")) is not int:
                 raise SnapshotError(f"{look.label}: its metadata name no step, got {look.meta.get('step')!r}")
         ordered = sorted(looks, key=lambda look: int(look.meta["step"]))
+        steps = [look.meta["step"] for look in ordered]
+        if twice := [step for step, after in pairwise(steps) if step == after]:
+            raise SnapshotError(f"two looks were taken at step {twice[0]}; a run has one look per step")
         baseline = ordered[0]
         return cls(
             tuple(int(look.meta["step"]) for look in ordered),

@@ -62,5 +62,7 @@ def test_what_is_no_run_is_refused() -> None:
         Trajectory.of([])
     with pytest.raises(SnapshotError, match="name no step"):
         Trajectory.of([look(None, [True])])
+    with pytest.raises(SnapshotError, match="two looks were taken at step 1"):
+        Trajectory.of([look(0, [True]), look(1, [True]), look(1, [False])])
     with pytest.raises(MismatchError):
         Trajectory.of([look(0, [True]), look(1, [True], content_hash=["other"])])

@@ -12,6 +12,7 @@ from __future__ import annotations
 import codecs
 import csv
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -164,10 +165,14 @@ def _exact(value: Any, kind: pa.DataType) -> Any:
         if not isinstance(value, list):
             raise TypeError(type(value).__name__)
         return [_exact(part, kind.value_type) for part in value]
+    if isinstance(value, bool) or "_" in str(value):  # Python would read 4_0 as 40
+        raise ValueError(value)
     number = float(value)
     if not pa.types.is_integer(kind):
         return number
-    if isinstance(value, bool) or not number.is_integer():
+    if math.isnan(number):
+        return None
+    if not number.is_integer():
         raise ValueError(value)
     return pa.scalar(int(number), type=kind).as_py()
 

@@ -106,6 +106,12 @@ def test_whole_numbers_may_be_written_with_a_point(tmp_path: Path, suffix: str) 
     assert load_snapshot(write(tmp_path / f"a{suffix}", rows)).ints("k").tolist() == [4, NONE]
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
+def test_not_a_number_is_no_value_in_a_whole_number_column(tmp_path: Path, suffix: str) -> None:
+    rows = [{"item_id": "a", "correct": 1, "k": 4.0}, {"item_id": "b", "correct": 1, "k": float("nan")}]
+    assert load_snapshot(write(tmp_path / f"a{suffix}", rows)).ints("k").tolist() == [4, NONE]
+
+
 def test_jsonl_may_have_a_byte_order_mark(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('\ufeff{"item_id": "a", "correct": 1}\n', encoding="utf-8")
     assert len(load_snapshot(tmp_path / "a.jsonl")) == 1
@@ -138,6 +144,7 @@ def test_a_csv_may_have_a_byte_order_mark_quotes_and_line_breaks_in_cells(tmp_pa
         ("ragged.csv", "item_id,correct\na,1,2\n", "cannot be read as CSV"),
         ("id.csv", "item_id,correct\n,1\n", "'item_id' has 1 empty"),
         ("k.csv", "item_id,correct,k\na,1,four\n", "row 1: k must be int32, got 'four'"),
+        ("under.csv", "item_id,correct,k\na,1,4_0\n", "row 1: k must be int32, got '4_0'"),
         ("gold.csv", "item_id,correct,k,gold\na,1,3,3\n", "gold is 3, outside the 3 options"),
         (
             "cut.jsonl",

@@ -17,16 +17,19 @@ from typing import Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from forgetwatch.errors import MismatchError
-from forgetwatch.groups import Group, Level, Paired, count_groups
-from forgetwatch.macro import Macro, macro_rates
+from forgetwatch.groups import Group, Level, count_groups
+from forgetwatch.macro import Macro, macro_rates, paper_compat
+from forgetwatch.paired import Paired
 from forgetwatch.pairing import Pairing, item_codes, pair
 from forgetwatch.readers import load_snapshot
 from forgetwatch.snapshot import Snapshot
 
 OnMismatch = Literal["error", "intersect"]
 Samples = Literal["all", "first"]
+ChanceRule = Literal["own", "paper-compat"]
 
 PROMPT_TOLERANCE: Final = 0.01
 """Share of the items whose prompts may differ before a comparison is refused."""
@@ -64,6 +67,9 @@ class Comparison:
         items: How many items took part.
         groups: ``all`` first, then categories and tasks in the order of the probe.
         macro: The paper's aggregation.
+        paper_compat: The same as its released code computes it; None unless it was asked for.
+        samples: Answers to each item.
+        clusters: Independent observations among the items, where items come in clusters; None where they do not.
         notes: What a reader should be told.
     """
 
@@ -73,6 +79,9 @@ class Comparison:
     items: Items
     groups: tuple[Group, ...] = field(repr=False)
     macro: Macro = field(repr=False)
+    paper_compat: Macro | None = field(default=None, repr=False)
+    samples: int = 1
+    clusters: int | None = None
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -99,6 +108,10 @@ def compare(
     on_mismatch: OnMismatch = "error",
     allow_prompt_mismatch: bool = False,
     samples: Samples = "all",
+    null: Snapshot | str | Path | None = None,
+    chance: ChanceRule = "own",
+    rng: np.random.Generator | None = None,
+    replications: int = 2000,
 ) -> Comparison:
     """Compare two snapshots, item by item.
 
@@ -107,7 +120,11 @@ def compare(
         after: The same, later.
         on_mismatch: ``intersect`` compares the items that both sides have; by default unlike items are an error.
         allow_prompt_mismatch: Compare although the models read different prompts.
-        samples: ``first`` keeps sample 0 of each item.
+        samples: ``first`` keeps the lowest sample of each item.
+        null: The weights of `before` measured again; what flips between the two is noise (``null_lost``).
+        chance: ``paper-compat`` also computes the paper's numbers as its released code does.
+        rng: Where bootstrap draws come from; None leaves out the intervals that need them.
+        replications: Draws of each bootstrap interval.
 
     Raises:
         MismatchError: If the two do not hold the same questions, asked in the same way.
@@ -118,21 +135,26 @@ def compare(
     pairing = pair(before, after)
     _check_pairing(before, after, pairing, on_mismatch)
     prompt_differs = _prompt_differences(before, after, pairing, "prompt_hash")
-    if prompt_differs > PROMPT_TOLERANCE * len(pairing.before) and not allow_prompt_mismatch:
+    items = len(np.unique(pairing.item))
+    if prompt_differs > PROMPT_TOLERANCE * items and not allow_prompt_mismatch:
         raise MismatchError(
-            f"the prompts of {prompt_differs:,} of {len(pairing.before):,} items differ between {before.label} "
+            f"the prompts of {prompt_differs:,} of {items:,} items differ between {before.label} "
             f"({_rendering(before)}) and {after.label} ({_rendering(after)}): what looks like forgetting may be the "
             "format; score both in the same way, or pass --allow-prompt-mismatch"
         )
     notes = [f"{side.label}: {note}" for side in (before, after) for note in side.notes]
     if pairing.by_id:
         notes.append(
-            f"{pairing.by_id:,} items paired by task and item_id alone: without content hashes nothing guarantees the "
+            f"paired by task and item_id alone: {pairing.by_id:,} items; without content hashes nothing guarantees the "
             "same question"
         )
     if source_differs := _prompt_differences(before, after, pairing, "source_prompt_hash"):
-        notes.append(f"the prompts of {source_differs:,} items differ by their own tool's hash")
-    paired = Paired.align(before, after, pairing)
+        notes.append(f"prompts that differ by their own tool's hash: {source_differs:,}")
+    again = None
+    if null is not None:
+        again, differs = _measured_again(before, _load(null, samples))
+        notes += differs
+    paired = Paired.align(before, after, pairing, again=again)
     return Comparison(
         before=dict(before.meta),
         after=dict(after.meta),
@@ -145,8 +167,11 @@ def compare(
             content_differs=pairing.content_differs,
             prompt_differs=prompt_differs,
         ),
-        groups=tuple(count_groups(paired)),
+        groups=tuple(count_groups(paired, rng=rng, replications=replications)),
         macro=macro_rates(paired),
+        paper_compat=paper_compat(paired) if chance == "paper-compat" else None,
+        samples=paired.samples,
+        clusters=_clusters(paired),
         notes=tuple(notes),
     )
 
@@ -161,6 +186,30 @@ def _load(given: Snapshot | str | Path, samples: Samples) -> Snapshot:
             snapshot, table=table.set_column(table.column_names.index("sample"), "sample", _zeros(len(first)))
         )
     return snapshot
+
+
+def _measured_again(before: Snapshot, null: Snapshot) -> tuple[NDArray[np.float64], list[str]]:
+    """Right answers of a second measurement in the order of the rows of the first, nan where none; and notes."""
+    _check_settings(before, null, allow_prompt_mismatch=False)
+    pairing = pair(before, null)
+    if not pairing.before.size:
+        raise MismatchError(f"{null.label} has no item of {before.label}; the null is the same weights measured again")
+    steps, models = ((before.meta.get(name), null.meta.get(name)) for name in ("step", "model"))
+    if None not in steps and steps[0] != steps[1]:
+        raise MismatchError(
+            f"the null was measured at step {steps[1]}, and {before.label} at step {steps[0]}; the null is the same "
+            "weights measured again"
+        )
+    differs = [f"the null names another model, {models[1]}"] if None not in models and models[0] != models[1] else []
+    again = np.full(len(before), np.nan)
+    again[pairing.before] = null.floats("correct")[pairing.after]
+    return again, differs
+
+
+def _clusters(paired: Paired) -> int | None:
+    if paired.cluster is None or (clusters := len(np.unique(paired.cluster))) == len(np.unique(paired.item)):
+        return None
+    return clusters
 
 
 def _zeros(rows: int) -> pa.Array:
@@ -209,4 +258,5 @@ def _prompt_differences(before: Snapshot, after: Snapshot, pairing: Pairing, col
     if before.missing(column) or after.missing(column):
         return 0
     one, other = before.texts(column)[pairing.before], after.texts(column)[pairing.after]
-    return sum(a is not None and b is not None and a != b for a, b in zip(one, other, strict=True))
+    rows = np.array([a is not None and b is not None and a != b for a, b in zip(one, other, strict=True)], bool)
+    return len(np.unique(pairing.item[rows]))

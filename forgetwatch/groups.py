@@ -1,43 +1,31 @@
-"""Aligned pairs to groups (all, categories, tasks), each with its cells, tests and chance.
-
-Paired   scored pairs as aligned arrays         Group   one group's cells, and everything that follows from them
-"""
+"""Aligned pairs to groups (all, categories, tasks), each with its cells, intervals, tests and chance."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from forgetwatch.metrics.chance import (
-    Answers,
-    Bound,
-    Corrected,
-    Paper,
-    Persistence,
-    Soft,
-    bound,
-    guess_corrected,
-    paper,
-    persistence,
-    soft,
-)
-from forgetwatch.metrics.inference import (
-    Interval,
-    clustered_p_value,
-    detectable_change,
+from forgetwatch.metrics import guessing
+from forgetwatch.metrics.alarm import smallest_loss
+from forgetwatch.metrics.guessing import Bound, Corrected, Persistence, bound, persistence
+from forgetwatch.metrics.intervals import Interval, bootstrap, effective_items, flip_interval, newcombe
+from forgetwatch.metrics.noise import NoiseFloor, Soft, noise_floor, null, soft
+from forgetwatch.metrics.paper import Paper, paper
+from forgetwatch.metrics.planning import detectable_change
+from forgetwatch.metrics.significance import (
+    NonInferiority,
     false_discovery,
-    flip_interval,
+    loss_p_value,
     mcnemar,
-    newcombe,
+    non_inferiority,
+    sign_flip,
 )
-from forgetwatch.metrics.transitions import Cells, count_cells, count_known
-from forgetwatch.pairing import Pairing
-from forgetwatch.snapshot import NONE, Snapshot
+from forgetwatch.metrics.transitions import Cells, count_cells, count_known, is_known
+from forgetwatch.paired import Labels, Paired
 
 Level = Literal["all", "category", "task"]
 
@@ -50,20 +38,24 @@ class Chance:
         n: Items with k >= 2.
         paper: The paper's adjustment, over those items.
         guess_corrected: Needs logged options and k >= 3.
+        guess_corrected_calibrated: Needs the scores of the options as well.
         bound: What balanced guessing leaves possible.
         persistence: How much wrong answers stay the same; needs logged options.
+        tipping_interval: 95 % bootstrap interval of the tipping ratio; None where no generator was handed in.
     """
 
     n: float
     paper: Paper | None
     guess_corrected: Corrected | None
+    guess_corrected_calibrated: Corrected | None
     bound: Bound | None
     persistence: Persistence | None
+    tipping_interval: Interval | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Group(Cells):
-    """The four cells of one group of items, and what follows from them.
+    """The four cells of one group of items, and what follows from them. Intervals are 95 %.
 
     Attributes:
         level: ``all``, ``category`` or ``task``.
@@ -71,10 +63,19 @@ class Group(Cells):
         known: Items clearly known before; None without option probabilities. See `metrics.transitions.Known`.
         known_lost: Those of them that are wrong now.
         newly_known: Items clearly known now that were wrong before.
-        p_value: Two-sided mid-p McNemar test of "no net change".
+        known_lost_interval: Of `known_lost` as a share of `known`; None without option probabilities.
+        null_lost: Items right before and wrong when the same weights were measured again; None if they were not.
+        null_gained: The reverse.
+        effective_n: Independent items that these are worth; below n where items come in clusters.
+        forgetting_interval: Of `forgetting` (Wilson; one-sided exact limit for no flips).
+        backward_transfer_interval: Of `backward_transfer`, in the same way.
+        net_change_interval: Of `net_change`, after minus before (Newcombe, corrected phi).
+        p_value: Two-sided mid-p McNemar test of "no net change"; over clusters where there are any.
+        loss_p_value: One-sided exact test of "no net loss", for alarms over many looks.
         q_value: Benjamini-Hochberg over the groups of the level.
         chance: What guessing makes of it.
         soft: Loss and gain of gold's probability share; None without option probabilities.
+        noise_floor: What sampled decoding flips by itself; None for one sample an item.
     """
 
     level: Level
@@ -82,127 +83,78 @@ class Group(Cells):
     known: float | None
     known_lost: float | None
     newly_known: float | None
+    known_lost_interval: Interval | None
+    null_lost: float | None
+    null_gained: float | None
+    effective_n: float
+    forgetting_interval: Interval
+    backward_transfer_interval: Interval
+    net_change_interval: Interval
     p_value: float
+    loss_p_value: float
     q_value: float
     chance: Chance
     soft: Soft | None
-
-    @property
-    def forgetting_interval(self) -> Interval:
-        """95 % interval of `forgetting` (Wilson; one-sided exact limit for no flips)."""
-        return flip_interval(self.forgotten, self.n)
-
-    @property
-    def backward_transfer_interval(self) -> Interval:
-        """95 % interval of `backward_transfer` (Wilson; one-sided exact limit for no flips)."""
-        return flip_interval(self.gained, self.n)
-
-    @property
-    def net_change_interval(self) -> Interval:
-        """95 % interval of `net_change`, after minus before (Newcombe, corrected phi)."""
-        return newcombe(self)
+    noise_floor: NoiseFloor | None
 
     @property
     def detectable_change(self) -> float:
         """The smallest net change these items see with 80 % power, at the share of flips observed; nan for none."""
-        return detectable_change(self.n, max(self.forgotten + self.gained, 3) / self.n) if self.n else math.nan
+        if not self.n:
+            return math.nan
+        return detectable_change(self.effective_n, max(self.forgotten + self.gained, 3) / self.n)
 
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Paired:
-    """Scored pairs as aligned arrays [rows], `samples` rows per item."""
-
-    before: NDArray[np.bool_]
-    after: NDArray[np.bool_]
-    share_before: NDArray[np.float64]
-    share_after: NDArray[np.float64]
-    chosen_before: NDArray[np.int64]
-    chosen_after: NDArray[np.int64]
-    k: NDArray[np.int64]
-    golds: NDArray[np.int64]
-    item: NDArray[np.int64]
-    sample: NDArray[np.int64]
-    task: NDArray[np.object_]
-    category: NDArray[np.object_]
-    has_options: bool
-    samples: int
-    unscored: int
-
-    def __len__(self) -> int:
-        return len(self.before)
-
-    def take(self, rows: NDArray[Any]) -> Self:
-        """The pairs at some rows."""
-        arrays = {name: value[rows] for name, value in vars(self).items() if isinstance(value, np.ndarray)}
-        return replace(self, **arrays)
-
-    @classmethod
-    def align(cls, before: Snapshot, after: Snapshot, pairing: Pairing) -> Self:
-        """The pairs that were scored on both sides; labels are those of `before` where it has them."""
-        left, right, item = pairing.before, pairing.after, pairing.item
-        correct_before, correct_after = before.floats("correct")[left], after.floats("correct")[right]
-        k_before, k_after = before.ints("k")[left], after.ints("k")[right]
-        categories = before.texts("category")[left]
-        labelled = np.array([bool(name) for name in categories], bool)
-        scored = np.isfinite(correct_before) & np.isfinite(correct_after)
-        # An item with one unscored sample leaves with all its samples: every item weighs the same.
-        dropped = np.unique(item[~scored])
-        keep = ~np.isin(item, dropped)
-        items = len(np.unique(item[keep]))
-        aligned = cls(
-            before=correct_before == 1.0,
-            after=correct_after == 1.0,
-            share_before=before.floats("gold_share")[left],
-            share_after=after.floats("gold_share")[right],
-            chosen_before=before.ints("chosen")[left],
-            chosen_after=after.ints("chosen")[right],
-            k=np.where(k_before == NONE, k_after, k_before),
-            golds=_golds(before)[left],
-            item=item,
-            sample=before.ints("sample")[left],
-            task=before.texts("task")[left],
-            category=np.where(labelled, categories, after.texts("category")[right]),
-            has_options=not (before.missing("chosen") or after.missing("chosen")),
-            samples=int(keep.sum()) // items if items else 1,
-            unscored=len(dropped),
+    def no_worse_than(self, tolerance: float) -> NonInferiority:
+        """Whether accuracy is no worse than before by more than a tolerance, 0 to 1."""
+        return non_inferiority(
+            net_change=self.net_change,
+            interval=self.net_change_interval,
+            discordance=(self.forgotten + self.gained) / self.n if self.n else math.nan,
+            tolerance=tolerance,
+            worth=self.effective_n / self.n if self.n else 1.0,
         )
-        return aligned.take(keep)
+
+    def smallest_loss(self, level: float) -> float:
+        """The smallest net loss (share) that could have given a one-sided p-value of `level`; nan where none could."""
+        worth = self.effective_n / self.n if self.n else 0.0
+        flips = round((self.forgotten + self.gained) * worth)
+        return smallest_loss(flips, level) / self.effective_n if worth else math.nan
 
 
-def _golds(snapshot: Snapshot) -> NDArray[np.int64]:
-    """Number of right options of each row."""
-    if snapshot.missing("golds"):
-        return np.ones(len(snapshot), np.int64)
-    return np.array([len(row) if row else 1 for row in snapshot.table["golds"].to_pylist()], np.int64)
+def count_groups(
+    paired: Paired, *, rng: np.random.Generator | None = None, replications: int = 2000
+) -> Iterator[Group]:
+    """The groups of every level: all, then categories, then tasks, in the order in which they first stand.
 
-
-def count_groups(paired: Paired) -> Iterator[Group]:
-    """The groups of every level: all, then categories, then tasks, in the order in which they first stand."""
-    whole = _group(paired, "all", "all")
+    Args:
+        paired: The pairs.
+        rng: For bootstrap intervals; None leaves them out.
+        replications: Draws of each.
+    """
+    whole = _group(paired, "all", "all", rng, replications)
     yield replace(whole, q_value=whole.p_value)
-    levels: tuple[tuple[Level, NDArray[np.object_]], ...] = (("category", paired.category), ("task", paired.task))
-    for level, names in levels:
-        groups = [_group(paired.take(rows), level, name) for name, rows in split(names) if name]
+    levels: tuple[tuple[Level, Labels], ...] = (("category", paired.category), ("task", paired.task))
+    for level, labels in levels:
+        groups = [_group(paired.take(rows), level, name, rng, replications) for name, rows in labels.split()]
         q_values = false_discovery(np.array([group.p_value for group in groups], float))
         yield from (replace(group, q_value=float(q)) for group, q in zip(groups, q_values, strict=True))
 
 
-def split(names: NDArray[np.object_]) -> list[tuple[str, NDArray[np.int64]]]:
-    """The rows of each name, in the order in which the names first stand."""
-    if not len(names):
-        return []
-    unique, first, code = np.unique(names.astype(str), return_index=True, return_inverse=True)
-    rows = np.split(np.argsort(code, kind="stable"), np.cumsum(np.bincount(code, minlength=len(unique)))[:-1])
-    return [(str(unique[index]), rows[index]) for index in np.argsort(first)]
-
-
-def _group(paired: Paired, level: Level, name: str) -> Group:
-    cells = count_cells(paired.before, paired.after, samples=paired.samples)
-    known = count_known(paired.before, paired.after, paired.share_before, paired.share_after, samples=paired.samples)
-    if paired.samples == 1:
-        p_value = mcnemar(int(cells.forgotten), int(cells.gained))
+def _group(paired: Paired, level: Level, name: str, rng: np.random.Generator | None, replications: int) -> Group:
+    samples, cluster = paired.samples, paired.cluster
+    cells = count_cells(paired.before, paired.after, samples=samples)
+    known = count_known(paired.before, paired.after, paired.share_before, paired.share_after, samples=samples)
+    again = null(paired.before, paired.again, samples=samples) if paired.again is not None else None
+    if cluster is None:
+        forgotten, gained = int(cells.forgotten), int(cells.gained)
+        p_values = mcnemar(forgotten, gained), loss_p_value(forgotten, gained)
+        worth_lost = worth_won = worth_net = cells.n
     else:
-        p_value = clustered_p_value(paired.after.astype(float) - paired.before, paired.item)
+        lost, won = paired.before & ~paired.after, ~paired.before & paired.after
+        change = won.astype(np.int64) - lost
+        tested = sign_flip(change, cluster)
+        p_values = tested.p_value, tested.loss_p_value
+        worth_lost, worth_won, worth_net = (effective_items(x.astype(np.float64), cluster) for x in (lost, won, change))
     return Group(
         **vars(cells),
         level=level,
@@ -210,23 +162,52 @@ def _group(paired: Paired, level: Level, name: str) -> Group:
         known=known.known if known else None,
         known_lost=known.known_lost if known else None,
         newly_known=known.newly_known if known else None,
-        p_value=p_value,
+        known_lost_interval=_known_interval(paired) if known else None,
+        null_lost=again.null_lost if again else None,
+        null_gained=again.null_gained if again else None,
+        effective_n=worth_net,
+        forgetting_interval=flip_interval(cells.forgetting * worth_lost, worth_lost),
+        backward_transfer_interval=flip_interval(cells.backward_transfer * worth_won, worth_won),
+        net_change_interval=newcombe(_scaled(cells, worth_net)),
+        p_value=p_values[0],
+        loss_p_value=p_values[1],
         q_value=math.nan,
-        chance=_chance(paired),
-        soft=soft(paired.share_before, paired.share_after),
+        chance=_chance(paired, rng, replications),
+        soft=soft(paired.share_before, paired.share_after, cluster=cluster),
+        noise_floor=noise_floor(paired.before, paired.after, paired.item, samples=samples, cluster=cluster),
     )
 
 
-def _chance(paired: Paired) -> Chance:
-    adjusted = paper(paired.before, paired.after, paired.k, samples=paired.samples)
-    answers = None
-    if paired.has_options and adjusted.n:
-        rows = paired.take(paired.k >= 2)
-        answers = Answers(**{name: getattr(rows, name) for name in Answers.__dataclass_fields__})
+def _chance(paired: Paired, rng: np.random.Generator | None, replications: int) -> Chance:
+    adjusted = paper(paired.before, paired.after, paired.k, cluster=paired.cluster, samples=paired.samples)
+    answers = paired.answers()
+    tipping = None
+    if answers is not None and rng is not None:
+        units = np.arange(len(answers.k)) if answers.cluster is None else answers.cluster
+        drawn = answers
+        tipping = bootstrap(
+            lambda rows: guessing.tipping_ratio(drawn.take(rows)), units, rng, replications=replications
+        )
     return Chance(
         n=adjusted.n,
         paper=adjusted if adjusted.n else None,
-        guess_corrected=guess_corrected(answers) if answers else None,
-        bound=bound(paired.before, paired.after, paired.k, paired.golds),
+        guess_corrected=guessing.guess_corrected(answers) if answers else None,
+        guess_corrected_calibrated=guessing.guess_corrected_calibrated(answers) if answers else None,
+        bound=bound(paired.before, paired.after, paired.k, paired.golds, cluster=paired.cluster),
         persistence=persistence(answers) if answers else None,
+        tipping_interval=tipping,
     )
+
+
+def _known_interval(paired: Paired) -> Interval:
+    """Of the items clearly known before, the share that is wrong now."""
+    rows = is_known(paired.before, paired.share_before) & np.isfinite(paired.share_after)
+    lost = ~paired.after[rows]
+    worth = len(lost) if paired.cluster is None else effective_items(lost.astype(float), paired.cluster[rows])
+    return flip_interval(float(lost.mean()) * worth, worth) if len(lost) else flip_interval(0, 0)
+
+
+def _scaled(cells: Cells, n: float) -> Cells:
+    """The same shares among another number of items."""
+    factor = n / cells.n if cells.n else 0.0
+    return Cells(**{name: count * factor for name, count in vars(cells).items()})

@@ -1,20 +1,26 @@
 """The paper's aggregation of its adjusted rates: tasks to categories to one number, each an unweighted mean.
 
-Source: Harmon et al. 2025, arXiv 2510.17776. Pooling over items is not this mean: they differ by the covariance of the
-two accuracies over tasks.
+    macro_rates     with each item's own k, nothing clipped: what the paper's text defines
+    paper_compat    as its released code computes it: one k a task, clipped at once, its own categories
+
+Source: Harmon et al. 2025, arXiv 2510.17776, and github.com/post-forget/post-forget at 5a5ca678. Pooling over items is
+not this mean: they differ by the covariance of the two accuracies over tasks.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.groups import Paired, split
-from forgetwatch.metrics.chance import paper
+from forgetwatch.metrics.paper import as_released, paper
+from forgetwatch.paired import Labels, Paired
+from forgetwatch.probes.paper_tasks import UNMAPPED, PaperTasks
+
+Rates = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,9 +33,12 @@ class Spread:
 
 @dataclass(frozen=True, kw_only=True)
 class Macro:
-    """The paper's aggregation of its adjusted rates: tasks to categories to one number, each an unweighted mean.
+    """Forgetting and backward transfer as means of means.
 
-    Rates are those of `metrics.chance.paper` per category, task and seed, not clipped.
+    Attributes:
+        forgetting: Mean over categories.
+        backward_transfer: Mean over categories.
+        by_category: Both, by category: means over its tasks. Categories without a defined rate are left out.
     """
 
     forgetting: Spread
@@ -38,27 +47,69 @@ class Macro:
 
 
 def macro_rates(paired: Paired) -> Macro:
-    """The paper's aggregation: rates per task and seed, tasks to categories, categories to one number."""
-    by_category: dict[str, tuple[Spread, Spread]] = {}
+    """The paper's adjusted rates per task and seed (`metrics.paper.paper`, not clipped), averaged as it does."""
     seeds = np.unique(paired.sample)
-    table = []  # [categories][2, seeds]
-    for category, rows in split(paired.category):
+    rates: dict[str, list[Rates]] = {}
+    for category, rows in _every(paired.category):
         inside = paired.take(rows)
-        rates = []
-        for _, of_task in split(inside.task):
+        for _, of_task in _every(inside.task):
             task = inside.take(of_task)
-            of_seeds = [task.take(task.sample == seed) for seed in seeds]
-            of_seeds_rates = [paper(one.before, one.after, one.k) for one in of_seeds]
-            rates.append([[r.forgetting_unclipped, r.backward_transfer_unclipped] for r in of_seeds_rates])
-        rows_of_rates = _mean(np.array(rates)).T
-        if np.isfinite(rows_of_rates).any():
-            by_category[category] = (_spread(rows_of_rates[0]), _spread(rows_of_rates[1]))
-            table.append(rows_of_rates)
-    overall = _mean(np.array(table)) if table else np.full((2, 1), math.nan)
-    return Macro(forgetting=_spread(overall[0]), backward_transfer=_spread(overall[1]), by_category=by_category)
+            of_seeds = [task.take(task.sample == seed) if len(seeds) > 1 else task for seed in seeds]
+            found = [paper(one.before, one.after, one.k) for one in of_seeds]
+            adjusted = [[one.forgetting_unclipped, one.backward_transfer_unclipped] for one in found]
+            rates.setdefault(category, []).append(np.array(adjusted))
+    return _aggregate(rates, seeds=len(seeds))
 
 
-def _mean(rates: NDArray[np.float64]) -> NDArray[np.float64]:
+def paper_compat(paired: Paired, tasks: PaperTasks | None = None) -> Macro:
+    """The paper's numbers as its released code computes them, from tasks named as there.
+
+    One k for each task, from a table for BIG-Bench Hard and 4 for every other task, whatever the items say; some tasks
+    ignored; every (task, seed) clipped at 0 before it is averaged; tasks that its categories do not name are a category
+    of their own that counts as much as any other.
+
+    Args:
+        paired: The pairs.
+        tasks: The released code's table; by default the one that is shipped.
+    """
+    tasks = tasks or PaperTasks.released()
+    seeds = np.unique(paired.sample)
+    rates: dict[str, list[Rates]] = {}
+    for name, rows in _every(paired.task):
+        if tasks.ignored(name):
+            continue
+        task = paired.take(rows)
+        of_seeds = [task.sample == seed for seed in seeds]
+        released = [as_released(task.before[seed], task.after[seed], k=tasks.k(name)) for seed in of_seeds]
+        rates.setdefault(tasks.category(name) or UNMAPPED, []).append(np.array(released))
+    return _aggregate(rates, seeds=len(seeds))
+
+
+def _every(labels: Labels) -> Sequence[tuple[str, NDArray[np.int64]]]:
+    """The rows of each name, those without a name together."""
+    nameless = [at for at, name in enumerate(labels.names) if not name]
+    rows = np.flatnonzero(np.isin(labels.code, nameless)) if nameless else np.zeros(0, np.int64)
+    return [*labels.split(), *([("", rows)] if rows.size else [])]
+
+
+def _aggregate(rates: Mapping[str, Sequence[Rates]], *, seeds: int) -> Macro:
+    """Tasks to categories to one number, per seed; then mean and spread over the seeds.
+
+    Args:
+        rates: By category, one array [seeds, 2] a task; nan where a task has no rate for a seed.
+        seeds: Number of seeds.
+    """
+    of_category = {name: _mean(np.stack(of_tasks)) for name, of_tasks in rates.items()}
+    of_category = {name: mean for name, mean in of_category.items() if np.isfinite(mean).any()}
+    overall = _mean(np.stack(list(of_category.values()))) if of_category else np.full((max(seeds, 1), 2), math.nan)
+    return Macro(
+        forgetting=_spread(overall[:, 0]),
+        backward_transfer=_spread(overall[:, 1]),
+        by_category={name: (_spread(mean[:, 0]), _spread(mean[:, 1])) for name, mean in of_category.items()},
+    )
+
+
+def _mean(rates: Rates) -> Rates:
     """Mean over the first axis of what is defined; nan where nothing is."""
     defined = np.isfinite(rates)
     count = defined.sum(axis=0)
@@ -66,6 +117,10 @@ def _mean(rates: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(count > 0, total / np.maximum(count, 1), math.nan)
 
 
-def _spread(values: NDArray[np.float64]) -> Spread:
+def _spread(values: Rates) -> Spread:
     """Over seeds [seeds]."""
-    return Spread(mean=float(values.mean()), sd=float(values.std(ddof=1)) if len(values) > 1 else math.nan)
+    values = values[np.isfinite(values)]
+    return Spread(
+        mean=float(values.mean()) if values.size else math.nan,
+        sd=float(values.std(ddof=1)) if values.size > 1 else math.nan,
+    )

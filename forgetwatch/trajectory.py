@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,10 +15,21 @@ from numpy.typing import NDArray
 
 from forgetwatch.compare import Comparison, compare
 from forgetwatch.errors import SnapshotError
-from forgetwatch.metrics.trajectory import Course, course, guessed_ever_forgotten
+from forgetwatch.groups import Group
+from forgetwatch.metrics.alarm import Verdict, alarm_level
+from forgetwatch.metrics.trajectory import Course, Guessed, course, guessed
 from forgetwatch.pairing import pair
 from forgetwatch.readers import load_snapshot
 from forgetwatch.snapshot import Snapshot
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alarm:
+    """What the look at one step says of one group."""
+
+    step: int
+    group: Group
+    verdict: Verdict
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,15 +42,17 @@ class Trajectory:
         right: Right answers at each step in the order of the baseline's rows, 1, 0, or nan for unscored;
             float64 [steps, rows].
         k: Number of options of each row; -1 for an open answer; int64 [rows].
+        planned: Looks planned after the baseline; None if unknown.
     """
 
     steps: tuple[int, ...]
     comparisons: tuple[Comparison, ...]
     right: NDArray[np.float64]
     k: NDArray[np.int64]
+    planned: int | None = None
 
     @classmethod
-    def of(cls, looks: Sequence[Snapshot]) -> Self:
+    def of(cls, looks: Sequence[Snapshot], *, planned: int | None = None) -> Self:
         """The trajectory of some snapshots, ordered by the steps in their metadata; the first is the baseline.
 
         Raises:
@@ -60,6 +74,7 @@ class Trajectory:
             tuple(compare(before=baseline, after=look) for look in ordered),
             np.stack([aligned(baseline, look) for look in ordered]),
             baseline.ints("k"),
+            planned,
         )
 
     @classmethod
@@ -73,7 +88,8 @@ class Trajectory:
         if not (folder / "baseline.parquet").is_file():
             raise SnapshotError(f"{folder}: needed a run folder with baseline.parquet, found none there")
         baseline = load_snapshot(folder / "baseline.parquet")
-        return cls.of([baseline, *map(load_snapshot, sorted(folder.glob("step-*.parquet")))])
+        looks = [baseline, *map(load_snapshot, sorted(folder.glob("step-*.parquet")))]
+        return cls.of(looks, planned=_planned(folder / "run.json"))
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -83,15 +99,42 @@ class Trajectory:
         """What was forgotten and came back, over the rows that were scored at every look."""
         return course(self.right[:, self._scored] == 1.0)
 
-    @property
-    def guessed_ever_forgotten(self) -> float:
-        """Share of the rows with options that a pure guesser would ever have forgotten by the last look."""
-        return guessed_ever_forgotten(self.k[self._scored & (self.k >= 1)], looks=len(self) - 1)
+    @cached_property
+    def guessed(self) -> Guessed:
+        """What a model that only guesses would show, over the same rows as far as they have options."""
+        return guessed(self.k[self._scored & (self.k >= 1)], looks=len(self) - 1)
+
+    def alarms(self, *, alpha: float = 0.05) -> tuple[Alarm, ...]:
+        """What each look says of the whole and of each category: is there a net loss beyond luck?
+
+        One rule for the whole run, `metrics.alarm.alarm_level`: an unchanged model raises any alarm at all in at most
+        `alpha` of runs. The looks are those planned; where more were taken than planned, or the plan is unknown, the
+        rule that needs no plan is used.
+        """
+        looks = self.comparisons[1:]
+        planned = self.planned if self.planned is not None and self.planned >= len(looks) else None
+        found = []
+        for look, (step, comparison) in enumerate(zip(self.steps[1:], looks, strict=True), start=1):
+            watched = [group for group in comparison.groups if group.level != "task"]
+            level = alarm_level(look, groups=len(watched), planned=planned, alpha=alpha)
+            for group in watched:
+                verdict = Verdict(p_value=group.loss_p_value, level=level, smallest_loss=group.smallest_loss(level))
+                found.append(Alarm(step=step, group=group, verdict=verdict))
+        return tuple(found)
 
     @property
     def _scored(self) -> NDArray[np.bool_]:
         scored: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(self.right), axis=0)
         return scored
+
+
+def _planned(path: Path) -> int | None:
+    """The looks that a run planned after its baseline, from its ``run.json``; None where that says nothing."""
+    try:
+        planned = json.loads(path.read_text(encoding="utf-8")).get("planned_looks")
+    except (OSError, ValueError, AttributeError):
+        return None
+    return planned if type(planned) is int and planned > 0 else None
 
 
 def aligned(baseline: Snapshot, look: Snapshot) -> NDArray[np.float64]:

@@ -93,7 +93,7 @@ def test_a_chat_rendering_against_a_plain_one_needs_permission() -> None:
 
 def test_another_tools_prompt_hashes_only_warn() -> None:
     before, after = (snapshot([True], source_prompt_hash=[h]) for h in "pq")
-    assert any("1 items differ by their own tool's hash" in note for note in compare(before=before, after=after).notes)
+    assert any("by their own tool's hash: 1" in note for note in compare(before=before, after=after).notes)
 
 
 def test_pairing_by_id_alone_is_said() -> None:

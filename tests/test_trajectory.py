@@ -40,12 +40,12 @@ def test_the_course_follows_each_item_wherever_its_row_stands() -> None:
 def test_items_that_were_unscored_at_some_look_have_no_course() -> None:
     made = Trajectory.of([look(0, [True, True, None], k=[4, 2, 2]), look(1, [False, None, True], k=[4, 2, 2])])
     assert len(made.course.events) == 1
-    assert made.guessed_ever_forgotten == pytest.approx(0.25 * 0.75)
+    assert made.guessed.ever_forgotten[-1] == pytest.approx(0.25 * 0.75)
 
 
 def test_open_items_have_no_guess_reference() -> None:
     made = Trajectory.of([look(0, [True]), look(1, [False])])
-    assert np.isnan(made.guessed_ever_forgotten)
+    assert np.isnan(made.guessed.ever_forgotten[-1])
 
 
 def test_a_run_folder_is_read_whole(tmp_path: Path) -> None:

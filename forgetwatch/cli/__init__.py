@@ -14,6 +14,8 @@ import typer
 
 from forgetwatch.cli.compare import compare_command
 from forgetwatch.cli.demo import demo_command
+from forgetwatch.cli.plan import plan_command
+from forgetwatch.cli.report import report_command
 from forgetwatch.cli.score import score_command
 from forgetwatch.errors import ForgetwatchError
 
@@ -28,6 +30,8 @@ app = typer.Typer(
 app.command("demo")(demo_command)
 app.command("compare")(compare_command)
 app.command("score")(score_command)
+app.command("report")(report_command)
+app.command("plan")(plan_command)
 
 
 def _print_version(wanted: bool) -> None:

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
-from rich.console import Console
 
+from forgetwatch.cli.output import check_folder, result_console
+from forgetwatch.cli.plan import share
 from forgetwatch.compare import Comparison, compare
-from forgetwatch.errors import SnapshotError
+from forgetwatch.errors import GateError, SnapshotError
 from forgetwatch.files import write_atomically
 from forgetwatch.gates import Condition
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
 from forgetwatch.readers import load_snapshot
 from forgetwatch.report.as_json import comparisons_json
-from forgetwatch.report.terminal import WIDTH, comparison_table
+from forgetwatch.report.numbers import between, count, points
+from forgetwatch.report.terminal import comparison_table
 from forgetwatch.snapshot import Snapshot
 
 GATE_FAILED = 3
+INCONCLUSIVE = 4
 
 
 class _By(StrEnum):
@@ -34,6 +39,11 @@ class _By(StrEnum):
 class _OnMismatch(StrEnum):
     ERROR = "error"
     INTERSECT = "intersect"
+
+
+class _Chance(StrEnum):
+    OWN = "own"
+    PAPER_COMPAT = "paper-compat"
 
 
 class _Samples(StrEnum):
@@ -62,13 +72,30 @@ def compare_command(
     samples: Annotated[
         _Samples, typer.Option(help="Where items were asked several times: all answers, or the first.")
     ] = _Samples.ALL,
+    null: Annotated[
+        str | None, typer.Option(help="A file of outcomes: BEFORE measured again. What flips between the two is noise.")
+    ] = None,
+    chance: Annotated[
+        _Chance, typer.Option(help="paper-compat adds the paper's numbers as its released code computes them.")
+    ] = _Chance.OWN,
+    bootstrap: Annotated[
+        int, typer.Option(help="Draws for intervals without a closed form (the tipping ratio); 0 leaves them out.")
+    ] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 0,
+    no_worse_than: Annotated[
+        str | None,
+        typer.Option(help="Exit with 3 if accuracy fell by more than this (2%), with 4 if that is not clear."),
+    ] = None,
 ) -> None:
     """Compare two snapshots question by question: what was forgotten, what was gained, how much of it is chance."""
     conditions = [Condition.parse(text) for text in fail_if or []]
     items = None if probe is None else load_probe(probe)
-    if json_path not in (None, "-") and not Path(json_path).absolute().parent.is_dir():
-        raise SnapshotError(f"{json_path}: needed a folder that is there, and {Path(json_path).parent} is none")
+    tolerance = None if no_worse_than is None else share(no_worse_than, "--no-worse-than")
+    if bootstrap < 0 or seed < 0:
+        raise GateError(f"--bootstrap and --seed: needed numbers from 0, got {bootstrap} and {seed}")
+    check_folder(json_path)
     base = _side(before, items)
+    again = None if null is None else load_snapshot(null)
     comparisons = [
         compare(
             before=base,
@@ -76,6 +103,10 @@ def compare_command(
             on_mismatch=on_mismatch.value,
             allow_prompt_mismatch=allow_prompt_mismatch,
             samples=samples.value,
+            null=again,
+            chance=chance.value,
+            rng=np.random.default_rng(seed) if bootstrap else None,
+            replications=bootstrap,
         )
         for path in after
     ]
@@ -87,6 +118,7 @@ def compare_command(
             )
     _show(comparisons, by=by, json_path=json_path)
     failed = False
+    unclear = False
     for comparison in comparisons:
         which = f" ({' -> '.join(comparison.labels)})" if len(comparisons) > 1 else ""
         for condition in conditions:
@@ -95,23 +127,42 @@ def compare_command(
                 typer.echo(
                     f"gate failed: {condition.text}, measured {condition.measured(comparison):.6g}{which}", err=True
                 )
-    if failed:
-        raise typer.Exit(GATE_FAILED)
+        if tolerance is not None:
+            verdict = _no_worse_than(comparison, tolerance, which, quiet=json_path == "-")
+            failed |= verdict == "FAIL"
+            unclear |= verdict == "INCONCLUSIVE"
+    if failed or unclear:
+        raise typer.Exit(GATE_FAILED if failed else INCONCLUSIVE)
+
+
+def _no_worse_than(comparison: Comparison, tolerance: float, which: str, *, quiet: bool) -> str:
+    """Say and return the verdict on "accuracy is no worse than before by more than the tolerance"."""
+    found = comparison.all.no_worse_than(tolerance)
+    line = (
+        f"{found.verdict}: no worse than {100 * tolerance:g} points? net {points(comparison.all.net_change)} "
+        f"({between(found.interval, points)})"
+    )
+    if found.verdict == "INCONCLUSIVE" and math.isfinite(found.items_needed):
+        line += f"; about {count(math.ceil(found.items_needed))} items would tell"
+    if found.verdict == "INCONCLUSIVE" or found.verdict == "FAIL" or quiet:
+        typer.echo(line + which, err=True)
+    else:
+        typer.echo(line + which)
+    return found.verdict
 
 
 def _show(comparisons: list[Comparison], *, by: _By, json_path: str | None) -> None:
-    document = json.dumps(comparisons_json(comparisons), indent=1, ensure_ascii=False, allow_nan=False)
-    if json_path == "-":
-        sys.stdout.write(document + "\n")
-        return
-    if json_path:
-        write_atomically(Path(json_path), lambda partial: partial.write_text(document + "\n", encoding="utf-8"))
-    console = Console(highlight=False)
-    console.width = WIDTH if not console.is_terminal else min(console.width, 120)
+    if json_path is not None:
+        document = json.dumps(comparisons_json(comparisons), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        if json_path == "-":
+            sys.stdout.write(document)
+            return
+        write_atomically(Path(json_path), lambda partial: partial.write_text(document, encoding="utf-8"))
+    console = result_console()
     for index, comparison in enumerate(comparisons):
         if index:
             console.print()
-        console.print(comparison_table(comparison, by=by.value))
+        console.print(comparison_table(comparison, by=by.value, explain=True))
 
 
 def _side(given: str, probe: Probe | None) -> Snapshot:
@@ -131,9 +182,11 @@ def _side(given: str, probe: Probe | None) -> Snapshot:
         raise SnapshotError(f"{given}: a model folder; a model needs --probe to be scored on")
     if probe is None:
         raise SnapshotError(f"{given}: no such file or folder; a model id needs --probe to be scored on")
+    from forgetwatch.cli.progress import rows_bar
     from forgetwatch.scoring.checkpoints import score_checkpoint
 
-    return score_checkpoint(given, probe)
+    with rows_bar(f"scoring {given}") as progress:
+        return score_checkpoint(given, probe, progress=progress)
 
 
 _FILE_SUFFIXES = (".parquet", ".csv", ".jsonl", ".json")

@@ -1,9 +1,14 @@
 """The quantities that forgetwatch reports: arrays in, small frozen results out.
 
-    transitions   the four cells and their rates, known and lost
-    chance        what guessing makes of them
-    inference     intervals, paired tests, many groups, the change that can be seen
-    trajectory    a run of looks: what was forgotten so far and what came back
+    transitions    the four cells and their rates, known and lost
+    intervals      of shares, net changes and means; clusters; bootstrap
+    significance   paired tests, over clusters, over many groups; no worse than
+    planning       items for a change, and the change that items can see
+    alarm          many looks at the same items
+    paper          the chance adjustment of arXiv 2510.17776
+    guessing       chance measured instead of assumed, bounds, diagnostics
+    noise          soft changes, sampled decoding, measuring twice
+    trajectory     a run of looks: what was forgotten so far and what came back
 
 Nothing here reads a file or imports torch.
 """

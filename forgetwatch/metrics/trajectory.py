@@ -92,29 +92,60 @@ def course(right: Bools) -> Course:
     )
 
 
-def guessed_ever_forgotten(k: Ints, *, looks: int) -> float:
-    """Share of items that a pure guesser would ever have forgotten after some looks; nan for no items.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Guessed:
+    """What a model that only guesses, uniformly and afresh at each look, would show. Shares of the items, 0 to 1.
 
-    Mean of (1/k)(1 - k^-looks): it tends to 1/k. Assumes fresh uniform guesses; persistent ones show less.
+    All are nan where there is no item, or where an item without options makes the guess undefined. Persistent guesses
+    show less: the numbers of a real model lie between 0 and these where it does not know.
+
+    Attributes:
+        newly_forgotten: Right at the look before and wrong now, (1/k)(1-1/k), float64 [looks]. Also the share of
+            `newly_regained`, and of `forgotten` and `gained`.
+        ever_forgotten: Right at the baseline and wrong at some look so far, (1/k)(1 - k^-t), float64 [looks]. It tends
+            to 1/k.
+        regained: Forgotten at an earlier look and right now, (1/k)(1/k)(1 - k^-(t-1)), float64 [looks].
+        events: Forgetting events per item over the whole run, T (1/k)(1-1/k).
+        never_forgotten: Share of items without a forgetting event.
+        temporal_forgetting: Right at some checkpoint and wrong at the last, (1-1/k)(1 - (1-1/k)^T): 18.75 % at k = 4
+            with one look after the baseline, 69.4 % with nine.
+    """
+
+    newly_forgotten: Floats
+    ever_forgotten: Floats
+    regained: Floats
+    events: float
+    never_forgotten: float
+    temporal_forgetting: float
+
+
+def guessed(k: Ints, *, looks: int) -> Guessed:
+    """The course of a pure guesser.
 
     Args:
-        k: Number of options of each item, int64 [items].
-        looks: Looks after the baseline.
+        k: Number of options of each item, at least 1, int64 [items].
+        looks: Looks after the baseline, T.
+
+    >>> round(guessed(np.array([4]), looks=9).temporal_forgetting, 3)
+    0.694
     """
-    return float(np.mean((1.0 - (1.0 / k) ** looks) / k)) if k.size else math.nan
+    options, counts = np.unique(k, return_counts=True)
+    right = 1.0 / options
+    look = np.arange(1, looks + 1)[:, None]
+    # A course without an event is wrong up to some look and right from there on: j wrong, then 1 + T - j right.
+    wrong_first = np.arange(looks + 2)[:, None]
+    no_event = np.sum((1 - right) ** wrong_first * right ** (1 + looks - wrong_first), axis=0)
 
+    def mean(shares: Floats) -> Floats:
+        """Over the items, of shares by number of options [..., options]."""
+        means: Floats = shares @ counts / counts.sum() if k.size else np.full(shares.shape[:-1], math.nan)
+        return means
 
-def guessed_temporal_forgetting(k: Ints, *, checkpoints: int) -> float:
-    """Share of items that a pure guesser gets right at some checkpoint and wrong at the last; nan for no items.
-
-    Mean of (1 - 1/k)(1 - (1 - 1/k)^(checkpoints - 1)). Assumes fresh uniform guesses.
-
-    Args:
-        k: Number of options of each item, int64 [items].
-        checkpoints: Checkpoints in all, the baseline included.
-
-    >>> guessed_temporal_forgetting(np.array([4]), checkpoints=2)
-    0.1875
-    """
-    wrong = 1.0 - 1.0 / k
-    return float(np.mean(wrong * (1.0 - wrong ** (checkpoints - 1)))) if k.size else math.nan
+    return Guessed(
+        newly_forgotten=mean(np.repeat((right * (1 - right))[None], looks, axis=0)),
+        ever_forgotten=mean(right * (1 - right**look)),
+        regained=mean(right**2 * (1 - right ** (look - 1))),
+        events=float(mean(looks * right * (1 - right))),
+        never_forgotten=float(mean(no_event)),
+        temporal_forgetting=float(mean((1 - right) * (1 - (1 - right) ** looks))),
+    )

@@ -124,13 +124,19 @@ def count_known(
     measured = np.isfinite(share_before) & np.isfinite(share_after)
     if not measured.any():
         return None
-    known = measured & before & (share_before >= KNOWN_SHARE)
-    known_after = measured & after & (share_after >= KNOWN_SHARE)
+    known = measured & is_known(before, share_before)
+    known_after = measured & is_known(after, share_after)
     return Known(
         known=_whole(int(known.sum()), samples),
         known_lost=_whole(int((known & ~after).sum()), samples),
         newly_known=_whole(int((known_after & ~before).sum()), samples),
     )
+
+
+def is_known(right: NDArray[np.bool_], share: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Right with at least `KNOWN_SHARE` of the option probability on gold, bool [rows]; nan shares are not known."""
+    known: NDArray[np.bool_] = right & (share >= KNOWN_SHARE)
+    return known
 
 
 def ratio(part: float, whole: float) -> float:

@@ -1,4 +1,4 @@
-"""A Comparison as a JSON document, schema ``forgetwatch/comparison@1``.
+"""A Comparison as a JSON document, schema ``forgetwatch/comparison@1``; a run, ``forgetwatch/trajectory@1``.
 
 Rates are fractions, counts whole numbers (means where items have several samples), p-values two-sided. A quantity that
 is undefined is null, never 0 and never nan. Later versions add keys; none is redefined.
@@ -10,34 +10,53 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import numpy as np
+
 from forgetwatch.compare import Comparison
 from forgetwatch.groups import Chance, Group
-from forgetwatch.macro import Spread
+from forgetwatch.macro import Macro, Spread
+from forgetwatch.trajectory import Trajectory
 
 SCHEMA: Final = "forgetwatch/comparison@1"
 SCHEMA_SEVERAL: Final = "forgetwatch/comparisons@1"
+SCHEMA_RUN: Final = "forgetwatch/trajectory@1"
 
 _GROUP: Final = (
     *("level", "name", "n", "retained", "forgotten", "gained", "missed", "known", "known_lost", "newly_known"),
     *("accuracy_before", "accuracy_after", "forgetting", "backward_transfer", "net_change", "forgetting_relative"),
-    *("retention", "forgetting_interval", "backward_transfer_interval", "net_change_interval", "p_value", "q_value"),
+    *("retention", "null_lost", "null_gained", "known_lost_interval", "forgetting_interval"),
+    *("backward_transfer_interval", "net_change_interval", "p_value", "loss_p_value", "q_value", "effective_n"),
     "detectable_change",
 )
-_PAPER: Final = (
-    *("expected", "forgetting", "backward_transfer", "forgetting_unclipped", "backward_transfer_unclipped"),
-    *("forgetting_max", "backward_transfer_max"),
-)
-_CORRECTED: Final = ("n", "forgetting", "backward_transfer", "forgetting_se", "backward_transfer_se")
 _RATES: Final = ("forgetting", "backward_transfer")
-_PERSISTENCE: Final = ("same_wrong", "same_wrong_if_fresh", "tipping_ratio")
+_ERRORS: Final = ("forgetting_se", "backward_transfer_se")
+_PAPER: Final = (
+    *("expected", *_RATES, "forgetting_unclipped", "backward_transfer_unclipped"),
+    *("forgetting_max", "backward_transfer_max", *_ERRORS, "forgetting_interval", "backward_transfer_interval"),
+)
+_CORRECTED: Final = ("n", *_RATES, *_ERRORS, "forgetting_band", "backward_transfer_band")
+_CALIBRATED: Final = (*_CORRECTED, "second_choice")
+_BOUND: Final = (*_RATES, "forgetting_interval", "backward_transfer_interval")
+_SOFT: Final = (*_RATES, *_ERRORS)
+_NOISE_FLOOR: Final = (
+    *("floor", *_RATES, "forgetting_above", "backward_transfer_above"),
+    *("forgetting_above_se", "backward_transfer_above_se"),
+)
+_PERSISTENCE: Final = ("same_wrong", "same_wrong_se", "same_wrong_if_fresh", "tipping_ratio")
 
-QUANTITIES: Final = (
-    *(name for name in _GROUP if name not in ("level", "name") and not name.endswith("interval")),
-    *(f"soft.{name}" for name in _RATES),
-    "chance.n",
-    *(f"chance.paper.{name}" for name in _PAPER),
-    *(f"chance.guess_corrected.{name}" for name in _CORRECTED),
-    *(f"chance.{name}" for name in _PERSISTENCE),
+QUANTITIES: Final = tuple(
+    name
+    for name in (
+        *(name for name in _GROUP if name not in ("level", "name")),
+        *(f"soft.{name}" for name in _SOFT),
+        *(f"noise_floor.{name}" for name in _NOISE_FLOOR),
+        "chance.n",
+        *(f"chance.paper.{name}" for name in _PAPER),
+        *(f"chance.guess_corrected.{name}" for name in _CORRECTED),
+        *(f"chance.guess_corrected_calibrated.{name}" for name in _CALIBRATED),
+        *(f"chance.{name}" for name in _PERSISTENCE),
+    )
+    if not name.endswith(("interval", "band"))
 )
 """Every quantity of a group that is one number, by its path in the document."""
 
@@ -50,14 +69,10 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
         "after": _value(comparison.after),
         "items": vars(comparison.items),
         "groups": [group_json(group) for group in comparison.groups],
-        "macro": {
-            "forgetting": _spread(comparison.macro.forgetting),
-            "backward_transfer": _spread(comparison.macro.backward_transfer),
-            "by_category": {
-                name: {"forgetting": _spread(lost), "backward_transfer": _spread(won)}
-                for name, (lost, won) in comparison.macro.by_category.items()
-            },
-        },
+        "macro": _macro(comparison.macro),
+        "paper_compat": None if comparison.paper_compat is None else _macro(comparison.paper_compat),
+        "samples": comparison.samples,
+        "clusters": comparison.clusters,
         "notes": list(comparison.notes),
     }
 
@@ -68,12 +83,70 @@ def comparisons_json(comparisons: Sequence[Comparison]) -> dict[str, Any]:
     return documents[0] if len(documents) == 1 else {"schema": SCHEMA_SEVERAL, "comparisons": documents}
 
 
+def trajectory_json(trajectory: Trajectory) -> dict[str, Any]:
+    """A run as JSON values: its looks in order, and the course of the items through them.
+
+    Counts of the course are over the items that were scored at every look; beside each stands, under the same name in
+    `if_guessed`, what a model that only guesses would show.
+    """
+    course, guessed, n = trajectory.course, trajectory.guessed, len(trajectory.course.events)
+    alarms = trajectory.alarms()
+    looks = []
+    for at, (step, comparison) in enumerate(zip(trajectory.steps[1:], trajectory.comparisons[1:], strict=True)):
+        looks.append(
+            {
+                "step": step,
+                **{name: int(getattr(course, name)[at]) for name in _COURSE},
+                "if_guessed": {
+                    "newly_forgotten": _value(n * float(guessed.newly_forgotten[at])),
+                    "newly_regained": _value(n * float(guessed.newly_forgotten[at])),
+                    "ever_forgotten": _value(n * float(guessed.ever_forgotten[at])),
+                    "regained": _value(n * float(guessed.regained[at])),
+                },
+                "alarms": [
+                    {
+                        "level": alarm.group.level,
+                        "name": alarm.group.name,
+                        "alarm": alarm.verdict.alarm,
+                        "p_value": alarm.verdict.p_value,
+                        "alarm_level": alarm.verdict.level,
+                        "smallest_loss": _value(alarm.verdict.smallest_loss),
+                    }
+                    for alarm in alarms
+                    if alarm.step == step
+                ],
+                "comparison": comparison_json(comparison),
+            }
+        )
+    events, counts = np.unique(course.events, return_counts=True)
+    return {
+        "schema": SCHEMA_RUN,
+        "baseline": {"step": trajectory.steps[0], **_value(trajectory.comparisons[0].before)},
+        "planned_looks": trajectory.planned,
+        "items": n,
+        "forgetting_events": {str(number): int(count) for number, count in zip(events, counts, strict=True)},
+        "never_forgotten": course.never_forgotten,
+        "temporal_forgetting": _value(course.temporal_forgetting),
+        "if_guessed": {
+            "forgetting_events": _value(n * guessed.events),
+            "never_forgotten": _value(n * guessed.never_forgotten),
+            "temporal_forgetting": _value(guessed.temporal_forgetting),
+        },
+        "looks": looks,
+    }
+
+
+_COURSE: Final = ("newly_forgotten", "newly_regained", "ever_forgotten", "regained")
+
+
 def group_json(group: Group) -> dict[str, Any]:
     """One group as JSON values."""
-    # Measured only where the same weights were measured twice, and where option scores were stored.
-    not_measured = {"null_lost": None}
-    numbers = {name: _value(getattr(group, name)) for name in _GROUP}
-    return {**numbers, **not_measured, "chance": _chance(group.chance), "soft": _pick(group.soft, _RATES)}
+    return {
+        **{name: _value(getattr(group, name)) for name in _GROUP},
+        "chance": _chance(group.chance),
+        "soft": _pick(group.soft, _SOFT),
+        "noise_floor": _pick(group.noise_floor, _NOISE_FLOOR),
+    }
 
 
 def _chance(chance: Chance) -> dict[str, Any]:
@@ -81,9 +154,21 @@ def _chance(chance: Chance) -> dict[str, Any]:
         "n": chance.n,
         "paper": _pick(chance.paper, _PAPER),
         "guess_corrected": _pick(chance.guess_corrected, _CORRECTED),
-        "guess_corrected_calibrated": None,
-        "bound": _pick(chance.bound, _RATES),
+        "guess_corrected_calibrated": _pick(chance.guess_corrected_calibrated, _CALIBRATED),
+        "bound": _pick(chance.bound, _BOUND),
         **{name: _value(getattr(chance.persistence, name, None)) for name in _PERSISTENCE},
+        "tipping_ratio_interval": _value(chance.tipping_interval),
+    }
+
+
+def _macro(macro: Macro) -> dict[str, Any]:
+    return {
+        "forgetting": _spread(macro.forgetting),
+        "backward_transfer": _spread(macro.backward_transfer),
+        "by_category": {
+            name: {"forgetting": _spread(lost), "backward_transfer": _spread(won)}
+            for name, (lost, won) in macro.by_category.items()
+        },
     }
 
 

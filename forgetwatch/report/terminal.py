@@ -1,6 +1,6 @@
 """A Comparison as a table of at most 80 columns; colour is never the only carrier of meaning.
 
-    clearly known before 1,124   now lost 31 (2.8 %, 1.9 to 3.9)
+    clearly known before 1,124   now lost 31 (2.8 %, 1.9 to 3.9)   measured twice -1 +0
     all answers  -142 +151 of 2000   net +0.5 points (-1.2 to +2.1)   sees 2.4
 
 Percentages are shares of the items; points are differences of percentages; brackets hold 95 % intervals.
@@ -16,9 +16,12 @@ from rich.console import Group as Lines
 from rich.text import Text
 
 from forgetwatch.compare import Comparison
-from forgetwatch.groups import Group, Level
-from forgetwatch.metrics.inference import Interval, flip_interval
-from forgetwatch.trajectory import Trajectory
+from forgetwatch.groups import Chance, Group, Level
+from forgetwatch.macro import Macro
+from forgetwatch.metrics.guessing import Bound, Corrected
+from forgetwatch.metrics.intervals import Interval
+from forgetwatch.metrics.paper import Paper
+from forgetwatch.report.numbers import between, count, fit, items, percent, points, probability
 
 WIDTH: Final = 80
 ROWS: Final = 20
@@ -28,34 +31,36 @@ _LOST: Final = "red"
 _WON: Final = "green"
 
 
-def comparison_table(comparison: Comparison, *, by: Level = "category", title: str = "") -> Lines:
+ASSUMES: Final = {
+    "paper": "unknown items guess afresh, unrelated twice; high if so, low if guesses stay",
+    "guess-corrected": "gold tempts like a wrong option; high if options are ruled out, low if wrong",
+    "calibrated": "gold tempts as often as it is second choice; high if much is known in part",
+    "bound": "guesses win as often as they lose; low end the net loss, high end all flips",
+}
+"""What each correction assumes, and where it errs; in full in the module of its name in `metrics`."""
+
+
+def comparison_table(
+    comparison: Comparison, *, by: Level = "category", title: str = "", explain: bool = False
+) -> Lines:
     """One comparison as lines for a console: the headline, the corrections, the groups of a level, worst first.
 
     Args:
         comparison: What to show.
         by: The level whose groups are listed.
         title: The first line; by default the names of the two snapshots.
+        explain: Whether a line under each correction says what it assumes and where it errs.
     """
+    whole = comparison.all
     lines = [_title(comparison, title), *_subtitle(comparison)]
-    lines += [*_known_line(comparison.all), _all_line(comparison.all), _accuracy_line(comparison.all)]
-    lines += _chance_lines(comparison.all)
+    lines += [*_known_line(whole), _all_line(whole), _accuracy_line(whole), *_noise_lines(comparison)]
+    lines += _chance_lines(whole, explain=explain)
+    if comparison.paper_compat is not None:
+        lines += _compat_lines(comparison.paper_compat)
     if by != "all":
         lines += _group_lines(list(comparison.by(by).values()))
     lines += [Text(f"note: {note}", style="dim", overflow="fold") for note in comparison.notes]
     return Lines(*lines)
-
-
-def course_line(trajectory: Trajectory) -> Text:
-    """What a run forgot at any look and what came back, beside what a pure guesser would show."""
-    course, looks = trajectory.course, len(trajectory) - 1
-    if not looks:
-        return Text("no look after the baseline")
-    guessed = trajectory.guessed_ever_forgotten * len(course.events)
-    reference = "" if math.isnan(guessed) else f"  (a pure guesser: {guessed:.0f})"
-    ever, back = int(course.ever_forgotten[-1]), int(course.regained[-1])
-    return Text(f"over {looks} looks: ever forgotten {ever:,}, of them right again {back:,}").append(
-        reference, style="dim"
-    )
 
 
 def _title(comparison: Comparison, title: str) -> Text:
@@ -66,61 +71,135 @@ def _title(comparison: Comparison, title: str) -> Text:
 
 def _subtitle(comparison: Comparison) -> list[Text]:
     probe: dict[str, Any] = comparison.after.get("probe", {})
-    items = comparison.items
+    counted = comparison.items
     parts = [str(probe["name"])] if "name" in probe else []
-    parts.append(f"{_count(items.compared)} items compared")
+    parts.append(f"{items(counted.compared)} compared")
+    parts += [f"{comparison.samples} samples each"] if comparison.samples > 1 else []
+    parts += (
+        [f"in {comparison.clusters:,} cluster{'s' if comparison.clusters > 1 else ''}"] if comparison.clusters else []
+    )
     parts += [f"{probe['rendering']} prompt"] if "rendering" in probe else []
-    parts += [f"{items.unscored:,} unscored"] if items.unscored else []
-    left_out = items.only_before + items.only_after
-    parts += [f"left out {items.only_before:,} only before, {items.only_after:,} only after"] if left_out else []
+    parts += [f"{counted.unscored:,} unscored"] if counted.unscored else []
+    left_out = counted.only_before + counted.only_after
+    parts += [f"left out {counted.only_before:,} only before, {counted.only_after:,} only after"] if left_out else []
     return [Text(", ".join(parts), style="dim")]
 
 
 def _known_line(group: Group) -> list[Text]:
     if group.known is None or group.known_lost is None:
         return []
-    text = Text(f"clearly known {_count(group.known)} before   ")
-    text.append(f"now lost {_count(group.known_lost)}", style=f"bold {_LOST}")
-    if group.known:
-        interval = flip_interval(group.known_lost, group.known)
-        text.append(f" ({_percent(group.known_lost / group.known)} %, {_range(interval, _percent)})")
+    text = Text(f"clearly known {count(group.known)} before   ")
+    text.append(f"now lost {count(group.known_lost)}", style=f"bold {_LOST}")
+    if group.known and group.known_lost_interval is not None:
+        text.append(f" ({percent(group.known_lost / group.known)} %, {between(group.known_lost_interval, percent)})")
     return [text]
 
 
 def _all_line(group: Group) -> Text:
     text = Text("all answers   ")
-    text.append(f"-{_count(group.forgotten, commas=False)}", style=f"bold {_LOST}").append(" ")
-    text.append(f"+{_count(group.gained, commas=False)}", style=f"bold {_WON}")
-    text.append(f" of {_count(group.n, commas=False)}  net {_points(group.net_change)} points ")
-    text.append(f"({_range(group.net_change_interval, _points)})")
+    text.append(f"-{count(group.forgotten, commas=False)}", style=f"bold {_LOST}").append(" ")
+    text.append(f"+{count(group.gained, commas=False)}", style=f"bold {_WON}")
+    text.append(f" of {count(group.n, commas=False)}  net {points(group.net_change)} points ")
+    text.append(f"({between(group.net_change_interval, points)})")
     seen = group.detectable_change
-    text.append("  too few flips" if math.isnan(seen) else f"  sees {_percent(seen)}", style="dim")
+    text.append("  too few flips" if math.isnan(seen) else f"  sees {percent(seen)}", style="dim")
     return text
 
 
 def _accuracy_line(group: Group) -> Text:
     return Text(
-        f"right         {_percent(group.accuracy_before)} % -> {_percent(group.accuracy_after)} %   "
-        f"forgot {_percent(group.forgetting)} % ({_range(group.forgetting_interval, _percent)})   "
-        f"kept {_percent(group.retention)} %"
+        f"right         {percent(group.accuracy_before)} % -> {percent(group.accuracy_after)} %   "
+        f"forgot {percent(group.forgetting)} % ({between(group.forgetting_interval, percent)})   "
+        f"kept {percent(group.retention)} %"
     )
 
 
-def _chance_lines(group: Group) -> list[Text]:
-    rows = []
-    if (paper := group.chance.paper) is not None:
-        rows.append((paper.forgetting, paper.backward_transfer, "paper's rule, k per item"))
-    if (corrected := group.chance.guess_corrected) is not None:
-        # Shown from 0: what is below is noise around it. The JSON keeps it.
-        left_out = f", {_count(corrected.n)} items" if corrected.n < group.n else ""
-        error = f"guess-corrected, +-{_percent(1.96 * corrected.forgetting_se)}{left_out}"
-        rows.append((max(corrected.forgetting, 0.0), max(corrected.backward_transfer, 0.0), error))
-    lines = []
-    for index, (lost, won, how) in enumerate(rows):
-        head = "corrected    " if index == 0 else " " * 13
-        numbers = f"{head} forgot {_percent(lost):>4} %  gained {_percent(won):>4} %   "
-        lines.append(Text(numbers).append(how, style="dim"))
+def _noise_lines(comparison: Comparison) -> list[Text]:
+    """What flips although nothing was forgotten: the same weights measured twice, and sampled decoding."""
+    group, lines = comparison.all, []
+    if group.null_lost is not None and group.null_gained is not None:
+        lines.append(
+            Text(f"measured twice -{count(group.null_lost)} +{count(group.null_gained)} by the same weights", "dim")
+        )
+    if (noise := group.noise_floor) is not None:
+        above = (noise.forgetting_above - 1.96 * noise.forgetting_above_se, noise.forgetting_above)
+        interval = (above[0], 2 * above[1] - above[0])
+        lines.append(
+            Text(
+                f"sampling      flips {percent(noise.floor)} % each way by itself; "
+                f"forgot above it {points(noise.forgetting_above)} ({between(interval, points)})",
+                "dim",
+            )
+        )
     return lines
+
+
+def _chance_lines(group: Group, *, explain: bool) -> list[Text]:
+    rows = _chance_rows(group.chance, group.n)
+    if not rows:
+        return []
+    lines = [Text(f"{'less guessing':<18}{'forgot %':<22}gained %")]
+    for name, lost, won, tail in rows:
+        numbers = f"  {name:<16}{lost:<22}{won:<22}" if tail else f"  {name:<16}{lost:<22}{won}"
+        lines.append(Text(numbers).append(tail, style="dim"))
+        lines += [Text(f"    {ASSUMES[name]}", style="dim")] if explain else []
+    if (stays := group.chance.persistence) is not None and not math.isnan(stays.same_wrong):
+        interval = group.chance.tipping_interval
+        drawn = "" if interval is None else f" ({between(interval, _ratio)})"
+        lines.append(
+            Text(
+                f"wrong twice   the same option {percent(stays.same_wrong)} % (fresh guesses "
+                f"{percent(stays.same_wrong_if_fresh)} %), tipping ratio {_ratio(stays.tipping_ratio)}{drawn}",
+                style="dim",
+            )
+        )
+    return lines
+
+
+def _chance_rows(chance: Chance, n: float) -> list[tuple[str, str, str, str]]:
+    """Name, forgotten, gained, and how many items took part where it was not all of them."""
+    rows = []
+    corrections: tuple[tuple[str, Paper | Corrected | None], ...] = (
+        ("paper", chance.paper),
+        ("guess-corrected", chance.guess_corrected),
+        ("calibrated", chance.guess_corrected_calibrated),
+    )
+    for name, rates in corrections:
+        if rates is not None:
+            if isinstance(rates, Paper):
+                intervals = rates.forgetting_interval, rates.backward_transfer_interval
+            else:
+                intervals = rates.forgetting_band, rates.backward_transfer_band
+            lost, won = _from_zero(rates.forgetting, intervals[0]), _from_zero(rates.backward_transfer, intervals[1])
+            rows.append((name, lost, won, items(rates.n) if rates.n < n else ""))
+    if (bound := chance.bound) is not None:
+        rows.append(("bound", *_bounds(bound), items(chance.n) if chance.n < n else ""))
+    return rows
+
+
+def _from_zero(rate: float, interval: Interval) -> str:
+    """Shown from 0: what is below is noise around it. The JSON keeps it."""
+    low, high = (max(end, 0.0) if end == end else end for end in interval)
+    return f"{percent(max(rate, 0.0))} ({between((low, high), percent)})"
+
+
+def _bounds(bound: Bound) -> tuple[str, str]:
+    return between(bound.forgetting, percent), between(bound.backward_transfer, percent)
+
+
+def _compat_lines(macro: Macro) -> list[Text]:
+    """The paper's numbers as its released code computes them."""
+    lines = [Text(f"{'paper-compat, mean of categories':<36}{'forgot %':>10}{'gained %':>10}", style="bold")]
+    rows = [("all", macro.forgetting, macro.backward_transfer)]
+    rows += [(name, *rates) for name, rates in sorted(macro.by_category.items())]
+    for name, lost, won in rows:
+        spread = "" if math.isnan(lost.sd) else f"   sd {percent(lost.sd)}, {percent(won.sd)}"
+        lines.append(Text(f"  {fit(name, 34)}{percent(lost.mean):>10}{percent(won.mean):>10}").append(spread, "dim"))
+    return lines
+
+
+def _ratio(value: float) -> str:
+    return "n/a" if math.isnan(value) else "infinite" if math.isinf(value) else f"{value:.1f}"
 
 
 def _group_lines(groups: Sequence[Group]) -> list[Text]:
@@ -132,15 +211,15 @@ def _group_lines(groups: Sequence[Group]) -> list[Text]:
     level = f"worst {'categories' if groups[0].level == 'category' else 'tasks'}"
     lines = [Text(f"{level:<{name_width}} {'n':>6} {columns} {'net points':>24}       q", style="bold")]
     for group in sorted(groups, key=_badness)[:ROWS]:
-        text = Text(f"  {_fit(group.name, name_width - 2)} {_count(group.n):>6} ")
+        text = Text(f"  {fit(group.name, name_width - 2)} {count(group.n):>6} ")
         if has_known:
-            text.append(f"{_count(group.known or 0):>6}  ")
+            text.append(f"{count(group.known or 0):>6}  ")
             text.append(f"{_known_share(group):<12}", style=_LOST if group.known_lost else "")
         else:
-            text.append(f"{'-' + _count(group.forgotten):>6}", style=_LOST)
-            text.append(f" {'+' + _count(group.gained):>7}", style=_WON)
-        net = f"{_points(group.net_change)} ({_range(group.net_change_interval, _points)})"
-        text.append(f" {net:>24}   {_probability(group.q_value):>5}")
+            text.append(f"{'-' + count(group.forgotten):>6}", style=_LOST)
+            text.append(f" {'+' + count(group.gained):>7}", style=_WON)
+        net = f"{points(group.net_change)} ({between(group.net_change_interval, points)})"
+        text.append(f" {net:>24}   {probability(group.q_value):>5}")
         lines.append(text)
     if len(groups) > ROWS:
         lines.append(Text(f"  and {len(groups) - ROWS} more, none worse; --json has all", style="dim"))
@@ -157,33 +236,4 @@ def _known_share(group: Group) -> str:
     if not group.known:
         return "-"
     lost = group.known_lost or 0
-    return f"{_count(lost)} ({_percent(lost / group.known)} %)" if lost else "0"
-
-
-def _fit(name: str, width: int) -> str:
-    return f"{name:<{width}}" if len(name) <= width else name[: width - 1] + "…"
-
-
-def _count(value: float, *, commas: bool = True) -> str:
-    whole = round(value)
-    if abs(value - whole) > 1e-9:
-        return f"{value:,.1f}" if commas else f"{value:.1f}"
-    return f"{whole:,}" if commas else str(whole)
-
-
-def _percent(rate: float) -> str:
-    return "n/a" if math.isnan(rate) else f"{100 * rate:.1f}"
-
-
-def _points(rate: float) -> str:
-    return "n/a" if math.isnan(rate) else f"{100 * rate:+.1f}"
-
-
-def _range(interval: Interval, show: Any) -> str:
-    return f"{show(interval[0])} to {show(interval[1])}"
-
-
-def _probability(p: float) -> str:
-    if math.isnan(p):
-        return "n/a"
-    return "<.001" if p < 0.001 else f"{p:.3f}".lstrip("0") if p < 1 else "1"
+    return f"{count(lost)} ({percent(lost / group.known)} %)" if lost else "0"

@@ -6,6 +6,7 @@
     eval_forget/all/net_change           accuracy now minus accuracy of the baseline
     eval_forget/all/accuracy             right now, share of all
     eval_forget/all/retention            still right, share of the items right before
+    eval_forget/all/null_lost            right, and wrong when the same weights were measured again
     eval_forget/all/unscored             items without a usable outcome
     eval_forget/all/seconds              what the look took
 
@@ -39,6 +40,7 @@ def tracker_row(comparison: Comparison, *, seconds: float) -> dict[str, float]:
         "all/net_change": whole.net_change,
         "all/accuracy": whole.accuracy_after,
         "all/retention": whole.retention,
+        "all/null_lost": whole.null_lost,
         "all/unscored": comparison.items.unscored,
         "all/seconds": seconds,
     }

@@ -19,10 +19,11 @@ from rich.console import Console
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from forgetwatch.errors import WatchError
-from forgetwatch.metrics.inference import detectable_change
+from forgetwatch.metrics.planning import detectable_change
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
-from forgetwatch.report.terminal import WIDTH, comparison_table, course_line
+from forgetwatch.report.course import alarm_line, alarm_lines, course_line
+from forgetwatch.report.terminal import WIDTH, comparison_table
 from forgetwatch.report.trackers import tracker_row
 from forgetwatch.watch.say import say
 from forgetwatch.watch.schedule import Every, Schedule
@@ -67,6 +68,7 @@ class ForgetWatchCallback(TrainerCallback):
         self._schedule: Schedule | None = None
         self._watched: Trainer | None = None
         self._failures: dict[str, int] = {}
+        self._alarmed: set[tuple[str, str]] = set()  # groups whose first alarm was told
         self._tried = -1  # the step of the latest look, also of one that failed
         self._step_started = 0.0
         self._step_seconds: list[float] = []
@@ -102,11 +104,13 @@ class ForgetWatchCallback(TrainerCallback):
         same_run = self._watched is self._trainer and not state.is_hyper_param_search
         self._watched = self._trainer
         self._failures, self._step_seconds, self._tried = {}, [], -1
+        self._alarmed = set()
         if self.watch is not None and self.watch.baseline is not None and same_run:
             # A second train(), or another try with a smaller batch: the first snapshot wins.
             self.watch.forget_after(state.global_step)
         else:
             self.watch = Watch(self.probe, str(args.output_dir), writes=state.is_world_process_zero)
+            self.watch.planned = max(1, self._planned - 1)
             if state.global_step > 0:
                 self._resume(self.watch, state)
             else:
@@ -190,7 +194,16 @@ class ForgetWatchCallback(TrainerCallback):
         self._tried = step
         with self._telling(state, "the look"):
             self.watch.look(kwargs["model"], _tokenizer(kwargs), step=step)
+            self._warn(self.watch, state)
         self._log(self.watch, state, control)
+
+    def _warn(self, watch: Watch, state: TrainerState) -> None:
+        """Tell the first alarm of each group."""
+        for alarm in watch.trajectory().alarms():
+            group = (alarm.group.level, alarm.group.name)
+            if alarm.step == state.global_step and alarm.verdict.alarm and group not in self._alarmed:
+                self._alarmed.add(group)
+                self._say(state, alarm_line(alarm).plain)
 
     def _log(self, watch: Watch, state: TrainerState, control: TrainerControl) -> None:
         """Log the look at this step, if there is one, in a row of its own."""
@@ -251,6 +264,8 @@ class ForgetWatchCallback(TrainerCallback):
         title = f"step {trajectory.steps[-1]} of {state.max_steps}, against the start"
         console.print(comparison_table(trajectory.comparisons[-1], title=title))
         console.print(course_line(trajectory))
+        for line in alarm_lines(trajectory):
+            console.print(line)
         console.print(f"every look: {watch.folder.path}", soft_wrap=True, markup=False)
 
 

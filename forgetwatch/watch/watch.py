@@ -39,6 +39,7 @@ class Watch:
         baseline: The snapshot that everything is compared with; None before the first look.
         comparisons: Baseline against each look so far, by step.
         seconds: What each look of this process took, by step.
+        planned: Looks planned after the baseline; None if unknown. It sets how strict an alarm is.
         damaged: Files of looks that a resume could not read; they are put by under another name.
 
     Args:
@@ -60,6 +61,7 @@ class Watch:
         self.baseline: Snapshot | None = None
         self.comparisons: dict[int, Comparison] = {}
         self.seconds: dict[int, float] = {}
+        self.planned: int | None = None
         self.damaged: list[Path] = []
         self._writes = writes
         self._scorer: Scorer | None = None
@@ -180,7 +182,8 @@ class Watch:
             raise WatchError("there is no look yet; call look() first")
         steps = tuple(sorted(self.comparisons))
         right = np.stack([self._right[step] for step in steps])
-        return Trajectory(steps, tuple(self.comparisons[step] for step in steps), right, self.baseline.ints("k"))
+        comparisons = tuple(self.comparisons[step] for step in steps)
+        return Trajectory(steps, comparisons, right, self.baseline.ints("k"), self.planned)
 
     def _keep(self, snapshot: Snapshot, *, step: int) -> Comparison:
         if self.baseline is None:
@@ -199,6 +202,7 @@ class Watch:
                 "probe": self.baseline.meta["probe"],
                 "baseline": {"step": self.baseline.meta["step"], "checksum": self.baseline.checksum},
                 "looks": [self._looks[step] for step in sorted(self._looks)],
+                "planned_looks": self.planned,
                 "versions": versions(),
             }
         )

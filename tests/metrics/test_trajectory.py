@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from forgetwatch.metrics.trajectory import course, guessed_ever_forgotten, guessed_temporal_forgetting
+from forgetwatch.metrics.trajectory import course, guessed
 
 RUNS = st.tuples(st.integers(1, 6), st.integers(0, 12)).flatmap(lambda shape: arrays(bool, shape))
 
@@ -60,14 +60,27 @@ def test_the_guess_references_are_those_of_simulated_guessers() -> None:
     k = np.repeat([2, 4, 5], 20_000)
     right = rng.random((10, len(k))) < 1 / k
     found = course(right)
-    assert found.temporal_forgetting == pytest.approx(guessed_temporal_forgetting(k, checkpoints=10), abs=0.006)
-    assert found.ever_forgotten[-1] / len(k) == pytest.approx(guessed_ever_forgotten(k, looks=9), abs=0.006)
+    reference = guessed(k, looks=9)
+    assert found.temporal_forgetting == pytest.approx(reference.temporal_forgetting, abs=0.006)
+    assert found.events.mean() == pytest.approx(reference.events, abs=0.02)
+    assert found.never_forgotten / len(k) == pytest.approx(reference.never_forgotten, abs=0.006)
+    for name in ("ever_forgotten", "regained", "newly_forgotten"):
+        assert getattr(found, name) / len(k) == pytest.approx(getattr(reference, name), abs=0.006)
+    assert found.newly_regained / len(k) == pytest.approx(reference.newly_forgotten, abs=0.006)
 
 
 def test_the_guess_references_on_worked_numbers() -> None:
     four = np.array([4])
-    assert guessed_temporal_forgetting(four, checkpoints=2) == pytest.approx(0.1875)
-    assert guessed_temporal_forgetting(four, checkpoints=10) == pytest.approx(0.694, abs=5e-4)
-    assert guessed_ever_forgotten(four, looks=1) == pytest.approx(0.1875)
-    assert guessed_ever_forgotten(four, looks=1000) == pytest.approx(0.25)
-    assert math.isnan(guessed_ever_forgotten(np.array([], int), looks=3))
+    assert guessed(four, looks=1).temporal_forgetting == pytest.approx(0.1875)
+    assert guessed(four, looks=9).temporal_forgetting == pytest.approx(0.694, abs=5e-4)
+    assert guessed(four, looks=1).ever_forgotten.tolist() == pytest.approx([0.1875])
+    assert guessed(four, looks=1000).ever_forgotten[-1] == pytest.approx(0.25)
+    assert guessed(np.array([1]), looks=3).never_forgotten == pytest.approx(1.0)
+
+
+def test_the_guess_references_of_nothing_are_nan() -> None:
+    nobody = guessed(np.array([], int), looks=3)
+    assert math.isnan(nobody.temporal_forgetting)
+    assert np.isnan(nobody.ever_forgotten).all()
+    assert nobody.ever_forgotten.shape == (3,)
+    assert guessed(np.array([4]), looks=0).ever_forgotten.shape == (0,)

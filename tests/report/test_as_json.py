@@ -11,11 +11,12 @@ GROUP = {
     *("level", "name", "n", "retained", "forgotten", "gained", "missed", "known", "known_lost", "newly_known"),
     *("accuracy_before", "accuracy_after", "forgetting", "backward_transfer", "net_change", "forgetting_relative"),
     *("retention", "null_lost", "forgetting_interval", "backward_transfer_interval", "net_change_interval"),
-    *("p_value", "q_value", "detectable_change", "chance", "soft"),
+    *("p_value", "q_value", "detectable_change", "chance", "soft", "null_gained", "known_lost_interval"),
+    *("loss_p_value", "effective_n", "noise_floor"),
 }
 CHANCE = {
     *("n", "paper", "guess_corrected", "guess_corrected_calibrated", "bound"),
-    *("same_wrong", "same_wrong_if_fresh", "tipping_ratio"),
+    *("same_wrong", "same_wrong_se", "same_wrong_if_fresh", "tipping_ratio", "tipping_ratio_interval"),
 }
 
 
@@ -34,7 +35,8 @@ def test_the_document_has_every_promised_key_and_plain_values() -> None:
     assert set(whole["chance"]) == CHANCE
     assert set(whole["chance"]["paper"]) == {
         *("expected", "forgetting", "backward_transfer", "forgetting_unclipped", "backward_transfer_unclipped"),
-        *("forgetting_max", "backward_transfer_max"),
+        *("forgetting_max", "backward_transfer_max", "forgetting_se", "backward_transfer_se"),
+        *("forgetting_interval", "backward_transfer_interval"),
     }
     assert set(document["macro"]) == {"forgetting", "backward_transfer", "by_category"}
     assert isinstance(whole["forgotten"], int)

@@ -1,19 +1,21 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 
+import numpy as np
 import pytest
 from rich.console import Console
 from support import snapshot
 
-from forgetwatch import Trajectory, compare
+from forgetwatch import compare
 from forgetwatch.compare import Comparison
-from forgetwatch.report.terminal import ROWS, WIDTH, comparison_table, course_line
+from forgetwatch.report.terminal import ROWS, WIDTH, comparison_table
 
 
-def text(comparison: Comparison, **options: str) -> str:
+def text(comparison: Comparison, **options: Any) -> str:
     out = io.StringIO()
-    Console(file=out, width=WIDTH, highlight=False).print(comparison_table(comparison, **options))  # type: ignore[arg-type]
+    Console(file=out, width=WIDTH, highlight=False).print(comparison_table(comparison, **options))
     return out.getvalue()
 
 
@@ -74,11 +76,51 @@ def test_large_counts_fit_too() -> None:
     assert max(map(len, text(compare(before=before, after=after)).splitlines())) <= 80
 
 
-def test_the_course_of_a_run_stands_beside_a_guessers() -> None:
-    looks = [snapshot(correct, meta={"step": step}, k=[4] * 4) for step, correct in enumerate(RUN)]
-    line = course_line(Trajectory.of(looks)).plain
-    assert line == "over 2 looks: ever forgotten 2, of them right again 1  (a pure guesser: 1)"
-    assert course_line(Trajectory.of(looks[:1])).plain == "no look after the baseline"
+def test_what_stays_the_same_when_measured_again_stands_beside() -> None:
+    columns = {"k": [4] * 4, "chosen": [0, 0, 1, 2], "gold": [0] * 4}
+    before = snapshot([True, True, False, False], **columns)
+    after = snapshot([True, False, False, False], **{**columns, "chosen": [0, 1, 1, 3]})
+    again = snapshot([True, True, True, False], **{**columns, "chosen": [0, 0, 0, 2]})
+    shown = text(compare(before=before, after=after, null=again))
+    assert "measured twice -0 +1 by the same weights" in shown
+    assert "wrong twice   the same option 50.0 % (fresh guesses 33.3 %), tipping ratio 2.0" in shown
 
 
-RUN = ([True, True, True, False], [False, False, True, False], [True, False, True, False])
+def test_the_corrections_stand_with_their_intervals_and_can_explain_themselves() -> None:
+    rng = np.random.default_rng(0)
+    sides = [rng.integers(0, 4, 400) for _ in range(2)]
+    before, after = (snapshot((chosen == 0).tolist(), k=[4] * 400, chosen=chosen) for chosen in sides)
+    comparison = compare(before=before, after=after)
+    lines = text(comparison, explain=True).splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith("less guessing"))
+    assert [line.split()[0] for line in lines[start + 1 : start + 7 : 2]] == ["paper", "guess-corrected", "bound"]
+    for line in lines[start + 2 : start + 8 : 2]:
+        assert line.startswith("    ")
+        assert ";" in line  # what it assumes; where it errs
+    paper = comparison.all.chance.paper
+    assert paper is not None
+    low, high = paper.forgetting_interval
+    assert f"{100 * paper.forgetting:.1f} ({max(100 * low, 0):.1f} to {100 * high:.1f})" in lines[start + 1]
+    assert max(map(len, lines)) <= 80
+
+
+def test_samples_and_clusters_are_named() -> None:
+    columns = {"item_id": ["1", "1", "2", "2"], "content_hash": ["A", "A", "B", "B"], "sample": [0, 1, 0, 1]}
+    before = snapshot([True, True, True, False], cluster=["p", "p", "p", "p"], **columns)
+    after = snapshot([False, True, False, False], cluster=["p", "p", "p", "p"], **columns)
+    shown = text(compare(before=before, after=after))
+    assert "2 items compared, 2 samples each, in 1 cluster" in shown
+    assert "sampling      flips 25.0 % each way by itself; forgot above it +25.0 (n/a)" in shown
+
+
+def test_the_papers_numbers_as_its_code_computes_them() -> None:
+    labels = {"task": ["mmlu:anatomy"] * 2 + ["made_up"] * 2, "k": [4] * 4}
+    comparison = compare(
+        before=snapshot([True] * 4, **labels),
+        after=snapshot([True, False, False, False], **labels),
+        chance="paper-compat",
+    )
+    lines = [line.split() for line in text(comparison).splitlines()]
+    assert ["all", "75.0", "0.0"] in lines
+    assert ["Missing", "100.0", "0.0"] in lines
+    assert ["Science/Tech", "50.0", "0.0"] in lines

@@ -1,0 +1,41 @@
+"""`forgetwatch report RUN_DIR`: a whole run, look by look."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from forgetwatch.cli.output import check_folder, result_console
+from forgetwatch.files import write_atomically
+from forgetwatch.report.as_json import trajectory_json
+from forgetwatch.report.course import trajectory_table
+from forgetwatch.report.terminal import comparison_table
+from forgetwatch.trajectory import Trajectory
+
+_NAME = "_forgetwatch"
+
+
+def report_command(
+    run: Annotated[Path, typer.Argument(help="A run folder (_forgetwatch), or the output_dir that holds one.")],
+    json_path: Annotated[str | None, typer.Option("--json", help="Write JSON to this file; - for stdout.")] = None,
+) -> None:
+    """Show a run: what each look forgot and gained, what was ever forgotten, and which losses are more than luck."""
+    check_folder(json_path)
+    folder = run / _NAME if (run / _NAME).is_dir() else run
+    trajectory = Trajectory.from_run(folder)
+    if json_path is not None:
+        document = json.dumps(trajectory_json(trajectory), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        if json_path == "-":
+            sys.stdout.write(document)
+            return
+        write_atomically(Path(json_path), lambda partial: partial.write_text(document, encoding="utf-8"))
+    console = result_console()
+    console.print(trajectory_table(trajectory, title=str(folder)))
+    if len(trajectory) > 1:
+        console.print()
+        title = f"step {trajectory.steps[-1]}, against step {trajectory.steps[0]}"
+        console.print(comparison_table(trajectory.comparisons[-1], title=title, explain=True))

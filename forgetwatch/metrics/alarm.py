@@ -1,0 +1,110 @@
+"""Many looks at the same items: when is a loss an alarm?
+
+A run is looked at twenty times, in ten categories each: by luck alone one of those two hundred p-values is small. An
+alarm is raised at a look whose exact one-sided McNemar p-value is at most alpha/(G T), with T looks planned and G
+groups watched; alpha/(G t(t+1)) at the t-th look where T is unknown. It is a union bound: valid whatever the dependence
+between looks and groups, so that an unchanged model raises any alarm in at most alpha of runs.
+
+Its null is "no net loss", not "no change": a model that forgets as much as it gains raises none. Known and lost sees
+that.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+
+def alarm_level(look: int, *, groups: int, planned: int | None = None, alpha: float = 0.05) -> float:
+    """The p-value at and below which the t-th look (from 1) raises an alarm.
+
+    Args:
+        look: Number of the look after the baseline, from 1.
+        groups: Groups that are watched.
+        planned: Looks planned in all; None if unknown.
+        alpha: Share of unchanged runs that may raise any alarm, 0 to 1.
+
+    Raises:
+        ValueError: If `look` is below 1 or above `planned`, or there are no groups.
+    """
+    if look < 1 or groups < 1 or (planned is not None and look > planned):
+        raise ValueError(f"needed 1 <= look <= planned and a group, got look {look} of {planned}, {groups} groups")
+    return alpha / (groups * (planned if planned is not None else look * (look + 1)))
+
+
+def smallest_loss(flips: int, level: float) -> float:
+    """The smallest net loss, in items, whose one-sided exact p-value is at most `level` among so many flips.
+
+    nan where even a loss of every flipped item would not do.
+
+    >>> smallest_loss(40, 0.05), smallest_loss(4, 0.05)
+    (12.0, nan)
+    """
+    return 2.0 * float(fewest) - flips if (fewest := _fewest(np.array([flips]), level)[0]) <= flips else math.nan
+
+
+def _fewest(flips: np.ndarray, level: float) -> np.ndarray:
+    """Fewest forgotten items among so many flips with a one-sided p-value of at most `level`; flips + 1 for none.
+
+    Args:
+        flips: Whole numbers [any].
+        level: Of the test, 0 to 1.
+    """
+    low, high = np.zeros(len(flips), np.int64), flips.astype(np.int64) + 1
+    while np.any(low < high):  # P(X >= count) falls with the count: halve until it is found
+        middle = (low + high) // 2
+        tail = np.where(middle == 0, 1.0, special.bdtrc(np.maximum(middle - 1, 0), flips, 0.5))
+        found = (tail <= level) | (middle > flips)
+        low, high = np.where(found, low, middle + 1), np.where(found, middle, high)
+    return low
+
+
+def alarm_power(n: int, *, discordance: float, loss: float, level: float) -> float:
+    """Probability that one look alarms when the true net loss is `loss`; exact over the number of flips.
+
+    nan where the loss exceeds the discordance, or nothing flips.
+
+    Args:
+        n: Number of independent items.
+        discordance: Share of items that flip, 0 to 1.
+        loss: True net loss, 0 to 1.
+        level: The alarm's level, see `alarm_level`.
+
+    >>> round(alarm_power(500, discordance=0.15, loss=0.05, level=alarm_level(1, groups=1, planned=20)), 2)
+    0.5
+    """
+    if not (0 <= loss <= discordance <= 1 and discordance > 0):
+        return math.nan
+    spread = 10 * math.sqrt(n * discordance * (1 - discordance)) + 10
+    flips = np.arange(max(0, math.floor(n * discordance - spread)), min(n, math.ceil(n * discordance + spread)) + 1)
+    log_ways = special.gammaln(n + 1) - special.gammaln(flips + 1) - special.gammaln(n - flips + 1)
+    weights = np.exp(log_ways + special.xlogy(flips, discordance) + special.xlog1py(n - flips, -discordance))
+    fewest = _fewest(flips, level)
+    down = (discordance + loss) / (2 * discordance)
+    power = np.where(fewest > flips, 0.0, special.bdtrc(np.clip(fewest - 1, 0, flips), flips, down))
+    power = np.where(fewest == 0, 1.0, power)
+    return float(weights @ power)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What one look says of one group.
+
+    Attributes:
+        p_value: One-sided, exact, of "no net loss".
+        level: The p-value at and below which this look alarms.
+        smallest_loss: The smallest net loss (share of the items) that this look could alarm on, given how many items
+            flipped; nan where no loss could.
+    """
+
+    p_value: float
+    level: float
+    smallest_loss: float
+
+    @property
+    def alarm(self) -> bool:
+        """Whether the loss is more than luck over all looks and groups."""
+        return self.p_value <= self.level

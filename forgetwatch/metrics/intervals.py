@@ -1,0 +1,193 @@
+"""Intervals for paired outcomes: two-sided 95 % unless stated; (nan, nan) for no items.
+
+    wilson, flip_interval      a share of n
+    newcombe                   the net change, two dependent shares
+    mean_interval              a mean of per-item scores
+    clustered_mean             the standard error of such a mean where rows are not independent
+    effective_items            how many independent items such rows are worth
+    bootstrap                  what has no closed form
+
+Rows that share a passage, a template or a question flip together. Counted as independent they claim a precision that is
+not there: the intervals of shares then use the number of independent items with the same standard error.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from forgetwatch.metrics.transitions import Cells
+
+Interval = tuple[float, float]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+NOTHING: Interval = (math.nan, math.nan)
+
+
+def wilson(count: float, n: float, *, level: float = 0.95) -> Interval:
+    """Wilson's score interval of a share, within 0 to 1; (nan, nan) for n = 0.
+
+    Source: Wilson 1927.
+
+    >>> [round(end, 4) for end in wilson(10, 100)]
+    [0.0552, 0.1744]
+    """
+    if not n > 0:
+        return NOTHING
+    z = float(special.ndtri(0.5 + level / 2))
+    share = count / n
+    centre = share + z * z / (2 * n)
+    half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    low, high = (centre - half) / (1 + z * z / n), (centre + half) / (1 + z * z / n)
+    return (0.0 if count == 0 else max(low, 0.0)), (1.0 if count == n else min(high, 1.0))
+
+
+def flip_interval(count: float, n: float) -> Interval:
+    """Interval of a flip rate: Wilson's, and for no flips the exact one-sided 95 % limit, 1 - .05^(1/n).
+
+    (nan, nan) for n = 0.
+    """
+    if n > 0 and count == 0:
+        return 0.0, 1.0 - 0.05 ** (1.0 / n)
+    return wilson(count, n)
+
+
+def newcombe(cells: Cells, *, level: float = 0.95) -> Interval:
+    """Interval of the net change, after minus before, within -1 to 1; (nan, nan) for no items.
+
+    Newcombe's (1998) method 10 for paired shares, with the corrected phi. Unlike Wald's it keeps its coverage in small
+    samples and at the edges.
+    """
+    n = cells.n
+    if not n > 0:
+        return NOTHING
+    right_before, right_after = cells.retained + cells.forgotten, cells.retained + cells.gained
+    share_before, share_after = right_before / n, right_after / n
+    low_before, high_before = wilson(right_before, n, level=level)
+    low_after, high_after = wilson(right_after, n, level=level)
+    cross = cells.retained * cells.missed - cells.forgotten * cells.gained
+    if cross > 0:
+        cross = max(cross - n / 2, 0.0)
+    margins = right_before * (n - right_before) * right_after * (n - right_after)
+    phi = cross / math.sqrt(margins) if margins else 0.0
+    change = share_after - share_before
+    below = _combine(share_after - low_after, high_before - share_before, phi)
+    above = _combine(high_after - share_after, share_before - low_before, phi)
+    return max(change - below, -1.0), min(change + above, 1.0)
+
+
+def _combine(one: float, other: float, phi: float) -> float:
+    return math.sqrt(max(one * one - 2 * phi * one * other + other * other, 0.0))
+
+
+def mean_interval(mean: float, error: float, *, low: float = -1.0, high: float = 1.0) -> Interval:
+    """Mean plus and minus 1.96 standard errors, cut at the ends of its range; (nan, nan) where the error is."""
+    if not (math.isfinite(mean) and math.isfinite(error)):
+        return NOTHING
+    half = float(special.ndtri(0.975)) * error
+    return max(mean - half, low), min(mean + half, high)
+
+
+def clustered_mean(values: Floats, cluster: Ints | None = None) -> tuple[float, float]:
+    """Mean and its standard error; (nan, nan) for no rows, a nan error for one observation.
+
+    Rows of one cluster count as one observation. Source: Miller 2024, arXiv 2411.00640, with the small-sample factor
+    G/(G-1) over G clusters.
+
+    Args:
+        values: float64 [rows].
+        cluster: Code of each row's cluster, int64 [rows]; None where every row stands alone.
+    """
+    if not values.size:
+        return NOTHING
+    mean = float(values.mean())
+    if cluster is None:
+        count = len(values)
+        squares = float(values.var()) * count
+    else:
+        sums = np.bincount(cluster_codes(cluster), weights=values - mean)
+        count = len(sums)
+        squares = float(sums @ sums)
+    return mean, math.sqrt(squares * count / (count - 1)) / values.size if count > 1 else math.nan
+
+
+def cluster_codes(cluster: Ints) -> Ints:
+    """The clusters numbered from 0 without gaps, in rising order, int64 [rows]."""
+    if not cluster.size:
+        return cluster
+    there = np.zeros(int(cluster.max()) + 1, np.int64)
+    there[cluster] = 1
+    codes: Ints = (np.cumsum(there) - 1)[cluster]
+    return codes
+
+
+def effective_items(values: Floats, cluster: Ints) -> float:
+    """The number of independent items whose mean has the standard error of these clustered rows; 0 for no rows.
+
+    The variance of the rows over the squared standard error of their mean, less what a t quantile with few clusters
+    asks for; never above the number of rows. Where no row differs it is the number of clusters. Source: Korn and
+    Graubard 1998, for shares.
+
+    Args:
+        values: float64 [rows].
+        cluster: Code of each row's cluster, int64 [rows].
+    """
+    if not values.size:
+        return 0.0
+    count = int(cluster_codes(cluster).max()) + 1
+    if count < 2:
+        return 1.0
+    error = clustered_mean(values, cluster)[1]
+    spread = float(values.var())
+    if spread == 0.0:
+        return float(count)
+    # Rows of a cluster can cancel out exactly; then nothing says that they are worth more than themselves.
+    worth = spread / error**2 if error > 0 else math.inf
+    quantile = float(special.stdtrit(count - 1, 0.975)) / float(special.ndtri(0.975))
+    return max(min(worth / quantile**2, float(values.size)), 1.0)
+
+
+def bootstrap(
+    statistic: Callable[[Ints], float],
+    units: Ints,
+    rng: np.random.Generator,
+    *,
+    replications: int = 2000,
+    level: float = 0.95,
+) -> Interval:
+    """Percentile interval of a statistic whose observations are drawn again with replacement.
+
+    (nan, nan) for no rows, for a single observation, or where the statistic is undefined in more than one replication
+    in twenty. Replications that are undefined are left out. Source: Efron 1979.
+
+    Args:
+        statistic: From row numbers, int64 [any], to a number.
+        units: Code of the observation that each row belongs to, int64 [rows]; its rows are drawn together.
+        rng: Where the draws come from; the same generator state gives the same interval.
+        replications: Number of draws.
+        level: Coverage, 0 to 1.
+    """
+    codes = cluster_codes(units)
+    count = int(codes.max()) + 1 if codes.size else 0
+    if count < 2:
+        return NOTHING
+    rows = np.argsort(codes, kind="stable")
+    ends = np.cumsum(np.bincount(codes))
+    starts, sizes = np.r_[0, ends[:-1]], np.diff(np.r_[0, ends])
+    drawn = np.empty(replications)
+    for replication in range(replications):
+        units_drawn = rng.integers(0, count, count)
+        lengths = sizes[units_drawn]
+        within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        drawn[replication] = statistic(rows[np.repeat(starts[units_drawn], lengths) + within])
+    if np.mean(np.isnan(drawn)) > 0.05:
+        return NOTHING
+    tail = 100 * (1 - level) / 2
+    # An infinite replication is a value like any other: the ends are order statistics, nothing is averaged.
+    low, high = np.nanpercentile(drawn, [tail, 100 - tail], method="nearest")
+    return float(low), float(high)

@@ -1,0 +1,145 @@
+"""What changes although nothing was learned or forgotten: decoding, and the measurement itself.
+
+soft           changes of gold's probability: no decoding, so no decoding noise
+noise_floor    what sampled decoding flips by itself, from two or more samples a side
+null           what flips when the same weights are measured again
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forgetwatch.metrics.intervals import clustered_mean
+
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Soft:
+    """Mean loss and mean gain of gold's probability share. Their difference is the change of its mean, exactly."""
+
+    forgetting: float
+    backward_transfer: float
+    forgetting_se: float
+    backward_transfer_se: float
+
+
+def soft(share_before: Floats, share_after: Floats, *, cluster: Ints | None = None) -> Soft | None:
+    """Mean (p - p')_+ and mean (p' - p)_+ over the rows measured on both sides; None where there is none.
+
+    Args:
+        share_before: Gold's share of the option probability before, 0 to 1, nan where it was not measured [rows].
+        share_after: The same, after [rows].
+        cluster: Code of each row's cluster, int64 [rows]; None where every row stands alone.
+    """
+    change = share_after - share_before
+    measured = np.isfinite(change)
+    if not measured.any():
+        return None
+    change, cluster = change[measured], None if cluster is None else cluster[measured]
+    forgetting, forgetting_se = clustered_mean(np.maximum(-change, 0.0), cluster)
+    backward_transfer, backward_transfer_se = clustered_mean(np.maximum(change, 0.0), cluster)
+    return Soft(
+        forgetting=forgetting,
+        backward_transfer=backward_transfer,
+        forgetting_se=forgetting_se,
+        backward_transfer_se=backward_transfer_se,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseFloor:
+    """What sampled decoding flips by itself, beside what flipped. Shares of items, from pairs of different samples.
+
+    Attributes:
+        floor: 1->0 flips, and as many 0->1, that unchanged probabilities of being right would show.
+        forgetting: 1->0 flips between a sample before and another sample after.
+        backward_transfer: 0->1 flips between them.
+        forgetting_above: `forgetting` minus `floor`; estimates mean [(p-p')^2 + (p-p')]/2. Below 0 where unsure
+            answers improve.
+        backward_transfer_above: The mirror image.
+        forgetting_above_se: Standard error.
+        backward_transfer_above_se: Standard error.
+    """
+
+    floor: float
+    forgetting: float
+    backward_transfer: float
+    forgetting_above: float
+    backward_transfer_above: float
+    forgetting_above_se: float
+    backward_transfer_above_se: float
+
+
+def noise_floor(
+    before: Bools, after: Bools, item: Ints, *, samples: int, cluster: Ints | None = None
+) -> NoiseFloor | None:
+    """The noise floor of sampled decoding; None for a single sample or no rows.
+
+    floor = (W + W')/4, W the share of items on which two samples of one model disagree, over all pairs of samples.
+
+    Args:
+        before: Right before, bool [rows].
+        after: Right after, bool [rows].
+        item: Code of each row's item, int64 [rows]; every item has `samples` rows.
+        samples: Rows per item.
+        cluster: Code of each row's cluster, int64 [rows]; None where every item stands alone.
+    """
+    if samples < 2 or not item.size:
+        return None
+    codes, first = np.unique(item, return_index=True)
+    code = np.searchsorted(codes, item)
+    right_before, right_after = np.bincount(code, weights=before), np.bincount(code, weights=after)
+    same_sample = np.bincount(code, weights=before & ~after), np.bincount(code, weights=~before & after)
+    pairs = samples * (samples - 1.0)
+    disagree = (right_before * (samples - right_before) + right_after * (samples - right_after)) * 2 / pairs
+    forgotten = (right_before * (samples - right_after) - same_sample[0]) / pairs
+    gained = ((samples - right_before) * right_after - same_sample[1]) / pairs
+    of_item = None if cluster is None else cluster[first]
+    above, above_se = clustered_mean(forgotten - disagree / 4, of_item)
+    gain_above, gain_above_se = clustered_mean(gained - disagree / 4, of_item)
+    return NoiseFloor(
+        floor=float(disagree.mean()) / 4,
+        forgetting=float(forgotten.mean()),
+        backward_transfer=float(gained.mean()),
+        forgetting_above=above,
+        backward_transfer_above=gain_above,
+        forgetting_above_se=above_se,
+        backward_transfer_above_se=gain_above_se,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Null:
+    """What flips when the weights of the model before are measured again; counts, as in `metrics.transitions.Cells`.
+
+    Attributes:
+        measured: Items that were scored in both measurements.
+        null_lost: Right in the first measurement and wrong in the second.
+        null_gained: Wrong in the first and right in the second.
+    """
+
+    measured: float
+    null_lost: float
+    null_gained: float
+
+
+def null(before: Bools, again: Floats, *, samples: int = 1) -> Null | None:
+    """What measuring twice changes; None where nothing was measured twice.
+
+    Args:
+        before: Right in the first measurement, bool [rows].
+        again: Right in the second, 1 or 0, nan where there is none, float64 [rows].
+        samples: Rows per item; counts are divided by it.
+    """
+    measured = np.isfinite(again)
+    if not measured.any():
+        return None
+    counts = (int(np.sum(x)) for x in (measured, measured & before & (again == 0), measured & ~before & (again == 1)))
+    total, lost, gained = (count if samples == 1 else count / samples for count in counts)
+    return Null(measured=total, null_lost=lost, null_gained=gained)

@@ -1,0 +1,231 @@
+"""Two snapshots and their pairing to aligned arrays: the only thing that counting ever sees.
+
+Labels are codes, so that grouping a million rows costs a sort and not a million comparisons of text. A column that
+neither snapshot has is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from forgetwatch.metrics.guessing import Answers
+from forgetwatch.pairing import Pairing
+from forgetwatch.snapshot import NONE, Snapshot, codes
+
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """A text column as codes.
+
+    Attributes:
+        code: Place of each row's name in `names`, int64 [rows].
+        names: The names, in the order in which they first stand.
+    """
+
+    code: Ints
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, column: pa.ChunkedArray) -> Self:
+        """The labels in a text column without nulls."""
+        encoded = pc.dictionary_encode(column).combine_chunks()
+        encoded = encoded.chunk(0) if isinstance(encoded, pa.ChunkedArray) else encoded
+        return cls(np.asarray(encoded.indices.to_numpy(), np.int64), tuple(encoded.dictionary.to_pylist()))
+
+    def take(self, rows: NDArray[Any]) -> Labels:
+        """The labels of some rows."""
+        return Labels(self.code[rows], self.names)
+
+    def split(self) -> Iterator[tuple[str, Ints]]:
+        """The rows of each name that is not empty, in the order of the names."""
+        order = np.argsort(self.code, kind="stable")
+        ends = np.cumsum(np.bincount(self.code, minlength=len(self.names)))
+        for name, rows in zip(self.names, np.split(order, ends[:-1]) if len(ends) else [], strict=True):
+            if name and rows.size:
+                yield name, rows
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Paired:
+    """Pairs of rows that were scored on both sides, `samples` rows per item. Arrays are [rows].
+
+    Attributes:
+        before: Right before.
+        after: Right after.
+        again: Right when the model before was measured again: 1, 0, or nan; None where it was not.
+        share_before: Gold's share of the option probability before; nan where it was not measured.
+        share_after: The same, after.
+        chosen_before: Option chosen before; -1 = no answer found. None where a side logs no options.
+        chosen_after: The same, after.
+        second_before: See `metrics.guessing.Answers`.
+        second_after: The same, after.
+        k: Number of options; -1 for open answers.
+        golds: Number of right options.
+        item: Code of the item.
+        cluster: Code of what is observed as one: the item's cluster, or the item where it has several samples; None
+            where every row stands alone.
+        sample: Number of the sample.
+        task: Names of the tasks.
+        category: Names of the categories.
+        samples: Rows per item.
+        unscored: Items that were left out because a sample of them was not scored.
+    """
+
+    before: Bools
+    after: Bools
+    again: Floats | None
+    share_before: Floats
+    share_after: Floats
+    chosen_before: Ints | None
+    chosen_after: Ints | None
+    second_before: Floats | None
+    second_after: Floats | None
+    k: Ints
+    golds: Ints
+    item: Ints
+    cluster: Ints | None
+    sample: Ints
+    task: Labels
+    category: Labels
+    samples: int
+    unscored: int
+
+    def __len__(self) -> int:
+        return len(self.before)
+
+    def take(self, rows: NDArray[Any]) -> Self:
+        """The pairs at some rows."""
+        columns = {name: x[rows] for name, x in vars(self).items() if isinstance(x, np.ndarray)}
+        return replace(self, **columns, task=self.task.take(rows), category=self.category.take(rows))
+
+    def answers(self) -> Answers | None:
+        """The pairs with options, for the corrections that look at them; None where there are none."""
+        rows = self.k >= 2
+        if self.chosen_before is None or self.chosen_after is None or not rows.any():
+            return None
+        columns: dict[str, Any] = {"task": self.task.code}
+        columns |= {name: getattr(self, name) for name in Answers.__dataclass_fields__ if name != "task"}
+        return Answers(**columns).take(rows)
+
+    @classmethod
+    def align(cls, before: Snapshot, after: Snapshot, pairing: Pairing, *, again: Floats | None = None) -> Self:
+        """The pairs that were scored on both sides; labels are those of `before` where it has them.
+
+        Args:
+            before: The snapshot before.
+            after: The snapshot after.
+            pairing: Which rows belong together.
+            again: Right answers of a second measurement of `before`, in the order of its rows.
+        """
+        left, right, item = pairing.before, pairing.after, pairing.item
+        correct_before, correct_after = before.floats("correct")[left], after.floats("correct")[right]
+        scored = np.isfinite(correct_before) & np.isfinite(correct_after)
+        # An item with one unscored sample leaves with all its samples: every item weighs the same.
+        whole = np.ones(int(item.max()) + 1 if item.size else 0, bool)
+        whole[item[~scored]] = False
+        keep = whole[item]
+        items = len(np.unique(item[keep]))
+        samples = int(keep.sum()) // items if items else 1
+        options = not (before.missing("chosen") or after.missing("chosen"))
+        k_before, k_after = before.ints("k")[left], after.ints("k")[right]
+        cluster = _clusters(before, after, left, right)
+        aligned = cls(
+            before=correct_before == 1.0,
+            after=correct_after == 1.0,
+            again=None if again is None else again[left],
+            share_before=before.floats("gold_share")[left],
+            share_after=after.floats("gold_share")[right],
+            chosen_before=before.ints("chosen")[left] if options else None,
+            chosen_after=after.ints("chosen")[right] if options else None,
+            second_before=_second(before, left) if options else None,
+            second_after=_second(after, right) if options else None,
+            k=np.where(k_before == NONE, k_after, k_before),
+            golds=_golds(before)[left],
+            item=item,
+            cluster=item if cluster is None and samples > 1 else cluster,
+            sample=before.ints("sample")[left],
+            task=Labels.of(before.table["task"].take(left)),
+            category=Labels.of(_first_named(before.table["category"].take(left), after.table["category"].take(right))),
+            samples=samples,
+            unscored=int(np.sum(~whole)),
+        )
+        return aligned.take(keep)
+
+
+def _golds(snapshot: Snapshot) -> Ints:
+    """Number of right options of each row."""
+    if snapshot.missing("golds"):
+        return np.ones(len(snapshot), np.int64)
+    lengths = pc.fill_null(pc.list_value_length(snapshot.table["golds"]), 1)
+    return np.maximum(np.asarray(lengths.to_numpy(), np.int64), 1)
+
+
+def _first_named(one: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pa.chunked_array([pc.if_else(pc.equal(one, ""), other, one).combine_chunks()])
+
+
+def _clusters(before: Snapshot, after: Snapshot, left: Ints, right: Ints) -> Ints | None:
+    """Code of each pair's cluster within its task, an item without one alone in its own; None where none has one."""
+    for snapshot, rows in ((before, left), (after, right)):
+        if not snapshot.missing("cluster"):
+            named, task, items = (snapshot.table[name].take(rows) for name in ("cluster", "task", "item_id"))
+            alone = pc.if_else(pc.is_null(named), items, pa.scalar(None, pa.string()))
+            return codes(task, named, pa.chunked_array([alone.combine_chunks()]))
+    return None
+
+
+def _second(snapshot: Snapshot, rows: Ints) -> Floats | None:
+    """Whether gold was the second choice; see `second_choice`."""
+    seconds = second_choice(snapshot)
+    return None if seconds is None else seconds[rows]
+
+
+def second_choice(snapshot: Snapshot) -> Floats | None:
+    """1 where a right option has the second highest score behind the wrong one chosen, 0 where another has; [rows].
+
+    nan where the answer is right, no option has a score, or the option chosen is not the one with the highest score
+    (so that the scores at hand are not those that decided). None where no row has scores. The score is the one that
+    decides: `choice_logprobs` over the choice's length in the unit that the probe names.
+    """
+    if snapshot.missing("choice_logprobs") or snapshot.missing("chosen") or snapshot.missing("gold"):
+        return None
+    lists = snapshot.table["choice_logprobs"].combine_chunks()
+    length = np.asarray(pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False), np.int64)
+    scores = np.asarray(lists.flatten().to_numpy(zero_copy_only=False), np.float64)
+    norm = snapshot.meta.get("probe", {}).get("norm", "sum")
+    if norm != "sum":
+        units = snapshot.table[f"choice_{norm}"].combine_chunks()
+        unit = np.asarray(units.flatten().to_numpy(zero_copy_only=False), np.float64)
+        if len(unit) != len(scores):
+            return None
+        scores = scores / unit
+    row = np.repeat(np.arange(len(length)), length)
+    option = np.arange(len(scores)) - np.repeat(np.cumsum(length) - length, length)
+    chosen, gold = snapshot.ints("chosen"), snapshot.ints("gold")
+    is_chosen, is_gold = option == chosen[row], option == gold[row]
+    if not snapshot.missing("golds"):
+        several = snapshot.table["golds"].combine_chunks()
+        golds = pa.array(several).flatten().to_numpy(zero_copy_only=False).astype(np.int64)
+        of_row = np.repeat(np.arange(len(snapshot)), np.asarray(pc.fill_null(pc.list_value_length(several), 0)))
+        starts, inside = np.cumsum(length) - length, golds < length[of_row]
+        is_gold[starts[of_row[inside]] + golds[inside]] = True
+    best = np.full(len(length), -np.inf)
+    best_wrong, best_gold = best.copy(), best.copy()
+    np.maximum.at(best, row[is_chosen], scores[is_chosen])
+    np.maximum.at(best_wrong, row[~is_chosen & ~is_gold], scores[~is_chosen & ~is_gold])
+    np.maximum.at(best_gold, row[~is_chosen & is_gold], scores[~is_chosen & is_gold])
+    right = np.zeros(len(length), bool)
+    right[row[is_chosen & is_gold]] = True
+    decided = np.isfinite(best) & (best >= np.maximum(best_wrong, best_gold)) & ~right & np.isfinite(best_gold)
+    return np.where(decided, (best_gold > best_wrong).astype(float), np.nan)

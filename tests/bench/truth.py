@@ -1,0 +1,135 @@
+"""How far each correction is from a planted truth: the tables of examples/statistics.md.
+
+    python tests/bench/truth.py [replications]
+
+Points are percentages of all items. Raw, paper and guess-corrected stand clipped at 0 in the first table, as they are
+shown; everywhere else nothing is clipped.
+"""
+
+from __future__ import annotations
+
+import sys
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from worlds import World, know_or_guess, logits
+
+from forgetwatch.metrics.guessing import guess_corrected, guess_corrected_calibrated
+from forgetwatch.metrics.paper import paper
+from forgetwatch.metrics.transitions import count_known
+
+SEED = 20251017
+OUT = Console(highlight=False, width=120)
+ERR = Console(stderr=True)
+
+KNOW_OR_GUESS = {
+    "frozen, q10 = 0": ({"known": 0.6}, (0.0,)),
+    "mild, q10 = 3": ({"known": 0.6, "lost": 0.05, "won": 0.1}, (0.0, 0.5, 0.9)),
+    "moderate, q10 = 12": ({"known": 0.6, "lost": 0.2, "won": 0.2}, (0.9,)),
+    "weak base, q10 = 5": ({"known": 0.2, "lost": 0.25, "won": 0.05}, (0.9,)),
+}
+UNKNOWN = ("exchangeable", "partial", "ruled out", "attractor")
+
+
+def raw_forgetting(world: World) -> float:
+    return float(np.mean(world.answers.before & ~world.answers.after))
+
+
+def known_lost(world: World) -> float:
+    found = count_known(world.answers.before, world.answers.after, world.share_before, world.share_after)
+    return found.known_lost / len(world.answers.k) if found else np.nan
+
+
+def know_or_guess_table(replications: int) -> None:
+    OUT.print("\nN = 1000, k = 4: bias (RMSE) in points; known, or guessed uniformly")
+    OUT.print("| truth | guesses persist | raw | paper | guess-corrected |\n|---|---|---|---|---|")
+    for name, (settings, persistences) in KNOW_OR_GUESS.items():
+        for persistence in persistences:
+            rng, errors = np.random.default_rng(SEED), []
+            for _ in track(range(replications), description=f"{name}, {persistence}", console=ERR, transient=True):
+                world = know_or_guess(rng, n=1000, persistence=persistence, **settings)
+                answers = world.answers
+                found = (
+                    raw_forgetting(world),
+                    paper(answers.before, answers.after, answers.k).forgetting,
+                    max(guess_corrected(answers).forgetting, 0.0),
+                )
+                errors.append(np.array(found) - world.lost)
+            bias, rmse = 100 * np.mean(errors, axis=0), 100 * np.sqrt(np.mean(np.square(errors), axis=0))
+            cells = " | ".join(f"{b:.1f} ({r:.1f})" for b, r in zip(bias, rmse, strict=True))
+            OUT.print(f"| {name} | {persistence} | {cells} |")
+
+
+def logit_table(replications: int) -> None:
+    OUT.print("\nN = 1000, k = 4, half known, truth 3.0: bias in points, coverage of the 95 % interval / of the band")
+    OUT.print("| unknown half | noise | raw | paper | guess-corrected | calibrated | known and lost (sd) |")
+    OUT.print("|---|---|---|---|---|---|---|")
+    for unknown, noise in product(UNKNOWN, (0.3, 1.0)):
+        rng, rows = np.random.default_rng(SEED), []
+        for _ in track(range(replications), description=f"{unknown}, {noise}", console=ERR, transient=True):
+            world = logits(rng, n=1000, unknown=unknown, lost=0.03, noise=noise)
+            row = [
+                raw_forgetting(world),
+                paper(world.answers.before, world.answers.after, world.answers.k).forgetting_unclipped,
+            ]
+            for found in (guess_corrected(world.answers), guess_corrected_calibrated(world.answers)):
+                row += [found.forgetting, *covers(found, world.lost)]
+            rows.append([*row, known_lost(world)])
+        mean, spread = np.mean(rows, axis=0), np.std(rows, axis=0)
+        corrected = " | ".join(
+            f"{100 * (mean[at] - 0.03):.1f}, {100 * mean[at + 1]:.0f} / {100 * mean[at + 2]:.0f} %" for at in (2, 5)
+        )
+        raw = " | ".join(f"{100 * (mean[at] - 0.03):.1f}" for at in (0, 1))
+        OUT.print(f"| {unknown} | {noise} | {raw} | {corrected} | {100 * mean[8]:.1f} ({100 * spread[8]:.2f}) |")
+
+
+def covers(found: object, truth: float) -> tuple[bool, bool]:
+    plain = abs(found.forgetting - truth) <= 1.96 * found.forgetting_se
+    return plain, found.forgetting_band[0] <= truth <= found.forgetting_band[1]
+
+
+def known_table(replications: int) -> None:
+    OUT.print("\nN = 2000, k = 4, weight noise .3, half of the unknown known in part: points of all items (sd)")
+    OUT.print("| planted | raw | guess-corrected | known and lost |\n|---|---|---|---|")
+    for lost in (0.0, 0.009, 0.045):
+        rng, rows = np.random.default_rng(SEED), []
+        for _ in track(range(replications), description=f"planted {lost}", console=ERR, transient=True):
+            world = logits(rng, n=2000, unknown="partial", lost=lost, noise=0.3)
+            rows.append([raw_forgetting(world), guess_corrected(world.answers).forgetting, known_lost(world)])
+        mean, spread = 100 * np.mean(rows, axis=0), 100 * np.std(rows, axis=0)
+        cells = " | ".join(f"{m:.2f} ({s:.2f})" for m, s in zip(mean, spread, strict=True))
+        OUT.print(f"| {100 * lost:.1f} | {cells} |")
+
+
+def band_table(replications: int) -> None:
+    """The band in 48 worlds: four kinds of unknown items, two noises, three k, two truths."""
+    worlds = list(product(UNKNOWN, (0.3, 1.0), (3, 4, 5), (0.0, 0.03)))
+    plain, band = [], []
+    for unknown, noise, k, lost in track(worlds, description="bands", console=ERR, transient=True):
+        rng, inside = np.random.default_rng(SEED), []
+        for _ in range(replications):
+            world = logits(rng, n=1000, k=k, unknown=unknown, lost=lost, noise=noise)
+            inside.append(covers(guess_corrected(world.answers), lost))
+        covered = np.mean(inside, axis=0)
+        plain.append(covered[0])
+        band.append(covered[1])
+    OUT.print(
+        f"\nguess-corrected in {len(worlds)} worlds: the plain 95 % interval covers in at least 94 % of runs in "
+        f"{sum(c >= 0.94 for c in plain)}, worst {100 * min(plain):.0f} %; the band in "
+        f"{sum(c >= 0.94 for c in band)}, worst {100 * min(band):.0f} %"
+    )
+
+
+if __name__ == "__main__":
+    replications = int(sys.argv[1]) if len(sys.argv) > 1 else 4000
+    OUT.print(f"{replications} replications, seed {SEED}")
+    know_or_guess_table(replications)
+    logit_table(replications)
+    known_table(replications)
+    band_table(max(replications // 4, 1))

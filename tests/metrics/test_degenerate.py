@@ -1,0 +1,142 @@
+"""Every quantity is defined where there is little to count: no item, one item, all right, all wrong, k = 1, k mixed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, is_dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from forgetwatch.metrics.alarm import alarm_power, smallest_loss
+from forgetwatch.metrics.guessing import (
+    Answers,
+    bound,
+    guess_corrected,
+    guess_corrected_calibrated,
+    persistence,
+    tipping_ratio,
+)
+from forgetwatch.metrics.intervals import clustered_mean, effective_items, flip_interval, newcombe, wilson
+from forgetwatch.metrics.noise import noise_floor, null, soft
+from forgetwatch.metrics.paper import as_released, paper
+from forgetwatch.metrics.planning import detectable_change, items_needed, items_to_tell_apart
+from forgetwatch.metrics.significance import false_discovery, loss_p_value, mcnemar, non_inferiority, sign_flip
+from forgetwatch.metrics.trajectory import course, guessed
+from forgetwatch.metrics.transitions import count_cells, count_known
+
+CASES = {
+    "no item": (0, [], []),
+    "one item, lost": (1, [True], [False]),
+    "one item, kept": (1, [True], [True]),
+    "all right": (5, [True] * 5, [True] * 5),
+    "all wrong": (5, [False] * 5, [False] * 5),
+    "all lost": (5, [True] * 5, [False] * 5),
+}
+OPTIONS = {"k = 1": [1], "k = 2": [2], "k = 4": [4], "k mixed": [1, 2, 3, 4, 10], "open answers": [-1]}
+
+
+def everything(before: np.ndarray, after: np.ndarray, k: np.ndarray, *, clustered: bool) -> list[Any]:
+    """Each quantity once."""
+    n = len(before)
+    cluster = np.arange(n) // 2 if clustered else None
+    share = np.linspace(0.05, 0.95, n)
+    cells = count_cells(before, after)
+    rows = k >= 2
+    options = np.maximum(k[rows], 2)
+    answers = Answers(
+        before=before[rows],
+        after=after[rows],
+        chosen_before=np.where(before[rows], 0, options - 1),
+        chosen_after=np.where(after[rows], 0, 1),
+        k=options,
+        golds=np.ones(len(options), np.int64),
+        task=np.zeros(len(options), np.int64),
+        cluster=None if cluster is None else cluster[rows],
+        second_before=np.where(before[rows], np.nan, 1.0),
+        second_after=np.where(after[rows], np.nan, 0.0),
+    )
+    change = after.astype(np.int64) - before
+    lost, won = int(cells.forgotten), int(cells.gained)
+    return [
+        cells.net_change,
+        cells.retention,
+        count_known(before, after, share, share),
+        paper(before, after, k, cluster=cluster),
+        as_released(before, after, k=4),
+        guess_corrected(answers),
+        guess_corrected_calibrated(answers),
+        bound(before, after, k, np.ones(n, np.int64), cluster=cluster),
+        persistence(answers),
+        tipping_ratio(answers),
+        soft(share, share[::-1], cluster=cluster),
+        noise_floor(before, after, np.arange(n), samples=1),
+        null(before, after.astype(float)),
+        wilson(lost, n),
+        flip_interval(lost, n),
+        newcombe(cells),
+        clustered_mean(change.astype(float), cluster),
+        effective_items(change.astype(float), np.arange(n) // 2),
+        mcnemar(lost, won),
+        mcnemar(lost, won, mid=False),
+        loss_p_value(lost, won),
+        sign_flip(change, np.arange(n) // 2),
+        false_discovery(np.array([mcnemar(lost, won)] * min(n, 1))).tolist(),
+        non_inferiority(
+            net_change=cells.net_change,
+            interval=newcombe(cells),
+            discordance=(lost + won) / n if n else math.nan,
+            tolerance=0.02,
+        ),
+        detectable_change(n, (lost + won) / n if n else math.nan),
+        items_needed(cells.net_change, (lost + won) / n if n else math.nan),
+        items_to_tell_apart(cells.net_change, -0.02, (lost + won) / n if n else math.nan),
+        smallest_loss(lost + won, 0.001),
+        alarm_power(n, discordance=0.1, loss=0.02, level=0.001),
+        course(np.stack([before, after])).temporal_forgetting,
+        guessed(k[k >= 1], looks=2).temporal_forgetting,
+    ]
+
+
+def numbers(value: Any) -> list[float]:
+    if is_dataclass(value) and not isinstance(value, type):
+        value = list(asdict(value).values())
+    if isinstance(value, (list, tuple)):
+        return [number for part in value for number in numbers(part)]
+    return [] if value is None or isinstance(value, str) else [float(value)]
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+@pytest.mark.parametrize(("n", "before", "after"), CASES.values(), ids=CASES)
+def test_every_quantity_is_a_number_or_says_that_it_is_none(
+    n: int, before: list[bool], after: list[bool], options: list[int], clustered: bool
+) -> None:
+    k = np.resize(np.array(options), n)
+    found = everything(np.array(before, bool), np.array(after, bool), k, clustered=clustered)
+    for number in numbers(found):
+        assert math.isnan(number) or math.isinf(number) or -1e6 < number < 1e6
+    if n == 0:  # rates of nothing are nan, never 0
+        assert math.isnan(found[0])
+        assert math.isnan(found[3].forgetting)
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 2**32 - 1), st.integers(0, 30), st.booleans())
+def test_rates_stay_in_their_range_and_intervals_hold_them(seed: int, n: int, clustered: bool) -> None:
+    rng = np.random.default_rng(seed)
+    before, after, k = rng.random(n) < 0.5, rng.random(n) < 0.5, rng.integers(1, 6, n)
+    cluster = rng.integers(0, 5, n) if clustered else None
+    found = paper(before, after, k, cluster=cluster)
+    if found.n:
+        assert -1 <= found.forgetting_unclipped <= 1
+        low, high = found.forgetting_interval
+        assert math.isnan(low) or low <= found.forgetting_unclipped <= high
+    ends = bound(before, after, k, np.ones(n, np.int64), cluster=cluster)
+    if ends:
+        assert 0 <= ends.forgetting[0] <= ends.forgetting[1] <= 1
+        low, high = ends.forgetting_interval
+        assert math.isnan(low) or (low <= ends.forgetting[0] and ends.forgetting[1] <= high)

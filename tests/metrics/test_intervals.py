@@ -1,0 +1,137 @@
+"""Intervals and tests against scipy, statsmodels-free published values, and their own definitions."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from forgetwatch.metrics.intervals import (
+    bootstrap,
+    cluster_codes,
+    clustered_mean,
+    effective_items,
+    flip_interval,
+    mean_interval,
+    newcombe,
+    wilson,
+)
+from forgetwatch.metrics.transitions import Cells
+
+
+@pytest.mark.parametrize(("count", "n"), [(0, 10), (1, 10), (37, 100), (10, 10), (1127, 12032)])
+def test_wilson_is_scipys(count: int, n: int) -> None:
+    expected = stats.binomtest(count, n).proportion_ci(method="wilson")
+    assert wilson(count, n) == pytest.approx((expected.low, expected.high), abs=1e-12)
+
+
+def test_intervals_of_nothing_are_nan() -> None:
+    assert all(math.isnan(end) for end in (*wilson(0, 0), *flip_interval(0, 0)))
+    nothing = newcombe(Cells(retained=0, forgotten=0, gained=0, missed=0))
+    assert all(math.isnan(end) for end in nothing)
+
+
+def test_no_flips_have_the_exact_one_sided_limit() -> None:
+    low, high = flip_interval(0, 100)
+    assert low == 0.0
+    assert (1 - high) ** 100 == pytest.approx(0.05)
+    assert high == pytest.approx(3 / 100, rel=0.02)
+    assert flip_interval(1, 100) == wilson(1, 100)
+
+
+def test_newcombe_gives_fagerlands_published_interval() -> None:
+    # Fagerland, Lydersen and Laake 2014, table n11, n10, n01, n00 = 1, 1, 7, 12, as p10 - p01: -.507 to -.026
+    low, high = newcombe(Cells(retained=1, forgotten=1, gained=7, missed=12))
+    assert (-high, -low) == pytest.approx((-0.507, -0.026), abs=5e-4)
+
+
+def test_newcombe_turns_around_with_the_direction() -> None:
+    low, high = newcombe(Cells(retained=40, forgotten=12, gained=5, missed=43))
+    back = newcombe(Cells(retained=40, forgotten=5, gained=12, missed=43))
+    assert back == pytest.approx((-high, -low))
+
+
+@given(*[st.integers(0, 400)] * 4)
+def test_newcombe_holds_the_change_and_stays_in_range(a: int, b: int, c: int, d: int) -> None:
+    cells = Cells(retained=a, forgotten=b, gained=c, missed=d)
+    if cells.n:
+        low, high = newcombe(cells)
+        assert -1 <= low <= cells.net_change + 1e-12
+        assert cells.net_change - 1e-12 <= high <= 1
+
+
+def test_clustered_mean_of_single_rows_is_the_usual_standard_error() -> None:
+    values = np.random.default_rng(0).normal(size=50)
+    mean, error = clustered_mean(values, np.arange(50))
+    assert mean == pytest.approx(values.mean())
+    assert error == pytest.approx(stats.sem(values))
+    copied = clustered_mean(np.repeat(values, 4), np.repeat(np.arange(50), 4))
+    assert copied == pytest.approx((mean, error))
+
+
+def test_clustered_mean_of_little_says_so() -> None:
+    assert all(math.isnan(x) for x in clustered_mean(np.array([]), np.array([], int)))
+    assert math.isnan(clustered_mean(np.array([1.0]), np.array([0]))[1])
+
+
+def test_effective_items_of_single_rows_are_the_rows() -> None:
+    values = np.random.default_rng(1).normal(size=400)
+    assert effective_items(values, np.arange(400)) == pytest.approx(400, rel=0.02)
+
+
+def test_copies_are_worth_one_item() -> None:
+    values = np.random.default_rng(1).normal(size=400)
+    assert effective_items(np.repeat(values, 5), np.repeat(np.arange(400), 5)) == pytest.approx(400, rel=0.02)
+
+
+def test_rows_that_cancel_within_their_cluster_are_worth_themselves_at_most() -> None:
+    assert effective_items(np.tile([1.0, -1.0], 50), np.repeat(np.arange(50), 2)) == 100
+
+
+def test_effective_items_of_little() -> None:
+    assert effective_items(np.zeros(0), np.zeros(0, int)) == 0
+    assert effective_items(np.ones(5), np.zeros(5, int)) == 1
+    assert effective_items(np.ones(6), np.repeat([3, 9], 3)) == 2  # nothing differs: the clusters
+
+
+def test_cluster_codes_have_no_gaps() -> None:
+    assert cluster_codes(np.array([7, 3, 7, 100])).tolist() == [1, 0, 1, 2]
+    assert cluster_codes(np.array([], int)).size == 0
+
+
+def test_the_interval_of_a_mean_stays_in_its_range() -> None:
+    assert mean_interval(0.5, 0.1) == pytest.approx((0.5 - 0.195996, 0.5 + 0.195996), abs=1e-5)
+    assert mean_interval(0.95, 0.1)[1] == 1.0
+    assert all(math.isnan(end) for end in mean_interval(0.5, math.nan))
+
+
+def test_the_bootstrap_of_a_mean_is_its_normal_interval() -> None:
+    values = np.random.default_rng(2).normal(size=500)
+    low, high = bootstrap(lambda rows: float(values[rows].mean()), np.arange(500), np.random.default_rng(3))
+    half = 1.96 * stats.sem(values)
+    assert (low, high) == pytest.approx((values.mean() - half, values.mean() + half), abs=0.012)
+
+
+def test_the_bootstrap_draws_clusters_whole() -> None:
+    values = np.random.default_rng(2).normal(size=200)
+    copies, units = np.repeat(values, 10), np.repeat(np.arange(200), 10)
+    low, high = bootstrap(lambda rows: float(copies[rows].mean()), units, np.random.default_rng(3))
+    assert high - low == pytest.approx(2 * 1.96 * stats.sem(values), rel=0.1)
+
+
+def test_the_bootstrap_repeats_itself_with_the_same_generator() -> None:
+    values = np.arange(30.0)
+    draws = [bootstrap(lambda rows: values[rows].mean(), np.arange(30), np.random.default_rng(5)) for _ in range(2)]
+    assert draws[0] == draws[1]
+
+
+def test_the_bootstrap_of_nothing_or_of_the_undefined_is_nan() -> None:
+    rng = np.random.default_rng(0)
+    for units in (np.zeros(0, int), np.zeros(4, int)):
+        assert all(math.isnan(end) for end in bootstrap(lambda rows: 1.0, units, rng))
+    assert all(math.isnan(end) for end in bootstrap(lambda rows: math.nan, np.arange(9), rng, replications=20))
+    assert bootstrap(lambda rows: math.inf, np.arange(9), rng, replications=20) == (math.inf, math.inf)

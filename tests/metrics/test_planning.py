@@ -1,0 +1,67 @@
+"""What items can see, against the published formula."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from forgetwatch.metrics.planning import detectable_change, items_needed, items_to_tell_apart
+
+
+@pytest.mark.parametrize(
+    ("n", "expected"),
+    [(200, (4.4, 6.2, 8.8)), (500, (2.8, 4.0, 5.6)), (1000, (2.0, 2.8, 4.0)), (2000, (1.4, 2.0, 2.8))],
+)
+def test_detectable_change_table(n: int, expected: tuple[float, ...]) -> None:
+    found = [round(100 * detectable_change(n, psi), 1) for psi in (0.05, 0.10, 0.20)]
+    assert found == list(expected)
+
+
+def test_detectable_change_solves_connors_equation() -> None:
+    n, psi = 731, 0.13
+    d = detectable_change(n, psi)
+    z_a, z_b = stats.norm.ppf(0.975), stats.norm.ppf(0.8)
+    assert (z_a * math.sqrt(psi) + z_b * math.sqrt(psi - d * d)) ** 2 / d**2 == pytest.approx(n)
+
+
+def test_too_few_flips_can_see_nothing() -> None:
+    assert math.isnan(detectable_change(100, 0.07))
+    assert detectable_change(100, 0.08) <= 0.08
+    assert math.isnan(detectable_change(0, 0.1))
+    for n in (1, 2, 3):
+        assert math.isnan(detectable_change(n, 3 / n))
+
+
+@given(st.floats(0.005, 0.5), st.floats(0.1, 1.0), st.floats(0.5, 0.95))
+def test_items_needed_is_the_inverse_of_the_change_they_see(discordance: float, part: float, power: float) -> None:
+    change = discordance * part
+    n = items_needed(change, discordance, power=power)
+    assert detectable_change(n, discordance, power=power) == pytest.approx(change, rel=1e-6)
+
+
+def test_items_that_see_a_change_see_it_as_often_as_promised() -> None:
+    change, discordance = 0.04, 0.15
+    n = math.ceil(items_needed(change, discordance))
+    rng = np.random.default_rng(0)
+    down = (discordance + change) / (2 * discordance)
+    flips = rng.binomial(n, discordance, 4000)
+    lost = rng.binomial(flips, down)
+    z = (2 * lost - flips) / np.sqrt(np.maximum(flips, 1))
+    assert np.mean(z >= stats.norm.ppf(0.975)) == pytest.approx(0.8, abs=0.025)
+
+
+def test_a_change_larger_than_the_flips_cannot_be() -> None:
+    assert math.isnan(items_needed(0.2, 0.1))
+    assert math.isnan(items_needed(0.0, 0.1))
+
+
+def test_items_to_tell_apart() -> None:
+    z = stats.norm.ppf(0.975) + stats.norm.ppf(0.8)
+    assert items_to_tell_apart(0.01, -0.02, 0.1) == pytest.approx(z**2 * (0.1 - 0.01**2) / 0.03**2)
+    assert items_to_tell_apart(-0.02, -0.02, 0.1) == math.inf
+    assert math.isnan(items_to_tell_apart(0.0, -0.02, 0.0))

@@ -1,0 +1,135 @@
+"""Tests of paired outcomes against scipy, published values and their own definitions."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from forgetwatch.metrics.significance import (
+    EXACT_CLUSTERS,
+    false_discovery,
+    loss_p_value,
+    mcnemar,
+    non_inferiority,
+    sign_flip,
+)
+
+
+@pytest.mark.parametrize(("b", "c"), [(0, 0), (1, 0), (9, 21), (5, 5), (300, 250), (1127, 2053)])
+def test_mcnemar_is_the_binomial_test(b: int, c: int) -> None:
+    flips = b + c
+    exact = stats.binomtest(min(b, c), flips).pvalue if flips else 1.0
+    assert mcnemar(b, c, mid=False) == pytest.approx(exact, rel=1e-9)
+    point = stats.binom.pmf(min(b, c), flips, 0.5) if flips else 0.0
+    expected = 1.0 if b == c else 2 * stats.binom.cdf(min(b, c), flips, 0.5) - point
+    assert mcnemar(b, c) == pytest.approx(expected, rel=1e-7)
+
+
+@pytest.mark.parametrize("n", [10, 40, 100])
+@pytest.mark.parametrize("discordance", [0.05, 0.2, 0.5])
+def test_mid_p_rejects_at_most_five_percent_of_unchanged_models(n: int, discordance: float) -> None:
+    size = 0.0
+    for flips in range(1, n + 1):
+        rejected = sum(stats.binom.pmf(b, flips, 0.5) for b in range(flips + 1) if mcnemar(b, flips - b) <= 0.05)
+        size += stats.binom.pmf(flips, n, discordance) * rejected
+    assert size <= 0.0505
+
+
+@pytest.mark.parametrize(("b", "c"), [(0, 0), (1, 0), (0, 4), (9, 21), (21, 9), (300, 250)])
+def test_the_one_sided_test_is_the_binomial_test(b: int, c: int) -> None:
+    exact = stats.binomtest(b, b + c, alternative="greater").pvalue if b + c else 1.0
+    assert loss_p_value(b, c) == pytest.approx(exact, rel=1e-9)
+    half = 0.5 * stats.binom.pmf(b, b + c, 0.5)
+    assert loss_p_value(b, c, mid=True) == pytest.approx(exact - half, rel=1e-7)
+
+
+def test_one_sided_mid_p_without_flips_is_one_half() -> None:
+    assert loss_p_value(0, 0, mid=True) == 0.5
+
+
+@given(st.integers(0, 60), st.integers(0, 60))
+def test_the_clustered_test_of_single_items_is_mcnemars(b: int, c: int) -> None:
+    change = np.r_[-np.ones(b, np.int64), np.ones(c, np.int64), np.zeros(5, np.int64)]
+    found = sign_flip(change, np.arange(b + c + 5))
+    assert found.p_value == pytest.approx(mcnemar(b, c), abs=1e-12)
+    assert found.loss_p_value == pytest.approx(loss_p_value(b, c), abs=1e-12)
+
+
+def test_the_clustered_test_counts_every_sign() -> None:
+    sums = [3, -1, 2, 2, -4, 1]
+    change = np.concatenate([np.sign(s) * np.ones(abs(s), np.int64) for s in sums])
+    cluster = np.repeat(np.arange(6), np.abs(sums))
+    totals = np.array([np.dot(signs, np.abs(sums)) for signs in product([1, -1], repeat=6)])
+    tail = min(np.mean(totals <= sum(sums)), np.mean(totals >= sum(sums))) - 0.5 * np.mean(totals == sum(sums))
+    found = sign_flip(change, cluster)
+    assert found.p_value == pytest.approx(2 * tail)
+    assert found.loss_p_value == pytest.approx(np.mean(totals <= sum(sums)))
+
+
+def test_beyond_the_exact_number_of_clusters_the_test_is_normal_and_close() -> None:
+    rng = np.random.default_rng(4)
+    change, cluster = rng.choice([-1, 1], size=3 * EXACT_CLUSTERS), np.repeat(np.arange(EXACT_CLUSTERS), 3)
+    more = np.r_[change, [-1, 1, 1]], np.r_[cluster, [EXACT_CLUSTERS] * 3]
+    assert sign_flip(*more).p_value == pytest.approx(sign_flip(change, cluster).p_value, abs=0.06)
+
+
+def test_copies_are_no_evidence() -> None:
+    change, items = np.array([1, 1, -1, 1]), np.arange(4)
+    assert sign_flip(np.repeat(change, 10), np.repeat(items, 10)) == sign_flip(change, items)
+
+
+def test_few_clusters_cannot_reject() -> None:
+    assert sign_flip(-np.ones(300, np.int64), np.repeat([0, 1, 2], 100)).p_value == pytest.approx(0.125)
+    nothing = sign_flip(np.zeros(4, np.int64), np.arange(4))
+    assert (nothing.p_value, nothing.loss_p_value) == (1.0, 1.0)
+    assert sign_flip(np.zeros(0, np.int64), np.zeros(0, np.int64)).p_value == 1.0
+
+
+def test_passages_that_flip_together_alarm_no_more_often_than_they_may() -> None:
+    """Where 10 questions share a passage that flips as a whole, item tests alarm in half of the unchanged runs."""
+    rng, by_item, by_cluster, runs = np.random.default_rng(11), 0, 0, 400
+    cluster = np.repeat(np.arange(60), 10)
+    for _ in range(runs):
+        flips = rng.choice([-1, 0, 1], p=[0.1, 0.8, 0.1], size=60)[cluster]
+        by_item += mcnemar(int((flips < 0).sum()), int((flips > 0).sum())) <= 0.05
+        by_cluster += sign_flip(flips, cluster).p_value <= 0.05
+    assert by_item / runs > 0.3
+    assert by_cluster / runs < 0.08
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
+def test_q_values_are_scipys(p_values: list[float]) -> None:
+    assert false_discovery(np.array(p_values)) == pytest.approx(stats.false_discovery_control(p_values))
+
+
+def test_q_values_leave_undefined_ones_out() -> None:
+    q_values = false_discovery(np.array([0.01, np.nan, 0.04]))
+    assert q_values[[0, 2]] == pytest.approx([0.02, 0.04])
+    assert math.isnan(q_values[1])
+
+
+def test_no_worse_than_has_three_answers() -> None:
+    asked = {"discordance": 0.1, "tolerance": 0.02}
+    assert non_inferiority(net_change=0.0, interval=(-0.015, 0.015), **asked).verdict == "PASS"
+    assert non_inferiority(net_change=-0.05, interval=(-0.07, -0.03), **asked).verdict == "FAIL"
+    unclear = non_inferiority(net_change=0.0, interval=(-0.04, 0.04), **asked)
+    assert unclear.verdict == "INCONCLUSIVE"
+    z = stats.norm.ppf(0.975) + stats.norm.ppf(0.8)
+    assert unclear.items_needed == pytest.approx(z**2 * 0.1 / 0.02**2)
+    assert non_inferiority(net_change=0.0, interval=(-0.04, 0.04), worth=0.5, **asked).items_needed == pytest.approx(
+        2 * unclear.items_needed
+    )
+
+
+def test_no_worse_than_where_nothing_tells() -> None:
+    edge = non_inferiority(net_change=-0.02, interval=(-0.05, 0.01), discordance=0.1, tolerance=0.02)
+    assert (edge.verdict, edge.items_needed) == ("INCONCLUSIVE", math.inf)
+    nothing = non_inferiority(net_change=math.nan, interval=(math.nan, math.nan), discordance=math.nan, tolerance=0.02)
+    assert nothing.verdict == "INCONCLUSIVE"
+    assert math.isnan(nothing.items_needed)

@@ -1,0 +1,136 @@
+"""Made answers whose truth is known: what was forgotten is planted, the rest is guessing and noise.
+
+know_or_guess    an item is known or guessed uniformly; a guess persists with a probability
+logits           an option has a score; unknown items have preferences, and training moves every score a little
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forgetwatch.metrics.guessing import Answers
+
+Unknown = Literal["exchangeable", "partial", "ruled out", "attractor"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """Paired answers, gold's share of the option probability on both sides, and the shares truly lost and learned."""
+
+    answers: Answers
+    share_before: NDArray[np.float64]
+    share_after: NDArray[np.float64]
+    lost: float
+    won: float
+
+
+def know_or_guess(
+    rng: np.random.Generator,
+    *,
+    n: int,
+    k: int | NDArray[np.int64] = 4,
+    known: float,
+    lost: float = 0.0,
+    won: float = 0.0,
+    persistence: float = 0.0,
+    silent: float = 0.0,
+) -> World:
+    """Items known or guessed. The truth is the expected one: `lost` of the known, `won` of the rest.
+
+    Args:
+        rng: Where the draws come from.
+        n: Number of items.
+        k: Number of options, one for all or [n].
+        known: Share of the items that is known before.
+        lost: Share of these that is not known after; they are guessed afresh.
+        won: Share of the others that is known after.
+        persistence: Probability that an item unknown twice keeps its guess.
+        silent: Probability that an item unknown after gets no answer.
+    """
+    options = np.full(n, k) if isinstance(k, int) else k
+    know = rng.random(n) < known
+    know_after = np.where(know, rng.random(n) >= lost, rng.random(n) < won)
+
+    first, second, fresh = (rng.integers(0, options) for _ in range(3))
+    second = np.where(rng.random(n) < persistence, first, second)
+    second = np.where(rng.random(n) < silent, -1, np.where(know, fresh, second))
+    chosen, chosen_after = np.where(know, 0, first), np.where(know_after, 0, second)
+    nothing = np.full(n, np.nan)
+    return World(
+        answers=_answers(chosen, chosen_after, options),
+        share_before=nothing,
+        share_after=nothing,
+        lost=known * lost,
+        won=(1 - known) * won,
+    )
+
+
+def logits(rng: np.random.Generator, *, n: int, k: int = 4, unknown: Unknown, lost: float, noise: float) -> World:
+    """Half of the items are known; the scores of the others are drawn once, normal with sd 1, and moved by noise.
+
+    Args:
+        rng: Where the draws come from.
+        n: Number of items.
+        k: Number of options.
+        unknown: What the scores of unknown items look like. exchangeable: all alike. partial: gold raised by .8 on half
+            of them. ruled out: one wrong option is never chosen. attractor: a wrong option raised by .8 on half.
+        lost: Share of all items that is known before and unknown after; every option of these is then alike.
+        noise: Standard deviation by which training moves every score.
+    """
+    known = np.arange(n) < n // 2
+    forgets = known & (rng.random(n) < 2 * lost)
+
+    before = rng.normal(size=(n, k))
+    half = rng.random(n) < 0.5
+    if unknown == "partial":
+        before[half, 0] += 0.8
+    elif unknown == "attractor":
+        before[half, 1] += 0.8
+    elif unknown == "ruled out":
+        before[:, 1] -= 20.0
+    before[known, 0] = 12.0
+    after = np.where(forgets[:, None], rng.normal(size=(n, k)), before) + noise * rng.normal(size=(n, k))
+    return World(
+        answers=_answers(before.argmax(1), after.argmax(1), np.full(n, k), before, after),
+        share_before=_softmax(before)[:, 0],
+        share_after=_softmax(after)[:, 0],
+        lost=lost,
+        won=0.0,
+    )
+
+
+def _answers(
+    chosen: NDArray[np.int64],
+    chosen_after: NDArray[np.int64],
+    k: NDArray[np.int64],
+    before: NDArray[np.float64] | None = None,
+    after: NDArray[np.float64] | None = None,
+) -> Answers:
+    """Gold is option 0 everywhere: nothing here looks at positions."""
+    ones = np.ones(len(k), np.int64)
+    return Answers(
+        before=chosen == 0,
+        after=chosen_after == 0,
+        chosen_before=chosen,
+        chosen_after=chosen_after,
+        k=k,
+        golds=ones,
+        task=0 * ones,
+        second_before=None if before is None else _second(before),
+        second_after=None if after is None else _second(after),
+    )
+
+
+def _second(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """1 where option 0 comes second, 0 where another does, nan where it is first."""
+    place = (scores > scores[:, :1]).sum(axis=1)
+    return np.where(place == 0, np.nan, (place == 1).astype(float))
+
+
+def _softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return weights / weights.sum(axis=1, keepdims=True)

@@ -51,16 +51,16 @@ def course_line(trajectory: Trajectory) -> Text:
 def course_lines(trajectory: Trajectory) -> list[Text]:
     """All that grows with the number of looks, each beside its reference."""
     course, guessed = trajectory.course, trajectory.guessed
-    n = len(course.events)
     lost_once, lost_often = int((course.events == 1).sum()), int((course.events > 1).sum())
     events = Text(f"forgetting events {int(course.events.sum()):,}")
     events.append(_guess(trajectory, guessed.events), style="dim")
-    events.append(f", of {lost_once:,} items once, {lost_often:,} more often; never {course.never_forgotten:,}")
-    events.append(_guess(trajectory, guessed.never_forgotten), style="dim")
-    temporal = Text(f"right at some look and wrong at the last: {percent(course.temporal_forgetting)} % of {n:,}")
+    events.append(f": {lost_once:,} items once, {lost_often:,} more often")
+    never = Text(f"never forgotten {course.never_forgotten:,}")
+    never.append(_guess(trajectory, guessed.never_forgotten), style="dim")
+    temporal = Text(f"right at some look and wrong at the last {percent(course.temporal_forgetting)} %")
     if not math.isnan(guessed.temporal_forgetting):
         temporal.append(f" (a guesser {percent(guessed.temporal_forgetting)} %)", style="dim")
-    return [course_line(trajectory), events, temporal]
+    return [course_line(trajectory), events, never, temporal]
 
 
 def alarm_lines(trajectory: Trajectory) -> list[Text]:

@@ -36,8 +36,10 @@ def test_each_look_has_a_line() -> None:
     lines = [line.split() for line in shown.splitlines()]
     assert lines[2][:3] == ["1", "-2", "+0"]
     assert lines[3][:3] == ["2", "-1", "+0"]
-    assert "forgetting events 2 (a guesser 2), of 2 items once, 0 more often; never 2 (a guesser 2)" in shown
-    assert "right at some look and wrong at the last: 25.0 % of 4 (a guesser 32.8 %)" in shown
+    assert "forgetting events 2 (a guesser 2): 2 items once, 0 more often" in shown
+    assert (
+        "never forgotten 2 (a guesser 2)\nright at some look and wrong at the last 25.0 % (a guesser 32.8 %)" in shown
+    )
     assert max(map(len, shown.splitlines())) <= 80
 
 

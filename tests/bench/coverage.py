@@ -1,0 +1,162 @@
+"""Do 95 % intervals hold the truth in 95 % of repetitions, and do alarms stay silent? By simulation.
+
+python tests/bench/coverage.py [replications]
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import track
+from scipy import stats
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from worlds import know_or_guess
+
+from forgetwatch.metrics.alarm import alarm_level, alarm_power
+from forgetwatch.metrics.guessing import guess_corrected
+from forgetwatch.metrics.intervals import Interval, effective_items, flip_interval, newcombe, wilson
+from forgetwatch.metrics.paper import paper
+from forgetwatch.metrics.significance import sign_flip
+from forgetwatch.metrics.transitions import Cells, count_cells
+
+SEED = 20251017
+OUT = Console(highlight=False, width=120)
+ERR = Console(stderr=True)
+
+
+def drawn_truth(rng: np.random.Generator) -> dict[str, float]:
+    """Another truth for each repetition: at a single one, coverage of any interval of a count jumps with n."""
+    return {
+        "known": rng.uniform(0.4, 0.8),
+        "lost": rng.uniform(0.03, 0.25),
+        "won": rng.uniform(0.05, 0.3),
+        "persistence": rng.uniform(0.0, 0.9),
+    }
+
+
+def expected(truth: dict[str, float], k: int = 4) -> dict[str, float]:
+    """What the intervals should hold in that world."""
+    known, lost, won, persistence = truth.values()
+    guess, unknown = 1 / k, 1 - known
+    twice = persistence * guess + (1 - persistence) * guess * guess  # right twice when unknown twice
+    p10 = known * lost * (1 - guess) + unknown * (1 - won) * (guess - twice)
+    p01 = unknown * (1 - won) * (guess - twice) + unknown * won * (1 - guess)
+    acc = known + unknown * guess
+    chance = (1 - acc) * (1 - acc + p10 - p01) / (k - 1)
+    return {
+        "net change, Newcombe": p01 - p10,
+        "forgetting, Wilson": p10,
+        "kept, Wilson": 1 - p10 / acc,
+        "paper, delta method": p10 - chance,
+        "guess-corrected": known * lost,
+    }
+
+
+def coverage(replications: int) -> None:
+    OUT.print("| interval | " + " | ".join(f"N = {n}" for n in (100, 1000)) + " |\n|---|---|---|")
+    covered: dict[str, list[float]] = {}
+    for n in (100, 1000):
+        rng, inside = np.random.default_rng(SEED), dict.fromkeys(expected(drawn_truth(np.random.default_rng(0))), 0)
+        for _ in track(range(replications), description=f"coverage, {n}", console=ERR, transient=True):
+            truth = drawn_truth(rng)
+            answers = know_or_guess(rng, n=n, **truth).answers
+            cells = count_cells(answers.before, answers.after)
+            corrected = guess_corrected(answers)
+            half = 1.96 * corrected.forgetting_se
+            intervals: dict[str, Interval] = {
+                "net change, Newcombe": newcombe(cells),
+                "forgetting, Wilson": flip_interval(cells.forgotten, n),
+                "kept, Wilson": wilson(cells.retained, cells.retained + cells.forgotten),
+                "paper, delta method": paper(answers.before, answers.after, answers.k).forgetting_interval,
+                "guess-corrected": (corrected.forgetting - half, corrected.forgetting + half),
+            }
+            for name, value in expected(truth).items():
+                inside[name] += intervals[name][0] <= value <= intervals[name][1]
+        for name, count in inside.items():
+            covered.setdefault(name, []).append(count / replications)
+    for name, shares in covered.items():
+        OUT.print(f"| {name} | " + " | ".join(f"{share:.3f}" for share in shares) + " |")
+
+
+def clusters(replications: int) -> None:
+    """Ten questions share a passage; each passage has its own chance to be lost or gained."""
+    OUT.print("\nPassages of 10 questions, no net change (net 0): coverage of the 95 % interval, false alarms at 5 %")
+    OUT.print("| passages | items counted alone | clustered | p over items | p over clusters |\n|---|---|---|---|---|")
+    for passages in (10, 30, 100):
+        rng, counts = np.random.default_rng(SEED), np.zeros(4)
+        cluster = np.repeat(np.arange(passages), 10)
+        for _ in track(range(replications), description=f"{passages} passages", console=ERR, transient=True):
+            tilt = rng.choice([0.0, 0.5, 1.0], passages)[cluster]
+            flips = rng.random(len(cluster)) < rng.choice([0.0, 0.3, 0.6], passages)[cluster]
+            change = np.where(flips, np.where(rng.random(len(cluster)) < tilt, -1, 1), 0)
+            lost, won, n = int((change < 0).sum()), int((change > 0).sum()), len(change)
+            cells = np.array([0.5 * n - lost, lost, won, 0.5 * n - won])
+            worth = effective_items(change.astype(float), cluster) / n
+            plain, wide = (newcombe(Cells(**dict(zip(_CELLS, cells * f, strict=True)))) for f in (1.0, worth))
+            p_item = stats.binomtest(lost, lost + won).pvalue if lost + won else 1.0
+            counts += [
+                plain[0] <= 0 <= plain[1],
+                wide[0] <= 0 <= wide[1],
+                p_item <= 0.05,
+                sign_flip(change, cluster).p_value <= 0.05,
+            ]
+        OUT.print(f"| {passages} | " + " | ".join(f"{share:.3f}" for share in counts / replications) + " |")
+
+
+_CELLS = ("retained", "forgotten", "gained", "missed")
+
+
+def false_alarms(runs: int) -> None:
+    """Twenty looks at an unchanged model whose answers are drawn anew at every look."""
+    OUT.print(f"\n20 looks at an unchanged model, {runs} runs: share of runs with any alarm")
+    OUT.print("| items | groups | looks known (T = 20) | looks unknown | naive p <= .05 |\n|---|---|---|---|---|")
+    looks = 20
+    for n, groups in ((200, 1), (500, 1), (2000, 1), (2000, 10)):
+        rng, counts = np.random.default_rng(SEED), np.zeros(3)
+        for _ in track(range(runs), description=f"{n} items, {groups} groups", console=ERR, transient=True):
+            right = rng.random((1 + looks, groups, n // groups)) < rng.beta(0.6, 0.4, (groups, n // groups))
+            p_values = loss_p_values(right)
+            planned = alarm_level(1, groups=groups, planned=looks)
+            open_ended = np.array([alarm_level(look, groups=groups) for look in range(1, looks + 1)])
+            counts += [
+                (p_values <= planned).any(),
+                (p_values <= open_ended[:, None]).any(),
+                (p_values <= 0.05).any(),
+            ]
+        OUT.print(f"| {n} | {groups} | " + " | ".join(f"{100 * share:.1f} %" for share in counts / runs) + " |")
+
+
+def loss_p_values(right: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """One-sided exact p of each look and group, from right answers [1 + looks, groups, items]."""
+    lost, won = (right[0] & ~right[1:]).sum(-1), (~right[0] & right[1:]).sum(-1)
+    return stats.binom.sf(lost - 1, lost + won, 0.5)
+
+
+def power(runs: int) -> None:
+    OUT.print("\nProbability that one look of 20 alarms (one group), by net loss; discordance .15; exact, simulated")
+    OUT.print("| items | 2 points | 5 points | 8 points |\n|---|---|---|---|")
+    level, psi = alarm_level(1, groups=1, planned=20), 0.15
+    for n in (200, 500, 2000):
+        cells = []
+        for loss in (0.02, 0.05, 0.08):
+            rng = np.random.default_rng(SEED)
+            flips = rng.binomial(n, psi, runs)
+            lost = rng.binomial(flips, (psi + loss) / (2 * psi))
+            simulated = np.mean(stats.binom.sf(lost - 1, flips, 0.5) <= level)
+            cells.append(f"{alarm_power(n, discordance=psi, loss=loss, level=level):.2f}, {simulated:.2f}")
+        OUT.print(f"| {n} | " + " | ".join(cells) + " |")
+
+
+if __name__ == "__main__":
+    replications = int(sys.argv[1]) if len(sys.argv) > 1 else 4000
+    OUT.print(f"{replications} replications, seed {SEED}\n")
+    checks: list[Callable[[int], None]] = [coverage, clusters, false_alarms, power]
+    for check in checks:
+        check(max(replications // 2, 1) if check is false_alarms else replications)

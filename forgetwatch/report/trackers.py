@@ -10,6 +10,12 @@
     eval_forget/all/unscored             items without a usable outcome
     eval_forget/all/seconds              what the look took
 
+With `full` also every other number of the JSON document, for all, categories and tasks, and the course of the run:
+
+    eval_forget/all/forgetting_paper     chance.paper.forgetting      eval_forget/tasks/<task>/net_change
+    eval_forget/all/ever_forgotten       and ever_forgotten_if_guessed, regained, regained_if_guessed
+    eval_forget/all/net_change_interval_low, net_change_interval_high
+
 A quantity that is undefined has no key: trackers draw nan and None as gaps or zeros.
 """
 
@@ -17,20 +23,26 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Final
+from typing import Any, Final
 
 from forgetwatch.compare import Comparison
 from forgetwatch.groups import Group
+from forgetwatch.report.as_json import group_json
+from forgetwatch.trajectory import Trajectory
 
 PREFIX: Final = "eval_forget"
 
 
-def tracker_row(comparison: Comparison, *, seconds: float) -> dict[str, float]:
+def tracker_row(
+    comparison: Comparison, *, seconds: float, full: bool = False, trajectory: Trajectory | None = None
+) -> dict[str, float]:
     """The numbers of one look, by tracker key; whole numbers as int, the rest as float.
 
     Args:
         comparison: The baseline against the look.
         seconds: What the look took.
+        full: Whether every number of every group is a key.
+        trajectory: The run up to this look, whose course is added where `full` is.
     """
     whole = comparison.all
     row: dict[str, float | None] = {
@@ -46,16 +58,57 @@ def tracker_row(comparison: Comparison, *, seconds: float) -> dict[str, float]:
     }
     for key, group in _named(comparison.by("category")).items():
         row |= {f"{key}/forgotten": group.forgotten, f"{key}/known_lost": group.known_lost}
+    if full:
+        tasks = {f"tasks/{key}": group for key, group in _named(comparison.by("task")).items()}
+        for key, group in {"all": whole, **_named(comparison.by("category")), **tasks}.items():
+            for name, value in _flat(group_json(group)).items():
+                row.setdefault(f"{key}/{name}", value)
+        if trajectory is not None and len(trajectory) > 1:
+            row |= {f"all/{name}": value for name, value in _course(trajectory).items()}
     return {f"{PREFIX}/{key}": value for key, value in row.items() if value is not None and math.isfinite(value)}
 
 
+def _flat(document: dict[str, Any], *, of: str = "") -> dict[str, float]:
+    """The numbers of a JSON object: {"paper": {"forgetting": x}} becomes {"forgetting_paper": x}."""
+    row: dict[str, float] = {}
+    for name, value in document.items():
+        if isinstance(value, dict):
+            row |= _flat(value, of="" if name == "chance" else f"_{name}")
+        elif isinstance(value, list):
+            row |= {
+                f"{name}{of}_{end}": number
+                for end, number in zip(("low", "high"), value, strict=True)
+                if number is not None
+            }
+        elif isinstance(value, (int, float)):
+            row[f"{name}{of}"] = value
+    return row
+
+
+def _course(trajectory: Trajectory) -> dict[str, float]:
+    """What the run forgot so far, beside what a guesser would show."""
+    course, guessed, items = trajectory.course, trajectory.guessed, len(trajectory.course.events)
+    return {
+        "ever_forgotten": int(course.ever_forgotten[-1]),
+        "ever_forgotten_if_guessed": items * float(guessed.ever_forgotten[-1]),
+        "regained": int(course.regained[-1]),
+        "regained_if_guessed": items * float(guessed.regained[-1]),
+        "newly_forgotten": int(course.newly_forgotten[-1]),
+        "newly_regained": int(course.newly_regained[-1]),
+        "never_forgotten": course.never_forgotten,
+        "never_forgotten_if_guessed": items * guessed.never_forgotten,
+        "temporal_forgetting": course.temporal_forgetting,
+        "temporal_forgetting_if_guessed": guessed.temporal_forgetting,
+    }
+
+
 def _named(groups: dict[str, Group]) -> dict[str, Group]:
-    """The groups by tracker name; a name that is taken (`all`, or twice the same) gets a number."""
+    """The groups by tracker name; a name that is taken (`all`, `tasks`, or twice the same) gets a number."""
     named: dict[str, Group] = {}
     for name, group in groups.items():
         key = base = re.sub(r"[^a-z0-9]", "_", name.lower())
         number = 2
-        while key in named or key == "all":
+        while key in named or key in ("all", "tasks"):
             key, number = f"{base}_{number}", number + 1
         named[key] = group
     return named

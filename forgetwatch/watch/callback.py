@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from rich.console import Console
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
@@ -41,6 +41,7 @@ class ForgetWatchCallback(TrainerCallback):
         probe: A probe, or the path of one.
         every: When to look; see `watch.schedule`.
         max_overhead: None: every look asks every item. No other value is supported yet.
+        log: ``counts``, or ``full`` for every number of every group; see `report.trackers`.
         strict: Whether a look that fails stops the run. By default it is told once, and training goes on; a baseline
             that fails always stops the run, before its first step.
 
@@ -55,13 +56,17 @@ class ForgetWatchCallback(TrainerCallback):
         *,
         every: Every = None,
         max_overhead: float | None = None,
+        log: Literal["counts", "full"] = "counts",
         strict: bool = False,
     ) -> None:
         if max_overhead is not None:
             raise WatchError(f"max_overhead={max_overhead!r}: only None is supported, every look asks every item")
+        if log not in ("counts", "full"):
+            raise WatchError(f"log={log!r}: needed 'counts' or 'full'")
         Schedule.make(every, max_steps=1)  # a schedule that cannot be read fails here, not after the queue
         self.probe = probe if isinstance(probe, Probe) else load_probe(probe)
         self.every = every
+        self.log = log
         self.strict = strict
         self.watch: Watch | None = None
         self._trainer: Trainer | None = None
@@ -210,7 +215,13 @@ class ForgetWatchCallback(TrainerCallback):
         step = state.global_step
         if step not in watch.comparisons or self._trainer is None:
             return
-        row = tracker_row(watch.comparisons[step], seconds=watch.seconds[step])
+        full = self.log == "full"
+        row = tracker_row(
+            watch.comparisons[step],
+            seconds=watch.seconds[step],
+            full=full,
+            trajectory=watch.trajectory() if full else None,
+        )
         # The base class's own method: TRL's overrides flush their metric buffers into the row. Logging clears
         # should_log, and with it the trainer's own loss row of this step.
         keep = control.should_log

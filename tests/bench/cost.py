@@ -65,9 +65,7 @@ def measure(items: int, looks: int) -> dict[str, float]:
     for _ in range(1 + looks):
         pairs = paired(rng, base)
         started = time.perf_counter()
-        counted = Items(
-            compared=items, unscored=0, only_before=0, only_after=0, content_differs=0, prompt_differs=0
-        )
+        counted = Items(compared=items, unscored=0, only_before=0, only_after=0, content_differs=0, prompt_differs=0)
         comparison = Comparison(
             before={},
             after={},

@@ -158,3 +158,92 @@ def test_checkpoint_folders_are_scored_and_compared(folder: Path) -> None:
     missing = run(folder, "m0", "m1")
     assert (missing.returncode, missing.stderr.count("\n")) == (1, 1)
     assert "needs --probe" in missing.stderr
+
+
+def outcomes(folder: Path, name: str, right: list[int], **columns: list[object]) -> str:
+    """A CSV of the items 0, 1, ...; its name."""
+    header = ["item_id", "correct", *columns]
+    rows = [[i, *row] for i, row in enumerate(zip(right, *columns.values(), strict=True))]
+    (folder / name).write_text("\n".join(",".join(map(str, row)) for row in [header, *rows]) + "\n")
+    return name
+
+
+@pytest.mark.parametrize(
+    ("lost", "won", "status", "says"),
+    [
+        (0, 0, 0, "PASS: no worse than 2 points? net +0.0"),
+        (80, 0, 3, "FAIL: no worse than 2 points? net -8.0 (-9.7 to -6.3)"),
+        (40, 30, 4, "INCONCLUSIVE: no worse than 2 points? net -1.0 (-2.6 to +0.6); about 5,4"),
+    ],
+)
+def test_no_worse_than_decides_by_the_interval(tmp_path: Path, lost: int, won: int, status: int, says: str) -> None:
+    before = outcomes(tmp_path, "b.csv", [1] * 500 + [0] * 500)
+    after = outcomes(tmp_path, "a.csv", [0] * lost + [1] * (500 - lost) + [1] * won + [0] * (500 - won))
+    done = run(tmp_path, before, after, "--no-worse-than", "2%")
+    assert done.returncode == status, done.stderr
+    assert says in done.stdout + done.stderr
+
+
+def test_a_gate_that_fails_outweighs_one_that_is_unclear(tmp_path: Path) -> None:
+    before, after = outcomes(tmp_path, "b.csv", [1] * 9), outcomes(tmp_path, "a.csv", [1] * 8 + [0])
+    assert run(tmp_path, before, after, "--no-worse-than", "2%").returncode == 4
+    assert run(tmp_path, before, after, "--no-worse-than", "2%", "--fail-if", "forgotten>0").returncode == 3
+
+
+def test_measuring_twice_stands_beside_the_counts(tmp_path: Path) -> None:
+    before, again = outcomes(tmp_path, "b.csv", [1, 1, 0, 0]), outcomes(tmp_path, "n.csv", [1, 0, 0, 0])
+    after = outcomes(tmp_path, "a.csv", [0, 0, 0, 1])
+    done = run(tmp_path, before, after, "--null", again, "--json", "-")
+    whole = json.loads(done.stdout)["groups"][0]
+    assert (whole["forgotten"], whole["null_lost"], whole["null_gained"]) == (2, 1, 0)
+    assert "measured twice -1 +0" in run(tmp_path, before, after, "--null", again).stdout
+    refused = run(tmp_path, before, after, "--null", outcomes(tmp_path, "o.csv", [1], task=["other"]))
+    assert (refused.returncode, "no item of b" in refused.stderr) == (1, True)
+
+
+def test_the_papers_code_and_the_bootstrap_are_asked_for(tmp_path: Path) -> None:
+    columns = {"task": ["piqa"] * 60, "k": [4] * 60}
+    before = outcomes(tmp_path, "b.csv", [1] * 30 + [0] * 30, chosen=[0] * 30 + [1, 2] * 15, **columns)
+    after = outcomes(tmp_path, "a.csv", [1] * 20 + [0] * 40, chosen=[0] * 20 + [1, 2] * 20, **columns)
+    plain = json.loads(run(tmp_path, before, after, "--json", "-").stdout)
+    assert (plain["paper_compat"], plain["groups"][0]["chance"]["tipping_ratio_interval"]) == (None, None)
+    asked = ["--chance", "paper-compat", "--bootstrap", "200", "--seed", "3", "--json", "-"]
+    document, again = (json.loads(run(tmp_path, before, after, *asked).stdout) for _ in range(2))
+    assert document == again  # the seed decides
+    assert document["paper_compat"]["forgetting"]["mean"] == pytest.approx(10 / 60 - 0.5 * (40 / 60) / 3)
+    assert list(document["paper_compat"]["by_category"]) == ["Common Sense"]
+    low, high = document["groups"][0]["chance"]["tipping_ratio_interval"] or (None, None)
+    assert low is None or low <= document["groups"][0]["chance"]["tipping_ratio"] <= high
+
+
+def test_samples_go_the_whole_way_from_csv_to_table_and_json(tmp_path: Path) -> None:
+    """Three answers to each of two questions: counts are means over them, and no test takes them for six."""
+    rows = [(item, sample) for item in "xy" for sample in range(3)]
+    for name, right in (("b.csv", [1, 1, 1, 1, 0, 0]), ("a.csv", [0, 0, 1, 1, 0, 0])):
+        lines = [f"{item},{sample},{r}" for (item, sample), r in zip(rows, right, strict=True)]
+        (tmp_path / name).write_text("\n".join(["item_id,sample,correct", *lines]) + "\n")
+    done = run(tmp_path, "b.csv", "a.csv", "--json", "-")
+    document = json.loads(done.stdout)
+    whole = document["groups"][0]
+    assert (document["samples"], whole["n"], whole["forgotten"]) == (3, 2, pytest.approx(2 / 3))
+    assert whole["p_value"] == 0.5  # one item changed: one coin
+    assert whole["noise_floor"]["floor"] == pytest.approx((0 + 2 / 3 + 2 / 3 + 2 / 3) / 8)
+    assert "2 items compared, 3 samples each" in run(tmp_path, "b.csv", "a.csv").stdout
+    first = json.loads(run(tmp_path, "b.csv", "a.csv", "--samples", "first", "--json", "-").stdout)
+    assert (first["samples"], first["groups"][0]["forgotten"]) == (1, 1)
+
+
+def test_questions_of_one_passage_are_not_counted_as_independent(tmp_path: Path) -> None:
+    cluster = [f"p{i // 10}" for i in range(100)]
+    right = [0] * 30 + [1] * 70
+    alone = [outcomes(tmp_path, f"{name}.csv", values) for name, values in (("b", [1] * 100), ("a", right))]
+    together = [
+        outcomes(tmp_path, f"{name}c.csv", values, cluster=cluster) for name, values in (("b", [1] * 100), ("a", right))
+    ]
+    one, other = (json.loads(run(tmp_path, *pair, "--json", "-").stdout) for pair in (alone, together))
+    assert one["groups"][0]["p_value"] < 1e-8
+    assert other["groups"][0]["p_value"] == pytest.approx(2 * (0.5**3) * 0.5)  # three passages, mid-p
+    assert other["clusters"] == 10
+    assert other["groups"][0]["effective_n"] < 15
+    widths = [d["groups"][0]["net_change_interval"][1] - d["groups"][0]["net_change_interval"][0] for d in (one, other)]
+    assert widths[1] > 2 * widths[0]

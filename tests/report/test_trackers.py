@@ -4,7 +4,7 @@ import math
 
 from support import snapshot
 
-from forgetwatch import compare
+from forgetwatch import Trajectory, compare
 from forgetwatch.report.trackers import tracker_row
 
 
@@ -44,3 +44,24 @@ def test_names_that_would_collide_get_numbers() -> None:
     )
     assert row["eval_forget/all/forgotten"] == 3
     assert [row[f"eval_forget/{key}/forgotten"] for key in ("a_b", "a_b_2", "all_2")] == [1, 1, 1]
+
+
+def test_the_full_row_holds_every_number_of_every_group_and_the_course() -> None:
+    labels = {"category": ["Math", "Tasks"], "task": ["a:b", "a b"], "k": [4, 4], "chosen": [0, 1]}
+    looks = [
+        snapshot(right, meta={"step": step}, **labels) for step, right in enumerate([[True, False], [False, False]])
+    ]
+    trajectory = Trajectory.of(looks)
+    short = tracker_row(trajectory.comparisons[-1], seconds=1.0)
+    full = tracker_row(trajectory.comparisons[-1], seconds=1.0, full=True, trajectory=trajectory)
+    assert short.items() <= full.items()
+    assert full["eval_forget/all/forgetting_paper"] == trajectory.comparisons[-1].all.chance.paper.forgetting  # type: ignore[union-attr]
+    low, high = trajectory.comparisons[-1].all.net_change_interval
+    assert full["eval_forget/all/net_change_interval_low"] == low
+    assert full["eval_forget/all/net_change_interval_high"] == high
+    assert full["eval_forget/all/ever_forgotten"] == 1
+    assert full["eval_forget/all/ever_forgotten_if_guessed"] == 2 * 0.25 * 0.75
+    assert full["eval_forget/math/net_change"] == -1.0
+    assert full["eval_forget/tasks_2/net_change"] == 0.0  # a category called Tasks
+    assert {"eval_forget/tasks/a_b/forgotten", "eval_forget/tasks/a_b_2/forgotten"} <= set(full)
+    assert all(type(value) in (int, float) and math.isfinite(value) for value in full.values())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import torch
 from support import model, probe, tokenizer, trainer
 from transformers import TrainerCallback
 
-from forgetwatch import ForgetWatchCallback, load_snapshot
+from forgetwatch import ForgetWatchCallback, Probe, Trajectory, load_snapshot, score
 from forgetwatch.errors import ForgetwatchError, ProbeError, WatchError
 from forgetwatch.watch.run_folder import RunFolder
 from forgetwatch.watch.watch import Watch
@@ -341,3 +343,46 @@ def test_the_baseline_is_that_of_the_untrained_model(tmp_path: Path) -> None:
         load_snapshot(tmp_path / "_forgetwatch" / "baseline.parquet").checksum
         == score(model(tok), tok, probe()).checksum
     )
+
+
+def test_the_run_folder_knows_how_many_looks_were_planned(tmp_path: Path) -> None:
+    callback = ForgetWatchCallback(probe(), every=2)
+    trainer(tmp_path, callbacks=[callback], steps=6).train()
+    assert json.loads((tmp_path / "_forgetwatch" / "run.json").read_text())["planned_looks"] == 3
+    assert callback.watch is not None
+    assert callback.watch.trajectory().planned == Trajectory.from_run(tmp_path / "_forgetwatch").planned == 3
+
+
+def test_an_alarm_is_told_once_when_it_rises(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A model whose weights are thrown away loses what it seemed to know; each group is told once."""
+    tok = tokenizer()
+    known = self_answered(probe(120), tok)
+
+    def ruin(model: Any) -> None:
+        with torch.no_grad():
+            for weight in model.parameters():
+                weight.copy_(torch.randn_like(weight))
+
+    made = trainer(tmp_path, callbacks=[ForgetWatchCallback(known, every=2)], steps=6, tok=tok)
+    made.add_callback(At(1, lambda control: ruin(made.model)))
+    made.train()
+    told = [line for line in capfd.readouterr().err.splitlines() if "ALARM" in line]
+    assert sum(", all: " in line for line in told) == 1
+    assert "ALARM step 2, all: -" in told[0]
+
+
+def self_answered(asked: Any, tok: Any) -> Any:
+    """The probe with the untrained model's own answers as gold: it knows all of them."""
+    chosen = score(model(tok), tok, asked).ints("chosen")
+    items = [dataclasses.replace(item, answer=int(c)) for item, c in zip(asked, chosen, strict=True)]
+    return Probe(items, name="own")
+
+
+def test_the_full_log_reaches_the_trainer(tmp_path: Path) -> None:
+    made = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3, log="full")])
+    made.train()
+    rows = [row for row in made.state.log_history if "eval_forget/all/forgotten" in row]
+    assert "eval_forget/all/ever_forgotten" in rows[-1]
+    assert "eval_forget/all/forgetting_paper" in rows[-1]
+    with pytest.raises(WatchError, match="log='all'"):
+        ForgetWatchCallback(probe(), log="all")  # type: ignore[arg-type]

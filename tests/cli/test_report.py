@@ -1,0 +1,70 @@
+"""`forgetwatch report` on run folders."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support import snapshot
+from typer.testing import CliRunner
+
+from forgetwatch import save_snapshot
+from forgetwatch.cli import app
+from forgetwatch.errors import SnapshotError
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    folder = tmp_path / "out" / "_forgetwatch"
+    folder.mkdir(parents=True)
+    columns = {"k": [4] * 40}
+    looks = {0: [True] * 40, 5: [False] * 30 + [True] * 10, 9: [False] * 25 + [True] * 15}
+    for step, right in looks.items():
+        name = "baseline.parquet" if step == 0 else f"step-{step:06d}.parquet"
+        save_snapshot(snapshot(right, meta={"model": "m", "step": step}, **columns), folder / name)
+    (folder / "run.json").write_text(json.dumps({"planned_looks": 4}))
+    return tmp_path / "out"
+
+
+@pytest.mark.parametrize("place", ["", "_forgetwatch"])
+def test_a_run_is_shown_look_by_look(run: Path, place: str) -> None:
+    done = CliRunner().invoke(app, ["report", str(run / place)])
+    assert done.exit_code == 0, done.output
+    assert "ever forgotten 30 (a guesser 9), right again 5" in done.stdout
+    assert "ALARM step 5, all: -30 +0 of 40 (p 9e-10, alarms from 0.006)" in done.stdout  # .05 / (2 groups x 4 looks)
+    assert "step 9, against step 0" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= max(80, len(str(run)) + 30)
+
+
+def test_the_run_as_json(run: Path) -> None:
+    document = json.loads(CliRunner().invoke(app, ["report", str(run), "--json", "-"]).stdout)
+    assert document["schema"] == "forgetwatch/trajectory@1"
+    assert (document["items"], document["planned_looks"]) == (40, 4)
+    assert document["forgetting_events"] == {"0": 10, "1": 30}
+    last = document["looks"][-1]
+    assert (last["step"], last["ever_forgotten"], last["regained"], last["newly_regained"]) == (9, 30, 5, 5)
+    assert last["if_guessed"]["ever_forgotten"] == pytest.approx(40 * 0.25 * (1 - 0.25**2))
+    assert [alarm["alarm"] for alarm in last["alarms"]] == [True, True]
+    assert last["alarms"][0]["alarm_level"] == pytest.approx(0.05 / (2 * 4))
+    assert last["comparison"]["groups"][0]["forgotten"] == 25
+
+
+def test_without_a_plan_the_levels_need_none(run: Path) -> None:
+    (run / "_forgetwatch" / "run.json").unlink()
+    document = json.loads(CliRunner().invoke(app, ["report", str(run), "--json", "-"]).stdout)
+    levels = [look["alarms"][0]["alarm_level"] for look in document["looks"]]
+    assert levels == pytest.approx([0.05 / (2 * 2), 0.05 / (2 * 6)])
+    assert document["planned_looks"] is None
+
+
+def test_more_looks_than_planned_need_no_plan_either(run: Path) -> None:
+    (run / "_forgetwatch" / "run.json").write_text(json.dumps({"planned_looks": 1}))
+    document = json.loads(CliRunner().invoke(app, ["report", str(run), "--json", "-"]).stdout)
+    assert document["looks"][0]["alarms"][0]["alarm_level"] == pytest.approx(0.05 / (2 * 2))
+
+
+def test_a_folder_without_a_run_is_one_clear_error(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["report", str(tmp_path)])
+    assert isinstance(done.exception, SnapshotError)
+    assert "needed a run folder with baseline.parquet" in str(done.exception)

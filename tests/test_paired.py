@@ -1,0 +1,91 @@
+"""Aligned pairs: labels, clusters, and which option came second."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import snapshot
+
+from forgetwatch.paired import Labels, Paired, second_choice
+from forgetwatch.pairing import pair
+
+
+@given(st.lists(st.sampled_from(["a", "b", "", "c"]), max_size=30))
+def test_labels_split_into_the_rows_of_each_name_in_order(names: list[str]) -> None:
+    labels = Labels.of(pa.chunked_array([pa.array(names, pa.string())]))
+    found = {name: rows.tolist() for name, rows in labels.split()}
+    assert found == {
+        name: [i for i, other in enumerate(names) if other == name] for name in dict.fromkeys(names) if name
+    }
+
+
+def test_the_second_choice_is_that_of_the_score_that_decides() -> None:
+    columns = {
+        "k": [3, 3, 3, 3, 3],
+        "gold": [0, 0, 0, 0, 0],
+        "chosen": [1, 1, 0, 2, None],
+        "choice_logprobs": [[-2.0, -1.0, -3.0], [-3.0, -1.0, -2.0], [-1.0, -2.0, -3.0], [-2.0, -1.0, -3.0], None],
+    }
+    rows = snapshot([False, False, True, False, False], **columns)
+    # second, third, right, another option was chosen than these scores would choose, no scores
+    assert second_choice(rows) == pytest.approx([1.0, 0.0, math.nan, math.nan, math.nan], nan_ok=True)
+
+
+def test_the_second_choice_by_bytes_is_not_that_by_sum() -> None:
+    columns = {
+        "k": [3],
+        "gold": [0],
+        "chosen": [1],
+        "choice_logprobs": [[-6.0, -2.0, -4.0]],
+        "choice_bytes": [[6, 4, 2]],
+    }
+    assert second_choice(snapshot([False], **columns)) == pytest.approx([0.0])
+    by_bytes = snapshot([False], meta={"probe": {"norm": "bytes"}}, **columns)  # -1, -.5, -2
+    assert second_choice(by_bytes) == pytest.approx([1.0])
+
+
+def test_any_of_several_right_options_may_come_second() -> None:
+    columns = {
+        "k": [4, 4],
+        "gold": [0, 1],
+        "golds": [[0, 3], None],
+        "chosen": [1, 0],
+        "choice_logprobs": [[-9.0, -1.0, -3.0, -2.0], [-1.0, -9.0, -3.0, -2.0]],
+    }
+    assert second_choice(snapshot([False, False], **columns)) == pytest.approx([1.0, 0.0])
+
+
+def test_there_is_no_second_choice_without_scores() -> None:
+    assert second_choice(snapshot([False], k=[3], gold=[0], chosen=[1])) is None
+
+
+def aligned(before: list[bool | None], after: list[bool | None], **columns: object) -> Paired:
+    one, other = snapshot(before, **columns), snapshot(after, **columns)
+    return Paired.align(one, other, pair(one, other))
+
+
+def test_items_of_one_cluster_share_a_code_and_others_stand_alone() -> None:
+    pairs = aligned([True] * 5, [True] * 5, cluster=["p", "p", None, None, "p"], task=["t", "t", "t", "t", "u"])
+    assert pairs.cluster is not None
+    assert pairs.cluster[0] == pairs.cluster[1]
+    assert len(set(pairs.cluster.tolist())) == 4  # p of task t, two alone, p of task u
+    assert aligned([True], [True]).cluster is None
+
+
+def test_an_item_with_several_samples_is_one_observation() -> None:
+    columns = {"item_id": ["1", "1", "2", "2"], "content_hash": ["A", "A", "B", "B"], "sample": [0, 1, 0, 1]}
+    pairs = aligned([True] * 4, [True] * 4, **columns)
+    assert pairs.samples == 2
+    assert pairs.cluster is not None
+    assert np.array_equal(pairs.cluster, pairs.item)
+
+
+def test_a_sample_without_an_outcome_takes_its_item_with_it() -> None:
+    columns = {"item_id": ["1", "1", "2", "2"], "content_hash": ["A", "A", "B", "B"], "sample": [0, 1, 0, 1]}
+    pairs = aligned([True, None, True, True], [True] * 4, **columns)
+    assert (len(pairs), pairs.unscored, pairs.samples) == (2, 1, 2)

@@ -10,7 +10,7 @@ ids that the models read. Unscored items are in no cell; they are counted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from forgetwatch.errors import MismatchError
 from forgetwatch.groups import Group, Level, count_groups
-from forgetwatch.macro import Macro, macro_rates, paper_compat
+from forgetwatch.macro import Macro, macro_rates, paper_compat, with_intervals
 from forgetwatch.paired import Paired
 from forgetwatch.pairing import Pairing, item_codes, pair
 from forgetwatch.readers import load_snapshot
@@ -155,6 +155,10 @@ def compare(
         again, differs = _measured_again(before, _load(null, samples))
         notes += differs
     paired = Paired.align(before, after, pairing, again=again)
+
+    def macro(rates: Callable[[Paired], Macro]) -> Macro:
+        return rates(paired) if rng is None else with_intervals(rates, paired, rng, replications=replications)
+
     return Comparison(
         before=dict(before.meta),
         after=dict(after.meta),
@@ -168,8 +172,8 @@ def compare(
             prompt_differs=prompt_differs,
         ),
         groups=tuple(count_groups(paired, rng=rng, replications=replications)),
-        macro=macro_rates(paired),
-        paper_compat=paper_compat(paired) if chance == "paper-compat" else None,
+        macro=macro(macro_rates),
+        paper_compat=macro(paper_compat) if chance == "paper-compat" else None,
         samples=paired.samples,
         clusters=_clusters(paired),
         notes=tuple(notes),

@@ -10,12 +10,13 @@ not this mean: they differ by the covariance of the two accuracies over tasks.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from forgetwatch.metrics.intervals import Interval, percentile_interval, resample
 from forgetwatch.metrics.paper import as_released, paper
 from forgetwatch.paired import Labels, Paired
 from forgetwatch.probes.paper_tasks import UNMAPPED, PaperTasks
@@ -25,10 +26,14 @@ Rates = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Spread:
-    """Mean and sample standard deviation over seeds; the deviation is nan for one seed."""
+    """Mean and sample standard deviation over seeds; the deviation is nan for one seed.
+
+    The interval is a 95 % bootstrap interval of the mean over items; None where no generator was handed in.
+    """
 
     mean: float
     sd: float
+    interval: Interval | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +88,39 @@ def paper_compat(paired: Paired, tasks: PaperTasks | None = None) -> Macro:
         released = [as_released(task.before[seed], task.after[seed], k=tasks.k(name)) for seed in of_seeds]
         rates.setdefault(tasks.category(name) or UNMAPPED, []).append(np.array(released))
     return _aggregate(rates, seeds=len(seeds))
+
+
+def with_intervals(
+    rates: Callable[[Paired], Macro], paired: Paired, rng: np.random.Generator, *, replications: int
+) -> Macro:
+    """The rates with bootstrap intervals over items: a mean of clipped rates, or of tasks, has no closed form.
+
+    Args:
+        rates: `macro_rates` or `paper_compat`.
+        paired: The pairs.
+        rng: Where the draws come from.
+        replications: Number of draws.
+    """
+    units = np.arange(len(paired)) if paired.cluster is None else paired.cluster
+    drawn = [rates(paired.take(rows)) for rows in resample(units, rng, replications=replications)]
+
+    def spread(of: Callable[[Macro], Spread | None], found: Spread) -> Spread:
+        means = [one.mean if (one := of(macro)) else math.nan for macro in drawn]
+        return replace(found, interval=percentile_interval(np.array(means)))
+
+    found = rates(paired)
+    return Macro(
+        forgetting=spread(lambda macro: macro.forgetting, found.forgetting),
+        backward_transfer=spread(lambda macro: macro.backward_transfer, found.backward_transfer),
+        by_category={
+            name: (spread(_rate_of(name, 0), lost), spread(_rate_of(name, 1), won))
+            for name, (lost, won) in found.by_category.items()
+        },
+    )
+
+
+def _rate_of(category: str, which: int) -> Callable[[Macro], Spread | None]:
+    return lambda macro: macro.by_category[category][which] if category in macro.by_category else None
 
 
 def _every(labels: Labels) -> Sequence[tuple[str, NDArray[np.int64]]]:

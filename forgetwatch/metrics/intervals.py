@@ -14,7 +14,7 @@ not there: the intervals of shares then use the number of independent items with
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -172,20 +172,35 @@ def bootstrap(
         replications: Number of draws.
         level: Coverage, 0 to 1.
     """
+    return percentile_interval(
+        np.array([statistic(rows) for rows in resample(units, rng, replications=replications)]), level=level
+    )
+
+
+def resample(units: Ints, rng: np.random.Generator, *, replications: int) -> Iterator[Ints]:
+    """Row numbers drawn with replacement, observation by observation; nothing for fewer than two observations.
+
+    Args:
+        units: Code of the observation that each row belongs to, int64 [rows]; its rows are drawn together.
+        rng: Where the draws come from.
+        replications: Number of draws.
+    """
     codes = cluster_codes(units)
     count = int(codes.max()) + 1 if codes.size else 0
     if count < 2:
-        return NOTHING
-    rows = np.argsort(codes, kind="stable")
-    ends = np.cumsum(np.bincount(codes))
+        return
+    rows, ends = np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))
     starts, sizes = np.r_[0, ends[:-1]], np.diff(np.r_[0, ends])
-    drawn = np.empty(replications)
-    for replication in range(replications):
-        units_drawn = rng.integers(0, count, count)
-        lengths = sizes[units_drawn]
+    for _ in range(replications):
+        drawn = rng.integers(0, count, count)
+        lengths = sizes[drawn]
         within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        drawn[replication] = statistic(rows[np.repeat(starts[units_drawn], lengths) + within])
-    if np.mean(np.isnan(drawn)) > 0.05:
+        yield rows[np.repeat(starts[drawn], lengths) + within]
+
+
+def percentile_interval(drawn: Floats, *, level: float = 0.95) -> Interval:
+    """The middle `level` of bootstrap replications; (nan, nan) for none, or where over one in twenty is undefined."""
+    if not drawn.size or np.mean(np.isnan(drawn)) > 0.05:
         return NOTHING
     tail = 100 * (1 - level) / 2
     # An infinite replication is a value like any other: the ends are order statistics, nothing is averaged.

@@ -173,7 +173,7 @@ def _macro(macro: Macro) -> dict[str, Any]:
 
 
 def _spread(spread: Spread) -> dict[str, Any]:
-    return {"mean": _value(spread.mean), "sd": _value(spread.sd)}
+    return {"mean": _value(spread.mean), "sd": _value(spread.sd), "interval": _value(spread.interval)}
 
 
 def _pick(source: object, names: Sequence[str]) -> dict[str, Any] | None:

@@ -189,12 +189,13 @@ def _bounds(bound: Bound) -> tuple[str, str]:
 
 def _compat_lines(macro: Macro) -> list[Text]:
     """The paper's numbers as its released code computes them."""
-    lines = [Text(f"{'paper-compat, mean of categories':<36}{'forgot %':>10}{'gained %':>10}", style="bold")]
+    lines = [Text(f"{'paper-compat, categories':<30}{'forgot %':>8}{'gained %':>12}", style="bold")]
     rows = [("all", macro.forgetting, macro.backward_transfer)]
     rows += [(name, *rates) for name, rates in sorted(macro.by_category.items())]
     for name, lost, won in rows:
         spread = "" if math.isnan(lost.sd) else f"   sd {percent(lost.sd)}, {percent(won.sd)}"
-        lines.append(Text(f"  {fit(name, 34)}{percent(lost.mean):>10}{percent(won.mean):>10}").append(spread, "dim"))
+        spread += "" if lost.interval is None else f"   ({between(lost.interval, percent)})"
+        lines.append(Text(f"  {fit(name, 28)}{percent(lost.mean):>8}{percent(won.mean):>12}").append(spread, "dim"))
     return lines
 
 

@@ -3,7 +3,8 @@
     FORGETWATCH_REAL_DATA=... python tests/bench/mmlu_pro.py
 
 Reads the per-question logs of TIGER-AI-Lab/MMLU-Pro (f418b116, Apache-2.0; 12,032 items, 5-shot chain of thought, up to
-10 options) in the folder mmlu_pro/ of that path. Percentages of all items; brackets hold 95 %.
+10 options) in the folder mmlu_pro/ of that path. Percentages of all items; brackets hold 95 %,
+those of paper-compat and of the tipping ratio by bootstrap.
 """
 
 from __future__ import annotations
@@ -11,9 +12,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
+
 from forgetwatch import compare
 from forgetwatch.groups import Group
+from forgetwatch.macro import Spread
 from forgetwatch.report.numbers import between, count, percent, points
+
+REPLICATIONS = 500
 
 PAIRS = {
     "Llama-3.1-8B": ("Meta-Llama-3_1-8B", "Meta-Llama-3_1-8B-Instruct"),
@@ -25,7 +31,7 @@ PAIRS = {
 }
 
 
-def row(name: str, group: Group, compat: float) -> str:
+def row(name: str, group: Group, compat: Spread) -> str:
     chance = group.chance
     corrected, bound, stays = chance.guess_corrected, chance.bound, chance.persistence
     cells = (
@@ -33,11 +39,11 @@ def row(name: str, group: Group, compat: float) -> str:
         f"{points(group.net_change)} ({between(group.net_change_interval, points)})",
         f"{percent(group.forgetting)} ({between(group.forgetting_interval, percent)})",
         f"{percent(chance.paper.forgetting)} ({between(chance.paper.forgetting_interval, percent)})",
-        percent(compat),
+        f"{percent(compat.mean)} ({between(compat.interval, percent)})",
         f"{percent(corrected.forgetting)} ({between(corrected.forgetting_band, percent)})",
         f"{between(bound.forgetting, percent)} ({between(bound.forgetting_interval, percent)})",
         f"{percent(stays.same_wrong)} / {percent(stays.same_wrong_if_fresh)}",
-        f"{stays.tipping_ratio:.1f}",
+        f"{stays.tipping_ratio:.1f} ({between(chance.tipping_interval, lambda ratio: f'{ratio:.1f}')})",
     )
     return f"| {name} | " + " | ".join(cells) + " |"
 
@@ -53,8 +59,10 @@ def main() -> None:
             after=folder / f"{after}.parquet",
             on_mismatch="intersect",
             chance="paper-compat",
+            rng=np.random.default_rng(0),
+            replications=REPLICATIONS,
         )
-        print(row(name, comparison.all, comparison.paper_compat.forgetting.mean))  # noqa: T201
+        print(row(name, comparison.all, comparison.paper_compat.forgetting), flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

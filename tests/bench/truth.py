@@ -37,6 +37,10 @@ KNOW_OR_GUESS = {
 UNKNOWN = ("exchangeable", "partial", "ruled out", "attractor")
 
 
+def signed(value: float) -> str:
+    return f"{round(value, 1) + 0.0:.1f}"  # never -0.0
+
+
 def raw_forgetting(world: World) -> float:
     return float(np.mean(world.answers.before & ~world.answers.after))
 
@@ -62,7 +66,7 @@ def know_or_guess_table(replications: int) -> None:
                 )
                 errors.append(np.array(found) - world.lost)
             bias, rmse = 100 * np.mean(errors, axis=0), 100 * np.sqrt(np.mean(np.square(errors), axis=0))
-            cells = " | ".join(f"{b:.1f} ({r:.1f})" for b, r in zip(bias, rmse, strict=True))
+            cells = " | ".join(f"{signed(b)} ({r:.1f})" for b, r in zip(bias, rmse, strict=True))
             OUT.print(f"| {name} | {persistence} | {cells} |")
 
 
@@ -83,9 +87,9 @@ def logit_table(replications: int) -> None:
             rows.append([*row, known_lost(world)])
         mean, spread = np.mean(rows, axis=0), np.std(rows, axis=0)
         corrected = " | ".join(
-            f"{100 * (mean[at] - 0.03):.1f}, {100 * mean[at + 1]:.0f} / {100 * mean[at + 2]:.0f} %" for at in (2, 5)
+            f"{signed(100 * (mean[at] - 0.03))}, {100 * mean[at + 1]:.0f} / {100 * mean[at + 2]:.0f} %" for at in (2, 5)
         )
-        raw = " | ".join(f"{100 * (mean[at] - 0.03):.1f}" for at in (0, 1))
+        raw = " | ".join(f"{signed(100 * (mean[at] - 0.03))}" for at in (0, 1))
         OUT.print(f"| {unknown} | {noise} | {raw} | {corrected} | {100 * mean[8]:.1f} ({100 * spread[8]:.2f}) |")
 
 

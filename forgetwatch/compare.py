@@ -13,15 +13,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from forgetwatch.errors import MismatchError
 from forgetwatch.groups import Group, Level, count_groups
-from forgetwatch.macro import Macro, macro_rates, paper_compat, with_intervals
+from forgetwatch.macro import Macro, macro_rates, paper_compat, with_errors
 from forgetwatch.paired import Paired
 from forgetwatch.pairing import Pairing, item_codes, pair
 from forgetwatch.readers import load_snapshot
@@ -97,7 +98,13 @@ class Comparison:
         return self.groups[0]
 
     def by(self, level: Level) -> dict[str, Group]:
-        """The groups of a level, by name."""
+        """The groups of a level, by name.
+
+        Raises:
+            ValueError: If there is no such level.
+        """
+        if level not in get_args(Level):
+            raise ValueError(f"by({level!r}): the levels are {', '.join(get_args(Level))}")
         return {group.name: group for group in self.groups if group.level == level}
 
 
@@ -156,8 +163,9 @@ def compare(
         notes += differs
     paired = Paired.align(before, after, pairing, again=again)
 
-    def macro(rates: Callable[[Paired], Macro]) -> Macro:
-        return rates(paired) if rng is None else with_intervals(rates, paired, rng, replications=replications)
+    def macro(rates: Callable[[Paired], Macro], *, whole_items: bool = True) -> Macro:
+        pairs = paired if whole_items else Paired.align(before, after, pairing, whole_items=False)
+        return rates(pairs) if rng is None else with_errors(rates, pairs, rng, replications=replications)
 
     return Comparison(
         before=dict(before.meta),
@@ -173,7 +181,7 @@ def compare(
         ),
         groups=tuple(count_groups(paired, rng=rng, replications=replications)),
         macro=macro(macro_rates),
-        paper_compat=macro(paper_compat) if chance == "paper-compat" else None,
+        paper_compat=macro(paper_compat, whole_items=False) if chance == "paper-compat" else None,
         samples=paired.samples,
         clusters=_clusters(paired),
         notes=tuple(notes),
@@ -205,8 +213,15 @@ def _measured_again(before: Snapshot, null: Snapshot) -> tuple[NDArray[np.float6
             "weights measured again"
         )
     differs = [f"the null names another model, {models[1]}"] if None not in models and models[0] != models[1] else []
+    per_item = [len(side) / len(np.unique(item_codes(side))) for side in (before, null)]
+    if per_item[0] != per_item[1]:
+        raise MismatchError(
+            f"the null has {per_item[1]:g} samples per item and {before.label} has {per_item[0]:g}; measure as many"
+        )
     again = np.full(len(before), np.nan)
     again[pairing.before] = null.floats("correct")[pairing.after]
+    if not np.isfinite(again).any():
+        differs.append("the null has no scored item, and says nothing")
     return again, differs
 
 
@@ -261,6 +276,6 @@ def _check_pairing(before: Snapshot, after: Snapshot, pairing: Pairing, on_misma
 def _prompt_differences(before: Snapshot, after: Snapshot, pairing: Pairing, column: str) -> int:
     if before.missing(column) or after.missing(column):
         return 0
-    one, other = before.texts(column)[pairing.before], after.texts(column)[pairing.after]
-    rows = np.array([a is not None and b is not None and a != b for a, b in zip(one, other, strict=True)], bool)
-    return len(np.unique(pairing.item[rows]))
+    one, other = before.table[column].take(pairing.before), after.table[column].take(pairing.after)
+    differs = np.asarray(pc.fill_null(pc.not_equal(one, other), False))
+    return len(np.unique(pairing.item[differs]))

@@ -3,7 +3,7 @@
     forgetting>0.05                      the whole
     category:Math.known_lost>=10         one category
     task:gsm8k.net_change<-0.02          one task
-    chance.paper.forgetting>0.02         a number below `chance`
+    chance.paper.forgetting>2%           a number below `chance`; 2% is 0.02
 
 A condition whose quantity is unknown or undefined is an error, never a pass.
 """
@@ -50,7 +50,7 @@ class Condition:
         try:
             if match is None:
                 raise ValueError(text)
-            limit = float(match["limit"])
+            limit = float(match["limit"].removesuffix("%")) / (100 if match["limit"].endswith("%") else 1)
             if not math.isfinite(limit):
                 raise ValueError(text)
         except ValueError as error:

@@ -9,9 +9,10 @@ from typing import Literal
 
 import numpy as np
 
-from forgetwatch.metrics import guessing
+from forgetwatch.metrics import bounds, guessing
 from forgetwatch.metrics.alarm import smallest_loss
-from forgetwatch.metrics.guessing import Bound, Corrected, Persistence, bound, persistence
+from forgetwatch.metrics.bounds import Bound, Persistence, bound, persistence
+from forgetwatch.metrics.guessing import Corrected
 from forgetwatch.metrics.intervals import Interval, bootstrap, effective_items, flip_interval, newcombe
 from forgetwatch.metrics.noise import NoiseFloor, Soft, noise_floor, null, soft
 from forgetwatch.metrics.paper import Paper, paper
@@ -64,9 +65,11 @@ class Group(Cells):
         known_lost: Those of them that are wrong now.
         newly_known: Items clearly known now that were wrong before.
         known_lost_interval: Of `known_lost` as a share of `known`; None without option probabilities.
+        null_n: Items that were measured again with the same weights; None if none was.
         null_lost: Items right before and wrong when the same weights were measured again; None if they were not.
         null_gained: The reverse.
-        effective_n: Independent items that these are worth; below n where items come in clusters.
+        effective_n: Independent items that these are worth: below n where items come in clusters, above it where
+            independent samples of an item add up.
         forgetting_interval: Of `forgetting` (Wilson; one-sided exact limit for no flips).
         backward_transfer_interval: Of `backward_transfer`, in the same way.
         net_change_interval: Of `net_change`, after minus before (Newcombe, corrected phi).
@@ -84,6 +87,7 @@ class Group(Cells):
     known_lost: float | None
     newly_known: float | None
     known_lost_interval: Interval | None
+    null_n: float | None
     null_lost: float | None
     null_gained: float | None
     effective_n: float
@@ -109,13 +113,15 @@ class Group(Cells):
         return non_inferiority(
             net_change=self.net_change,
             interval=self.net_change_interval,
-            discordance=(self.forgotten + self.gained) / self.n if self.n else math.nan,
+            n=self.n,
             tolerance=tolerance,
-            worth=self.effective_n / self.n if self.n else 1.0,
         )
 
     def smallest_loss(self, level: float) -> float:
-        """The smallest net loss (share) that could have given a one-sided p-value of `level`; nan where none could."""
+        """The smallest net loss (share) that could have given a one-sided p-value of `level`; nan where none could.
+
+        Exact for items that stand alone, an approximation by `effective_n` where they come in clusters.
+        """
         worth = self.effective_n / self.n if self.n else 0.0
         flips = round((self.forgotten + self.gained) * worth)
         return smallest_loss(flips, level) / self.effective_n if worth else math.nan
@@ -163,6 +169,7 @@ def _group(paired: Paired, level: Level, name: str, rng: np.random.Generator | N
         known_lost=known.known_lost if known else None,
         newly_known=known.newly_known if known else None,
         known_lost_interval=_known_interval(paired) if known else None,
+        null_n=again.measured if again else None,
         null_lost=again.null_lost if again else None,
         null_gained=again.null_gained if again else None,
         effective_n=worth_net,
@@ -185,9 +192,7 @@ def _chance(paired: Paired, rng: np.random.Generator | None, replications: int) 
     if answers is not None and rng is not None:
         units = np.arange(len(answers.k)) if answers.cluster is None else answers.cluster
         drawn = answers
-        tipping = bootstrap(
-            lambda rows: guessing.tipping_ratio(drawn.take(rows)), units, rng, replications=replications
-        )
+        tipping = bootstrap(lambda rows: bounds.tipping_ratio(drawn.take(rows)), units, rng, replications=replications)
     return Chance(
         n=adjusted.n,
         paper=adjusted if adjusted.n else None,

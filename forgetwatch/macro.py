@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.metrics.intervals import Interval, percentile_interval, resample
+from forgetwatch.metrics.intervals import Interval, mean_interval, resample
 from forgetwatch.metrics.paper import as_released, paper
 from forgetwatch.paired import Labels, Paired
 from forgetwatch.probes.paper_tasks import UNMAPPED, PaperTasks
@@ -28,12 +28,17 @@ Rates = NDArray[np.float64]
 class Spread:
     """Mean and sample standard deviation over seeds; the deviation is nan for one seed.
 
-    The interval is a 95 % bootstrap interval of the mean over items; None where no generator was handed in.
+    `se` is the bootstrap standard error of the mean, items drawn again; None where no generator was handed in.
     """
 
     mean: float
     sd: float
-    interval: Interval | None = None
+    se: float | None = None
+
+    @property
+    def interval(self) -> Interval | None:
+        """Mean plus and minus 1.96 standard errors; None without one."""
+        return None if self.se is None else mean_interval(self.mean, self.se)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,10 +95,12 @@ def paper_compat(paired: Paired, tasks: PaperTasks | None = None) -> Macro:
     return _aggregate(rates, seeds=len(seeds))
 
 
-def with_intervals(
+def with_errors(
     rates: Callable[[Paired], Macro], paired: Paired, rng: np.random.Generator, *, replications: int
 ) -> Macro:
-    """The rates with bootstrap intervals over items: a mean of clipped rates, or of tasks, has no closed form.
+    """The rates with bootstrap standard errors: a mean of clipped rates, or of tasks, has no closed form.
+
+    Standard errors and not percentiles: replications of a clipped rate lie above it.
 
     Args:
         rates: `macro_rates` or `paper_compat`.
@@ -105,8 +112,8 @@ def with_intervals(
     drawn = [rates(paired.take(rows)) for rows in resample(units, rng, replications=replications)]
 
     def spread(of: Callable[[Macro], Spread | None], found: Spread) -> Spread:
-        means = [one.mean if (one := of(macro)) else math.nan for macro in drawn]
-        return replace(found, interval=percentile_interval(np.array(means)))
+        means = [one.mean for macro in drawn if (one := of(macro)) is not None and math.isfinite(one.mean)]
+        return replace(found, se=float(np.std(means, ddof=1)) if len(means) > 1 else math.nan)
 
     found = rates(paired)
     return Macro(

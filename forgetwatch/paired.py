@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from forgetwatch.metrics.guessing import Answers
+from forgetwatch.metrics.answers import Answers
 from forgetwatch.pairing import Pairing
 from forgetwatch.snapshot import NONE, Snapshot, codes
 
@@ -119,7 +119,15 @@ class Paired:
         return Answers(**columns).take(rows)
 
     @classmethod
-    def align(cls, before: Snapshot, after: Snapshot, pairing: Pairing, *, again: Floats | None = None) -> Self:
+    def align(
+        cls,
+        before: Snapshot,
+        after: Snapshot,
+        pairing: Pairing,
+        *,
+        again: Floats | None = None,
+        whole_items: bool = True,
+    ) -> Self:
         """The pairs that were scored on both sides; labels are those of `before` where it has them.
 
         Args:
@@ -127,19 +135,20 @@ class Paired:
             after: The snapshot after.
             pairing: Which rows belong together.
             again: Right answers of a second measurement of `before`, in the order of its rows.
+            whole_items: Whether an item with one unscored sample leaves with all its samples, so that every item
+                weighs the same; without it only the sample leaves.
         """
         left, right, item = pairing.before, pairing.after, pairing.item
         correct_before, correct_after = before.floats("correct")[left], after.floats("correct")[right]
         scored = np.isfinite(correct_before) & np.isfinite(correct_after)
-        # An item with one unscored sample leaves with all its samples: every item weighs the same.
         whole = np.ones(int(item.max()) + 1 if item.size else 0, bool)
         whole[item[~scored]] = False
-        keep = whole[item]
+        keep = whole[item] if whole_items else scored
         items = len(np.unique(item[keep]))
         samples = int(keep.sum()) // items if items else 1
         options = not (before.missing("chosen") or after.missing("chosen"))
         k_before, k_after = before.ints("k")[left], after.ints("k")[right]
-        cluster = _clusters(before, after, left, right)
+        cluster = _clusters(before, after, left, right, item)
         aligned = cls(
             before=correct_before == 1.0,
             after=correct_after == 1.0,
@@ -151,7 +160,7 @@ class Paired:
             second_before=_second(before, left) if options else None,
             second_after=_second(after, right) if options else None,
             k=np.where(k_before == NONE, k_after, k_before),
-            golds=_golds(before)[left],
+            golds=np.maximum(np.maximum(_golds(before)[left], _golds(after)[right]), 1),
             item=item,
             cluster=item if cluster is None and samples > 1 else cluster,
             sample=before.ints("sample")[left],
@@ -164,25 +173,40 @@ class Paired:
 
 
 def _golds(snapshot: Snapshot) -> Ints:
-    """Number of right options of each row."""
+    """Number of right options of each row; 0 where it names none."""
     if snapshot.missing("golds"):
-        return np.ones(len(snapshot), np.int64)
-    lengths = pc.fill_null(pc.list_value_length(snapshot.table["golds"]), 1)
-    return np.maximum(np.asarray(lengths.to_numpy(), np.int64), 1)
+        return np.zeros(len(snapshot), np.int64)
+    lengths = pc.fill_null(pc.list_value_length(snapshot.table["golds"]), 0)
+    return np.asarray(lengths.to_numpy(), np.int64)
+
+
+def guess_chance(snapshot: Snapshot) -> Floats:
+    """Probability that a guess among the options is right, float64 [rows]; 0 for open answers, nan if none has any."""
+    k = snapshot.ints("k")
+    if (k < 1).all():
+        return np.full(len(k), np.nan)
+    return np.where(k >= 1, np.maximum(_golds(snapshot), 1) / np.maximum(k, 1), 0.0)
 
 
 def _first_named(one: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array([pc.if_else(pc.equal(one, ""), other, one).combine_chunks()])
 
 
-def _clusters(before: Snapshot, after: Snapshot, left: Ints, right: Ints) -> Ints | None:
-    """Code of each pair's cluster within its task, an item without one alone in its own; None where none has one."""
-    for snapshot, rows in ((before, left), (after, right)):
-        if not snapshot.missing("cluster"):
-            named, task, items = (snapshot.table[name].take(rows) for name in ("cluster", "task", "item_id"))
-            alone = pc.if_else(pc.is_null(named), items, pa.scalar(None, pa.string()))
-            return codes(task, named, pa.chunked_array([alone.combine_chunks()]))
-    return None
+def _clusters(before: Snapshot, after: Snapshot, left: Ints, right: Ints, item: Ints) -> Ints | None:
+    """Code of each pair's cluster, an item without one alone in its own; None where no item has one.
+
+    A name means the same cluster in every task: one passage may be asked about in several.
+    """
+    if before.missing("cluster") and after.missing("cluster"):
+        return None
+    sides = before.table["cluster"].take(left), after.table["cluster"].take(right)
+    named = [pc.if_else(pc.equal(side, ""), pa.scalar(None, pa.string()), side) for side in sides]
+    name = pc.coalesce(*(pa.chunked_array(side) if isinstance(side, pa.Array) else side for side in named))
+    alone = np.asarray(pc.is_null(name))
+    if alone.all():
+        return None
+    code = codes(name if isinstance(name, pa.ChunkedArray) else pa.chunked_array([name]))
+    return np.where(alone, int(code.max()) + 1 + item, code)
 
 
 def _second(snapshot: Snapshot, rows: Ints) -> Floats | None:

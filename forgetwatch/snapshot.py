@@ -126,7 +126,8 @@ class Snapshot:
             row = int(np.setdiff1d(np.arange(len(keys)), first)[0])
             raise SnapshotError(
                 f"item_id {self.texts('item_id')[row]!r} stands twice in task {self.texts('task')[row]!r} "
-                f"(again at row {row + 1}); ids must be unique within a task"
+                f"(again at row {row + 1}); ids must be unique within a task (several answers to one item: the column "
+                "sample numbers them)"
             )
 
     def _check_options(self) -> None:

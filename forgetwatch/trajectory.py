@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,20 +16,47 @@ from numpy.typing import NDArray
 from forgetwatch.compare import Comparison, compare
 from forgetwatch.errors import SnapshotError
 from forgetwatch.groups import Group
-from forgetwatch.metrics.alarm import Verdict, alarm_level
+from forgetwatch.metrics.alarm import alarm_level
 from forgetwatch.metrics.trajectory import Course, Guessed, course, guessed
+from forgetwatch.paired import guess_chance
 from forgetwatch.pairing import pair
 from forgetwatch.readers import load_snapshot
 from forgetwatch.snapshot import Snapshot
 
+RUN_FOLDER: Final = "_forgetwatch"
+"""Where a run keeps its looks, in its output_dir."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Alarm:
-    """What the look at one step says of one group."""
+    """What the look at one step says of one group: is there a net loss beyond luck?
+
+    Attributes:
+        step: Optimizer step of the look.
+        group: The group's counts at that look.
+        p_value: One-sided and exact, of "no net loss"; over clusters where there are any.
+        alarm_level: The p-value at and below which this look alarms.
+        smallest_loss: The smallest net loss (share of the items) that this look could alarm on, given how many items
+            flipped; nan where no loss could.
+    """
 
     step: int
-    group: Group
-    verdict: Verdict
+    group: Group = field(repr=False)
+    p_value: float
+    alarm_level: float
+    smallest_loss: float
+
+    @property
+    def raised(self) -> bool:
+        """Whether the loss is more than luck, over all looks and groups."""
+        return self.p_value <= self.alarm_level
+
+    def __str__(self) -> str:
+        verdict = "ALARM" if self.raised else "no alarm"
+        return (
+            f"{verdict} at step {self.step}, {self.group.name}: {self.group.forgotten:g} forgotten and "
+            f"{self.group.gained:g} gained of {self.group.n:g}, p {self.p_value:.2g}, alarm at {self.alarm_level:.2g}"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,14 +68,14 @@ class Trajectory:
         comparisons: Baseline against the look at each step; the first compares the baseline with itself.
         right: Right answers at each step in the order of the baseline's rows, 1, 0, or nan for unscored;
             float64 [steps, rows].
-        k: Number of options of each row; -1 for an open answer; int64 [rows].
+        guess: Probability that a guess is right, float64 [rows]; 0 for open answers, nan where it is unknown.
         planned: Looks planned after the baseline; None if unknown.
     """
 
     steps: tuple[int, ...]
-    comparisons: tuple[Comparison, ...]
-    right: NDArray[np.float64]
-    k: NDArray[np.int64]
+    comparisons: tuple[Comparison, ...] = field(repr=False)
+    right: NDArray[np.float64] = field(repr=False)
+    guess: NDArray[np.float64] = field(repr=False)
     planned: int | None = None
 
     @classmethod
@@ -73,20 +100,25 @@ class Trajectory:
             tuple(int(look.meta["step"]) for look in ordered),
             tuple(compare(before=baseline, after=look) for look in ordered),
             np.stack([aligned(baseline, look) for look in ordered]),
-            baseline.ints("k"),
+            guess_chance(baseline),
             planned,
         )
 
     @classmethod
     def from_run(cls, folder: str | Path) -> Self:
-        """The looks in a run folder (``output_dir/_forgetwatch``).
+        """The looks in a run folder (``output_dir/_forgetwatch``), or in the output_dir that holds one.
 
         Raises:
             SnapshotError: If the folder holds no baseline, or a look cannot be read.
         """
         folder = Path(folder)
+        if (folder / RUN_FOLDER).is_dir():
+            folder /= RUN_FOLDER
         if not (folder / "baseline.parquet").is_file():
-            raise SnapshotError(f"{folder}: needed a run folder with baseline.parquet, found none there")
+            raise SnapshotError(
+                f"{folder}: needed a run folder with baseline.parquet, found none there; give the output_dir of a run, "
+                f"or the {RUN_FOLDER} in it"
+            )
         baseline = load_snapshot(folder / "baseline.parquet")
         looks = [baseline, *map(load_snapshot, sorted(folder.glob("step-*.parquet")))]
         return cls.of(looks, planned=_planned(folder / "run.json"))
@@ -97,15 +129,23 @@ class Trajectory:
     @cached_property
     def course(self) -> Course:
         """What was forgotten and came back, over the rows that were scored at every look."""
-        return course(self.right[:, self._scored] == 1.0)
+        return course(self.right[:, self._scored] == 1.0, samples=self.comparisons[0].samples)
 
     @cached_property
     def guessed(self) -> Guessed:
-        """What a model that only guesses would show, over the same rows as far as they have options."""
-        return guessed(self.k[self._scored & (self.k >= 1)], looks=len(self) - 1)
+        """What a model that only guesses would show, over the same rows."""
+        return guessed(self.guess[self._scored], looks=len(self) - 1)
 
     def alarms(self, *, alpha: float = 0.05) -> tuple[Alarm, ...]:
-        """What each look says of the whole and of each category: is there a net loss beyond luck?
+        """The first alarm of each group, in the order of the looks; see `verdicts`."""
+        first: dict[tuple[str, str], Alarm] = {}
+        for verdict in self.verdicts(alpha=alpha):
+            if verdict.raised:
+                first.setdefault((verdict.group.level, verdict.group.name), verdict)
+        return tuple(first.values())
+
+    def verdicts(self, *, alpha: float = 0.05) -> tuple[Alarm, ...]:
+        """What each look says of the whole and of each category, look by look.
 
         One rule for the whole run, `metrics.alarm.alarm_level`: an unchanged model raises any alarm at all in at most
         `alpha` of runs. The looks are those planned; where more were taken than planned, or the plan is unknown, the
@@ -118,8 +158,11 @@ class Trajectory:
             watched = [group for group in comparison.groups if group.level != "task"]
             level = alarm_level(look, groups=len(watched), planned=planned, alpha=alpha)
             for group in watched:
-                verdict = Verdict(p_value=group.loss_p_value, level=level, smallest_loss=group.smallest_loss(level))
-                found.append(Alarm(step=step, group=group, verdict=verdict))
+                smallest = group.smallest_loss(level)
+                verdict = Alarm(
+                    step=step, group=group, p_value=group.loss_p_value, alarm_level=level, smallest_loss=smallest
+                )
+                found.append(verdict)
         return tuple(found)
 
     @property

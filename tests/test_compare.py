@@ -125,3 +125,30 @@ def test_a_comparison_prints_as_one_line() -> None:
     comparison = compare(before=snapshot([True, True]), after=snapshot([False, True]))
     assert str(comparison).startswith("snapshot -> snapshot: 1 forgotten and 0 gained of 2 items, net -50.0 points (")
     assert len(repr(comparison)) < 400
+
+
+def test_the_null_must_have_as_many_samples_and_says_of_how_many_items_it_is() -> None:
+    twice = {"item_id": ["1", "1", "2", "2"], "content_hash": ["A", "A", "B", "B"], "sample": [0, 1, 0, 1]}
+    once = {"item_id": ["1", "2"], "content_hash": ["A", "B"]}
+    double, single = snapshot([True] * 4, **twice), snapshot([True, False], **once)
+    with pytest.raises(MismatchError, match="the null has 1 samples per item and snapshot has 2"):
+        compare(before=double, after=double, null=single)
+    first = snapshot([False], item_id=["1"], content_hash=["A"])
+    whole = compare(before=single, after=single, null=first).all
+    assert (whole.null_n, whole.null_lost, whole.null_gained) == (1, 1, 0)
+    nothing = compare(before=single, after=single, null=snapshot([None, None], **once))
+    assert nothing.all.null_lost is None
+    assert any("no scored item" in note for note in nothing.notes)
+
+
+def test_the_null_is_of_the_same_step() -> None:
+    early, late = (snapshot([True], meta={"model": "m", "step": step}) for step in (0, 5))
+    with pytest.raises(MismatchError, match="measured at step 5"):
+        compare(before=early, after=late, null=late)
+    moved = snapshot([True], meta={"model": "elsewhere", "step": 0})
+    assert any("another model" in note for note in compare(before=early, after=late, null=moved).notes)
+
+
+def test_an_unknown_level_is_refused() -> None:
+    with pytest.raises(ValueError, match="the levels are all, category, task"):
+        compare(before=snapshot([True]), after=snapshot([True])).by("tasks")  # type: ignore[arg-type]

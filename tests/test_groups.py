@@ -100,3 +100,43 @@ def test_options_that_were_never_logged_leave_the_corrections_undefined() -> Non
 def test_open_and_single_option_items_count_in_the_raw_cells_only(k: int | None) -> None:
     whole = compare(before=snapshot([True], k=[k]), after=snapshot([False], k=[k])).all
     assert (whole.n, whole.forgotten, whole.chance.n, whole.chance.paper) == (1, 1, 0, None)
+
+
+def test_copies_of_items_in_one_cluster_change_no_interval_and_no_test() -> None:
+    """Nine copies of each item, said to be clusters, must count as one: in every error, interval and test."""
+    rng = np.random.default_rng(5)
+    n, k = 80, 4
+    chosen = [rng.integers(0, k, n), rng.integers(0, k, n)]
+    shares = [rng.random(n), rng.random(n)]
+
+    def compared(copies: int) -> Comparison:
+        ids = [f"{i}-{copy}" for i in range(n) for copy in range(copies)]
+        labels = {"item_id": ids, "content_hash": ids, "cluster": np.repeat(np.arange(n), copies).astype(str).tolist()}
+        sides = [
+            snapshot(
+                np.repeat(choice == 0, copies).tolist(),
+                chosen=np.repeat(choice, copies),
+                gold_share=np.repeat(share, copies),
+                k=[k] * n * copies,
+                task=["t"] * n * copies,
+                category=["c"] * n * copies,
+                **labels,
+            )
+            for choice, share in zip(chosen, shares, strict=True)
+        ]
+        return compare(before=sides[0], after=sides[1])
+
+    one, nine = compared(1).all, compared(9).all
+    for name in ("p_value", "loss_p_value", "effective_n"):
+        assert getattr(nine, name) == pytest.approx(getattr(one, name), rel=1e-6), name
+    for name in ("forgetting_interval", "backward_transfer_interval", "net_change_interval", "known_lost_interval"):
+        assert getattr(nine, name) == pytest.approx(getattr(one, name), rel=1e-6), name
+    assert nine.smallest_loss(0.01) == pytest.approx(one.smallest_loss(0.01))
+    for part in ("paper", "guess_corrected", "persistence", "bound"):
+        for name, value in vars(getattr(nine.chance, part)).items():
+            if name != "n" and value is not None:
+                assert value == pytest.approx(getattr(getattr(one.chance, part), name), rel=1e-6), (part, name)
+    assert vars(nine.soft) == pytest.approx(vars(one.soft), rel=1e-6)
+    assert one.forgetting_interval != pytest.approx(one.backward_transfer_interval, rel=1e-3)
+    assert nine.chance.guess_corrected is not None
+    assert nine.chance.guess_corrected.n == 9 * n  # items, not clusters

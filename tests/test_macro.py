@@ -73,3 +73,33 @@ def test_the_papers_tasks_in_any_spelling() -> None:
     assert (tasks.category("unheard of"), tasks.k("unheard of")) == ("", 4)
     assert len({category for category, _, _ in tasks.rows.values() if category}) == 10
     assert len(tasks.rows) == 99
+
+
+def test_an_unscored_answer_leaves_its_seed_only_as_in_the_released_code() -> None:
+    columns = {"item_id": [*"1122"], "content_hash": [*"AABB"], "sample": [0, 1] * 2, "task": ["piqa"] * 4}
+    before = snapshot([True, True, None, False], **columns)
+    after = snapshot([True, False, True, False], **columns)
+    compat = compare(before=before, after=after, chance="paper-compat").paper_compat
+    assert compat is not None
+    seed0, seed1 = 0.0, 1 / 2 - 0.5 * 1.0 / 3  # seed 0: one item, kept; seed 1: two, one lost and one missed
+    assert compat.forgetting.mean == pytest.approx((seed0 + seed1) / 2)
+
+
+def test_the_bootstrap_error_of_a_mean_of_clipped_rates_is_its_spread() -> None:
+    rng, found, errors = np.random.default_rng(9), [], []
+    tasks = [f"t{i % 14}" for i in range(14 * 60)]
+
+    def side(right: np.ndarray) -> object:
+        return snapshot(right.tolist(), task=tasks, k=[4] * len(tasks))
+
+    for run in range(60):
+        before = rng.random(len(tasks)) < 0.6
+        after = np.where(rng.random(len(tasks)) < 0.3, rng.random(len(tasks)) < 0.5, before)
+        asked = {"rng": np.random.default_rng(run), "replications": 60} if run < 6 else {}
+        compat = compare(before=side(before), after=side(after), chance="paper-compat", **asked).paper_compat  # type: ignore[arg-type]
+        assert compat is not None
+        found.append(compat.forgetting.mean)
+        if asked:
+            errors.append(compat.forgetting.se)
+            assert compat.forgetting.interval is not None
+    assert np.mean(errors) == pytest.approx(np.std(found, ddof=1), rel=0.35)

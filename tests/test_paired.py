@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import snapshot
 
-from forgetwatch.paired import Labels, Paired, second_choice
+from forgetwatch.paired import Labels, Paired, guess_chance, second_choice
 from forgetwatch.pairing import pair
 
 
@@ -69,12 +69,26 @@ def aligned(before: list[bool | None], after: list[bool | None], **columns: obje
     return Paired.align(one, other, pair(one, other))
 
 
-def test_items_of_one_cluster_share_a_code_and_others_stand_alone() -> None:
-    pairs = aligned([True] * 5, [True] * 5, cluster=["p", "p", None, None, "p"], task=["t", "t", "t", "t", "u"])
+def test_items_of_one_cluster_share_a_code_also_over_tasks_and_others_stand_alone() -> None:
+    pairs = aligned([True] * 6, [True] * 6, cluster=["p", "p", None, "", "p", "q"], task=["t", "t", "t", "t", "u", "u"])
     assert pairs.cluster is not None
-    assert pairs.cluster[0] == pairs.cluster[1]
-    assert len(set(pairs.cluster.tolist())) == 4  # p of task t, two alone, p of task u
+    assert pairs.cluster[0] == pairs.cluster[1] == pairs.cluster[4]
+    assert len(set(pairs.cluster.tolist())) == 4  # p, two alone, q
     assert aligned([True], [True]).cluster is None
+    assert aligned([True] * 3, [True] * 3, cluster=["", "", ""]).cluster is None
+
+
+def test_what_one_side_does_not_say_the_other_does() -> None:
+    bare = {"k": [6, 6], "gold": [0, 0], "chosen": [0, 1]}
+    one, other = (
+        snapshot([True, False], **bare),
+        snapshot([True, False], **bare, cluster=["p", "p"], golds=[[0, 3]] * 2),
+    )
+    for before, after in ((one, other), (other, one)):
+        pairs = Paired.align(before, after, pair(before, after))
+        assert pairs.cluster is not None
+        assert len(set(pairs.cluster.tolist())) == 1
+        assert pairs.golds.tolist() == [2, 2]
 
 
 def test_an_item_with_several_samples_is_one_observation() -> None:
@@ -89,3 +103,9 @@ def test_a_sample_without_an_outcome_takes_its_item_with_it() -> None:
     columns = {"item_id": ["1", "1", "2", "2"], "content_hash": ["A", "A", "B", "B"], "sample": [0, 1, 0, 1]}
     pairs = aligned([True, None, True, True], [True] * 4, **columns)
     assert (len(pairs), pairs.unscored, pairs.samples) == (2, 1, 2)
+
+
+def test_the_chance_of_a_guess() -> None:
+    rows = snapshot([True] * 3, k=[4, None, 6], gold=[0, None, 0], golds=[None, None, [0, 2]])
+    assert guess_chance(rows).tolist() == [0.25, 0.0, 1 / 3]
+    assert np.isnan(guess_chance(snapshot([True]))).all()

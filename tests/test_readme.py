@@ -78,3 +78,13 @@ def test_pictures_are_there() -> None:
     pictures = re.findall(r"!\[.*?\]\((.*?)\)", README)
     assert pictures
     assert all((ROOT / picture).is_file() for picture in pictures)
+
+
+def test_the_statistics_page_is_whole() -> None:
+    page = (ROOT / "examples" / "statistics.md").read_text(encoding="utf-8")
+    lines = page.splitlines()
+    headers = [lines[number - 1] for number, line in enumerate(lines) if line.startswith("|---")]
+    assert len(headers) == len(set(headers)) >= 8
+    assert all("|" not in link and " " not in link for link in re.findall(r"\]\(([^)]*)\)", page))
+    for script in re.findall(r"`(tests/bench/\w+\.py)`", page):
+        assert (ROOT / script).is_file()

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.metrics.guessing import Answers
+from forgetwatch.metrics.answers import Answers
 
 Unknown = Literal["exchangeable", "partial", "ruled out", "attractor"]
 

@@ -12,10 +12,10 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from forgetwatch.cli.output import check_folder, result_console
-from forgetwatch.cli.plan import share
+from forgetwatch.cli.options import check_folder, share
+from forgetwatch.cli.output import result_console
 from forgetwatch.compare import Comparison, compare
-from forgetwatch.errors import GateError, SnapshotError
+from forgetwatch.errors import SnapshotError
 from forgetwatch.files import write_atomically
 from forgetwatch.gates import Condition
 from forgetwatch.probe import Probe
@@ -25,6 +25,9 @@ from forgetwatch.report.as_json import comparisons_json
 from forgetwatch.report.numbers import between, count, points
 from forgetwatch.report.terminal import comparison_table
 from forgetwatch.snapshot import Snapshot
+
+_FILE_SUFFIXES = (".parquet", ".csv", ".jsonl", ".json")
+_FEWEST_DRAWS = 100
 
 GATE_FAILED = 3
 INCONCLUSIVE = 4
@@ -61,7 +64,7 @@ def compare_command(
     json_path: Annotated[str | None, typer.Option("--json", help="Write JSON to this file; - for stdout.")] = None,
     fail_if: Annotated[
         list[str] | None,
-        typer.Option(help="Exit with 3 if it holds: category:Math.forgetting>0.05 or the like."),
+        typer.Option(help="Exit with 3 if it holds, such as category:Math.forgetting>5%; may be repeated."),
     ] = None,
     on_mismatch: Annotated[
         _OnMismatch, typer.Option(help="Unlike items are an error, or left out.")
@@ -79,9 +82,9 @@ def compare_command(
         _Chance, typer.Option(help="paper-compat adds the paper's numbers as its released code computes them.")
     ] = _Chance.OWN,
     bootstrap: Annotated[
-        int, typer.Option(help="Draws for intervals without a closed form (the tipping ratio); 0 leaves them out.")
+        int, typer.Option(min=0, help="Draws for what has no closed form: the tipping ratio, paper-compat. 0: none.")
     ] = 0,
-    seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the draws.")] = 0,
     no_worse_than: Annotated[
         str | None,
         typer.Option(help="Exit with 3 if accuracy fell by more than this (2%), with 4 if that is not clear."),
@@ -91,11 +94,11 @@ def compare_command(
     conditions = [Condition.parse(text) for text in fail_if or []]
     items = None if probe is None else load_probe(probe)
     tolerance = None if no_worse_than is None else share(no_worse_than, "--no-worse-than")
-    if bootstrap < 0 or seed < 0:
-        raise GateError(f"--bootstrap and --seed: needed numbers from 0, got {bootstrap} and {seed}")
+    if 0 < bootstrap < _FEWEST_DRAWS:
+        raise typer.BadParameter(f"--bootstrap: needed 0, or at least {_FEWEST_DRAWS} draws, got {bootstrap}")
     check_folder(json_path)
-    base = _side(before, items)
     again = None if null is None else load_snapshot(null)
+    base = _side(before, items)
     comparisons = [
         compare(
             before=base,
@@ -183,10 +186,8 @@ def _side(given: str, probe: Probe | None) -> Snapshot:
     if probe is None:
         raise SnapshotError(f"{given}: no such file or folder; a model id needs --probe to be scored on")
     from forgetwatch.cli.progress import rows_bar
-    from forgetwatch.scoring.checkpoints import score_checkpoint
+    from forgetwatch.scoring.checkpoints import score_checkpoint, silence_loading
 
+    silence_loading()
     with rows_bar(f"scoring {given}") as progress:
         return score_checkpoint(given, probe, progress=progress)
-
-
-_FILE_SUFFIXES = (".parquet", ".csv", ".jsonl", ".json")

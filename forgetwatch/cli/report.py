@@ -9,14 +9,13 @@ from typing import Annotated
 
 import typer
 
-from forgetwatch.cli.output import check_folder, result_console
+from forgetwatch.cli.options import check_folder
+from forgetwatch.cli.output import result_console
 from forgetwatch.files import write_atomically
 from forgetwatch.report.as_json import trajectory_json
 from forgetwatch.report.course import trajectory_table
 from forgetwatch.report.terminal import comparison_table
 from forgetwatch.trajectory import Trajectory
-
-_NAME = "_forgetwatch"
 
 
 def report_command(
@@ -25,8 +24,7 @@ def report_command(
 ) -> None:
     """Show a run: what each look forgot and gained, what was ever forgotten, and which losses are more than luck."""
     check_folder(json_path)
-    folder = run / _NAME if (run / _NAME).is_dir() else run
-    trajectory = Trajectory.from_run(folder)
+    trajectory = Trajectory.from_run(run)
     if json_path is not None:
         document = json.dumps(trajectory_json(trajectory), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
         if json_path == "-":
@@ -34,7 +32,7 @@ def report_command(
             return
         write_atomically(Path(json_path), lambda partial: partial.write_text(document, encoding="utf-8"))
     console = result_console()
-    console.print(trajectory_table(trajectory, title=str(folder)))
+    console.print(trajectory_table(trajectory, title=str(run)))
     if len(trajectory) > 1:
         console.print()
         title = f"step {trajectory.steps[-1]}, against step {trajectory.steps[0]}"

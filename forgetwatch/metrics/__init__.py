@@ -6,7 +6,9 @@
     planning       items for a change, and the change that items can see
     alarm          many looks at the same items
     paper          the chance adjustment of arXiv 2510.17776
-    guessing       chance measured instead of assumed, bounds, diagnostics
+    answers        paired answers to items with options
+    guessing       chance measured instead of assumed
+    bounds         what guessing could explain at most; diagnostics
     noise          soft changes, sampled decoding, measuring twice
     trajectory     a run of looks: what was forgotten so far and what came back
 

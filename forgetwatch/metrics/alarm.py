@@ -12,7 +12,6 @@ that.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
@@ -87,24 +86,3 @@ def alarm_power(n: int, *, discordance: float, loss: float, level: float) -> flo
     power = np.where(fewest > flips, 0.0, special.bdtrc(np.clip(fewest - 1, 0, flips), flips, down))
     power = np.where(fewest == 0, 1.0, power)
     return float(weights @ power)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Verdict:
-    """What one look says of one group.
-
-    Attributes:
-        p_value: One-sided, exact, of "no net loss".
-        level: The p-value at and below which this look alarms.
-        smallest_loss: The smallest net loss (share of the items) that this look could alarm on, given how many items
-            flipped; nan where no loss could.
-    """
-
-    p_value: float
-    level: float
-    smallest_loss: float
-
-    @property
-    def alarm(self) -> bool:
-        """Whether the loss is more than luck over all looks and groups."""
-        return self.p_value <= self.level

@@ -2,8 +2,6 @@
 
     guess_corrected               changed guesses land right->wrong, wrong->right, wrong->other wrong as 1 : 1 : k-2
     guess_corrected_calibrated    the same with the ratio measured: how often gold is the second choice when wrong
-    bound                         for 0/1 data: what any balanced guessing leaves possible
-    persistence                   diagnostics: do wrong answers stay the same?
 
 None of them is a headline. What each takes for granted, and where it errs, always in proportion to the correction:
 
@@ -12,8 +10,6 @@ None of them is a headline. What each takes for granted, and where it errs, alwa
                                   part, too low where wrong options attract
     guess_corrected_calibrated    gold attracts as often as it is the second choice of a wrong answer. Too high where
                                   much is known in part and training moves it, a little too low where wrong ones attract
-    bound                         guesses win as often as they lose. The low end is too low where guesses are few, the
-                                  high end too high wherever a flip is a guess
 
 Nothing is clipped before it is averaged.
 """
@@ -22,82 +18,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from forgetwatch.metrics.answers import Answers
 from forgetwatch.metrics.intervals import Interval, clustered_mean
-from forgetwatch.metrics.transitions import ratio
 
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 MAX_SECOND_CHOICE: Final = 0.9
 """Share of wrong answers with gold as the second choice above which nothing can be estimated."""
 _Z_BAND: Final = 1.645
-
-
-@dataclass(frozen=True, kw_only=True)
-class Answers:
-    """Paired answers to choice items. All arrays [rows]; rows with open answers do not belong here.
-
-    Attributes:
-        before: Right before, bool.
-        after: Right after, bool.
-        chosen_before: Option chosen before; -1 = no answer found.
-        chosen_after: Option chosen after; -1 = no answer found.
-        k: Number of options.
-        golds: Number of right options; 1 for most items.
-        task: Code of the task.
-        cluster: Rows of one code are one observation; None where every row stands alone.
-        second_before: Before, 1 where gold was the second choice of a wrong answer, 0 where it was not, nan where the
-            answer was right or options have no scores; None where no option has one.
-        second_after: The same, after.
-    """
-
-    before: Bools
-    after: Bools
-    chosen_before: Ints
-    chosen_after: Ints
-    k: Ints
-    golds: Ints
-    task: Ints
-    cluster: Ints | None = None
-    second_before: Floats | None = None
-    second_after: Floats | None = None
-
-    def take(self, rows: NDArray[Any]) -> Answers:
-        """The answers of some rows."""
-        taken = {name: values[rows] for name, values in vars(self).items() if values is not None}
-        return replace(self, **taken)
-
-    @property
-    def no_answer_before(self) -> Bools:
-        """Wrong before because no answer was found."""
-        return ~self.before & (self.chosen_before < 0)
-
-    @property
-    def no_answer_after(self) -> Bools:
-        """Wrong after because no answer was found."""
-        return ~self.after & (self.chosen_after < 0)
-
-    @property
-    def both_wrong(self) -> Bools:
-        """A wrong option before and after, the same or another."""
-        return ~(self.before | self.after | self.no_answer_before | self.no_answer_after)
-
-    @property
-    def wrong_to_other_wrong(self) -> Bools:
-        """A wrong option before and another wrong option after."""
-        changed: Bools = self.both_wrong & (self.chosen_before != self.chosen_after)
-        return changed
-
-    @property
-    def correctable(self) -> Bools:
-        """At least two wrong options: a changed guess can land on another wrong one."""
-        return self.k - self.golds >= 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,7 +126,7 @@ def _corrected(used: Answers, rate: Floats, *, by_second_choice: Floats | float)
     half = 0.5 * float(np.mean(scale * rate * used.wrong_to_other_wrong))
     p10, p01 = float(np.mean(used.before & ~used.after)), float(np.mean(~used.before & used.after))
     return Corrected(
-        n=len(k) if used.cluster is None else len(np.unique(used.cluster)),
+        n=len(k) if used.samples == 1 else len(k) / used.samples,
         forgetting=forgetting,
         backward_transfer=backward_transfer,
         forgetting_se=forgetting_se,
@@ -209,102 +142,3 @@ def _band(flips: float, back: float, correction: float, high: float, error: floa
         return math.nan, math.nan
     low = max(0.0, flips - min(2 * correction, back))
     return max(low - _Z_BAND * error, -1.0), min(high + _Z_BAND * error, 1.0)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bound:
-    """Lowest and highest true rate that balanced guessing allows, for forgetting and backward transfer.
-
-    The intervals add 1.645 standard errors at each end: 95 % for either end.
-    """
-
-    forgetting: Interval
-    backward_transfer: Interval
-    forgetting_interval: Interval
-    backward_transfer_interval: Interval
-
-
-def bound(before: Bools, after: Bools, k: Ints, golds: Ints, *, cluster: Ints | None = None) -> Bound | None:
-    """[max(0, p10 - p01), mean of k/(k-g) over 1->0], and its mirror image; None where no row has a wrong option.
-
-    g is the number of right options. The lower end is the net loss: it needs only balanced flips by chance.
-
-    Args:
-        before: Right before, bool [rows].
-        after: Right after, bool [rows].
-        k: Number of options [rows]; rows with no wrong option do not take part.
-        golds: Number of right options [rows].
-        cluster: Code of each row's cluster, int64 [rows]; None where every row stands alone.
-    """
-    takes_part = k > golds
-    if not takes_part.any():
-        return None
-    before, after = before[takes_part], after[takes_part]
-    cluster = None if cluster is None else cluster[takes_part]
-    scale = k[takes_part] / (k[takes_part] - golds[takes_part]).astype(float)
-    lost, won = before & ~after, ~before & after
-    net, net_se = clustered_mean(lost.astype(float) - won, cluster)
-    high_lost, high_won = clustered_mean(scale * lost, cluster), clustered_mean(scale * won, cluster)
-    forgetting, forgetting_interval = _ends(net, net_se, *high_lost)
-    backward_transfer, backward_transfer_interval = _ends(-net, net_se, *high_won)
-    return Bound(
-        forgetting=forgetting,
-        backward_transfer=backward_transfer,
-        forgetting_interval=forgetting_interval,
-        backward_transfer_interval=backward_transfer_interval,
-    )
-
-
-def _ends(net: float, net_se: float, high: float, high_se: float) -> tuple[Interval, Interval]:
-    ends = (max(0.0, net), min(1.0, high))
-    if math.isnan(net_se):
-        return ends, (math.nan, math.nan)
-    return ends, (max(0.0, net - _Z_BAND * net_se), min(1.0, high + _Z_BAND * high_se))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Persistence:
-    """How much wrong answers stay the same: the diagnostics beside the corrections.
-
-    Attributes:
-        same_wrong: Share of the items wrong before and after that kept their wrong option; nan where there is none.
-        same_wrong_se: Its standard error.
-        same_wrong_if_fresh: The share that uniform fresh guesses would keep. Far below `same_wrong`: guesses persist,
-            or wrong options are not equally attractive.
-        tipping_ratio: How much more attractive than a wrong option gold would have to be, when unknown, for guessing
-            to explain all forgetting: up to 1 nothing is left, 1 to 3 fragile, above 3 robust; inf where no wrong
-            option changed.
-    """
-
-    same_wrong: float
-    same_wrong_se: float
-    same_wrong_if_fresh: float
-    tipping_ratio: float
-
-
-def persistence(answers: Answers) -> Persistence:
-    """The diagnostics of `Persistence`, over the rows with logged options."""
-    both = answers.both_wrong & (answers.k >= 2)
-    fresh = 1.0 / np.maximum(answers.k - answers.golds, 1)[both]
-    kept = ~answers.wrong_to_other_wrong[both]
-    same_wrong, same_wrong_se = clustered_mean(
-        kept.astype(float), None if answers.cluster is None else answers.cluster[both]
-    )
-    return Persistence(
-        same_wrong=same_wrong,
-        same_wrong_se=same_wrong_se,
-        same_wrong_if_fresh=float(fresh.mean()) if fresh.size else math.nan,
-        tipping_ratio=tipping_ratio(answers),
-    )
-
-
-def tipping_ratio(answers: Answers) -> float:
-    """1->0 flips over what one wrong option turning into another lets expect of them; nan where neither happened.
-
-    R = p10 (k-2)/D, added up over unlike k; see `Persistence`.
-    """
-    used = answers.correctable
-    rate = answers.golds / np.maximum(answers.k - answers.golds - 1, 1)
-    expected = float(np.sum((rate * answers.wrong_to_other_wrong)[used]))
-    flips = int((answers.before & ~answers.after & ~answers.no_answer_after)[used].sum())
-    return ratio(flips, expected) if expected else (math.inf if flips else math.nan)

@@ -94,7 +94,7 @@ def mean_interval(mean: float, error: float, *, low: float = -1.0, high: float =
 
 
 def clustered_mean(values: Floats, cluster: Ints | None = None) -> tuple[float, float]:
-    """Mean and its standard error; (nan, nan) for no rows, a nan error for one observation.
+    """Mean and its standard error; (nan, nan) for no rows, a nan error for one observation or where none differs.
 
     Rows of one cluster count as one observation. Source: Miller 2024, arXiv 2411.00640, with the small-sample factor
     G/(G-1) over G clusters.
@@ -113,7 +113,9 @@ def clustered_mean(values: Floats, cluster: Ints | None = None) -> tuple[float, 
         sums = np.bincount(cluster_codes(cluster), weights=values - mean)
         count = len(sums)
         squares = float(sums @ sums)
-    return mean, math.sqrt(squares * count / (count - 1)) / values.size if count > 1 else math.nan
+    if count < 2 or squares <= 0.0:  # equal values say nothing about how much they vary
+        return mean, math.nan
+    return mean, math.sqrt(squares * count / (count - 1)) / values.size
 
 
 def cluster_codes(cluster: Ints) -> Ints:
@@ -147,7 +149,7 @@ def effective_items(values: Floats, cluster: Ints) -> float:
     if spread == 0.0:
         return float(count)
     # Rows of a cluster can cancel out exactly; then nothing says that they are worth more than themselves.
-    worth = spread / error**2 if error > 0 else math.inf
+    worth = math.inf if math.isnan(error) else spread / error**2
     quantile = float(special.stdtrit(count - 1, 0.975)) / float(special.ndtri(0.975))
     return max(min(worth / quantile**2, float(values.size)), 1.0)
 

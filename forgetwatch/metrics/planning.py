@@ -2,7 +2,6 @@
 
     detectable_change      the smallest net change that n items see
     items_needed           its inverse
-    items_to_tell_apart    items for an interval around one change that leaves another out
 
 `discordance` is the share of items that flip either way. It decides more than the change itself: a model that is
 trained hard flips 10 to 20 % of its answers and may end with the accuracy that it began with.
@@ -33,6 +32,8 @@ def detectable_change(n: float, discordance: float, *, power: float = 0.8, alpha
     if not n > 0 or not discordance > 0:
         return math.nan
     z_alpha, z_beta = float(special.ndtri(1 - alpha / 2)), float(special.ndtri(power))
+    if z_alpha + z_beta <= 0:  # less power than false alarms: nothing is asked for
+        return math.nan
     first = z_alpha * math.sqrt(discordance)
     scale = n + z_beta**2
     inner = n * first**2 - scale * (first**2 - z_beta**2 * discordance)
@@ -45,7 +46,8 @@ def detectable_change(n: float, discordance: float, *, power: float = 0.8, alpha
 def items_needed(change: float, discordance: float, *, power: float = 0.8, alpha: float = 0.05) -> float:
     """Items that see a net change with the given power, by Connor's (1987) formula, not rounded.
 
-    nan where the change is 0 or above the discordance: a net change cannot exceed the share of items that flip.
+    nan where the change is 0 or above the discordance (a net change cannot exceed the share of items that flip), and
+    where the power is below alpha/2.
 
     >>> round(items_needed(0.02, 0.10))
     1960
@@ -54,22 +56,7 @@ def items_needed(change: float, discordance: float, *, power: float = 0.8, alpha
     if not 0 < change <= discordance <= 1:  # nan included
         return math.nan
     z_alpha, z_beta = float(special.ndtri(1 - alpha / 2)), float(special.ndtri(power))
+    if z_alpha + z_beta <= 0:
+        return math.nan
     spread = z_alpha * math.sqrt(discordance) + z_beta * math.sqrt(discordance - change**2)
     return spread**2 / change**2
-
-
-def items_to_tell_apart(
-    change: float, other: float, discordance: float, *, power: float = 0.8, level: float = 0.95
-) -> float:
-    """Items whose interval around a true net change leaves another out with the given power, not rounded.
-
-    n = (z_level + z_power)^2 (psi - d^2) / (d - other)^2. inf where the two are equal; nan where nothing flips, for
-    then nothing says how much an answer varies.
-    """
-    variance = discordance - change**2
-    if not variance > 0:
-        return math.nan
-    if change == other:
-        return math.inf
-    z = float(special.ndtri(0.5 + level / 2)) + float(special.ndtri(power))
-    return z**2 * variance / (change - other) ** 2

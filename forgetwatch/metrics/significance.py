@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 from scipy import special
 
 from forgetwatch.metrics.intervals import Interval, cluster_codes
-from forgetwatch.metrics.planning import items_to_tell_apart
 
-EXACT_CLUSTERS: Final = 200
-"""Changed clusters up to which the clustered test is computed exactly."""
+EXACT_WORK: Final = 10**8
+"""Changed clusters times their summed sizes up to which the clustered test is computed exactly."""
 
 
 def mcnemar(forgotten: int, gained: int, *, mid: bool = True) -> float:
@@ -67,26 +66,29 @@ class SignFlip:
     loss_p_value: float
 
 
-def sign_flip(change: NDArray[np.int64], cluster: NDArray[np.int64]) -> SignFlip:
+def sign_flip(change: NDArray[np.int64], cluster: NDArray[np.int64], *, exact_work: int = EXACT_WORK) -> SignFlip:
     """McNemar's test where rows come in clusters that flip together.
 
     Under the null each cluster's summed change is as likely as its opposite. The distribution of the total over all
-    signs is exact for up to `EXACT_CLUSTERS` clusters that changed, and normal with the same variance beyond. Where
-    every cluster is one item it is McNemar's test. Few clusters cannot reject: three that all lost give .125.
+    signs is exact up to `EXACT_WORK`; beyond, it is normal with the same variance, the one-sided p-value with half a
+    step added. Where every cluster is one item it is McNemar's test. Few clusters cannot reject: three that all lost
+    give .125.
 
     Args:
         change: Right after minus right before, -1, 0 or 1, int64 [rows].
         cluster: Code of each row's cluster, int64 [rows].
+        exact_work: How much work an exact p-value is worth.
     """
     sums = np.bincount(cluster_codes(cluster), weights=change) if change.size else np.zeros(0)
     sums = sums[sums != 0]
     total = float(sums.sum())
     if not sums.size:
         return SignFlip(p_value=1.0, loss_p_value=1.0)
-    if len(sums) > EXACT_CLUSTERS:
-        z = total / math.sqrt(float(sums @ sums))
-        return SignFlip(p_value=float(2 * special.ndtr(-abs(z))), loss_p_value=float(special.ndtr(z)))
     sizes = np.abs(sums).astype(np.int64)
+    if len(sizes) * int(sizes.sum()) > exact_work:
+        spread, half_step = math.sqrt(float(sums @ sums)), float(np.gcd.reduce(sizes))
+        at_most = float(special.ndtr((total + half_step) / spread))
+        return SignFlip(p_value=float(2 * special.ndtr(-abs(total) / spread)), loss_p_value=at_most)
     positive = np.zeros(int(sizes.sum()) + 1)  # distribution of the summed sizes of the clusters that rose
     positive[0] = 1.0
     for size in sizes:
@@ -123,7 +125,7 @@ class NonInferiority:
         tolerance: The net loss that is still accepted, 0 to 1.
         interval: The 95 % interval of the net change.
         items_needed: Items with which 80 % of repetitions would tell the observed change from -tolerance; nan where
-            the verdict is clear or nothing flipped, inf where the two are equal.
+            the verdict is clear or nothing was measured, inf where the two are equal.
     """
 
     verdict: Literal["PASS", "FAIL", "INCONCLUSIVE"]
@@ -132,23 +134,25 @@ class NonInferiority:
     items_needed: float
 
 
-def non_inferiority(
-    *, net_change: float, interval: Interval, discordance: float, tolerance: float, worth: float = 1.0
-) -> NonInferiority:
+def non_inferiority(*, net_change: float, interval: Interval, n: float, tolerance: float) -> NonInferiority:
     """Paired non-inferiority of accuracy: is it no worse than before by more than the tolerance?
 
-    INCONCLUSIVE where the interval is undefined: nothing was measured.
+    INCONCLUSIVE where the interval is undefined: nothing was measured. The items that would tell come from the width of
+    the interval, which shrinks with their square root: n (half width / distance)^2 ((z_.975 + z_.8)/z_.975)^2, always
+    more than n.
 
     Args:
         net_change: After minus before, -1 to 1.
         interval: Its 95 % interval.
-        discordance: Share of the items that flipped, 0 to 1.
+        n: Number of items.
         tolerance: The net loss that is still accepted, 0 to 1.
-        worth: Independent items that one item is worth; below 1 where items come in clusters.
     """
     low, high = interval
     if low > -tolerance or high < -tolerance:
         verdict: Literal["PASS", "FAIL"] = "PASS" if low > -tolerance else "FAIL"
         return NonInferiority(verdict=verdict, tolerance=tolerance, interval=interval, items_needed=math.nan)
-    needed = items_to_tell_apart(net_change, -tolerance, discordance)
-    return NonInferiority(verdict="INCONCLUSIVE", tolerance=tolerance, interval=interval, items_needed=needed / worth)
+    distance = net_change + tolerance
+    half = net_change - low if distance > 0 else high - net_change
+    z_level, z_power = float(special.ndtri(0.975)), float(special.ndtri(0.8))
+    needed = n * (half / distance * (z_level + z_power) / z_level) ** 2 if distance else math.inf
+    return NonInferiority(verdict="INCONCLUSIVE", tolerance=tolerance, interval=interval, items_needed=needed)

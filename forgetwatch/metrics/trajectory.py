@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,47 +21,50 @@ from numpy.typing import NDArray
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Counts = NDArray[Any]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Course:
     """Counts at each look against the baseline and against the look before, and the course of each item.
 
+    Counts are whole numbers, and means over samples where items have several.
+
     Attributes:
-        forgotten: Right at the baseline and wrong now, int64 [looks].
-        gained: Wrong at the baseline and right now, int64 [looks].
-        newly_forgotten: Right at the look before and wrong now, int64 [looks].
-        newly_regained: Wrong at the look before and right now, int64 [looks].
-        ever_forgotten: Right at the baseline and wrong at some look so far, int64 [looks].
-        regained: Forgotten at an earlier look and right now, int64 [looks].
-        events: Forgetting events of each item (Toneva et al. 2019), int64 [items].
-        first_forgotten: Look at which an item that was right at the baseline was first wrong, counted from 1;
-            -1 where it never was, int64 [items].
+        items: Number of items.
+        forgotten: Right at the baseline and wrong now [looks].
+        gained: Wrong at the baseline and right now [looks].
+        newly_forgotten: Right at the look before and wrong now [looks].
+        newly_regained: Right at some earlier look, wrong at the look before and right now [looks].
+        ever_forgotten: Right at the baseline and wrong at some look so far [looks].
+        regained: Forgotten at an earlier look and right now [looks].
+        events: Forgetting events of each row (Toneva et al. 2019), int64 [rows].
+        first_forgotten: Look at which a row that was right at the baseline was first wrong, counted from 1;
+            -1 where it never was, int64 [rows].
+        never_forgotten: Number of items that were right at some look and have no forgetting event.
         temporal_forgetting: Share of items right at some look, the baseline included, and wrong at the last
             (Li et al. 2025, arXiv 2505.20196), 0 to 1; nan for no items.
     """
 
-    forgotten: Ints
-    gained: Ints
-    newly_forgotten: Ints
-    newly_regained: Ints
-    ever_forgotten: Ints
-    regained: Ints
+    items: float
+    forgotten: Counts
+    gained: Counts
+    newly_forgotten: Counts
+    newly_regained: Counts
+    ever_forgotten: Counts
+    regained: Counts
     events: Ints
     first_forgotten: Ints
+    never_forgotten: float
     temporal_forgetting: float
 
-    @property
-    def never_forgotten(self) -> int:
-        """Number of items without a forgetting event."""
-        return int(np.sum(self.events == 0))
 
-
-def course(right: Bools) -> Course:
+def course(right: Bools, *, samples: int = 1) -> Course:
     """The course of a run.
 
     Args:
-        right: Right answers, bool [1 + looks, items]; row 0 is the baseline.
+        right: Right answers, bool [1 + looks, rows]; row 0 is the baseline.
+        samples: Rows per item; counts are divided by it, and are then means over samples.
 
     Raises:
         ValueError: If there is no baseline row.
@@ -76,18 +80,27 @@ def course(right: Bools) -> Course:
     earlier = np.zeros_like(ever_forgotten)
     earlier[1:] = ever_forgotten[:-1]
     lost_again = previous & ~looks
+    once = np.logical_or.accumulate(previous, axis=0)
     at_last = ever_forgotten[-1] if len(looks) else np.zeros(right.shape[1], bool)
     first = np.argmax(ever_forgotten, axis=0) + 1 if len(looks) else np.zeros(right.shape[1], np.int64)
     once_right = right[:-1].any(axis=0) & ~right[-1]
+
+    def count(rows: Any) -> Any:
+        """Items, by look."""
+        total = rows.sum(axis=-1)
+        return total if samples == 1 else total / samples
+
     return Course(
-        forgotten=(baseline & ~looks).sum(axis=1),
-        gained=(~baseline & looks).sum(axis=1),
-        newly_forgotten=lost_again.sum(axis=1),
-        newly_regained=(~previous & looks).sum(axis=1),
-        ever_forgotten=ever_forgotten.sum(axis=1),
-        regained=(earlier & looks).sum(axis=1),
+        items=right.shape[1] if samples == 1 else right.shape[1] / samples,
+        forgotten=count(baseline & ~looks),
+        gained=count(~baseline & looks),
+        newly_forgotten=count(lost_again),
+        newly_regained=count(once & ~previous & looks),
+        ever_forgotten=count(ever_forgotten),
+        regained=count(earlier & looks),
         events=lost_again.sum(axis=0),
         first_forgotten=np.where(at_last, first, -1),
+        never_forgotten=float(count(right.any(axis=0) & ~lost_again.any(axis=0))),
         temporal_forgetting=float(once_right.mean()) if once_right.size else math.nan,
     )
 
@@ -96,22 +109,25 @@ def course(right: Bools) -> Course:
 class Guessed:
     """What a model that only guesses, uniformly and afresh at each look, would show. Shares of the items, 0 to 1.
 
-    All are nan where there is no item, or where an item without options makes the guess undefined. Persistent guesses
-    show less: the numbers of a real model lie between 0 and these where it does not know.
+    All are nan where there is no item, or the chance of a guess is unknown. Open answers are never guessed, and count
+    among the items. Persistent guesses show less.
 
     Attributes:
         newly_forgotten: Right at the look before and wrong now, (1/k)(1-1/k), float64 [looks]. Also the share of
-            `newly_regained`, and of `forgotten` and `gained`.
+            `forgotten` and `gained`.
+        newly_regained: Right at some earlier look, wrong at the look before and right now,
+            (1 - (1-1/k)^(t-1)) (1/k)(1-1/k), float64 [looks].
         ever_forgotten: Right at the baseline and wrong at some look so far, (1/k)(1 - k^-t), float64 [looks]. It tends
             to 1/k.
         regained: Forgotten at an earlier look and right now, (1/k)(1/k)(1 - k^-(t-1)), float64 [looks].
         events: Forgetting events per item over the whole run, T (1/k)(1-1/k).
-        never_forgotten: Share of items without a forgetting event.
+        never_forgotten: Share of items right at some look and without a forgetting event.
         temporal_forgetting: Right at some checkpoint and wrong at the last, (1-1/k)(1 - (1-1/k)^T): 18.75 % at k = 4
             with one look after the baseline, 69.4 % with nine.
     """
 
     newly_forgotten: Floats
+    newly_regained: Floats
     ever_forgotten: Floats
     regained: Floats
     events: float
@@ -119,30 +135,30 @@ class Guessed:
     temporal_forgetting: float
 
 
-def guessed(k: Ints, *, looks: int) -> Guessed:
+def guessed(chance: Floats, *, looks: int) -> Guessed:
     """The course of a pure guesser.
 
     Args:
-        k: Number of options of each item, at least 1, int64 [items].
+        chance: Probability that a guess is right, 1/k for most items, 0 for open answers, float64 [items].
         looks: Looks after the baseline, T.
 
-    >>> round(guessed(np.array([4]), looks=9).temporal_forgetting, 3)
+    >>> round(guessed(np.array([1 / 4]), looks=9).temporal_forgetting, 3)
     0.694
     """
-    options, counts = np.unique(k, return_counts=True)
-    right = 1.0 / options
+    right, counts = np.unique(chance, return_counts=True)
     look = np.arange(1, looks + 1)[:, None]
     # A course without an event is wrong up to some look and right from there on: j wrong, then 1 + T - j right.
-    wrong_first = np.arange(looks + 2)[:, None]
+    wrong_first = np.arange(looks + 1)[:, None]
     no_event = np.sum((1 - right) ** wrong_first * right ** (1 + looks - wrong_first), axis=0)
 
     def mean(shares: Floats) -> Floats:
-        """Over the items, of shares by number of options [..., options]."""
-        means: Floats = shares @ counts / counts.sum() if k.size else np.full(shares.shape[:-1], math.nan)
+        """Over the items, of shares by chance [..., chances]."""
+        means: Floats = shares @ counts / counts.sum() if chance.size else np.full(shares.shape[:-1], math.nan)
         return means
 
     return Guessed(
         newly_forgotten=mean(np.repeat((right * (1 - right))[None], looks, axis=0)),
+        newly_regained=mean((1 - (1 - right) ** (look - 1)) * right * (1 - right)),
         ever_forgotten=mean(right * (1 - right**look)),
         regained=mean(right**2 * (1 - right ** (look - 1))),
         events=float(mean(looks * right * (1 - right))),

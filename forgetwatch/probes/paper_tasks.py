@@ -21,7 +21,8 @@ UNMAPPED: Final = "Missing"
 """The released code's category of tasks that its categories do not name."""
 
 _IGNORED_PART: Final = "global_mmlu"
-_SUFFIXES: Final = ("_reasoning_custom_prompt_letter", "_reasoning_letter", "_custom")
+_SUFFIXES: Final = ("_custom", "_reasoning_letter", "_reasoning_custom_prompt_letter")
+"""In the order of the released code, which never finds the last: `_custom` is gone by then."""
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,7 @@ def _snapshot(path: Path, given: dict[str, Any]) -> Snapshot:
     if "sample" in columns:
         columns["sample"] = pc.fill_null(columns["sample"], 0)
     _settle_outcomes(columns)
-    notes = _drop_impossible_choices(columns)
+    notes = (*_drop_impossible_choices(columns), *_contradictions(columns))
     try:
         return Snapshot.from_columns(columns, {"source": str(path)}, notes)
     except SnapshotError as error:
@@ -197,6 +197,15 @@ def _drop_impossible_choices(columns: dict[str, Any]) -> tuple[str, ...]:
     columns["chosen"] = pa.array(chosen, type=pa.int32(), mask=impossible | ~given)
     count = int(impossible.sum())
     return (f"{count:,} chosen options are outside their items' options and count as no answer",) if count else ()
+
+
+def _contradictions(columns: dict[str, Any]) -> tuple[str, ...]:
+    """Rows whose `correct` is not what chosen and gold say, in words: often a column that counts from 1."""
+    if not {"chosen", "gold", "correct"} <= set(columns) or "golds" in columns:
+        return ()
+    agrees = pc.equal(pc.equal(columns["chosen"], columns["gold"]), columns["correct"])
+    count = int(pc.sum(pc.invert(agrees)).as_py() or 0)
+    return (f"rows whose `correct` is not what chosen and gold say: {count:,}; both count from 0",) if count else ()
 
 
 def _first_line(error: BaseException) -> str:

@@ -24,7 +24,7 @@ SCHEMA_RUN: Final = "forgetwatch/trajectory@1"
 _GROUP: Final = (
     *("level", "name", "n", "retained", "forgotten", "gained", "missed", "known", "known_lost", "newly_known"),
     *("accuracy_before", "accuracy_after", "forgetting", "backward_transfer", "net_change", "forgetting_relative"),
-    *("retention", "null_lost", "null_gained", "known_lost_interval", "forgetting_interval"),
+    *("retention", "null_n", "null_lost", "null_gained", "known_lost_interval", "forgetting_interval"),
     *("backward_transfer_interval", "net_change_interval", "p_value", "loss_p_value", "q_value", "effective_n"),
     "detectable_change",
 )
@@ -61,6 +61,9 @@ QUANTITIES: Final = tuple(
 """Every quantity of a group that is one number, by its path in the document."""
 
 
+_COURSE: Final = ("newly_forgotten", "newly_regained", "ever_forgotten", "regained")
+
+
 def comparison_json(comparison: Comparison) -> dict[str, Any]:
     """One comparison as JSON values."""
     return {
@@ -89,42 +92,38 @@ def trajectory_json(trajectory: Trajectory) -> dict[str, Any]:
     Counts of the course are over the items that were scored at every look; beside each stands, under the same name in
     `if_guessed`, what a model that only guesses would show.
     """
-    course, guessed, n = trajectory.course, trajectory.guessed, len(trajectory.course.events)
-    alarms = trajectory.alarms()
+    course, guessed, n = trajectory.course, trajectory.guessed, trajectory.course.items
+    verdicts = trajectory.verdicts()
     looks = []
     for at, (step, comparison) in enumerate(zip(trajectory.steps[1:], trajectory.comparisons[1:], strict=True)):
         looks.append(
             {
                 "step": step,
-                **{name: int(getattr(course, name)[at]) for name in _COURSE},
-                "if_guessed": {
-                    "newly_forgotten": _value(n * float(guessed.newly_forgotten[at])),
-                    "newly_regained": _value(n * float(guessed.newly_forgotten[at])),
-                    "ever_forgotten": _value(n * float(guessed.ever_forgotten[at])),
-                    "regained": _value(n * float(guessed.regained[at])),
-                },
+                **{name: getattr(course, name)[at].item() for name in _COURSE},
+                "if_guessed": {name: _value(n * float(getattr(guessed, name)[at])) for name in _COURSE},
                 "alarms": [
                     {
                         "level": alarm.group.level,
                         "name": alarm.group.name,
-                        "alarm": alarm.verdict.alarm,
-                        "p_value": alarm.verdict.p_value,
-                        "alarm_level": alarm.verdict.level,
-                        "smallest_loss": _value(alarm.verdict.smallest_loss),
+                        "raised": alarm.raised,
+                        "p_value": alarm.p_value,
+                        "alarm_level": alarm.alarm_level,
+                        "smallest_loss": _value(alarm.smallest_loss),
                     }
-                    for alarm in alarms
+                    for alarm in verdicts
                     if alarm.step == step
                 ],
                 "comparison": comparison_json(comparison),
             }
         )
-    events, counts = np.unique(course.events, return_counts=True)
+    events, rows = np.unique(course.events, return_counts=True)
+    counts = (rows if n == len(course.events) else rows * n / len(course.events)).tolist()
     return {
         "schema": SCHEMA_RUN,
         "baseline": {"step": trajectory.steps[0], **_value(trajectory.comparisons[0].before)},
         "planned_looks": trajectory.planned,
         "items": n,
-        "forgetting_events": {str(number): int(count) for number, count in zip(events, counts, strict=True)},
+        "forgetting_events": {str(number): count for number, count in zip(events, counts, strict=True)},
         "never_forgotten": course.never_forgotten,
         "temporal_forgetting": _value(course.temporal_forgetting),
         "if_guessed": {
@@ -134,9 +133,6 @@ def trajectory_json(trajectory: Trajectory) -> dict[str, Any]:
         },
         "looks": looks,
     }
-
-
-_COURSE: Final = ("newly_forgotten", "newly_regained", "ever_forgotten", "regained")
 
 
 def group_json(group: Group) -> dict[str, Any]:
@@ -173,7 +169,7 @@ def _macro(macro: Macro) -> dict[str, Any]:
 
 
 def _spread(spread: Spread) -> dict[str, Any]:
-    return {"mean": _value(spread.mean), "sd": _value(spread.sd), "interval": _value(spread.interval)}
+    return {"mean": _value(spread.mean), "sd": _value(spread.sd), "se": _value(spread.se)}
 
 
 def _pick(source: object, names: Sequence[str]) -> dict[str, Any] | None:

@@ -41,21 +41,22 @@ def course_line(trajectory: Trajectory) -> Text:
     course, looks = trajectory.course, len(trajectory) - 1
     if not looks:
         return Text("no look after the baseline")
-    ever, back = int(course.ever_forgotten[-1]), int(course.regained[-1])
-    text = Text(f"over {looks} look{'s' if looks > 1 else ''}: ever forgotten {ever:,}")
+    ever, back = course.ever_forgotten[-1], course.regained[-1]
+    text = Text(f"over {looks} look{'s' if looks > 1 else ''}: ever forgotten {count(ever)}")
     text.append(_guess(trajectory, float(trajectory.guessed.ever_forgotten[-1])), style="dim")
-    text.append(f", right again {back:,}")
+    text.append(f", right again {count(back)}")
     return text.append(_guess(trajectory, float(trajectory.guessed.regained[-1])), style="dim")
 
 
 def course_lines(trajectory: Trajectory) -> list[Text]:
     """All that grows with the number of looks, each beside its reference."""
     course, guessed = trajectory.course, trajectory.guessed
-    lost_once, lost_often = int((course.events == 1).sum()), int((course.events > 1).sum())
-    events = Text(f"forgetting events {int(course.events.sum()):,}")
+    rows = len(course.events) / course.items if course.items else 1
+    lost_once, lost_often = (course.events == 1).sum() / rows, (course.events > 1).sum() / rows
+    events = Text(f"forgetting events {count(course.events.sum() / rows)}")
     events.append(_guess(trajectory, guessed.events), style="dim")
-    events.append(f": {lost_once:,} items once, {lost_often:,} more often")
-    never = Text(f"never forgotten {course.never_forgotten:,}")
+    events.append(f": {count(lost_once)} items once, {count(lost_often)} more often")
+    never = Text(f"never forgotten {count(course.never_forgotten)}")
     never.append(_guess(trajectory, guessed.never_forgotten), style="dim")
     temporal = Text(f"right at some look and wrong at the last {percent(course.temporal_forgetting)} %")
     if not math.isnan(guessed.temporal_forgetting):
@@ -65,37 +66,44 @@ def course_lines(trajectory: Trajectory) -> list[Text]:
 
 def alarm_lines(trajectory: Trajectory) -> list[Text]:
     """Which losses are more than luck over all looks and groups; what the last look could have seen."""
-    verdicts = trajectory.alarms()
+    verdicts = trajectory.verdicts()
     if not verdicts:
         return []
-    first: dict[tuple[str, str], Alarm] = {}
-    for verdict in verdicts:
-        if verdict.verdict.alarm:
-            first.setdefault((verdict.group.level, verdict.group.name), verdict)
-    lines = [alarm_line(alarm) for alarm in first.values()]
-    looked = len(trajectory) - 1
-    last = [verdict for verdict in verdicts if verdict.step == verdicts[-1].step]
-    sees = last[0].verdict.smallest_loss
-    seen = "no loss, too few answers flipped" if math.isnan(sees) else f"a net loss of {percent(sees)} points or more"
-    head = f"{len(first)} alarm{'' if len(first) == 1 else 's'}" if first else "no alarm"
-    looks = f"{trajectory.planned} looks planned" if trajectory.planned else f"{looked} look{'s' if looked > 1 else ''}"
-    text = f"{head} in {looks} at {len(last)} groups; the null is no net loss, not no change"
-    return [*lines, Text(text, style="dim"), Text(f"the last look could alarm on {seen}, over all items", style="dim")]
+    last = {(one.group.level, one.group.name): one for one in verdicts if one.step == verdicts[-1].step}
+    alarms = trajectory.alarms()
+    lines = []
+    for alarm in alarms:
+        now = last[alarm.group.level, alarm.group.name]
+        lines.append(alarm_line(alarm).append("" if now is alarm else f"; now {_flips(now)}"))
+    taken, planned = len(trajectory) - 1, trajectory.planned
+    over = planned is not None and taken > planned
+    looks = taken if planned is None or over else planned
+    categories = len(last) - 1
+    watched = f"all and {categories} categor{'ies' if categories != 1 else 'y'}" if categories else "all"
+    number = f"{len(alarms)} alarm{'s' if len(alarms) != 1 else ''}" if alarms else "no alarm"
+    how = f" ({planned} planned)" if over else " planned" if planned else ""
+    sees = last["all", "all"].smallest_loss
+    seen = "could not alarm, too few flips" if math.isnan(sees) else f"could alarm on {percent(sees)} points or more"
+    return [
+        *lines,
+        Text(f"{number} of falling accuracy, over {watched}, {looks} look{'s' if looks > 1 else ''}{how}", "dim"),
+        Text(f"an alarm's null: no net loss; the last look {seen}", "dim"),
+    ]
 
 
 def alarm_line(alarm: Alarm) -> Text:
-    """One alarm, with its null in words."""
-    group = alarm.group
-    text = Text(f"ALARM step {alarm.step}, {group.name}: ", style="bold red")
-    return text.append(
-        f"-{count(group.forgotten)} +{count(group.gained)} of {count(group.n)} "
-        f"(p {_small(alarm.verdict.p_value)}, alarms from {_small(alarm.verdict.level)})",
-        style="",
-    )
+    """One alarm, with its p-value and the level that it had to reach."""
+    text = Text(f"ALARM {alarm.group.name}", style="bold red")
+    small = f"p {_small(alarm.p_value)}, alarm at {_small(alarm.alarm_level)}"
+    return text.append(f", step {alarm.step}: {_flips(alarm)} of {count(alarm.group.n)} ({small})", style="not bold")
+
+
+def _flips(alarm: Alarm) -> str:
+    return f"-{count(alarm.group.forgotten)} +{count(alarm.group.gained)}"
 
 
 def _look_lines(trajectory: Trajectory) -> list[Text]:
-    course, guessed, n = trajectory.course, trajectory.guessed, len(trajectory.course.events)
+    course, guessed, n = trajectory.course, trajectory.guessed, trajectory.course.items
     head = (
         f"{'step':>8} {'forgot':>7} {'gained':>7} {'known lost':>10} {'net points':>24} {'ever':>6} {'guess':>6}     p"
     )
@@ -114,7 +122,7 @@ def _look_lines(trajectory: Trajectory) -> list[Text]:
         text.append(f"{'-' + count(group.forgotten):>7}", style="red").append(" ")
         text.append(f"{'+' + count(group.gained):>7}", style="green")
         text.append(
-            f" {known:>10} {net:>24} {int(course.ever_forgotten[at]):>6,} {guess:>6} {probability(group.p_value):>5}"
+            f" {known:>10} {net:>24} {count(course.ever_forgotten[at]):>6} {guess:>6} {probability(group.p_value):>5}"
         )
         lines.append(text)
     return lines
@@ -122,7 +130,7 @@ def _look_lines(trajectory: Trajectory) -> list[Text]:
 
 def _guess(trajectory: Trajectory, share: float) -> str:
     """What a pure guesser would show, in brackets; nothing where that is undefined."""
-    return "" if math.isnan(share) else f" (a guesser {share * len(trajectory.course.events):,.0f})"
+    return "" if math.isnan(share) else f" (a guesser {share * trajectory.course.items:,.0f})"
 
 
 def _small(p: float) -> str:

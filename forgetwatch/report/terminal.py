@@ -18,8 +18,9 @@ from rich.text import Text
 from forgetwatch.compare import Comparison
 from forgetwatch.groups import Chance, Group, Level
 from forgetwatch.macro import Macro
-from forgetwatch.metrics.guessing import Bound, Corrected
-from forgetwatch.metrics.intervals import Interval
+from forgetwatch.metrics.bounds import Bound
+from forgetwatch.metrics.guessing import Corrected
+from forgetwatch.metrics.intervals import Interval, mean_interval
 from forgetwatch.metrics.paper import Paper
 from forgetwatch.report.numbers import between, count, fit, items, percent, points, probability
 
@@ -32,10 +33,10 @@ _WON: Final = "green"
 
 
 ASSUMES: Final = {
-    "paper": "unknown items guess afresh, unrelated twice; high if so, low if guesses stay",
-    "guess-corrected": "gold tempts like a wrong option; high if options are ruled out, low if wrong",
-    "calibrated": "gold tempts as often as it is second choice; high if much is known in part",
-    "bound": "guesses win as often as they lose; low end the net loss, high end all flips",
+    "paper": "before and after unrelated; too high if guesses change, too low if they stay",
+    "guess-corrected": "gold tempts like any wrong option; too high if some are ruled out",
+    "calibrated": "gold tempts as often as it comes second; too high if half-known items move",
+    "bound": "guesses win as often as they lose; from the net loss to k/(k-1) x all flips",
 }
 """What each correction assumes, and where it errs; in full in the module of its name in `metrics`."""
 
@@ -118,12 +119,11 @@ def _noise_lines(comparison: Comparison) -> list[Text]:
     """What flips although nothing was forgotten: the same weights measured twice, and sampled decoding."""
     group, lines = comparison.all, []
     if group.null_lost is not None and group.null_gained is not None:
-        lines.append(
-            Text(f"measured twice -{count(group.null_lost)} +{count(group.null_gained)} by the same weights", "dim")
-        )
+        flips = f"-{count(group.null_lost)} +{count(group.null_gained)}"
+        of = f" of {count(group.null_n)}" if group.null_n is not None and group.null_n < group.n else ""
+        lines.append(Text(f"measured twice {flips}{of} by the same weights: that much is noise", "dim"))
     if (noise := group.noise_floor) is not None:
-        above = (noise.forgetting_above - 1.96 * noise.forgetting_above_se, noise.forgetting_above)
-        interval = (above[0], 2 * above[1] - above[0])
+        interval = mean_interval(noise.forgetting_above, noise.forgetting_above_se)
         lines.append(
             Text(
                 f"sampling      flips {percent(noise.floor)} % each way by itself; "
@@ -138,49 +138,47 @@ def _chance_lines(group: Group, *, explain: bool) -> list[Text]:
     rows = _chance_rows(group.chance, group.n)
     if not rows:
         return []
-    lines = [Text(f"{'less guessing':<18}{'forgot %':<22}gained %")]
+    lines = [Text(f"{'corrected':<18}{'forgot %':<22}gained %")]
     for name, lost, won, tail in rows:
-        numbers = f"  {name:<16}{lost:<22}{won:<22}" if tail else f"  {name:<16}{lost:<22}{won}"
+        numbers = f"  {name:<15} {lost:<21} {won:<21} " if tail else f"  {name:<15} {lost:<21} {won}"
         lines.append(Text(numbers).append(tail, style="dim"))
         lines += [Text(f"    {ASSUMES[name]}", style="dim")] if explain else []
     if (stays := group.chance.persistence) is not None and not math.isnan(stays.same_wrong):
+        fresh = percent(stays.same_wrong_if_fresh)
+        lines.append(Text(f"wrong twice   same option {percent(stays.same_wrong)} % (fresh guesses {fresh} %)", "dim"))
         interval = group.chance.tipping_interval
         drawn = "" if interval is None else f" ({between(interval, _ratio)})"
-        lines.append(
-            Text(
-                f"wrong twice   the same option {percent(stays.same_wrong)} % (fresh guesses "
-                f"{percent(stays.same_wrong_if_fresh)} %), tipping ratio {_ratio(stays.tipping_ratio)}{drawn}",
-                style="dim",
-            )
-        )
+        if not math.isnan(ratio := stays.tipping_ratio):
+            lines.append(Text(f"tipping ratio {_ratio(ratio)}{drawn}: {_verdict(ratio)}", "dim"))
     return lines
 
 
 def _chance_rows(chance: Chance, n: float) -> list[tuple[str, str, str, str]]:
     """Name, forgotten, gained, and how many items took part where it was not all of them."""
     rows = []
-    corrections: tuple[tuple[str, Paper | Corrected | None], ...] = (
-        ("paper", chance.paper),
-        ("guess-corrected", chance.guess_corrected),
-        ("calibrated", chance.guess_corrected_calibrated),
+    corrections: tuple[tuple[str, int, Paper | Corrected | None], ...] = (
+        ("paper", 2, chance.paper),
+        ("guess-corrected", 3, chance.guess_corrected),
+        ("calibrated", 3, chance.guess_corrected_calibrated),
     )
-    for name, rates in corrections:
+    for name, least, rates in corrections:
         if rates is not None:
             if isinstance(rates, Paper):
                 intervals = rates.forgetting_interval, rates.backward_transfer_interval
             else:
                 intervals = rates.forgetting_band, rates.backward_transfer_band
             lost, won = _from_zero(rates.forgetting, intervals[0]), _from_zero(rates.backward_transfer, intervals[1])
-            rows.append((name, lost, won, items(rates.n) if rates.n < n else ""))
+            rows.append((name, lost, won, f"{count(rates.n)} with k>={least}" if rates.n < n else ""))
     if (bound := chance.bound) is not None:
-        rows.append(("bound", *_bounds(bound), items(chance.n) if chance.n < n else ""))
+        rows.append(("bound", *_bounds(bound), f"{count(chance.n)} with k>=2" if chance.n < n else ""))
     return rows
 
 
 def _from_zero(rate: float, interval: Interval) -> str:
     """Shown from 0: what is below is noise around it. The JSON keeps it."""
-    low, high = (max(end, 0.0) if end == end else end for end in interval)
-    return f"{percent(max(rate, 0.0))} ({between((low, high), percent)})"
+    if interval[1] < 0:
+        return "0.0 (all below 0)"
+    return f"{percent(min(max(rate, 0.0), 1.0))} ({between((max(interval[0], 0.0), interval[1]), percent)})"
 
 
 def _bounds(bound: Bound) -> tuple[str, str]:
@@ -194,13 +192,21 @@ def _compat_lines(macro: Macro) -> list[Text]:
     rows += [(name, *rates) for name, rates in sorted(macro.by_category.items())]
     for name, lost, won in rows:
         spread = "" if math.isnan(lost.sd) else f"   sd {percent(lost.sd)}, {percent(won.sd)}"
-        spread += "" if lost.interval is None else f"   ({between(lost.interval, percent)})"
+        if lost.interval is not None and won.interval is not None:
+            spread += f"   ({between(lost.interval, percent)}; {between(won.interval, percent)})"
         lines.append(Text(f"  {fit(name, 28)}{percent(lost.mean):>8}{percent(won.mean):>12}").append(spread, "dim"))
     return lines
 
 
 def _ratio(value: float) -> str:
     return "n/a" if math.isnan(value) else "infinite" if math.isinf(value) else f"{value:.1f}"
+
+
+def _verdict(ratio: float) -> str:
+    """What a tipping ratio says of the forgetting that is left; see `metrics.bounds.Persistence`."""
+    if ratio <= 1:
+        return "guessing explains all that was forgotten"
+    return "that it was forgotten is fragile" if ratio <= 3 else "that it was forgotten is robust"
 
 
 def _group_lines(groups: Sequence[Group]) -> list[Text]:

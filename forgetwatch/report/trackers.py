@@ -87,14 +87,14 @@ def _flat(document: dict[str, Any], *, of: str = "") -> dict[str, float]:
 
 def _course(trajectory: Trajectory) -> dict[str, float]:
     """What the run forgot so far, beside what a guesser would show."""
-    course, guessed, items = trajectory.course, trajectory.guessed, len(trajectory.course.events)
+    course, guessed, items = trajectory.course, trajectory.guessed, trajectory.course.items
     return {
-        "ever_forgotten": int(course.ever_forgotten[-1]),
+        "ever_forgotten": course.ever_forgotten[-1].item(),
         "ever_forgotten_if_guessed": items * float(guessed.ever_forgotten[-1]),
-        "regained": int(course.regained[-1]),
+        "regained": course.regained[-1].item(),
         "regained_if_guessed": items * float(guessed.regained[-1]),
-        "newly_forgotten": int(course.newly_forgotten[-1]),
-        "newly_regained": int(course.newly_regained[-1]),
+        "newly_forgotten": course.newly_forgotten[-1].item(),
+        "newly_regained": course.newly_regained[-1].item(),
         "never_forgotten": course.never_forgotten,
         "never_forgotten_if_guessed": items * guessed.never_forgotten,
         "temporal_forgetting": course.temporal_forgetting,

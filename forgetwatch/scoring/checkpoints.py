@@ -18,6 +18,7 @@ from typing import Any, Final
 import torch
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging
 
 from forgetwatch.errors import ScoringError, SnapshotError
 from forgetwatch.probe import Probe
@@ -144,3 +145,8 @@ def _base_of_adapter(path: Path) -> str:
     if not base or Path(str(base)).resolve() == path.resolve():
         raise ScoringError(f"{path / _ADAPTER}: names no base model but itself (base_model_name_or_path: {base!r})")
     return str(base)
+
+
+def silence_loading() -> None:
+    """Keep transformers' own bars of weights being loaded off the screen; for commands, which own their process."""
+    logging.disable_progress_bar()

@@ -19,6 +19,7 @@ from rich.console import Console
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from forgetwatch.errors import WatchError
+from forgetwatch.metrics.alarm import alarm_level
 from forgetwatch.metrics.planning import detectable_change
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
@@ -204,9 +205,9 @@ class ForgetWatchCallback(TrainerCallback):
 
     def _warn(self, watch: Watch, state: TrainerState) -> None:
         """Tell the first alarm of each group."""
-        for alarm in watch.trajectory().alarms():
+        for alarm in watch.trajectory().verdicts():
             group = (alarm.group.level, alarm.group.name)
-            if alarm.step == state.global_step and alarm.verdict.alarm and group not in self._alarmed:
+            if alarm.step == state.global_step and alarm.raised and group not in self._alarmed:
                 self._alarmed.add(group)
                 self._say(state, alarm_line(alarm).plain)
 
@@ -244,8 +245,11 @@ class ForgetWatchCallback(TrainerCallback):
     def _say_cost(self, watch: Watch, state: TrainerState) -> None:
         """Before the first step: what the looks will cost, and what they can see."""
         each = float(watch.baseline.meta["seconds"]) if watch.baseline else 0.0
-        sees = detectable_change(len(self.probe), _USUAL_FLIPS)
+        groups = 1 + len({item.category for item in self.probe if item.category})
+        level = alarm_level(1, groups=groups, planned=watch.planned or 1)
+        sees, alarms = (detectable_change(len(self.probe), _USUAL_FLIPS, alpha=alpha) for alpha in (0.05, 2 * level))
         what = f"sees net changes from {100 * sees:.1f} points" if sees == sees else "is too small to see a net change"
+        what += f", and alarms on losses from {100 * alarms:.1f}" if alarms == alarms else ""
         self._say(
             state,
             f"{len(self.probe):,} items, {each:.1f} s a look, {self._planned} looks planned, "

@@ -20,9 +20,10 @@ from forgetwatch.errors import SnapshotError, WatchError
 from forgetwatch.files import write_atomically
 from forgetwatch.probe import Probe
 from forgetwatch.snapshot import Snapshot, read_snapshot, save_snapshot
+from forgetwatch.trajectory import RUN_FOLDER
 
 FORMAT: Final = "forgetwatch/run@1"
-NAME: Final = "_forgetwatch"
+NAME: Final = RUN_FOLDER
 _BASELINE: Final = "baseline.parquet"
 
 

@@ -21,6 +21,7 @@ from torch import nn
 
 from forgetwatch.compare import Comparison, compare
 from forgetwatch.errors import ForgetwatchError, ScoringError, WatchError
+from forgetwatch.paired import guess_chance
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
 from forgetwatch.scoring.scorer import Scorer, versions
@@ -183,7 +184,7 @@ class Watch:
         steps = tuple(sorted(self.comparisons))
         right = np.stack([self._right[step] for step in steps])
         comparisons = tuple(self.comparisons[step] for step in steps)
-        return Trajectory(steps, comparisons, right, self.baseline.ints("k"), self.planned)
+        return Trajectory(steps, comparisons, right, guess_chance(self.baseline), self.planned)
 
     def _keep(self, snapshot: Snapshot, *, step: int) -> Comparison:
         if self.baseline is None:

@@ -79,7 +79,7 @@ def measure(items: int, looks: int) -> dict[str, float]:
         comparisons.append(comparison)
         right.append(pairs.after.astype(float))
     started = time.perf_counter()
-    trajectory = Trajectory(tuple(range(1 + looks)), tuple(comparisons), np.stack(right[:-1]), k, looks)
+    trajectory = Trajectory(tuple(range(1 + looks)), tuple(comparisons), np.stack(right[:-1]), 1 / k, looks)
     course, alarms = trajectory.course, trajectory.alarms()
     seconds += time.perf_counter() - started
     assert len(course.ever_forgotten) == looks

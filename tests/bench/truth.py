@@ -123,11 +123,12 @@ def band_table(replications: int) -> None:
         covered = np.mean(inside, axis=0)
         plain.append(covered[0])
         band.append(covered[1])
-    OUT.print(
-        f"\nguess-corrected in {len(worlds)} worlds: the plain 95 % interval covers in at least 94 % of runs in "
-        f"{sum(c >= 0.94 for c in plain)}, worst {100 * min(plain):.0f} %; the band in "
-        f"{sum(c >= 0.94 for c in band)}, worst {100 * min(band):.0f} %"
-    )
+    OUT.print(f"\nguess-corrected in {len(worlds)} worlds, {replications} replications each: covers in >= 94 % of runs")
+    for name, covered in (("plain 95 % interval", plain), ("band", band)):
+        OUT.print(f"{name}: {sum(c >= 0.94 for c in covered)} worlds, worst {100 * min(covered):.0f} %")
+    for world, covered in zip(worlds, band, strict=True):
+        if covered < 0.94:
+            OUT.print(f"  band {100 * covered:.0f} %: {world[0]}, noise {world[1]}, k = {world[2]}, lost {world[3]}")
 
 
 if __name__ == "__main__":

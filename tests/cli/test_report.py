@@ -32,7 +32,9 @@ def test_a_run_is_shown_look_by_look(run: Path, place: str) -> None:
     done = CliRunner().invoke(app, ["report", str(run / place)])
     assert done.exit_code == 0, done.output
     assert "ever forgotten 30 (a guesser 9), right again 5" in done.stdout
-    assert "ALARM step 5, all: -30 +0 of 40 (p 9e-10, alarms from 0.006)" in done.stdout  # .05 / (2 groups x 4 looks)
+    assert (
+        "ALARM all, step 5: -30 +0 of 40 (p 9e-10, alarm at 0.006); now -25 +0" in done.stdout
+    )  # .05 / (2 groups x 4 looks)
     assert "step 9, against step 0" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= max(80, len(str(run)) + 30)
 
@@ -45,7 +47,7 @@ def test_the_run_as_json(run: Path) -> None:
     last = document["looks"][-1]
     assert (last["step"], last["ever_forgotten"], last["regained"], last["newly_regained"]) == (9, 30, 5, 5)
     assert last["if_guessed"]["ever_forgotten"] == pytest.approx(40 * 0.25 * (1 - 0.25**2))
-    assert [alarm["alarm"] for alarm in last["alarms"]] == [True, True]
+    assert [alarm["raised"] for alarm in last["alarms"]] == [True, True]
     assert last["alarms"][0]["alarm_level"] == pytest.approx(0.05 / (2 * 4))
     assert last["comparison"]["groups"][0]["forgotten"] == 25
 

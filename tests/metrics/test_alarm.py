@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from forgetwatch.metrics.alarm import Verdict, alarm_level, alarm_power, smallest_loss
+from forgetwatch.metrics.alarm import alarm_level, alarm_power, smallest_loss
 from forgetwatch.metrics.significance import loss_p_value
 
 
@@ -59,11 +59,6 @@ def test_power_at_the_edges() -> None:
     assert alarm_power(100, discordance=0.1, loss=0.0, level=0.01) <= 0.01
     assert alarm_power(4, discordance=1.0, loss=1.0, level=0.1) == pytest.approx(1.0)
     assert alarm_power(3, discordance=1.0, loss=1.0, level=0.1) == 0.0
-
-
-def test_an_alarm_is_at_the_level_or_below() -> None:
-    assert Verdict(p_value=0.01, level=0.01, smallest_loss=0.1).alarm
-    assert not Verdict(p_value=0.011, level=0.01, smallest_loss=0.1).alarm
 
 
 def test_twenty_looks_at_an_unchanged_model_rarely_alarm_where_naive_tests_often_do() -> None:

@@ -12,18 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forgetwatch.metrics.alarm import alarm_power, smallest_loss
-from forgetwatch.metrics.guessing import (
-    Answers,
-    bound,
-    guess_corrected,
-    guess_corrected_calibrated,
-    persistence,
-    tipping_ratio,
-)
+from forgetwatch.metrics.answers import Answers
+from forgetwatch.metrics.bounds import bound, persistence, tipping_ratio
+from forgetwatch.metrics.guessing import guess_corrected, guess_corrected_calibrated
 from forgetwatch.metrics.intervals import clustered_mean, effective_items, flip_interval, newcombe, wilson
 from forgetwatch.metrics.noise import noise_floor, null, soft
 from forgetwatch.metrics.paper import as_released, paper
-from forgetwatch.metrics.planning import detectable_change, items_needed, items_to_tell_apart
+from forgetwatch.metrics.planning import detectable_change, items_needed
 from forgetwatch.metrics.significance import false_discovery, loss_p_value, mcnemar, non_inferiority, sign_flip
 from forgetwatch.metrics.trajectory import course, guessed
 from forgetwatch.metrics.transitions import count_cells, count_known
@@ -88,16 +83,15 @@ def everything(before: np.ndarray, after: np.ndarray, k: np.ndarray, *, clustere
         non_inferiority(
             net_change=cells.net_change,
             interval=newcombe(cells),
-            discordance=(lost + won) / n if n else math.nan,
+            n=n,
             tolerance=0.02,
         ),
         detectable_change(n, (lost + won) / n if n else math.nan),
         items_needed(cells.net_change, (lost + won) / n if n else math.nan),
-        items_to_tell_apart(cells.net_change, -0.02, (lost + won) / n if n else math.nan),
         smallest_loss(lost + won, 0.001),
         alarm_power(n, discordance=0.1, loss=0.02, level=0.001),
         course(np.stack([before, after])).temporal_forgetting,
-        guessed(k[k >= 1], looks=2).temporal_forgetting,
+        guessed(1 / k[k >= 1], looks=2).temporal_forgetting,
     ]
 
 

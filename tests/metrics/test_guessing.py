@@ -13,14 +13,9 @@ from hypothesis import strategies as st
 from scipy import stats
 from worlds import logits
 
-from forgetwatch.metrics.guessing import (
-    MAX_SECOND_CHOICE,
-    Answers,
-    bound,
-    guess_corrected,
-    guess_corrected_calibrated,
-    persistence,
-)
+from forgetwatch.metrics.answers import Answers
+from forgetwatch.metrics.bounds import bound, persistence
+from forgetwatch.metrics.guessing import MAX_SECOND_CHOICE, guess_corrected, guess_corrected_calibrated
 from forgetwatch.metrics.paper import paper
 
 
@@ -42,7 +37,7 @@ def together(one: Answers, other: Answers) -> Answers:
     columns = {
         name: np.concatenate([getattr(one, name), getattr(other, name)])
         for name in Answers.__dataclass_fields__
-        if name not in ("task", "cluster")
+        if name not in ("task", "cluster", "samples")
     }
     return Answers(**columns, task=np.repeat([0, 1], [len(one.k), len(other.k)]))
 

@@ -135,3 +135,15 @@ def test_the_bootstrap_of_nothing_or_of_the_undefined_is_nan() -> None:
         assert all(math.isnan(end) for end in bootstrap(lambda rows: 1.0, units, rng))
     assert all(math.isnan(end) for end in bootstrap(lambda rows: math.nan, np.arange(9), rng, replications=20))
     assert bootstrap(lambda rows: math.inf, np.arange(9), rng, replications=20) == (math.inf, math.inf)
+
+
+def test_few_clusters_are_worth_less_by_their_t_quantile() -> None:
+    values, cluster = np.array([0.0, 1.0, 1.0, 0.0, 1.0, 1.0, 0.0, 0.0]), np.repeat(np.arange(4), 2)
+    error = clustered_mean(values, cluster)[1]
+    wider = stats.t.ppf(0.975, 3) / stats.norm.ppf(0.975)
+    assert effective_items(values, cluster) == pytest.approx(min(values.var() / error**2 / wider**2, 8))
+
+
+def test_equal_values_have_no_standard_error() -> None:
+    assert math.isnan(clustered_mean(np.full(9, 0.25))[1])
+    assert math.isnan(clustered_mean(np.full(9, 0.25), np.arange(9) // 3)[1])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from forgetwatch.metrics.planning import detectable_change, items_needed, items_to_tell_apart
+from forgetwatch.metrics.planning import detectable_change, items_needed
 
 
 @pytest.mark.parametrize(
@@ -60,8 +60,8 @@ def test_a_change_larger_than_the_flips_cannot_be() -> None:
     assert math.isnan(items_needed(0.0, 0.1))
 
 
-def test_items_to_tell_apart() -> None:
-    z = stats.norm.ppf(0.975) + stats.norm.ppf(0.8)
-    assert items_to_tell_apart(0.01, -0.02, 0.1) == pytest.approx(z**2 * (0.1 - 0.01**2) / 0.03**2)
-    assert items_to_tell_apart(-0.02, -0.02, 0.1) == math.inf
-    assert math.isnan(items_to_tell_apart(0.0, -0.02, 0.0))
+def test_less_power_than_false_alarms_asks_for_nothing() -> None:
+    for power in (0.001, 0.02, 0.025):
+        assert math.isnan(items_needed(0.02, 0.1, power=power))
+        assert math.isnan(detectable_change(1000, 0.1, power=power))
+    assert items_needed(0.02, 0.1, power=0.1) < items_needed(0.02, 0.1, power=0.5)

@@ -11,14 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from forgetwatch.metrics.intervals import newcombe
 from forgetwatch.metrics.significance import (
-    EXACT_CLUSTERS,
     false_discovery,
     loss_p_value,
     mcnemar,
     non_inferiority,
     sign_flip,
 )
+from forgetwatch.metrics.transitions import Cells
 
 
 @pytest.mark.parametrize(("b", "c"), [(0, 0), (1, 0), (9, 21), (5, 5), (300, 250), (1127, 2053)])
@@ -72,11 +73,15 @@ def test_the_clustered_test_counts_every_sign() -> None:
     assert found.loss_p_value == pytest.approx(np.mean(totals <= sum(sums)))
 
 
-def test_beyond_the_exact_number_of_clusters_the_test_is_normal_and_close() -> None:
-    rng = np.random.default_rng(4)
-    change, cluster = rng.choice([-1, 1], size=3 * EXACT_CLUSTERS), np.repeat(np.arange(EXACT_CLUSTERS), 3)
-    more = np.r_[change, [-1, 1, 1]], np.r_[cluster, [EXACT_CLUSTERS] * 3]
-    assert sign_flip(*more).p_value == pytest.approx(sign_flip(change, cluster).p_value, abs=0.06)
+@pytest.mark.parametrize(("lost", "won"), [(125, 76), (76, 125), (100, 100), (140, 60)])
+@pytest.mark.parametrize("size", [1, 3])
+def test_where_exactness_costs_too_much_the_test_is_normal_and_close(lost: int, won: int, size: int) -> None:
+    change = np.repeat([-1, 1], [size * lost, size * won])
+    cluster = np.arange(len(change)) // size
+    exact, normal = sign_flip(change, cluster), sign_flip(change, cluster, exact_work=0)
+    assert exact.loss_p_value == pytest.approx(loss_p_value(lost, won))
+    assert normal.loss_p_value == pytest.approx(exact.loss_p_value, rel=0.15, abs=1e-6)
+    assert normal.p_value == pytest.approx(exact.p_value, rel=0.15, abs=1e-6)
 
 
 def test_copies_are_no_evidence() -> None:
@@ -115,21 +120,37 @@ def test_q_values_leave_undefined_ones_out() -> None:
 
 
 def test_no_worse_than_has_three_answers() -> None:
-    asked = {"discordance": 0.1, "tolerance": 0.02}
+    asked = {"n": 1000, "tolerance": 0.02}
     assert non_inferiority(net_change=0.0, interval=(-0.015, 0.015), **asked).verdict == "PASS"
     assert non_inferiority(net_change=-0.05, interval=(-0.07, -0.03), **asked).verdict == "FAIL"
-    unclear = non_inferiority(net_change=0.0, interval=(-0.04, 0.04), **asked)
-    assert unclear.verdict == "INCONCLUSIVE"
-    z = stats.norm.ppf(0.975) + stats.norm.ppf(0.8)
-    assert unclear.items_needed == pytest.approx(z**2 * 0.1 / 0.02**2)
-    assert non_inferiority(net_change=0.0, interval=(-0.04, 0.04), worth=0.5, **asked).items_needed == pytest.approx(
-        2 * unclear.items_needed
-    )
+    assert non_inferiority(net_change=0.0, interval=(-0.04, 0.04), **asked).verdict == "INCONCLUSIVE"
+
+
+@given(st.integers(1, 400), st.integers(0, 60), st.integers(0, 60))
+def test_the_items_that_would_tell_are_more_than_those_that_did_not(kept: int, lost: int, won: int) -> None:
+    cells = Cells(retained=kept, forgotten=lost, gained=won, missed=kept)
+    found = non_inferiority(net_change=cells.net_change, interval=newcombe(cells), n=cells.n, tolerance=0.02)
+    if found.verdict == "INCONCLUSIVE":
+        assert found.items_needed > cells.n
+
+
+def test_as_many_items_as_were_asked_for_tell_in_four_of_five_runs() -> None:
+    first = Cells(retained=300, forgotten=25, gained=25, missed=150)
+    found = non_inferiority(net_change=0.0, interval=newcombe(first), n=first.n, tolerance=0.02)
+    assert found.verdict == "INCONCLUSIVE"
+    n, rng, told = math.ceil(found.items_needed), np.random.default_rng(0), 0
+    for _ in range(300):
+        retained, forgotten, gained, missed = rng.multinomial(n, [0.6, 0.05, 0.05, 0.3]).tolist()
+        again = Cells(retained=retained, forgotten=forgotten, gained=gained, missed=missed)
+        told += non_inferiority(
+            net_change=again.net_change, interval=newcombe(again), n=n, tolerance=0.02
+        ).verdict == "PASS"  # fmt: skip
+    assert told / 300 == pytest.approx(0.8, abs=0.08)
 
 
 def test_no_worse_than_where_nothing_tells() -> None:
-    edge = non_inferiority(net_change=-0.02, interval=(-0.05, 0.01), discordance=0.1, tolerance=0.02)
+    edge = non_inferiority(net_change=-0.02, interval=(-0.05, 0.01), n=100, tolerance=0.02)
     assert (edge.verdict, edge.items_needed) == ("INCONCLUSIVE", math.inf)
-    nothing = non_inferiority(net_change=math.nan, interval=(math.nan, math.nan), discordance=math.nan, tolerance=0.02)
+    nothing = non_inferiority(net_change=math.nan, interval=(math.nan, math.nan), n=0, tolerance=0.02)
     assert nothing.verdict == "INCONCLUSIVE"
     assert math.isnan(nothing.items_needed)

@@ -24,7 +24,7 @@ def test_counts_are_those_of_a_loop_over_items_and_looks(right: np.ndarray) -> N
         assert found.forgotten[index] == sum(w[0] and not w[-1] for w in was)
         assert found.gained[index] == sum(not w[0] and w[-1] for w in was)
         assert found.newly_forgotten[index] == sum(w[-2] and not w[-1] for w in was)
-        assert found.newly_regained[index] == sum(not w[-2] and w[-1] for w in was)
+        assert found.newly_regained[index] == sum(any(w[:-2]) and not w[-2] and w[-1] for w in was)
         assert found.ever_forgotten[index] == sum(w[0] and not all(w) for w in was)
         assert found.regained[index] == sum(w[0] and not all(w[:-1]) and w[-1] for w in was)
     for item in range(items):
@@ -60,27 +60,44 @@ def test_the_guess_references_are_those_of_simulated_guessers() -> None:
     k = np.repeat([2, 4, 5], 20_000)
     right = rng.random((10, len(k))) < 1 / k
     found = course(right)
-    reference = guessed(k, looks=9)
+    reference = guessed(1 / k, looks=9)
     assert found.temporal_forgetting == pytest.approx(reference.temporal_forgetting, abs=0.006)
     assert found.events.mean() == pytest.approx(reference.events, abs=0.02)
     assert found.never_forgotten / len(k) == pytest.approx(reference.never_forgotten, abs=0.006)
-    for name in ("ever_forgotten", "regained", "newly_forgotten"):
+    for name in ("ever_forgotten", "regained", "newly_forgotten", "newly_regained"):
         assert getattr(found, name) / len(k) == pytest.approx(getattr(reference, name), abs=0.006)
-    assert found.newly_regained / len(k) == pytest.approx(reference.newly_forgotten, abs=0.006)
 
 
 def test_the_guess_references_on_worked_numbers() -> None:
-    four = np.array([4])
+    four = np.array([1 / 4])
     assert guessed(four, looks=1).temporal_forgetting == pytest.approx(0.1875)
     assert guessed(four, looks=9).temporal_forgetting == pytest.approx(0.694, abs=5e-4)
     assert guessed(four, looks=1).ever_forgotten.tolist() == pytest.approx([0.1875])
     assert guessed(four, looks=1000).ever_forgotten[-1] == pytest.approx(0.25)
-    assert guessed(np.array([1]), looks=3).never_forgotten == pytest.approx(1.0)
+    assert guessed(np.array([1.0]), looks=3).never_forgotten == pytest.approx(1.0)
 
 
 def test_the_guess_references_of_nothing_are_nan() -> None:
-    nobody = guessed(np.array([], int), looks=3)
+    nobody = guessed(np.array([]), looks=3)
     assert math.isnan(nobody.temporal_forgetting)
     assert np.isnan(nobody.ever_forgotten).all()
     assert nobody.ever_forgotten.shape == (3,)
-    assert guessed(np.array([4]), looks=0).ever_forgotten.shape == (0,)
+    assert guessed(np.array([0.25]), looks=0).ever_forgotten.shape == (0,)
+
+
+def test_open_answers_are_never_guessed_and_count_among_the_items() -> None:
+    rng = np.random.default_rng(1)
+    chance = np.repeat([0.25, 0.0, 0.5], 20_000)  # four options, open, two right of four
+    found, reference = course(rng.random((4, len(chance))) < chance), guessed(chance, looks=3)
+    for name in ("ever_forgotten", "regained", "newly_regained"):
+        assert getattr(found, name) / len(chance) == pytest.approx(getattr(reference, name), abs=0.006)
+    assert found.never_forgotten / len(chance) == pytest.approx(reference.never_forgotten, abs=0.006)
+
+
+def test_counts_of_several_samples_are_means_over_them() -> None:
+    right = np.random.default_rng(2).random((4, 30)) < 0.5
+    one, three = course(right), course(np.repeat(right, 3, axis=1), samples=3)
+    assert three.items == one.items == 30
+    for name in ("forgotten", "newly_forgotten", "newly_regained", "ever_forgotten", "regained", "never_forgotten"):
+        assert np.asarray(getattr(three, name)) == pytest.approx(np.asarray(getattr(one, name)))
+    assert three.temporal_forgetting == pytest.approx(one.temporal_forgetting)

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from worlds import know_or_guess, logits
 
-from forgetwatch.metrics.guessing import Answers, guess_corrected
+from forgetwatch.metrics.answers import Answers
+from forgetwatch.metrics.guessing import guess_corrected
 from forgetwatch.metrics.paper import paper
 from forgetwatch.metrics.transitions import count_known
 

@@ -69,7 +69,16 @@ def test_a_choice_outside_the_options_is_no_answer_and_counted(tmp_path: Path) -
     rows = [{**ROWS[0], "item_id": str(i), "chosen": chosen} for i, chosen in enumerate((4, -2, 3, None))]
     read = load_snapshot(write(tmp_path / "a.parquet", rows))
     assert read.ints("chosen").tolist() == [NONE, NONE, 3, NONE]
-    assert read.notes == ("2 chosen options are outside their items' options and count as no answer",)
+    assert read.notes[0] == "2 chosen options are outside their items' options and count as no answer"
+
+
+def test_rows_that_contradict_themselves_are_counted(tmp_path: Path) -> None:
+    rows = [
+        {**ROWS[0], "item_id": str(i), "gold": 2, "chosen": chosen, "correct": correct}
+        for i, (chosen, correct) in enumerate(((2, True), (1, True), (2, False), (None, False), (1, None)))
+    ]
+    read = load_snapshot(write(tmp_path / "a.parquet", rows))
+    assert read.notes == ("rows whose `correct` is not what chosen and gold say: 2; both count from 0",)
 
 
 def test_another_tools_prompt_hash_is_kept_under_its_own_name(tmp_path: Path) -> None:

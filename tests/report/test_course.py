@@ -37,26 +37,30 @@ def test_each_look_has_a_line() -> None:
     assert lines[2][:3] == ["1", "-2", "+0"]
     assert lines[3][:3] == ["2", "-1", "+0"]
     assert "forgetting events 2 (a guesser 2): 2 items once, 0 more often" in shown
-    assert (
-        "never forgotten 2 (a guesser 2)\nright at some look and wrong at the last 25.0 % (a guesser 32.8 %)" in shown
-    )
+    assert "never forgotten 1 (a guesser 1)" in shown.splitlines()
+    assert "right at some look and wrong at the last 25.0 % (a guesser 32.8 %)" in shown.splitlines()
     assert max(map(len, shown.splitlines())) <= 80
 
 
 def test_a_loss_beyond_luck_is_an_alarm_with_its_null() -> None:
     kept, lost = [True] * 100, [False] * 40 + [True] * 60
     shown = text(run(kept, kept, lost, lost, planned=5))
-    assert shown.count("ALARM step 2, all: -40 +0 of 100 (p 9e-13, alarms from 0.005)") == 1
-    assert shown.count("ALARM step 2, c:") == 1
-    assert "2 alarms in 5 looks planned at 2 groups; the null is no net loss, not no change" in shown
-    assert "could alarm on a net loss of 18.0 points or more" in shown
+    assert shown.count("ALARM all, step 2: -40 +0 of 100 (p 9e-13, alarm at 0.005); now -40 +0") == 1
+    assert shown.count("ALARM c, step 2:") == 1
+    assert "2 alarms of falling accuracy, over all and 1 category, 5 looks planned" in shown
+    assert "an alarm's null: no net loss; the last look could alarm on 18.0 points or more" in shown
+
+
+def test_more_looks_than_planned_are_said() -> None:
+    shown = text(run([True] * 9, [True] * 9, [False] * 9, planned=1))
+    assert "2 looks (1 planned)" in shown
 
 
 def test_a_run_that_lost_nothing_says_what_it_could_have_seen() -> None:
     kept = [True] * 50
     shown = text(run(kept, kept))
-    assert "no alarm in 1 look at 2 groups" in shown
-    assert "could alarm on no loss, too few answers flipped" in shown
+    assert "no alarm of falling accuracy, over all and 1 category, 1 look" in shown
+    assert "the last look could not alarm, too few flips" in shown
 
 
 def test_a_long_run_shows_every_nth_look_and_the_last() -> None:

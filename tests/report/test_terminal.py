@@ -83,7 +83,8 @@ def test_what_stays_the_same_when_measured_again_stands_beside() -> None:
     again = snapshot([True, True, True, False], **{**columns, "chosen": [0, 0, 0, 2]})
     shown = text(compare(before=before, after=after, null=again))
     assert "measured twice -0 +1 by the same weights" in shown
-    assert "wrong twice   the same option 50.0 % (fresh guesses 33.3 %), tipping ratio 2.0" in shown
+    assert "wrong twice   same option 50.0 % (fresh guesses 33.3 %)" in shown.splitlines()
+    assert "tipping ratio 2.0: that it was forgotten is fragile" in shown.splitlines()
 
 
 def test_the_corrections_stand_with_their_intervals_and_can_explain_themselves() -> None:
@@ -92,7 +93,7 @@ def test_the_corrections_stand_with_their_intervals_and_can_explain_themselves()
     before, after = (snapshot((chosen == 0).tolist(), k=[4] * 400, chosen=chosen) for chosen in sides)
     comparison = compare(before=before, after=after)
     lines = text(comparison, explain=True).splitlines()
-    start = next(number for number, line in enumerate(lines) if line.startswith("less guessing"))
+    start = next(number for number, line in enumerate(lines) if line.startswith("corrected "))
     assert [line.split()[0] for line in lines[start + 1 : start + 7 : 2]] == ["paper", "guess-corrected", "bound"]
     for line in lines[start + 2 : start + 8 : 2]:
         assert line.startswith("    ")

@@ -1,0 +1,125 @@
+"""What guessing could explain at most: a bound for right and wrong alone, and how wrong answers move.
+
+bound            from the net loss to k/(k-1) times all flips; takes only that guesses win as often as they lose. The
+low end is too low where guesses are few, the high end too high wherever a flip is a guess
+persistence      do wrong answers stay the same, more than fresh guesses would?
+tipping_ratio    how attractive gold would have to be, when unknown, to explain all forgetting by guessing
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forgetwatch.metrics.answers import Answers
+from forgetwatch.metrics.intervals import Interval, clustered_mean
+from forgetwatch.metrics.transitions import ratio
+
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+
+_Z_END: Final = 1.645
+"""95 % for one end."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bound:
+    """Lowest and highest true rate that balanced guessing allows, for forgetting and backward transfer.
+
+    The intervals add 1.645 standard errors at each end: 95 % for either end.
+    """
+
+    forgetting: Interval
+    backward_transfer: Interval
+    forgetting_interval: Interval
+    backward_transfer_interval: Interval
+
+
+def bound(before: Bools, after: Bools, k: Ints, golds: Ints, *, cluster: Ints | None = None) -> Bound | None:
+    """[max(0, p10 - p01), mean of k/(k-g) over 1->0], and its mirror image; None where no row has a wrong option.
+
+    g is the number of right options. The lower end is the net loss: it needs only balanced flips by chance.
+
+    Args:
+        before: Right before, bool [rows].
+        after: Right after, bool [rows].
+        k: Number of options [rows]; rows with no wrong option do not take part.
+        golds: Number of right options [rows].
+        cluster: Code of each row's cluster, int64 [rows]; None where every row stands alone.
+    """
+    takes_part = k > golds
+    if not takes_part.any():
+        return None
+    before, after = before[takes_part], after[takes_part]
+    cluster = None if cluster is None else cluster[takes_part]
+    scale = k[takes_part] / (k[takes_part] - golds[takes_part]).astype(float)
+    lost, won = before & ~after, ~before & after
+    net, net_se = clustered_mean(lost.astype(float) - won, cluster)
+    high_lost, high_won = clustered_mean(scale * lost, cluster), clustered_mean(scale * won, cluster)
+    forgetting, forgetting_interval = _ends(net, net_se, *high_lost)
+    backward_transfer, backward_transfer_interval = _ends(-net, net_se, *high_won)
+    return Bound(
+        forgetting=forgetting,
+        backward_transfer=backward_transfer,
+        forgetting_interval=forgetting_interval,
+        backward_transfer_interval=backward_transfer_interval,
+    )
+
+
+def _ends(net: float, net_se: float, high: float, high_se: float) -> tuple[Interval, Interval]:
+    ends = (max(0.0, net), min(1.0, high))
+    if math.isnan(net_se):
+        return ends, (math.nan, math.nan)
+    return ends, (max(0.0, net - _Z_END * net_se), min(1.0, high + _Z_END * high_se))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Persistence:
+    """How much wrong answers stay the same: the diagnostics beside the corrections.
+
+    Attributes:
+        same_wrong: Share of the items wrong before and after that kept their wrong option; nan where there is none.
+        same_wrong_se: Its standard error.
+        same_wrong_if_fresh: The share that uniform fresh guesses would keep. Far below `same_wrong`: guesses persist,
+            or wrong options are not equally attractive.
+        tipping_ratio: How much more attractive than a wrong option gold would have to be, when unknown, for guessing
+            to explain all forgetting: up to 1 nothing is left, 1 to 3 fragile, above 3 robust; inf where no wrong
+            option changed.
+    """
+
+    same_wrong: float
+    same_wrong_se: float
+    same_wrong_if_fresh: float
+    tipping_ratio: float
+
+
+def persistence(answers: Answers) -> Persistence:
+    """The diagnostics of `Persistence`, over the rows with logged options."""
+    both = answers.both_wrong & (answers.k >= 2)
+    fresh = 1.0 / np.maximum(answers.k - answers.golds, 1)[both]
+    kept = ~answers.wrong_to_other_wrong[both]
+    same_wrong, same_wrong_se = clustered_mean(
+        kept.astype(float), None if answers.cluster is None else answers.cluster[both]
+    )
+    return Persistence(
+        same_wrong=same_wrong,
+        same_wrong_se=same_wrong_se,
+        same_wrong_if_fresh=float(fresh.mean()) if fresh.size else math.nan,
+        tipping_ratio=tipping_ratio(answers),
+    )
+
+
+def tipping_ratio(answers: Answers) -> float:
+    """1->0 flips over what one wrong option turning into another lets expect of them; nan where neither happened.
+
+    R = p10 (k-2)/D, added up over unlike k; see `Persistence`.
+    """
+    used = answers.correctable
+    rate = answers.golds / np.maximum(answers.k - answers.golds - 1, 1)
+    expected = float(np.sum((rate * answers.wrong_to_other_wrong)[used]))
+    flips = int((answers.before & ~answers.after & ~answers.no_answer_after)[used].sum())
+    return ratio(flips, expected) if expected else (math.inf if flips else math.nan)

@@ -13,27 +13,28 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from forgetwatch.errors import MismatchError
+from forgetwatch.agreement import (
+    OnMismatch,
+    check_pairing,
+    check_prompts,
+    check_settings,
+    measured_again,
+    prompt_differences,
+)
 from forgetwatch.groups import Group, Level, count_groups
 from forgetwatch.macro import Macro, macro_rates, paper_compat, with_errors
 from forgetwatch.paired import Paired
-from forgetwatch.pairing import Pairing, item_codes, pair
+from forgetwatch.pairing import item_codes, pair
 from forgetwatch.readers import load_snapshot
 from forgetwatch.snapshot import Snapshot
 
-OnMismatch = Literal["error", "intersect"]
 Samples = Literal["all", "first"]
 ChanceRule = Literal["own", "paper-compat"]
-
-PROMPT_TOLERANCE: Final = 0.01
-"""Share of the items whose prompts may differ before a comparison is refused."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,28 +139,21 @@ def compare(
         SnapshotError: If a file cannot be read.
     """
     before, after = _load(before, samples), _load(after, samples)
-    _check_settings(before, after, allow_prompt_mismatch=allow_prompt_mismatch)
+    check_settings(before, after, allow_prompt_mismatch=allow_prompt_mismatch)
     pairing = pair(before, after)
-    _check_pairing(before, after, pairing, on_mismatch)
-    prompt_differs = _prompt_differences(before, after, pairing, "prompt_hash")
-    items = len(np.unique(pairing.item))
-    if prompt_differs > PROMPT_TOLERANCE * items and not allow_prompt_mismatch:
-        raise MismatchError(
-            f"the prompts of {prompt_differs:,} of {items:,} items differ between {before.label} "
-            f"({_rendering(before)}) and {after.label} ({_rendering(after)}): what looks like forgetting may be the "
-            "format; score both in the same way, or pass --allow-prompt-mismatch"
-        )
+    check_pairing(before, after, pairing, on_mismatch)
+    prompt_differs = check_prompts(before, after, pairing, allow_prompt_mismatch=allow_prompt_mismatch)
     notes = [f"{side.label}: {note}" for side in (before, after) for note in side.notes]
     if pairing.by_id:
         notes.append(
             f"paired by task and item_id alone: {pairing.by_id:,} items; without content hashes nothing guarantees the "
             "same question"
         )
-    if source_differs := _prompt_differences(before, after, pairing, "source_prompt_hash"):
+    if source_differs := prompt_differences(before, after, pairing, "source_prompt_hash"):
         notes.append(f"prompts that differ by their own tool's hash: {source_differs:,}")
     again = None
     if null is not None:
-        again, differs = _measured_again(before, _load(null, samples))
+        again, differs = measured_again(before, _load(null, samples))
         notes += differs
     paired = Paired.align(before, after, pairing, again=again)
 
@@ -200,31 +194,6 @@ def _load(given: Snapshot | str | Path, samples: Samples) -> Snapshot:
     return snapshot
 
 
-def _measured_again(before: Snapshot, null: Snapshot) -> tuple[NDArray[np.float64], list[str]]:
-    """Right answers of a second measurement in the order of the rows of the first, nan where none; and notes."""
-    _check_settings(before, null, allow_prompt_mismatch=False)
-    pairing = pair(before, null)
-    if not pairing.before.size:
-        raise MismatchError(f"{null.label} has no item of {before.label}; the null is the same weights measured again")
-    steps, models = ((before.meta.get(name), null.meta.get(name)) for name in ("step", "model"))
-    if None not in steps and steps[0] != steps[1]:
-        raise MismatchError(
-            f"the null was measured at step {steps[1]}, and {before.label} at step {steps[0]}; the null is the same "
-            "weights measured again"
-        )
-    differs = [f"the null names another model, {models[1]}"] if None not in models and models[0] != models[1] else []
-    per_item = [len(side) / len(np.unique(item_codes(side))) for side in (before, null)]
-    if per_item[0] != per_item[1]:
-        raise MismatchError(
-            f"the null has {per_item[1]:g} samples per item and {before.label} has {per_item[0]:g}; measure as many"
-        )
-    again = np.full(len(before), np.nan)
-    again[pairing.before] = null.floats("correct")[pairing.after]
-    if not np.isfinite(again).any():
-        differs.append("the null has no scored item, and says nothing")
-    return again, differs
-
-
 def _clusters(paired: Paired) -> int | None:
     if paired.cluster is None or (clusters := len(np.unique(paired.cluster))) == len(np.unique(paired.item)):
         return None
@@ -233,49 +202,3 @@ def _clusters(paired: Paired) -> int | None:
 
 def _zeros(rows: int) -> pa.Array:
     return pa.array(np.zeros(rows, np.int32))
-
-
-def _rendering(snapshot: Snapshot) -> str:
-    return f"{snapshot.meta.get('probe', {}).get('rendering', 'unknown')} prompt"
-
-
-def _check_settings(before: Snapshot, after: Snapshot, *, allow_prompt_mismatch: bool) -> None:
-    one, other = before.meta.get("probe", {}), after.meta.get("probe", {})
-    for name in ("scoring", "norm", "rendering"):
-        if name in one and name in other and one[name] != other[name]:
-            if name == "rendering" and allow_prompt_mismatch:
-                continue
-            remedy = "score both with the same probe" + (
-                ", or pass --allow-prompt-mismatch" if name == "rendering" else ""
-            )
-            raise MismatchError(
-                f"{before.label} was scored with {name} {one[name]!r} and {after.label} with {other[name]!r}; {remedy}"
-            )
-
-
-def _check_pairing(before: Snapshot, after: Snapshot, pairing: Pairing, on_mismatch: OnMismatch) -> None:
-    names = f"{before.label} ({len(before):,} rows) and {after.label} ({len(after):,} rows)"
-    if not pairing.before.size:
-        raise MismatchError(f"{names} have no item in common; they are outcomes on different probes")
-    counts = sorted({int(n) for side in (before, after) for n in np.unique(np.bincount(item_codes(side)))})
-    if len(counts) > 1 or len(pairing.before) < counts[0] * len(np.unique(pairing.item)):
-        raise MismatchError(
-            f"{names} hold unlike samples: {' and '.join(map(str, counts))} per item; compare equal numbers, or the "
-            "first of each with --samples first"
-        )
-    if pairing.complete or on_mismatch == "intersect":
-        return
-    differs = f" ({pairing.content_differs:,} ids have unlike questions)" if pairing.content_differs else ""
-    raise MismatchError(
-        f"{names} are not outcomes on the same items: {len(pairing.only_before):,} items before and "
-        f"{len(pairing.only_after):,} after have no partner{differs}; compare the {len(np.unique(pairing.item)):,} "
-        "that both have with --on-mismatch intersect"
-    )
-
-
-def _prompt_differences(before: Snapshot, after: Snapshot, pairing: Pairing, column: str) -> int:
-    if before.missing(column) or after.missing(column):
-        return 0
-    one, other = before.table[column].take(pairing.before), after.table[column].take(pairing.after)
-    differs = np.asarray(pc.fill_null(pc.not_equal(one, other), False))
-    return len(np.unique(pairing.item[differs]))

@@ -9,8 +9,9 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "forgetwatch"
 ORDER = (
-    *("errors", "files", "item", "probe", "snapshot", "metrics", "probes", "readers", "pairing", "paired"),
-    *("groups", "macro", "compare", "trajectory", "report", "gates", "scoring", "watch", "demo", "cli", "__main__"),
+    *("errors", "files", "item", "probe", "snapshot", "metrics", "probes", "readers", "pairing", "second_choice"),
+    *("paired", "groups", "macro", "agreement", "compare", "trajectory", "report", "gates"),
+    *("scoring", "watch", "demo", "cli", "__main__"),
 )
 """From bottom to top: a module may import its own part and those before it."""
 

@@ -26,7 +26,7 @@ from forgetwatch.files import write_atomically
 from forgetwatch.item import Item
 
 Scoring = Literal["loglikelihood", "letters"]
-Norm = Literal["sum", "chars", "bytes", "tokens"]
+Norm = Literal["sum", "chars", "bytes", "tokens", "unconditional"]
 Rendering = Literal["plain", "chat"]
 
 LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -45,8 +45,8 @@ class Probe(Sequence[Item]):
             lists the choices in the prompt as A, B, C, ... and compares the letters (choices that already are the
             letters in order are left as they are).
         norm: What a log-likelihood is divided by before choices are compared: ``sum`` (nothing), ``chars``, ``bytes``
-            or ``tokens`` of the choice without its leading space. Default: sum for letters, bytes for
-            log-likelihood.
+            or ``tokens`` of the choice without its leading space; ``unconditional`` takes off the log-likelihood of
+            the choice without any prompt. Default: sum for letters, bytes for log-likelihood.
         rendering: ``plain`` sends the same text to every model; ``chat`` wraps it in the tokenizer's chat template.
 
     Raises:

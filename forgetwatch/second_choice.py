@@ -29,7 +29,12 @@ def second_choice(snapshot: Snapshot, rows: Ints) -> Floats | None:
     length = np.asarray(pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False), np.int64)
     scores = np.asarray(lists.flatten().to_numpy(zero_copy_only=False), np.float64)
     norm = snapshot.meta.get("probe", {}).get("norm", "sum")
-    if norm != "sum":
+    if norm == "unconditional":
+        priors = snapshot.table["choice_priors"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
+        if len(priors) != len(scores):
+            return None
+        scores = scores - priors
+    elif norm != "sum":
         units = snapshot.table[f"choice_{norm}"].combine_chunks()
         unit = np.asarray(units.flatten().to_numpy(zero_copy_only=False), np.float64)
         if len(unit) != len(scores):

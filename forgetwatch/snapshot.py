@@ -49,6 +49,7 @@ SCHEMA: Final = pa.schema(
         ("sample", pa.int32()),  # 0 for single answers
         ("outcome", pa.string()),  # ok, or "unscored: " and why
         ("choice_logprobs", pa.list_(pa.float64())),  # sum over the tokens of each choice, nats
+        ("choice_priors", pa.list_(pa.float64())),  # the same without the prompt, where the probe's norm asks for it
         ("choice_chars", pa.list_(pa.int32())),  # lengths without the leading space
         ("choice_bytes", pa.list_(pa.int32())),
         ("choice_tokens", pa.list_(pa.int32())),

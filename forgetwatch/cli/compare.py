@@ -185,9 +185,9 @@ def _side(given: str, probe: Probe | None) -> Snapshot:
         raise SnapshotError(f"{given}: a model folder; a model needs --probe to be scored on")
     if probe is None:
         raise SnapshotError(f"{given}: no such file or folder; a model id needs --probe to be scored on")
-    from forgetwatch.cli.progress import rows_bar
+    from forgetwatch.cli.progress import items_bar
     from forgetwatch.scoring.checkpoints import score_checkpoint, silence_loading
 
     silence_loading()
-    with rows_bar(f"scoring {given}") as progress:
+    with items_bar(f"scoring {given}") as progress:
         return score_checkpoint(given, probe, progress=progress)

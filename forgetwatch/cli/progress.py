@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -11,9 +12,20 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 @contextmanager
-def rows_bar(label: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar that moves when the function it yields is called with the rows done and the rows in all."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+def items_bar(label: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar that moves when the function it yields is called with the items done and the items in all."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[speed]}"),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(escape(label), total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        task, started = bar.add_task(escape(label), total=None, speed=""), time.monotonic()
+
+        def advance(done: int, total: int) -> None:
+            speed = done / max(time.monotonic() - started, 1e-9)
+            bar.update(task, completed=done, total=total, speed=f"{speed:,.1f} items/s")
+
+        yield advance

@@ -31,13 +31,13 @@ def score_command(
     folder = output.absolute().parent
     if not os.access(folder, os.W_OK):
         raise SnapshotError(f"{output}: needed a folder that can be written to, and {folder} is none")
-    from forgetwatch.cli.progress import rows_bar
+    from forgetwatch.cli.progress import items_bar
     from forgetwatch.scoring import Scorer
     from forgetwatch.scoring.checkpoints import load_model, silence_loading
 
     silence_loading()
     loaded, tokenizer = load_model(model, trust_remote_code=trust_remote_code)
-    with rows_bar(f"scoring {model}") as progress:
+    with items_bar(f"scoring {model}") as progress:
         snapshot = Scorer(items, tokenizer, loaded).score(loaded, name=model, progress=progress)
     save_snapshot(snapshot, output)
     correct = snapshot.floats("correct")

@@ -69,6 +69,21 @@ def encode(probe: Probe, tokenizer: Any, *, max_length: int) -> list[Encoded]:
     ]
 
 
+def unprompted(encoded: Encoded, tokenizer: Any) -> Encoded:
+    """The choices of an item without its prompt: behind BOS (or EOS) alone, as text of their own."""
+    start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
+    choices = tuple(_tokenize(list(encoded.texts), tokenizer))
+    why = encoded.unscored or ("" if start is not None else "the tokenizer has no start token")
+    why = why or ("" if all(choices) else "a choice has no tokens of its own")
+    return Encoded(
+        context=() if start is None else (start,),
+        texts=encoded.texts,
+        choices=choices,
+        spellings=((),) * len(choices),
+        unscored=why,
+    )
+
+
 def _continuations(rendered: Rendered) -> list[str]:
     return [*rendered.choices, *(text for texts in rendered.spellings for text in texts)]
 

@@ -5,25 +5,27 @@ Log-softmax in fp32 and sums in fp64, whatever the model's dtype: sums in bf16 c
 
 from __future__ import annotations
 
-import inspect
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedConfig
 
 from forgetwatch.errors import ScoringError
 from forgetwatch.scoring.encoding import Encoded
-from forgetwatch.scoring.plan import Batch
+from forgetwatch.scoring.model import attention_of, base_model, head_in_fp32, text_config, vocabulary_size, ways_to_keep
+from forgetwatch.scoring.plan import LOGIT_BUDGET, Batch, Way
+from forgetwatch.scoring.tensors import BatchTensors, Keep, tensors_of, tree_options
 
 Progress = Callable[[int, int], None]
-"""Called with the rows done and the rows in all."""
+"""Called with the items done and the items in all."""
 
-_CHUNK: Final = 2**25
-"""Logits that are turned into fp32 at a time."""
+_CHUNK: Final = 2**19
+"""Logits that are normalised at a time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,113 +34,193 @@ class Scores:
 
     Attributes:
         logprobs: Log-likelihood of each choice, nats, float64 [choices].
+        greedy: Whether each choice is what greedy decoding would write, bool [choices]; only where it was asked for.
         spelled: Probability of the other spellings of the choices, together.
         top: The most likely next token after the context.
     """
 
     logprobs: np.ndarray[Any, np.dtype[np.float64]]
+    greedy: np.ndarray[Any, np.dtype[np.bool_]]
     spelled: float
     top: int
 
 
-def base_model(model: nn.Module) -> nn.Module:
-    """The language model inside what training wrapped around it (torch.compile, data parallel, PEFT)."""
-    model = getattr(model, "_orig_mod", model)  # torch.compile's own name for what it wraps
-    if isinstance(model, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
-        model = model.module
-    inner = getattr(model, "get_base_model", None)  # PEFT's own accessor; peft need not be installed
-    return inner() if callable(inner) else model
+class Reader:
+    """Reads scores off a model, batch by batch, and remembers how the model has to be called.
 
-
-def text_config(model: nn.Module) -> PreTrainedConfig:
-    """The configuration of the language model: its vocabulary, and the positions it can read.
-
-    Raises:
-        ScoringError: If the model is none of transformers' language models.
-    """
-    config = getattr(base_model(model), "config", None)
-    if not isinstance(config, PreTrainedConfig):
-        raise ScoringError(f"needed a causal language model of transformers, got {type(model).__name__}")
-    return config.get_text_config()
-
-
-def forward(
-    model: nn.Module, batches: Sequence[Batch], encoded: Sequence[Encoded], progress: Progress | None = None
-) -> dict[int, Scores]:
-    """Scores of all items in the batches, by position in the probe.
+    Attributes:
+        halved: Batches that did not fit into memory and were halved.
 
     Args:
-        model: A causal language model in evaluation mode; call inside `isolated`.
-        batches: Made by `plan`.
-        encoded: The items' token ids.
-        progress: Called after each batch.
-
-    Raises:
-        ScoringError: If what the model returns are no logits over its vocabulary, or not finite.
+        model: A causal language model.
+        back_off: Whether a batch that does not fit into memory is halved and tried again. Not where several processes
+            must make the same calls.
     """
-    device = next(model.parameters()).device
-    size = text_config(model).vocab_size
-    keeps = "logits_to_keep" in inspect.signature(type(base_model(model)).forward).parameters
-    logprobs = {
-        row.requests[0].item: np.full(len(encoded[row.requests[0].item].choices), np.nan) for b in batches for row in b
-    }
-    spelled, top = dict.fromkeys(logprobs, 0.0), dict.fromkeys(logprobs, -1)
-    done, total = 0, sum(map(len, batches))
-    for batch in batches:
-        width = len(batch[0].ids)
-        kept = width - min(row.first for row in batch)
-        ids = torch.zeros((len(batch), width), dtype=torch.long)
-        mask = torch.zeros_like(ids)
-        for number, row in enumerate(batch):
-            ids[number, : len(row.ids)] = torch.tensor(row.ids)
-            mask[number, : len(row.ids)] = 1
-        options = {"logits_to_keep": kept} if keeps else {}
-        output = model(input_ids=ids.to(device), attention_mask=mask.to(device), use_cache=False, **options)
-        logits = _checked(model, output, rows=len(batch), widths=(kept, width), vocabulary=size)
+
+    def __init__(self, model: nn.Module, *, back_off: bool = False) -> None:
+        self.halved = 0
+        self._keeps = ways_to_keep(model)
+        self._vocabulary = vocabulary_size(model)
+        self._back_off = back_off
+
+    def read(
+        self,
+        model: nn.Module,
+        batches: Sequence[Batch],
+        encoded: Sequence[Encoded],
+        *,
+        way: Way,
+        greedy: bool = False,
+        progress: Progress | None = None,
+    ) -> dict[int, Scores]:
+        """Scores of all items in the batches, by position in the probe.
+
+        Args:
+            model: The model, in evaluation mode; call inside `isolated`.
+            batches: Made by `plan`.
+            encoded: The items' token ids.
+            way: How the batches were made.
+            greedy: Whether to say which choices greedy decoding would write.
+            progress: Called after each batch.
+
+        Raises:
+            ScoringError: If what the model returns are no logits over its vocabulary, or not finite.
+        """
+        requested = [request for batch in batches for row in batch for request in row.requests]
+        counts = {request.item: len(encoded[request.item].choices) for request in requested}
+        found = {
+            item: Scores(logprobs=np.full(n, np.nan), greedy=np.zeros(n, bool), spelled=0.0, top=-1)
+            for item, n in counts.items()
+        }
+        left, waiting = Counter(request.item for request in requested), list(reversed(batches))
+        with head_in_fp32(model):
+            while waiting:
+                batch = waiting.pop()
+                if self._is_too_wide(batch):
+                    waiting += [batch[len(batch) // 2 :], batch[: len(batch) // 2]]
+                    continue
+                try:
+                    self._read_batch(model, batch, encoded, found, way=way, greedy=greedy)
+                except torch.OutOfMemoryError:
+                    if not self._back_off or len(batch) == 1:
+                        raise
+                    self.halved += 1
+                    waiting += [batch[len(batch) // 2 :], batch[: len(batch) // 2]]
+                    continue
+                left.subtract(request.item for row in batch for request in row.requests)
+                if progress:
+                    progress(sum(count == 0 for count in left.values()), len(left))
+        return found
+
+    def _is_too_wide(self, batch: Batch) -> bool:
+        """Whether a model that gives back logits for all positions would give back too many."""
+        size = len(batch) * len(batch[0].ids) * self._vocabulary
+        return self._keeps[0] == "all" and len(batch) > 1 and size > LOGIT_BUDGET
+
+    def _read_batch(
+        self,
+        model: nn.Module,
+        batch: Batch,
+        encoded: Sequence[Encoded],
+        found: dict[int, Scores],
+        *,
+        way: Way,
+        greedy: bool,
+    ) -> None:
+        tensors = tensors_of(batch)
+        flat = self._logits(model, tensors, way=way)
         requests = [(number, request) for number, row in enumerate(batch) for request in row.requests]
-        cells = [(number, r.start + j, target) for number, r in requests for j, target in enumerate(r.targets)]
-        shift = width - logits.shape[1]
-        token_logprobs = _token_logprobs(logits, cells, shift)
+        places = [tensors.index[number, place] for number, request in requests for place in request.places]
+        targets = [target for _, request in requests for target in request.targets]
+        logprobs = _token_logprobs(flat, places, targets)
+        likeliest = flat.argmax(-1).cpu().numpy() if greedy else None
         offset = 0
         for number, request in requests:
-            part = token_logprobs[offset : offset + len(request.targets)]
-            logprobs[request.item][request.choice] = part.sum()
-            offset += len(request.targets)
-            if top[request.item] < 0:
-                first = logits[number, request.start - shift].float()
-                top[request.item] = int(first.argmax())
+            part = slice(offset, offset + len(request.targets))
+            offset = part.stop
+            scores = found[request.item]
+            scores.logprobs[request.choice] = logprobs[part].sum()
+            if likeliest is not None:
+                scores.greedy[request.choice] = (likeliest[places[part]] == targets[part]).all()
+            if scores.top < 0:
+                first = flat[tensors.index[number, request.places[0]]].float()
                 others = sorted({token for tokens in encoded[request.item].spellings for token in tokens})
-                spelled[request.item] = float(torch.softmax(first, -1)[others].double().sum()) if others else 0.0
-        done += len(batch)
-        if progress:
-            progress(done, total)
-    return {item: Scores(logprobs=logprobs[item], spelled=spelled[item], top=top[item]) for item in logprobs}
+                spelled = float(torch.softmax(first, -1)[others].double().sum()) if others else 0.0
+                found[request.item] = replace(scores, top=int(first.argmax()), spelled=spelled)
+
+    def _logits(self, model: nn.Module, tensors: BatchTensors, *, way: Way) -> Tensor:
+        """The logits that are needed, [needed, vocabulary] in the order of `tensors.index`."""
+        parameter = next(model.parameters())
+        if way == "rows":
+            options: dict[str, Any] = {"attention_mask": tensors.mask}
+        else:
+            additive = parameter.dtype if attention_of(model) == "eager" else None
+            options = tree_options(text_config(model), tensors, additive=additive)
+        # A tree whose mask the model cannot take fails whatever is kept: the widest way is not tried for it.
+        keeps = [keep for keep in self._keeps if way == "rows" or keep != "all" or len(self._keeps) == 1]
+        for keep in keeps:
+            kept = tensors.keep_as(keep)
+            asked = options if kept is None else {**options, "logits_to_keep": kept}
+            moved = {name: _to(value, parameter.device) for name, value in asked.items()}
+            try:
+                output = model(input_ids=tensors.ids.to(parameter.device), use_cache=False, **moved)
+                flat = _kept(model, output, tensors, keep, vocabulary=self._vocabulary)
+            except torch.OutOfMemoryError:
+                raise
+            except (IndexError, TypeError, RuntimeError, ScoringError):
+                # Some models take a whole number only, or give back all positions whatever they are asked.
+                if keep == keeps[-1]:
+                    raise
+            else:
+                self._keeps = self._keeps[self._keeps.index(keep) :]
+                return flat
+        raise ScoringError("no way to read logits off the model was left")
 
 
-def _checked(model: nn.Module, output: Any, *, rows: int, widths: tuple[int, int], vocabulary: int) -> Tensor:
-    """The logits [rows, kept, vocabulary] of a model's output, if that is what they are."""
+def _to(value: Any, device: torch.device) -> Any:
+    if isinstance(value, dict):
+        return {name: _to(part, device) for name, part in value.items()}
+    return value.to(device) if isinstance(value, Tensor) else value
+
+
+def _kept(model: nn.Module, output: Any, tensors: BatchTensors, keep: Keep, *, vocabulary: int) -> Tensor:
+    """The logits that are read, [needed, vocabulary] in the order of `index`, if that is what the model returned."""
     logits = getattr(output, "logits", None)
     name = type(base_model(model)).__name__
     if not isinstance(logits, Tensor):
         raise ScoringError(f"{name} returned no logits; needed a causal language model with its language head")
-    if logits.ndim != 3 or logits.shape[0] != rows or logits.shape[1] not in widths or logits.shape[2] != vocabulary:
+    rows, width = tensors.ids.shape
+    needed = int(tensors.needed.sum())
+    if keep == "mask" and tuple(logits.shape) == (needed, vocabulary):
+        return logits
+    columns = tensors.needed.any(0).nonzero()[:, 0] if keep == "positions" else None
+    starts = {width: torch.arange(width), width - tensors.first: torch.arange(tensors.first, width)}
+    if columns is not None:
+        starts = {width: starts[width], len(columns): columns}
+    if logits.ndim != 3 or logits.shape[0] != rows or logits.shape[1] not in starts or logits.shape[2] != vocabulary:
         raise ScoringError(
-            f"{name} returned logits of shape {tuple(logits.shape)}, needed [{rows}, {widths[0]} or {widths[1]}, "
-            f"{vocabulary}]: one number per token of the vocabulary at each position"
+            f"{name} returned logits of shape {tuple(logits.shape)}, needed {vocabulary} numbers, one per token of the "
+            f"vocabulary, at {needed} positions of {rows} rows of {width} tokens"
         )
-    return logits
+    held = tensors.needed[:, starts[logits.shape[1]]].to(logits.device)
+    return logits[held]
 
 
-def _token_logprobs(logits: Tensor, cells: Sequence[tuple[int, int, int]], shift: int) -> np.ndarray[Any, Any]:
-    """Log-probability of each (row, position, token), nats, float64 [cells]."""
-    row, position, token = torch.tensor(cells, device=logits.device).T
-    # Several choices read the same position: normalise each position once.
-    places, place_of_cell = torch.unique(row * logits.shape[1] + position - shift, return_inverse=True)
-    flat = logits.reshape(-1, logits.shape[-1])
-    step = max(1, _CHUNK // logits.shape[-1])
-    normalisers = torch.cat([torch.logsumexp(flat[part].float(), dim=-1) for part in places.split(step)])
-    picked = flat[places[place_of_cell], token].float()
-    values: np.ndarray[Any, Any] = (picked - normalisers[place_of_cell]).double().cpu().numpy()
+def _token_logprobs(flat: Tensor, places: Sequence[int], targets: Sequence[int]) -> np.ndarray[Any, Any]:
+    """Log-probability of each target at its place, nats, float64; `flat` is [places, vocabulary]."""
+    place, token = np.array(places), np.array(targets)
+    order = np.argsort(place, kind="stable")
+    step = max(1, _CHUNK // flat.shape[-1])
+    bounds = np.searchsorted(place[order], np.arange(0, len(flat) + step, step))
+    parts = []
+    for number, (first, last) in enumerate(pairwise(bounds)):
+        if first < last:
+            cells = order[first:last]
+            # The fused log-softmax in fp32 on a piece that fits into the cache: no float copy of all logits.
+            logprobs = torch.log_softmax(flat[number * step : (number + 1) * step].float(), dim=-1)
+            parts.append(logprobs[torch.from_numpy(place[cells] - number * step), torch.from_numpy(token[cells])])
+    values = np.empty(len(place))
+    values[order] = torch.cat(parts).double().cpu().numpy()
     if not np.isfinite(values).all():
         raise ScoringError("the model's logits are not finite; has the run diverged?")
     return values

@@ -37,7 +37,12 @@ def lengths(encoded: Encoded) -> dict[str, NDArray[np.int64]]:
 
 
 def decide(
-    logprobs: NDArray[np.float64], *, lengths: dict[str, NDArray[np.int64]], norm: Norm, answers: Sequence[Any]
+    logprobs: NDArray[np.float64],
+    *,
+    lengths: dict[str, NDArray[np.int64]],
+    norm: Norm,
+    answers: Sequence[Any],
+    priors: NDArray[np.float64] | None = None,
 ) -> Decision:
     """The choice with the highest normalised log-likelihood, the first of equals.
 
@@ -49,6 +54,7 @@ def decide(
         lengths: Length of each choice by unit, as `lengths` gives them.
         norm: The unit that the log-likelihoods are divided by.
         answers: Indices of the right choices.
+        priors: Log-likelihood of each choice without the prompt, nats [choices]; for the norm ``unconditional``.
 
     >>> decision = decide(np.log([0.8, 0.2]), lengths={}, norm="sum", answers=[0])
     >>> decision.chosen, decision.correct, round(decision.gold_share, 6), round(decision.margin, 6)
@@ -56,6 +62,8 @@ def decide(
     """
     if norm == "sum":
         scores = logprobs
+    elif norm == "unconditional":
+        scores = logprobs - (0.0 if priors is None else priors)
     else:
         unit = lengths[norm]
         scores = logprobs / unit * unit.mean()

@@ -127,8 +127,8 @@ class Watch:
             return self.comparisons[step]
         started = time.perf_counter()
         if self._scorer is None:
-            self._scorer = Scorer(self.probe, tokenizer, model)
-            self._scorer.noise = self.baseline.meta.get("noise") if self.baseline else None
+            made = self.baseline.meta if self.baseline else {}
+            self._scorer = Scorer(self.probe, tokenizer, model, way=made.get("way"), noise=made.get("noise"))
         snapshot = self._scorer.score(model, step=step)
         if self.baseline is None:
             self._check_baseline(snapshot, step=step)

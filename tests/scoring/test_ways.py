@@ -1,0 +1,231 @@
+"""Shared rows on many architectures, against one forward per choice; and the fall-back where they would be wrong."""
+
+from __future__ import annotations
+
+import random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from support import WORDS, log_likelihood, tokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
+
+from forgetwatch import Item, Probe, score
+from forgetwatch.scoring.encoding import encode
+from forgetwatch.scoring.scorer import Scorer
+
+TOK = tokenizer()
+SIZES: dict[str, Any] = {
+    "vocab_size": len(TOK),
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 128,
+    "pad_token_id": 0,
+    "bos_token_id": 3,
+    "eos_token_id": 1,
+}
+WINDOW = {"sliding_window": 4}
+OLD = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 128}
+TREES: dict[str, dict[str, Any]] = {
+    "llama": {},
+    "qwen3": {"head_dim": 8},
+    "mistral": WINDOW,
+    "gemma2": {"head_dim": 8, **WINDOW},
+    "gemma3_text": {"head_dim": 8, **WINDOW},
+    "cohere2": WINDOW,
+    "gpt2": OLD,
+    "gptj": {**OLD, "rotary_dim": 4},
+    "gpt_neox": {},
+    "opt": {"ffn_dim": 64, "word_embed_proj_dim": 32},
+    "gpt_oss": {"head_dim": 8, "num_local_experts": 4, "num_experts_per_tok": 2, **WINDOW},
+    "llama4_text": {"head_dim": 8, "intermediate_size_mlp": 64, "num_local_experts": 2, "attention_chunk_size": 4},
+    "granite": {},
+}
+ROWS: dict[str, tuple[dict[str, Any], str]] = {
+    "gpt_neo": (
+        {"num_layers": 2, "num_heads": 4, "attention_types": [[["global", "local"], 1]], "window_size": 4},
+        "differ from single ones",
+    ),
+    "bloom": ({"n_layer": 2, "n_head": 4}, "no position_ids"),
+    "mamba": ({"state_size": 8}, "carry a state"),
+    "jamba": (
+        {
+            "mamba_d_state": 8,
+            "num_experts": 2,
+            "attn_layer_period": 2,
+            "attn_layer_offset": 1,
+            "use_mamba_kernels": False,
+        },
+        "carry a state",
+    ),
+    "minimax": ({"head_dim": 8, "num_local_experts": 4}, "layers of kind linear_attention"),
+}
+
+
+def items() -> Probe:
+    """Half of them behind a shared prefix, longer than any window here; two to four choices of one to four tokens."""
+    rng = random.Random(1)
+    prefix = " ".join(rng.choices(WORDS, k=20))
+    return Probe(
+        [
+            Item(
+                id=str(i),
+                task="t",
+                prompt=f"{prefix if i % 2 else ''} Q : {' '.join(rng.choices(WORDS, k=4 + i % 5))} Answer :".strip(),
+                choices=[" " + " ".join(rng.choices(WORDS, k=1 + rng.randrange(4))) for _ in range(2 + i % 3)],
+                answer=0,
+            )
+            for i in range(12)
+        ]
+    )
+
+
+def network(kind: str, options: dict[str, Any], attention: str = "eager") -> Any:
+    torch.manual_seed(0)
+    config = AutoConfig.for_model(kind, **{**SIZES, **options})
+    made = AutoModelForCausalLM.from_config(config, attn_implementation=attention).eval()
+    for weight in made.parameters():  # large weights: what a token should not see would show
+        if weight.ndim > 1:
+            torch.nn.init.normal_(weight, std=0.3)
+    return made
+
+
+def largest_error(model: Any, scorer: Scorer) -> float:
+    probe, rows = scorer.probe, scorer.score(model).table["choice_logprobs"].to_pylist()
+    return max(
+        abs(value - log_likelihood(model, one.context, ids))
+        for one, row in zip(encode(probe, TOK, max_length=128), rows, strict=True)
+        for value, ids in zip(row, one.choices, strict=True)
+    )
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+@pytest.mark.parametrize("kind", sorted(TREES))
+def test_shared_rows_are_exact(kind: str, attention: str) -> None:
+    try:
+        model = network(kind, TREES[kind], attention)
+    except ValueError as error:
+        assert "does not support an attention implementation" in str(error)  # noqa: PT017 (some have eager only)
+        return
+    scorer = Scorer(items(), TOK, model)
+    assert largest_error(model, scorer) < 1e-4
+    assert (scorer.way, scorer.why_rows) == ("trie", "")
+
+
+@pytest.mark.parametrize("kind", sorted(ROWS))
+def test_what_cannot_share_rows_is_scored_in_single_ones(kind: str) -> None:
+    options, why = ROWS[kind]
+    model = network(kind, options)
+    scorer = Scorer(items(), TOK, model)
+    assert largest_error(model, scorer) < 1e-4
+    assert scorer.way == "rows"
+    assert why in scorer.why_rows
+    meta = scorer.score(model).meta
+    assert (meta["way"], meta["why_rows"]) == ("rows", scorer.why_rows)
+
+
+class _Deaf(LlamaForCausalLM):  # type: ignore[misc]
+    """Takes a mask for every pair of tokens and looks at the earlier ones all the same, like some patched kernels."""
+
+    def forward(self, input_ids: Any = None, attention_mask: Any = None, position_ids: Any = None, **kw: Any) -> Any:
+        if attention_mask is not None and attention_mask.ndim == 4:
+            attention_mask = None
+        return super().forward(input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids, **kw)
+
+
+class _Loud(LlamaForCausalLM):  # type: ignore[misc]
+    def forward(self, input_ids: Any = None, attention_mask: Any = None, position_ids: Any = None, **kw: Any) -> Any:
+        if attention_mask is not None and attention_mask.ndim == 4:
+            raise RuntimeError("masks have two dimensions here")
+        return super().forward(input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids, **kw)
+
+
+@pytest.mark.parametrize(("kind", "why"), [(_Deaf, "differ from single ones"), (_Loud, "masks have two dimensions")])
+def test_a_mask_that_is_not_followed_is_noticed(kind: Any, why: str) -> None:
+    torch.manual_seed(0)
+    model = kind(LlamaConfig(**SIZES)).eval()
+    scorer = Scorer(items(), TOK, model)
+    assert largest_error(model, scorer) < 1e-4
+    assert scorer.way == "rows"
+    assert why in scorer.why_rows
+
+
+class _LastOnly(LlamaForCausalLM):  # type: ignore[misc]
+    """An older model: a whole number of positions, counted from the end."""
+
+    def forward(self, input_ids: Any = None, logits_to_keep: int = 0, **kwargs: Any) -> Any:
+        assert isinstance(logits_to_keep, int)
+        return super().forward(input_ids=input_ids, logits_to_keep=logits_to_keep, **kwargs)
+
+
+class _All(LlamaForCausalLM):  # type: ignore[misc]
+    """A model that gives back all positions, and takes no wish."""
+
+    def forward(
+        self, input_ids: Any = None, attention_mask: Any = None, position_ids: Any = None, use_cache: Any = None
+    ) -> Any:
+        return super().forward(input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids)
+
+
+class _Stubborn(LlamaForCausalLM):  # type: ignore[misc]
+    """A model whose patched forward takes every wish and gives back all positions."""
+
+    def forward(
+        self,
+        input_ids: Any = None,
+        attention_mask: Any = None,
+        position_ids: Any = None,
+        logits_to_keep: Any = 0,
+        **_: Any,
+    ) -> Any:
+        found = super().forward(input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids)
+        return SimpleNamespace(logits=found.logits)
+
+
+@pytest.mark.parametrize("kind", [_LastOnly, _All, _Stubborn])
+def test_every_way_of_keeping_logits_gives_the_same(kind: Any) -> None:
+    torch.manual_seed(0)
+    model = kind(LlamaConfig(**SIZES)).eval()
+    scorer = Scorer(items(), TOK, model)
+    if kind is _LastOnly:
+        # Its forward hides position_ids in the rest of its arguments: nothing says that it takes them.
+        assert largest_error(model, scorer) < 1e-4
+        assert scorer.way == "rows"
+    else:
+        assert largest_error(model, scorer) < 1e-4
+        assert scorer.way == "trie"
+
+
+def test_later_scores_keep_the_way_and_the_batches() -> None:
+    model = network("llama", {})
+    scorer = Scorer(items(), TOK, model, way="rows", noise=0.25)
+    first = scorer.score(model)
+    assert (first.meta["way"], first.meta["noise"]) == ("rows", 0.25)
+    again = scorer.score(model)
+    assert first.table.equals(again.table)
+
+
+def test_both_ways_choose_the_same() -> None:
+    model = network("qwen3", {"head_dim": 8})
+    one, other = (Scorer(items(), TOK, model, way=way).score(model) for way in ("trie", "rows"))  # type: ignore[arg-type]
+    assert one.ints("chosen").tolist() == other.ints("chosen").tolist()
+    assert one.floats("margin") == pytest.approx(other.floats("margin"), abs=1e-4)
+    assert one.floats("option_mass") == pytest.approx(other.floats("option_mass"), abs=1e-5)
+    assert one.table["free_correct"].equals(other.table["free_correct"])
+
+
+def test_the_unconditional_norm_takes_off_what_a_choice_has_without_its_prompt() -> None:
+    model = network("llama", {})
+    probe = Probe(items().items, norm="unconditional")
+    snapshot = score(model, TOK, probe)
+    for row in snapshot.table.to_pylist():
+        texts = probe[int(row["item_id"])].choices
+        ids = [tuple(TOK(text, add_special_tokens=False)["input_ids"]) for text in texts or ()]
+        expected = [log_likelihood(model, (TOK.bos_token_id,), choice) for choice in ids]
+        assert row["choice_priors"] == pytest.approx(expected, abs=1e-4)
+        gains = [ll - prior for ll, prior in zip(row["choice_logprobs"], row["choice_priors"], strict=True)]
+        assert row["chosen"] == gains.index(max(gains))

@@ -1,4 +1,4 @@
-"""Measure a model that is being trained, and leave no trace: its mode and all random states come back."""
+"""Measure a model that is being trained, and leave no trace: its mode, its settings and all random states come back."""
 
 from __future__ import annotations
 
@@ -10,12 +10,18 @@ import numpy as np
 import torch
 from torch import nn
 
+from forgetwatch.scoring.model import attention_of, text_config
+
+MASKABLE = frozenset({"sdpa", "eager"})
+"""Attention implementations that take a mask for every pair of tokens."""
+
 
 @contextmanager
 def isolated(model: nn.Module) -> Iterator[None]:
     """Evaluation mode without gradients; afterwards each module's mode and all random states are as before.
 
-    Random states: python, numpy, torch, and every CUDA device that is in use. Also when an exception passes through.
+    Random states: python, numpy, torch, and every CUDA device that is in use. Gradient mode, autocast, default dtype,
+    generation config and tokenizer are not touched. Also when an exception passes through.
     """
     training = [module for module in model.modules() if module.training]
     python_state, numpy_state = random.getstate(), np.random.get_state()  # noqa: NPY002 (the user's global state)
@@ -33,3 +39,21 @@ def isolated(model: nn.Module) -> Iterator[None]:
         torch.set_rng_state(torch_state)
         if cuda_states is not None:
             torch.cuda.set_rng_state_all(cuda_states)
+
+
+@contextmanager
+def maskable(model: nn.Module) -> Iterator[None]:
+    """An attention implementation that takes a mask for every pair of tokens; afterwards the model's own again.
+
+    Flash kernels take causal rows only. Layers read the implementation from the configuration at every call, so that
+    setting it there and back is all there is to it.
+    """
+    config, own = text_config(model), attention_of(model)
+    if own in MASKABLE:
+        yield
+        return
+    config._attn_implementation = "sdpa"
+    try:
+        yield
+    finally:
+        config._attn_implementation = own

@@ -10,26 +10,20 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
-import torch
-from torch import distributed, nn
+from torch import nn
 
 from forgetwatch.errors import ScoringError
 from forgetwatch.probe import Probe
 from forgetwatch.scoring.encoding import encode, unprompted
-from forgetwatch.scoring.forward import Progress, Reader, Scores
-from forgetwatch.scoring.isolation import isolated
-from forgetwatch.scoring.model import base_model, text_config, vocabulary_size, why_not_trees
+from forgetwatch.scoring.engine import Engine
+from forgetwatch.scoring.forward import Progress, Scores
+from forgetwatch.scoring.model import base_model, text_config, vocabulary_size
 from forgetwatch.scoring.outcomes import decide, is_free_correct, lengths, option_mass
-from forgetwatch.scoring.plan import Batch, Way, plan
-from forgetwatch.scoring.self_test import Agreement, agreement
+from forgetwatch.scoring.plan import Way
 from forgetwatch.snapshot import Snapshot
 
 SCORER: Final = "trie/1"
 """Name and version of how log-likelihoods are computed; part of what a cached snapshot stands for."""
-
-CPU_TOKENS: Final = 1024
-CUDA_TOKENS: Final = 16384
-"""Tokens of a batch: what keeps the device busy; longer batches only cost memory."""
 
 _UNLIMITED: Final = 10**9
 
@@ -37,16 +31,10 @@ _UNLIMITED: Final = 10**9
 class Scorer:
     """Scores models that share a tokenizer on one probe, always in the same batches.
 
-    What the texts of items begin with is read once, if the model gives the same log-likelihoods then as it gives for
-    single rows: `self_test` measures that at the first score, and falls back to single rows. Later scores keep the way
-    and the batches, so that what depends on them cancels in comparisons.
-
     Attributes:
         probe: The items.
-        way: How rows are made, ``trie`` or ``rows``; None before the first score.
-        why_rows: Why it is ``rows``; empty where it is not.
-        noise: The largest change of a margin, nats, when a few items are scored again in rows of their own; None
-            before the first score. Items whose margin is no larger are `unstable`.
+        engine: What scores them, and how; see `engine.Engine`. Items whose margin is no larger than its noise are
+            `unstable`.
 
     Args:
         probe: The items.
@@ -71,22 +59,21 @@ class Scorer:
         token_budget: int | None = None,
     ) -> None:
         self.probe = probe
-        self.way = way
-        self.why_rows = ""
-        self.noise = noise
         self._encoded = encode(probe, tokenizer, max_length=_context_length(model, tokenizer))
-        self._keys = [item.content_hash for item in probe]
+        keys = [item.content_hash for item in probe]
         if probe.norm == "unconditional":  # the choices without their prompts, behind the items
             self._encoded += [unprompted(one, tokenizer) for one in self._encoded]
-            self._keys *= 2
-        self._vocabulary = vocabulary_size(model)
-        self._check_vocabulary()
-        on_cpu = next(model.parameters()).device.type == "cpu"
-        self.token_budget = token_budget or (CPU_TOKENS if on_cpu else CUDA_TOKENS)
-        # Per token, the layers cost about 24 h^2 and attention 4 h for each token that is looked at.
-        self._attention = 6 * int(getattr(text_config(model), "hidden_size", 0) or 0)
-        self._batches: tuple[Batch, ...] = ()
-        self._reader = Reader(model, back_off=_is_alone())
+            keys *= 2
+        self._check_vocabulary(vocabulary_size(model))
+        self.engine = Engine(
+            model,
+            self._encoded,
+            keys,
+            norm=probe.norm or "sum",
+            way=way,
+            noise=noise,
+            token_budget=token_budget,
+        )
 
     def score(
         self, model: nn.Module, *, step: int | None = None, name: str | None = None, progress: Progress | None = None
@@ -103,13 +90,7 @@ class Scorer:
             ScoringError: If the model does not give finite logits over its vocabulary.
         """
         started = time.perf_counter()
-        with isolated(model):
-            if self.way is None:
-                scores = self._find_way(model, progress)
-            else:
-                scores = self._read(model, self.way, progress)
-                if self.noise is None:
-                    self.noise = self._agreement(model, scores).noise
+        scores = self.engine.score(model, progress)
         seconds = time.perf_counter() - started
         meta = {
             "model": name
@@ -123,12 +104,12 @@ class Scorer:
                 **self.probe.settings,
             },
             "scorer": SCORER,
-            "way": self.way,
-            "why_rows": self.why_rows,
+            "way": self.engine.way,
+            "why_rows": self.engine.why_rows,
             "engine": "transformers",
-            "batch": {"tokens": self.token_budget, "halved": self._reader.halved},
+            "batch": {"tokens": self.engine.token_budget, "halved": self.engine.halved},
             **execution(model),
-            "noise": self.noise,
+            "noise": self.engine.noise,
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
             "seconds": round(seconds, 3),
         }
@@ -136,11 +117,11 @@ class Scorer:
         columns = {name: [row.get(name) for row in rows] for name in dict.fromkeys(n for row in rows for n in row)}
         return Snapshot.from_columns(columns, meta)
 
-    def _check_vocabulary(self) -> None:
+    def _check_vocabulary(self, size: int) -> None:
         highest = max((max(ids) for one in self._encoded for ids in (one.context, *one.choices) if ids), default=0)
-        if highest >= self._vocabulary:
+        if highest >= size:
             raise ScoringError(
-                f"the tokenizer gives token id {highest}, and the model's vocabulary has {self._vocabulary} tokens; "
+                f"the tokenizer gives token id {highest}, and the model's vocabulary has {size} tokens; "
                 "load the model's own tokenizer, or resize the model's embeddings"
             )
 
@@ -176,52 +157,8 @@ class Scorer:
             "option_mass": option_mass(own.logprobs, encoded, own.spelled),
             "free_correct": is_free_correct(item, encoded, own.top),
             "margin": None if math.isnan(decision.margin) else decision.margin,
-            "unstable": bool(decision.margin <= (self.noise or 0.0)),
+            "unstable": bool(decision.margin <= (self.engine.noise or 0.0)),
         }
-
-    def _find_way(self, model: nn.Module, progress: Progress | None) -> dict[int, Scores]:
-        """Scores by shared rows, if they are right on this model; else by single rows, and why."""
-        self.why_rows = why_not_trees(model)
-        if not self.why_rows:
-            try:
-                scores = self._read(model, "trie", progress)
-                test = self._agreement(model, scores)
-                if test.holds:
-                    self.way, self.noise = "trie", test.noise
-                    return scores
-                self.why_rows = f"shared rows differ from single ones by {test.difference:.2g} nats"
-            except torch.OutOfMemoryError:
-                raise
-            except Exception as error:  # whatever the model does not like about a tree: single rows are always right
-                self.why_rows = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-        self.way, self._batches = "rows", ()
-        scores = self._read(model, "rows", progress)
-        self.noise = self._agreement(model, scores).noise
-        return scores
-
-    def _read(self, model: nn.Module, way: Way, progress: Progress | None) -> dict[int, Scores]:
-        if not self._batches:
-            self._batches = plan(
-                self._keys,
-                self._encoded,
-                vocabulary=self._vocabulary,
-                way=way,
-                attention=self._attention,
-                token_budget=self.token_budget,
-            )
-        return self._reader.read(model, self._batches, self._encoded, way=way, progress=progress)
-
-    def _agreement(self, model: nn.Module, scores: dict[int, Scores]) -> Agreement:
-        return agreement(
-            self._reader,
-            model,
-            self._keys,
-            self._encoded,
-            scores,
-            self._batches,
-            norm=self.probe.norm or "sum",
-            vocabulary=self._vocabulary,
-        )
 
 
 def score(model: nn.Module, tokenizer: Any, probe: Probe, *, progress: Progress | None = None) -> Snapshot:
@@ -259,11 +196,6 @@ def versions() -> dict[str, str]:
         with suppress(PackageNotFoundError):
             found[name] = version(name)
     return found
-
-
-def _is_alone() -> bool:
-    """Whether no other process makes the same calls at the same time."""
-    return not (distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1)
 
 
 def _context_length(model: nn.Module, tokenizer: Any) -> int:

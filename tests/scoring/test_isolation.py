@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from support import model, tokenizer
+from support import model, probe, tokenizer
 
-from forgetwatch.scoring.isolation import isolated
+from forgetwatch import score
+from forgetwatch.errors import ScoringError
+from forgetwatch.scoring.isolation import isolated, maskable
 
 
 def draws() -> tuple[float, float, float]:
@@ -60,3 +63,58 @@ def test_everything_comes_back_when_an_exception_passes() -> None:
     assert draws() == expected
     assert network.training
     assert torch.is_grad_enabled()
+
+
+def state(network: Any, tok: Any) -> dict[str, Any]:
+    """Whatever scoring could leave changed."""
+    return {
+        "modes": [module.training for module in network.modules()],
+        "grad": torch.is_grad_enabled(),
+        "autocast": (torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")),
+        "dtype": torch.get_default_dtype(),
+        "attention": network.config._attn_implementation,
+        "config": network.config.to_dict(),
+        "generation": network.generation_config.to_dict(),
+        "padding": (tok.padding_side, tok.truncation_side),
+        "hooks": [len(module._forward_hooks) + len(module._forward_pre_hooks) for module in network.modules()],
+        "patched": [name for name, module in network.named_modules() if "forward" in vars(module)],
+        "gradients": [parameter.grad for parameter in network.parameters()],
+        "requires": [parameter.requires_grad for parameter in network.parameters()],
+        "weights": [parameter.detach().clone() for parameter in network.parameters()],
+        "draws": (random.getstate(), torch.get_rng_state().tolist()),
+    }
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_score_leaves_nothing_changed(fails: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    tok = tokenizer()
+    network = model(tok).train()
+    network.model.layers[1].eval()
+    tok.padding_side = "left"
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        before = state(network, tok)
+        if fails:
+            network.lm_head.register_forward_hook(lambda *_: torch.full((1,), float("nan")))
+            before = state(network, tok)
+            with pytest.raises(ScoringError):
+                score(network, tok, probe())
+        else:
+            score(network, tok, probe())
+        after = state(network, tok)
+    weights, again = before.pop("weights"), after.pop("weights")
+    assert before == after
+    assert all(torch.equal(one, other) for one, other in zip(weights, again, strict=True))
+
+
+def test_an_attention_that_takes_no_masks_is_set_aside_for_the_look() -> None:
+    network = model(tokenizer())
+    network.config._attn_implementation = "flash_attention_2"  # not installed here: it must not be called
+
+    def look() -> None:
+        assert network.config._attn_implementation == "sdpa"
+        network(torch.tensor([[1, 2, 3]]))
+        raise ValueError("boom")
+
+    with pytest.raises(ValueError, match="boom"), maskable(network):
+        look()
+    assert network.config._attn_implementation == "flash_attention_2"

@@ -88,9 +88,9 @@ def test_a_probe_of_unscorable_items_gives_a_snapshot_and_no_error() -> None:
 def test_margins_within_the_measured_noise_are_unstable() -> None:
     scorer = Scorer(probe(), TOK, model(TOK))
     assert not any(scorer.score(model(TOK)).table["unstable"].to_pylist())
-    assert scorer.noise is not None
-    assert scorer.noise < 1e-4
-    scorer.noise = math.inf
+    assert scorer.engine.noise is not None
+    assert scorer.engine.noise < 1e-4
+    scorer.engine.noise = math.inf
     assert all(scorer.score(model(TOK)).table["unstable"].to_pylist())
 
 

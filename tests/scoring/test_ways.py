@@ -113,7 +113,7 @@ def test_shared_rows_are_exact(kind: str, attention: str) -> None:
         return
     scorer = Scorer(items(), TOK, model)
     assert largest_error(model, scorer) < 1e-4
-    assert (scorer.way, scorer.why_rows) == ("trie", "")
+    assert (scorer.engine.way, scorer.engine.why_rows) == ("trie", "")
 
 
 @pytest.mark.parametrize("kind", sorted(ROWS))
@@ -122,10 +122,10 @@ def test_what_cannot_share_rows_is_scored_in_single_ones(kind: str) -> None:
     model = network(kind, options)
     scorer = Scorer(items(), TOK, model)
     assert largest_error(model, scorer) < 1e-4
-    assert scorer.way == "rows"
-    assert why in scorer.why_rows
+    assert scorer.engine.way == "rows"
+    assert why in scorer.engine.why_rows
     meta = scorer.score(model).meta
-    assert (meta["way"], meta["why_rows"]) == ("rows", scorer.why_rows)
+    assert (meta["way"], meta["why_rows"]) == ("rows", scorer.engine.why_rows)
 
 
 class _Deaf(LlamaForCausalLM):  # type: ignore[misc]
@@ -150,8 +150,8 @@ def test_a_mask_that_is_not_followed_is_noticed(kind: Any, why: str) -> None:
     model = kind(LlamaConfig(**SIZES)).eval()
     scorer = Scorer(items(), TOK, model)
     assert largest_error(model, scorer) < 1e-4
-    assert scorer.way == "rows"
-    assert why in scorer.why_rows
+    assert scorer.engine.way == "rows"
+    assert why in scorer.engine.why_rows
 
 
 class _LastOnly(LlamaForCausalLM):  # type: ignore[misc]
@@ -194,10 +194,10 @@ def test_every_way_of_keeping_logits_gives_the_same(kind: Any) -> None:
     if kind is _LastOnly:
         # Its forward hides position_ids in the rest of its arguments: nothing says that it takes them.
         assert largest_error(model, scorer) < 1e-4
-        assert scorer.way == "rows"
+        assert scorer.engine.way == "rows"
     else:
         assert largest_error(model, scorer) < 1e-4
-        assert scorer.way == "trie"
+        assert scorer.engine.way == "trie"
 
 
 def test_later_scores_keep_the_way_and_the_batches() -> None:

@@ -1,0 +1,143 @@
+"""Log-likelihoods of encoded items by one model: the way is found once, by a test on the model, and then kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Final
+
+import torch
+from torch import distributed, nn
+
+from forgetwatch.probe import Norm
+from forgetwatch.scoring.encoding import Encoded
+from forgetwatch.scoring.forward import Progress, Reader, Scores
+from forgetwatch.scoring.isolation import isolated, maskable
+from forgetwatch.scoring.model import text_config, vocabulary_size, why_not_trees
+from forgetwatch.scoring.plan import Batch, Way, plan
+from forgetwatch.scoring.self_test import Agreement, agreement
+
+CPU_TOKENS: Final = 1024
+CUDA_TOKENS: Final = 16384
+"""Tokens of a batch: what keeps the device busy; longer batches only cost memory."""
+
+
+class Engine:
+    """Scores the same items again and again, always in the same batches.
+
+    What the texts of items begin with is read once, if the model gives the same log-likelihoods then as it gives for
+    single rows: `self_test` measures that at the first score, and falls back to single rows. Later scores keep the way
+    and the batches, so that what depends on them cancels in comparisons.
+
+    Attributes:
+        way: How rows are made, ``trie`` or ``rows``; None before the first score.
+        why_rows: Why it is ``rows``; empty where it is not.
+        noise: The largest change of a margin, nats, when a few items are scored again in rows of their own; None
+            before the first score.
+        token_budget: Tokens of a batch, padding included; a single row may exceed it.
+
+    Args:
+        model: Any of the models that will be scored.
+        encoded: The items as token ids.
+        keys: Their content hashes, which order items of equal length.
+        norm: The unit of the score that decides.
+        way: How rows are made, if that is decided already.
+        noise: The noise of the margins, if that was measured already.
+        token_budget: By default what suits the device.
+        greedy: Whether to say which choices greedy decoding would write.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        encoded: Sequence[Encoded],
+        keys: Sequence[str],
+        *,
+        norm: Norm = "sum",
+        way: Way | None = None,
+        noise: float | None = None,
+        token_budget: int | None = None,
+        greedy: bool = False,
+    ) -> None:
+        on_cpu = next(model.parameters()).device.type == "cpu"
+        self.way = way
+        self.why_rows = ""
+        self.noise = noise
+        self.token_budget = token_budget or (CPU_TOKENS if on_cpu else CUDA_TOKENS)
+        self._encoded, self._keys, self._norm, self._greedy = encoded, keys, norm, greedy
+        self._vocabulary = vocabulary_size(model)
+        # Per token, the layers cost about 24 h^2 and attention 4 h for each token that is looked at.
+        self._attention = 6 * int(getattr(text_config(model), "hidden_size", 0) or 0)
+        self._batches: tuple[Batch, ...] = ()
+        self._reader = Reader(model, back_off=_is_alone())
+
+    @property
+    def halved(self) -> int:
+        """Batches that did not fit into memory and were halved."""
+        return self._reader.halved
+
+    def score(self, model: nn.Module, progress: Progress | None = None) -> dict[int, Scores]:
+        """Scores of all items that can be scored, by position. The model and all random states come back as they were.
+
+        Raises:
+            ScoringError: If the model does not give finite logits over its vocabulary.
+        """
+        with isolated(model):
+            if self.way is None:
+                return self._find_way(model, progress)
+            scores = self._read(model, self.way, progress)
+            if self.noise is None:
+                self.noise = self._agreement(model, scores).noise
+            return scores
+
+    def _find_way(self, model: nn.Module, progress: Progress | None) -> dict[int, Scores]:
+        """Scores by shared rows, if they are right on this model; else by single rows, and why."""
+        self.why_rows = why_not_trees(model)
+        if not self.why_rows:
+            try:
+                scores = self._read(model, "trie", progress)
+                test = self._agreement(model, scores)
+                if test.holds:
+                    self.way, self.noise = "trie", test.noise
+                    return scores
+                self.why_rows = f"shared rows differ from single ones by {test.difference:.2g} nats"
+            except torch.OutOfMemoryError:
+                raise
+            except Exception as error:  # whatever the model does not like about a tree: single rows are always right
+                self.why_rows = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+        self.way, self._batches = "rows", ()
+        scores = self._read(model, "rows", progress)
+        self.noise = self._agreement(model, scores).noise
+        return scores
+
+    def _read(self, model: nn.Module, way: Way, progress: Progress | None) -> dict[int, Scores]:
+        if not self._batches:
+            self._batches = plan(
+                self._keys,
+                self._encoded,
+                vocabulary=self._vocabulary,
+                way=way,
+                attention=self._attention,
+                token_budget=self.token_budget,
+            )
+        with maskable(model) if way == "trie" else nullcontext():
+            return self._reader.read(
+                model, self._batches, self._encoded, way=way, greedy=self._greedy, progress=progress
+            )
+
+    def _agreement(self, model: nn.Module, scores: dict[int, Scores]) -> Agreement:
+        return agreement(
+            self._reader,
+            model,
+            self._keys,
+            self._encoded,
+            scores,
+            self._batches,
+            norm=self._norm,
+            vocabulary=self._vocabulary,
+        )
+
+
+def _is_alone() -> bool:
+    """Whether no other process makes the same calls at the same time."""
+    return not (distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1)

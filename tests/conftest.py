@@ -19,7 +19,7 @@ settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def real_data() -> Path:
     """The folder of real files by others, named by FORGETWATCH_REAL_DATA."""
     folder = os.environ.get("FORGETWATCH_REAL_DATA")

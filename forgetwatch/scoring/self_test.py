@@ -100,7 +100,7 @@ def agreement(
     return Agreement(difference=difference, tolerance=tolerance, noise=noise)
 
 
-_ROUNDING: Final = 0.06
+_ROUNDING: Final = 0.02
 """Nats by which the log-probability of one token moves in bf16; a wrong mask moves most of them by more."""
 
 

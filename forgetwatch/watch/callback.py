@@ -26,6 +26,7 @@ from forgetwatch.probes import load_probe
 from forgetwatch.report.course import alarm_line, alarm_lines, course_line
 from forgetwatch.report.terminal import WIDTH, comparison_table
 from forgetwatch.report.trackers import tracker_row
+from forgetwatch.scoring.engine import CPU_TOKENS, CUDA_TOKENS
 from forgetwatch.watch.say import say
 from forgetwatch.watch.schedule import Every, Schedule
 from forgetwatch.watch.watch import Watch
@@ -33,6 +34,8 @@ from forgetwatch.watch.watch import Watch
 _STATE = "forgetwatch"
 _TIMED_STEPS = 10
 _USUAL_FLIPS = 0.10
+_FEWEST_TOKENS = 512
+"""Tokens of a batch that are less than any training step needs memory for."""
 
 
 class ForgetWatchCallback(TrainerCallback):
@@ -117,6 +120,7 @@ class ForgetWatchCallback(TrainerCallback):
         else:
             self.watch = Watch(self.probe, str(args.output_dir), writes=state.is_world_process_zero)
             self.watch.planned = max(1, self._planned - 1)
+            self.watch.token_budget = _token_budget(args)
             if state.global_step > 0:
                 self._resume(self.watch, state)
             else:
@@ -282,6 +286,15 @@ class ForgetWatchCallback(TrainerCallback):
         for line in alarm_lines(trajectory):
             console.print(line)
         console.print(f"every look: {watch.folder.path}", soft_wrap=True, markup=False)
+
+
+def _token_budget(args: TrainingArguments) -> int | None:
+    """Tokens of a micro-batch, so that a look needs no more memory than a training step; None where nothing says."""
+    length = getattr(args, "max_length", None)  # of TRL's SFTConfig, DPOConfig and others
+    if not isinstance(length, int) or length <= 0:
+        return None
+    device_tokens = CPU_TOKENS if args.device.type == "cpu" else CUDA_TOKENS
+    return min(device_tokens, max(_FEWEST_TOKENS, args.per_device_train_batch_size * length))
 
 
 def _stateful(state: TrainerState) -> dict[str, Any]:

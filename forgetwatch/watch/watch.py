@@ -41,6 +41,7 @@ class Watch:
         comparisons: Baseline against each look so far, by step.
         seconds: What each look of this process took, by step.
         planned: Looks planned after the baseline; None if unknown. It sets how strict an alarm is.
+        token_budget: Tokens of a batch of the baseline, and so of the run; None for what suits the device.
         damaged: Files of looks that a resume could not read; they are put by under another name.
 
     Args:
@@ -63,6 +64,7 @@ class Watch:
         self.comparisons: dict[int, Comparison] = {}
         self.seconds: dict[int, float] = {}
         self.planned: int | None = None
+        self.token_budget: int | None = None
         self.damaged: list[Path] = []
         self._writes = writes
         self._scorer: Scorer | None = None
@@ -128,7 +130,15 @@ class Watch:
         started = time.perf_counter()
         if self._scorer is None:
             made = self.baseline.meta if self.baseline else {}
-            self._scorer = Scorer(self.probe, tokenizer, model, way=made.get("way"), noise=made.get("noise"))
+            # Looks of one run are made in the same batches, also by the process that goes on with it.
+            self._scorer = Scorer(
+                self.probe,
+                tokenizer,
+                model,
+                way=made.get("way"),
+                noise=made.get("noise"),
+                token_budget=made.get("batch", {}).get("tokens") or self.token_budget,
+            )
         snapshot = self._scorer.score(model, step=step)
         if self.baseline is None:
             self._check_baseline(snapshot, step=step)

@@ -47,13 +47,13 @@ def make_tokenizer(vocabulary: int) -> Any:
     )
 
 
-def make_model(vocabulary: int, *, dtype: torch.dtype = torch.float32) -> Any:
+def make_model(vocabulary: int, *, dtype: torch.dtype = torch.float32, layers: int = 8) -> Any:
     torch.manual_seed(0)
     config = Qwen3Config(
         vocab_size=vocabulary,
         hidden_size=256,
         intermediate_size=704,
-        num_hidden_layers=8,
+        num_hidden_layers=layers,
         num_attention_heads=4,
         num_key_value_heads=2,
         head_dim=64,

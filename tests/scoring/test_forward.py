@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,6 +30,9 @@ from transformers import (
 from forgetwatch import score
 from forgetwatch.errors import ScoringError
 from forgetwatch.scoring.encoding import encode
+from forgetwatch.scoring.forward import Reader
+from forgetwatch.scoring.model import head_in_fp32
+from forgetwatch.scoring.plan import plan
 
 TOK = tokenizer()
 SIZES: dict[str, Any] = {
@@ -102,3 +109,94 @@ def test_half_precision_sums_are_made_in_full_precision() -> None:
     rows = score(network, TOK, probe()).table["choice_logprobs"].to_pylist()
     values = np.array([value for row in rows for value in row])
     assert np.mean(values == torch.tensor(values).to(torch.bfloat16).double().numpy()) < 0.1
+
+
+def test_the_head_multiplies_in_full_precision_and_is_itself_again_afterwards() -> None:
+    network = model(TOK).to(torch.bfloat16).eval()
+    hidden = torch.randn(3, 32).to(torch.bfloat16)
+    with head_in_fp32(network), torch.no_grad():
+        logits = network.lm_head(hidden)
+    expected = hidden.float() @ network.lm_head.weight.float().T
+    assert logits.dtype == torch.float32
+    assert torch.allclose(logits, expected, atol=1e-6)
+    assert "forward" not in vars(network.lm_head)
+    assert network.lm_head(hidden).dtype == torch.bfloat16
+
+
+def test_choices_in_half_precision_are_those_of_full_precision_on_the_same_weights() -> None:
+    half = model(TOK, dropout=0.0).to(torch.bfloat16)
+    full = model(TOK, dropout=0.0)
+    full.load_state_dict({name: weight.float() for name, weight in half.state_dict().items()})
+    items = probe(60, norm="sum")
+    one, other = score(half, TOK, items), score(full, TOK, items)
+    changed = one.ints("chosen") != other.ints("chosen")
+    assert not (changed & (other.floats("margin") > 0.05)).any()
+    assert len(set(one.floats("margin").tolist())) == len(items)  # no steps, no ties
+
+
+class _Small(LlamaForCausalLM):  # type: ignore[misc]
+    """A model for which the memory suffices for one row, or for none."""
+
+    rows = 1
+
+    def forward(self, input_ids: Any = None, position_ids: Any = None, **kwargs: Any) -> Any:
+        if len(input_ids) > self.rows:
+            raise torch.OutOfMemoryError("out of memory")
+        return super().forward(input_ids=input_ids, position_ids=position_ids, **kwargs)
+
+
+def test_a_batch_that_does_not_fit_into_memory_is_halved_and_tried_again() -> None:
+    torch.manual_seed(0)
+    network = _Small(LlamaConfig(**SIZES)).eval()
+    items = probe(20)
+    snapshot = score(network, TOK, items)
+    assert snapshot.meta["batch"]["halved"] > 0
+    network.rows = 1000
+    wide = score(network, TOK, items)
+    assert wide.meta["batch"]["halved"] == 0
+    one, other = (np.concatenate(s.table["choice_logprobs"].to_pylist()) for s in (snapshot, wide))
+    assert one == pytest.approx(other, abs=1e-5)
+    network.rows = 0
+    with pytest.raises(torch.OutOfMemoryError):
+        score(network, TOK, items)
+
+
+def test_where_processes_must_make_the_same_calls_nothing_is_tried_again() -> None:
+    network = _Small(LlamaConfig(**SIZES)).eval()
+    items = probe(20)
+    encoded = encode(items, TOK, max_length=64)
+    batches = plan([item.content_hash for item in items], encoded, vocabulary=len(TOK))
+    with pytest.raises(torch.OutOfMemoryError):
+        Reader(network, back_off=False).read(network, batches, encoded, way="rows")
+
+
+_RANK = """
+import sys
+import torch.distributed as dist
+from support import model, probe, tokenizer
+from forgetwatch import score
+dist.init_process_group("gloo", init_method="file://" + sys.argv[1], rank=int(sys.argv[2]), world_size=int(sys.argv[3]))
+tok = tokenizer()
+print(score(model(tok), tok, probe(40)).checksum)
+dist.destroy_process_group()
+"""
+
+
+def test_every_process_of_any_number_gets_the_same_bits(tmp_path: Path) -> None:
+    sums = {score(model(TOK), TOK, probe(40)).checksum}
+    for world in (1, 2, 3):
+        command = [sys.executable, "-c", _RANK, str(tmp_path / f"store{world}")]
+        running = [
+            subprocess.Popen(
+                [*command, str(rank), str(world)],
+                stdout=subprocess.PIPE,
+                text=True,
+                env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+            )
+            for rank in range(world)
+        ]
+        for process in running:
+            out, _ = process.communicate(timeout=120)
+            assert process.returncode == 0
+            sums.add(out.split()[-1])
+    assert len(sums) == 1

@@ -386,3 +386,12 @@ def test_the_full_log_reaches_the_trainer(tmp_path: Path) -> None:
     assert "eval_forget/all/forgetting_paper" in rows[-1]
     with pytest.raises(WatchError, match="log='all'"):
         ForgetWatchCallback(probe(), log="all")  # type: ignore[arg-type]
+
+
+def test_a_look_takes_no_more_tokens_than_a_micro_batch(tmp_path: Path) -> None:
+    wide = {"max_length": 256, "per_device_train_batch_size": 3}
+    for name, options, tokens in (("a", wide, 768), ("b", {"max_length": 32}, 512)):
+        made = trainer(tmp_path / name, callbacks=[ForgetWatchCallback(probe(), every=3)], steps=3, **options)
+        made.train()
+        looks = [load_snapshot(path) for path in sorted((tmp_path / name / "_forgetwatch").glob("*.parquet"))]
+        assert {look.meta["batch"]["tokens"] for look in looks} == {tokens}

@@ -76,6 +76,11 @@ class Engine:
         """Batches that did not fit into memory and were halved."""
         return self._reader.halved
 
+    @property
+    def tokens(self) -> int:
+        """Tokens that a look reads, padding not counted; 0 before the first."""
+        return sum(len(row.ids) for batch in self._batches for row in batch)
+
     def score(self, model: nn.Module, progress: Progress | None = None) -> dict[int, Scores]:
         """Scores of all items that can be scored, by position. The model and all random states come back as they were.
 

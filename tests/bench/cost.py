@@ -92,12 +92,12 @@ def growth() -> None:
     """Each size in a fresh process, so that its peak is its own; the cost per item and look beside it."""
     sizes = [(n, 20) for n in (125_000, 250_000, 500_000, 1_000_000)]
     sizes += [(250_000, looks) for looks in (5, 10, 20, 40)]
-    print("|     items | looks | seconds | us per item and look | peak GiB |\n|---|---|---|---|---|")  # noqa: T201
+    print("|     items | looks | seconds | us per item and look | peak GiB |\n|---|---|---|---|---|")
     for items, looks in sizes:
         command = [sys.executable, __file__, str(items), str(looks)]
         found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
         each = 1e6 * found["seconds"] / items / (looks + 1)
-        print(f"| {items:,} | {looks} | {found['seconds']} | {each:.2f} | {found['peak_gib']} |", flush=True)  # noqa: T201
+        print(f"| {items:,} | {looks} | {found['seconds']} | {each:.2f} | {found['peak_gib']} |", flush=True)
 
 
 if __name__ == "__main__":
@@ -105,4 +105,4 @@ if __name__ == "__main__":
         growth()
     else:
         given = [int(text) for text in sys.argv[1:]]
-        print(json.dumps(measure(*(given + [1_000_000, 20][len(given) :]))))  # noqa: T201
+        print(json.dumps(measure(*(given + [1_000_000, 20][len(given) :]))))

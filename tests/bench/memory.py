@@ -36,15 +36,15 @@ def measure(engine: str, size: int) -> None:
         ]
         HFLM(pretrained=model, tokenizer=tokenizer, batch_size=size, max_length=8192).loglikelihood(asked, True)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    print(f"{(peak - before) / 2**20:.0f}")  # noqa: T201
+    print(f"{(peak - before) / 2**20:.0f}")
 
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
         measure(sys.argv[1], int(sys.argv[2]))
     else:
-        print("| engine | token budget / batch size | peak above the model, MiB |\n|---|---|---|")  # noqa: T201
+        print("| engine | token budget / batch size | peak above the model, MiB |\n|---|---|---|")
         for engine, size in CASES:
             command = [sys.executable, __file__, engine, str(size)]
             done = subprocess.run(command, capture_output=True, text=True, check=True)
-            print(f"| {engine} | {size} | {done.stdout.split()[-1]} |", flush=True)  # noqa: T201
+            print(f"| {engine} | {size} | {done.stdout.split()[-1]} |", flush=True)

@@ -52,7 +52,7 @@ def main() -> None:
     folder = Path(os.environ["FORGETWATCH_REAL_DATA"]) / "mmlu_pro"
     head = ("pair", "items", "net", "raw", "paper", "paper-compat", "guess-corrected", "bound")
     head = (*head, "same wrong / if fresh", "tipping ratio")
-    print("| " + " | ".join(head) + " |\n|" + "---|" * len(head))  # noqa: T201
+    print("| " + " | ".join(head) + " |\n|" + "---|" * len(head))
     for name, (before, after) in PAIRS.items():
         comparison = compare(
             before=folder / f"{before}.parquet",
@@ -62,7 +62,7 @@ def main() -> None:
             rng=np.random.default_rng(0),
             replications=REPLICATIONS,
         )
-        print(row(name, comparison.all, comparison.paper_compat.forgetting), flush=True)  # noqa: T201
+        print(row(name, comparison.all, comparison.paper_compat.forgetting), flush=True)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,10 @@ long are cut from the left, as the harness cuts them. ``batch_size`` concerns ge
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
+import torch
 from tqdm import tqdm
 
 from forgetwatch.errors import ForgetwatchError
@@ -24,6 +26,8 @@ try:
     from lm_eval.models.huggingface import HFLM
 except ImportError as error:
     raise ForgetwatchError("forgetwatch.lm_eval needs lm-evaluation-harness: pip install lm-eval") from error
+
+eval_logger = logging.getLogger("lm_eval")
 
 Request = tuple[tuple[str, str], list[int], list[int]]
 """Context and continuation as text, then the token ids of each."""
@@ -45,6 +49,8 @@ class ForgetwatchLM(HFLM):  # type: ignore[misc]
         places: dict[Ids, dict[Ids, int]] = {}  # context -> continuation -> its number among those of the context
         asked = []
         for _, context, continuation in requests:
+            assert len(context) > 0, "an empty context"  # as the harness has it
+            assert 0 < len(continuation) <= self.max_length, f"a continuation of {len(continuation)} tokens"
             own, choice = self._cut(context, continuation), tuple(continuation)
             of_context = places.setdefault(own, {})
             of_context.setdefault(choice, len(of_context))
@@ -55,9 +61,16 @@ class ForgetwatchLM(HFLM):  # type: ignore[misc]
             for context, found in places.items()
         ]
         engine = Engine(self.model, encoded, [str(own) for own in contexts], way=self._way, greedy=True)
-        with tqdm(total=len(encoded), disable=disable_tqdm or self.rank != 0, desc="log-likelihoods") as bar:
+        if cut := sum(len(context) + len(choice) > self.max_length + 1 for _, context, choice in requests):
+            eval_logger.warning(
+                "%d contexts are too long for %d tokens and are cut from the left", cut, self.max_length
+            )
+        precision = getattr(self, "mixed_precision_dtype", None)
+        autocast = torch.autocast(self.device.type, dtype=precision, enabled=precision is not None)
+        with autocast, tqdm(total=len(encoded), disable=disable_tqdm or self.rank != 0, desc="log-likelihoods") as bar:
             scores = engine.score(self.model, lambda done, total: bar.update(done - bar.n))
-        self._way = engine.way
+        if engine.way == "rows":  # what single rows are needed for once they are needed for always
+            self._way = "rows"
         answers = []
         for (text, _, _), (own, choice) in zip(requests, asked, strict=True):
             found, at = scores[contexts[own]], places[own][choice]

@@ -9,13 +9,14 @@ from typing import Final
 import torch
 from torch import distributed, nn
 
+from forgetwatch.errors import ScoringError
 from forgetwatch.probe import Norm
-from forgetwatch.scoring.encoding import Encoded
+from forgetwatch.scoring.encoding import Encoded, Ids
 from forgetwatch.scoring.forward import Progress, Reader, Scores
 from forgetwatch.scoring.isolation import isolated, maskable
-from forgetwatch.scoring.model import text_config, vocabulary_size, why_not_trees
+from forgetwatch.scoring.model import base_model, device_of, text_config, vocabulary_size, why_not_trees
 from forgetwatch.scoring.plan import Batch, Way, plan
-from forgetwatch.scoring.self_test import Agreement, agreement
+from forgetwatch.scoring.self_test import Agreement, agreement, leak, reads_ahead
 
 CPU_TOKENS: Final = 1024
 CUDA_TOKENS: Final = 16384
@@ -59,7 +60,7 @@ class Engine:
         token_budget: int | None = None,
         greedy: bool = False,
     ) -> None:
-        on_cpu = next(model.parameters()).device.type == "cpu"
+        on_cpu = device_of(model).type == "cpu"
         self.way = way
         self.why_rows = ""
         self.noise = noise
@@ -69,6 +70,7 @@ class Engine:
         # Per token, the layers cost about 24 h^2 and attention 4 h for each token that is looked at.
         self._attention = 6 * int(getattr(text_config(model), "hidden_size", 0) or 0)
         self._batches: tuple[Batch, ...] = ()
+        self._tested = False
         self._reader = Reader(model, back_off=_is_alone())
 
     @property
@@ -87,13 +89,47 @@ class Engine:
         Raises:
             ScoringError: If the model does not give finite logits over its vocabulary.
         """
+        model = getattr(model, "_orig_mod", model)  # a compiled model would be compiled anew for every length
         with isolated(model):
-            if self.way is None:
-                return self._find_way(model, progress)
-            scores = self._read(model, self.way, progress)
-            if self.noise is None:
-                self.noise = self._agreement(model, scores).noise
+            if self._tested and self.way is not None:
+                return self._read(model, self.way, progress)
+            self._check_causal(model)
+            scores = self._find_way(model, progress) if self.way is None else self._keep_way(model, self.way, progress)
+            self._tested = True
             return scores
+
+    def _check_causal(self, model: nn.Module) -> None:
+        if (ids := self._some_tokens()) and reads_ahead(self._reader, model, ids, vocabulary=self._vocabulary):
+            raise ScoringError(
+                f"{type(base_model(model)).__name__} says something else of a text when more text follows; needed a "
+                "causal language model"
+            )
+
+    def _some_tokens(self) -> Ids:
+        """Token ids to try things out with; none where nothing can be scored."""
+        return next((one.context + one.choices[0] for one in self._encoded if not one.unscored), ())[:12]
+
+    def _keep_way(self, model: nn.Module, way: Way, progress: Progress | None) -> dict[int, Scores]:
+        """Scores in the way that was decided elsewhere, if it is right here too.
+
+        Raises:
+            ScoringError: If shared rows are wrong on this model, with these versions, on this device.
+        """
+        scores = self._read(model, way, progress)
+        test = self._agreement(model, scores)
+        if way == "trie" and (why := self._why_wrong(model, test)):
+            raise ScoringError(f"shared rows were right when the baseline was made, and are not here: {why}")
+        if self.noise is None:
+            self.noise = test.noise
+        return scores
+
+    def _why_wrong(self, model: nn.Module, test: Agreement) -> str:
+        """Why shared rows are wrong; empty if nothing shows that."""
+        if not test.holds:
+            return f"shared rows differ from single ones by {test.difference:.2g} nats"
+        with maskable(model):
+            leaks = leak(self._reader, model, self._some_tokens(), vocabulary=self._vocabulary)
+        return "tokens of one branch change another" if leaks else ""
 
     def _find_way(self, model: nn.Module, progress: Progress | None) -> dict[int, Scores]:
         """Scores by shared rows, if they are right on this model; else by single rows, and why."""
@@ -102,12 +138,14 @@ class Engine:
             try:
                 scores = self._read(model, "trie", progress)
                 test = self._agreement(model, scores)
-                if test.holds:
+                self.why_rows = self._why_wrong(model, test)
+                if not self.why_rows:
                     self.way, self.noise = "trie", test.noise
                     return scores
-                self.why_rows = f"shared rows differ from single ones by {test.difference:.2g} nats"
             except torch.OutOfMemoryError:
-                raise
+                if not _is_alone():
+                    raise
+                self.why_rows = "shared rows do not fit into memory"
             except Exception as error:  # whatever the model does not like about a tree: single rows are always right
                 self.why_rows = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
         self.way, self._batches = "rows", ()

@@ -17,12 +17,23 @@ from torch import Tensor, nn
 
 from forgetwatch.errors import ScoringError
 from forgetwatch.scoring.encoding import Encoded
-from forgetwatch.scoring.model import attention_of, base_model, head_in_fp32, text_config, vocabulary_size, ways_to_keep
+from forgetwatch.scoring.model import (
+    attention_of,
+    base_model,
+    device_of,
+    head_in_fp32,
+    text_config,
+    vocabulary_size,
+    ways_to_keep,
+)
 from forgetwatch.scoring.plan import LOGIT_BUDGET, Batch, Way
 from forgetwatch.scoring.tensors import BatchTensors, Keep, tensors_of, tree_options
 
 Progress = Callable[[int, int], None]
 """Called with the items done and the items in all."""
+
+_REFUSALS: Final = (AssertionError, AttributeError, LookupError, RuntimeError, ScoringError, TypeError, ValueError)
+"""What a model may raise about a wish that it does not understand."""
 
 _CHUNK: Final = 2**19
 """Logits that are normalised at a time."""
@@ -92,7 +103,7 @@ class Reader:
             item: Scores(logprobs=np.full(n, np.nan), greedy=np.zeros(n, bool), spelled=0.0, top=-1)
             for item, n in counts.items()
         }
-        left, waiting = Counter(request.item for request in requested), list(reversed(batches))
+        left, waiting, done = Counter(request.item for request in requested), list(reversed(batches)), 0
         with head_in_fp32(model):
             while waiting:
                 batch = waiting.pop()
@@ -107,15 +118,21 @@ class Reader:
                     self.halved += 1
                     waiting += [batch[len(batch) // 2 :], batch[: len(batch) // 2]]
                     continue
-                left.subtract(request.item for row in batch for request in row.requests)
+                for row in batch:
+                    for request in row.requests:
+                        left[request.item] -= 1
+                        done += left[request.item] == 0
                 if progress:
-                    progress(sum(count == 0 for count in left.values()), len(left))
+                    progress(done, len(left))
         return found
 
     def _is_too_wide(self, batch: Batch) -> bool:
-        """Whether a model that gives back logits for all positions would give back too many."""
-        size = len(batch) * len(batch[0].ids) * self._vocabulary
-        return self._keeps[0] == "all" and len(batch) > 1 and size > LOGIT_BUDGET
+        """Whether the model would give back too many logits, told in the way that it understands."""
+        if len(batch) == 1 or self._keeps[0] == "mask":
+            return False
+        places, width = {place for row in batch for place in row.places}, len(batch[0].ids)
+        kept = {"positions": len(places), "last": width - min(places), "all": width}[self._keeps[0]]
+        return len(batch) * kept * self._vocabulary > LOGIT_BUDGET
 
     def _read_batch(
         self,
@@ -128,7 +145,7 @@ class Reader:
         greedy: bool,
     ) -> None:
         tensors = tensors_of(batch)
-        flat = self._logits(model, tensors, way=way)
+        flat = self.logits(model, tensors, way=way)
         requests = [(number, request) for number, row in enumerate(batch) for request in row.requests]
         places = [tensors.index[number, place] for number, request in requests for place in request.places]
         targets = [target for _, request in requests for target in request.targets]
@@ -148,26 +165,26 @@ class Reader:
                 spelled = float(torch.softmax(first, -1)[others].double().sum()) if others else 0.0
                 found[request.item] = replace(scores, top=int(first.argmax()), spelled=spelled)
 
-    def _logits(self, model: nn.Module, tensors: BatchTensors, *, way: Way) -> Tensor:
+    def logits(self, model: nn.Module, tensors: BatchTensors, *, way: Way) -> Tensor:
         """The logits that are needed, [needed, vocabulary] in the order of `tensors.index`."""
-        parameter = next(model.parameters())
+        dtype, device = next(model.parameters()).dtype, device_of(model)
         if way == "rows":
             options: dict[str, Any] = {"attention_mask": tensors.mask}
         else:
-            additive = parameter.dtype if attention_of(model) == "eager" else None
+            additive = dtype if attention_of(model) == "eager" else None
             options = tree_options(text_config(model), tensors, additive=additive)
         # A tree whose mask the model cannot take fails whatever is kept: the widest way is not tried for it.
         keeps = [keep for keep in self._keeps if way == "rows" or keep != "all" or len(self._keeps) == 1]
         for keep in keeps:
             kept = tensors.keep_as(keep)
             asked = options if kept is None else {**options, "logits_to_keep": kept}
-            moved = {name: _to(value, parameter.device) for name, value in asked.items()}
+            moved = {name: _to(value, device) for name, value in asked.items()}
             try:
-                output = model(input_ids=tensors.ids.to(parameter.device), use_cache=False, **moved)
+                output = model(input_ids=tensors.ids.to(device), use_cache=False, **moved)
                 flat = _kept(model, output, tensors, keep, vocabulary=self._vocabulary)
             except torch.OutOfMemoryError:
                 raise
-            except (IndexError, TypeError, RuntimeError, ScoringError):
+            except _REFUSALS:
                 # Some models take a whole number only, or give back all positions whatever they are asked.
                 if keep == keeps[-1]:
                     raise
@@ -194,6 +211,8 @@ def _kept(model: nn.Module, output: Any, tensors: BatchTensors, keep: Keep, *, v
     if keep == "mask" and tuple(logits.shape) == (needed, vocabulary):
         return logits
     columns = tensors.needed.any(0).nonzero()[:, 0] if keep == "positions" else None
+    if logits.ndim == 3 and keep == "all" and logits.shape[1] > width:
+        logits = logits[:, -width:]  # tokens that prompt learning put before the text
     starts = {width: torch.arange(width), width - tensors.first: torch.arange(tensors.first, width)}
     if columns is not None:
         starts = {width: starts[width], len(columns): columns}

@@ -27,7 +27,9 @@ def isolated(model: nn.Module) -> Iterator[None]:
     python_state, numpy_state = random.getstate(), np.random.get_state()  # noqa: NPY002 (the user's global state)
     torch_state = torch.get_rng_state()
     cuda_states = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
-    model.eval()
+    for module in training:
+        # Not eval(): layers that merge weights there would take them apart again in train() only.
+        module.training = False
     try:
         with torch.no_grad():
             yield

@@ -37,8 +37,8 @@ def text_config(model: nn.Module) -> PreTrainedConfig:
         ScoringError: If the model is none of transformers' language models.
     """
     config = getattr(base_model(model), "config", None)
-    if not isinstance(config, PreTrainedConfig):
-        raise ScoringError(f"needed a causal language model of transformers, got {type(model).__name__}")
+    if not isinstance(config, PreTrainedConfig) or config.is_encoder_decoder:
+        raise ScoringError(f"needed a causal language model of transformers, got {type(base_model(model)).__name__}")
     return config.get_text_config()
 
 
@@ -48,8 +48,28 @@ def vocabulary_size(model: nn.Module) -> int:
     return len(weight) if isinstance(weight, Tensor) else int(text_config(model).vocab_size)
 
 
+def virtual_tokens(model: nn.Module) -> int:
+    """Tokens that prompt learning (PEFT) puts before every text; they shift all positions."""
+    configs = getattr(getattr(model, "_orig_mod", model), "peft_config", None) or {}
+    return max((int(getattr(config, "num_virtual_tokens", 0) or 0) for config in configs.values()), default=0)
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """Where the model takes its input.
+
+    Raises:
+        ScoringError: If none of its weights is anywhere: it was made without them.
+    """
+    device = next((weight.device for weight in model.parameters() if weight.device.type != "meta"), None)
+    if device is None:
+        raise ScoringError(f"{type(base_model(model)).__name__} has no weights at hand (they are on the meta device)")
+    return device
+
+
 def ways_to_keep(model: nn.Module) -> list[Keep]:
     """How the model may be told which logits are needed, the most exact way first."""
+    if virtual_tokens(model):
+        return ["last", "all"]  # counted from the end: what stands before the text does not matter
     asked = inspect.signature(type(base_model(model)).forward).parameters.get("logits_to_keep")
     if asked is None:
         return ["all"]
@@ -65,6 +85,8 @@ def why_not_trees(model: nn.Module) -> str:
     A layer that carries a state along the row mixes the branches, whatever the mask says.
     """
     config, inner = text_config(model), base_model(model)
+    if virtual_tokens(model):
+        return "prompt learning puts tokens before every row"
     if getattr(inner, "_is_stateful", False):
         return "its layers carry a state along the row"
     if other := sorted(set(getattr(config, "layer_types", None) or ()) - _KINDS):
@@ -82,6 +104,7 @@ def attention_of(model: nn.Module) -> str:
 def is_exact(model: nn.Module) -> bool:
     """Whether the model computes in fp32 or better, as far as its weights and accelerate's wrapper tell."""
     mixed = hasattr(base_model(model), "_original_forward") or hasattr(model, "_original_forward")
+    mixed = mixed or any(torch.is_autocast_enabled(device) for device in ("cpu", "cuda"))
     return next(model.parameters()).dtype in (torch.float32, torch.float64) and not mixed
 
 

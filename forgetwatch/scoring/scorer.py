@@ -17,7 +17,7 @@ from forgetwatch.probe import Probe
 from forgetwatch.scoring.encoding import encode, unprompted
 from forgetwatch.scoring.engine import Engine
 from forgetwatch.scoring.forward import Progress, Scores
-from forgetwatch.scoring.model import base_model, text_config, vocabulary_size
+from forgetwatch.scoring.model import base_model, text_config, virtual_tokens, vocabulary_size
 from forgetwatch.scoring.outcomes import decide, is_free_correct, lengths, option_mass
 from forgetwatch.scoring.plan import Way
 from forgetwatch.snapshot import Snapshot
@@ -203,4 +203,5 @@ def _context_length(model: nn.Module, tokenizer: Any) -> int:
     config = text_config(model)
     named = [getattr(config, name, None) for name in ("max_position_embeddings", "max_seq_len", "seq_length")]
     limits = (*named, tokenizer.model_max_length)
-    return min(int(limit) if limit and limit > 0 else _UNLIMITED for limit in limits)
+    longest = min(int(limit) if limit and limit > 0 else _UNLIMITED for limit in limits)
+    return longest - virtual_tokens(model)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+import torch
 from torch import nn
 
 from forgetwatch.probe import Norm
@@ -19,7 +20,8 @@ from forgetwatch.scoring.encoding import Encoded
 from forgetwatch.scoring.forward import Reader, Scores
 from forgetwatch.scoring.model import is_exact
 from forgetwatch.scoring.outcomes import decide, lengths
-from forgetwatch.scoring.plan import Batch, plan
+from forgetwatch.scoring.plan import Batch, Request, Row, plan
+from forgetwatch.scoring.tensors import tensors_of
 
 FEWEST: Final = 3
 MOST: Final = 16
@@ -76,7 +78,8 @@ def agreement(
         vocabulary: Size of the model's vocabulary.
     """
     chosen = _sample(encoded, scores, batches)
-    pairs = [_likeliest(encoded[index], scores[index], norm) for index in chosen]
+    deep = _deepest(batches)
+    pairs = [_likeliest(encoded[index], scores[index], norm, deep.get(index)) for index in chosen]
     alone = [
         replace(
             encoded[index],
@@ -122,7 +125,7 @@ def _read_rows(
 
 def _sample(encoded: Sequence[Encoded], scores: dict[int, Scores], batches: Sequence[Batch]) -> list[int]:
     """The longest item, and others spread over all by their token ids."""
-    ordered = sorted(scores, key=lambda index: encoded[index].context)
+    ordered = sorted(scores, key=lambda index: (encoded[index].context, encoded[index].choices))
     size = {index: len(encoded[index].context) + max(map(len, encoded[index].choices)) for index in ordered}
     tokens = sum(len(row.ids) for batch in batches for row in batch)
     longest = max(ordered, key=lambda index: size[index], default=None)
@@ -131,14 +134,65 @@ def _sample(encoded: Sequence[Encoded], scores: dict[int, Scores], batches: Sequ
     affordable = int(COST * tokens / (2 * size[longest]))
     count = min(max(FEWEST, affordable), MOST, len(ordered))
     spread = [ordered[at * len(ordered) // count] for at in range(count)]
-    return list(dict.fromkeys([longest, *spread]))[:count]
+    # Where shared rows go wrong first: far behind in a row, and far from where a row of one's own would put it.
+    return list(dict.fromkeys([*_deepest(batches), longest, *spread]))[: max(count, FEWEST)]
 
 
-def _likeliest(encoded: Encoded, scores: Scores, norm: Norm) -> tuple[int, ...]:
-    """The choice with the highest score, and the second."""
+def _deepest(batches: Sequence[Batch]) -> dict[int, int]:
+    """Item and choice of the request that stands furthest from its own position, and of the one furthest behind."""
+    requests = [(row, request) for batch in batches for row in batch for request in row.requests]
+    if not requests:
+        return {}
+    shifted = max(requests, key=lambda one: one[1].places[-1] - one[0].depths[one[1].places[-1]])[1]
+    behind = max(requests, key=lambda one: one[1].places[-1])[1]
+    return {behind.item: behind.choice, shifted.item: shifted.choice}
+
+
+def leak(reader: Reader, model: nn.Module, ids: Sequence[int], *, vocabulary: int) -> bool:
+    """Whether a token of one branch is seen by another: are its logits changed when the token is?
+
+    A tree of twelve tokens, twice, the second time with another token in its first branch. The second branch may not
+    change by more than rounding (experts are sent other batches): what small weights hide today they may show tomorrow.
+    """
+    root, size = 4, 12
+    tokens = tuple(ids[at % len(ids)] for at in range(size))
+    places = tuple(range(2 * root, size))
+    row = Row(
+        ids=tokens,
+        depths=(*range(2 * root), *range(root, 2 * root)),
+        ends=(*(size,) * root, *(2 * root,) * root, *(size,) * root),
+        requests=(Request(item=0, choice=0, places=places, targets=tokens[-len(places) :]),),
+    )
+    changed = replace(row, ids=(*tokens[:root], (tokens[root] + 1) % vocabulary, *tokens[root + 1 :]))
+    one, other = (reader.logits(model, tensors_of((each,)), way="trie") for each in (row, changed))
+    return bool((one - other).abs().max() > _LEAK * one.abs().max())
+
+
+_LEAK: Final = 2e-5
+"""Share of the largest logit by which rounding may move others."""
+
+
+def reads_ahead(reader: Reader, model: nn.Module, ids: Sequence[int], *, vocabulary: int) -> bool:
+    """Whether a later token changes what the model says of an earlier position: then it is no causal language model."""
+    tokens, place = tuple(ids[at % len(ids)] for at in range(8)), 6
+    row = Row(
+        ids=tokens,
+        depths=tuple(range(8)),
+        ends=(8,) * 8,
+        requests=(Request(item=0, choice=0, places=(place,), targets=tokens[-1:]),),
+    )
+    changed = replace(row, ids=(*tokens[:-1], (tokens[-1] + 1) % vocabulary))
+    one, other = (reader.logits(model, tensors_of((each,)), way="rows").float() for each in (row, changed))
+    # What is not finite is refused where it is read, with a better reason.
+    return bool(torch.isfinite(one).all()) and not torch.allclose(one, other, atol=1e-2, rtol=1e-2)
+
+
+def _likeliest(encoded: Encoded, scores: Scores, norm: Norm, also: int | None) -> tuple[int, ...]:
+    """The choice with the highest score, the second, and one more that is to be tested."""
     unit = lengths(encoded)
     values = scores.logprobs / unit[norm] if norm in unit else scores.logprobs
-    return tuple(int(choice) for choice in np.argsort(-values, kind="stable")[:2])
+    found = [int(choice) for choice in np.argsort(-values, kind="stable")[:2]]
+    return tuple(dict.fromkeys([*found, *([] if also is None else [also])]))
 
 
 def _margin_change(encoded: Encoded, one: np.ndarray, other: np.ndarray, norm: Norm) -> float:
@@ -146,6 +200,7 @@ def _margin_change(encoded: Encoded, one: np.ndarray, other: np.ndarray, norm: N
     if len(one) < 2:
         return 0.0
     unit = lengths(encoded)
-    first, second = (decide(x, lengths=unit, norm=norm, answers=[0]) for x in (one, other))
+    unit = {name: values[:2] for name, values in unit.items()}
+    first, second = (decide(x[:2], lengths=unit, norm=norm, answers=[0]) for x in (one, other))
     sign = 1.0 if first.chosen == second.chosen else -1.0
     return abs(first.margin - sign * second.margin)

@@ -137,7 +137,7 @@ class Watch:
                 model,
                 way=made.get("way"),
                 noise=made.get("noise"),
-                token_budget=made.get("batch", {}).get("tokens") or self.token_budget,
+                token_budget=(made.get("batch") or {}).get("tokens") or self.token_budget,
             )
         snapshot = self._scorer.score(model, step=step)
         if self.baseline is None:

@@ -12,6 +12,7 @@ from support import WORDS, log_likelihood, tokenizer
 from transformers import AutoConfig, AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from forgetwatch import Item, Probe, score
+from forgetwatch.errors import ScoringError
 from forgetwatch.scoring.encoding import encode
 from forgetwatch.scoring.scorer import Scorer
 
@@ -229,3 +230,84 @@ def test_the_unconditional_norm_takes_off_what_a_choice_has_without_its_prompt()
         assert row["choice_priors"] == pytest.approx(expected, abs=1e-4)
         gains = [ll - prior for ll, prior in zip(row["choice_logprobs"], row["choice_priors"], strict=True)]
         assert row["chosen"] == gains.index(max(gains))
+
+
+def letters_behind_one_prefix() -> Probe:
+    """Mostly items that share nothing, a few that do, and one long one: little of it branches."""
+    rng = random.Random(4)
+    prefix = " ".join(rng.choices(WORDS, k=25))
+    texts = [" ".join(rng.choices(WORDS, k=6)) for _ in range(60)]
+    texts += [f"{prefix} {' '.join(rng.choices(WORDS, k=3))}" for _ in range(6)] + [" ".join(rng.choices(WORDS, k=60))]
+    return Probe(
+        [Item(id=str(i), task="t", prompt=text, choices=(" A", " B", " C"), answer=0) for i, text in enumerate(texts)]
+    )
+
+
+@pytest.mark.parametrize("std", [0.02, 0.3])
+def test_the_test_looks_where_rows_are_shared(std: float) -> None:
+    torch.manual_seed(0)
+    model = _Deaf(LlamaConfig(**{**SIZES, "hidden_size": 64})).eval()
+    for weight in model.parameters():
+        if weight.ndim > 1:
+            torch.nn.init.normal_(weight, std=std)
+    scorer = Scorer(letters_behind_one_prefix(), TOK, model)
+    assert largest_error(model, scorer) < 1e-4
+    assert scorer.engine.way == "rows"
+
+
+def test_a_window_that_counts_places_is_noticed_where_rows_are_long() -> None:
+    options = {**ROWS["gpt_neo"][0], "window_size": 60}
+    model = network("gpt_neo", options)
+    scorer = Scorer(items(), TOK, model)
+    assert largest_error(model, scorer) < 1e-4
+
+
+def test_a_way_that_was_right_elsewhere_is_tested_here() -> None:
+    torch.manual_seed(0)
+    model = _Deaf(LlamaConfig(**SIZES)).eval()
+    with pytest.raises(ScoringError, match="were right when the baseline was made, and are not here"):
+        Scorer(items(), TOK, model, way="trie", noise=0.0).score(model)
+
+
+@pytest.mark.parametrize("kind", ["bert", "bart", "t5"])
+def test_what_is_no_causal_language_model_is_refused(kind: str) -> None:
+    from transformers import AutoModelForMaskedLM, AutoModelForSeq2SeqLM
+
+    small = {"num_hidden_layers": 1, "num_layers": 1, "encoder_layers": 1, "decoder_layers": 1, "vocab_size": len(TOK)}
+    config = AutoConfig.for_model(kind, **small)
+    loader = AutoModelForMaskedLM if kind == "bert" else AutoModelForSeq2SeqLM
+    with pytest.raises(ScoringError, match="causal language model"):
+        score(loader.from_config(config).eval(), TOK, items())
+
+
+def test_prompt_learning_is_scored_behind_its_own_tokens() -> None:
+    from peft import PromptTuningConfig, get_peft_model
+
+    adapted = get_peft_model(network("llama", {}), PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=5))
+    adapted.eval()
+    scorer = Scorer(items(), TOK, adapted)
+    rows = scorer.score(adapted).table["choice_logprobs"].to_pylist()
+    for one, row in zip(encode(items(), TOK, max_length=120), rows, strict=True):
+        for value, ids in zip(row, one.choices, strict=True):
+            with torch.no_grad():
+                logits = adapted(input_ids=torch.tensor([one.context + ids])).logits[0].double().log_softmax(-1)
+            logits = logits[-len(one.context + ids) :]
+            at = len(one.context) - 1
+            assert value == pytest.approx(sum(float(logits[at + j, t]) for j, t in enumerate(ids)), abs=1e-4)
+    assert "prompt learning" in scorer.engine.why_rows
+
+
+def test_a_layer_that_merges_weights_in_eval_is_left_as_it_was() -> None:
+    class Merging(torch.nn.Linear):
+        def train(self, mode: bool = True) -> Any:
+            if not mode:
+                self.weight.data.add_(1.0)  # merged, and taken apart in train() only
+            return super().train(mode)
+
+    model = network("llama", {}).train()
+    layer = model.model.layers[0].mlp.up_proj
+    layer.__class__ = Merging
+    before = layer.weight.detach().clone()
+    score(model, TOK, items())
+    assert torch.equal(layer.weight, before)
+    assert layer.training

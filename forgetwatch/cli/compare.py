@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -13,10 +11,9 @@ import numpy as np
 import typer
 
 from forgetwatch.cli.options import check_folder, share
-from forgetwatch.cli.output import result_console
+from forgetwatch.cli.output import result_console, write_json
 from forgetwatch.compare import Comparison, compare
 from forgetwatch.errors import SnapshotError
-from forgetwatch.files import write_atomically
 from forgetwatch.gates import Condition
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
@@ -156,11 +153,9 @@ def _no_worse_than(comparison: Comparison, tolerance: float, which: str, *, quie
 
 def _show(comparisons: list[Comparison], *, by: _By, json_path: str | None) -> None:
     if json_path is not None:
-        document = json.dumps(comparisons_json(comparisons), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-        if json_path == "-":
-            sys.stdout.write(document)
-            return
-        write_atomically(Path(json_path), lambda partial: partial.write_text(document, encoding="utf-8"))
+        write_json(comparisons_json(comparisons), json_path)
+    if json_path == "-":
+        return
     console = result_console()
     for index, comparison in enumerate(comparisons):
         if index:

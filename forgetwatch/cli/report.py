@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from forgetwatch.cli.options import check_folder
-from forgetwatch.cli.output import result_console
-from forgetwatch.files import write_atomically
+from forgetwatch.cli.output import result_console, write_json
 from forgetwatch.report.as_json import trajectory_json
 from forgetwatch.report.course import trajectory_table
 from forgetwatch.report.terminal import comparison_table
@@ -26,11 +23,9 @@ def report_command(
     check_folder(json_path)
     trajectory = Trajectory.from_run(run)
     if json_path is not None:
-        document = json.dumps(trajectory_json(trajectory), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-        if json_path == "-":
-            sys.stdout.write(document)
-            return
-        write_atomically(Path(json_path), lambda partial: partial.write_text(document, encoding="utf-8"))
+        write_json(trajectory_json(trajectory), json_path)
+    if json_path == "-":
+        return
     console = result_console()
     console.print(trajectory_table(trajectory, title=str(run)))
     if len(trajectory) > 1:

@@ -178,6 +178,7 @@ class Engine:
             self._batches,
             norm=self._norm,
             vocabulary=self._vocabulary,
+            token_budget=self.token_budget,
         )
 
 

@@ -4,7 +4,7 @@ A request is one choice: a context followed by all but the last token of the cho
 choice has its log-probability at the position before it. What requests begin with is read once, in one of two ways:
 
     trie    a row is a tree: "Q: Capital of Chile? A:" once, then the choices side by side; a few-shot prefix once,
-            then the items that share it. Each token sees its ancestors only; see `forward`
+            then the items that share it. Each token sees its ancestors only; see `tensors`
     rows    a row is one context and one choice; a choice that is the beginning of another shares its row
 
 Rows are sorted by length and content hash, longest first, and fill batches up to a token budget, so that the batch a

@@ -25,7 +25,7 @@ from forgetwatch.scoring.tensors import tensors_of
 
 FEWEST: Final = 3
 MOST: Final = 16
-"""Items that are scored again, at least and at most; two choices of each."""
+"""Items that are scored again, at least and at most; two or three choices of each."""
 
 COST: Final = 0.05
 """Share of the tokens of a look that scoring again may take, beyond the fewest items."""
@@ -64,8 +64,9 @@ def agreement(
     *,
     norm: Norm,
     vocabulary: int,
+    token_budget: int,
 ) -> Agreement:
-    """Score the two likeliest choices of a few items again: the longest items, and others spread over the probe.
+    """Score a few choices of a few items again: those deepest in shared rows, the longest item, others spread over all.
 
     Args:
         reader: Reads the model.
@@ -76,6 +77,7 @@ def agreement(
         batches: How it was made.
         norm: The unit of the score that decides.
         vocabulary: Size of the model's vocabulary.
+        token_budget: Tokens of a batch: the test needs no more memory than what it tests.
     """
     chosen = _sample(encoded, scores, batches)
     deep = _deepest(batches)
@@ -89,13 +91,13 @@ def agreement(
         )
         for index, pair in zip(chosen, pairs, strict=True)
     ]
-    again = _read_rows(reader, model, [keys[index] for index in chosen], alone, vocabulary, together=True)
+    again = _read_rows(reader, model, [keys[index] for index in chosen], alone, vocabulary, token_budget)
     one = [scores[index].logprobs[list(pair)] for index, pair in zip(chosen, pairs, strict=True)]
     difference = max((float(np.abs(a - b).max()) for a, b in zip(one, again, strict=True)), default=0.0)
     noise = max((_margin_change(alone[n], a, again[n], norm) for n, a in enumerate(one)), default=0.0)
     tolerance = TOLERANCE
     if not is_exact(model):
-        apart = _read_rows(reader, model, [keys[index] for index in chosen], alone, vocabulary, together=False)
+        apart = _read_rows(reader, model, [keys[index] for index in chosen], alone, vocabulary, 1)
         rows = max((float(np.abs(a - b).max()) for a, b in zip(again, apart, strict=True)), default=0.0)
         longest = max((len(ids) for one in alone for ids in one.choices), default=1)
         # Each token's log-probability is rounded on its own way through the layers.
@@ -113,18 +115,16 @@ def _read_rows(
     keys: Sequence[str],
     encoded: Sequence[Encoded],
     vocabulary: int,
-    *,
-    together: bool,
+    token_budget: int,
 ) -> list[np.ndarray]:
-    """Log-likelihoods of the choices in rows of their own, in batches or each alone."""
-    budget = {} if together else {"token_budget": 1}
-    batches = plan(keys, encoded, vocabulary=vocabulary, way="rows", **budget)
+    """Log-likelihoods of the choices in rows of their own, in batches of so many tokens."""
+    batches = plan(keys, encoded, vocabulary=vocabulary, way="rows", token_budget=token_budget)
     read = reader.read(model, batches, encoded, way="rows")
     return [read[index].logprobs for index in range(len(encoded))]
 
 
 def _sample(encoded: Sequence[Encoded], scores: dict[int, Scores], batches: Sequence[Batch]) -> list[int]:
-    """The longest item, and others spread over all by their token ids."""
+    """The items deepest in shared rows, the longest, and others spread over all by their token ids."""
     ordered = sorted(scores, key=lambda index: (encoded[index].context, encoded[index].choices))
     size = {index: len(encoded[index].context) + max(map(len, encoded[index].choices)) for index in ordered}
     tokens = sum(len(row.ids) for batch in batches for row in batch)

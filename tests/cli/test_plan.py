@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from support import probe
 from typer.testing import CliRunner
@@ -25,7 +27,7 @@ def test_items_for_a_change_and_the_change_that_items_see() -> None:
     assert looks == pytest.approx([1.8, 2.6, 3.7], abs=0.15)
 
 
-def test_each_category_of_a_probe_has_a_line(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_each_category_of_a_probe_has_a_line(tmp_path: Path) -> None:
     probe(60).save(tmp_path / "p.jsonl")
     lines = [line.split() for line in plan("--probe", str(tmp_path / "p.jsonl"), "--flips", "30%").splitlines()]
     assert ["toy", "60"] in [line[:2] for line in lines]

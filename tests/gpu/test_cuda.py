@@ -9,7 +9,7 @@ import pytest
 import torch
 from support import model, probe, tokenizer
 
-from forgetwatch import Snapshot, score
+from forgetwatch import Probe, Snapshot, score
 from forgetwatch.scoring.scorer import Scorer
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -58,8 +58,8 @@ def test_an_adapter_that_is_switched_off_leaves_the_base() -> None:
 
 def test_only_unstable_items_differ_in_another_order() -> None:
     network, items = on_gpu(), list(probe(120))
-    first = score(network, TOK, type(probe())(items))
-    second = score(network, TOK, type(probe())(items[::-1]))
+    first = score(network, TOK, Probe(items))
+    second = score(network, TOK, Probe(items[::-1]))
     changed = first.ints("chosen") != second.ints("chosen")[::-1]
     assert not (changed & ~np.array(first.table["unstable"].to_pylist())).any()
 

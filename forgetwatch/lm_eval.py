@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 from tqdm import tqdm
@@ -19,6 +20,7 @@ from tqdm import tqdm
 from forgetwatch.errors import ForgetwatchError
 from forgetwatch.scoring.encoding import Encoded, Ids
 from forgetwatch.scoring.engine import Engine
+from forgetwatch.scoring.model import is_sharded
 from forgetwatch.scoring.plan import Way
 
 try:
@@ -43,7 +45,7 @@ class ForgetwatchLM(HFLM):  # type: ignore[misc]
         self, requests: Sequence[Request], disable_tqdm: bool = False, override_bs: int | None = None
     ) -> list[tuple[float, bool]]:
         """Log-likelihood, nats, of each continuation, and whether greedy decoding would write it; in order."""
-        if self.backend != "causal":
+        if self.backend != "causal" or is_sharded(self.model):  # every rank must make as many calls as the harness does
             answers: list[tuple[float, bool]] = super()._loglikelihood_tokens(requests, disable_tqdm, override_bs)
             return answers
         places: dict[Ids, dict[Ids, int]] = {}  # context -> continuation -> its number among those of the context
@@ -60,7 +62,11 @@ class ForgetwatchLM(HFLM):  # type: ignore[misc]
             Encoded(context=context, texts=("",) * len(found), choices=tuple(found), spellings=((),) * len(found))
             for context, found in places.items()
         ]
-        engine = Engine(self.model, encoded, [str(own) for own in contexts], way=self._way, greedy=True)
+        # Windows of a long text come in small batches and share nothing.
+        way, noise = ("rows", 0.0) if override_bs else (self._way, None)
+        engine = Engine(
+            self.model, encoded, [str(own) for own in contexts], way=cast(Way | None, way), noise=noise, greedy=True
+        )
         if cut := sum(len(context) + len(choice) > self.max_length + 1 for _, context, choice in requests):
             eval_logger.warning(
                 "%d contexts are too long for %d tokens and are cut from the left", cut, self.max_length
@@ -69,7 +75,7 @@ class ForgetwatchLM(HFLM):  # type: ignore[misc]
         autocast = torch.autocast(self.device.type, dtype=precision, enabled=precision is not None)
         with autocast, tqdm(total=len(encoded), disable=disable_tqdm or self.rank != 0, desc="log-likelihoods") as bar:
             scores = engine.score(self.model, lambda done, total: bar.update(done - bar.n))
-        if engine.way == "rows":  # what single rows are needed for once they are needed for always
+        if engine.way == "rows" and not override_bs:  # what single rows are needed for once they are needed for always
             self._way = "rows"
         answers = []
         for (text, _, _), (own, choice) in zip(requests, asked, strict=True):

@@ -70,6 +70,15 @@ def test_rolling_log_likelihoods_go_the_same_way() -> None:
     assert ours.loglikelihood_rolling(asked, disable_tqdm=True) == pytest.approx(expected, abs=1e-3)
 
 
+def test_a_sharded_model_is_left_to_the_harness(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = model(TOK).eval()
+    theirs, ours = engines(network)
+    asked = requests(3)
+    monkeypatch.setattr("forgetwatch.lm_eval.Engine", None)  # would fail if it were used
+    next(network.parameters()).ds_id = 0  # type: ignore[attr-defined]
+    assert ours.loglikelihood(asked, disable_tqdm=True) == theirs.loglikelihood(asked, disable_tqdm=True)
+
+
 def test_without_the_harness_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "lm_eval.api.registry", None)
     monkeypatch.delitem(sys.modules, "forgetwatch.lm_eval", raising=False)

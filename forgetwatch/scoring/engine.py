@@ -31,10 +31,10 @@ class Engine:
     and the batches, so that what depends on them cancels in comparisons.
 
     Attributes:
-        way: How rows are made, ``trie`` or ``rows``; None before the first score.
+        way: How rows are made, ``prefix``, ``trie`` or ``rows``; None before the first score.
         why_rows: Why it is ``rows``; empty where it is not.
-        noise: The largest change of a margin, nats, when a few items are scored again in rows of their own; None
-            before the first score.
+        noise: What no margin moves by, nats, when items are scored again in rows of their own, as far as a few items
+            tell; None before the first score.
         token_budget: Tokens of a batch, padding included; a single row may exceed it.
 
     Args:
@@ -65,7 +65,14 @@ class Engine:
         self.why_rows = ""
         self.noise = noise
         self.token_budget = token_budget or (CPU_TOKENS if on_cpu else CUDA_TOKENS)
-        self._encoded, self._keys, self._norm, self._greedy = encoded, keys, norm, greedy
+        self._norm, self._greedy = norm, greedy
+        # What is asked twice is read once, and whichever stands first in the file: the lesser key orders it.
+        twins: dict[Encoded, list[int]] = {}
+        for index, one in enumerate(encoded):
+            twins.setdefault(one, []).append(index)
+        self._twins = list(twins.values())
+        self._encoded = [encoded[group[0]] for group in self._twins]
+        self._keys = [min(keys[index] for index in group) for group in self._twins]
         self._vocabulary = vocabulary_size(model)
         # Per token, the layers cost about 24 h^2 and attention 4 h for each token that is looked at.
         self._attention = 6 * int(getattr(text_config(model), "hidden_size", 0) or 0)
@@ -81,7 +88,8 @@ class Engine:
     @property
     def tokens(self) -> int:
         """Tokens that a look reads, padding not counted; 0 before the first."""
-        return sum(len(row.ids) for batch in self._batches for row in batch)
+        prefixes = {batch.prefix for batch in self._batches}
+        return sum(len(row.ids) for batch in self._batches for row in batch.rows) + sum(map(len, prefixes))
 
     def score(self, model: nn.Module, progress: Progress | None = None) -> dict[int, Scores]:
         """Scores of all items that can be scored, by position. The model and all random states come back as they were.
@@ -92,11 +100,13 @@ class Engine:
         model = getattr(model, "_orig_mod", model)  # a compiled model would be compiled anew for every length
         with isolated(model):
             if self._tested and self.way is not None:
-                return self._read(model, self.way, progress)
-            self._check_causal(model)
-            scores = self._find_way(model, progress) if self.way is None else self._keep_way(model, self.way, progress)
-            self._tested = True
-            return scores
+                scores = self._read(model, self.way, progress)
+            else:
+                self._check_causal(model)
+                find = self._find_way if self.way is None else self._keep_way
+                scores = find(model, progress)
+                self._tested = True
+        return {index: one for at, one in scores.items() for index in self._twins[at]}
 
     def _check_causal(self, model: nn.Module) -> None:
         if (ids := self._some_tokens()) and reads_ahead(self._reader, model, ids, vocabulary=self._vocabulary):
@@ -109,61 +119,69 @@ class Engine:
         """Token ids to try things out with; none where nothing can be scored."""
         return next((one.context + one.choices[0] for one in self._encoded if not one.unscored), ())[:12]
 
-    def _keep_way(self, model: nn.Module, way: Way, progress: Progress | None) -> dict[int, Scores]:
+    def _keep_way(self, model: nn.Module, progress: Progress | None) -> dict[int, Scores]:
         """Scores in the way that was decided elsewhere, if it is right here too.
 
         Raises:
             ScoringError: If shared rows are wrong on this model, with these versions, on this device.
         """
+        way = self.way or "rows"
         scores = self._read(model, way, progress)
-        test = self._agreement(model, scores)
-        if way == "trie" and (why := self._why_wrong(model, test)):
-            raise ScoringError(f"shared rows were right when the baseline was made, and are not here: {why}")
-        if self.noise is None:
-            self.noise = test.noise
+        if way != "rows" or self.noise is None:
+            test = self._agreement(model, scores)
+            if way != "rows" and (why := self._why_wrong(model, way, test)):
+                raise ScoringError(f"shared rows were right when the baseline was made, and are not here: {why}")
+            self.noise = test.noise if self.noise is None else self.noise
         return scores
 
-    def _why_wrong(self, model: nn.Module, test: Agreement) -> str:
+    def _why_wrong(self, model: nn.Module, way: Way, test: Agreement) -> str:
         """Why shared rows are wrong; empty if nothing shows that."""
         if not test.holds:
             return f"shared rows differ from single ones by {test.difference:.2g} nats"
         with maskable(model):
-            leaks = leak(self._reader, model, self._some_tokens(), vocabulary=self._vocabulary)
+            leaks = leak(self._reader, model, self._some_tokens(), way=way, vocabulary=self._vocabulary)
         return "tokens of one branch change another" if leaks else ""
 
     def _find_way(self, model: nn.Module, progress: Progress | None) -> dict[int, Scores]:
         """Scores by shared rows, if they are right on this model; else by single rows, and why."""
         self.why_rows = why_not_trees(model)
-        if not self.why_rows:
+        ways: tuple[Way, ...] = () if self.why_rows else ("prefix", "trie")
+        for way in ways:
+            self._batches = self._plan(way)
+            if way == "prefix" and not any(batch.prefix for batch in self._batches):
+                continue
             try:
-                scores = self._read(model, "trie", progress)
+                scores = self._read(model, way, progress)
                 test = self._agreement(model, scores)
-                self.why_rows = self._why_wrong(model, test)
-                if not self.why_rows:
-                    self.way, self.noise = "trie", test.noise
-                    return scores
+                self.why_rows = self._why_wrong(model, way, test)
             except torch.OutOfMemoryError:
                 if not _is_alone():
                     raise
                 self.why_rows = "shared rows do not fit into memory"
             except Exception as error:  # whatever the model does not like about a tree: single rows are always right
                 self.why_rows = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+            else:
+                if not self.why_rows:
+                    self.way, self.noise = way, test.noise
+                    return scores
         self.way, self._batches = "rows", ()
         scores = self._read(model, "rows", progress)
         self.noise = self._agreement(model, scores).noise
         return scores
 
+    def _plan(self, way: Way) -> tuple[Batch, ...]:
+        return plan(
+            self._keys,
+            self._encoded,
+            vocabulary=self._vocabulary,
+            way=way,
+            attention=self._attention,
+            token_budget=self.token_budget,
+        )
+
     def _read(self, model: nn.Module, way: Way, progress: Progress | None) -> dict[int, Scores]:
-        if not self._batches:
-            self._batches = plan(
-                self._keys,
-                self._encoded,
-                vocabulary=self._vocabulary,
-                way=way,
-                attention=self._attention,
-                token_budget=self.token_budget,
-            )
-        with maskable(model) if way == "trie" else nullcontext():
+        self._batches = self._batches or self._plan(way)
+        with nullcontext() if way == "rows" else maskable(model):
             return self._reader.read(
                 model, self._batches, self._encoded, way=way, greedy=self._greedy, progress=progress
             )

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring.encoding import Encoded
+from forgetwatch.scoring.encoding import Encoded, Ids
 from forgetwatch.scoring.model import (
     attention_of,
     base_model,
@@ -26,8 +26,8 @@ from forgetwatch.scoring.model import (
     vocabulary_size,
     ways_to_keep,
 )
-from forgetwatch.scoring.plan import LOGIT_BUDGET, Batch, Way
-from forgetwatch.scoring.tensors import BatchTensors, Keep, tensors_of, tree_options
+from forgetwatch.scoring.plan import LOGIT_BUDGET, Batch, Request, Row, Way
+from forgetwatch.scoring.tensors import BatchTensors, Keep, PrefixCache, tensors_of, tree_options
 
 Progress = Callable[[int, int], None]
 """Called with the items done and the items in all."""
@@ -97,28 +97,32 @@ class Reader:
         Raises:
             ScoringError: If what the model returns are no logits over its vocabulary, or not finite.
         """
-        requested = [request for batch in batches for row in batch for request in row.requests]
+        requested = [request for batch in batches for row in batch.rows for request in row.requests]
         counts = {request.item: len(encoded[request.item].choices) for request in requested}
         found = {
             item: Scores(logprobs=np.full(n, np.nan), greedy=np.zeros(n, bool), spelled=0.0, top=-1)
             for item, n in counts.items()
         }
         left, waiting, done = Counter(request.item for request in requested), list(reversed(batches)), 0
+        prefix: tuple[Ids, PrefixCache | None] = (), None
         with head_in_fp32(model):
             while waiting:
                 batch = waiting.pop()
                 if self._is_too_wide(batch):
-                    waiting += [batch[len(batch) // 2 :], batch[: len(batch) // 2]]
+                    waiting += reversed(batch.halves)
                     continue
+                if batch.prefix != prefix[0]:
+                    prefix = (), None  # the one before is let go first
+                    prefix = batch.prefix, self.read_prefix(model, batch.prefix)
                 try:
-                    self._read_batch(model, batch, encoded, found, way=way, greedy=greedy)
+                    self._read_batch(model, batch, encoded, found, way=way, greedy=greedy, cache=prefix[1])
                 except torch.OutOfMemoryError:
-                    if not self._back_off or len(batch) == 1:
+                    if not self._back_off or len(batch.rows) == 1:
                         raise
                     self.halved += 1
-                    waiting += [batch[len(batch) // 2 :], batch[: len(batch) // 2]]
+                    waiting += reversed(batch.halves)
                     continue
-                for row in batch:
+                for row in batch.rows:
                     for request in row.requests:
                         left[request.item] -= 1
                         done += left[request.item] == 0
@@ -128,11 +132,11 @@ class Reader:
 
     def _is_too_wide(self, batch: Batch) -> bool:
         """Whether the model would give back too many logits, told in the way that it understands."""
-        if len(batch) == 1 or self._keeps[0] == "mask":
+        if len(batch.rows) == 1 or self._keeps[0] == "mask":
             return False
-        places, width = {place for row in batch for place in row.places}, len(batch[0].ids)
+        places, width = {place for row in batch.rows for place in row.places}, batch.width
         kept = {"positions": len(places), "last": width - min(places), "all": width}[self._keeps[0]]
-        return len(batch) * kept * self._vocabulary > LOGIT_BUDGET
+        return len(batch.rows) * kept * self._vocabulary > LOGIT_BUDGET
 
     def _read_batch(
         self,
@@ -143,10 +147,11 @@ class Reader:
         *,
         way: Way,
         greedy: bool,
+        cache: PrefixCache | None,
     ) -> None:
         tensors = tensors_of(batch)
-        flat = self.logits(model, tensors, way=way)
-        requests = [(number, request) for number, row in enumerate(batch) for request in row.requests]
+        flat = self.logits(model, tensors, way=way, cache=cache)
+        requests = [(number, request) for number, row in enumerate(batch.rows) for request in row.requests]
         places = [tensors.index[number, place] for number, request in requests for place in request.places]
         targets = [target for _, request in requests for target in request.targets]
         logprobs = _token_logprobs(flat, places, targets)
@@ -165,22 +170,46 @@ class Reader:
                 spelled = float(torch.softmax(first, -1)[others].double().sum()) if others else 0.0
                 found[request.item] = replace(scores, top=int(first.argmax()), spelled=spelled)
 
-    def logits(self, model: nn.Module, tensors: BatchTensors, *, way: Way) -> Tensor:
-        """The logits that are needed, [needed, vocabulary] in the order of `tensors.index`."""
+    def read_prefix(self, model: nn.Module, ids: Ids) -> PrefixCache | None:
+        """Keys and values of the tokens that rows go on from; None where there are none."""
+        if not ids:
+            return None
+        cache, length = PrefixCache(), len(ids)
+        last = Request(item=0, choice=0, places=(length - 1,), targets=ids[:1])
+        row = Row(ids=ids, depths=tuple(range(length)), ends=(length,) * length, requests=(last,))
+        self.logits(model, tensors_of(Batch((row,))), way="prefix", cache=cache)
+        cache.is_read = True
+        return cache
+
+    def logits(self, model: nn.Module, tensors: BatchTensors, *, way: Way, cache: PrefixCache | None = None) -> Tensor:
+        """The logits that are needed, [needed, vocabulary] in the order of `tensors.index`.
+
+        Args:
+            model: The model.
+            tensors: The rows.
+            way: How they were made.
+            cache: Of the prefix before each row, or to be filled by them.
+        """
         dtype, device = next(model.parameters()).dtype, device_of(model)
         if way == "rows":
             options: dict[str, Any] = {"attention_mask": tensors.mask}
         else:
             additive = dtype if attention_of(model) == "eager" else None
-            options = tree_options(text_config(model), tensors, additive=additive)
+            prefix = cache.get_seq_length() if cache is not None else 0
+            options = tree_options(text_config(model), tensors, device=device, additive=additive, prefix=prefix)
+        options["use_cache"] = cache is not None
+        if cache is not None:
+            options["past_key_values"] = cache
         # A tree whose mask the model cannot take fails whatever is kept: the widest way is not tried for it.
         keeps = [keep for keep in self._keeps if way == "rows" or keep != "all" or len(self._keeps) == 1]
         for keep in keeps:
             kept = tensors.keep_as(keep)
             asked = options if kept is None else {**options, "logits_to_keep": kept}
             moved = {name: _to(value, device) for name, value in asked.items()}
+            if cache is not None and not cache.is_read:
+                cache.layers.clear()  # what a refused call left
             try:
-                output = model(input_ids=tensors.ids.to(device), use_cache=False, **moved)
+                output = model(input_ids=tensors.ids.to(device), **moved)
                 flat = _kept(model, output, tensors, keep, vocabulary=self._vocabulary)
             except torch.OutOfMemoryError:
                 raise

@@ -17,30 +17,38 @@ MASKABLE = frozenset({"sdpa", "eager"})
 
 
 @contextmanager
-def isolated(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode without gradients; afterwards each module's mode and all random states are as before.
-
-    Random states: python, numpy, torch, and every CUDA device that is in use. Gradient mode, autocast, default dtype,
-    generation config and tokenizer are not touched. Also when an exception passes through.
-    """
-    training = [module for module in model.modules() if module.training]
+def random_states() -> Iterator[None]:
+    """Afterwards the random states are as before: python, numpy, torch, and every CUDA device in use."""
     python_state, numpy_state = random.getstate(), np.random.get_state()  # noqa: NPY002 (the user's global state)
     torch_state = torch.get_rng_state()
     cuda_states = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
-    for module in training:
-        # Not eval(): layers that merge weights there would take them apart again in train() only.
-        module.training = False
     try:
-        with torch.no_grad():
-            yield
+        yield
     finally:
-        for module in training:
-            module.training = True
         random.setstate(python_state)
         np.random.set_state(numpy_state)  # noqa: NPY002
         torch.set_rng_state(torch_state)
         if cuda_states is not None:
             torch.cuda.set_rng_state_all(cuda_states)
+
+
+@contextmanager
+def isolated(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode without gradients; afterwards each module's mode and all random states are as before.
+
+    Gradient mode, autocast, default dtype, generation config and tokenizer are not touched. Also when an exception
+    passes through.
+    """
+    training = [module for module in model.modules() if module.training]
+    for module in training:
+        # Not eval(): layers that merge weights there would take them apart again in train() only.
+        module.training = False
+    try:
+        with random_states(), torch.no_grad():
+            yield
+    finally:
+        for module in training:
+            module.training = True
 
 
 @contextmanager

@@ -66,6 +66,12 @@ def device_of(model: nn.Module) -> torch.device:
     return device
 
 
+def is_sharded(model: nn.Module) -> bool:
+    """Whether several processes hold parts of the model each, and must make the same calls: FSDP, ZeRO-3."""
+    fsdp = any(type(module).__name__.startswith(("FullySharded", "FSDP")) for module in model.modules())
+    return fsdp or any(hasattr(weight, "ds_id") or hasattr(weight, "device_mesh") for weight in model.parameters())
+
+
 def ways_to_keep(model: nn.Module) -> list[Keep]:
     """How the model may be told which logits are needed, the most exact way first."""
     if virtual_tokens(model):
@@ -112,17 +118,24 @@ def is_exact(model: nn.Module) -> bool:
 def head_in_fp32(model: nn.Module) -> Iterator[None]:
     """While inside, the output embedding multiplies in fp32: bf16 logits tie where the model does not.
 
-    Only a plain `nn.Linear` whose weight is at hand is taken over; any other head stays as it is.
+    Also where adapters are part of it, or a copy of it is trained: each plain `nn.Linear` in it is taken over. A head
+    whose weight is not at hand, or of another kind, stays as it is.
     """
     head = _head(model)
-    if not isinstance(head, nn.Linear) or type(head) is not nn.Linear or "forward" in vars(head):
-        yield
-        return
-    head.forward = partial(_linear_in_fp32, head)  # type: ignore[method-assign]
+    plain = [part for part in head.modules() if isinstance(part, nn.Linear) and _is_plain(part)] if head else []
+    if isinstance(head, nn.Linear) and head not in plain and not hasattr(head, "base_layer"):
+        plain = []
+    for part in plain:
+        part.forward = partial(_linear_in_fp32, part)  # type: ignore[method-assign]
     try:
         yield
     finally:
-        del head.forward
+        for part in plain:
+            del part.forward
+
+
+def _is_plain(module: nn.Module) -> bool:
+    return type(module) is nn.Linear and "forward" not in vars(module) and module.weight.is_floating_point()
 
 
 def _linear_in_fp32(head: nn.Linear, hidden: Tensor) -> Tensor:

@@ -1,10 +1,12 @@
 """The batches in which a probe is scored: made once, the same at every look.
 
 A request is one choice: a context followed by all but the last token of the choice is read, and each token of the
-choice has its log-probability at the position before it. What requests begin with is read once, in one of two ways:
+choice has its log-probability at the position before it. What requests begin with is read once, as far as a model can:
 
-    trie    a row is a tree: "Q: Capital of Chile? A:" once, then the choices side by side; a few-shot prefix once,
-            then the items that share it. Each token sees its ancestors only; see `tensors`
+    prefix  what many items begin with is read once and kept: the keys and values of a few-shot prefix. Their rows go on
+            from there, and are trees as in ``trie``
+    trie    a row is a tree: "Q: Capital of Chile? A:" once, then the choices side by side; a passage once, then the
+            items about it. Each token sees its ancestors only; see `tensors`
     rows    a row is one context and one choice; a choice that is the beginning of another shares its row
 
 Rows are sorted by length and content hash, longest first, and fill batches up to a token budget, so that the batch a
@@ -18,8 +20,9 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from forgetwatch.scoring.encoding import Encoded, Ids
+from forgetwatch.scoring.prefixes import by_prefix
 
-Way = Literal["trie", "rows"]
+Way = Literal["prefix", "trie", "rows"]
 
 TOKEN_BUDGET: Final = 8192
 """Tokens of a batch, padding included."""
@@ -30,6 +33,12 @@ LOGIT_BUDGET: Final = 2**26
 PREFIX_FACTOR: Final = 4
 """A row that items share is at most so many times as long as what they share; longer ones save little more."""
 
+GROUP_COST: Final = 0.25
+"""What reading a prefix on its own costs beside its tokens, in budgets: a forward more, a batch that is not full."""
+
+KEYS: Final = 8
+"""Keys of a batch, the prefix's repeated for each row: at most so many budgets."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
@@ -38,7 +47,7 @@ class Request:
     Attributes:
         item: Position of the item in the probe.
         choice: Position of the choice in the item.
-        places: Positions in the row whose logits predict the choice's tokens, one by one.
+        places: Places in the row whose logits predict the choice's tokens, one by one.
         targets: The choice's token ids.
     """
 
@@ -53,8 +62,8 @@ class Row:
     """Token ids that are read once, and what is read off them.
 
     Attributes:
-        ids: The token ids, a tree in depth-first order.
-        depths: Distance of each token from the root: its position in the text.
+        ids: The token ids, a tree in depth-first order; what the batch's prefix holds is left out.
+        depths: Distance of each token from the root: its position in the text, the prefix included.
         ends: One past the last token of each token's subtree: the tokens from its own place to there see it.
         requests: What is read off the row.
     """
@@ -70,7 +79,30 @@ class Row:
         return tuple(sorted({place for request in self.requests for place in request.places}))
 
 
-Batch = tuple[Row, ...]
+@dataclass(frozen=True)
+class Batch:
+    """Rows that go through the model together, the longest first.
+
+    Attributes:
+        rows: The rows.
+        prefix: Token ids that stand before each of them, and are read once for all batches that have them.
+    """
+
+    rows: tuple[Row, ...]
+    prefix: Ids = ()
+
+    @property
+    def width(self) -> int:
+        """Tokens of the longest row."""
+        return len(self.rows[0].ids)
+
+    @property
+    def halves(self) -> tuple[Batch, Batch]:
+        """The batch in two."""
+        middle = len(self.rows) // 2
+        return Batch(self.rows[:middle], self.prefix), Batch(self.rows[middle:], self.prefix)
+
+
 _Sequence = tuple[Ids, int, int]
 """What is read for one request, its item and its choice."""
 
@@ -100,21 +132,48 @@ def plan(
     scored = [index for index, one in enumerate(encoded) if not one.unscored]
     if way == "rows":
         rows = [row for index in scored for row in _linear(_sequences(encoded[index], index), encoded)]
-    else:
-        rows = list(_trees(scored, encoded, attention=attention, longest=token_budget))
-    keyed = sorted(rows, key=lambda row: (-len(row.ids), keys[row.requests[0].item], row.ids))
+        return tuple(_batches(rows, keys, vocabulary, token_budget, logit_budget))
+    ordered, groups = by_prefix(scored, encoded, cost=int(GROUP_COST * token_budget))
+    batches: list[Batch] = []
+    rest = ordered
+    for group in groups if way == "prefix" else ():
+        prefix = encoded[group.items[0]].context[: group.length]
+        own = list(_trees(group.items, encoded, prefix=prefix, attention=attention, longest=token_budget))
+        batches += _batches(own, keys, vocabulary, token_budget, logit_budget, prefix=prefix)
+    if way == "prefix":
+        grouped = {index for group in groups for index in group.items}
+        rest = [index for index in ordered if index not in grouped]
+    alone = list(_trees(rest, encoded, attention=attention, longest=token_budget))
+    batches += _batches(alone, keys, vocabulary, token_budget, logit_budget)
+    # What needs most memory first; batches of one prefix stay together.
+    heaviest: dict[Ids, int] = {}
+    for batch in batches:
+        heaviest[batch.prefix] = max(heaviest.get(batch.prefix, 0), len(batch.prefix) + batch.width)
+    return tuple(sorted(batches, key=lambda batch: (-heaviest[batch.prefix], batch.prefix)))
+
+
+def _batches(
+    rows: Sequence[Row],
+    keys: Sequence[str],
+    vocabulary: int,
+    token_budget: int,
+    logit_budget: int,
+    *,
+    prefix: Ids = (),
+) -> list[Batch]:
+    """Rows with the same prefix, sorted and dealt to batches."""
     batches: list[Batch] = []
     batch: list[Row] = []
     kept = 0
-    for row in keyed:
-        width, needed = len(batch[0].ids) if batch else len(row.ids), len(row.places)
-        full = (len(batch) + 1) * width > token_budget or (kept + needed) * vocabulary > logit_budget
-        if batch and full:
-            batches.append(tuple(batch))
+    for row in sorted(rows, key=lambda row: (-len(row.ids), keys[row.requests[0].item], row.ids)):
+        width, needed, count = len(batch[0].ids) if batch else len(row.ids), len(row.places), len(batch) + 1
+        full = count * width > token_budget or (kept + needed) * vocabulary > logit_budget
+        if batch and (full or count * (len(prefix) + width) > KEYS * token_budget):
+            batches.append(Batch(tuple(batch), prefix))
             batch, kept = [], 0
         batch.append(row)
         kept += needed
-    return (*batches, tuple(batch)) if batch else tuple(batches)
+    return [*batches, Batch(tuple(batch), prefix)] if batch else batches
 
 
 def _sequences(encoded: Encoded, index: int) -> list[_Sequence]:
@@ -134,27 +193,33 @@ def _linear(sequences: Sequence[_Sequence], encoded: Sequence[Encoded]) -> list[
     return rows
 
 
-def _trees(scored: Iterable[int], encoded: Sequence[Encoded], *, attention: int, longest: int) -> Iterable[Row]:
-    """Items in the order of their token ids, those together whose shared beginning is worth a longer row."""
+def _trees(
+    ordered: Iterable[int], encoded: Sequence[Encoded], *, attention: int, longest: int, prefix: Ids = ()
+) -> Iterable[Row]:
+    """Items in the order of their token ids, those together whose shared beginning is worth a longer row.
+
+    Behind a prefix also those that are much shorter than it: each row repeats its keys.
+    """
     together: list[_Sequence] = []
-    length = 0
-    for index in sorted(scored, key=lambda index: (encoded[index].context, encoded[index].choices)):
-        own = _sequences(encoded[index], index)
+    length, skip = 0, len(prefix)
+    for index in ordered:
+        own = [(ids[skip:], item, choice) for ids, item, choice in _sequences(encoded[index], index)]
         alone = _size(own)
-        if together and attention:
+        if together and (attention or skip):
             shared = _shared(together[-1][0], own[0][0])
             added = alone - shared
             # Reading `added` tokens more in a longer row, against reading all of them in a row of its own.
             saves = shared * attention > 2 * length * added + added**2 - alone**2
-            if saves and length + added <= min(max(longest, 2 * shared), PREFIX_FACTOR * shared):
+            worth = saves and length + added <= min(max(longest, 2 * shared), PREFIX_FACTOR * shared)
+            if worth or length + added <= skip // KEYS:
                 together += own
                 length += added
                 continue
         if together:
-            yield _tree(sorted(together), encoded)
+            yield _tree(sorted(together), encoded, skip=skip)
         together, length = own, alone
     if together:
-        yield _tree(sorted(together), encoded)
+        yield _tree(sorted(together), encoded, skip=skip)
 
 
 def _size(sequences: Sequence[_Sequence]) -> int:
@@ -176,8 +241,14 @@ def _shared(one: Ids, other: Ids) -> int:
     return low
 
 
-def _tree(sequences: Sequence[_Sequence], encoded: Sequence[Encoded]) -> Row:
-    """One row in which every beginning that sequences share stands once. They come in the order of their ids."""
+def _tree(sequences: Sequence[_Sequence], encoded: Sequence[Encoded], *, skip: int = 0) -> Row:
+    """One row in which every beginning that sequences share stands once. They come in the order of their ids.
+
+    Args:
+        sequences: What is read, without the first `skip` tokens.
+        encoded: The items.
+        skip: Tokens of the prefix.
+    """
     ids: list[int] = []
     depths: list[int] = []
     ends: list[int] = []
@@ -191,7 +262,7 @@ def _tree(sequences: Sequence[_Sequence], encoded: Sequence[Encoded]) -> Row:
         del path[shared:]
         path += range(len(ids), len(ids) + len(sequence) - shared)
         ids += sequence[shared:]
-        depths += range(shared, len(sequence))
+        depths += range(skip + shared, skip + len(sequence))
         ends += [0] * (len(sequence) - shared)
         targets = encoded[item].choices[choice]
         requests.append(

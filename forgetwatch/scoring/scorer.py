@@ -22,7 +22,7 @@ from forgetwatch.scoring.outcomes import decide, is_free_correct, lengths, optio
 from forgetwatch.scoring.plan import Way
 from forgetwatch.snapshot import Snapshot
 
-SCORER: Final = "loglikelihood/2"
+SCORER: Final = "loglikelihood/3"
 """Name and version of how log-likelihoods are computed; part of what a cached snapshot stands for."""
 
 _UNLIMITED: Final = 10**9

@@ -20,7 +20,7 @@ from forgetwatch.scoring.encoding import Encoded
 from forgetwatch.scoring.forward import Reader, Scores
 from forgetwatch.scoring.model import is_exact
 from forgetwatch.scoring.outcomes import decide, lengths
-from forgetwatch.scoring.plan import Batch, Request, Row, plan
+from forgetwatch.scoring.plan import Batch, Request, Row, Way, plan
 from forgetwatch.scoring.tensors import tensors_of
 
 FEWEST: Final = 3
@@ -29,6 +29,9 @@ MOST: Final = 16
 
 COST: Final = 0.05
 """Share of the tokens of a look that scoring again may take, beyond the fewest items."""
+
+CAUTION: Final = 2.0
+"""The largest change among thousands of margins, in those of the largest among a few."""
 
 TOLERANCE: Final = 1e-3
 """Nats by which a log-likelihood may differ in fp32."""
@@ -41,7 +44,7 @@ class Agreement:
     Attributes:
         difference: Largest difference of a log-likelihood, nats.
         tolerance: The largest that is numerical noise.
-        noise: Largest change of a margin, nats.
+        noise: What no margin's change exceeds, nats, as far as a few items can tell.
     """
 
     difference: float
@@ -79,7 +82,7 @@ def agreement(
         vocabulary: Size of the model's vocabulary.
         token_budget: Tokens of a batch: the test needs no more memory than what it tests.
     """
-    chosen = _sample(encoded, scores, batches)
+    chosen = _sample(keys, encoded, scores, batches)
     deep = _deepest(batches)
     pairs = [_likeliest(encoded[index], scores[index], norm, deep.get(index)) for index in chosen]
     alone = [
@@ -94,7 +97,7 @@ def agreement(
     again = _read_rows(reader, model, [keys[index] for index in chosen], alone, vocabulary, token_budget)
     one = [scores[index].logprobs[list(pair)] for index, pair in zip(chosen, pairs, strict=True)]
     difference = max((float(np.abs(a - b).max()) for a, b in zip(one, again, strict=True)), default=0.0)
-    noise = max((_margin_change(alone[n], a, again[n], norm) for n, a in enumerate(one)), default=0.0)
+    noise = CAUTION * max((_margin_change(alone[n], a, again[n], norm) for n, a in enumerate(one)), default=0.0)
     tolerance = TOLERANCE
     if not is_exact(model):
         apart = _read_rows(reader, model, [keys[index] for index in chosen], alone, vocabulary, 1)
@@ -123,11 +126,13 @@ def _read_rows(
     return [read[index].logprobs for index in range(len(encoded))]
 
 
-def _sample(encoded: Sequence[Encoded], scores: dict[int, Scores], batches: Sequence[Batch]) -> list[int]:
-    """The items deepest in shared rows, the longest, and others spread over all by their token ids."""
-    ordered = sorted(scores, key=lambda index: (encoded[index].context, encoded[index].choices))
+def _sample(
+    keys: Sequence[str], encoded: Sequence[Encoded], scores: dict[int, Scores], batches: Sequence[Batch]
+) -> list[int]:
+    """The items deepest in shared rows, the longest, and others, the same in any order of the items."""
+    ordered = sorted(scores, key=lambda index: keys[index])
     size = {index: len(encoded[index].context) + max(map(len, encoded[index].choices)) for index in ordered}
-    tokens = sum(len(row.ids) for batch in batches for row in batch)
+    tokens = sum(len(row.ids) for batch in batches for row in batch.rows)
     longest = max(ordered, key=lambda index: size[index], default=None)
     if longest is None:
         return []
@@ -140,31 +145,44 @@ def _sample(encoded: Sequence[Encoded], scores: dict[int, Scores], batches: Sequ
 
 def _deepest(batches: Sequence[Batch]) -> dict[int, int]:
     """Item and choice of the request that stands furthest from its own position, and of the one furthest behind."""
-    requests = [(row, request) for batch in batches for row in batch for request in row.requests]
+    requests = [
+        (len(batch.prefix) + request.places[-1], row.depths[request.places[-1]], bool(batch.prefix), request)
+        for batch in batches
+        for row in batch.rows
+        for request in row.requests
+    ]
     if not requests:
         return {}
-    shifted = max(requests, key=lambda one: one[1].places[-1] - one[0].depths[one[1].places[-1]])[1]
-    behind = max(requests, key=lambda one: one[1].places[-1])[1]
-    return {behind.item: behind.choice, shifted.item: shifted.choice}
+    behind = max(requests, key=lambda one: one[0])
+    shifted = max(requests, key=lambda one: one[0] - one[1])
+    # And the furthest behind a prefix, and behind none.
+    parts = [[one for one in requests if one[2] is kind] for kind in (True, False)]
+    furthest = [max(part, key=lambda one: one[0]) for part in parts if part]
+    return {request.item: request.choice for _, _, _, request in (behind, shifted, *furthest)}
 
 
-def leak(reader: Reader, model: nn.Module, ids: Sequence[int], *, vocabulary: int) -> bool:
+def leak(reader: Reader, model: nn.Module, ids: Sequence[int], *, way: Way, vocabulary: int) -> bool:
     """Whether a token of one branch is seen by another: are its logits changed when the token is?
 
-    A tree of twelve tokens, twice, the second time with another token in its first branch. The second branch may not
-    change by more than rounding (experts are sent other batches): what small weights hide today they may show tomorrow.
+    Four tokens and two branches of four, twice, the second time with another token in the first branch. The second
+    branch may not change by more than rounding (experts are sent other batches): what small weights hide today they may
+    show tomorrow. The first four stand in the row, or before it where prefixes do.
     """
     root, size = 4, 12
     tokens = tuple(ids[at % len(ids)] for at in range(size))
-    places = tuple(range(2 * root, size))
+    before = root if way == "prefix" else 0
+    ends = (*(size,) * root, *(2 * root,) * root, *(size,) * root)
+    places = tuple(range(2 * root - before, size - before))
     row = Row(
-        ids=tokens,
-        depths=(*range(2 * root), *range(root, 2 * root)),
-        ends=(*(size,) * root, *(2 * root,) * root, *(size,) * root),
+        ids=tokens[before:],
+        depths=(*range(2 * root), *range(root, 2 * root))[before:],
+        ends=tuple(end - before for end in ends[before:]),
         requests=(Request(item=0, choice=0, places=places, targets=tokens[-len(places) :]),),
     )
-    changed = replace(row, ids=(*tokens[:root], (tokens[root] + 1) % vocabulary, *tokens[root + 1 :]))
-    one, other = (reader.logits(model, tensors_of((each,)), way="trie") for each in (row, changed))
+    first = root - before
+    changed = replace(row, ids=(*row.ids[:first], (row.ids[first] + 1) % vocabulary, *row.ids[first + 1 :]))
+    cache = reader.read_prefix(model, tokens[:before])
+    one, other = (reader.logits(model, tensors_of(Batch((each,))), way=way, cache=cache) for each in (row, changed))
     return bool((one - other).abs().max() > _LEAK * one.abs().max())
 
 
@@ -182,7 +200,7 @@ def reads_ahead(reader: Reader, model: nn.Module, ids: Sequence[int], *, vocabul
         requests=(Request(item=0, choice=0, places=(place,), targets=tokens[-1:]),),
     )
     changed = replace(row, ids=(*tokens[:-1], (tokens[-1] + 1) % vocabulary))
-    one, other = (reader.logits(model, tensors_of((each,)), way="rows").float() for each in (row, changed))
+    one, other = (reader.logits(model, tensors_of(Batch((each,))), way="rows").float() for each in (row, changed))
     # What is not finite is refused where it is read, with a better reason.
     return bool(torch.isfinite(one).all()) and not torch.allclose(one, other, atol=1e-2, rtol=1e-2)
 

@@ -27,6 +27,7 @@ from forgetwatch.report.course import alarm_line, alarm_lines, course_line
 from forgetwatch.report.terminal import WIDTH, comparison_table
 from forgetwatch.report.trackers import tracker_row
 from forgetwatch.scoring.engine import CPU_TOKENS, CUDA_TOKENS
+from forgetwatch.scoring.isolation import random_states
 from forgetwatch.watch.say import say
 from forgetwatch.watch.schedule import Every, Schedule
 from forgetwatch.watch.watch import Watch
@@ -34,6 +35,7 @@ from forgetwatch.watch.watch import Watch
 _STATE = "forgetwatch"
 _TIMED_STEPS = 10
 _USUAL_FLIPS = 0.10
+_EXAMPLES = 64
 _FEWEST_TOKENS = 512
 """Tokens of a batch that are less than any training step needs memory for."""
 
@@ -120,7 +122,8 @@ class ForgetWatchCallback(TrainerCallback):
         else:
             self.watch = Watch(self.probe, str(args.output_dir), writes=state.is_world_process_zero)
             self.watch.planned = max(1, self._planned - 1)
-            self.watch.token_budget = _token_budget(args)
+            with random_states():  # a dataset may draw random numbers
+                self.watch.token_budget = _token_budget(args, self._trainer.train_dataset)
             if state.global_step > 0:
                 self._resume(self.watch, state)
             else:
@@ -288,13 +291,28 @@ class ForgetWatchCallback(TrainerCallback):
         console.print(f"every look: {watch.folder.path}", soft_wrap=True, markup=False)
 
 
-def _token_budget(args: TrainingArguments) -> int | None:
-    """Tokens of a micro-batch, so that a look needs no more memory than a training step; None where nothing says."""
-    length = getattr(args, "max_length", None)  # of TRL's SFTConfig, DPOConfig and others
-    if not isinstance(length, int) or length <= 0:
+def _token_budget(args: TrainingArguments, examples: Any) -> int | None:
+    """Tokens of a micro-batch, so that a look needs no more memory than a training step; None where nothing says.
+
+    Args:
+        args: Their `max_length` (SFT, DPO and others of TRL) or `max_completion_length` (RL) says how long texts get.
+        examples: The training examples: where the arguments say nothing, the longest of the first few.
+    """
+    named = (getattr(args, name, None) for name in ("max_length", "max_completion_length"))
+    length = next((value for value in named if isinstance(value, int) and value > 0), 0) or _longest(examples)
+    if not length:
         return None
     device_tokens = CPU_TOKENS if args.device.type == "cpu" else CUDA_TOKENS
     return min(device_tokens, max(_FEWEST_TOKENS, args.per_device_train_batch_size * length))
+
+
+def _longest(examples: Any) -> int:
+    """Tokens of the longest of the first examples; 0 where they cannot be looked at without going through them."""
+    try:
+        count = min(len(examples), _EXAMPLES)
+        return max((len(examples[at]["input_ids"]) for at in range(count)), default=0)
+    except (LookupError, TypeError, NotImplementedError):  # no length, or examples of another kind
+        return 0
 
 
 def _stateful(state: TrainerState) -> dict[str, Any]:

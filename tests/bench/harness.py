@@ -114,7 +114,7 @@ def main() -> None:
     parser.add_argument("--vocabulary", default="8000,32000")
     parser.add_argument("--items", type=int, default=100)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--only", default="")
+    parser.add_argument("--only", default="", help="the workloads whose name contains this")
     given = parser.parse_args()
     torch.set_num_threads(1)
     table = Table("items", "vocabulary", "harness s", "ours s", "ratio", "wanted", "largest difference, nats")

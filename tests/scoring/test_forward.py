@@ -123,6 +123,24 @@ def test_the_head_multiplies_in_full_precision_and_is_itself_again_afterwards() 
     assert network.lm_head(hidden).dtype == torch.bfloat16
 
 
+@pytest.mark.parametrize("options", [{"target_modules": ["lm_head"]}, {"modules_to_save": ["lm_head"]}])
+def test_so_does_a_head_with_an_adapter_or_a_trained_copy(options: dict[str, Any]) -> None:
+    peft = pytest.importorskip("peft")
+    adapted = peft.get_peft_model(
+        model(TOK), peft.LoraConfig(r=2, **{"target_modules": ["q_proj"], **options}, init_lora_weights=False)
+    )
+    adapted = adapted.to(torch.bfloat16).eval()
+    head, hidden = adapted.get_base_model().get_output_embeddings(), torch.randn(3, 32).to(torch.bfloat16)
+    with head_in_fp32(adapted), torch.no_grad():
+        logits = head(hidden)
+    with torch.no_grad():
+        assert torch.allclose(
+            logits, adapted.float().get_base_model().get_output_embeddings()(hidden.float()), atol=1e-5
+        )
+    assert logits.dtype == torch.float32
+    assert not any("forward" in vars(part) for part in adapted.modules())
+
+
 def test_choices_in_half_precision_are_those_of_full_precision_on_the_same_weights() -> None:
     half = model(TOK, dropout=0.0).to(torch.bfloat16)
     full = model(TOK, dropout=0.0)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from itertools import combinations, pairwise
 from typing import Any
 
 import pytest
@@ -11,11 +12,12 @@ from support import WORDS, probe, tokenizer
 
 from forgetwatch import Item, Probe
 from forgetwatch.scoring.encoding import Encoded, encode
-from forgetwatch.scoring.plan import PREFIX_FACTOR, Row, plan
+from forgetwatch.scoring.plan import KEYS, PREFIX_FACTOR, Batch, Row, plan
+from forgetwatch.scoring.prefixes import by_prefix
 
 PROBE = probe(40)
 ENCODED = encode(PROBE, tokenizer(), max_length=100)
-WAYS: Any = pytest.mark.parametrize("way", ["trie", "rows"])
+WAYS: Any = pytest.mark.parametrize("way", ["prefix", "trie", "rows"])
 
 
 def few_shot(items: int = 30) -> tuple[list[Item], list[Encoded]]:
@@ -39,9 +41,9 @@ def keys(items: Sequence[Item]) -> list[str]:
     return [item.content_hash for item in items]
 
 
-def read(row: Row, place: int) -> tuple[int, ...]:
-    """What the token at a place sees of its row, itself included: its ancestors, in order."""
-    return tuple(row.ids[at] for at in range(place + 1) if row.ends[at] > place)
+def read(batch: Batch, row: Row, place: int) -> tuple[int, ...]:
+    """What the token at a place sees: the prefix, and of its row its ancestors in order and itself."""
+    return batch.prefix + tuple(row.ids[at] for at in range(place + 1) if row.ends[at] > place)
 
 
 @WAYS
@@ -56,37 +58,44 @@ def test_every_choice_is_asked_once_within_the_budgets(way: Any, tokens: int, lo
         token_budget=tokens,
         logit_budget=logits,
     )
-    asked = sorted((r.item, r.choice) for batch in batches for row in batch for r in row.requests)
+    asked = sorted((r.item, r.choice) for batch in batches for row in batch.rows for r in row.requests)
     assert asked == sorted((i, c) for i, item in enumerate(PROBE) for c in range(len(item.choices)))
     for batch in batches:
-        width = len(batch[0].ids)
-        assert all(len(row.ids) <= width for row in batch)
-        if len(batch) > 1:
-            assert len(batch) * width <= tokens
-            assert sum(len(row.places) for row in batch) * 100 <= logits
+        width = batch.width
+        assert all(len(row.ids) <= width for row in batch.rows)
+        if len(batch.rows) > 1:
+            assert len(batch.rows) * width <= tokens
+            assert sum(len(row.places) for row in batch.rows) * 100 <= logits
 
 
 @WAYS
 def test_each_place_sees_the_text_that_its_target_follows_and_nothing_else(way: Any) -> None:
     for items, encoded in ((PROBE.items, ENCODED), few_shot()):
-        for batch in plan(keys(items), encoded, vocabulary=100, way=way, attention=1000):
-            for row in batch:
+        batches = plan(keys(items), encoded, vocabulary=100, way=way, attention=1000, token_budget=256)
+        assert any(batch.prefix for batch in batches) == (way == "prefix")
+        for batch in batches:
+            for row in batch.rows:
                 for request in row.requests:
                     text = encoded[request.item].context
                     for place, target in zip(request.places, request.targets, strict=True):
-                        assert read(row, place) == text
+                        assert read(batch, row, place) == text
                         assert row.depths[place] == len(text) - 1
                         text = (*text, target)
 
 
 def test_a_tree_reads_a_shared_beginning_once() -> None:
     items, encoded = few_shot()
-    sizes = {}
-    for way in ("trie", "rows"):
-        batches = plan(keys(items), encoded, vocabulary=100, way=way, attention=10**6)  # type: ignore[arg-type]
-        sizes[way] = sum(len(row.ids) for batch in batches for row in batch)
+    sizes, ways = {}, ("prefix", "trie", "rows")
+    for way in ways:
+        batches = plan(keys(items), encoded, vocabulary=100, way=way, attention=10**6, token_budget=1024)  # type: ignore[arg-type]
+        prefixes = {batch.prefix for batch in batches}
+        sizes[way] = sum(len(row.ids) for batch in batches for row in batch.rows) + sum(map(len, prefixes))
     assert sizes["trie"] < sizes["rows"] / 5
-    rows = [row for batch in plan(keys(items), encoded, vocabulary=100, way="trie", attention=10**6) for row in batch]
+    assert sizes["prefix"] < sizes["trie"]
+    assert len(prefixes | {()}) == 1
+    rows = [
+        row for batch in plan(keys(items), encoded, vocabulary=100, way="trie", attention=10**6) for row in batch.rows
+    ]
     assert max(len(row.ids) for row in rows) <= PREFIX_FACTOR * 42
     for row in rows:  # items of the two tasks share nothing, and no row
         assert len({items[request.item].task for request in row.requests}) == 1
@@ -94,7 +103,7 @@ def test_a_tree_reads_a_shared_beginning_once() -> None:
 
 def test_items_stay_apart_where_attention_would_cost_more_than_is_saved() -> None:
     items, encoded = few_shot()
-    rows = [row for batch in plan(keys(items), encoded, vocabulary=100, way="trie", attention=0) for row in batch]
+    rows = [row for batch in plan(keys(items), encoded, vocabulary=100, way="trie", attention=0) for row in batch.rows]
     assert all(len({request.item for request in row.requests}) == 1 for row in rows)
 
 
@@ -103,7 +112,7 @@ def test_one_token_choices_share_one_row() -> None:
     encoded = encode(Probe([item]), tokenizer(), max_length=100)
     for way in ("trie", "rows"):
         batches = plan(keys([item]), encoded, vocabulary=100, way=way)  # type: ignore[arg-type]
-        assert [(len(row.ids), len(row.requests)) for batch in batches for row in batch] == [(3, 4)]
+        assert [(len(row.ids), len(row.requests)) for batch in batches for row in batch.rows] == [(3, 4)]
 
 
 @WAYS
@@ -119,7 +128,7 @@ def test_the_batches_do_not_depend_on_the_order_of_the_items(way: Any) -> None:
             attention=1000,
             token_budget=128,
         )
-        return [[row.ids for row in batch] for batch in batches]
+        return [[batch.prefix, *(row.ids for row in batch.rows)] for batch in batches]
 
     shuffled = list(range(len(items)))
     random.Random(1).shuffle(shuffled)
@@ -132,4 +141,36 @@ def test_items_that_cannot_be_scored_are_in_no_batch(way: Any) -> None:
     batches = plan(keys(PROBE.items), encoded, vocabulary=100, way=way)
     left = {i for i, one in enumerate(encoded) if one.unscored}
     assert left
-    assert left.isdisjoint(r.item for batch in batches for row in batch for r in row.requests)
+    assert left.isdisjoint(r.item for batch in batches for row in batch.rows for r in row.requests)
+
+
+def test_prefixes_are_read_once_each_and_their_batches_stand_together() -> None:
+    items, encoded = few_shot()
+    batches = plan(keys(items), encoded, vocabulary=100, way="prefix", attention=1000, token_budget=128)
+    prefixes = [batch.prefix for batch in batches]
+    assert len(set(prefixes)) == 2
+    assert sum(one != other for one, other in pairwise(prefixes)) == 1
+    for batch in batches:
+        assert len(batch.rows) == 1 or len(batch.rows) * (len(batch.prefix) + batch.width) <= KEYS * 128
+
+
+@given(st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=6), min_size=1, max_size=12), st.integers(0, 6))
+def test_no_single_group_saves_more_tokens(texts: list[list[int]], cost: int) -> None:
+    encoded = [Encoded(context=tuple(text), texts=("",), choices=((9,),), spellings=((),)) for text in texts]
+    ordered, groups = by_prefix(range(len(texts)), encoded, cost=cost)
+    saved = sum((len(group.items) - 1) * group.length - cost for group in groups)
+    for group in groups:
+        assert len({tuple(texts[index][: group.length]) for index in group.items}) == 1
+        assert all(len(texts[index]) > group.length for index in group.items)
+    grouped = [index for group in groups for index in group.items]
+    assert len(set(grouped)) == len(grouped)
+
+    def saves(items: list[int]) -> int:
+        texts_without_last = [texts[index][:-1] for index in items]
+        alike = [len(set(column)) == 1 for column in zip(*texts_without_last, strict=False)]
+        return (len(items) - 1) * (alike.index(False) if False in alike else len(alike)) - cost
+
+    assert saved >= max(
+        (saves(ordered[i:j]) for i, j in combinations(range(len(ordered) + 1), 2) if j - i > 1), default=0
+    )
+    assert all(saves(list(group.items)) > 0 for group in groups)

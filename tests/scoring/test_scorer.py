@@ -134,3 +134,20 @@ def test_a_peft_model_is_scored_with_its_adapter() -> None:
 
 def logprobs(snapshot: Snapshot) -> list[float]:
     return [value for row in snapshot.table["choice_logprobs"].to_pylist() for value in row]
+
+
+def test_questions_that_are_asked_twice_get_one_answer_in_any_order() -> None:
+    network = model(TOK)
+    twice = [
+        Item(id=f"{copy}{item.id}", task=copy, prompt=item.prompt, choices=item.choices, answer=0)
+        for copy in "ab"
+        for item in probe(15)
+    ]
+
+    def logprobs(items: list[Item]) -> dict[str, list[float]]:
+        rows = Scorer(Probe(items), TOK, network, token_budget=40).score(network).table.to_pylist()
+        return {row["item_id"]: row["choice_logprobs"] for row in rows}
+
+    found, turned = logprobs(twice), logprobs(twice[::-1])
+    assert found == turned
+    assert all(found[f"a{item.id}"] == found[f"b{item.id}"] for item in probe(15))

@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from transformers import TrainerCallback
 
 from forgetwatch import ForgetWatchCallback, Probe, Trajectory, load_snapshot, score
 from forgetwatch.errors import ForgetwatchError, ProbeError, WatchError
+from forgetwatch.watch.callback import _token_budget
 from forgetwatch.watch.run_folder import RunFolder
 from forgetwatch.watch.watch import Watch
 
@@ -395,3 +397,12 @@ def test_a_look_takes_no_more_tokens_than_a_micro_batch(tmp_path: Path) -> None:
         made.train()
         looks = [load_snapshot(path) for path in sorted((tmp_path / name / "_forgetwatch").glob("*.parquet"))]
         assert {look.meta["batch"]["tokens"] for look in looks} == {tokens}
+
+
+def test_without_a_length_in_the_arguments_the_examples_say_it() -> None:
+    args = SimpleNamespace(device=torch.device("cpu"), per_device_train_batch_size=2)
+    examples = [{"input_ids": [1] * length} for length in (3, 400, 7)]
+    for given, tokens in ((examples, 800), (iter(examples), None), ([{"text": "a"}], None), (None, None)):
+        assert _token_budget(args, given) == tokens  # type: ignore[arg-type]
+    args.max_completion_length = 300
+    assert _token_budget(args, None) == 600  # type: ignore[arg-type]

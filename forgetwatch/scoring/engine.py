@@ -7,15 +7,24 @@ from contextlib import nullcontext
 from typing import Final
 
 import torch
-from torch import distributed, nn
+from torch import nn
 
 from forgetwatch.errors import ScoringError
 from forgetwatch.probe import Norm
 from forgetwatch.scoring.encoding import Encoded, Ids
 from forgetwatch.scoring.forward import Progress, Reader, Scores
 from forgetwatch.scoring.isolation import isolated, maskable
-from forgetwatch.scoring.model import base_model, device_of, text_config, vocabulary_size, why_not_trees
+from forgetwatch.scoring.model import (
+    base_model,
+    device_of,
+    is_sharded,
+    text_config,
+    unwrapped,
+    vocabulary_size,
+    why_not_trees,
+)
 from forgetwatch.scoring.plan import Batch, Way, plan
+from forgetwatch.scoring.processes import deal, gathered, is_tensor_parallel, world
 from forgetwatch.scoring.self_test import Agreement, agreement, leak, reads_ahead
 
 CPU_TOKENS: Final = 1024
@@ -78,7 +87,8 @@ class Engine:
         self._attention = 6 * int(getattr(text_config(model), "hidden_size", 0) or 0)
         self._batches: tuple[Batch, ...] = ()
         self._tested = False
-        self._reader = Reader(model, back_off=_is_alone())
+        self._together = world() > 1 and (is_sharded(model) or is_tensor_parallel(model))
+        self._reader = Reader(model, together=self._together)
 
     @property
     def halved(self) -> int:
@@ -97,7 +107,7 @@ class Engine:
         Raises:
             ScoringError: If the model does not give finite logits over its vocabulary.
         """
-        model = getattr(model, "_orig_mod", model)  # a compiled model would be compiled anew for every length
+        model = unwrapped(model)
         with isolated(model):
             if self._tested and self.way is not None:
                 scores = self._read(model, self.way, progress)
@@ -128,45 +138,52 @@ class Engine:
         way = self.way or "rows"
         scores = self._read(model, way, progress)
         if way != "rows" or self.noise is None:
-            test = self._agreement(model, scores)
-            if way != "rows" and (why := self._why_wrong(model, way, test)):
+            noise, why = self._test(model, way, scores)
+            if why:
                 raise ScoringError(f"shared rows were right when the baseline was made, and are not here: {why}")
-            self.noise = test.noise if self.noise is None else self.noise
+            self.noise = noise if self.noise is None else self.noise
         return scores
 
-    def _why_wrong(self, model: nn.Module, way: Way, test: Agreement) -> str:
-        """Why shared rows are wrong; empty if nothing shows that."""
-        if not test.holds:
-            return f"shared rows differ from single ones by {test.difference:.2g} nats"
-        with maskable(model):
-            leaks = leak(self._reader, model, self._some_tokens(), way=way, vocabulary=self._vocabulary)
-        return "tokens of one branch change another" if leaks else ""
+    def _test(self, model: nn.Module, way: Way, scores: dict[int, Scores]) -> tuple[float, str]:
+        """The noise of the margins, and why shared rows are wrong (empty if nothing shows that), in all processes."""
+
+        def own() -> tuple[float, str]:
+            test = self._agreement(model, scores)
+            if way == "rows":
+                return test.noise, ""
+            if not test.holds:
+                return test.noise, f"shared rows differ from single ones by {test.difference:.2g} nats"
+            with maskable(model):
+                leaks = leak(self._reader, model, self._some_tokens(), way=way, vocabulary=self._vocabulary)
+            return test.noise, "tokens of one branch change another" if leaks else ""
+
+        return gathered(own)[0]
 
     def _find_way(self, model: nn.Module, progress: Progress | None) -> dict[int, Scores]:
         """Scores by shared rows, if they are right on this model; else by single rows, and why."""
         self.why_rows = why_not_trees(model)
-        ways: tuple[Way, ...] = () if self.why_rows else ("prefix", "trie")
+        # A prefix is a call of its own, and processes with parts of the model make as many calls each.
+        ways: tuple[Way, ...] = () if self.why_rows else ("trie",) if self._together else ("prefix", "trie")
         for way in ways:
             self._batches = self._plan(way)
             if way == "prefix" and not any(batch.prefix for batch in self._batches):
                 continue
             try:
                 scores = self._read(model, way, progress)
-                test = self._agreement(model, scores)
-                self.why_rows = self._why_wrong(model, way, test)
+                noise, self.why_rows = self._test(model, way, scores)
             except torch.OutOfMemoryError:
-                if not _is_alone():
+                if self._together:
                     raise
                 self.why_rows = "shared rows do not fit into memory"
             except Exception as error:  # whatever the model does not like about a tree: single rows are always right
                 self.why_rows = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
             else:
                 if not self.why_rows:
-                    self.way, self.noise = way, test.noise
+                    self.way, self.noise = way, noise
                     return scores
         self.way, self._batches = "rows", ()
         scores = self._read(model, "rows", progress)
-        self.noise = self._agreement(model, scores).noise
+        self.noise, _ = self._test(model, "rows", scores)
         return scores
 
     def _plan(self, way: Way) -> tuple[Batch, ...]:
@@ -180,11 +197,21 @@ class Engine:
         )
 
     def _read(self, model: nn.Module, way: Way, progress: Progress | None) -> dict[int, Scores]:
+        """Scores of all items: each process reads its share of the batches, and all have all scores."""
         self._batches = self._batches or self._plan(way)
-        with nullcontext() if way == "rows" else maskable(model):
-            return self._reader.read(
-                model, self._batches, self._encoded, way=way, greedy=self._greedy, progress=progress
-            )
+        batches = self._reader.narrowed(self._batches) if self._together else self._batches
+
+        def own() -> dict[int, Scores]:
+            with nullcontext() if way == "rows" else maskable(model):
+                return self._reader.read(
+                    model, deal(batches, model), self._encoded, way=way, greedy=self._greedy, progress=progress
+                )
+
+        merged: dict[int, Scores] = {}
+        for part in gathered(own):
+            for item, scores in part.items():
+                merged[item] = merged[item].with_read(scores) if item in merged else scores
+        return merged
 
     def _agreement(self, model: nn.Module, scores: dict[int, Scores]) -> Agreement:
         return agreement(
@@ -198,8 +225,3 @@ class Engine:
             vocabulary=self._vocabulary,
             token_budget=self.token_budget,
         )
-
-
-def _is_alone() -> bool:
-    """Whether no other process makes the same calls at the same time."""
-    return not (distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 import torch
@@ -47,13 +47,29 @@ class Scores:
         logprobs: Log-likelihood of each choice, nats, float64 [choices].
         greedy: Whether each choice is what greedy decoding would write, bool [choices]; only where it was asked for.
         spelled: Probability of the other spellings of the choices, together.
-        top: The most likely next token after the context.
+        top: The most likely next token after the context; -1 where it was not read.
+        order: The choice before which `top` and `spelled` were read, the first that there is.
     """
 
     logprobs: np.ndarray[Any, np.dtype[np.float64]]
     greedy: np.ndarray[Any, np.dtype[np.bool_]]
-    spelled: float
-    top: int
+    spelled: float = 0.0
+    top: int = -1
+    order: int = -1
+
+    @classmethod
+    def of(cls, choices: int) -> Self:
+        """The scores of an item of which nothing was read yet."""
+        return cls(logprobs=np.full(choices, np.nan), greedy=np.zeros(choices, bool))
+
+    def with_read(self, other: Scores) -> Scores:
+        """These scores, and those of the same item that another process read."""
+        first = min((one for one in (self, other) if one.top >= 0), key=lambda one: one.order, default=self)
+        return replace(
+            first,
+            logprobs=np.where(np.isnan(self.logprobs), other.logprobs, self.logprobs),
+            greedy=self.greedy | other.greedy,
+        )
 
 
 class Reader:
@@ -64,15 +80,15 @@ class Reader:
 
     Args:
         model: A causal language model.
-        back_off: Whether a batch that does not fit into memory is halved and tried again. Not where several processes
-            must make the same calls.
+        together: Whether several processes must make the same number of calls. Then no batch that does not fit into
+            memory is halved, and what is wrong is told after the last batch.
     """
 
-    def __init__(self, model: nn.Module, *, back_off: bool = False) -> None:
+    def __init__(self, model: nn.Module, *, together: bool = False) -> None:
         self.halved = 0
+        self._together = together
         self._keeps = ways_to_keep(model)
         self._vocabulary = vocabulary_size(model)
-        self._back_off = back_off
 
     def read(
         self,
@@ -98,37 +114,50 @@ class Reader:
             ScoringError: If what the model returns are no logits over its vocabulary, or not finite.
         """
         requested = [request for batch in batches for row in batch.rows for request in row.requests]
-        counts = {request.item: len(encoded[request.item].choices) for request in requested}
-        found = {
-            item: Scores(logprobs=np.full(n, np.nan), greedy=np.zeros(n, bool), spelled=0.0, top=-1)
-            for item, n in counts.items()
-        }
+        found = {request.item: Scores.of(len(encoded[request.item].choices)) for request in requested}
         left, waiting, done = Counter(request.item for request in requested), list(reversed(batches)), 0
         prefix: tuple[Ids, PrefixCache | None] = (), None
+        wrong: list[ScoringError] = []
         with head_in_fp32(model):
             while waiting:
                 batch = waiting.pop()
-                if self._is_too_wide(batch):
+                if self._is_too_wide(batch) and not self._together:
                     waiting += reversed(batch.halves)
                     continue
                 if batch.prefix != prefix[0]:
                     prefix = (), None  # the one before is let go first
                     prefix = batch.prefix, self.read_prefix(model, batch.prefix)
                 try:
-                    self._read_batch(model, batch, encoded, found, way=way, greedy=greedy, cache=prefix[1])
+                    tensors = tensors_of(batch)
+                    flat = self.logits(model, tensors, way=way, cache=prefix[1])
                 except torch.OutOfMemoryError:
-                    if not self._back_off or len(batch.rows) == 1:
+                    if self._together or len(batch.rows) == 1:
                         raise
                     self.halved += 1
                     waiting += reversed(batch.halves)
                     continue
+                try:
+                    _read_off(flat, tensors, batch, encoded, found, greedy=greedy)
+                except ScoringError as error:
+                    if not self._together:
+                        raise
+                    wrong.append(error)
                 for row in batch.rows:
                     for request in row.requests:
                         left[request.item] -= 1
                         done += left[request.item] == 0
                 if progress:
                     progress(done, len(left))
+        if wrong:
+            raise wrong[0]
         return found
+
+    def narrowed(self, batches: Sequence[Batch]) -> list[Batch]:
+        """The batches, halved until none gives back too many logits: so many calls each process makes."""
+        fitting: list[Batch] = []
+        for batch in batches:
+            fitting += self.narrowed(batch.halves) if self._is_too_wide(batch) else [batch]
+        return fitting
 
     def _is_too_wide(self, batch: Batch) -> bool:
         """Whether the model would give back too many logits, told in the way that it understands."""
@@ -137,38 +166,6 @@ class Reader:
         places, width = {place for row in batch.rows for place in row.places}, batch.width
         kept = {"positions": len(places), "last": width - min(places), "all": width}[self._keeps[0]]
         return len(batch.rows) * kept * self._vocabulary > LOGIT_BUDGET
-
-    def _read_batch(
-        self,
-        model: nn.Module,
-        batch: Batch,
-        encoded: Sequence[Encoded],
-        found: dict[int, Scores],
-        *,
-        way: Way,
-        greedy: bool,
-        cache: PrefixCache | None,
-    ) -> None:
-        tensors = tensors_of(batch)
-        flat = self.logits(model, tensors, way=way, cache=cache)
-        requests = [(number, request) for number, row in enumerate(batch.rows) for request in row.requests]
-        places = [tensors.index[number, place] for number, request in requests for place in request.places]
-        targets = [target for _, request in requests for target in request.targets]
-        logprobs = _token_logprobs(flat, places, targets)
-        likeliest = flat.argmax(-1).cpu().numpy() if greedy else None
-        offset = 0
-        for number, request in requests:
-            part = slice(offset, offset + len(request.targets))
-            offset = part.stop
-            scores = found[request.item]
-            scores.logprobs[request.choice] = logprobs[part].sum()
-            if likeliest is not None:
-                scores.greedy[request.choice] = (likeliest[places[part]] == targets[part]).all()
-            if scores.top < 0:
-                first = flat[tensors.index[number, request.places[0]]].float()
-                others = sorted({token for tokens in encoded[request.item].spellings for token in tokens})
-                spelled = float(torch.softmax(first, -1)[others].double().sum()) if others else 0.0
-                found[request.item] = replace(scores, top=int(first.argmax()), spelled=spelled)
 
     def read_prefix(self, model: nn.Module, ids: Ids) -> PrefixCache | None:
         """Keys and values of the tokens that rows go on from; None where there are none."""
@@ -221,6 +218,36 @@ class Reader:
                 self._keeps = self._keeps[self._keeps.index(keep) :]
                 return flat
         raise ScoringError("no way to read logits off the model was left")
+
+
+def _read_off(
+    flat: Tensor,
+    tensors: BatchTensors,
+    batch: Batch,
+    encoded: Sequence[Encoded],
+    found: dict[int, Scores],
+    *,
+    greedy: bool,
+) -> None:
+    """The scores of a batch's requests, read off its logits."""
+    requests = [(number, request) for number, row in enumerate(batch.rows) for request in row.requests]
+    places = [tensors.index[number, place] for number, request in requests for place in request.places]
+    targets = [target for _, request in requests for target in request.targets]
+    logprobs = _token_logprobs(flat, places, targets)
+    likeliest = flat.argmax(-1).cpu().numpy() if greedy else None
+    offset = 0
+    for number, request in requests:
+        part = slice(offset, offset + len(request.targets))
+        offset = part.stop
+        scores = found[request.item]
+        scores.logprobs[request.choice] = logprobs[part].sum()
+        if likeliest is not None:
+            scores.greedy[request.choice] = (likeliest[places[part]] == targets[part]).all()
+        if not 0 <= scores.order <= request.choice:
+            first = flat[tensors.index[number, request.places[0]]].float()
+            others = sorted({token for tokens in encoded[request.item].spellings for token in tokens})
+            spelled = float(torch.softmax(first, -1)[others].double().sum()) if others else 0.0
+            found[request.item] = replace(scores, top=int(first.argmax()), spelled=spelled, order=request.choice)
 
 
 def _to(value: Any, device: torch.device) -> Any:

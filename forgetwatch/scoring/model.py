@@ -30,6 +30,16 @@ def base_model(model: nn.Module) -> nn.Module:
     return inner() if callable(inner) else model
 
 
+def unwrapped(model: nn.Module) -> nn.Module:
+    """The model without what only training needs around it.
+
+    A compiled model would be compiled anew for every length; a data-parallel one lets its processes wait for each other
+    at every call.
+    """
+    model = getattr(model, "_orig_mod", model)
+    return model.module if isinstance(model, nn.parallel.DistributedDataParallel) else model
+
+
 def text_config(model: nn.Module) -> PreTrainedConfig:
     """The configuration of the language model: its vocabulary, and the positions it can read.
 

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import subprocess
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -185,36 +181,4 @@ def test_where_processes_must_make_the_same_calls_nothing_is_tried_again() -> No
     encoded = encode(items, TOK, max_length=64)
     batches = plan([item.content_hash for item in items], encoded, vocabulary=len(TOK))
     with pytest.raises(torch.OutOfMemoryError):
-        Reader(network, back_off=False).read(network, batches, encoded, way="rows")
-
-
-_RANK = """
-import sys
-import torch.distributed as dist
-from support import model, probe, tokenizer
-from forgetwatch import score
-dist.init_process_group("gloo", init_method="file://" + sys.argv[1], rank=int(sys.argv[2]), world_size=int(sys.argv[3]))
-tok = tokenizer()
-print(score(model(tok), tok, probe(40)).checksum)
-dist.destroy_process_group()
-"""
-
-
-def test_every_process_of_any_number_gets_the_same_bits(tmp_path: Path) -> None:
-    sums = {score(model(TOK), TOK, probe(40)).checksum}
-    for world in (1, 2, 3):
-        command = [sys.executable, "-c", _RANK, str(tmp_path / f"store{world}")]
-        running = [
-            subprocess.Popen(
-                [*command, str(rank), str(world)],
-                stdout=subprocess.PIPE,
-                text=True,
-                env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
-            )
-            for rank in range(world)
-        ]
-        for process in running:
-            out, _ = process.communicate(timeout=120)
-            assert process.returncode == 0
-            sums.add(out.split()[-1])
-    assert len(sums) == 1
+        Reader(network, together=True).read(network, batches, encoded, way="rows")

@@ -1,0 +1,90 @@
+"""Several processes score one model together, and get what one gets alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import model, probe, tokenizer
+
+from forgetwatch.scoring.scorer import Scorer
+
+TOK = tokenizer()
+BUDGET = 40
+
+_RANK = """
+import json, sys, torch
+import torch.distributed as dist
+from support import model, probe, tokenizer
+from forgetwatch.errors import ForgetwatchError
+from forgetwatch.scoring.processes import on_first
+from forgetwatch.scoring.scorer import Scorer
+store, rank, world, budget = sys.argv[1], *map(int, sys.argv[2:])
+dist.init_process_group("gloo", init_method="file://" + store, rank=rank, world_size=world)
+tok, found = tokenizer(), {"checksums": {}}
+for items in (40, 37, 2):
+    scorer = Scorer(probe(items), tok, model(tok), token_budget=budget)
+    network = model(tok)
+    scorer.score(network)
+    found["checksums"][items] = scorer.score(network).checksum
+network, calls = model(tok), []
+next(network.parameters()).ds_id = 0  # as if each process held a part
+network.register_forward_hook(lambda *_: calls.append(1))
+scorer = Scorer(probe(37), tok, network, token_budget=budget)
+found["sharded"] = [scorer.score(network).checksum, len(calls)]
+scorer.score(network)
+found["sharded"].append(len(calls))
+broken = model(tok)
+if rank == 1:
+    torch.nn.init.constant_(broken.lm_head.weight, float("nan"))
+def error(act):
+    try:
+        act()
+    except ForgetwatchError as error:
+        return str(error)
+found["broken"] = error(lambda: Scorer(probe(37), tok, broken, token_budget=budget).score(broken))
+found["first"] = on_first(lambda: rank + 7)
+def fail():
+    raise ForgetwatchError("no")
+found["failed"] = error(lambda: on_first(fail))
+print(json.dumps(found))
+dist.destroy_process_group()
+"""
+
+
+def run(world: int, folder: Path) -> list[dict[str, Any]]:
+    """What each of so many processes found."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    command = [sys.executable, "-c", _RANK, str(folder / f"store{world}")]
+    running = [
+        subprocess.Popen(
+            [*command, str(rank), str(world), str(BUDGET)], stdout=subprocess.PIPE, text=True, env=environment
+        )
+        for rank in range(world)
+    ]
+    found = []
+    for process in running:
+        out, _ = process.communicate(timeout=240)
+        assert process.returncode == 0
+        found.append(json.loads(out.splitlines()[-1]))
+    return found
+
+
+@pytest.mark.parametrize("world", [2, 3])
+def test_any_number_of_processes_gets_the_same_bits(world: int, tmp_path: Path) -> None:
+    network = model(TOK)
+    alone = {str(n): Scorer(probe(n), TOK, network, token_budget=BUDGET).score(network).checksum for n in (40, 37, 2)}
+    ranks = run(world, tmp_path)
+    assert [rank["checksums"] for rank in ranks] == [alone] * world
+    # Where each holds a part of the model: the same rows, and as many calls each.
+    assert len({tuple(rank["sharded"]) for rank in ranks}) == 1
+    # What fails in one fails in all.
+    assert all("not finite" in rank["broken"] for rank in ranks)
+    assert "process 1 failed" in ranks[0]["broken"]
+    assert [rank["first"] for rank in ranks] == [7] * world
+    assert all("no" in rank["failed"] for rank in ranks)

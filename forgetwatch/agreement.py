@@ -18,6 +18,17 @@ PROMPT_TOLERANCE: Final = 0.01
 """Share of the items whose prompts may differ before a comparison is refused."""
 
 
+def over_prefix(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapshot, tuple[str, ...]]:
+    """Two looks of one run over the items that both hold, where it went on with the first of its probe; and a note."""
+    made = [side.meta.get("probe", {}) for side in (before, after)]
+    shorter = min((before, after), key=len).meta.get("probe", {})
+    if made[0].get("fingerprint") != made[1].get("fingerprint") or len(before) == len(after) or "of" not in shorter:
+        return before, after, ()
+    items = min(len(before), len(after))
+    note = f"over the first {items:,} of {max(len(before), len(after)):,} items: the run's looks ask no more of them"
+    return before.head(items), after.head(items), (note,)
+
+
 def check_settings(before: Snapshot, after: Snapshot, *, allow_prompt_mismatch: bool) -> None:
     """Refuse snapshots that were scored in unlike ways."""
     one, other = before.meta.get("probe", {}), after.meta.get("probe", {})

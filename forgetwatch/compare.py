@@ -24,6 +24,7 @@ from forgetwatch.agreement import (
     check_prompts,
     check_settings,
     measured_again,
+    over_prefix,
     prompt_differences,
 )
 from forgetwatch.groups import Group, Level, count_groups
@@ -138,12 +139,12 @@ def compare(
         MismatchError: If the two do not hold the same questions, asked in the same way.
         SnapshotError: If a file cannot be read.
     """
-    before, after = _load(before, samples), _load(after, samples)
+    before, after, over = over_prefix(_load(before, samples), _load(after, samples))
     check_settings(before, after, allow_prompt_mismatch=allow_prompt_mismatch)
     pairing = pair(before, after)
     check_pairing(before, after, pairing, on_mismatch)
     prompt_differs = check_prompts(before, after, pairing, allow_prompt_mismatch=allow_prompt_mismatch)
-    notes = [f"{side.label}: {note}" for side in (before, after) for note in side.notes]
+    notes = [*over, *(f"{side.label}: {note}" for side in (before, after) for note in side.notes)]
     if pairing.by_id:
         notes.append(
             f"paired by task and item_id alone: {pairing.by_id:,} items; without content hashes nothing guarantees the "
@@ -180,6 +181,18 @@ def compare(
         clusters=_clusters(paired),
         notes=tuple(notes),
     )
+
+
+def with_null(comparison: Comparison, again: Comparison) -> Comparison:
+    """A comparison whose noise is what flipped between a look and the same weights, measured again on this machine."""
+    flips = {(group.level, group.name): group for group in again.groups}
+    groups = [
+        replace(group, null_n=found.n, null_lost=found.forgotten, null_gained=found.gained)
+        if (found := flips.get((group.level, group.name)))
+        else group
+        for group in comparison.groups
+    ]
+    return replace(comparison, groups=tuple(groups))
 
 
 def _load(given: Snapshot | str | Path, samples: Samples) -> Snapshot:

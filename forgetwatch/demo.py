@@ -164,7 +164,7 @@ def fine_tune(
     bar: TaskID,
 ) -> ForgetWatchCallback:
     """Fine-tune on some facts, with the callback attached; the callback, which holds every look."""
-    watcher = ForgetWatchCallback(demo_probe(), every=LOOK_EVERY)
+    watcher = ForgetWatchCallback(demo_probe(), every=LOOK_EVERY, max_overhead=None)
     trainer = SFTTrainer(
         model=model,
         args=SFTConfig(

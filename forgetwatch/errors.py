@@ -6,6 +6,7 @@
     ├── MismatchError           two snapshots that do not hold the same questions, asked the same way
     ├── ScoringError            a model that cannot be scored on a probe
     ├── WatchError              a run folder or a schedule that cannot be used
+    │   └── LostBaselineError   a run that goes on without the baseline it began with
     └── GateError               a gate that cannot be read
 
 Each message says what was needed, what was got, where, and what to do about it.
@@ -34,6 +35,10 @@ class ScoringError(ForgetwatchError):
 
 class WatchError(ForgetwatchError):
     """A run folder or a schedule that cannot be used."""
+
+
+class LostBaselineError(WatchError):
+    """A run that goes on, and whose baseline is nowhere to be found."""
 
 
 class GateError(ForgetwatchError):

@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
@@ -105,6 +105,10 @@ class Probe(Sequence[Item]):
 
     def __iter__(self) -> Iterator[Item]:
         return iter(self.items)
+
+    def head(self, items: int) -> Probe:
+        """The first so many items, asked in the same way."""
+        return self if items >= len(self) else replace(self, items=self.items[:items])
 
     @property
     def settings(self) -> dict[str, str]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Self
@@ -154,6 +154,10 @@ class Snapshot:
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
+
+    def head(self, rows: int) -> Snapshot:
+        """The first so many rows."""
+        return self if rows >= len(self) else replace(self, table=self.table.slice(0, rows))
 
     def ints(self, name: str) -> NDArray[np.int64]:
         """A whole-number column as int64 [rows]; -1 where it is null."""

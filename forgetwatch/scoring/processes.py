@@ -70,7 +70,7 @@ def on_first(decide: Callable[[], T]) -> T:
     """What `decide` gives in the first process, in all of them. If it fails there, it fails in all.
 
     Raises:
-        ForgetwatchError: If it failed in the first process; there with the error itself.
+        ForgetwatchError: If it failed in the first process; there the error itself is raised.
     """
     if world() == 1:
         return decide()
@@ -80,10 +80,12 @@ def on_first(decide: Callable[[], T]) -> T:
         try:
             told[0] = decide()
         except Exception as error:
-            failed, told[1] = error, f"the first process failed: {type(error).__name__}: {error}"
+            # The package's own errors travel as they are; others may not survive the way.
+            own = isinstance(error, ForgetwatchError)
+            failed, told[1] = error, error if own else ForgetwatchError(f"{type(error).__name__}: {error}")
     distributed.broadcast_object_list(told, src=0)
     if failed is not None:
         raise failed
     if told[1] is not None:
-        raise ForgetwatchError(told[1])
+        raise told[1]
     return told[0]  # type: ignore[no-any-return]

@@ -8,36 +8,45 @@ The run is left as it would have been: weights, losses and random numbers are bi
 
 from __future__ import annotations
 
-import sys
+import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
-from rich.console import Console
-from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import (
+    Trainer,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
 
 from forgetwatch.errors import WatchError
-from forgetwatch.metrics.alarm import alarm_level
-from forgetwatch.metrics.planning import detectable_change
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
-from forgetwatch.report.course import alarm_line, alarm_lines, course_line
-from forgetwatch.report.terminal import WIDTH, comparison_table
-from forgetwatch.report.trackers import tracker_row
-from forgetwatch.scoring.engine import CPU_TOKENS, CUDA_TOKENS
+from forgetwatch.report.flipped import flipped_rows
+from forgetwatch.report.trackers import PREFIX, tracker_row
+from forgetwatch.scoring.checkpoints import score_checkpoint
 from forgetwatch.scoring.isolation import random_states
+from forgetwatch.scoring.processes import on_first
+from forgetwatch.snapshot import Snapshot, read_snapshot
+from forgetwatch.watch import notices
+from forgetwatch.watch.budget import Cost
+from forgetwatch.watch.checks import check_trainer, chooses_by_forgetting, tokenizer_of
+from forgetwatch.watch.guard import Action, Guard
+from forgetwatch.watch.memory import token_budget
+from forgetwatch.watch.rescue import packed
+from forgetwatch.watch.resume import STATE, go_on, stateful
+from forgetwatch.watch.rotation import about_to_go
 from forgetwatch.watch.say import say
 from forgetwatch.watch.schedule import Every, Schedule
+from forgetwatch.watch.start import Command, checked_command
+from forgetwatch.watch.trackers import alert, calling_trainer, log_row, log_table, resumed_from
 from forgetwatch.watch.watch import Watch
 
-_STATE = "forgetwatch"
 _TIMED_STEPS = 10
-_USUAL_FLIPS = 0.10
-_EXAMPLES = 64
-_FEWEST_TOKENS = 512
-"""Tokens of a batch that are less than any training step needs memory for."""
 
 
 class ForgetWatchCallback(TrainerCallback):
@@ -46,13 +55,26 @@ class ForgetWatchCallback(TrainerCallback):
     Args:
         probe: A probe, or the path of one.
         every: When to look; see `watch.schedule`.
-        max_overhead: None: every look asks every item. No other value is supported yet.
+        max_overhead: Share of the training's time that looks may take, 0 to 1: after ten steps it is decided how many
+            items of the probe's order they ask from there on. None: every look asks every item.
+        against: Further references by name, each a snapshot, the path of one, or ``"previous"`` for the look before:
+            ``{"base": "base.parquet", "previous": "previous"}``. Logged as ``eval_forget_<name>/...``.
+        baseline: What to compare with instead of the model at the start: a snapshot, the path of one, or a model id or
+            checkpoint folder, which is then scored. A run that goes on needs it only where its own baseline is gone.
+        guard: What happens when the run loses more than it may: ``warn``, ``save``, ``stop``, or a `Guard` with other
+            bounds; None for no guard.
+        on_look: A command that is started after each look, not waited for; ``{step}``, ``{checkpoint}`` and
+            ``{folder}`` are filled in. One that names the checkpoint is started once it is saved.
+        composite: A metric of the trainer's evaluation, from 0 to 1 and higher for better: its harmonic mean with
+            retention is ``eval_forget/all/composite``, for choosing the best checkpoint.
         log: ``counts``, or ``full`` for every number of every group; see `report.trackers`.
+        share_text: Whether questions and answers may reach the trackers. By default they stay in the run folder.
         strict: Whether a look that fails stops the run. By default it is told once, and training goes on; a baseline
             that fails always stops the run, before its first step.
 
     Raises:
         ProbeError: If the probe cannot be loaded.
+        SnapshotError: If a snapshot that is named cannot be read.
         WatchError: If an argument is out of range.
     """
 
@@ -61,27 +83,42 @@ class ForgetWatchCallback(TrainerCallback):
         probe: Probe | str | Path,
         *,
         every: Every = None,
-        max_overhead: float | None = None,
+        max_overhead: float | None = 0.02,
+        against: Mapping[str, Snapshot | str | Path] | None = None,
+        baseline: Snapshot | str | Path | None = None,
+        guard: Guard | Action | None = "warn",
+        on_look: str | None = None,
+        composite: str | None = None,
         log: Literal["counts", "full"] = "counts",
+        share_text: bool = False,
         strict: bool = False,
     ) -> None:
-        if max_overhead is not None:
-            raise WatchError(f"max_overhead={max_overhead!r}: only None is supported, every look asks every item")
+        if max_overhead is not None and not 0 < max_overhead < 1:
+            raise WatchError(f"max_overhead={max_overhead!r}: needed a share of the time between 0 and 1, or None")
         if log not in ("counts", "full"):
             raise WatchError(f"log={log!r}: needed 'counts' or 'full'")
-        Schedule.make(every, max_steps=1)  # a schedule that cannot be read fails here, not after the queue
+        Schedule.make(every, max_steps=1)  # what cannot be read fails here, not after the queue
         self.probe = probe if isinstance(probe, Probe) else load_probe(probe)
+        Watch(self.probe, ".", against=against)
         self.every = every
+        self.max_overhead = max_overhead
+        self.against = against
+        self.baseline = _named(baseline)
+        self.guard = Guard(guard) if isinstance(guard, str) else guard
+        self.on_look = checked_command(on_look)
+        self.composite = composite
         self.log = log
+        self.share_text = share_text
         self.strict = strict
         self.watch: Watch | None = None
         self._trainer: Trainer | None = None
         self._schedule: Schedule | None = None
         self._watched: Trainer | None = None
         self._failures: dict[str, int] = {}
-        self._alarmed: set[tuple[str, str]] = set()  # groups whose first alarm was told
+        self._tripped: set[tuple[str, str]] = set()  # what the guard told already
         self._tried = -1  # the step of the latest look, also of one that failed
-        self._step_started = 0.0
+        self._decided = False
+        self._marked = 0.0
         self._step_seconds: list[float] = []
         self._planned = 0
 
@@ -91,20 +128,16 @@ class ForgetWatchCallback(TrainerCallback):
 
     def on_init_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Find the trainer that this callback belongs to."""
-        self._trainer = _calling_trainer() or self._trainer
+        self._trainer = calling_trainer() or self._trainer
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Take the baseline, or pick up that of the run that goes on."""
-        self._trainer = _calling_trainer() or self._trainer
+        self._trainer = calling_trainer() or self._trainer
         if self._trainer is None:
             raise WatchError("no trainer found; pass the callback to one, or call attach(trainer)")
-        others = [c for c in self._trainer.callback_handler.callbacks if isinstance(c, ForgetWatchCallback)]
-        if len(others) > 1:
-            raise WatchError(
-                f"the trainer has {len(others)} ForgetWatchCallbacks, and a run has one; put all items into one probe"
-            )
+        check_trainer(self._trainer, args, own=type(self))
         self._schedule = Schedule.make(self.every, max_steps=state.max_steps)
         self._planned = self._schedule.count(
             save_steps=int(state.save_steps) if args.save_strategy == "steps" else None,
@@ -115,55 +148,90 @@ class ForgetWatchCallback(TrainerCallback):
         same_run = self._watched is self._trainer and not state.is_hyper_param_search
         self._watched = self._trainer
         self._failures, self._step_seconds, self._tried = {}, [], -1
-        self._alarmed = set()
+        self._tripped = set()
         if self.watch is not None and self.watch.baseline is not None and same_run:
             # A second train(), or another try with a smaller batch: the first snapshot wins.
             self.watch.forget_after(state.global_step)
         else:
-            self.watch = Watch(self.probe, str(args.output_dir), writes=state.is_world_process_zero)
+            self.watch = Watch(self.probe, str(args.output_dir), against=self.against)
             self.watch.planned = max(1, self._planned - 1)
+            self._decided = self.max_overhead is None
+            self.watch.undecided = not self._decided
             with random_states():  # a dataset may draw random numbers
-                self.watch.token_budget = _token_budget(args, self._trainer.train_dataset)
+                self.watch.token_budget = token_budget(args, self._trainer.train_dataset)
             if state.global_step > 0:
-                self._resume(self.watch, state)
+                self._resume(self.watch, state, kwargs)
             else:
-                self.watch.look(kwargs["model"], _tokenizer(kwargs), step=0)
+                if (named := self._named_baseline()) is not None:
+                    self.watch.adopt(named)
+                self.watch.look(kwargs["model"], tokenizer_of(kwargs), step=0)
                 self._log(self.watch, state, control)
-        if self._due(state.global_step):
-            self._look(state, control, kwargs)
+        saved_here = self._schedule.at_save and state.global_step > 0 and resumed_from() is not None
+        if saved_here or self._due(state.global_step):
+            self._look(args, state, control, kwargs)
         self._remember(self.watch, state)
-        self._say_cost(self.watch, state)
+        self._say(state, notices.cost_line(self.watch, planned=self._planned))
 
     def on_step_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Start the clock of the first steps."""
-        self._step_started = time.perf_counter()
+        self._marked = self._marked or time.perf_counter()
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Look, if the schedule says so."""
         if len(self._step_seconds) < _TIMED_STEPS:
-            self._step_seconds.append(time.perf_counter() - self._step_started)
+            self._step_seconds.append(time.perf_counter() - self._marked)
             if len(self._step_seconds) == _TIMED_STEPS:
-                self._say_share(state)
+                self._decide(state)
         saves = self._schedule is not None and self._schedule.at_save and control.should_save
         if saves or self._due(state.global_step):
-            self._look(state, control, kwargs)
+            self._look(args, state, control, kwargs)
+        if control.should_save and self.watch is not None and state.is_world_process_zero:
+            with self._telling(state, "looking at the checkpoints"):
+                if line := about_to_go(args, state, self.watch.comparisons):
+                    self._say(state, line)
+        self._marked = time.perf_counter()
 
     def on_epoch_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Look, if the schedule says every epoch."""
         if self._schedule is not None and self._schedule.at_epoch:
-            self._look(state, control, kwargs)
+            self._look(args, state, control, kwargs)
+
+    def on_evaluate(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        metrics: dict[str, float] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Put the numbers beside the trainer's own, where it chooses the best checkpoint by them."""
+        if metrics is None or self.watch is None or self.watch.baseline is None:
+            return
+        if chooses_by_forgetting(args):
+            self._look(args, state, control, kwargs)
+        if (row := self._row(self.watch, state.global_step)) is None:
+            return
+        if self.composite is not None:
+            name = self.composite if self.composite.startswith("eval_") else f"eval_{self.composite}"
+            task, kept = metrics.get(name), row.get(f"{PREFIX}/all/retention")
+            if task is not None and kept is not None:
+                row[f"{PREFIX}/all/composite"] = 2 * task * kept / (task + kept) if task + kept > 0 else 0.0
+        metrics.update(row)
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Look, if the schedule says every save; let the checkpoint carry its own history."""
         if self._schedule is not None and self._schedule.at_save:
-            self._look(state, control, kwargs)
-        if self.watch is not None and state.is_world_process_zero:
-            with self._telling(state, "keeping the history in the checkpoint"):
-                self.watch.folder.carry(state.global_step)
+            self._look(args, state, control, kwargs)
+        if self.watch is None or not state.is_world_process_zero:
+            return
+        with self._telling(state, "keeping the history in the checkpoint"):
+            self.watch.folder.carry(state.global_step)
+        if self.on_look and self.on_look.needs_checkpoint and state.global_step in self.watch.comparisons:
+            self._start(self.on_look, self.watch, state)
 
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -175,67 +243,142 @@ class ForgetWatchCallback(TrainerCallback):
         looked = state.global_step in self.watch.comparisons or state.global_step == self._tried
         if not looked and not args.load_best_model_at_end:
             with self._telling(state, "the look"):
-                self.watch.look(kwargs["model"], _tokenizer(kwargs), step=state.global_step)
+                self.watch.look(kwargs["model"], tokenizer_of(kwargs), step=state.global_step)
         if state.is_world_process_zero:
-            self._show(self.watch, state)
+            for what, count in self._failures.items():
+                self._say(state, f"{what} failed {count} times in this run")
+            notices.show(self.watch, max_steps=state.max_steps)
 
-    def _resume(self, watch: Watch, state: TrainerState) -> None:
-        saved = _stateful(state).get(_STATE)
-        if saved is None:
-            raise WatchError(
-                f"the run goes on at step {state.global_step}, and its checkpoint knows no baseline: it was started "
-                "without forgetwatch; start it anew, or go on without the callback"
-            )
-        watch.resume(step=state.global_step, checksum=saved["attributes"]["baseline"])
-        for path in watch.damaged:
-            self._say(state, f"{path} cannot be read, and its look is left out of the table")
+    def _resume(self, watch: Watch, state: TrainerState, kwargs: dict[str, Any]) -> None:
+        """Pick up the run's baseline, wherever it still is, and measure what this machine changes."""
+        saved = stateful(state).get(STATE, {}).get("attributes")
+        self._decided = self._decided or bool((saved or {}).get("decided"))
+        watch.undecided = not self._decided
+        model, tokenizer = kwargs["model"], tokenizer_of(kwargs)
+        for line in go_on(watch, model, tokenizer, saved, step=state.global_step, named=self._named_baseline):
+            self._say(state, line)
+        with self._telling(state, "measuring the look again"):
+            again = watch.look_again(model, tokenizer, step=state.global_step)
+            if again is not None:
+                self._say(state, notices.again_line(again.all, step=state.global_step))
+
+    def _named_baseline(self) -> Snapshot | None:
+        if self.baseline is None or isinstance(self.baseline, Snapshot):
+            return self.baseline
+        return score_checkpoint(self.baseline, self.probe)
 
     def _remember(self, watch: Watch, state: TrainerState) -> None:
         """Leave in the trainer's state, and so in every checkpoint, which baseline the run has."""
         if watch.baseline is not None:
-            attributes = {"baseline": watch.baseline.checksum, "fingerprint": self.probe.fingerprint}
-            _stateful(state)[_STATE] = {"args": {}, "attributes": attributes}
+            attributes = {
+                "baseline": watch.baseline.checksum,
+                "fingerprint": self.probe.fingerprint,
+                "items": watch.items,
+                "decided": self._decided,
+                "packed": packed(watch.baseline),
+            }
+            stateful(state)[STATE] = {"args": {}, "attributes": attributes}
+
+    def _decide(self, state: TrainerState) -> None:
+        """After the first steps: how many items the looks ask from here on, and what they take."""
+        watch = self.watch
+        if watch is None or watch.baseline is None:
+            return
+        cost = Cost(
+            items=len(watch.baseline),
+            look=float(watch.baseline.meta.get("seconds") or 0.0),
+            step=statistics.median(self._step_seconds),
+            steps=state.max_steps,
+            spent=sum(watch.seconds.values()),
+            left=max(0, self._planned - len(watch.comparisons)),
+        )
+        if not self._decided and self.max_overhead is not None:
+            overhead = self.max_overhead
+            # Clocks differ between processes, and what they decide must not.
+            items = on_first(lambda: cost.affordable(overhead))
+            with self._telling(state, "deciding how many items to ask"):
+                if items < cost.items:
+                    watch.ask_first(items)
+            self._decided, watch.undecided = True, False
+            self._remember(watch, state)
+        line = notices.share_line(cost, watch.items or cost.items, max_overhead=self.max_overhead, every=self.every)
+        self._say(state, line)
 
     def _due(self, step: int) -> bool:
         return self._schedule is not None and step in self._schedule.steps
 
-    def _look(self, state: TrainerState, control: TrainerControl, kwargs: dict[str, Any]) -> None:
+    def _look(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, kwargs: dict[str, Any]
+    ) -> None:
         """Look once at this step, and log the numbers; a failure is told, not raised, unless it must be."""
-        step = state.global_step
-        if self.watch is None or step in self.watch.comparisons:
+        step, watch = state.global_step, self.watch
+        if watch is None or step in watch.comparisons or step == self._tried:
             return
         self._tried = step
         with self._telling(state, "the look"):
-            self.watch.look(kwargs["model"], _tokenizer(kwargs), step=step)
-            self._warn(self.watch, state)
-        self._log(self.watch, state, control)
+            watch.look(kwargs["model"], tokenizer_of(kwargs), step=step)
+        if step not in watch.comparisons:
+            return
+        self._log(watch, state, control)
+        with self._telling(state, "the guard"):
+            self._check(watch, state, control)
+        if state.is_world_process_zero:
+            if self.on_look and not self.on_look.needs_checkpoint:
+                self._start(self.on_look, watch, state)
+            if step == state.max_steps:
+                with self._telling(state, "logging the table of flipped items"):
+                    self._log_flipped(watch, state)
 
-    def _warn(self, watch: Watch, state: TrainerState) -> None:
-        """Tell the first alarm of each group."""
-        for alarm in watch.trajectory().verdicts():
-            group = (alarm.group.level, alarm.group.name)
-            if alarm.step == state.global_step and alarm.raised and group not in self._alarmed:
-                self._alarmed.add(group)
-                self._say(state, alarm_line(alarm).plain)
+    def _check(self, watch: Watch, state: TrainerState, control: TrainerControl) -> None:
+        """Let the guard see this look; each thing that trips it is told once."""
+        if self.guard is None:
+            return
+        found = self.guard.findings(watch.trajectory(), watch.lost_must_pass(state.global_step))
+        new = [one for one in found if (one.what, one.name) not in self._tripped]
+        self._tripped |= {(one.what, one.name) for one in new}
+        for one in new:
+            self._say(state, one.line)
+        if not new:
+            return
+        if self.guard.action in ("save", "stop"):
+            control.should_save = True
+        if self.guard.action == "stop":
+            control.should_training_stop = True
+            self._say(state, f"the guard stops the run at step {state.global_step}")
+        if state.is_world_process_zero:
+            alert("forgetwatch", "\n".join(one.line for one in new))
+
+    def _row(self, watch: Watch, step: int) -> dict[str, float] | None:
+        """The numbers of the look at a step, if there is one."""
+        if step not in watch.comparisons:
+            return None
+        full, seconds = self.log == "full", watch.seconds.get(step, 0.0)
+        trajectory = watch.trajectory() if full else None
+        row = tracker_row(watch.comparisons[step], seconds=seconds, full=full, trajectory=trajectory)
+        for name, looks in watch.others.items():
+            if step in looks:
+                own = tracker_row(looks[step], seconds=seconds)
+                row |= {key.replace(PREFIX, f"{PREFIX}_{name}", 1): value for key, value in own.items()}
+        return row
 
     def _log(self, watch: Watch, state: TrainerState, control: TrainerControl) -> None:
         """Log the look at this step, if there is one, in a row of its own."""
-        step = state.global_step
-        if step not in watch.comparisons or self._trainer is None:
+        if self._trainer is not None:
+            with self._telling(state, "logging the look"):
+                if (row := self._row(watch, state.global_step)) is not None:
+                    log_row(self._trainer, row, control)
+
+    def _log_flipped(self, watch: Watch, state: TrainerState) -> None:
+        """The flipped items of the last look, to the trackers."""
+        latest = watch.latest()
+        if self._trainer is None or watch.baseline is None or latest is None:
             return
-        full = self.log == "full"
-        row = tracker_row(
-            watch.comparisons[step],
-            seconds=watch.seconds[step],
-            full=full,
-            trajectory=watch.trajectory() if full else None,
-        )
-        # The base class's own method: TRL's overrides flush their metric buffers into the row. Logging clears
-        # should_log, and with it the trainer's own loss row of this step.
-        keep = control.should_log
-        with self._telling(state, "logging the look"):
-            Trainer.log(self._trainer, row)
-        control.should_log = keep
+        columns, rows = flipped_rows(watch.baseline, latest, probe=self.probe if self.share_text else None)
+        log_table(self._trainer, columns, rows, step=state.global_step)
+
+    def _start(self, command: Command, watch: Watch, state: TrainerState) -> None:
+        with self._telling(state, "starting the command"):
+            command.start(step=state.global_step, output_dir=watch.folder.output_dir, folder=watch.folder.path)
 
     @contextmanager
     def _telling(self, state: TrainerState, what: str) -> Iterator[None]:
@@ -249,90 +392,13 @@ class ForgetWatchCallback(TrainerCallback):
             if self._failures[what] == 1:
                 self._say(state, f"{what} at step {state.global_step} failed, training goes on: {error}")
 
-    def _say_cost(self, watch: Watch, state: TrainerState) -> None:
-        """Before the first step: what the looks will cost, and what they can see."""
-        each = float(watch.baseline.meta["seconds"]) if watch.baseline else 0.0
-        groups = 1 + len({item.category for item in self.probe if item.category})
-        level = alarm_level(1, groups=groups, planned=watch.planned or 1)
-        sees, alarms = (detectable_change(len(self.probe), _USUAL_FLIPS, alpha=alpha) for alpha in (0.05, 2 * level))
-        what = f"sees net changes from {100 * sees:.1f} points" if sees == sees else "is too small to see a net change"
-        what += f", and alarms on losses from {100 * alarms:.1f}" if alarms == alarms else ""
-        self._say(
-            state,
-            f"{len(self.probe):,} items, {each:.1f} s a look, {self._planned} looks planned, "
-            f"about {each * self._planned:.0f} s in all; this probe {what} (if 1 answer in 10 flips)",
-        )
-
-    def _say_share(self, state: TrainerState) -> None:
-        """After the first steps: which share of the run the looks take."""
-        if self.watch is None or self.watch.baseline is None:
-            return
-        looks = float(self.watch.baseline.meta["seconds"]) * self._planned
-        training = sum(self._step_seconds) / len(self._step_seconds) * state.max_steps
-        self._say(state, f"looks take about {100 * looks / (looks + training):.1f} % of the run's time")
-
     def _say(self, state: TrainerState, line: str) -> None:
         if state.is_world_process_zero:
             say(line)
 
-    def _show(self, watch: Watch, state: TrainerState) -> None:
-        for what, count in self._failures.items():
-            self._say(state, f"{what} failed {count} times in this run")
-        if watch.baseline is None:
-            return
-        trajectory = watch.trajectory()
-        console = Console(highlight=False)
-        console.width = min(console.width, 120) if console.is_terminal else WIDTH
-        title = f"step {trajectory.steps[-1]} of {state.max_steps}, against the start"
-        console.print(comparison_table(trajectory.comparisons[-1], title=title))
-        console.print(course_line(trajectory))
-        for line in alarm_lines(trajectory):
-            console.print(line)
-        console.print(f"every look: {watch.folder.path}", soft_wrap=True, markup=False)
 
-
-def _token_budget(args: TrainingArguments, examples: Any) -> int | None:
-    """Tokens of a micro-batch, so that a look needs no more memory than a training step; None where nothing says.
-
-    Args:
-        args: Their `max_length` (SFT, DPO and others of TRL) or `max_completion_length` (RL) says how long texts get.
-        examples: The training examples: where the arguments say nothing, the longest of the first few.
-    """
-    named = (getattr(args, name, None) for name in ("max_length", "max_completion_length"))
-    length = next((value for value in named if isinstance(value, int) and value > 0), 0) or _longest(examples)
-    if not length:
-        return None
-    device_tokens = CPU_TOKENS if args.device.type == "cpu" else CUDA_TOKENS
-    return min(device_tokens, max(_FEWEST_TOKENS, args.per_device_train_batch_size * length))
-
-
-def _longest(examples: Any) -> int:
-    """Tokens of the longest of the first examples; 0 where they cannot be looked at without going through them."""
-    try:
-        count = min(len(examples), _EXAMPLES)
-        return max((len(examples[at]["input_ids"]) for at in range(count)), default=0)
-    except (LookupError, TypeError, NotImplementedError):  # no length, or examples of another kind
-        return 0
-
-
-def _stateful(state: TrainerState) -> dict[str, Any]:
-    """What callbacks leave in the trainer's state: a dict once the state is made, whatever its annotation says."""
-    return cast(dict[str, Any], state.stateful_callbacks)
-
-
-def _tokenizer(kwargs: dict[str, Any]) -> Any:
-    """The tokenizer among an event's arguments; that of a processor where it is one."""
-    processing_class = kwargs.get("processing_class")
-    if processing_class is None:
-        raise WatchError("the trainer has no tokenizer; pass processing_class=tokenizer to it")
-    return getattr(processing_class, "tokenizer", processing_class)
-
-
-def _calling_trainer() -> Trainer | None:
-    """The trainer whose event is being handled: the first `self` up the stack that is one."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        if isinstance(owner := frame.f_locals.get("self"), Trainer):
-            return owner
-        frame = frame.f_back  # type: ignore[assignment]
-    return None
+def _named(baseline: Snapshot | str | Path | None) -> Snapshot | str | None:
+    """A snapshot that was named is read at once; a model is scored when it is needed."""
+    if baseline is None or isinstance(baseline, Snapshot):
+        return baseline
+    return read_snapshot(baseline) if Path(baseline).is_file() else str(baseline)

@@ -2,7 +2,9 @@
 
     probe.jsonl            the items, and how they were asked
     baseline.parquet       the snapshot that every look is compared with
+    null.parquet           the baseline measured twice: what flips between the two is noise
     step-000200.parquet    one snapshot a look
+    again-000200.parquet   the look from which a run went on, measured again where it went on
     run.json               what the run is, and its looks
 
 The leading underscore keeps the folder out of uploads of `output_dir`. Every file is written whole or not at all.
@@ -12,11 +14,12 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from forgetwatch.errors import SnapshotError, WatchError
+from forgetwatch.errors import LostBaselineError, SnapshotError
 from forgetwatch.files import write_atomically
 from forgetwatch.probe import Probe
 from forgetwatch.snapshot import Snapshot, read_snapshot, save_snapshot
@@ -25,6 +28,7 @@ from forgetwatch.trajectory import RUN_FOLDER
 FORMAT: Final = "forgetwatch/run@1"
 NAME: Final = RUN_FOLDER
 _BASELINE: Final = "baseline.parquet"
+_NULL: Final = "null.parquet"
 
 
 class RunFolder:
@@ -38,6 +42,11 @@ class RunFolder:
         self.output_dir = Path(output_dir)
         self.path = self.output_dir / NAME
 
+    @property
+    def is_started(self) -> bool:
+        """Whether the folder holds the baseline of a run."""
+        return (self.path / _BASELINE).is_file()
+
     def set_aside(self) -> Path | None:
         """Rename the folder of an earlier run, if there is one; its new path."""
         if not self.path.exists():
@@ -48,10 +57,12 @@ class RunFolder:
         self.path.rename(aside)
         return aside
 
-    def start(self, probe: Probe, baseline: Snapshot) -> None:
-        """Write the probe and the baseline."""
+    def start(self, probe: Probe, baseline: Snapshot, null: Snapshot | None = None) -> None:
+        """Write the probe, the baseline, and the baseline measured again."""
         probe.save(self.path / "probe.jsonl")
         save_snapshot(baseline, self.path / _BASELINE)
+        if null is not None:
+            save_snapshot(null, self.path / _NULL)
 
     def owner(self) -> str | None:
         """Checksum of the baseline of the run whose looks the folder holds; None where nothing tells."""
@@ -64,40 +75,39 @@ class RunFolder:
         except SnapshotError:
             return None
 
-    def baseline(self, *, checksum: str | None = None, step: int | None = None) -> Snapshot:
-        """The baseline of the run: from this folder, or carried in the checkpoint at `step`.
+    def baseline(
+        self, *, checksum: str | None = None, carried: Sequence[Path] = ()
+    ) -> tuple[Snapshot, Snapshot | None]:
+        """The baseline of the run and its second measurement: from this folder, or carried in a checkpoint.
 
         Args:
             checksum: What the baseline must be; None accepts any.
-            step: The step of a checkpoint that may carry a copy.
+            carried: Where checkpoints carry copies.
 
         Raises:
-            WatchError: If there is none, or only that of another run.
+            LostBaselineError: If there is none, or only that of another run.
         """
-        places = [self.path / _BASELINE]
-        if step is not None:
-            places.append(self.carried(step) / _BASELINE)
+        places = [self.path, *carried]
         for place in places:
-            try:
-                found = read_snapshot(place)
-            except SnapshotError:
-                continue
-            if checksum in (None, found.checksum):
-                return found
-        raise WatchError(
+            found = _read(place / _BASELINE)
+            if found is not None and checksum in (None, found.checksum):
+                return found, _read(place / _NULL)
+        raise LostBaselineError(
             "the run goes on, and its baseline is gone: needed it in "
-            + " or ".join(str(place) for place in places)
-            + "; put the folder back, or start the run anew"
+            + " or ".join(str(place / _BASELINE) for place in places)
+            + "; put the folder back, name the model it began with (baseline=...), or start the run anew"
         )
 
-    def looks(self) -> dict[int, Path]:
-        """The files of the looks by step, rising."""
-        return {int(path.stem.removeprefix("step-")): path for path in sorted(self.path.glob("step-*.parquet"))}
+    def looks(self, kind: Literal["step", "again"] = "step") -> dict[int, Path]:
+        """The files of the looks by step, rising; ``again`` for those that were measured again."""
+        return {
+            int(path.stem.removeprefix(f"{kind}-")): path for path in sorted(self.path.glob(f"{kind}-[0-9]*.parquet"))
+        }
 
-    def take_back(self, step: int) -> None:
-        """Copy back the looks that the checkpoint at `step` carries and this folder lacks."""
-        for path in sorted(self.carried(step).glob("step-*.parquet")):
-            if not _is_readable(self.path / path.name):
+    def take_back(self, carried: Sequence[Path]) -> None:
+        """Copy back the looks that checkpoints carry and this folder lacks."""
+        for path in (path for place in carried for path in sorted(place.glob("*-[0-9]*.parquet"))):
+            if _read(self.path / path.name) is None:
                 write_atomically(self.path / path.name, partial(shutil.copyfile, path))
 
     def put_by(self, path: Path) -> Path:
@@ -106,13 +116,13 @@ class RunFolder:
 
     def drop_after(self, step: int) -> None:
         """Delete the looks later than `step`: they belong to steps that will be taken again."""
-        for later, path in self.looks().items():
+        for later, path in (*self.looks().items(), *self.looks("again").items()):
             if later > step:
                 path.unlink()
 
-    def add(self, look: Snapshot, *, step: int) -> Path:
+    def add(self, look: Snapshot, *, step: int, kind: Literal["step", "again"] = "step") -> Path:
         """Write one look; its path."""
-        path = self.path / f"step-{step:06d}.parquet"
+        path = self.path / f"{kind}-{step:06d}.parquet"
         save_snapshot(look, path)
         return path
 
@@ -131,13 +141,13 @@ class RunFolder:
         if not target.parent.is_dir():
             return
         latest = [path for look, path in self.looks().items() if look <= step][-1:]
-        for path in [self.path / _BASELINE, *latest]:
-            write_atomically(target / path.name, partial(shutil.copyfile, path))
+        for path in [self.path / _BASELINE, self.path / _NULL, *latest]:
+            if path.is_file() or path.name == _BASELINE:
+                write_atomically(target / path.name, partial(shutil.copyfile, path))
 
 
-def _is_readable(path: Path) -> bool:
+def _read(path: Path) -> Snapshot | None:
     try:
-        read_snapshot(path)
+        return read_snapshot(path)
     except SnapshotError:
-        return False
-    return True
+        return None

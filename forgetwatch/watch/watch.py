@@ -5,30 +5,41 @@
     ...
     watch.look(model, tokenizer, step=200)      # a Comparison: baseline -> step 200
 
-Needs no Trainer; `ForgetWatchCallback` is an adapter over it.
+Needs no Trainer; `ForgetWatchCallback` is an adapter over it. Where several processes train one model, each calls it at
+the same steps: they share the work, all have the comparison, and the first writes.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from forgetwatch.compare import Comparison, compare
+from forgetwatch.compare import Comparison, compare, with_null
 from forgetwatch.errors import ForgetwatchError, ScoringError, WatchError
 from forgetwatch.paired import guess_chance
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
+from forgetwatch.readers import load_snapshot
+from forgetwatch.scoring.processes import on_first, rank
 from forgetwatch.scoring.scorer import Scorer, versions
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.trajectory import Trajectory, aligned
 from forgetwatch.watch.run_folder import RunFolder
 from forgetwatch.watch.say import say
+
+PREVIOUS: Final = "previous"
+"""As a reference: the look before."""
+
+_FEWEST_TOKENS: Final = 64
+"""Tokens of the smallest batch with which the baseline is measured again."""
 
 
 class Watch:
@@ -38,7 +49,12 @@ class Watch:
         probe: The items.
         folder: The run folder, ``output_dir/_forgetwatch``.
         baseline: The snapshot that everything is compared with; None before the first look.
+        null: The baseline's weights measured again, in other batches; None if they were not.
+        items: How many items the looks ask: the first of the probe; None means all of them.
+        undecided: Whether `ask_first` may still be called.
         comparisons: Baseline against each look so far, by step.
+        others: The same for each further reference, by its name and step.
+        resumed: Looks that were measured again where a run went on, against what was stored, by step.
         seconds: What each look of this process took, by step.
         planned: Looks planned after the baseline; None if unknown. It sets how strict an alarm is.
         token_budget: Tokens of a batch of the baseline, and so of the run; None for what suits the device.
@@ -48,67 +64,113 @@ class Watch:
         probe: A probe, or the path of one.
         output_dir: Where the run keeps its files; the run folder is made in it.
         resume: Go on with the run folder that is there; by default an older folder is renamed at the first look.
-        writes: Whether this process writes files; all but one process of a distributed run do not.
+        twice: Whether the baseline is measured twice, to show what noise flips.
+        against: Further references by name: a snapshot, the path of one, or ``"previous"`` for the look before.
 
     Raises:
         ProbeError: If the probe cannot be loaded.
+        SnapshotError: If a reference cannot be read.
         WatchError: If `resume` finds no baseline, or one of another probe.
     """
 
     def __init__(
-        self, probe: Probe | str | Path, output_dir: str | Path, *, resume: bool = False, writes: bool = True
+        self,
+        probe: Probe | str | Path,
+        output_dir: str | Path,
+        *,
+        resume: bool = False,
+        twice: bool = True,
+        against: Mapping[str, Snapshot | str | Path] | None = None,
     ) -> None:
         self.probe = probe if isinstance(probe, Probe) else load_probe(probe)
         self.folder = RunFolder(output_dir)
         self.baseline: Snapshot | None = None
+        self.null: Snapshot | None = None
+        self.items: int | None = None
+        self.undecided = False
         self.comparisons: dict[int, Comparison] = {}
+        self.others: dict[str, dict[int, Comparison]] = {}
+        self.resumed: dict[int, Comparison] = {}
         self.seconds: dict[int, float] = {}
         self.planned: int | None = None
         self.token_budget: int | None = None
         self.damaged: list[Path] = []
-        self._writes = writes
+        self._references = {
+            name: given if isinstance(given, Snapshot) or given == PREVIOUS else load_snapshot(given)
+            for name, given in (against or {}).items()
+        }
+        self._twice = twice
         self._scorer: Scorer | None = None
+        self._snapshots: dict[int, Snapshot] = {}  # the latest look, and while it is undecided all
         self._looks: dict[int, dict[str, Any]] = {}
         self._right: dict[int, NDArray[np.float64]] = {}
         self._started = False
         if resume:
             self.resume()
 
-    def resume(self, *, step: int | None = None, checksum: str | None = None) -> None:
+    @property
+    def _writes(self) -> bool:
+        return rank() == 0
+
+    def resume(
+        self,
+        *,
+        step: int | None = None,
+        checksum: str | None = None,
+        carried: Sequence[Path] = (),
+        baseline: Snapshot | None = None,
+        items: int | None = None,
+    ) -> None:
         """Go on with the run that the folder holds.
 
         Args:
             step: The step from which the run goes on; later looks are deleted. None keeps all.
             checksum: Checksum of the run's baseline; None accepts the one in the folder.
+            carried: Where checkpoints carry copies of it.
+            baseline: The run's baseline from elsewhere, where the folder and the copies are gone.
+            items: How many items the run's looks ask.
 
         Raises:
-            WatchError: If there is no such baseline, or it was made with another probe.
+            LostBaselineError: If there is no such baseline.
+            WatchError: If it was made with another probe.
         """
-        baseline = self.folder.baseline(checksum=checksum, step=step)
-        made_with = baseline.meta.get("probe", {})
-        if made_with.get("fingerprint") != self.probe.fingerprint:
+
+        def restore() -> tuple[Snapshot, Snapshot | None, dict[int, Snapshot], dict[int, Snapshot], list[Path]]:
+            found, null = (baseline, None) if baseline else self.folder.baseline(checksum=checksum, carried=carried)
+            self.check_fingerprint(found.meta)
+            if self.folder.owner() != found.checksum and (aside := self.folder.set_aside()):
+                say(f"the folder held another run, and is now {aside}")
+            self.folder.start(self.probe, found, null)
+            if step is not None:
+                self.folder.take_back(carried)
+                self.folder.drop_after(step)
+            damaged: list[Path] = []
+            looks, again = (self._readable(self.folder.looks(kind), damaged) for kind in ("step", "again"))
+            return found, null, looks, again, damaged
+
+        self.baseline, self.null, looks, again, self.damaged = on_first(restore)
+        self._started = True
+        self.items = items if items is not None else _shortest([self.baseline, *looks.values()])
+        self._keep(self.baseline, step=int(self.baseline.meta["step"]))
+        for look, snapshot in sorted(looks.items()):
+            self._keep(snapshot, step=look)
+            if look in again:
+                self._compare_again(again[look], step=look)
+        self._write_down()
+
+    def check_fingerprint(self, meta: Mapping[str, Any]) -> None:
+        """Refuse the baseline of another probe, by its metadata.
+
+        Raises:
+            WatchError: If it is one.
+        """
+        made_with = meta.get("probe") or {}
+        if made_with.get("fingerprint", "") not in (None, self.probe.fingerprint):
             raise WatchError(
                 f"the run's baseline was made with probe {made_with.get('name')!r} "
                 f"(fingerprint {str(made_with.get('fingerprint'))[:12]}), and this is probe {self.probe.name!r} "
                 f"({self.probe.fingerprint[:12]}); resume with the probe in {self.folder.path / 'probe.jsonl'}"
             )
-        self.baseline = baseline
-        if self._writes:
-            if self.folder.owner() != baseline.checksum and (aside := self.folder.set_aside()):
-                say(f"the folder held another run, and is now {aside}")
-            self.folder.start(self.probe, baseline)
-            if step is not None:
-                self.folder.take_back(step)
-                self.folder.drop_after(step)
-        self._started = True
-        self._keep(baseline, step=int(baseline.meta["step"]))
-        for look, path in self.folder.looks().items():
-            if step is None or look <= step:
-                try:
-                    self._keep(read_snapshot(path), step=look)
-                except ForgetwatchError:
-                    self.damaged.append(self.folder.put_by(path) if self._writes else path)
-        self._describe()
 
     def look(self, model: nn.Module, tokenizer: Any, *, step: int) -> Comparison:
         """Ask the model every item, write the snapshot down, and compare it with the baseline.
@@ -128,11 +190,67 @@ class Watch:
         if step in self.comparisons:
             return self.comparisons[step]
         started = time.perf_counter()
+        snapshot = self._measure(model, tokenizer, step=step)
+        if self.baseline is None:
+            self._check_baseline(snapshot, step=step)
+            self.baseline = snapshot
+            if self._twice:
+                self.null = self._measure_twice(model, tokenizer, step=step)
+        comparison = self._keep(snapshot, step=step)
+        self.seconds[step] = time.perf_counter() - started
+        self._write_down(snapshot, step=step)
+        return comparison
+
+    def look_again(self, model: nn.Module, tokenizer: Any, *, step: int) -> Comparison | None:
+        """Measure a stored look again, with the weights that it was taken of: what flips is noise of this machine.
+
+        Later looks have these flips as their noise. None where there is no such look.
+
+        Raises:
+            ScoringError: If the model cannot be scored.
+            OSError: If the snapshot cannot be written.
+        """
+        if step not in self._snapshots or step not in self.comparisons:
+            return None
+        snapshot = self._measure(model, tokenizer, step=step)
+        again = self._compare_again(snapshot, step=step)
+        on_first(lambda: self.folder.add(snapshot, step=step, kind="again") if self._started else None)
+        self._write_down()
+        return again
+
+    def adopt(self, baseline: Snapshot) -> None:
+        """Compare with a snapshot from elsewhere instead of the first look.
+
+        Raises:
+            WatchError: If it is of another probe, or a look was taken already.
+        """
+        if self.baseline is not None:
+            raise WatchError("the run has a baseline; one from elsewhere comes before the first look")
+        self.check_fingerprint(baseline.meta)
+        self.baseline = replace(baseline, meta={**baseline.meta, "step": -1})
+        self._keep(self.baseline, step=-1)
+
+    def ask_first(self, items: int) -> None:
+        """From now on ask the first so many items of the probe only; all comparisons of the run are over these.
+
+        Raises:
+            WatchError: If the looks so far are not at hand, since nothing was `undecided`.
+        """
+        if set(self._snapshots) != set(self.comparisons):
+            raise WatchError("the looks so far cannot be cut to fewer items; set undecided before the first look")
+        self.items, self._scorer = items, None
+        for step, snapshot in sorted(self._snapshots.items()):
+            self._keep(snapshot, step=step)
+        self.undecided = False
+        self._write_down()
+
+    def _measure(self, model: nn.Module, tokenizer: Any, *, step: int) -> Snapshot:
+        """The outcomes of the model, in the same batches at every look."""
         if self._scorer is None:
             made = self.baseline.meta if self.baseline else {}
             # Looks of one run are made in the same batches, also by the process that goes on with it.
             self._scorer = Scorer(
-                self.probe,
+                self.probe.head(self.items or len(self.probe)),
                 tokenizer,
                 model,
                 way=made.get("way"),
@@ -140,14 +258,19 @@ class Watch:
                 token_budget=(made.get("batch") or {}).get("tokens") or self.token_budget,
             )
         snapshot = self._scorer.score(model, step=step)
-        if self.baseline is None:
-            self._check_baseline(snapshot, step=step)
-            self.baseline = snapshot
-        comparison = self._keep(snapshot, step=step)
-        self.seconds[step] = time.perf_counter() - started
-        if self._writes:
-            self._write(snapshot, step=step)
-        return comparison
+        if self.items is None or self.items >= len(self.probe):
+            return snapshot
+        of = {"fingerprint": self.probe.fingerprint, "items": self.items, "of": len(self.probe)}
+        return replace(snapshot, meta={**snapshot.meta, "probe": {**snapshot.meta["probe"], **of}})
+
+    def _measure_twice(self, model: nn.Module, tokenizer: Any, *, step: int) -> Snapshot | None:
+        """The baseline's weights in batches of half the tokens."""
+        if self._scorer is None:
+            return None
+        engine = self._scorer.engine
+        tokens = max(_FEWEST_TOKENS, engine.token_budget // 2)
+        twice = Scorer(self.probe, tokenizer, model, way=engine.way, noise=engine.noise, token_budget=tokens)
+        return twice.score(model, step=step)
 
     def _check_baseline(self, snapshot: Snapshot, *, step: int) -> None:
         """Refuse a baseline that measures nothing, and say what it leaves out."""
@@ -159,29 +282,37 @@ class Watch:
             )
         if self._writes and unscored:
             say(f"{unscored.total():,} of {len(snapshot):,} items are unscored: {reasons}")
-        if self._writes and step:
+        if self._writes and step > 0:
             say(f"the baseline is taken at step {step}: what was forgotten before it cannot be seen")
 
-    def _write(self, snapshot: Snapshot, *, step: int) -> None:
-        if self.baseline is None:
-            return
-        if not self._started:
-            if aside := self.folder.set_aside():
+    def _write_down(self, snapshot: Snapshot | None = None, *, step: int = 0) -> None:
+        """Write what the run is, and a look; in the first process."""
+
+        def write() -> bool:
+            if self.baseline is None:
+                return False
+            if not self._started and (aside := self.folder.set_aside()):
                 say(f"the folder of an earlier run is now {aside}")
-            self.folder.start(self.probe, self.baseline)
-            self._started = True
-        if snapshot is not self.baseline:
-            self.folder.add(snapshot, step=step)
-        self._describe()
+            elif self._started and not self.folder.is_started:
+                say(f"{self.folder.path} was taken away; it is made again, without the looks that were in it")
+            if not (self._started and self.folder.is_started):
+                self.folder.start(self.probe, self.baseline, self.null)
+            if snapshot is not None and snapshot is not self.baseline:
+                self.folder.add(snapshot, step=step)
+            self.folder.describe(self._description())
+            return True
+
+        self._started = on_first(write)
 
     def forget_after(self, step: int) -> None:
         """Drop the looks later than `step`: the run takes those steps again."""
-        for kept in (self.comparisons, self.seconds, self._looks, self._right):
-            for later in [look for look in kept if look > step]:
-                del kept[later]
-        if self._writes and self._started:
-            self.folder.drop_after(step)
-            self._describe()
+        kept: tuple[dict[int, Any], ...] = (self.comparisons, self.seconds, self.resumed, self._looks, self._right)
+        for looks in (*kept, self._snapshots, *self.others.values()):
+            for later in [look for look in looks if look > step]:
+                del looks[later]
+        if self._started:
+            on_first(lambda: self.folder.drop_after(step))
+            self._write_down()
 
     def trajectory(self) -> Trajectory:
         """All looks so far, in order.
@@ -194,26 +325,78 @@ class Watch:
         steps = tuple(sorted(self.comparisons))
         right = np.stack([self._right[step] for step in steps])
         comparisons = tuple(self.comparisons[step] for step in steps)
-        return Trajectory(steps, comparisons, right, guess_chance(self.baseline), self.planned)
+        return Trajectory(steps, comparisons, right, guess_chance(self._cut(self.baseline)), self.planned)
+
+    def latest(self) -> Snapshot | None:
+        """The latest look."""
+        return self._snapshots.get(max(self._snapshots, default=0))
+
+    def lost_must_pass(self, step: int) -> list[str]:
+        """Ids of the `must_pass` items that were right at the baseline and are wrong at `step`."""
+        before, after = (self._right[look] for look in (min(self._right), step))
+        return [
+            item.id
+            for item, was, now in zip(self.probe, before, after, strict=False)
+            if item.must_pass and was == 1.0 and now == 0.0
+        ]
+
+    def _cut(self, snapshot: Snapshot) -> Snapshot:
+        return snapshot if self.items is None else snapshot.head(self.items)
 
     def _keep(self, snapshot: Snapshot, *, step: int) -> Comparison:
         if self.baseline is None:
             raise WatchError("a look was kept before there was a baseline; call look() first")
-        self.comparisons[step] = compare(before=self.baseline, after=snapshot)
-        self._right[step] = aligned(self.baseline, snapshot)
-        self._looks[step] = {"step": step, "checksum": snapshot.checksum, "seconds": snapshot.meta["seconds"]}
-        return self.comparisons[step]
+        baseline, look = self._cut(self.baseline), self._cut(snapshot)
+        comparison = compare(before=baseline, after=look, null=None if self.null is None else self._cut(self.null))
+        if earlier := [other for other in self.resumed if other < step]:
+            comparison = with_null(comparison, self.resumed[max(earlier)])
+        previous = [other for other in self.comparisons if other < step]
+        for name, reference in self._references.items():
+            if isinstance(reference, Snapshot):
+                self.others.setdefault(name, {})[step] = compare(before=reference, after=look)
+            elif previous and max(previous) in self._snapshots:
+                before = self._cut(self._snapshots[max(previous)])
+                self.others.setdefault(name, {})[step] = compare(before=before, after=look)
+        self.comparisons[step] = comparison
+        if not self.undecided:
+            self._snapshots.clear()
+        self._snapshots[step] = snapshot
+        self._right[step] = aligned(baseline, look)
+        self._looks[step] = {"step": step, "checksum": snapshot.checksum, "seconds": snapshot.meta.get("seconds")}
+        return comparison
 
-    def _describe(self) -> None:
-        """Write what the run is, for people and other programs."""
-        if self.baseline is None or not self._writes:
-            return
-        self.folder.describe(
-            {
-                "probe": self.baseline.meta["probe"],
-                "baseline": {"step": self.baseline.meta["step"], "checksum": self.baseline.checksum},
-                "looks": [self._looks[step] for step in sorted(self._looks)],
-                "planned_looks": self.planned,
-                "versions": versions(),
-            }
-        )
+    def _compare_again(self, again: Snapshot, *, step: int) -> Comparison:
+        self.resumed[step] = compare(before=self._cut(self._snapshots[step]), after=self._cut(again))
+        return self.resumed[step]
+
+    def _readable(self, files: Mapping[int, Path], damaged: list[Path]) -> dict[int, Snapshot]:
+        """The snapshots that can be read; the others are put by."""
+        found = {}
+        for step, path in files.items():
+            try:
+                found[step] = read_snapshot(path)
+            except ForgetwatchError:
+                damaged.append(self.folder.put_by(path))
+        return found
+
+    def _description(self) -> dict[str, Any]:
+        """What the run is, for people and other programs."""
+        if self.baseline is None:
+            return {}
+        whole = next(iter(self.comparisons.values())).all
+        again = {step: each.all for step, each in self.resumed.items()}
+        return {
+            "probe": self.baseline.meta["probe"],
+            "items": self.items,
+            "baseline": {"step": self.baseline.meta["step"], "checksum": self.baseline.checksum},
+            "null": None if self.null is None else {"lost": whole.null_lost, "gained": whole.null_gained},
+            "resumed": [{"step": step, "lost": all_.forgotten, "gained": all_.gained} for step, all_ in again.items()],
+            "looks": [self._looks[step] for step in sorted(self._looks)],
+            "planned_looks": self.planned,
+            "versions": versions(),
+        }
+
+
+def _shortest(looks: Sequence[Snapshot]) -> int | None:
+    """Items of the looks that ask fewest, where the run's looks ask no more than these; None where all ask all."""
+    return min((int(look.meta["probe"]["items"]) for look in looks if "of" in look.meta.get("probe", {})), default=None)

@@ -17,7 +17,7 @@ from transformers import TrainerCallback
 
 from forgetwatch import ForgetWatchCallback, Probe, Trajectory, load_snapshot, score
 from forgetwatch.errors import ForgetwatchError, ProbeError, WatchError
-from forgetwatch.watch.callback import _token_budget
+from forgetwatch.watch.memory import token_budget as _token_budget
 from forgetwatch.watch.run_folder import RunFolder
 from forgetwatch.watch.watch import Watch
 
@@ -107,7 +107,7 @@ def test_an_interrupted_run_goes_on_with_the_same_curve_and_weights(tmp_path: Pa
     assert weights(again) == weights(whole)
     assert curve(again) == curve(whole)
     names = sorted(path.name for path in (tmp_path / "b" / "_forgetwatch").glob("*.parquet"))
-    assert names == ["baseline.parquet", "step-000003.parquet", "step-000006.parquet", "step-000009.parquet"]
+    assert names == ["baseline.parquet", "null.parquet", *(f"step-00000{step}.parquet" for step in (3, 6, 9))]
 
 
 def test_a_checkpoint_carries_its_history_to_another_place(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_a_checkpoint_carries_its_history_to_another_place(tmp_path: Path) -> No
     assert sorted(curve(again)) == [0, 3, 6, 8]
     # the checkpoint at 4 carried the baseline and its latest look
     names = sorted(path.name for path in (tmp_path / "_forgetwatch").glob("*.parquet"))
-    assert names == ["baseline.parquet", "step-000003.parquet", "step-000006.parquet", "step-000008.parquet"]
+    assert names == ["baseline.parquet", "null.parquet", *(f"step-00000{step}.parquet" for step in (3, 6, 8))]
 
 
 def test_resume_with_another_probe_or_without_a_baseline_fails_before_the_first_step(tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ def test_one_callback_in_two_trainers_takes_two_baselines(tmp_path: Path) -> Non
     second.train()
     assert load_snapshot(tmp_path / "one" / "_forgetwatch" / "step-000006.parquet").checksum == before
     assert sorted(path.name for path in (tmp_path / "two" / "_forgetwatch").glob("*.parquet")) == [
-        "baseline.parquet", "step-000003.parquet", "step-000006.parquet",
+        "baseline.parquet", "null.parquet", "step-000003.parquet", "step-000006.parquet",
     ]  # fmt: skip
     assert sorted(curve(second)) == [0, 3, 6]
 
@@ -277,7 +277,7 @@ def test_a_resume_over_the_folder_of_another_run_keeps_the_two_apart(tmp_path: P
     again.train(resume_from_checkpoint=True)
     assert {path.name: path.read_bytes() for path in (tmp_path / "_forgetwatch-2").iterdir()} == foreign
     names = sorted(path.name for path in (tmp_path / "_forgetwatch").glob("*.parquet"))
-    assert names == ["baseline.parquet", "step-000003.parquet", "step-000006.parquet"]
+    assert names == ["baseline.parquet", "null.parquet", "step-000003.parquet", "step-000006.parquet"]
 
 
 def test_a_callback_in_a_second_trainer_starts_with_a_clean_slate(tmp_path: Path) -> None:
@@ -328,7 +328,7 @@ def test_the_trainer_is_found_or_can_be_named(tmp_path: Path) -> None:
         lonely.on_train_begin(run.args, run.state, run.control, model=run.model, processing_class=run.processing_class)
 
 
-@pytest.mark.parametrize("arguments", [{"every": "step"}, {"every": 0}, {"max_overhead": 0.5}])
+@pytest.mark.parametrize("arguments", [{"every": "step"}, {"every": 0}, {"max_overhead": 1.5}, {"guard": "halt"}])
 def test_an_argument_out_of_range_fails_in_the_constructor(arguments: dict[str, Any]) -> None:
     with pytest.raises(WatchError):
         ForgetWatchCallback(probe(), **arguments)
@@ -396,7 +396,7 @@ def test_a_look_takes_no_more_tokens_than_a_micro_batch(tmp_path: Path) -> None:
         made = trainer(tmp_path / name, callbacks=[ForgetWatchCallback(probe(), every=3)], steps=3, **options)
         made.train()
         looks = [load_snapshot(path) for path in sorted((tmp_path / name / "_forgetwatch").glob("*.parquet"))]
-        assert {look.meta["batch"]["tokens"] for look in looks} == {tokens}
+        assert {look.meta["batch"]["tokens"] for look in looks} == {tokens, tokens // 2}  # the null in other batches
 
 
 def test_without_a_length_in_the_arguments_the_examples_say_it() -> None:

@@ -42,7 +42,7 @@ def test_the_baseline_is_found_in_the_folder_or_in_the_checkpoint(tmp_path: Path
     carried = sorted(path.name for path in made.carried(6).iterdir())
     assert carried == ["baseline.parquet", "step-000004.parquet"]
     (made.path / "baseline.parquet").unlink()
-    assert made.baseline(checksum=BASE.checksum, step=6).checksum == BASE.checksum
+    assert made.baseline(checksum=BASE.checksum, carried=[made.carried(6)])[0].checksum == BASE.checksum
 
 
 def test_a_checkpoint_that_is_gone_carries_nothing(tmp_path: Path) -> None:
@@ -58,4 +58,4 @@ def test_a_baseline_of_another_run_or_none_is_refused_with_its_places(tmp_path: 
     if damage == "gone":
         (made.path / "baseline.parquet").unlink()
     with pytest.raises(WatchError, match=r"baseline is gone: needed it in .*_forgetwatch/baseline.* or .*checkpoint-9"):
-        made.baseline(checksum="another" if damage == "other" else BASE.checksum, step=9)
+        made.baseline(checksum="another" if damage == "other" else BASE.checksum, carried=[made.carried(9)])

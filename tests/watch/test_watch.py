@@ -48,7 +48,7 @@ def test_the_run_folder_holds_the_run(tmp_path: Path) -> None:
     watch = run(tmp_path)
     folder = tmp_path / "_forgetwatch"
     assert sorted(path.name for path in folder.iterdir()) == [
-        "baseline.parquet", "probe.jsonl", "run.json", "step-000005.parquet", "step-000010.parquet",
+        "baseline.parquet", "null.parquet", "probe.jsonl", "run.json", "step-000005.parquet", "step-000010.parquet",
     ]  # fmt: skip
     described = json.loads((folder / "run.json").read_text())
     assert described["format"] == "forgetwatch/run@1"
@@ -154,13 +154,6 @@ def test_resume_with_another_probe_or_without_a_baseline_is_refused(tmp_path: Pa
         Watch(probe(29), tmp_path, resume=True)
     with pytest.raises(WatchError, match="its baseline is gone"):
         Watch(probe(), tmp_path / "elsewhere", resume=True)
-
-
-def test_a_process_that_does_not_write_measures_the_same(tmp_path: Path) -> None:
-    network = model(TOK)
-    silent, loud = Watch(probe(), tmp_path / "a", writes=False), Watch(probe(), tmp_path / "b")
-    assert silent.look(network, TOK, step=0).all == loud.look(network, TOK, step=0).all
-    assert not (tmp_path / "a").exists()
 
 
 def test_a_probe_that_is_not_there_fails_in_the_constructor(tmp_path: Path) -> None:

@@ -1,0 +1,48 @@
+"""How many items the looks of a run may ask, so that they take no more than a share of its time.
+
+Decided once, after ten steps, from what a look and a step have taken so far; the looks before ask all items. The run
+keeps to it, also after a resume: a probe that changed its size on the way would compare unlike things.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+FEWEST_ITEMS: Final = 100
+"""Fewer items see nothing: where even these take too long, it is said and they are asked."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What looks and steps have taken, seconds.
+
+    Attributes:
+        items: Items of the probe.
+        look: One look at all of them.
+        step: One optimizer step.
+        steps: Optimizer steps of the run.
+        spent: All looks so far.
+        left: Looks that are still planned.
+    """
+
+    items: int
+    look: float
+    step: float
+    steps: int
+    spent: float
+    left: int
+
+    def share(self, items: int) -> float:
+        """Share of the run's time that looks take, if the remaining ones ask so many items; 0 to 1."""
+        looks = self.spent + self.left * self.look * items / self.items
+        return looks / (looks + self.step * self.steps)
+
+    def affordable(self, overhead: float) -> int:
+        """Items that the remaining looks may ask, so that all looks take at most `overhead` of the training's time."""
+        if not self.left or not self.look:
+            return self.items
+        seconds = overhead * self.step * self.steps - self.spent
+        most = math.floor(seconds / self.left / self.look * self.items)
+        return min(self.items, max(most, FEWEST_ITEMS))

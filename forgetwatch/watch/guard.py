@@ -1,0 +1,94 @@
+"""A guard: what a run may not lose, and what happens when it does.
+
+It trips on three things: an alarm of falling accuracy, over all looks and groups (`metrics.alarm`); a net loss whose
+whole interval lies beyond a bound, at consecutive looks; a `must_pass` item that was right and is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from forgetwatch.errors import WatchError
+from forgetwatch.report.course import alarm_line
+from forgetwatch.trajectory import Trajectory
+
+Action = Literal["warn", "save", "stop"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that tripped the guard.
+
+    Attributes:
+        what: ``alarm``, ``net_loss`` or ``must_pass``.
+        name: The group's name, or the item's id.
+        step: Optimizer step of the look.
+        line: It in words; no text of any item.
+    """
+
+    what: str
+    name: str
+    step: int
+    line: str
+
+
+@dataclass(frozen=True)
+class Guard:
+    """What trips, and what is done then.
+
+    Attributes:
+        action: ``warn`` tells; ``save`` also asks for a checkpoint; ``stop`` also ends the run.
+        net_loss: A net loss of accuracy beyond which its whole 95 % interval may not lie; None for no such bound.
+        looks: At how many looks in a row.
+
+    Raises:
+        WatchError: If a value is out of range.
+    """
+
+    action: Action = "warn"
+    net_loss: float | None = 0.02
+    looks: int = 2
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        if self.action not in get_args(Action):
+            raise WatchError(f"guard={self.action!r}: needed one of {', '.join(get_args(Action))}")
+        if self.net_loss is not None and not 0 <= self.net_loss < 1:
+            raise WatchError(f"net_loss={self.net_loss!r}: needed a share of the items, from 0 to 1")
+        if self.looks < 1:
+            raise WatchError(f"looks={self.looks!r}: needed at least 1")
+
+    def findings(self, trajectory: Trajectory, lost: Sequence[str] = ()) -> list[Finding]:
+        """What trips at the latest look.
+
+        Args:
+            trajectory: The run so far.
+            lost: Ids of the `must_pass` items that are lost at its latest look.
+        """
+        step = trajectory.steps[-1]
+        found = [
+            Finding("alarm", alarm.group.name, step, alarm_line(alarm).plain)
+            for alarm in trajectory.verdicts()
+            if alarm.step == step and alarm.raised
+        ]
+        recent = trajectory.comparisons[1:][-self.looks :]
+        if self.net_loss is not None and len(recent) == self.looks:
+            beyond = [
+                {(group.level, group.name) for group in look.groups if group.net_change_interval[1] < -self.net_loss}
+                for look in recent
+            ]
+            for group in recent[-1].groups:
+                if group.level != "task" and all((group.level, group.name) in look for look in beyond):
+                    low, high = (100 * end for end in group.net_change_interval)
+                    line = (
+                        f"{group.name}, step {step}: {100 * group.net_change:+.1f} points ({low:+.1f} to {high:+.1f}), "
+                        f"beyond -{100 * self.net_loss:g} at {self.looks} looks in a row"
+                    )
+                    found.append(Finding("net_loss", group.name, step, line))
+        found += [
+            Finding("must_pass", item, step, f"item {item}, which must pass, was right and is wrong at step {step}")
+            for item in lost
+        ]
+        return found

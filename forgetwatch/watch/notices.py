@@ -1,0 +1,70 @@
+"""What a run says of itself: its cost before it, their share of the time, the table after it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rich.console import Console
+
+from forgetwatch.groups import Group
+from forgetwatch.metrics.alarm import alarm_level
+from forgetwatch.metrics.planning import detectable_change
+from forgetwatch.report.course import alarm_lines, course_line
+from forgetwatch.report.terminal import WIDTH, comparison_table
+from forgetwatch.watch.budget import Cost
+from forgetwatch.watch.schedule import Every
+from forgetwatch.watch.watch import Watch
+
+_USUAL_FLIPS: Final = 0.10
+"""Share of the answers that flip, for saying beforehand what a probe can see."""
+
+
+def cost_line(watch: Watch, *, planned: int) -> str:
+    """Before the first step: what the looks will cost, and what they can see."""
+    each = float(watch.baseline.meta.get("seconds") or 0.0) if watch.baseline else 0.0
+    items = watch.items or len(watch.probe)
+    groups = 1 + len({item.category for item in watch.probe if item.category})
+    level = alarm_level(1, groups=groups, planned=watch.planned or 1)
+    alarms = detectable_change(items, _USUAL_FLIPS, alpha=2 * level)
+    also = f", and alarms on losses from {100 * alarms:.1f}" if alarms == alarms else ""
+    return (
+        f"{items:,} items, {each:.1f} s a look, {planned} looks planned, about {each * planned:.0f} s in all; "
+        f"this probe {_sees(items)}{also} (if 1 answer in 10 flips)"
+    )
+
+
+def share_line(cost: Cost, items: int, *, max_overhead: float | None, every: Every) -> str:
+    """After the first steps: which share of the run the looks take, and how many items that leaves."""
+    line = f"looks take about {100 * cost.share(items):.1f} % of the run's time"
+    if items < cost.items:
+        line += f": from here on they ask the first {items:,} of {cost.items:,} items, which {_sees(items)}"
+    if max_overhead is not None and cost.share(items) > 1.1 * max_overhead:
+        line += f"; more than max_overhead={max_overhead:g}: " + (
+            "every=... asks for as many" if every is not None else "the run is short, or a look long"
+        )
+    return line
+
+
+def again_line(again: Group, *, step: int) -> str:
+    """What flipped when the look from which a run goes on was measured again."""
+    return f"step {step} measured again: -{again.forgotten:g} +{again.gained:g} of {again.n:g}; so much is noise"
+
+
+def show(watch: Watch, *, max_steps: int) -> None:
+    """After the last step: the table of the last look, and where the rest is."""
+    if watch.baseline is None:
+        return
+    trajectory = watch.trajectory()
+    console = Console(highlight=False)
+    console.width = min(console.width, 120) if console.is_terminal else WIDTH
+    title = f"step {trajectory.steps[-1]} of {max_steps}, against the start"
+    console.print(comparison_table(trajectory.comparisons[-1], title=title))
+    console.print(course_line(trajectory))
+    for line in alarm_lines(trajectory):
+        console.print(line)
+    console.print(f"every look: {watch.folder.path}", soft_wrap=True, markup=False)
+
+
+def _sees(items: int) -> str:
+    sees = detectable_change(items, _USUAL_FLIPS, alpha=0.05)
+    return f"sees net changes from {100 * sees:.1f} points" if sees == sees else "is too small to see a net change"

@@ -1,0 +1,108 @@
+"""A run that goes on from a checkpoint: where its baseline is looked for, and in which order.
+
+1  the run folder, if it is the one that the trainer's state names
+2  the checkpoint, which carries a copy
+3  a snapshot or model that the user names
+4  the model without its adapter, where that is bit for bit the model at the start
+5  right and wrong, packed into the trainer's state
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, cast
+
+from transformers import TrainerState
+
+from forgetwatch.errors import LostBaselineError, WatchError
+from forgetwatch.scoring.scorer import Scorer
+from forgetwatch.snapshot import Snapshot
+from forgetwatch.watch.rescue import can_take_off, unpacked, without_adapter
+from forgetwatch.watch.trackers import resumed_from
+from forgetwatch.watch.watch import Watch
+
+STATE: Final = "forgetwatch"
+"""What the run leaves in the trainer's state stands under this name."""
+
+
+def go_on(
+    watch: Watch,
+    model: Any,
+    tokenizer: Any,
+    saved: Mapping[str, Any] | None,
+    *,
+    step: int,
+    named: Callable[[], Snapshot | None],
+) -> list[str]:
+    """Give the watch the baseline of its run, and the looks up to `step`; what is to be said about it.
+
+    Args:
+        watch: Of the run; it has no baseline yet.
+        model: The model that goes on.
+        tokenizer: Its tokenizer.
+        saved: What the run left in the trainer's state; None if it left nothing.
+        step: The step from which it goes on.
+        named: Gives the baseline that the user names, if there is one.
+
+    Raises:
+        WatchError: If there is no baseline to be had, or it is one of another probe.
+    """
+    watch.check_fingerprint((saved or {}).get("packed", {}).get("meta", {"probe": {"fingerprint": None}}))
+    places = [watch.folder.carried(step)]
+    if (checkpoint := resumed_from()) is not None and checkpoint / "forgetwatch" not in places:
+        places.append(checkpoint / "forgetwatch")
+    going_on: dict[str, Any] = {"step": step, "carried": places, "items": (saved or {}).get("items")}
+    lines = []
+    try:
+        if saved is None:
+            raise LostBaselineError("the checkpoint knows no baseline")
+        watch.resume(checksum=saved["baseline"], **going_on)
+    except LostBaselineError as error:
+        found, how = _elsewhere(watch, model, tokenizer, saved, named, error, step=step)
+        lines.append(f"the run's own baseline is gone; it is now {how}")
+        watch.resume(baseline=found, **going_on)
+    return lines + [f"{path} cannot be read, and its look is left out of the table" for path in watch.damaged]
+
+
+def _elsewhere(
+    watch: Watch,
+    model: Any,
+    tokenizer: Any,
+    saved: Mapping[str, Any] | None,
+    named: Callable[[], Snapshot | None],
+    error: LostBaselineError,
+    *,
+    step: int,
+) -> tuple[Snapshot, str]:
+    """The baseline from elsewhere, and where that is."""
+    if (found := named()) is not None:
+        return found, "the one that was named"
+    if saved is None:
+        raise WatchError(
+            f"the run goes on at step {step}, and its checkpoint knows no baseline: it was begun without forgetwatch; "
+            "name the model that it began with (baseline=...), start it anew, or go on without the callback"
+        )
+    if can_take_off(model):
+        made = saved.get("packed", {}).get("meta", {})
+        scorer = Scorer(
+            watch.probe,
+            tokenizer,
+            model,
+            way=made.get("way"),
+            noise=made.get("noise"),
+            token_budget=(made.get("batch") or {}).get("tokens") or watch.token_budget,
+        )
+        with without_adapter(model):
+            return scorer.score(model, step=0), "the model without its adapter, scored now"
+    if "packed" not in saved:
+        raise error
+    return (
+        unpacked(saved["packed"], watch.probe),
+        "right and wrong as the checkpoint remembers them; chosen options and probabilities are lost, and with them "
+        "known and lost, and what guessing would make",
+    )
+
+
+def stateful(state: TrainerState) -> dict[str, Any]:
+    """What callbacks leave in the trainer's state: a dict once the state is made, whatever its annotation says."""
+    return cast(dict[str, Any], state.stateful_callbacks)

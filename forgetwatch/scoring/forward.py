@@ -142,6 +142,7 @@ class Reader:
                     if not self._together:
                         raise
                     wrong.append(error)
+                del flat  # before the next batch makes its own
                 for row in batch.rows:
                     for request in row.requests:
                         left[request.item] -= 1

@@ -13,7 +13,7 @@ from typing import Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.compare import Comparison, compare
+from forgetwatch.compare import Comparison, compare, with_null
 from forgetwatch.errors import SnapshotError
 from forgetwatch.groups import Group
 from forgetwatch.metrics.alarm import alarm_level
@@ -79,8 +79,23 @@ class Trajectory:
     planned: int | None = None
 
     @classmethod
-    def of(cls, looks: Sequence[Snapshot], *, planned: int | None = None) -> Self:
+    def of(
+        cls,
+        looks: Sequence[Snapshot],
+        *,
+        planned: int | None = None,
+        null: Snapshot | None = None,
+        again: Sequence[Snapshot] = (),
+    ) -> Self:
         """The trajectory of some snapshots, ordered by the steps in their metadata; the first is the baseline.
+
+        Where a run went on with the first items of its probe, all looks are compared over these.
+
+        Args:
+            looks: The snapshots.
+            planned: Looks planned after the baseline; None if unknown.
+            null: The baseline's weights measured again: what flips is noise.
+            again: Looks measured again where the run went on; later looks have these flips as their noise.
 
         Raises:
             SnapshotError: If there is no look, or one does not say at which step it was taken.
@@ -95,10 +110,20 @@ class Trajectory:
         steps = [look.meta["step"] for look in ordered]
         if twice := [step for step, after in pairwise(steps) if step == after]:
             raise SnapshotError(f"two looks were taken at step {twice[0]}; a run has one look per step")
-        baseline = ordered[0]
+        if (rows := shortest(ordered)) is not None:
+            ordered = [look.head(rows) for look in ordered]
+        baseline, by_step = ordered[0], {int(look.meta["step"]): look for look in ordered}
+        comparisons = [compare(before=baseline, after=look, null=null and null.head(len(baseline))) for look in ordered]
+        for second in sorted(again, key=lambda look: int(look.meta["step"])):
+            if (step := int(second.meta["step"])) in by_step:
+                flips = compare(before=by_step[step], after=second.head(len(baseline)))
+                later = [look > step for look in by_step]
+                comparisons = [
+                    with_null(one, flips) if is_later else one for one, is_later in zip(comparisons, later, strict=True)
+                ]
         return cls(
-            tuple(int(look.meta["step"]) for look in ordered),
-            tuple(compare(before=baseline, after=look) for look in ordered),
+            tuple(by_step),
+            tuple(comparisons),
             np.stack([aligned(baseline, look) for look in ordered]),
             guess_chance(baseline),
             planned,
@@ -120,8 +145,9 @@ class Trajectory:
                 f"or the {RUN_FOLDER} in it"
             )
         baseline = load_snapshot(folder / "baseline.parquet")
-        looks = [baseline, *map(load_snapshot, sorted(folder.glob("step-*.parquet")))]
-        return cls.of(looks, planned=_planned(folder / "run.json"))
+        looks, again = ([*map(load_snapshot, sorted(folder.glob(f"{kind}-*.parquet")))] for kind in ("step", "again"))
+        null = load_snapshot(folder / "null.parquet") if (folder / "null.parquet").is_file() else None
+        return cls.of([baseline, *looks], planned=_planned(folder / "run.json"), null=null, again=again)
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -178,6 +204,11 @@ def _planned(path: Path) -> int | None:
     except (OSError, ValueError, AttributeError):
         return None
     return planned if type(planned) is int and planned > 0 else None
+
+
+def shortest(looks: Sequence[Snapshot]) -> int | None:
+    """Items of the looks that ask fewest, where a run went on with the first of its probe; None where all ask all."""
+    return min((int(look.meta["probe"]["items"]) for look in looks if "of" in look.meta.get("probe", {})), default=None)
 
 
 def aligned(baseline: Snapshot, look: Snapshot) -> NDArray[np.float64]:

@@ -31,7 +31,7 @@ from forgetwatch.readers import load_snapshot
 from forgetwatch.scoring.processes import on_first, rank
 from forgetwatch.scoring.scorer import Scorer, versions
 from forgetwatch.snapshot import Snapshot, read_snapshot
-from forgetwatch.trajectory import Trajectory, aligned
+from forgetwatch.trajectory import Trajectory, aligned, shortest
 from forgetwatch.watch.run_folder import RunFolder
 from forgetwatch.watch.say import say
 
@@ -150,7 +150,7 @@ class Watch:
 
         self.baseline, self.null, looks, again, self.damaged = on_first(restore)
         self._started = True
-        self.items = items if items is not None else _shortest([self.baseline, *looks.values()])
+        self.items = items if items is not None else shortest([self.baseline, *looks.values()])
         self._keep(self.baseline, step=int(self.baseline.meta["step"]))
         for look, snapshot in sorted(looks.items()):
             self._keep(snapshot, step=look)
@@ -395,8 +395,3 @@ class Watch:
             "planned_looks": self.planned,
             "versions": versions(),
         }
-
-
-def _shortest(looks: Sequence[Snapshot]) -> int | None:
-    """Items of the looks that ask fewest, where the run's looks ask no more than these; None where all ask all."""
-    return min((int(look.meta["probe"]["items"]) for look in looks if "of" in look.meta.get("probe", {})), default=None)

@@ -45,12 +45,14 @@ class Scores:
 
     Attributes:
         logprobs: Log-likelihood of each choice, nats, float64 [choices].
+        tokens: Log-probability of each token of each choice, nats, float64 [tokens] by choice.
         greedy: Whether each choice is what greedy decoding would write, bool [choices]; only where it was asked for.
         spelled: Probability of the other spellings of the choices, together.
         top: The most likely next token after the context.
     """
 
     logprobs: np.ndarray[Any, np.dtype[np.float64]]
+    tokens: list[np.ndarray[Any, np.dtype[np.float64]]]
     greedy: np.ndarray[Any, np.dtype[np.bool_]]
     spelled: float
     top: int
@@ -100,7 +102,13 @@ class Reader:
         requested = [request for batch in batches for row in batch.rows for request in row.requests]
         counts = {request.item: len(encoded[request.item].choices) for request in requested}
         found = {
-            item: Scores(logprobs=np.full(n, np.nan), greedy=np.zeros(n, bool), spelled=0.0, top=-1)
+            item: Scores(
+                logprobs=np.full(n, np.nan),
+                tokens=[np.empty(0)] * n,
+                greedy=np.zeros(n, bool),
+                spelled=0.0,
+                top=-1,
+            )
             for item, n in counts.items()
         }
         left, waiting, done = Counter(request.item for request in requested), list(reversed(batches)), 0
@@ -161,6 +169,7 @@ class Reader:
             part = slice(offset, offset + len(request.targets))
             offset = part.stop
             scores = found[request.item]
+            scores.tokens[request.choice] = logprobs[part]
             scores.logprobs[request.choice] = logprobs[part].sum()
             if likeliest is not None:
                 scores.greedy[request.choice] = (likeliest[places[part]] == targets[part]).all()

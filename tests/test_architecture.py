@@ -9,7 +9,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "forgetwatch"
 ORDER = (
-    *("errors", "files", "item", "probe", "snapshot", "metrics", "probes", "readers", "pairing", "second_choice"),
+    *("errors", "files", "item", "probe", "snapshot", "metrics", "completions"),
+    *("probes", "readers", "pairing", "second_choice"),
     *("paired", "groups", "macro", "agreement", "compare", "trajectory", "report", "gates"),
     *("scoring", "lm_eval", "watch", "demo", "cli", "__main__"),
 )

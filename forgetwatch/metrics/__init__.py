@@ -11,6 +11,7 @@
     bounds         what guessing could explain at most; diagnostics
     noise          soft changes, sampled decoding, measuring twice
     trajectory     a run of looks: what was forgotten so far and what came back
+    drift          how far a model is from its base on texts that the base wrote
 
 Nothing here reads a file or imports torch.
 """

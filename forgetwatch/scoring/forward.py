@@ -45,6 +45,7 @@ class Scores:
 
     Attributes:
         logprobs: Log-likelihood of each choice, nats, float64 [choices].
+        tokens: Log-probability of each token of each choice, nats, float64 [tokens] by choice.
         greedy: Whether each choice is what greedy decoding would write, bool [choices]; only where it was asked for.
         spelled: Probability of the other spellings of the choices, together.
         top: The most likely next token after the context; -1 where it was not read.
@@ -52,6 +53,7 @@ class Scores:
     """
 
     logprobs: np.ndarray[Any, np.dtype[np.float64]]
+    tokens: list[np.ndarray[Any, np.dtype[np.float64]]]
     greedy: np.ndarray[Any, np.dtype[np.bool_]]
     spelled: float = 0.0
     top: int = -1
@@ -60,7 +62,7 @@ class Scores:
     @classmethod
     def of(cls, choices: int) -> Self:
         """The scores of an item of which nothing was read yet."""
-        return cls(logprobs=np.full(choices, np.nan), greedy=np.zeros(choices, bool))
+        return cls(logprobs=np.full(choices, np.nan), tokens=[np.empty(0)] * choices, greedy=np.zeros(choices, bool))
 
     def with_read(self, other: Scores) -> Scores:
         """These scores, and those of the same item that another process read."""
@@ -68,6 +70,7 @@ class Scores:
         return replace(
             first,
             logprobs=np.where(np.isnan(self.logprobs), other.logprobs, self.logprobs),
+            tokens=[own if own.size else read for own, read in zip(self.tokens, other.tokens, strict=True)],
             greedy=self.greedy | other.greedy,
         )
 
@@ -241,6 +244,7 @@ def _read_off(
         part = slice(offset, offset + len(request.targets))
         offset = part.stop
         scores = found[request.item]
+        scores.tokens[request.choice] = logprobs[part]
         scores.logprobs[request.choice] = logprobs[part].sum()
         if likeliest is not None:
             scores.greedy[request.choice] = (likeliest[places[part]] == targets[part]).all()

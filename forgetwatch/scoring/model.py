@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,7 @@ from forgetwatch.errors import ScoringError
 from forgetwatch.scoring.tensors import Keep
 
 _KINDS: Final = {"full_attention", "sliding_attention", "chunked_attention"}
+_UNLIMITED: Final = 10**9
 _CHUNK: Final = 2**25
 """Weights of the head that are turned into fp32 at a time."""
 
@@ -62,6 +63,15 @@ def virtual_tokens(model: nn.Module) -> int:
     """Tokens that prompt learning (PEFT) puts before every text; they shift all positions."""
     configs = getattr(getattr(model, "_orig_mod", model), "peft_config", None) or {}
     return max((int(getattr(config, "num_virtual_tokens", 0) or 0) for config in configs.values()), default=0)
+
+
+def context_length(model: nn.Module, tokenizer: Any) -> int:
+    """Tokens that model and tokenizer can read; a very large number where neither says."""
+    config = text_config(model)
+    named = [getattr(config, name, None) for name in ("max_position_embeddings", "max_seq_len", "seq_length")]
+    limits = (*named, tokenizer.model_max_length)
+    longest = min(int(limit) if limit and limit > 0 else _UNLIMITED for limit in limits)
+    return longest - virtual_tokens(model)
 
 
 def device_of(model: nn.Module) -> torch.device:

@@ -17,15 +17,13 @@ from forgetwatch.probe import Probe
 from forgetwatch.scoring.encoding import encode, unprompted
 from forgetwatch.scoring.engine import Engine
 from forgetwatch.scoring.forward import Progress, Scores
-from forgetwatch.scoring.model import base_model, text_config, virtual_tokens, vocabulary_size
+from forgetwatch.scoring.model import base_model, context_length, vocabulary_size
 from forgetwatch.scoring.outcomes import decide, is_free_correct, lengths, option_mass
 from forgetwatch.scoring.plan import Way
 from forgetwatch.snapshot import Snapshot
 
 SCORER: Final = "loglikelihood/3"
 """Name and version of how log-likelihoods are computed; part of what a cached snapshot stands for."""
-
-_UNLIMITED: Final = 10**9
 
 
 class Scorer:
@@ -59,7 +57,7 @@ class Scorer:
         token_budget: int | None = None,
     ) -> None:
         self.probe = probe
-        self._encoded = encode(probe, tokenizer, max_length=_context_length(model, tokenizer))
+        self._encoded = encode(probe, tokenizer, max_length=context_length(model, tokenizer))
         keys = [item.content_hash for item in probe]
         if probe.norm == "unconditional":  # the choices without their prompts, behind the items
             self._encoded += [unprompted(one, tokenizer) for one in self._encoded]
@@ -196,12 +194,3 @@ def versions() -> dict[str, str]:
         with suppress(PackageNotFoundError):
             found[name] = version(name)
     return found
-
-
-def _context_length(model: nn.Module, tokenizer: Any) -> int:
-    """Tokens that model and tokenizer can read; a very large number where neither says."""
-    config = text_config(model)
-    named = [getattr(config, name, None) for name in ("max_position_embeddings", "max_seq_len", "seq_length")]
-    limits = (*named, tokenizer.model_max_length)
-    longest = min(int(limit) if limit and limit > 0 else _UNLIMITED for limit in limits)
-    return longest - virtual_tokens(model)

@@ -1,0 +1,168 @@
+"""What a model writes by itself: its own distribution, at temperature 1, with nothing cut off and no trace left.
+
+`generate` follows more settings than it is handed: what a config leaves open (a repetition penalty, suppressed tokens)
+is filled in from the model's own, so that one is set aside meanwhile. Prompts are padded on the left here, from token
+ids; the tokenizer has no part in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
+
+from forgetwatch.errors import ScoringError
+from forgetwatch.scoring.encoding import Ids
+from forgetwatch.scoring.isolation import isolated
+from forgetwatch.scoring.model import (
+    base_model,
+    device_of,
+    head_in_fp32,
+    is_sharded,
+    virtual_tokens,
+    vocabulary_size,
+    why_not_trees,
+)
+from forgetwatch.scoring.plan import LOGIT_BUDGET
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Sample:
+    """What was written behind one prompt.
+
+    Attributes:
+        tokens: Token ids, the end token included.
+        logprobs: What `generate` said of them, nats, float64 [tokens - 1]: the last one's is not recorded.
+    """
+
+    tokens: Ids
+    logprobs: NDArray[np.float64]
+
+
+def sample(
+    model: nn.Module, prompts: Sequence[Ids], *, tokens: int, ends: Sequence[int], seed: int, token_budget: int
+) -> list[Sample]:
+    """One text behind each prompt. The same seed gives the same texts, in whatever order the prompts come.
+
+    Args:
+        model: A causal language model of transformers, also with adapters; it comes back as it was, as do all random
+            states.
+        prompts: Token ids, at least one each.
+        tokens: Most tokens that are written.
+        ends: The tokens that end a text.
+        seed: Of the sampling.
+        token_budget: Tokens of a batch, those that are written included; a single row may exceed it.
+
+    Raises:
+        ScoringError: If the model cannot generate here.
+    """
+    inner = base_model(model)
+    why = ""
+    if not isinstance(getattr(inner, "generation_config", None), GenerationConfig):
+        why = "has no generate"
+    elif is_sharded(model):
+        why = "is spread over several processes"
+    elif virtual_tokens(model):
+        why = "reads the tokens of prompt learning, which its own generate does not know"
+    if why:
+        raise ScoringError(f"needed a model that writes completions, and {type(inner).__name__} {why}")
+    batches = _batches(
+        prompts,
+        tokens=tokens,
+        token_budget=token_budget,
+        most=max(1, LOGIT_BUDGET // vocabulary_size(model)),
+        padded=not why_not_trees(model),  # a state along the row does not skip padding
+    )
+    written: dict[int, Sample] = {}
+    with isolated(model), head_in_fp32(model), _plain(inner, tokens=tokens, ends=ends):
+        torch.manual_seed(seed)
+        for batch in batches:
+            found = _generate(inner, [prompts[index] for index in batch], ends, device_of(model))
+            written |= zip(batch, found, strict=True)
+    return [written[index] for index in range(len(prompts))]
+
+
+@contextmanager
+def _plain(inner: Any, *, tokens: int, ends: Sequence[int]) -> Iterator[None]:
+    """The model samples from its own distribution; afterwards its generation config is its own again."""
+    own = inner.generation_config
+    inner.generation_config = GenerationConfig(
+        do_sample=True,
+        temperature=1.0,
+        top_k=0,
+        top_p=1.0,
+        max_new_tokens=tokens,
+        eos_token_id=list(ends) or None,
+        pad_token_id=ends[0] if ends else 0,
+        use_cache=True,
+    )
+    try:
+        yield
+    finally:
+        inner.generation_config = own
+
+
+class _Recorder(LogitsProcessor):
+    """Leaves the logits as they are, and keeps the log-probability of each token that was drawn from them."""
+
+    def __init__(self) -> None:
+        self.logprobs: list[Tensor] = []
+        self._before: Tensor | None = None
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        if self._before is not None:
+            self.logprobs.append(self._before.gather(-1, input_ids[:, -1:]))
+        self._before = torch.log_softmax(scores.float(), -1)
+        return scores
+
+
+def _generate(inner: Any, prompts: Sequence[Ids], ends: Sequence[int], device: torch.device) -> list[Sample]:
+    """What follows each prompt, in one left-padded batch."""
+    width, count = max(map(len, prompts)), len(prompts)
+    ids, mask = (np.zeros((count, width), np.int64) for _ in range(2))
+    for row, prompt in enumerate(prompts):
+        ids[row, width - len(prompt) :], mask[row, width - len(prompt) :] = prompt, 1
+    recorder = _Recorder()
+    output = inner.generate(
+        input_ids=torch.from_numpy(ids).to(device),
+        attention_mask=torch.from_numpy(mask).to(device),
+        generation_config=inner.generation_config,
+        logits_processor=LogitsProcessorList([recorder]),
+    )
+    said = torch.cat([torch.empty(count, 0), *(one.cpu() for one in recorder.logprobs)], dim=1).double().numpy()
+    found = []
+    for row, written in enumerate(output[:, width:].tolist()):
+        # Behind an end token stands padding.
+        length = next((place for place, token in enumerate(written) if token in ends), len(written) - 1) + 1
+        found.append(Sample(tokens=tuple(written[:length]), logprobs=said[row, : length - 1]))
+    return found
+
+
+def _batches(prompts: Sequence[Ids], *, tokens: int, token_budget: int, most: int, padded: bool) -> list[list[int]]:
+    """Indices of the prompts that go together: sorted by length and content, longest first.
+
+    Args:
+        prompts: The prompts.
+        tokens: Tokens that each row grows by.
+        token_budget: Tokens of a batch; a single row may exceed it.
+        most: Most rows of a batch.
+        padded: Whether a batch may hold prompts of different lengths.
+    """
+    batches: list[list[int]] = []
+    width = 0
+    for index in sorted(range(len(prompts)), key=lambda at: (-len(prompts[at]), prompts[at])):
+        count = len(batches[-1]) + 1 if batches else 0
+        fits = 0 < count <= most and count * (width + tokens) <= token_budget
+        if fits and (padded or len(prompts[index]) == width):
+            batches[-1].append(index)
+        else:
+            batches.append([index])
+            width = len(prompts[index])
+    return batches

@@ -1,0 +1,361 @@
+"""Completions that the base samples: its own distribution, its own file, and no trace of having been made."""
+
+from __future__ import annotations
+
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from support import log_likelihood, model, tokenizer
+
+from forgetwatch.completions import Completions, read_completions, save_completions
+from forgetwatch.errors import ScoringError, SnapshotError
+from forgetwatch.scoring.completions import completion_logprobs, sample_completions
+
+TOK = tokenizer()
+PROMPTS = {"probe": [(20, 21, 22), (30, 31), (40, 41, 42, 43, 44)], "training": [(50,), (30, 31), (60, 61, 62)]}
+
+
+def gpt2(*, seed: int = 0, vocabulary: int = 40) -> Any:
+    """A random GPT-2 of two layers, whose positions are learned, not rotated."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    torch.manual_seed(seed)
+    config = GPT2Config(
+        vocab_size=vocabulary, n_positions=64, n_embd=32, n_layer=2, n_head=2, bos_token_id=3, eos_token_id=1
+    )
+    return GPT2LMHeadModel(config)
+
+
+def sharper(network: Any, factor: float = 30.0) -> Any:
+    """The model with larger weights in its head: a distribution that is far from even."""
+    with torch.no_grad():
+        network.get_output_embeddings().weight.mul_(factor)
+    return network
+
+
+def perturbed(network: Any, size: float) -> None:
+    generator = torch.Generator().manual_seed(7)
+    with torch.no_grad():
+        for weight in network.parameters():
+            weight.add_(size * torch.randn(weight.shape, generator=generator))
+
+
+def state(network: Any, tok: Any) -> dict[str, Any]:
+    """Whatever sampling could leave changed."""
+    return {
+        "modes": [module.training for module in network.modules()],
+        "grad": torch.is_grad_enabled(),
+        "config": network.config.to_dict(),
+        "generation": network.generation_config.to_dict(),
+        "same generation": id(network.generation_config),
+        "padding": (tok.padding_side, tok.truncation_side),
+        "attributes": [sorted(vars(module)) for module in network.modules()],
+        "weights": [weight.detach().clone().numpy().tobytes() for weight in network.parameters()],
+        "python": random.getstate(),
+        "numpy": str(np.random.get_state()),  # noqa: NPY002
+        "torch": torch.get_rng_state().tolist(),
+    }
+
+
+def expected_counts(network: Any, prompt: tuple[int, ...], draws: int) -> np.ndarray:
+    with torch.no_grad():
+        logits = network.eval()(input_ids=torch.tensor([prompt])).logits[0, -1]
+    return draws * torch.softmax(logits.double(), -1).numpy()
+
+
+@pytest.mark.parametrize("make", [lambda: sharper(model(TOK)), lambda: sharper(gpt2(), 6.0)])
+def test_first_tokens_follow_the_models_own_distribution_also_when_padded(make: Any) -> None:
+    network = make()
+    network.generation_config.update(repetition_penalty=3.0, top_k=2, suppress_tokens=[5, 6], min_new_tokens=2)
+    draws, prompt = 4000, (20, 21)
+    # All in one batch: the longer prompts pad the others.
+    long = [(11, 12, 13, 14, 15, 16, 17)] * 40
+    found = sample_completions(network, TOK, {"a": [prompt] * draws, "b": long}, tokens=1, token_budget=10**6)
+    counts = np.bincount([ids[0] for ids in found.tokens[:draws]], minlength=network.config.vocab_size)
+    expected = expected_counts(network, prompt, draws)
+    assert (expected > 5).sum() > 4
+    assert expected.max() < 0.9 * draws
+    common = expected > 5
+    rare = counts[~common].sum()
+    assert abs(rare - expected[~common].sum()) < 5 * math.sqrt(expected[~common].sum() + 1)
+    chi_square = ((counts[common] - expected[common]) ** 2 / expected[common]).sum()
+    freedom = common.sum()
+    assert chi_square < freedom + 5 * math.sqrt(2 * freedom)
+
+
+@pytest.mark.parametrize("make", [lambda: sharper(model(TOK)), lambda: sharper(gpt2(), 6.0)])
+def test_later_tokens_follow_it_too(make: Any) -> None:
+    """The surprise of a token that is drawn from a distribution is on average its entropy, at every position."""
+    network = make().eval()
+    prompts = [(20, 21), (11, 12, 13, 14, 15, 16, 17), (30,)] * 150
+    found = sample_completions(network, TOK, {"a": prompts}, tokens=6, token_budget=10**6)
+    excess: list[list[float]] = [[] for _ in range(6)]
+    for prompt, tokens, logprobs in zip(found.prompts, found.tokens, found.logprobs, strict=True):
+        with torch.no_grad():
+            read = network(input_ids=torch.tensor([prompt + tokens])).logits[0, len(prompt) - 1 : -1].double()
+        entropies = torch.distributions.Categorical(logits=read).entropy().numpy()
+        for place, value in enumerate(-logprobs - entropies):
+            excess[place].append(float(value))
+    for values in excess:
+        assert abs(np.mean(values)) < 4 * np.std(values) / math.sqrt(len(values))
+
+
+def test_one_token_completions_estimate_the_exact_kl() -> None:
+    network, prompt = sharper(gpt2(vocabulary=12), 10.0), (4, 5)
+    found = sample_completions(network, TOK, {"a": [prompt] * 3000}, tokens=1)
+    base = expected_counts(network, prompt, 1)
+    perturbed(network, 0.05)
+    now = expected_counts(network, prompt, 1)
+    exact = float(base @ np.log(base / now))
+    drift = found.drift(completion_logprobs(network, found.prompts, found.tokens))["a"]
+    assert exact > 0.01
+    assert 0 < drift.kl_per_token_se < exact / 4
+    assert drift.kl_per_token == pytest.approx(exact, abs=4 * drift.kl_per_token_se)
+    assert drift.overlap == pytest.approx(float(np.sqrt(base * now).sum()), abs=4 * drift.overlap_se)
+
+
+@pytest.mark.parametrize("make", [lambda: model(TOK), lambda: gpt2(vocabulary=80)])
+def test_equal_weights_are_at_a_drift_of_exactly_0_and_others_further_the_more_they_differ(make: Any) -> None:
+    network = sharper(make())
+    found = sample_completions(network, TOK, PROMPTS, tokens=8)
+    again = completion_logprobs(network, found.prompts, found.tokens)
+    assert [drift.kl_per_token for drift in found.drift(again).values()] == [0.0, 0.0]
+    assert [drift.overlap for drift in found.drift(again).values()] == [1.0, 1.0]
+    distances = []
+    for size in (0.01, 0.05):
+        perturbed(network, size)
+        now = completion_logprobs(network, found.prompts, found.tokens)
+        distances.append(sum(drift.kl_per_token for drift in found.drift(now).values()))
+    assert 0 < distances[0] < distances[1]
+
+
+def test_log_probabilities_are_those_of_single_forwards_at_temperature_1() -> None:
+    network = model(TOK).eval()
+    found = sample_completions(network, TOK, PROMPTS, tokens=6)
+    for prompt, tokens, logprobs in zip(found.prompts, found.tokens, found.logprobs, strict=True):
+        assert logprobs.dtype == np.float64
+        for place in range(len(tokens)):
+            expected = log_likelihood(network, prompt + tokens[:place], tokens[place : place + 1])
+            assert logprobs[place] == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_completion_ends_with_the_end_token() -> None:
+    network = model(TOK)
+    network.generation_config.eos_token_id = [1, 25]
+    found = sample_completions(network, TOK, {"a": [(20, 21)] * 200}, tokens=40)
+    short = [ids for ids in found.tokens if len(ids) < 40]
+    assert 10 < len(short) < 200
+    assert {ids[-1] for ids in short} == {1, 25}
+    assert all(not {1, 25} & set(ids[:-1]) for ids in found.tokens)
+
+
+def test_the_same_seed_writes_the_same_in_any_order_and_another_seed_something_else() -> None:
+    network = model(TOK)
+    prompts = {**PROMPTS, "more": [(70, 71), (72, 73), (74, 75)]}  # of one length
+    one = sample_completions(network, TOK, prompts, tokens=8, seed=3)
+    again = sample_completions(network, TOK, prompts, tokens=8, seed=3)
+    assert one.checksum == again.checksum
+    turned = {name: prompts[name][::-1] for name in reversed(prompts)}
+    other = sample_completions(network, TOK, turned, tokens=8, seed=3)
+    assert other.checksum != one.checksum
+    key = ("sets", "prompts", "tokens")
+    rows = [
+        {row[:3]: row[3].tolist() for row in zip(*(getattr(c, name) for name in key), c.logprobs, strict=True)}
+        for c in (one, other)
+    ]
+    assert rows[0] == rows[1]
+    assert sample_completions(network, TOK, prompts, tokens=8, seed=4).tokens != one.tokens
+
+
+@pytest.mark.parametrize("budget", [1, 30, 10**6])
+def test_every_prompt_has_its_completion_at_its_own_place_whatever_the_batches(budget: int) -> None:
+    found = sample_completions(model(TOK), TOK, PROMPTS, tokens=5, token_budget=budget)
+    assert found.sets == ("probe",) * 3 + ("training",) * 3
+    assert list(found.prompts) == PROMPTS["probe"] + PROMPTS["training"]
+    assert all(1 <= len(ids) <= 5 for ids in found.tokens)
+
+
+def test_prompts_that_are_too_long_are_left_out_and_counted() -> None:
+    prompts = {"a": [(20,) * 9, (20,) * 10], "b": [(20,) * 30]}
+    found = sample_completions(model(TOK, positions=16), TOK, prompts, tokens=8)
+    assert found.left_out == {"a": 1, "b": 1}
+    assert found.prompts == ((20,) * 9,)
+    nothing = sample_completions(model(TOK, positions=16), TOK, {"b": prompts["b"]}, tokens=8)
+    assert len(nothing) == 0
+    assert nothing.drift([]) == {}
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("make", [lambda: model(TOK), lambda: gpt2(vocabulary=80)])
+def test_sampling_and_reading_leave_nothing_changed(make: Any, fails: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    network, tok = make().train(), tokenizer()
+    next(iter(network.children())).eval()
+    network.config.use_cache = False
+    network.generation_config.update(temperature=0.5, do_sample=True, repetition_penalty=1.3)
+    calls = []
+    if fails:
+
+        def generate(*_: Any, **options: Any) -> None:
+            calls.append(options)
+            random.random(), np.random.rand(), torch.rand(3)  # noqa: NPY002
+            raise RuntimeError("boom")
+
+        monkeypatch.setattr(type(network), "generate", generate)
+    before = state(network, tok)
+    if fails:
+        with pytest.raises(RuntimeError, match="boom"):
+            sample_completions(network, tok, PROMPTS, tokens=4)
+        assert calls
+    else:
+        found = sample_completions(network, tok, PROMPTS, tokens=4)
+        completion_logprobs(network, found.prompts, found.tokens)
+    assert state(network, tok) == before
+
+
+def test_adapters_are_part_of_what_samples_and_what_is_read() -> None:
+    from peft import LoraConfig, get_peft_model
+
+    plain = sharper(model(TOK)).eval()
+    base = sample_completions(plain, TOK, PROMPTS, tokens=6)
+    adapted = get_peft_model(plain, LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False))
+    before = state(adapted.get_base_model(), TOK)
+    found = sample_completions(adapted, TOK, PROMPTS, tokens=6)
+    assert state(adapted.get_base_model(), TOK) == before
+    now = completion_logprobs(adapted, base.prompts, base.tokens)
+    assert base.drift(now)["probe"].kl_per_token > 0
+    assert found.drift(completion_logprobs(adapted, found.prompts, found.tokens))["probe"].kl_per_token == 0.0
+    with adapted.disable_adapter():
+        back = completion_logprobs(adapted, base.prompts, base.tokens)
+    assert base.drift(back)["probe"].kl_per_token == 0.0
+
+
+def test_prompt_learning_and_unusable_prompts_are_refused() -> None:
+    from peft import PromptTuningConfig, get_peft_model
+
+    network = model(TOK)
+    with pytest.raises(ScoringError, match="prompt 1 of the set 'a' has no tokens"):
+        sample_completions(network, TOK, {"a": [(20,), ()]})
+    with pytest.raises(ScoringError, match="token id 900, and the model's vocabulary has"):
+        sample_completions(network, TOK, {"a": [(900,)]})
+    with pytest.raises(ScoringError, match="token id 900"):
+        completion_logprobs(network, [(20,)], [(900,)])
+    config = PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=4)
+    with pytest.raises(ScoringError, match="prompt learning"):
+        sample_completions(get_peft_model(network, config), TOK, PROMPTS)
+
+
+def test_a_model_that_generates_something_else_than_it_reads_is_refused() -> None:
+    network = sharper(model(TOK))
+
+    def lost(_: Any, __: Any, options: dict[str, Any], output: Any) -> Any:
+        if options.get("use_cache"):  # as where a state gets lost between tokens
+            output.logits = -output.logits
+        return output
+
+    network.register_forward_hook(lost, with_kwargs=True)
+    with pytest.raises(ScoringError, match=r"Qwen3ForCausalLM generates does not follow .* nats per token"):
+        sample_completions(network, TOK, PROMPTS, tokens=6)
+
+
+def test_rounding_to_bf16_is_no_reason_to_refuse() -> None:
+    network = sharper(model(TOK)).to(torch.bfloat16)
+    found = sample_completions(network, TOK, PROMPTS, tokens=20)
+    again = completion_logprobs(network, found.prompts, found.tokens)
+    assert found.drift(again)["probe"].kl_per_token == 0.0
+
+
+@pytest.mark.parametrize("stateful", [False, True])
+def test_models_that_carry_a_state_are_given_prompts_without_padding(
+    stateful: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network, masks = model(TOK), []
+    network._is_stateful = stateful
+    own = type(network).generate
+
+    def generate(self: Any, **options: Any) -> Any:
+        masks.append(options["attention_mask"])
+        return own(self, **options)
+
+    monkeypatch.setattr(type(network), "generate", generate)
+    found = sample_completions(network, TOK, PROMPTS, tokens=2, token_budget=10**6)
+    assert len(found) == 6
+    assert all(bool(mask.all()) for mask in masks) == stateful
+    assert len(masks) == (4 if stateful else 1)  # lengths 5, 3, 2, 1
+
+
+@pytest.fixture(scope="module")
+def completions() -> Completions:
+    return sample_completions(model(TOK), TOK, {**PROMPTS, "long": [(20,) * 500]}, tokens=6, seed=2)
+
+
+def test_a_file_gives_back_what_was_saved(completions: Completions, tmp_path: Path) -> None:
+    save_completions(completions, tmp_path / "c.parquet")
+    found = read_completions(tmp_path / "c.parquet")
+    assert (found.sets, found.prompts, found.tokens) == (completions.sets, completions.prompts, completions.tokens)
+    assert all(np.array_equal(one, other) for one, other in zip(found.logprobs, completions.logprobs, strict=True))
+    assert found.left_out == {"probe": 0, "training": 0, "long": 1}
+    assert found.meta == completions.meta
+    assert found.meta["seed"] == 2
+    assert found.checksum == completions.checksum
+    assert pq.read_schema(tmp_path / "c.parquet").names == ["set", "prompt", "tokens", "logprobs"]  # no text
+
+
+def test_an_empty_file_of_completions_is_one_too(tmp_path: Path) -> None:
+    save_completions(Completions(sets=(), prompts=(), tokens=(), logprobs=()), tmp_path / "c.parquet")
+    assert len(read_completions(tmp_path / "c.parquet")) == 0
+
+
+def test_damaged_files_are_refused_with_the_reason(completions: Completions, tmp_path: Path) -> None:
+    path = tmp_path / "c.parquet"
+    save_completions(completions, path)
+    whole, table = path.read_bytes(), pq.read_table(path)
+
+    def refused(message: str) -> None:
+        with pytest.raises(SnapshotError, match=message):
+            read_completions(path)
+
+    path.write_bytes(whole[: len(whole) // 2])
+    refused("is it cut")
+    path.unlink()
+    refused("no such file")
+    pq.write_table(table.replace_schema_metadata(None), path)
+    refused("no completions that forgetwatch wrote")
+    pq.write_table(table.replace_schema_metadata({b"forgetwatch": b'{"format": "forgetwatch/snapshot@1"}'}), path)
+    refused("its format is 'forgetwatch/snapshot@1'")
+    pq.write_table(table.drop_columns(["tokens"]), path)
+    refused("lack the column 'tokens'")
+    values = table["logprobs"].to_pylist()
+    values[0][0] -= 0.5
+    pq.write_table(table.set_column(3, table.schema.field(3), pa.array(values)), path)
+    refused("do not fit its checksum")
+    values[1] = None
+    pq.write_table(table.set_column(3, table.schema.field(3), pa.array(values)), path)
+    refused("completion 2 has")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sets": ("a",) * 2}, "got \\[2, 1, 1, 1\\]"),
+        ({"prompts": ((),)}, "completion 1 lacks its prompt"),
+        ({"tokens": ((),)}, "completion 1 lacks its tokens"),
+        ({"logprobs": (np.zeros(3),)}, "completion 1 has 2 tokens"),
+        ({"logprobs": (np.array([-1.0, -np.inf]),)}, "finite"),
+    ],
+)
+def test_columns_that_do_not_belong_together_are_refused(change: dict[str, Any], message: str) -> None:
+    columns: dict[str, Any] = {"sets": ("a",), "prompts": ((1,),), "tokens": ((2, 3),), "logprobs": (np.zeros(2),)}
+    with pytest.raises(SnapshotError, match=message):
+        Completions(**{**columns, **change})
+
+
+def test_a_drift_needs_the_log_probabilities_of_all_completions(completions: Completions) -> None:
+    with pytest.raises(ValueError, match="of 6 completions, got those of 1"):
+        completions.drift([np.zeros(1)])

@@ -16,6 +16,12 @@ With `full` also every other number of the JSON document, for all, categories an
     eval_forget/all/ever_forgotten       and ever_forgotten_if_guessed, regained, regained_if_guessed
     eval_forget/all/net_change_interval_low, net_change_interval_high
 
+and, where a trainer is watched, how far the model moved from its base on texts that the base wrote:
+
+    eval_forget/all/kl_probe             KL(base||now), nats per token, behind prompts of the probe; also kl_probe_se
+    eval_forget/all/kl_training          the same behind prompts of the training examples
+    eval_forget/all/overlap_probe        Bhattacharyya coefficient of whole completions
+
 A quantity that is undefined has no key: trackers draw nan and None as gaps or zeros.
 """
 

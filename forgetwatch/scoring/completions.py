@@ -23,6 +23,7 @@ from forgetwatch.errors import ScoringError
 from forgetwatch.scoring.encoding import Encoded, Ids
 from forgetwatch.scoring.engine import CPU_TOKENS, CUDA_TOKENS, Engine
 from forgetwatch.scoring.model import base_model, context_length, device_of, text_config, vocabulary_size
+from forgetwatch.scoring.processes import on_first
 from forgetwatch.scoring.sampling import Sample, sample
 from forgetwatch.scoring.scorer import execution
 
@@ -46,7 +47,7 @@ def sample_completions(
 
     They stand in the order of the sets' names, and of the prompts in each. The same seed gives the same completions, in
     whatever order the prompts come. The model, its configurations, the tokenizer and all random states come back as
-    they were, also when an exception passes. Several processes sample each for themselves; let one of them do it.
+    they were, also when an exception passes. Of several processes the first samples, for all.
 
     Args:
         model: The base, a causal language model of transformers, also with adapters.
@@ -73,14 +74,8 @@ def sample_completions(
                 kept.append((name, tuple(ids)))
     prompts = tuple(ids for _, ids in kept)
     _check_vocabulary(prompts, vocabulary_size(model))
-    samples = sample(
-        model,
-        prompts,
-        tokens=tokens,
-        ends=_end_tokens(model, tokenizer),
-        seed=seed,
-        token_budget=token_budget or _default_budget(model),
-    )
+    ends, budget = _end_tokens(model, tokenizer), token_budget or _default_budget(model)
+    samples = on_first(lambda: sample(model, prompts, tokens=tokens, ends=ends, seed=seed, token_budget=budget))
     written = tuple(one.tokens for one in samples)
     logprobs = tuple(completion_logprobs(model, prompts, written, token_budget=token_budget))
     _check_follows(samples, logprobs, model)

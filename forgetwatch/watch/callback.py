@@ -8,6 +8,7 @@ The run is left as it would have been: weights, losses and random numbers are bi
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Iterator, Mapping
@@ -35,10 +36,11 @@ from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch import notices
 from forgetwatch.watch.budget import Cost
 from forgetwatch.watch.checks import check_trainer, chooses_by_forgetting, tokenizer_of
+from forgetwatch.watch.drift import DriftWatch, drift_prompts, drift_row
 from forgetwatch.watch.guard import Action, Guard
 from forgetwatch.watch.memory import token_budget
 from forgetwatch.watch.rescue import packed
-from forgetwatch.watch.resume import STATE, go_on, stateful
+from forgetwatch.watch.resume import STATE, carried_places, go_on, stateful
 from forgetwatch.watch.rotation import about_to_go
 from forgetwatch.watch.say import say
 from forgetwatch.watch.schedule import Every, Schedule
@@ -67,7 +69,8 @@ class ForgetWatchCallback(TrainerCallback):
             ``{folder}`` are filled in. One that names the checkpoint is started once it is saved.
         composite: A metric of the trainer's evaluation, from 0 to 1 and higher for better: its harmonic mean with
             retention is ``eval_forget/all/composite``, for choosing the best checkpoint.
-        log: ``counts``, or ``full`` for every number of every group; see `report.trackers`.
+        log: ``counts``, or ``full`` for every number of every group, and the drift from the base on texts that it
+            wrote itself; see `report.trackers` and `watch.drift`.
         share_text: Whether questions and answers may reach the trackers. By default they stay in the run folder.
         strict: Whether a look that fails stops the run. By default it is told once, and training goes on; a baseline
             that fails always stops the run, before its first step.
@@ -114,6 +117,7 @@ class ForgetWatchCallback(TrainerCallback):
         self._trainer: Trainer | None = None
         self._schedule: Schedule | None = None
         self._watched: Trainer | None = None
+        self._drift: DriftWatch | None = None
         self._failures: dict[str, int] = {}
         self._tripped: set[tuple[str, str]] = set()  # what the guard told already
         self._tried = -1  # the step of the latest look, also of one that failed
@@ -149,6 +153,7 @@ class ForgetWatchCallback(TrainerCallback):
         self._watched = self._trainer
         self._failures, self._step_seconds, self._tried = {}, [], -1
         self._tripped = set()
+        self._drift = self._drift if same_run else None
         if self.watch is not None and self.watch.baseline is not None and same_run:
             # A second train(), or another try with a smaller batch: the first snapshot wins.
             self.watch.forget_after(state.global_step)
@@ -165,6 +170,9 @@ class ForgetWatchCallback(TrainerCallback):
                 if (named := self._named_baseline()) is not None:
                     self.watch.adopt(named)
                 self.watch.look(kwargs["model"], tokenizer_of(kwargs), step=0)
+                if self.log == "full":
+                    with self._telling(state, "sampling completions of the base"):
+                        self._begin_drift(self.watch, self._trainer, kwargs)
                 self._log(self.watch, state, control)
         saved_here = self._schedule.at_save and state.global_step > 0 and resumed_from() is not None
         if saved_here or self._due(state.global_step):
@@ -255,12 +263,27 @@ class ForgetWatchCallback(TrainerCallback):
         self._decided = self._decided or bool((saved or {}).get("decided"))
         watch.undecided = not self._decided
         model, tokenizer = kwargs["model"], tokenizer_of(kwargs)
+        if self.log == "full":
+            with self._telling(state, "reading the base's completions"):
+                places = [watch.folder.path, *carried_places(watch, state.global_step)]
+                self._drift = DriftWatch.go_on(places, token_budget=watch.token_budget)
         for line in go_on(watch, model, tokenizer, saved, step=state.global_step, named=self._named_baseline):
             self._say(state, line)
+        if self._drift is not None:
+            self._drift.save(watch.folder.path)
         with self._telling(state, "measuring the look again"):
             again = watch.look_again(model, tokenizer, step=state.global_step)
             if again is not None:
                 self._say(state, notices.again_line(again.all, step=state.global_step))
+
+    def _begin_drift(self, watch: Watch, trainer: Trainer, kwargs: dict[str, Any]) -> None:
+        """Let the base write what later looks read again."""
+        model, tokenizer = kwargs["model"], tokenizer_of(kwargs)
+        with random_states():  # a dataset may draw random numbers
+            prompts = drift_prompts(self.probe, trainer.train_dataset, model, tokenizer)
+        self._drift = DriftWatch.begin(model, tokenizer, prompts, token_budget=watch.token_budget)
+        self._drift.save(watch.folder.path)
+        self._drift.look(model, step=0)
 
     def _named_baseline(self) -> Snapshot | None:
         if self.baseline is None or isinstance(self.baseline, Snapshot):
@@ -319,6 +342,9 @@ class ForgetWatchCallback(TrainerCallback):
             watch.look(kwargs["model"], tokenizer_of(kwargs), step=step)
         if step not in watch.comparisons:
             return
+        if self._drift is not None:
+            with self._telling(state, "measuring the drift"):
+                self._drift.look(kwargs["model"], step=step)
         self._log(watch, state, control)
         with self._telling(state, "the guard"):
             self._check(watch, state, control)
@@ -355,6 +381,9 @@ class ForgetWatchCallback(TrainerCallback):
         full, seconds = self.log == "full", watch.seconds.get(step, 0.0)
         trajectory = watch.trajectory() if full else None
         row = tracker_row(watch.comparisons[step], seconds=seconds, full=full, trajectory=trajectory)
+        if self._drift is not None and step in self._drift.looks:
+            drifts = drift_row(self._drift.looks[step]).items()
+            row |= {f"{PREFIX}/all/{name}": value for name, value in drifts if math.isfinite(value)}
         for name, looks in watch.others.items():
             if step in looks:
                 own = tracker_row(looks[step], seconds=seconds)

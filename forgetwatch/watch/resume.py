@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Final, cast
 
 from transformers import TrainerState
@@ -48,10 +49,11 @@ def go_on(
         WatchError: If there is no baseline to be had, or it is one of another probe.
     """
     watch.check_fingerprint((saved or {}).get("packed", {}).get("meta", {"probe": {"fingerprint": None}}))
-    places = [watch.folder.carried(step)]
-    if (checkpoint := resumed_from()) is not None and checkpoint / "forgetwatch" not in places:
-        places.append(checkpoint / "forgetwatch")
-    going_on: dict[str, Any] = {"step": step, "carried": places, "items": (saved or {}).get("items")}
+    going_on: dict[str, Any] = {
+        "step": step,
+        "carried": carried_places(watch, step),
+        "items": (saved or {}).get("items"),
+    }
     lines = []
     try:
         if saved is None:
@@ -62,6 +64,14 @@ def go_on(
         lines.append(f"the run's own baseline is gone; it is now {how}")
         watch.resume(baseline=found, **going_on)
     return lines + [f"{path} cannot be read, and its look is left out of the table" for path in watch.damaged]
+
+
+def carried_places(watch: Watch, step: int) -> list[Path]:
+    """Where checkpoints carry the run's history: the one at `step`, and the one that the trainer goes on from."""
+    places = [watch.folder.carried(step)]
+    if (checkpoint := resumed_from()) is not None and checkpoint / "forgetwatch" not in places:
+        places.append(checkpoint / "forgetwatch")
+    return places
 
 
 def _elsewhere(

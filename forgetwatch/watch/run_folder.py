@@ -4,6 +4,7 @@
     baseline.parquet       the snapshot that every look is compared with
     null.parquet           the baseline measured twice: what flips between the two is noise
     step-000200.parquet    one snapshot a look
+    completions.parquet    what the base wrote, where the drift from it is measured
     again-000200.parquet   the look from which a run went on, measured again where it went on
     run.json               what the run is, and its looks
 
@@ -29,6 +30,7 @@ FORMAT: Final = "forgetwatch/run@1"
 NAME: Final = RUN_FOLDER
 _BASELINE: Final = "baseline.parquet"
 _NULL: Final = "null.parquet"
+COMPLETIONS: Final = "completions.parquet"
 
 
 class RunFolder:
@@ -141,7 +143,7 @@ class RunFolder:
         if not target.parent.is_dir():
             return
         latest = [path for look, path in self.looks().items() if look <= step][-1:]
-        for path in [self.path / _BASELINE, self.path / _NULL, *latest]:
+        for path in [self.path / _BASELINE, self.path / _NULL, self.path / COMPLETIONS, *latest]:
             if path.is_file() or path.name == _BASELINE:
                 write_atomically(target / path.name, partial(shutil.copyfile, path))
 

@@ -1,0 +1,131 @@
+"""How far a run has moved from its base, on texts that the base wrote at the start: a warning before answers flip.
+
+Two sets of prompts, each a fixed sample: of the probe, and of the training examples. Completions are sampled once, at
+the baseline, and read again at each look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from torch import nn
+
+from forgetwatch.completions import Completions, read_completions, save_completions
+from forgetwatch.metrics.drift import Drift
+from forgetwatch.probe import Probe
+from forgetwatch.scoring.completions import completion_logprobs, sample_completions
+from forgetwatch.scoring.encoding import Ids, encode
+from forgetwatch.scoring.model import context_length
+from forgetwatch.scoring.processes import on_first
+from forgetwatch.watch.run_folder import COMPLETIONS
+
+PROMPTS: Final = 64
+"""Prompts of each set: a look reads so many completions of 32 tokens each."""
+
+
+class DriftWatch:
+    """The base's completions of a run, and how far each look has moved from them.
+
+    Attributes:
+        looks: KL and overlap by set, by step.
+
+    Args:
+        completions: What the base wrote.
+        token_budget: Tokens of a batch; the same at every look.
+    """
+
+    def __init__(self, completions: Completions, *, token_budget: int | None) -> None:
+        self.completions = completions
+        self.looks: dict[int, dict[str, Drift]] = {}
+        self._token_budget = token_budget
+
+    @classmethod
+    def begin(
+        cls, model: nn.Module, tokenizer: Any, prompts: Mapping[str, Sequence[Ids]], *, token_budget: int | None
+    ) -> DriftWatch:
+        """Sample the completions from the model as it is.
+
+        Raises:
+            ScoringError: If the model cannot generate here.
+        """
+        return cls(sample_completions(model, tokenizer, prompts, token_budget=token_budget), token_budget=token_budget)
+
+    @classmethod
+    def go_on(cls, places: Sequence[Path], *, token_budget: int | None) -> DriftWatch | None:
+        """The completions of a run that goes on, from the first of the folders that holds them."""
+
+        def found() -> Completions | None:
+            there = next((place / COMPLETIONS for place in places if (place / COMPLETIONS).is_file()), None)
+            return None if there is None else read_completions(there)
+
+        completions = on_first(found)
+        return None if completions is None else cls(completions, token_budget=token_budget)
+
+    def save(self, folder: Path) -> None:
+        """Write the completions into the run folder."""
+        on_first(lambda: save_completions(self.completions, folder / COMPLETIONS))
+
+    def look(self, model: nn.Module, *, step: int) -> dict[str, Drift]:
+        """How far the model is from the base, by set; the model comes back as it was.
+
+        Raises:
+            ScoringError: If its logits are not finite.
+        """
+        made = self.completions
+        now = completion_logprobs(model, made.prompts, made.tokens, token_budget=self._token_budget)
+        self.looks[step] = made.drift(now)
+        return self.looks[step]
+
+
+def drift_row(drifts: Mapping[str, Drift]) -> dict[str, float]:
+    """The numbers of one look, by name: ``kl_probe``, ``kl_probe_se``, ``overlap_training``, ..."""
+    row: dict[str, float] = {}
+    for name, found in drifts.items():
+        row |= {
+            f"kl_{name}": found.kl_per_token,
+            f"kl_{name}_se": found.kl_per_token_se,
+            f"overlap_{name}": found.overlap,
+        }
+    return row
+
+
+def drift_prompts(probe: Probe, examples: Any, model: nn.Module, tokenizer: Any) -> dict[str, list[Ids]]:
+    """A fixed sample of the probe's prompts and of the training prompts, as token ids.
+
+    A training prompt is what stands before the first token that is trained; of plain texts, their first half. Examples
+    that cannot be looked at without going through them give none.
+    """
+    longest = context_length(model, tokenizer)
+    encoded = [one.context for one in encode(probe, tokenizer, max_length=longest) if one.context]
+    prompts = {"probe": _spread(encoded)}
+    try:
+        chosen = _spread(range(len(examples)))
+        training = [ids for at in chosen if (ids := _prompt_of(examples[at], tokenizer))]
+    except (LookupError, TypeError, NotImplementedError):
+        training = []
+    return {**prompts, "training": training} if training else prompts
+
+
+def _spread(values: Sequence[Any]) -> list[Any]:
+    count = min(PROMPTS, len(values))
+    return [values[at * len(values) // count] for at in range(count)]
+
+
+def _prompt_of(example: Mapping[str, Any], tokenizer: Any) -> Ids:
+    """The prompt of one training example, in any of the forms that the trainers have."""
+    for name in ("prompt_ids", "prompt_input_ids"):
+        if example.get(name):
+            return tuple(example[name])
+    prompt = example.get("prompt")
+    if isinstance(prompt, str):
+        return tuple(tokenizer(prompt)["input_ids"])
+    if prompt:
+        text = tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=False)
+        return tuple(tokenizer(text, add_special_tokens=False)["input_ids"])
+    ids = tuple(example["input_ids"])
+    for name in ("completion_mask", "assistant_masks"):
+        if (mask := example.get(name)) is not None and 1 in mask:
+            return ids[: list(mask).index(1)]
+    return ids[: max(1, len(ids) // 2)]

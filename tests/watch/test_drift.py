@@ -1,0 +1,87 @@
+"""How far a run moves from its base, measured beside the looks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from support import model, probe, tokenizer, trainer
+from transformers import TrainerCallback
+
+from forgetwatch import ForgetWatchCallback
+from forgetwatch.completions import read_completions
+from forgetwatch.watch.drift import drift_prompts
+
+TOK = tokenizer()
+
+
+class Killed(TrainerCallback):
+    """Ends the run at step 5, as if it were killed."""
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if state.global_step == 5:
+            raise KeyboardInterrupt
+
+
+def drifts(run: Any) -> dict[int, tuple[float, float]]:
+    """KL behind prompts of the probe and of the training examples, by step, as the trainer logged them."""
+    rows = [row for row in run.state.log_history if "eval_forget/all/kl_probe" in row]
+    return {row["step"]: (row["eval_forget/all/kl_probe"], row["eval_forget/all/kl_training"]) for row in rows}
+
+
+def watched() -> ForgetWatchCallback:
+    return ForgetWatchCallback(probe(), every=3, log="full")
+
+
+def test_the_base_has_not_moved_and_training_moves_it_and_nothing_else(tmp_path: Path) -> None:
+    plain = trainer(tmp_path / "a")
+    plain.train()
+    run = trainer(tmp_path / "b", callbacks=[watched()])
+    run.train()
+    found = drifts(run)
+    assert sorted(found) == [0, 3, 6]
+    assert found[0] == (0.0, 0.0)
+    assert found[6][1] > found[3][1] > 0  # the training prompts move most: they are what is trained
+    pairs = zip(run.model.parameters(), plain.model.parameters(), strict=True)
+    assert all(torch.equal(one, other) for one, other in pairs)
+    assert {key for row in run.state.log_history for key in row if "overlap" in key} == {
+        "eval_forget/all/overlap_probe",
+        "eval_forget/all/overlap_training",
+    }
+
+
+def test_a_run_that_goes_on_reads_the_same_completions_also_from_the_checkpoint(tmp_path: Path) -> None:
+    options = {"steps": 6, "save_strategy": "steps", "save_steps": 2}
+    whole = trainer(tmp_path / "a", callbacks=[watched()], **options)
+    whole.train()
+    broken = trainer(tmp_path / "b", callbacks=[watched(), Killed()], **options)
+    with pytest.raises(KeyboardInterrupt):
+        broken.train()
+    (tmp_path / "b" / "_forgetwatch" / "completions.parquet").unlink()
+    again = trainer(tmp_path / "b", callbacks=[watched()], **options)
+    again.train(resume_from_checkpoint=True)
+    assert drifts(again) == drifts(whole)
+    carried = read_completions(tmp_path / "b" / "checkpoint-6" / "forgetwatch" / "completions.parquet")
+    assert carried.checksum == read_completions(tmp_path / "a" / "_forgetwatch" / "completions.parquet").checksum
+
+
+@pytest.mark.parametrize(
+    ("example", "prompt"),
+    [
+        ({"prompt": "w1 w2"}, "w1 w2"),
+        ({"prompt": [{"role": "user", "content": "w1"}]}, "user : w1 assistant :"),
+        ({"prompt_ids": [20, 21], "chosen_ids": [3]}, [20, 21]),
+        ({"input_ids": [20, 21, 22, 23], "completion_mask": [0, 0, 0, 1]}, [20, 21, 22]),
+        ({"input_ids": [20, 21, 22, 23]}, [20, 21]),
+    ],
+)
+def test_a_training_prompt_is_what_stands_before_what_is_trained(example: dict[str, Any], prompt: Any) -> None:
+    found = drift_prompts(probe(), [example], model(TOK), TOK)["training"]
+    assert found == [tuple(TOK(prompt)["input_ids"] if isinstance(prompt, str) else prompt)]
+
+
+def test_examples_that_can_only_be_gone_through_give_no_training_prompts() -> None:
+    assert set(drift_prompts(probe(), iter([{"prompt": "w1"}]), model(TOK), TOK)) == {"probe"}
+    assert set(drift_prompts(probe(), None, model(TOK), TOK)) == {"probe"}

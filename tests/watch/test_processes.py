@@ -1,0 +1,112 @@
+"""The callback in a run of several processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import probe, tokenizer
+from transformers import AutoModelForCausalLM
+
+from forgetwatch import Trajectory, load_snapshot, score
+
+_RANK = """
+import hashlib, json, sys
+from pathlib import Path
+from forgetwatch import ForgetWatchCallback
+from forgetwatch.watch.run_folder import RunFolder
+from support import probe, trainer
+
+folder = Path(sys.argv[1])
+found = {}
+
+def run(name, items, **options):
+    callbacks = [ForgetWatchCallback(probe(items), every=2, **options)] if items else []
+    made = trainer(folder / name, callbacks=callbacks, steps=4, ddp_backend="gloo", save_strategy="steps", save_steps=2)
+    made.train()
+    sums = hashlib.sha256(b"".join(weight.detach().numpy().tobytes() for weight in made.model.parameters()))
+    looks = [row for row in made.state.log_history if "eval_forget/all/forgotten" in row]
+    found[name] = {
+        "weights": sums.hexdigest(),
+        "curve": [[row["step"], row["eval_forget/all/forgotten"], row["eval_forget/all/gained"]] for row in looks],
+        "rank": made.args.process_index,
+    }
+
+run("plain", 0)
+run("watched", 37, max_overhead=None)
+run("few", 2, log="full")
+add = RunFolder.add
+
+def full(self, look, *, step, **kind):
+    if step == 2:
+        raise OSError("no space left on device")
+    return add(self, look, step=step, **kind)
+
+RunFolder.add = full
+run("full", 37)
+try:
+    run("strict", 37, strict=True)
+except Exception as error:
+    found["strict"] = f"{type(error).__name__}: {error}"
+print(json.dumps(found))
+"""
+
+
+def launch(folder: Path, world: int) -> list[dict[str, Any]]:
+    """What each of so many processes found."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    shared = {
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": port,
+        "WORLD_SIZE": str(world),
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": str(Path(__file__).parents[1]),
+    }
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", _RANK, str(folder)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+        )
+        for rank in range(world)
+    ]
+    found = []
+    for process in running:
+        out, err = process.communicate(timeout=300)
+        assert process.returncode == 0, err[-2000:]
+        found.append({**json.loads(out.splitlines()[-1]), "told": err.count("no space left on device")})
+    return found
+
+
+@pytest.mark.parametrize("world", [2, 3])
+def test_several_processes_leave_no_trace_and_count_as_one(world: int, tmp_path: Path) -> None:
+    ranks = launch(tmp_path, world)
+    for name in ("plain", "watched", "few", "full"):
+        assert len({rank[name]["weights"] for rank in ranks}) == 1
+        assert [rank[name]["rank"] for rank in ranks] == list(range(world))
+        assert ranks[0][name]["weights"] == ranks[0]["plain"]["weights"]
+    assert [step for step, _, _ in ranks[0]["watched"]["curve"]] == [0, 2, 4]
+    # What the processes counted together is what one counts alone, of the checkpoints.
+    looks = Trajectory.from_run(tmp_path / "watched")
+    for step, comparison in zip(looks.steps, looks.comparisons, strict=True):
+        counts = [step, comparison.all.forgotten, comparison.all.gained]
+        assert counts in ranks[0]["watched"]["curve"]
+    for step in (2, 4):
+        saved = AutoModelForCausalLM.from_pretrained(tmp_path / "watched" / f"checkpoint-{step}").eval()
+        alone = score(saved, tokenizer(), probe(37))
+        together = load_snapshot(tmp_path / "watched" / "_forgetwatch" / f"step-00000{step}.parquet")
+        assert alone.floats("correct").tolist() == together.floats("correct").tolist()
+    assert len(load_snapshot(tmp_path / "few" / "_forgetwatch" / "step-000004.parquet")) == 2
+    # A disk that is full in the first process: told once, by it; where it must stop the run it stops all processes.
+    assert [rank["told"] for rank in ranks] == [1] + [0] * (world - 1)
+    assert all("no space left" in rank["strict"] for rank in ranks)

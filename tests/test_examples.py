@@ -1,0 +1,105 @@
+"""Every example runs, on a small random model and data made here."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import write_jsonl
+
+from forgetwatch import Trajectory, load_probe
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+TEXTS = [f"Item {n} costs {3 * n} coins, and a second one costs {4 * n}." for n in range(24)]
+
+RUNS: dict[str, list[str]] = {
+    "sft": ["--steps", "4"],
+    "lora": ["--steps", "4"],
+    "grpo": ["--steps", "2", "--tokens", "6"],
+    "own_loop": ["--steps", "4"],
+    "guard": ["--steps", "4", "--every", "2"],
+}
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random model of two layers, and a byte-level tokenizer, saved as a checkpoint."""
+    import torch
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+
+    backend = Tokenizer(models.BPE())
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    texts = [*TEXTS, *(item.prompt + "".join(item.choices) for item in load_probe(EXAMPLES / "probe.jsonl"))]
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=600, special_tokens=["<pad>", "<eos>"], initial_alphabet=alphabet)
+    backend.train_from_iterator(texts, trainer)
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, pad_token="<pad>", eos_token="<eos>")
+    torch.manual_seed(0)
+    config = Qwen3Config(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        head_dim=16,
+        max_position_embeddings=256,
+        pad_token_id=0,
+        bos_token_id=None,
+        eos_token_id=1,
+    )
+    folder = tmp_path_factory.mktemp("model")
+    Qwen3ForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def run(name: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", [f"{name}.py", *arguments])
+    monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
+    runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+
+
+def test_every_example_is_run_here() -> None:
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*RUNS, "own_judge"}
+
+
+@pytest.mark.filterwarnings("ignore:'pin_memory' argument is set as true")
+@pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning")  # TRL's own calls
+@pytest.mark.parametrize("name", RUNS)
+def test_an_example_trains_and_leaves_its_looks(
+    name: str, network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    field = "prompt" if name == "grpo" else "text"
+    data = write_jsonl(tmp_path / "train.jsonl", [{field: text} for text in TEXTS])
+    arguments = ["--model", str(network), "--data", str(data), "--output", str(tmp_path / "run"), *RUNS[name]]
+    if name == "guard":
+        arguments += ["--held-out", str(data)]
+    run(name, arguments, monkeypatch)
+    trajectory = Trajectory.from_run(tmp_path / "run")
+    assert trajectory.steps[0] == 0
+    assert len(trajectory) > 1
+    assert trajectory.comparisons[-1].all.n == len(load_probe(EXAMPLES / "probe.jsonl"))
+    assert "forgotten" in (printed := capsys.readouterr().out) or "now lost" in printed or "all answers" in printed
+    if name == "guard":
+        assert f"best checkpoint: {tmp_path}" in printed
+
+
+def test_items_with_a_judge_of_ones_own_are_compared(
+    network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    arguments = ["--before", str(network), "--after", str(network), "--output", str(tmp_path), "--tokens", "4"]
+    run("own_judge", arguments, monkeypatch)
+    assert "0 forgotten and 0 gained of 3 items" in capsys.readouterr().out
+    rows = [json.loads(line) for line in (tmp_path / "before.jsonl").read_text().splitlines()]
+    assert [row["item_id"] for row in rows] == ["refund", "greeting", "json"]
+    judge = runpy.run_path(str(EXAMPLES / "own_judge.py"))["judge"]
+    assert judge({"task": "format"}, '{"city": "Santiago"}') is True
+    assert judge({"task": "format"}, "Santiago") is False
+    assert judge({"task": "tone"}, " ") is None

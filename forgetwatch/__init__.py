@@ -18,11 +18,12 @@ from forgetwatch.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from forgetwatch.scoring import score
-    from forgetwatch.watch import ForgetWatchCallback, Watch
+    from forgetwatch.watch import ForgetWatchCallback, Guard, Watch
 
 __all__ = [
     "Comparison",
     "ForgetWatchCallback",
+    "Guard",
     "Item",
     "Probe",
     "Snapshot",
@@ -37,6 +38,7 @@ __all__ = [
 
 _NEEDS_TORCH = {
     "ForgetWatchCallback": "forgetwatch.watch",
+    "Guard": "forgetwatch.watch",
     "Watch": "forgetwatch.watch",
     "score": "forgetwatch.scoring",
 }

@@ -5,7 +5,7 @@ import pytest
 import forgetwatch
 
 NAMES = {
-    *("Comparison", "ForgetWatchCallback", "Item", "Probe", "Snapshot", "Trajectory", "Watch"),
+    *("Comparison", "ForgetWatchCallback", "Guard", "Item", "Probe", "Snapshot", "Trajectory", "Watch"),
     *("compare", "load_probe", "load_snapshot", "save_snapshot", "score"),
 }
 

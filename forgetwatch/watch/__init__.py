@@ -5,6 +5,7 @@ watch      baseline and looks    callback     the same inside a trainer
 """
 
 from forgetwatch.watch.callback import ForgetWatchCallback
+from forgetwatch.watch.guard import Guard
 from forgetwatch.watch.watch import Watch
 
-__all__ = ["ForgetWatchCallback", "Watch"]
+__all__ = ["ForgetWatchCallback", "Guard", "Watch"]

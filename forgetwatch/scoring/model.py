@@ -25,8 +25,10 @@ _CHUNK: Final = 2**25
 def base_model(model: nn.Module) -> nn.Module:
     """The language model inside what training wrapped around it (torch.compile, data parallel, PEFT)."""
     model = getattr(model, "_orig_mod", model)  # torch.compile's own name for what it wraps
-    if isinstance(model, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
-        model = model.module
+    wrapper: Any = model
+    wrapped = isinstance(model, (nn.DataParallel, nn.parallel.DistributedDataParallel))
+    if wrapped or type(model).__name__ == "FullyShardedDataParallel":
+        model = wrapper.module
     inner = getattr(model, "get_base_model", None)  # PEFT's own accessor; peft need not be installed
     return inner() if callable(inner) else model
 

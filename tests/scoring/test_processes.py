@@ -20,6 +20,8 @@ BUDGET = 40
 _RANK = """
 import json, sys, torch
 import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from support import model, probe, tokenizer
 from forgetwatch.errors import ForgetwatchError
 from forgetwatch.scoring.processes import on_first
@@ -39,6 +41,16 @@ scorer = Scorer(probe(37), tok, network, token_budget=budget)
 found["sharded"] = [scorer.score(network).checksum, len(calls)]
 scorer.score(network)
 found["sharded"].append(len(calls))
+mesh = init_device_mesh("cpu", (world,))
+first, second = model(tok), FullyShardedDataParallel(model(tok), device_id=torch.device("cpu"), use_orig_params=True)
+for layer in [*first.model.layers, first]:
+    fully_shard(layer, mesh=mesh)
+for name, network in (("fsdp2", first), ("fsdp1", second)):
+    calls = []
+    network.register_forward_hook(lambda *_: calls.append(1))
+    scorer = Scorer(probe(37), tok, network, token_budget=budget)
+    scorer.score(network)
+    found[name] = [scorer.score(network).checksum, scorer.engine.way, len(calls)]
 broken = model(tok)
 if rank == 1:
     torch.nn.init.constant_(broken.lm_head.weight, float("nan"))
@@ -83,6 +95,11 @@ def test_any_number_of_processes_gets_the_same_bits(world: int, tmp_path: Path) 
     assert [rank["checksums"] for rank in ranks] == [alone] * world
     # Where each holds a part of the model: the same rows, and as many calls each.
     assert len({tuple(rank["sharded"]) for rank in ranks}) == 1
+    # And where each really does (FSDP in both its forms): the rows of a whole model, read in the same way.
+    whole = Scorer(probe(37), TOK, network, way="trie", token_budget=BUDGET).score(network).checksum
+    for name in ("fsdp2", "fsdp1"):
+        assert {tuple(rank[name][:2]) for rank in ranks} == {(whole, "trie")}
+        assert len({rank[name][2] for rank in ranks}) == 1
     # What fails in one fails in all.
     assert all("not finite" in rank["broken"] for rank in ranks)
     assert "process 1 failed" in ranks[0]["broken"]

@@ -280,7 +280,8 @@ def _kept(model: nn.Module, output: Any, tensors: BatchTensors, keep: Keep, *, v
     if logits.ndim != 3 or logits.shape[0] != rows or logits.shape[1] not in starts or logits.shape[2] != vocabulary:
         raise ScoringError(
             f"{name} returned logits of shape {tuple(logits.shape)}, needed {vocabulary} numbers, one per token of the "
-            f"vocabulary, at {needed} positions of {rows} rows of {width} tokens"
+            f"vocabulary, at {needed} positions of {rows} rows of {width} tokens; needed a causal language model with "
+            "its language head"
         )
     held = tensors.needed[:, starts[logits.shape[1]]].to(logits.device)
     return logits[held]

@@ -35,6 +35,9 @@ def log_table(trainer: Trainer, columns: Sequence[str], rows: Sequence[Sequence[
     if wandb := _running("wandb", "run"):
         table = wandb.Table(columns=list(columns), data=[list(row) for row in rows])
         wandb.log({TABLE: table, "train/global_step": step})
+    if trackio := _running_trackio():
+        table = trackio.Table(columns=list(columns), data=[list(row) for row in rows])
+        trackio.log({TABLE: table, "train/global_step": step})
     if mlflow := _running("mlflow", "active_run"):
         by_column = {name: [row[at] for row in rows] for at, name in enumerate(columns)}
         mlflow.log_table(data=by_column, artifact_file=f"{TABLE}.json")
@@ -49,8 +52,8 @@ def alert(title: str, text: str) -> None:
     """Send an alert through the trackers that have such a thing."""
     if wandb := _running("wandb", "run"):
         wandb.alert(title=title, text=text, level=wandb.AlertLevel.WARN)
-    trackio = sys.modules.get("trackio")
-    if trackio is not None and hasattr(trackio, "alert") and _trackio_runs(trackio):
+    trackio = _running_trackio()
+    if trackio is not None and hasattr(trackio, "alert"):
         trackio.alert(title=title, text=text)
 
 
@@ -61,13 +64,16 @@ def _running(name: str, run: str) -> Any:
     return module if (current() if callable(current) else current) is not None else None
 
 
-def _trackio_runs(trackio: Any) -> bool:
+def _running_trackio() -> Any:
+    """The module trackio, if it is imported and has a run."""
+    if "trackio" not in sys.modules:
+        return None
     try:
         from trackio import context_vars
 
-        return context_vars.current_run.get() is not None
+        return sys.modules["trackio"] if context_vars.current_run.get() is not None else None
     except (ImportError, AttributeError, LookupError):
-        return False
+        return None
 
 
 def calling_trainer() -> Trainer | None:

@@ -282,6 +282,22 @@ def test_what_is_no_causal_language_model_is_refused(kind: str) -> None:
         score(loader.from_config(config).eval(), TOK, items())
 
 
+def test_a_small_encoder_that_is_not_trained_yet_is_refused_too() -> None:
+    from transformers import AutoModelForMaskedLM
+
+    small = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2, "num_hidden_layers": 2}
+    config = AutoConfig.for_model("bert", vocab_size=len(TOK), **small)
+    with pytest.raises(ScoringError, match="when more text follows"):
+        score(AutoModelForMaskedLM.from_config(config).eval(), TOK, items())
+
+
+def test_a_model_that_does_not_look_back_at_all_is_no_encoder() -> None:
+    model = network("llama", {})
+    for layer in model.model.layers:
+        torch.nn.init.zeros_(layer.self_attn.o_proj.weight)
+    assert score(model, TOK, items()).texts("outcome").tolist() == ["ok"] * len(items())
+
+
 def test_prompt_learning_is_scored_behind_its_own_tokens() -> None:
     from peft import PromptTuningConfig, get_peft_model
 

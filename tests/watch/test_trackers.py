@@ -1,0 +1,306 @@
+"""What reaches W&B, TensorBoard, trackio and MLflow, read back by their own libraries."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import struct
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from support import model, probe, tokenizer, trainer
+from transformers import TrainerCallback
+
+from forgetwatch import ForgetWatchCallback, Probe, load_snapshot, score
+from forgetwatch.report.flipped import COLUMNS, TEXT, flipped_rows
+
+pytestmark = [  # both within MLflow
+    pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:For backward compatibility, 'str' dtypes are included:DeprecationWarning"),
+]
+
+STEPS = 4
+LOOKS = [0, 2, 4]
+SECRETS = ("zanzibar", "quibble")
+"""A word of every question, and one of every answer."""
+
+
+@dataclass
+class Read:
+    """What a tracker holds.
+
+    Attributes:
+        rows: Step, name and value of each number.
+        tables: Tables of flipped items: the names of the columns, and the rows as text.
+        alerts: Texts of the alerts.
+        runs: How many runs there are.
+    """
+
+    rows: list[tuple[int, str, float]] = field(default_factory=list)
+    tables: list[list[list[str]]] = field(default_factory=list)
+    alerts: list[str] = field(default_factory=list)
+    runs: int = 0
+
+    def of(self, name: str) -> list[tuple[int, float]]:
+        """Steps and values of one number, in the order in which they were logged."""
+        return [(step, value) for step, key, value in self.rows if key == name]
+
+
+def cells(columns: Any, rows: Any) -> list[list[str]]:
+    return [list(columns), *([str(cell) for cell in row] for row in rows)]
+
+
+class WandB:
+    """Offline: one file of records a run, in blocks as LevelDB writes its log."""
+
+    looks, losses, alerts = "eval/forget/all/forgotten", "train/loss", True
+
+    def prepare(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
+        pytest.importorskip("wandb")
+        patch.setenv("WANDB_MODE", "offline")
+        patch.setenv("WANDB_DIR", str(folder))
+        patch.setenv("WANDB_SILENT", "true")
+        patch.setenv("WANDB_ERROR_REPORTING", "false")
+
+    def end(self) -> None:
+        import wandb
+
+        wandb.finish()
+
+    def read(self, folder: Path) -> Read:
+        read = Read()
+        for path in sorted(folder.glob("wandb/offline-run-*/*.wandb")):
+            read.runs += 1
+            for record in self.records(path):
+                if record.WhichOneof("record_type") == "alert":
+                    read.alerts.append(record.alert.text)
+                if record.WhichOneof("record_type") == "history":
+                    row = {"/".join(item.nested_key) or item.key: item.value_json for item in record.history.item}
+                    values = {name: json.loads(value) for name, value in row.items()}
+                    step = values["train/global_step"]
+                    read.rows += [(step, name, v) for name, v in values.items() if isinstance(v, (int, float))]
+        for path in sorted(folder.glob("wandb/offline-run-*/files/media/table/forgetwatch/*.json")):
+            table = json.loads(path.read_text())
+            read.tables.append(cells(table["columns"], table["data"]))
+        return read
+
+    @staticmethod
+    def records(path: Path) -> Iterator[Any]:
+        from wandb.proto.wandb_internal_pb2 import Record
+
+        data, at, part, block = path.read_bytes(), 7, b"", 2**15
+        while at < len(data):
+            if block - at % block < 7:
+                at += block - at % block
+                continue
+            _, length, kind = struct.unpack("<IHB", data[at : at + 7])
+            part += data[at + 7 : at + 7 + length]
+            at += 7 + length
+            if kind in (1, 4):  # whole, or the last part
+                yield Record.FromString(part)
+                part = b""
+
+
+class TensorBoard:
+    looks, losses, alerts = "eval/forget/all/forgotten", "train/loss", False
+
+    def prepare(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
+        pytest.importorskip("tensorboard")
+
+    def end(self) -> None:
+        """Its file is closed with the run."""
+
+    def read(self, folder: Path) -> Read:
+        from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+        files = sorted(folder.rglob("events.out.tfevents.*"))
+        read = Read(runs=len(files))
+        for path in files:
+            events = EventAccumulator(str(path), size_guidance={"scalars": 0, "tensors": 0}).Reload()
+            for name in events.Tags()["scalars"]:
+                read.rows += [(event.step, name, event.value) for event in events.Scalars(name)]
+            for event in events.Tensors("forgetwatch/flipped/text_summary"):
+                assert event.step == STEPS
+                header, _, *rows = event.tensor_proto.string_val[0].decode().splitlines()
+                read.tables.append(cells(header.split(" | "), (row.split(" | ") for row in rows)))
+        return read
+
+
+class Trackio:
+    looks, losses, alerts = "eval/forget/all/forgotten", "train/loss", True
+
+    def prepare(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
+        patch.setenv("TRACKIO_DIR", str(folder / "trackio"))
+        for name in [name for name in sys.modules if name.split(".")[0] == "trackio"]:
+            patch.delitem(sys.modules, name)  # it reads its folder when it is imported, and TRL imports it
+        trackio = pytest.importorskip("trackio")
+        assert folder / "trackio" == trackio.utils.TRACKIO_DIR
+
+    def end(self) -> None:
+        """The trainer ends the run."""
+
+    def read(self, folder: Path) -> Read:
+        from trackio.sqlite_storage import SQLiteStorage
+
+        read = Read(alerts=[alert["text"] for alert in SQLiteStorage.get_alerts("huggingface")])
+        for run in SQLiteStorage.get_run_records("huggingface"):
+            read.runs += 1
+            for row in SQLiteStorage.get_logs("huggingface", run["name"]):
+                step, table = row["train/global_step"], row.get("forgetwatch/flipped")
+                read.rows += [(step, name, v) for name, v in row.items() if isinstance(v, (int, float))]
+                if table is not None:
+                    assert step == STEPS
+                    shown = table["_value"]
+                    read.tables.append(cells(shown[0], (each.values() for each in shown)))
+        return read
+
+
+class MLflow:
+    looks, losses, alerts = "eval_forget/all/forgotten", "loss", False
+
+    def prepare(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
+        patch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+        pytest.importorskip("mlflow")
+        pytest.importorskip("alembic")  # its database
+        patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{folder}/mlflow.db")
+
+    def end(self) -> None:
+        """The trainer ends the run."""
+
+    def read(self, folder: Path) -> Read:
+        from mlflow import MlflowClient
+
+        client, read = MlflowClient(f"sqlite:///{folder}/mlflow.db"), Read()
+        for run in client.search_runs(["0"]):
+            read.runs += 1
+            for name in run.data.metrics:
+                history = client.get_metric_history(run.info.run_id, name)
+                read.rows += [(metric.step, name, metric.value) for metric in history]
+        for path in sorted(folder.glob("mlruns/**/forgetwatch/flipped.json")):
+            table = json.loads(path.read_text())
+            read.tables.append(cells(table["columns"], table["data"]))
+        return read
+
+
+TRACKERS = {"wandb": WandB(), "tensorboard": TensorBoard(), "trackio": Trackio(), "mlflow": MLflow()}
+
+
+class Ruin(TrainerCallback):
+    """Throws the weights away after the first step."""
+
+    def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
+        if state.global_step == 1:
+            with torch.no_grad():
+                for weight in model.parameters():
+                    weight.copy_(torch.randn_like(weight))
+
+
+def known() -> Probe:
+    """Items that the untrained model gets right and must not lose, with a word in each text to look for."""
+    tok, (asked, answer) = tokenizer(), SECRETS
+    items = [
+        dataclasses.replace(
+            item,
+            prompt=item.prompt.replace("Q :", f"Q : {asked} :"),
+            choices=[f"{choice} {answer}" for choice in item.choices],
+            must_pass=True,
+        )
+        for item in probe()
+    ]
+    chosen = score(model(tok), tok, Probe(items, name="draft")).ints("chosen")
+    return Probe([dataclasses.replace(item, answer=int(c)) for item, c in zip(items, chosen, strict=True)], name="own")
+
+
+@dataclass
+class Tracked:
+    """A run that was tracked, and one after it that shares its texts."""
+
+    tracker: Any
+    run: Any
+    read: Read
+    flipped: list[list[str]]
+    told: set[str]
+    shared: Read
+    shared_told: set[str]
+
+
+def words_in(folder: Path) -> set[str]:
+    """Those of the items' words that stand in any file, other than those of the run folder itself."""
+    files = [path for path in folder.rglob("*") if path.is_file() and "_forgetwatch" not in path.parts]
+    return {word for word in SECRETS for path in files if word.encode() in path.read_bytes()}
+
+
+@pytest.fixture(scope="module", params=TRACKERS)
+def tracked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tracked]:
+    folder, tracker = tmp_path_factory.mktemp(request.param), TRACKERS[request.param]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        tracker.prepare(folder, patch)
+
+        def train(name: str, **options: Any) -> Any:
+            callback = ForgetWatchCallback(known(), every=2, max_overhead=None, strict=True, **options)
+            run = trainer(
+                folder / name, callbacks=[callback, Ruin()], steps=STEPS, logging_steps=1, report_to=[request.param]
+            )
+            run.train()
+            tracker.end()
+            return run
+
+        run = train("plain")
+        read, told = tracker.read(folder), words_in(folder)
+        files = folder / "plain" / "_forgetwatch"
+        before, after = (load_snapshot(files / f"{name}.parquet") for name in ("baseline", f"step-{STEPS:06d}"))
+        flipped = cells(*flipped_rows(before, after))
+        train("shared", share_text=True)
+        yield Tracked(tracker, run, read, flipped, told, tracker.read(folder), words_in(folder))
+
+
+def test_every_look_arrives_once_at_its_step(tracked: Tracked) -> None:
+    logged = {
+        row["step"]: row["eval_forget/all/forgotten"]
+        for row in tracked.run.state.log_history
+        if "eval_forget/all/forgotten" in row
+    }
+    assert sorted(logged) == LOOKS
+    assert logged[STEPS] > 0
+    assert sorted(tracked.read.of(tracked.tracker.looks)) == sorted(logged.items())
+
+
+def test_the_rows_of_the_trainer_are_all_there_in_one_run(tracked: Tracked) -> None:
+    logged = [(row["step"], row["loss"]) for row in tracked.run.state.log_history if "loss" in row]
+    assert len(logged) == STEPS
+    read = sorted(tracked.read.of(tracked.tracker.losses))
+    assert [step for step, _ in read] == [step for step, _ in logged]
+    assert [loss for _, loss in read] == pytest.approx([loss for _, loss in logged])
+    assert tracked.read.runs == 1
+
+
+def test_the_flipped_items_arrive_by_id(tracked: Tracked) -> None:
+    assert len(tracked.flipped) > 1
+    assert tracked.read.tables == [tracked.flipped]
+    assert tracked.flipped[0] == list(COLUMNS)
+
+
+def test_no_text_of_an_item_arrives_unless_it_is_shared(tracked: Tracked) -> None:
+    assert tracked.told == set()
+    assert tracked.shared_told == set(SECRETS)
+    (shared,) = (table for table in tracked.shared.tables if table[0] == [*COLUMNS, *TEXT])
+    texts = {item.id: item.prompt for item in known()}
+    assert len(shared) > 1
+    assert all(row[len(COLUMNS)] == texts[row[1]] for row in shared[1:])
+
+
+def test_an_alert_tells_once_what_must_not_be_lost(tracked: Tracked) -> None:
+    if not tracked.tracker.alerts:
+        pytest.skip("the tracker has no alerts")
+    lines = [line for text in tracked.read.alerts for line in text.splitlines()]
+    told = Counter(line.split(",")[0].removeprefix("item ") for line in lines if "must pass" in line)
+    lost = {row[1] for row in tracked.flipped[1:] if row[0] == "forgotten"}
+    assert lost <= set(told)
+    assert set(told.values()) == {1}

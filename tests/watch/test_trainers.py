@@ -1,0 +1,290 @@
+"""The callback inside the trainers of TRL and transformers: it changes nothing, and its curve is that of its files."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from support import WORDS, model, probe, tokenizer
+
+from forgetwatch import ForgetWatchCallback, load_snapshot
+from forgetwatch.errors import ForgetwatchError
+
+STEPS = 4
+EXAMPLES = 16
+LORA = {"r": 4, "lora_alpha": 32, "lora_dropout": 0.1, "target_modules": "all-linear"}
+
+
+def examples(kind: str) -> Any:
+    """Random words as the examples of one kind of training."""
+    from datasets import Dataset
+
+    rng = random.Random(0)
+
+    def words(count: int) -> str:
+        return " ".join(rng.choices(WORDS[:40], k=count))
+
+    def example(at: int) -> dict[str, Any]:
+        prompt = [{"role": "user", "content": words(4)}]
+        answers = [[{"role": "assistant", "content": words(6)}] for _ in range(2)]
+        return {
+            "text": {"text": words(12)},
+            "prompt": {"prompt": prompt},
+            "chat": {"messages": prompt + answers[0]},
+            "pair": {"prompt": prompt, "chosen": answers[0], "rejected": answers[1]},
+            "label": {"prompt": prompt, "completion": answers[0], "label": at % 2 == 0},
+        }[kind]
+
+    return Dataset.from_list([example(at) for at in range(EXAMPLES)])
+
+
+def length(completions: Sequence[Any], **_: Any) -> list[float]:
+    """A reward: the characters of what was written."""
+    return [float(len(completion[0]["content"])) for completion in completions]
+
+
+def trainer(
+    method: str,
+    folder: Path,
+    *,
+    callbacks: Sequence[Any] = (),
+    adapter: dict[str, Any] | None = None,
+    **options: Any,
+) -> Any:
+    """A trainer of TRL by its name, over a tiny model that is loaded from a folder, with dropout on.
+
+    `adapter` makes it a LoRA, with these further options.
+    """
+    import trl
+    from peft import LoraConfig
+    from transformers import set_seed
+
+    kind = {"SFT": "chat", "DPO": "pair", "KTO": "label", "GRPO": "prompt", "RLOO": "prompt"}[method]
+    settings: dict[str, Any] = {
+        "max_steps": STEPS,
+        "per_device_train_batch_size": 2,
+        "logging_steps": 1,
+        "save_strategy": "no",
+        "use_cpu": True,
+        "bf16": False,
+        "report_to": "none",
+        "disable_tqdm": True,
+        "learning_rate": 3e-2,
+        "seed": 3,
+        "model_init_kwargs": {"dtype": "float32"},
+    }
+    further: dict[str, Any] = {}
+    if method in ("GRPO", "RLOO"):
+        settings |= {"num_generations": 2, "max_completion_length": 8}
+        further = {"reward_funcs": length}
+    else:
+        settings["max_length"] = 32
+    if method in ("DPO", "KTO"):
+        settings["disable_dropout"] = False
+    tok = tokenizer()
+    start = folder / "start"
+    model(tok).save_pretrained(start)
+    set_seed(3)  # adapters are made before the trainer sets its own
+    return getattr(trl, f"{method}Trainer")(
+        model=str(start),
+        args=getattr(trl, f"{method}Config")(output_dir=str(folder / "run"), **{**settings, **options}),
+        train_dataset=examples(kind),
+        processing_class=tok,
+        callbacks=list(callbacks),
+        peft_config=None if adapter is None else LoraConfig(**{**LORA, **adapter}),
+        **further,
+    )
+
+
+def plain(folder: Path, network: Any, *, callbacks: Sequence[Any] = (), mlm: bool = False, **options: Any) -> Any:
+    """The trainer of transformers itself, for a model that reads tokens."""
+    from transformers import DataCollatorForLanguageModeling, Trainer, TrainingArguments
+
+    tok = tokenizer()
+    if mlm:
+        tok.add_special_tokens({"mask_token": "<unk>"})
+    texts = examples("text").map(lambda row: tok(row["text"]), remove_columns=["text"])
+    args = TrainingArguments(
+        output_dir=str(folder / "run"),
+        max_steps=STEPS,
+        per_device_train_batch_size=2,
+        logging_steps=1,
+        save_strategy="no",
+        use_cpu=True,
+        report_to="none",
+        disable_tqdm=True,
+        learning_rate=3e-2,
+        **options,
+    )
+    return Trainer(
+        model=network,
+        args=args,
+        train_dataset=texts,
+        data_collator=DataCollatorForLanguageModeling(tok, mlm=mlm),
+        processing_class=tok,
+        callbacks=list(callbacks),
+    )
+
+
+def weights(run: Any) -> dict[str, str]:
+    """Checksum of each parameter's bytes."""
+    raw = {name: weight.detach().contiguous().view(torch.uint8) for name, weight in run.model.named_parameters()}
+    return {name: hashlib.sha256(weight.numpy().tobytes()).hexdigest() for name, weight in raw.items()}
+
+
+def losses(run: Any) -> list[tuple[float, float]]:
+    return [(row["loss"], row["grad_norm"]) for row in run.state.log_history if "loss" in row]
+
+
+def curve(run: Any) -> dict[int, tuple[int, int]]:
+    """Forgotten and gained by step, as the trainer logged them, each step once."""
+    rows = [row for row in run.state.log_history if "eval_forget/all/forgotten" in row]
+    assert len({row["step"] for row in rows}) == len(rows)
+    return {row["step"]: (row["eval_forget/all/forgotten"], row["eval_forget/all/gained"]) for row in rows}
+
+
+def recomputed(folder: Path) -> dict[int, tuple[int, int]]:
+    """The same from the files of the run folder, by their columns of right and wrong."""
+    files = folder / "run" / "_forgetwatch"
+    before = load_snapshot(files / "baseline.parquet").floats("correct")
+    looks = {int(path.stem.removeprefix("step-")): load_snapshot(path) for path in files.glob("step-*.parquet")}
+    right = {0: before, **{step: look.floats("correct") for step, look in looks.items()}}
+    return {
+        step: (int(((before == 1) & (now == 0)).sum()), int(((before == 0) & (now == 1)).sum()))
+        for step, now in sorted(right.items())
+    }
+
+
+def watcher() -> ForgetWatchCallback:
+    return ForgetWatchCallback(probe(60), every=2, max_overhead=None, strict=True)
+
+
+def check(run: Any, folder: Path) -> None:
+    """The run's curve stands where it was due, once each, and is that of the files; something flipped."""
+    assert run.state.global_step == STEPS
+    assert sorted(curve(run)) == [0, 2, 4]
+    assert curve(run) == recomputed(folder)
+    assert curve(run)[0] == (0, 0)
+    assert sum(curve(run)[4]) > 0
+    assert len(losses(run)) == STEPS
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("adapter", [False, True], ids=["full", "lora"])
+@pytest.mark.parametrize("method", ["SFT", "DPO", "GRPO"])
+def test_weights_and_losses_are_bitwise_those_of_a_run_without_it(
+    tmp_path: Path, method: str, adapter: bool, precision: str
+) -> None:
+    options = {"adapter": {} if adapter else None, "bf16": precision == "bf16"}
+    without = trainer(method, tmp_path / "a", **options)
+    start = weights(without)
+    without.train()
+    watched = trainer(method, tmp_path / "b", callbacks=[watcher()], **options)
+    assert weights(watched) == start
+    watched.train()
+    assert watched.accelerator.mixed_precision == ("bf16" if precision == "bf16" else "no")
+    assert weights(watched) == weights(without)
+    assert weights(watched) != start
+    assert losses(watched) == losses(without)
+    assert any(math.isfinite(loss) and loss for loss, _ in losses(watched))
+    check(watched, tmp_path / "b")
+
+
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        pytest.param("KTO", {}, id="kto"),
+        pytest.param("RLOO", {}, id="rloo"),
+        pytest.param("SFT", {"gradient_accumulation_steps": 2}, id="accumulation"),
+        pytest.param(
+            "SFT",
+            {"gradient_checkpointing": True, "gradient_checkpointing_kwargs": {"use_reentrant": True}},
+            id="checkpointing-reentrant",
+        ),
+        pytest.param(
+            "SFT",
+            {"gradient_checkpointing": True, "gradient_checkpointing_kwargs": {"use_reentrant": False}},
+            id="checkpointing",
+        ),
+        pytest.param("SFT", {"packing": True}, id="packing"),
+        pytest.param("SFT", {"adapter": {"use_dora": True}}, id="dora"),
+        pytest.param(
+            "SFT",
+            {"torch_compile": True, "torch_compile_backend": "aot_eager"},  # the default takes half a minute to compile
+            id="compile",
+            marks=pytest.mark.filterwarnings("ignore"),  # its tracing touches what warns
+        ),
+        pytest.param("SFT", {"use_liger_kernel": True}, id="liger"),
+    ],
+)
+def test_the_curve_is_that_of_the_files(tmp_path: Path, method: str, options: dict[str, Any]) -> None:
+    if options.get("use_liger_kernel"):
+        pytest.importorskip("liger_kernel")
+    run = trainer(method, tmp_path, callbacks=[watcher()], **options)
+    run.train()
+    check(run, tmp_path)
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_the_curve_of_an_adapter_on_a_quantised_model_is_that_of_the_files(tmp_path: Path, bits: int) -> None:
+    pytest.importorskip("bitsandbytes")
+    from transformers import BitsAndBytesConfig
+
+    quantised = BitsAndBytesConfig(load_in_4bit=bits == 4, load_in_8bit=bits == 8)
+    run = trainer("SFT", tmp_path, callbacks=[watcher()], adapter={}, quantization_config=quantised)
+    run.train()
+    check(run, tmp_path)
+
+
+def test_the_curve_in_the_trainer_of_transformers_is_that_of_the_files(tmp_path: Path) -> None:
+    run = plain(tmp_path, model(tokenizer()), callbacks=[watcher()])
+    run.train()
+    check(run, tmp_path)
+
+
+def test_a_reward_model_is_refused_before_the_first_step(tmp_path: Path) -> None:
+    from transformers import AutoModelForSequenceClassification
+    from trl import RewardConfig, RewardTrainer
+
+    model(tok := tokenizer()).save_pretrained(tmp_path / "start")
+    run = RewardTrainer(
+        model=AutoModelForSequenceClassification.from_pretrained(tmp_path / "start", num_labels=1),
+        args=RewardConfig(
+            output_dir=str(tmp_path / "run"),
+            max_steps=STEPS,
+            max_length=32,
+            bf16=False,
+            use_cpu=True,
+            report_to="none",
+            disable_tqdm=True,
+        ),
+        train_dataset=examples("pair"),
+        processing_class=tok,
+        callbacks=[watcher()],
+    )
+    with pytest.raises(ForgetwatchError, match=r"Qwen3ForSequenceClassification .*needed a causal language model"):
+        run.train()
+    assert run.state.global_step == 0
+
+
+def test_an_encoder_is_refused_before_the_first_step(tmp_path: Path) -> None:
+    from transformers import BertConfig, BertForMaskedLM
+
+    config = BertConfig(
+        vocab_size=len(tokenizer()),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        max_position_embeddings=128,
+    )
+    run = plain(tmp_path, BertForMaskedLM(config), callbacks=[watcher()], mlm=True)
+    with pytest.raises(ForgetwatchError, match=r"BertForMaskedLM .*needed a causal language model"):
+        run.train()
+    assert run.state.global_step == 0

@@ -99,7 +99,15 @@ def log_likelihood(network: Any, context: tuple[int, ...], choice: tuple[int, ..
     return sum(float(logits[len(context) - 1 + j, token]) for j, token in enumerate(choice))
 
 
-def trainer(output_dir: Path, *, callbacks: Sequence[Any] = (), steps: int = 6, tok: Any = None, **options: Any) -> Any:
+def trainer(
+    output_dir: Path,
+    *,
+    callbacks: Sequence[Any] = (),
+    steps: int = 6,
+    tok: Any = None,
+    peft_config: Any = None,
+    **options: Any,
+) -> Any:
     """TRL's SFTTrainer over 32 random texts and the random model, on the CPU, dropout on."""
     from datasets import Dataset
     from trl import SFTConfig, SFTTrainer
@@ -127,6 +135,7 @@ def trainer(output_dir: Path, *, callbacks: Sequence[Any] = (), steps: int = 6, 
         train_dataset=Dataset.from_list(texts),
         processing_class=tok,
         callbacks=list(callbacks),
+        peft_config=peft_config,
     )
 
 

@@ -362,8 +362,11 @@ class ForgetWatchCallback(TrainerCallback):
         return row
 
     def _log(self, watch: Watch, state: TrainerState, control: TrainerControl) -> None:
-        """Log the look at this step, if there is one, in a row of its own."""
-        if self._trainer is not None:
+        """Log the look at this step, if there is one, in a row of its own; once, also where its file was lost."""
+        logged = any(
+            row.get("step") == state.global_step and f"{PREFIX}/all/forgotten" in row for row in state.log_history
+        )
+        if self._trainer is not None and not logged:
             with self._telling(state, "logging the look"):
                 if (row := self._row(watch, state.global_step)) is not None:
                     log_row(self._trainer, row, control)

@@ -169,6 +169,8 @@ class ForgetWatchCallback(TrainerCallback):
         saved_here = self._schedule.at_save and state.global_step > 0 and resumed_from() is not None
         if saved_here or self._due(state.global_step):
             self._look(args, state, control, kwargs)
+        if state.global_step > 0:  # the run may have been killed between the save and this
+            self._carry(self.watch, state)
         self._remember(self.watch, state)
         self._say(state, notices.cost_line(self.watch, planned=self._planned))
 
@@ -228,8 +230,7 @@ class ForgetWatchCallback(TrainerCallback):
             self._look(args, state, control, kwargs)
         if self.watch is None or not state.is_world_process_zero:
             return
-        with self._telling(state, "keeping the history in the checkpoint"):
-            self.watch.folder.carry(state.global_step)
+        self._carry(self.watch, state)
         if self.on_look and self.on_look.needs_checkpoint and state.global_step in self.watch.comparisons:
             self._start(self.on_look, self.watch, state)
 
@@ -378,6 +379,12 @@ class ForgetWatchCallback(TrainerCallback):
             return
         columns, rows = flipped_rows(watch.baseline, latest, probe=self.probe if self.share_text else None)
         log_table(self._trainer, columns, rows, step=state.global_step)
+
+    def _carry(self, watch: Watch, state: TrainerState) -> None:
+        """Put the run's history into the checkpoint at this step, if it is there."""
+        if state.is_world_process_zero:
+            with self._telling(state, "keeping the history in the checkpoint"):
+                watch.folder.carry(state.global_step)
 
     def _start(self, command: Command, watch: Watch, state: TrainerState) -> None:
         with self._telling(state, "starting the command"):

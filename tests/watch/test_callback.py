@@ -140,6 +140,23 @@ def test_a_look_that_is_taken_again_is_logged_once(tmp_path: Path) -> None:
     assert (tmp_path / "_forgetwatch" / "step-000004.parquet").is_file()
 
 
+def test_a_checkpoint_without_its_history_gets_it_when_the_run_goes_on(tmp_path: Path) -> None:
+    class Interrupts(TrainerCallback):
+        def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            raise KeyboardInterrupt
+
+    options = {"steps": 6, "save_strategy": "steps", "save_steps": 4}
+    run = trainer(tmp_path, callbacks=[Interrupts(), ForgetWatchCallback(probe(), every=2)], **options)
+    with pytest.raises(KeyboardInterrupt):
+        run.train()
+    assert not (tmp_path / "checkpoint-4" / "forgetwatch").exists()
+    again = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2), At(5, interrupt)], **options)
+    with pytest.raises(KeyboardInterrupt):
+        again.train(resume_from_checkpoint=True)
+    carried = sorted(path.name for path in (tmp_path / "checkpoint-4" / "forgetwatch").iterdir())
+    assert carried == ["baseline.parquet", "null.parquet", "step-000004.parquet"]
+
+
 def test_resume_with_another_probe_or_without_a_baseline_fails_before_the_first_step(tmp_path: Path) -> None:
     options = {"save_strategy": "steps", "save_steps": 2}
     trainer(tmp_path / "a", callbacks=[ForgetWatchCallback(probe())], **options).train()

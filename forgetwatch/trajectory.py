@@ -82,6 +82,8 @@ class Trajectory:
     def of(cls, looks: Sequence[Snapshot], *, planned: int | None = None) -> Self:
         """The trajectory of some snapshots, ordered by the steps in their metadata; the first is the baseline.
 
+        Where the later looks of a run ask only the first items of its probe, all are compared over these.
+
         Raises:
             SnapshotError: If there is no look, or one does not say at which step it was taken.
             MismatchError: If a look does not hold the baseline's questions.
@@ -91,7 +93,9 @@ class Trajectory:
         for look in looks:
             if type(look.meta.get("step")) is not int:
                 raise SnapshotError(f"{look.label}: its metadata name no step, got {look.meta.get('step')!r}")
-        ordered = sorted(looks, key=lambda look: int(look.meta["step"]))
+        asked = [probe for look in looks if "of" in (probe := look.meta.get("probe") or {})]
+        items = min((int(probe["items"]) for probe in asked), default=max(map(len, looks)))
+        ordered = sorted((look.head(items) for look in looks), key=lambda look: int(look.meta["step"]))
         steps = [look.meta["step"] for look in ordered]
         if twice := [step for step, after in pairwise(steps) if step == after]:
             raise SnapshotError(f"two looks were taken at step {twice[0]}; a run has one look per step")

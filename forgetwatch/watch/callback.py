@@ -248,7 +248,8 @@ class ForgetWatchCallback(TrainerCallback):
         if state.is_world_process_zero:
             for what, count in self._failures.items():
                 self._say(state, f"{what} failed {count} times in this run")
-            notices.show(self.watch, max_steps=state.max_steps)
+            with self._telling(state, "showing the table"):  # the model is not saved yet
+                notices.show(self.watch, max_steps=state.max_steps)
 
     def _resume(self, watch: Watch, state: TrainerState, kwargs: dict[str, Any]) -> None:
         """Pick up the run's baseline, wherever it still is, and measure what this machine changes."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import hashlib
+import io
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -222,3 +225,15 @@ def test_a_probe_without_items_is_refused(tmp_path: Path) -> None:
             ForgetWatchCallback(given())
     with pytest.raises(ProbeError, match=r"gone\.jsonl"):
         ForgetWatchCallback(tmp_path / "gone.jsonl")
+
+
+def test_a_terminal_that_cannot_show_the_table_does_not_lose_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    items = [dataclasses.replace(item, category="数学") for item in probe()]
+    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(Probe(items, name="toy"), every=3)])
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
+        run.train()
+    assert run.state.global_step == 6
+    assert sum("showing the table at step 6 failed, training goes on" in line for line in told(capfd)) == 1

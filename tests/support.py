@@ -108,13 +108,13 @@ def trainer(
     peft_config: Any = None,
     **options: Any,
 ) -> Any:
-    """TRL's SFTTrainer over 32 random texts and the random model, on the CPU, dropout on."""
+    """TRL's SFTTrainer over 32 random texts and the random model, on the CPU, dropout on; it evaluates on the same."""
     from datasets import Dataset
     from trl import SFTConfig, SFTTrainer
 
     tok = tok or tokenizer()
     rng = random.Random(0)
-    texts = [{"text": " ".join(rng.choices(WORDS[:40], k=12))} for _ in range(32)]
+    texts = Dataset.from_list([{"text": " ".join(rng.choices(WORDS[:40], k=12))} for _ in range(32)])
     settings: dict[str, Any] = {
         "max_steps": steps,
         "per_device_train_batch_size": 2,
@@ -132,7 +132,8 @@ def trainer(
     return SFTTrainer(
         model=model(tok),
         args=SFTConfig(output_dir=str(output_dir), **settings),
-        train_dataset=Dataset.from_list(texts),
+        train_dataset=texts,
+        eval_dataset=texts if "eval_strategy" in options else None,
         processing_class=tok,
         callbacks=list(callbacks),
         peft_config=peft_config,

@@ -149,6 +149,10 @@ def test_a_killed_run_ends_as_the_undisturbed_one(
     told = runs.ended(run)
     assert (f"step {begins_at} measured again: -0 +0 of 60" in told) == bool(begins_at)
     assert looks(run) == EVERY_5
+    again = {begins_at: RunFolder(run).path / f"again-{begins_at:06d}.parquet"} if begins_at else {}
+    assert RunFolder(run).looks("again") == again
+    described = json.loads((RunFolder(run).path / "run.json").read_text())
+    assert described["resumed"] == [{"step": step, "lost": 0, "gained": 0} for step in again]
     assert_same_end(run, runs.undisturbed())
 
 

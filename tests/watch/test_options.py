@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -184,6 +185,35 @@ def test_further_references_log_keys_of_their_own_also_after_a_resume(tmp_path: 
             assert logged == (expected.forgotten, expected.gained), (name, step)
     keys = ("eval_forget_previous/all/forgotten", "eval_forget/all/forgotten")
     assert any(row[keys[0]] != row[keys[1]] for step, row in rows(run).items() if step)
+
+
+def appears(path: Path) -> str:
+    """What a command wrote, which nobody waits for."""
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        if path.is_file() and (text := path.read_text()).endswith("\n"):
+            return text.rstrip("\n")
+        time.sleep(0.02)
+    raise AssertionError(f"{path} was not written")
+
+
+def test_the_command_is_started_with_the_look_s_step_and_folder(tmp_path: Path) -> None:
+    command = f"sh -c 'echo {{step}} {{folder}} > {tmp_path}/seen-{{step}}'"
+    watch = ForgetWatchCallback(probe(), every=3, max_overhead=None, on_look=command)
+    trainer(tmp_path / "run", callbacks=[watch]).train()
+    for step in (3, 6):
+        assert appears(tmp_path / f"seen-{step}") == f"{step} {tmp_path / 'run' / '_forgetwatch'}"
+    assert sorted(path.name for path in tmp_path.glob("seen-*")) == ["seen-3", "seen-6"]
+
+
+def test_a_command_that_names_the_checkpoint_finds_it_saved(tmp_path: Path) -> None:
+    command = f"sh -c 'ls {{checkpoint}} > {tmp_path}/seen-{{step}}'"
+    watch = ForgetWatchCallback(probe(), every=2, max_overhead=None, on_look=command)
+    trainer(tmp_path / "run", callbacks=[watch], save_strategy="steps", save_steps=4).train()
+    for step in (4, 6):
+        names = appears(tmp_path / f"seen-{step}").splitlines()
+        assert {"forgetwatch", "model.safetensors", "trainer_state.json"} <= set(names)
+    assert sorted(path.name for path in tmp_path.glob("seen-*")) == ["seen-4", "seen-6"]
 
 
 @pytest.mark.parametrize(("turned", "steps"), [(3, [2]), (1, [])])

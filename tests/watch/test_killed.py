@@ -147,7 +147,7 @@ def test_a_killed_run_ends_as_the_undisturbed_one(
     runs.killed(run, moment=moment)
     assert looks(run) == left
     told = runs.ended(run)
-    assert (f"step {begins_at} measured again: -0 +0 of 60" in told) == bool(begins_at)
+    assert (f"step {begins_at} measured again: -0 +0 of 40" in told) == bool(begins_at)
     assert looks(run) == EVERY_5
     again = {begins_at: RunFolder(run).path / f"again-{begins_at:06d}.parquet"} if begins_at else {}
     assert RunFolder(run).looks("again") == again
@@ -165,7 +165,7 @@ def test_half_a_checkpoint_is_refused_by_the_trainer_and_the_one_before_it_goes_
     assert "trainer_state.json" in told.splitlines()[-1]
     assert looks(run) == EVERY_5[:5]
     shutil.rmtree(run / "checkpoint-20")
-    assert "step 10 measured again: -0 +0 of 60" in runs.ended(run)
+    assert "step 10 measured again: -0 +0 of 40" in runs.ended(run)
     assert_same_end(run, runs.undisturbed())
 
 
@@ -197,7 +197,7 @@ def test_a_run_goes_on_from_its_checkpoints_alone(runs: Runs, tmp_path: Path) ->
     assert looks(run) == (0,)
     told = runs.ended(run)
     assert "the run's own baseline is gone" not in told
-    assert "step 30 measured again: -0 +0 of 60" in told
+    assert "step 30 measured again: -0 +0 of 40" in told
     assert looks(run) == (0, *EVERY_5[6:])
     assert_same_end(run, runs.undisturbed())
 

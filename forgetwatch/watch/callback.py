@@ -288,7 +288,8 @@ class ForgetWatchCallback(TrainerCallback):
             return
         cost = Cost(
             items=len(watch.baseline),
-            look=float(watch.baseline.meta.get("seconds") or 0.0),
+            # A baseline from elsewhere may not tell; the looks of this process do.
+            look=float(watch.baseline.meta.get("seconds") or max(watch.seconds.values(), default=0.0)),
             step=statistics.median(self._step_seconds),
             steps=state.max_steps,
             spent=sum(watch.seconds.values()),

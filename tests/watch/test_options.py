@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -265,3 +266,24 @@ def test_the_budget_is_decided_once_and_outlives_a_resume(tmp_path: Path, capfd:
     between = compare(before=folder / "step-000008.parquet", after=folder / "step-000020.parquet")
     assert between.all.n == 100
     assert "over the first 100 of 150 items: the run's looks ask no more of them" in between.notes
+
+
+@pytest.mark.parametrize("told_seconds", [True, False])
+def test_a_baseline_from_elsewhere_leaves_the_budget_in_force(tmp_path: Path, told_seconds: bool) -> None:
+    """Remembered by the checkpoint alone, or named without what it took."""
+    asked, options = probe(150), {"steps": 20, "save_strategy": "steps", "save_steps": 8}
+    first = ForgetWatchCallback(asked, every=4, max_overhead=1e-6)
+    broken = trainer(tmp_path, callbacks=[first, At(9, interrupt)], **options)
+    with pytest.raises(KeyboardInterrupt):
+        broken.train()
+    named = load_snapshot(tmp_path / "_forgetwatch" / "baseline.parquet")
+    named = dataclasses.replace(named, meta={**named.meta, "seconds": None})
+    for gone in (tmp_path / "_forgetwatch", tmp_path / "checkpoint-8" / "forgetwatch"):
+        shutil.rmtree(gone)
+    second = ForgetWatchCallback(asked, every=4, max_overhead=1e-6, baseline=None if told_seconds else named)
+    trainer(tmp_path, callbacks=[second], **options).train(resume_from_checkpoint=True)
+    assert json.loads((tmp_path / "_forgetwatch" / "run.json").read_text())["items"] == 100
+    assert second.watch is not None
+    assert {step: look.all.n for step, look in second.watch.comparisons.items()} == dict.fromkeys(
+        (0, *range(8, 21, 4)), 100
+    )

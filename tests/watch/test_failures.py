@@ -20,7 +20,7 @@ from transformers import TrainerCallback
 
 import forgetwatch.snapshot
 import forgetwatch.watch.run_folder
-from forgetwatch import ForgetWatchCallback, Probe, Trajectory
+from forgetwatch import ForgetWatchCallback, Probe, Trajectory, load_snapshot
 from forgetwatch.errors import ProbeError
 from forgetwatch.files import write_atomically
 from forgetwatch.scoring.scorer import Scorer
@@ -225,6 +225,25 @@ def test_a_probe_without_items_is_refused(tmp_path: Path) -> None:
             ForgetWatchCallback(given())
     with pytest.raises(ProbeError, match=r"gone\.jsonl"):
         ForgetWatchCallback(tmp_path / "gone.jsonl")
+
+
+@pytest.mark.parametrize("step", [None, 6])
+def test_a_named_baseline_is_no_look_of_the_run_that_goes_on_whatever_step_it_names(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], step: int | None
+) -> None:
+    options = {"save_strategy": "steps", "save_steps": 4}
+    trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)], steps=4, **options).train()
+    named = load_snapshot(tmp_path / "_forgetwatch" / "baseline.parquet")
+    named = dataclasses.replace(named, meta={name: named.meta[name] for name in ("model", "probe")} | {"step": step})
+    for gone in (tmp_path / "_forgetwatch", tmp_path / "checkpoint-4" / "forgetwatch"):
+        shutil.rmtree(gone)
+    watch = ForgetWatchCallback(probe(), every=2, baseline=named)
+    run = trainer(tmp_path, callbacks=[watch], steps=8, **options)
+    run.train(resume_from_checkpoint=True)
+    assert sum("baseline is gone; it is now the one that was named" in line for line in told(capfd)) == 1
+    logged = [row["step"] for row in run.state.log_history if "eval_forget/all/forgotten" in row]
+    assert logged == [0, 2, 4, 6, 8]
+    assert Trajectory.from_run(tmp_path).steps == (-1, 4, 6, 8)
 
 
 def test_a_terminal_that_cannot_show_the_table_does_not_lose_the_run(

@@ -106,12 +106,11 @@ class Trajectory:
         for look in looks:
             if type(look.meta.get("step")) is not int:
                 raise SnapshotError(f"{look.label}: its metadata name no step, got {look.meta.get('step')!r}")
-        ordered = sorted(looks, key=lambda look: int(look.meta["step"]))
+        items = shortest(looks) or max(map(len, looks))
+        ordered = sorted((look.head(items) for look in looks), key=lambda look: int(look.meta["step"]))
         steps = [look.meta["step"] for look in ordered]
         if twice := [step for step, after in pairwise(steps) if step == after]:
             raise SnapshotError(f"two looks were taken at step {twice[0]}; a run has one look per step")
-        if (rows := shortest(ordered)) is not None:
-            ordered = [look.head(rows) for look in ordered]
         baseline, by_step = ordered[0], {int(look.meta["step"]): look for look in ordered}
         comparisons = [compare(before=baseline, after=look, null=null and null.head(len(baseline))) for look in ordered]
         for second in sorted(again, key=lambda look: int(look.meta["step"])):
@@ -208,7 +207,9 @@ def _planned(path: Path) -> int | None:
 
 def shortest(looks: Sequence[Snapshot]) -> int | None:
     """Items of the looks that ask fewest, where a run went on with the first of its probe; None where all ask all."""
-    return min((int(look.meta["probe"]["items"]) for look in looks if "of" in look.meta.get("probe", {})), default=None)
+    return min(
+        (int(look.meta["probe"]["items"]) for look in looks if "of" in (look.meta.get("probe") or {})), default=None
+    )
 
 
 def aligned(baseline: Snapshot, look: Snapshot) -> NDArray[np.float64]:

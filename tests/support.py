@@ -99,14 +99,22 @@ def log_likelihood(network: Any, context: tuple[int, ...], choice: tuple[int, ..
     return sum(float(logits[len(context) - 1 + j, token]) for j, token in enumerate(choice))
 
 
-def trainer(output_dir: Path, *, callbacks: Sequence[Any] = (), steps: int = 6, tok: Any = None, **options: Any) -> Any:
-    """TRL's SFTTrainer over 32 random texts and the random model, on the CPU, dropout on."""
+def trainer(
+    output_dir: Path,
+    *,
+    callbacks: Sequence[Any] = (),
+    steps: int = 6,
+    tok: Any = None,
+    peft_config: Any = None,
+    **options: Any,
+) -> Any:
+    """TRL's SFTTrainer over 32 random texts and the random model, on the CPU, dropout on; it evaluates on the same."""
     from datasets import Dataset
     from trl import SFTConfig, SFTTrainer
 
     tok = tok or tokenizer()
     rng = random.Random(0)
-    texts = [{"text": " ".join(rng.choices(WORDS[:40], k=12))} for _ in range(32)]
+    texts = Dataset.from_list([{"text": " ".join(rng.choices(WORDS[:40], k=12))} for _ in range(32)])
     settings: dict[str, Any] = {
         "max_steps": steps,
         "per_device_train_batch_size": 2,
@@ -124,9 +132,11 @@ def trainer(output_dir: Path, *, callbacks: Sequence[Any] = (), steps: int = 6, 
     return SFTTrainer(
         model=model(tok),
         args=SFTConfig(output_dir=str(output_dir), **settings),
-        train_dataset=Dataset.from_list(texts),
+        train_dataset=texts,
+        eval_dataset=texts if "eval_strategy" in options else None,
         processing_class=tok,
         callbacks=list(callbacks),
+        peft_config=peft_config,
     )
 
 

@@ -37,6 +37,20 @@ def test_the_course_follows_each_item_wherever_its_row_stands() -> None:
     assert made.course.first_forgotten.tolist() == [1, -1, -1]
 
 
+def test_looks_that_go_on_with_fewer_items_leave_all_comparisons_over_these() -> None:
+    whole = {"probe": {"fingerprint": "f", "items": 3}}
+    first = {"probe": {"fingerprint": "f", "items": 2, "of": 3}}
+    looks = [
+        snapshot([True, True, True], meta={"step": 0, **whole}),
+        snapshot([True, False, False], meta={"step": 1, **whole}),
+        snapshot([False, False], meta={"step": 2, **first}),
+    ]
+    made = Trajectory.of(looks)
+    assert [(each.all.n, each.all.forgotten) for each in made.comparisons] == [(2, 0), (2, 1), (2, 2)]
+    assert made.right.tolist() == [[1, 1], [1, 0], [0, 0]]
+    assert len(made.guess) == 2
+
+
 def test_items_that_were_unscored_at_some_look_have_no_course() -> None:
     made = Trajectory.of([look(0, [True, True, None], k=[4, 2, 2]), look(1, [False, None, True], k=[4, 2, 2])])
     assert len(made.course.events) == 1

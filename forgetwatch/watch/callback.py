@@ -177,6 +177,8 @@ class ForgetWatchCallback(TrainerCallback):
         saved_here = self._schedule.at_save and state.global_step > 0 and resumed_from() is not None
         if saved_here or self._due(state.global_step):
             self._look(args, state, control, kwargs)
+        if state.global_step > 0:  # the run may have been killed between the save and this
+            self._carry(self.watch, state)
         self._remember(self.watch, state)
         self._say(state, notices.cost_line(self.watch, planned=self._planned))
 
@@ -236,8 +238,7 @@ class ForgetWatchCallback(TrainerCallback):
             self._look(args, state, control, kwargs)
         if self.watch is None or not state.is_world_process_zero:
             return
-        with self._telling(state, "keeping the history in the checkpoint"):
-            self.watch.folder.carry(state.global_step)
+        self._carry(self.watch, state)
         if self.on_look and self.on_look.needs_checkpoint and state.global_step in self.watch.comparisons:
             self._start(self.on_look, self.watch, state)
 
@@ -255,7 +256,8 @@ class ForgetWatchCallback(TrainerCallback):
         if state.is_world_process_zero:
             for what, count in self._failures.items():
                 self._say(state, f"{what} failed {count} times in this run")
-            notices.show(self.watch, max_steps=state.max_steps)
+            with self._telling(state, "showing the table"):  # the model is not saved yet
+                notices.show(self.watch, max_steps=state.max_steps)
 
     def _resume(self, watch: Watch, state: TrainerState, kwargs: dict[str, Any]) -> None:
         """Pick up the run's baseline, wherever it still is, and measure what this machine changes."""
@@ -309,7 +311,8 @@ class ForgetWatchCallback(TrainerCallback):
             return
         cost = Cost(
             items=len(watch.baseline),
-            look=float(watch.baseline.meta.get("seconds") or 0.0),
+            # A baseline from elsewhere may not tell; the looks of this process do.
+            look=float(watch.baseline.meta.get("seconds") or max(watch.seconds.values(), default=0.0)),
             step=statistics.median(self._step_seconds),
             steps=state.max_steps,
             spent=sum(watch.seconds.values()),
@@ -391,8 +394,11 @@ class ForgetWatchCallback(TrainerCallback):
         return row
 
     def _log(self, watch: Watch, state: TrainerState, control: TrainerControl) -> None:
-        """Log the look at this step, if there is one, in a row of its own."""
-        if self._trainer is not None:
+        """Log the look at this step, if there is one, in a row of its own; once, also where its file was lost."""
+        logged = any(
+            row.get("step") == state.global_step and f"{PREFIX}/all/forgotten" in row for row in state.log_history
+        )
+        if self._trainer is not None and not logged:
             with self._telling(state, "logging the look"):
                 if (row := self._row(watch, state.global_step)) is not None:
                     log_row(self._trainer, row, control)
@@ -404,6 +410,12 @@ class ForgetWatchCallback(TrainerCallback):
             return
         columns, rows = flipped_rows(watch.baseline, latest, probe=self.probe if self.share_text else None)
         log_table(self._trainer, columns, rows, step=state.global_step)
+
+    def _carry(self, watch: Watch, state: TrainerState) -> None:
+        """Put the run's history into the checkpoint at this step, if it is there."""
+        if state.is_world_process_zero:
+            with self._telling(state, "keeping the history in the checkpoint"):
+                watch.folder.carry(state.global_step)
 
     def _start(self, command: Command, watch: Watch, state: TrainerState) -> None:
         with self._telling(state, "starting the command"):

@@ -29,7 +29,9 @@ def packed(baseline: Snapshot) -> dict[str, Any]:
         "rows": len(baseline),
         "right": _pack(right == 1.0),
         "scored": _pack(np.isfinite(right)),
-        "meta": {name: baseline.meta.get(name) for name in ("model", "step", "way", "noise", "batch", "probe")},
+        "meta": {
+            name: baseline.meta.get(name) for name in ("model", "step", "way", "noise", "batch", "probe", "seconds")
+        },
     }
 
 

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -86,7 +87,7 @@ def _elsewhere(
 ) -> tuple[Snapshot, str]:
     """The baseline from elsewhere, and where that is."""
     if (found := named()) is not None:
-        return found, "the one that was named"
+        return replace(found, meta={**found.meta, "step": -1}), "the one that was named"  # no look of this run
     if saved is None:
         raise WatchError(
             f"the run goes on at step {step}, and its checkpoint knows no baseline: it was begun without forgetwatch; "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import string
 import subprocess
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -33,7 +34,8 @@ class Command:
         """
         values = {"step": step, "checkpoint": output_dir / f"checkpoint-{step}", "folder": folder}
         words = [word.format(**values) for word in shlex.split(self.template)]
-        subprocess.Popen(words, stdin=subprocess.DEVNULL, start_new_session=True)
+        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, start_new_session=True)
+        threading.Thread(target=process.wait, daemon=True).start()  # where it ends before the run it leaves no zombie
 
 
 def checked_command(template: str | None) -> Command | None:

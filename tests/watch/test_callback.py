@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -124,6 +125,36 @@ def test_a_checkpoint_carries_its_history_to_another_place(tmp_path: Path) -> No
     # the checkpoint at 4 carried the baseline and its latest look
     names = sorted(path.name for path in (tmp_path / "_forgetwatch").glob("*.parquet"))
     assert names == ["baseline.parquet", "null.parquet", *(f"step-00000{step}.parquet" for step in (3, 6, 8))]
+
+
+def test_a_look_that_is_taken_again_is_logged_once(tmp_path: Path) -> None:
+    options = {"steps": 8, "save_strategy": "steps", "save_steps": 4}
+    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2), At(7, interrupt)], **options)
+    with pytest.raises(KeyboardInterrupt):
+        run.train()
+    for gone in (tmp_path / "_forgetwatch", tmp_path / "checkpoint-4" / "forgetwatch"):
+        shutil.rmtree(gone)
+    again = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)], **options)
+    again.train(resume_from_checkpoint=True)
+    assert sorted(curve(again)) == [0, 2, 4, 6, 8]  # the row of step 4 came back in the trainer's state
+    assert (tmp_path / "_forgetwatch" / "step-000004.parquet").is_file()
+
+
+def test_a_checkpoint_without_its_history_gets_it_when_the_run_goes_on(tmp_path: Path) -> None:
+    class Interrupts(TrainerCallback):
+        def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            raise KeyboardInterrupt
+
+    options = {"steps": 6, "save_strategy": "steps", "save_steps": 4}
+    run = trainer(tmp_path, callbacks=[Interrupts(), ForgetWatchCallback(probe(), every=2)], **options)
+    with pytest.raises(KeyboardInterrupt):
+        run.train()
+    assert not (tmp_path / "checkpoint-4" / "forgetwatch").exists()
+    again = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2), At(5, interrupt)], **options)
+    with pytest.raises(KeyboardInterrupt):
+        again.train(resume_from_checkpoint=True)
+    carried = sorted(path.name for path in (tmp_path / "checkpoint-4" / "forgetwatch").iterdir())
+    assert carried == ["baseline.parquet", "null.parquet", "step-000004.parquet"]
 
 
 def test_resume_with_another_probe_or_without_a_baseline_fails_before_the_first_step(tmp_path: Path) -> None:

@@ -1,0 +1,258 @@
+"""What goes wrong beside the training: the run ends with the weights that it would have had, and the user is told."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import hashlib
+import io
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import probe, trainer
+from transformers import TrainerCallback
+
+import forgetwatch.snapshot
+import forgetwatch.watch.run_folder
+from forgetwatch import ForgetWatchCallback, Probe, Trajectory, load_snapshot
+from forgetwatch.errors import ProbeError
+from forgetwatch.files import write_atomically
+from forgetwatch.scoring.scorer import Scorer
+
+
+def weights(run: Any) -> str:
+    return hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in run.model.parameters())).hexdigest()
+
+
+def losses(run: Any) -> list[float]:
+    return [row["loss"] for row in run.state.log_history if "loss" in row]
+
+
+def told(capfd: pytest.CaptureFixture[str]) -> list[str]:
+    """Our lines on stderr."""
+    return [line for line in capfd.readouterr().err.splitlines() if line.startswith("forgetwatch:")]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[float]]:
+    """Weights and losses of the run without the callback."""
+    run = trainer(tmp_path_factory.mktemp("undisturbed"))
+    run.train()
+    return weights(run), losses(run)
+
+
+class At(TrainerCallback):
+    """Does something at the end of a step."""
+
+    def __init__(self, step: int, act: Callable[[], object]) -> None:
+        self.step, self.act = step, act
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if state.global_step == self.step:
+            self.act()
+
+
+class Chokes(TrainerCallback):
+    """A tracker that cannot take our rows."""
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
+        if "eval_forget/all/forgotten" in logs:
+            raise RuntimeError("the tracker is down")
+
+
+def broken_scorer(patch: pytest.MonkeyPatch, folder: Path) -> list[TrainerCallback]:
+    score = Scorer.score
+
+    def broken(self: Scorer, model: Any, *, step: int | None = None, **named: Any) -> Any:
+        if step:
+            raise RuntimeError("out of memory")
+        return score(self, model, step=step, **named)
+
+    patch.setattr(Scorer, "score", broken)
+    return []
+
+
+def full_disk(patch: pytest.MonkeyPatch, folder: Path) -> list[TrainerCallback]:
+    def full(path: Path, write: Callable[[Path], object]) -> None:
+        def cut(partial: Path) -> None:
+            partial.write_bytes(b"PAR1")
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        write_atomically(path, cut if path.name.startswith("step-") or "checkpoint" in str(path) else write)
+
+    patch.setattr(forgetwatch.snapshot, "write_atomically", full)
+    patch.setattr(forgetwatch.watch.run_folder, "write_atomically", full)
+    return []
+
+
+def file_in_its_place(patch: pytest.MonkeyPatch, folder: Path) -> list[TrainerCallback]:
+    def replace() -> None:
+        shutil.rmtree(folder / "_forgetwatch")
+        (folder / "_forgetwatch").touch()
+
+    return [At(1, replace)]
+
+
+def broken_tracker(patch: pytest.MonkeyPatch, folder: Path) -> list[TrainerCallback]:
+    return [Chokes()]
+
+
+def nothing(patch: pytest.MonkeyPatch, folder: Path) -> list[TrainerCallback]:
+    return []
+
+
+TROUBLE = [
+    (broken_scorer, {}, RuntimeError, "the look at step 2 failed, training goes on: out of memory"),
+    (full_disk, {}, OSError, "the look at step 2 failed, training goes on: [Errno 28] No space left on device"),
+    (file_in_its_place, {}, OSError, "the look at step 2 failed, training goes on: [Errno "),
+    (broken_tracker, {}, RuntimeError, "logging the look at step 0 failed, training goes on: the tracker is down"),
+    (nothing, {"on_look": "no-such-command {step}"}, FileNotFoundError, "starting the command at step 2 failed"),
+]
+
+
+@pytest.mark.parametrize(("trouble", "options", "error", "line"), TROUBLE)
+def test_trouble_is_told_once_and_the_weights_are_those_of_the_undisturbed_run(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    undisturbed: tuple[str, list[float]],
+    trouble: Callable[..., list[TrainerCallback]],
+    options: dict[str, Any],
+    error: type[Exception],
+    line: str,
+) -> None:
+    watch = ForgetWatchCallback(probe(), every=2, max_overhead=None, **options)
+    run = trainer(tmp_path, callbacks=[*trouble(monkeypatch, tmp_path), watch])
+    run.train()
+    assert (weights(run), losses(run)) == undisturbed
+    lines = told(capfd)
+    assert [line in one for one in lines].count(True) == 1
+    assert sum("training goes on" in one for one in lines) == 1
+    assert sum("times in this run" in one for one in lines) == 1
+    assert not list((tmp_path / "_forgetwatch").glob(".*"))
+
+
+@pytest.mark.parametrize(("trouble", "options", "error", "line"), TROUBLE)
+def test_a_strict_run_stops_at_the_same_trouble(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    trouble: Callable[..., list[TrainerCallback]],
+    options: dict[str, Any],
+    error: type[Exception],
+    line: str,
+) -> None:
+    watch = ForgetWatchCallback(probe(), every=2, max_overhead=None, strict=True, **options)
+    run = trainer(tmp_path, callbacks=[*trouble(monkeypatch, tmp_path), watch])
+    with pytest.raises(error):
+        run.train()
+    assert run.state.global_step == (0 if trouble is broken_tracker else 2)
+
+
+def test_a_history_that_does_not_fit_beside_a_checkpoint_leaves_the_checkpoint_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    full_disk(monkeypatch, tmp_path)
+    watch = ForgetWatchCallback(probe(), every=[3], max_overhead=None)
+    trainer(tmp_path, callbacks=[watch], save_strategy="steps", save_steps=2).train()
+    monkeypatch.undo()
+    lines = told(capfd)
+    assert sum("keeping the history in the checkpoint at step 2 failed, training goes on" in one for one in lines) == 1
+    assert sum("keeping the history in the checkpoint failed 3 times in this run" in one for one in lines) == 1
+    assert not list((tmp_path / "checkpoint-4" / "forgetwatch").iterdir())
+    again = trainer(tmp_path, callbacks=[watch], steps=8)
+    again.train(resume_from_checkpoint=str(tmp_path / "checkpoint-6"))
+    assert again.state.global_step == 8
+
+
+def test_a_run_folder_that_is_taken_away_is_made_again(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], undisturbed: tuple[str, list[float]]
+) -> None:
+    watch = ForgetWatchCallback(probe(), every=2, max_overhead=None)
+    run = trainer(tmp_path, callbacks=[At(3, lambda: shutil.rmtree(tmp_path / "_forgetwatch")), watch])
+    run.train()
+    assert (weights(run), losses(run)) == undisturbed
+    assert sum("was taken away; it is made again" in line for line in told(capfd)) == 1
+    assert Trajectory.from_run(tmp_path).steps == (0, 4, 6)
+    assert watch.watch is not None
+    assert sorted(watch.watch.comparisons) == [0, 2, 4, 6]
+
+
+def test_a_run_folder_that_may_not_be_written_is_told_once(
+    capfd: pytest.CaptureFixture[str], undisturbed: tuple[str, list[float]]
+) -> None:
+    def shut(folder: Path) -> None:
+        folder.chmod(0o555)
+        if os.geteuid() == 0:  # who may do everything
+            os.seteuid(65534)
+
+    owner = os.geteuid()
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        watch = ForgetWatchCallback(probe(), every=2, max_overhead=None)
+        run = trainer(Path(name), callbacks=[At(3, lambda: shut(Path(name) / "_forgetwatch")), watch])
+        try:
+            run.train()
+        finally:
+            os.seteuid(owner)
+            (Path(name) / "_forgetwatch").chmod(0o755)
+        assert Trajectory.from_run(name).steps == (0, 2)
+    assert (weights(run), losses(run)) == undisturbed
+    assert [row["step"] for row in run.state.log_history if "eval_forget/all/forgotten" in row] == [0, 2, 4, 6]
+    lines = told(capfd)
+    assert sum("the look at step 4 failed, training goes on: [Errno 13]" in line for line in lines) == 1
+    assert sum("training goes on" in line for line in lines) == 1
+
+
+def test_a_baseline_that_cannot_be_written_fails_before_the_first_step(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe())])
+    run.args.output_dir = str(tmp_path / "file")
+    with pytest.raises(OSError, match="file"):
+        run.train()
+    assert run.state.global_step == 0
+
+
+def test_a_probe_without_items_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty.jsonl").touch()
+    for given in (lambda: Probe([]), lambda: tmp_path / "empty.jsonl"):
+        with pytest.raises(ProbeError):
+            ForgetWatchCallback(given())
+    with pytest.raises(ProbeError, match=r"gone\.jsonl"):
+        ForgetWatchCallback(tmp_path / "gone.jsonl")
+
+
+@pytest.mark.parametrize("step", [None, 6])
+def test_a_named_baseline_is_no_look_of_the_run_that_goes_on_whatever_step_it_names(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], step: int | None
+) -> None:
+    options = {"save_strategy": "steps", "save_steps": 4}
+    trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)], steps=4, **options).train()
+    named = load_snapshot(tmp_path / "_forgetwatch" / "baseline.parquet")
+    named = dataclasses.replace(named, meta={name: named.meta[name] for name in ("model", "probe")} | {"step": step})
+    for gone in (tmp_path / "_forgetwatch", tmp_path / "checkpoint-4" / "forgetwatch"):
+        shutil.rmtree(gone)
+    watch = ForgetWatchCallback(probe(), every=2, baseline=named)
+    run = trainer(tmp_path, callbacks=[watch], steps=8, **options)
+    run.train(resume_from_checkpoint=True)
+    assert sum("baseline is gone; it is now the one that was named" in line for line in told(capfd)) == 1
+    logged = [row["step"] for row in run.state.log_history if "eval_forget/all/forgotten" in row]
+    assert logged == [0, 2, 4, 6, 8]
+    assert Trajectory.from_run(tmp_path).steps == (-1, 4, 6, 8)
+
+
+def test_a_terminal_that_cannot_show_the_table_does_not_lose_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    items = [dataclasses.replace(item, category="数学") for item in probe()]
+    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(Probe(items, name="toy"), every=3)])
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
+        run.train()
+    assert run.state.global_step == 6
+    assert sum("showing the table at step 6 failed, training goes on" in line for line in told(capfd)) == 1

@@ -1,0 +1,288 @@
+"""What a run does with its looks: a guard, further references, a command, the best checkpoint, a budget."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from support import model, probe, tokenizer, trainer
+from transformers import EarlyStoppingCallback, TrainerCallback
+
+from forgetwatch import ForgetWatchCallback, Probe, Trajectory, compare, load_snapshot, save_snapshot, score
+from forgetwatch.errors import WatchError
+from forgetwatch.watch.guard import Guard
+
+RETAINED = "eval_forget/all/retention"
+
+
+class At(TrainerCallback):
+    """Does something at the end of a step."""
+
+    def __init__(self, step: int, act: Callable[[Any], object]) -> None:
+        self.step, self.act = step, act
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if state.global_step == self.step:
+            self.act(kwargs["model"])
+
+
+class Evaluates(TrainerCallback):
+    """A metric of the trainer's evaluation, by step."""
+
+    def __init__(self, values: dict[int, float]) -> None:
+        self.values = values
+        self.seen: dict[int, dict[str, float]] = {}
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **kwargs: Any) -> None:
+        metrics["eval_task"] = self.values[state.global_step]
+        self.seen[state.global_step] = metrics
+
+
+def turn(network: Any) -> None:
+    """The least likely word becomes the most likely."""
+    with torch.no_grad():
+        network.base_model.norm.weight.neg_()
+
+
+def interrupt(network: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def known(must_pass: Sequence[int] = ()) -> Probe:
+    """What the untrained model knows, of one word a choice: all of it is lost when the model is turned."""
+    tok = tokenizer()
+    items = [
+        dataclasses.replace(item, choices=tuple(c[: c.find(" ", 1)] if " " in c[1:] else c for c in item.choices))
+        for item in probe(120)
+    ]
+    chosen = score(model(tok), tok, Probe(items, name="own", norm="sum")).ints("chosen")
+    own = [
+        dataclasses.replace(item, answer=int(chose), must_pass=at in must_pass)
+        for at, (item, chose) in enumerate(zip(items, chosen, strict=True))
+    ]
+    return Probe(own, name="own", norm="sum")
+
+
+def rows(run: Any, prefix: str = "eval_forget") -> dict[int, dict[str, float]]:
+    """The logged rows of looks that have such keys, by step."""
+    return {row["step"]: row for row in run.state.log_history if f"{prefix}/all/forgotten" in row}
+
+
+def told(capfd: pytest.CaptureFixture[str]) -> list[str]:
+    """Our lines on stderr."""
+    return [line for line in capfd.readouterr().err.splitlines() if line.startswith("forgetwatch:")]
+
+
+@pytest.mark.parametrize(
+    ("guard", "last", "saved", "lines"),
+    [("stop", 4, [4], 1), ("save", 8, [4], 1), ("warn", 8, [], 1), (None, 8, [], 0)],
+)
+def test_a_lost_item_that_must_pass_trips_the_guard_at_its_look(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], guard: Any, last: int, saved: list[int], lines: int
+) -> None:
+    guard = guard and Guard(guard, net_loss=None)
+    watch = ForgetWatchCallback(known(must_pass=[7]), every=2, guard=guard, max_overhead=None)
+    run = trainer(tmp_path, callbacks=[At(3, turn), watch], steps=8, learning_rate=1e-6)
+    run.train()
+    assert run.state.global_step == last
+    assert sorted(int(path.name.removeprefix("checkpoint-")) for path in tmp_path.glob("checkpoint-*")) == saved
+    assert all((tmp_path / f"checkpoint-{step}" / "forgetwatch" / "step-000004.parquet").is_file() for step in saved)
+    said = told(capfd)
+    assert sum("item i7, which must pass, was right and is wrong at step 4" in line for line in said) == lines
+    assert sum("which must pass" in line for line in said) == lines
+    assert sum("the guard stops the run at step 4" in line for line in said) == (last == 4)
+
+
+def test_early_stopping_stands_behind(tmp_path: Path) -> None:
+    options = {"eval_strategy": "steps", "eval_steps": 2, "save_strategy": "best"}
+    options |= {"metric_for_best_model": "forget/all/retention", "load_best_model_at_end": True}
+    patience = EarlyStoppingCallback(early_stopping_patience=1)
+    watch = ForgetWatchCallback(known(), every=100, guard=None, max_overhead=None)
+    wrong = trainer(tmp_path / "a", callbacks=[patience, watch], **options)
+    with pytest.raises(WatchError, match="EarlyStoppingCallback stands before ForgetWatchCallback"):
+        wrong.train()
+    assert wrong.state.global_step == 0
+    right = trainer(tmp_path / "b", callbacks=[At(3, turn), watch, patience], steps=10, learning_rate=1e-6, **options)
+    right.train()
+    assert right.state.global_step == 4  # all was kept at 2, and nothing at 4
+
+
+def test_the_best_checkpoint_is_the_one_that_retained_most(tmp_path: Path) -> None:
+    watch = ForgetWatchCallback(known(), every=[3], guard=None, max_overhead=None)
+    run = trainer(
+        tmp_path,
+        callbacks=[At(1, turn), At(5, turn), At(7, turn), watch],
+        steps=8,
+        learning_rate=5e-3,
+        eval_strategy="steps",
+        eval_steps=2,
+        save_strategy="best",
+        metric_for_best_model="forget/all/retention",
+        load_best_model_at_end=True,
+    )
+    run.train()
+    retained = {step: rows(run)[step][RETAINED] for step in (2, 4, 6, 8)}
+    best = max(retained, key=lambda step: retained[step])
+    assert best == 6
+    assert len(set(retained.values())) >= 3
+    assert run.state.best_global_step == best
+    assert run.state.best_metric == retained[best]
+    saved = load_file(tmp_path / "checkpoint-6" / "model.safetensors")
+    assert all(torch.equal(saved[name], weight) for name, weight in run.model.state_dict().items() if name in saved)
+
+
+def test_the_composite_weighs_a_metric_with_retention(tmp_path: Path) -> None:
+    metric = Evaluates({2: 0.9, 4: 0.5, 6: 0.0})
+    watch = ForgetWatchCallback(known(), every=100, guard=None, max_overhead=None, composite="task")
+    run = trainer(
+        tmp_path,
+        callbacks=[metric, watch],
+        eval_strategy="steps",
+        eval_steps=2,
+        save_strategy="best",
+        metric_for_best_model="forget/all/composite",
+        load_best_model_at_end=True,
+    )
+    run.train()
+    for step, task in metric.values.items():
+        kept = metric.seen[step][RETAINED]
+        assert 0 < kept < 1
+        assert metric.seen[step]["eval_forget/all/composite"] == pytest.approx(2 / (1 / task + 1 / kept) if task else 0)
+    composites = {step: metrics["eval_forget/all/composite"] for step, metrics in metric.seen.items()}
+    assert run.state.best_global_step == max(composites, key=lambda step: composites[step])
+
+
+def test_further_references_log_keys_of_their_own_also_after_a_resume(tmp_path: Path) -> None:
+    other = score(model(tokenizer(), seed=1), tokenizer(), probe())
+    save_snapshot(other, tmp_path / "other.parquet")
+    against = {"previous": "previous", "other": tmp_path / "other.parquet"}
+    options = {"steps": 8, "save_strategy": "steps", "save_steps": 4}
+
+    def watch() -> ForgetWatchCallback:
+        return ForgetWatchCallback(probe(), every=2, max_overhead=None, against=against)
+
+    broken = trainer(tmp_path / "run", callbacks=[watch(), At(5, interrupt)], **options)
+    with pytest.raises(KeyboardInterrupt):
+        broken.train()
+    run = trainer(tmp_path / "run", callbacks=[watch()], **options)
+    run.train(resume_from_checkpoint=True)
+    folder = tmp_path / "run" / "_forgetwatch"
+    files = [folder / "baseline.parquet", *sorted(folder.glob("step-*.parquet"))]
+    assert sorted(rows(run, "eval_forget_other")) == [0, 2, 4, 6, 8]
+    assert sorted(rows(run, "eval_forget_previous")) == [2, 4, 6, 8]
+    for at, (step, row) in enumerate(sorted(rows(run).items())):
+        pairs = {"": files[0], "_other": tmp_path / "other.parquet", **({"_previous": files[at - 1]} if at else {})}
+        for name, reference in pairs.items():
+            expected = compare(before=reference, after=files[at]).all
+            logged = (row[f"eval_forget{name}/all/forgotten"], row[f"eval_forget{name}/all/gained"])
+            assert logged == (expected.forgotten, expected.gained), (name, step)
+    keys = ("eval_forget_previous/all/forgotten", "eval_forget/all/forgotten")
+    assert any(row[keys[0]] != row[keys[1]] for step, row in rows(run).items() if step)
+
+
+def appears(path: Path) -> str:
+    """What a command wrote, which nobody waits for."""
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        if path.is_file() and (text := path.read_text()).endswith("\n"):
+            return text.rstrip("\n")
+        time.sleep(0.02)
+    raise AssertionError(f"{path} was not written")
+
+
+def test_the_command_is_started_with_the_look_s_step_and_folder(tmp_path: Path) -> None:
+    command = f"sh -c 'echo {{step}} {{folder}} > {tmp_path}/seen-{{step}}'"
+    watch = ForgetWatchCallback(probe(), every=3, max_overhead=None, on_look=command)
+    trainer(tmp_path / "run", callbacks=[watch]).train()
+    for step in (3, 6):
+        assert appears(tmp_path / f"seen-{step}") == f"{step} {tmp_path / 'run' / '_forgetwatch'}"
+    assert sorted(path.name for path in tmp_path.glob("seen-*")) == ["seen-3", "seen-6"]
+
+
+def test_a_command_that_names_the_checkpoint_finds_it_saved(tmp_path: Path) -> None:
+    command = f"sh -c 'ls {{checkpoint}} > {tmp_path}/seen-{{step}}'"
+    watch = ForgetWatchCallback(probe(), every=2, max_overhead=None, on_look=command)
+    trainer(tmp_path / "run", callbacks=[watch], save_strategy="steps", save_steps=4).train()
+    for step in (4, 6):
+        names = appears(tmp_path / f"seen-{step}").splitlines()
+        assert {"forgetwatch", "model.safetensors", "trainer_state.json"} <= set(names)
+    assert sorted(path.name for path in tmp_path.glob("seen-*")) == ["seen-4", "seen-6"]
+
+
+@pytest.mark.parametrize(("turned", "steps"), [(3, [2]), (1, [])])
+def test_the_best_checkpoint_is_not_rotated_away_in_silence(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], turned: int, steps: list[int]
+) -> None:
+    """What is lost at step 4 makes checkpoint-2 the best, which goes; a run that only gains has nothing to tell."""
+    watch = ForgetWatchCallback(known(), every=2, guard=None, max_overhead=None)
+    options = {"save_strategy": "steps", "save_steps": 2, "save_total_limit": 1, "learning_rate": 1e-6}
+    trainer(tmp_path, callbacks=[At(turned, turn), watch], steps=4, **options).train()
+    lines = [line for line in told(capfd) if "retained most so far" in line]
+    assert [
+        f"{tmp_path / f'checkpoint-{step}'} retained most so far (100.0 %)" in line
+        for step, line in zip(steps, lines, strict=True)
+    ] == [True] * len(steps)
+    assert [path.name for path in tmp_path.glob("checkpoint-*")] == ["checkpoint-4"]
+
+
+def test_the_budget_is_decided_once_and_outlives_a_resume(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    asked, options = probe(150), {"steps": 20, "save_strategy": "steps", "save_steps": 12}
+    first = ForgetWatchCallback(asked, every=4, max_overhead=1e-6)
+    broken = trainer(tmp_path, callbacks=[first, At(15, interrupt)], **options)
+    with pytest.raises(KeyboardInterrupt):
+        broken.train()
+    assert sum("from here on they ask the first 100 of 150 items" in line for line in told(capfd)) == 1
+    assert first.watch is not None
+    assert {step: look.all.n for step, look in first.watch.comparisons.items()} == dict.fromkeys((0, 4, 8, 12), 100)
+    # Another budget changes nothing any more.
+    second = ForgetWatchCallback(asked, every=4, max_overhead=0.9)
+    run = trainer(tmp_path, callbacks=[second], **options)
+    run.train(resume_from_checkpoint=True)
+    folder = tmp_path / "_forgetwatch"
+    described = json.loads((folder / "run.json").read_text())
+    assert described["items"] == 100
+    assert described["probe"]["items"] == 150
+    assert described["resumed"] == [{"step": 12, "lost": 0, "gained": 0}]
+    assert len(load_snapshot(folder / "again-000012.parquet")) == 100
+    looks = {path.stem: load_snapshot(path) for path in folder.glob("[bs]*.parquet")}
+    sizes = {"baseline": 150, "step-000004": 150, "step-000008": 150}
+    assert {name: len(look) for name, look in looks.items()} == sizes | {f"step-0000{s}": 100 for s in (12, 16, 20)}
+    ids = [item.id for item in asked][:100]
+    assert all(list(look.texts("item_id"))[:100] == ids for look in looks.values())
+    assert second.watch is not None
+    inside, read = second.watch.trajectory(), Trajectory.from_run(folder)
+    assert inside.steps == read.steps == (0, 4, 8, 12, 16, 20)
+    for ours, theirs in zip(inside.comparisons, read.comparisons, strict=True):
+        assert (ours.all.n, ours.all.forgotten, ours.all.gained) == (100, theirs.all.forgotten, theirs.all.gained)
+        assert theirs.all.n == 100
+    between = compare(before=folder / "step-000008.parquet", after=folder / "step-000020.parquet")
+    assert between.all.n == 100
+    assert "over the first 100 of 150 items: the run's looks ask no more of them" in between.notes
+
+
+@pytest.mark.parametrize("told_seconds", [True, False])
+def test_a_baseline_from_elsewhere_leaves_the_budget_in_force(tmp_path: Path, told_seconds: bool) -> None:
+    """Remembered by the checkpoint alone, or named without what it took."""
+    asked, options = probe(150), {"steps": 20, "save_strategy": "steps", "save_steps": 8}
+    first = ForgetWatchCallback(asked, every=4, max_overhead=1e-6)
+    broken = trainer(tmp_path, callbacks=[first, At(9, interrupt)], **options)
+    with pytest.raises(KeyboardInterrupt):
+        broken.train()
+    named = load_snapshot(tmp_path / "_forgetwatch" / "baseline.parquet")
+    named = dataclasses.replace(named, meta={**named.meta, "seconds": None})
+    for gone in (tmp_path / "_forgetwatch", tmp_path / "checkpoint-8" / "forgetwatch"):
+        shutil.rmtree(gone)
+    second = ForgetWatchCallback(asked, every=4, max_overhead=1e-6, baseline=None if told_seconds else named)
+    trainer(tmp_path, callbacks=[second], **options).train(resume_from_checkpoint=True)
+    assert json.loads((tmp_path / "_forgetwatch" / "run.json").read_text())["items"] == 100
+    assert second.watch is not None
+    steps = (0 if told_seconds else -1, *range(8, 21, 4))
+    assert {step: look.all.n for step, look in second.watch.comparisons.items()} == dict.fromkeys(steps, 100)

@@ -20,7 +20,8 @@ class Cost:
 
     Attributes:
         items: Items of the probe.
-        look: One look at all of them.
+        look: Asking all of them once.
+        extra: What a look takes beside.
         step: One optimizer step.
         steps: Optimizer steps of the run.
         spent: All looks so far.
@@ -33,16 +34,17 @@ class Cost:
     steps: int
     spent: float
     left: int
+    extra: float = 0.0
 
     def share(self, items: int) -> float:
         """Share of the run's time that looks take, if the remaining ones ask so many items; 0 to 1."""
-        looks = self.spent + self.left * self.look * items / self.items
+        looks = self.spent + self.left * (self.look * items / self.items + self.extra)
         return looks / (looks + self.step * self.steps)
 
     def affordable(self, overhead: float) -> int:
         """Items that the remaining looks may ask, so that all looks take at most `overhead` of the training's time."""
         if not self.left or not self.look:
             return self.items
-        seconds = overhead * self.step * self.steps - self.spent
+        seconds = overhead * self.step * self.steps - self.spent - self.left * self.extra
         most = math.floor(seconds / self.left / self.look * self.items)
         return min(self.items, max(most, FEWEST_ITEMS))

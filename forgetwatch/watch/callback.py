@@ -8,7 +8,6 @@ The run is left as it would have been: weights, losses and random numbers are bi
 
 from __future__ import annotations
 
-import math
 import statistics
 import time
 from collections.abc import Iterator, Mapping
@@ -27,8 +26,7 @@ from transformers import (
 from forgetwatch.errors import WatchError
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
-from forgetwatch.report.flipped import flipped_rows
-from forgetwatch.report.trackers import PREFIX, tracker_row
+from forgetwatch.report.trackers import PREFIX
 from forgetwatch.scoring.checkpoints import score_checkpoint
 from forgetwatch.scoring.isolation import random_states
 from forgetwatch.scoring.processes import on_first
@@ -36,16 +34,17 @@ from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch import notices
 from forgetwatch.watch.budget import Cost
 from forgetwatch.watch.checks import check_trainer, chooses_by_forgetting, tokenizer_of
-from forgetwatch.watch.drift import DriftWatch, drift_prompts, drift_row
+from forgetwatch.watch.drift import DriftWatch, drift_prompts
 from forgetwatch.watch.guard import Action, Guard
 from forgetwatch.watch.memory import token_budget
 from forgetwatch.watch.rescue import packed
 from forgetwatch.watch.resume import STATE, carried_places, go_on, stateful
 from forgetwatch.watch.rotation import about_to_go
+from forgetwatch.watch.rows import composite_row, log_flipped, look_row
 from forgetwatch.watch.say import say
 from forgetwatch.watch.schedule import Every, Schedule
 from forgetwatch.watch.start import Command, checked_command
-from forgetwatch.watch.trackers import alert, calling_trainer, log_row, log_table, resumed_from
+from forgetwatch.watch.trackers import alert, calling_trainer, log_row, resumed_from
 from forgetwatch.watch.watch import Watch
 
 _TIMED_STEPS = 10
@@ -124,6 +123,7 @@ class ForgetWatchCallback(TrainerCallback):
         self._decided = False
         self._marked = 0.0
         self._step_seconds: list[float] = []
+        self._extra_seconds = 0.0  # what a look takes beside asking the probe
         self._planned = 0
 
     def attach(self, trainer: Trainer) -> None:
@@ -153,6 +153,7 @@ class ForgetWatchCallback(TrainerCallback):
         self._watched = self._trainer
         self._failures, self._step_seconds, self._tried = {}, [], -1
         self._tripped = set()
+        self._extra_seconds = 0.0
         self._drift = self._drift if same_run else None
         if self.watch is not None and self.watch.baseline is not None and same_run:
             # A second train(), or another try with a smaller batch: the first snapshot wins.
@@ -174,6 +175,8 @@ class ForgetWatchCallback(TrainerCallback):
                     with self._telling(state, "sampling completions of the base"):
                         self._begin_drift(self.watch, self._trainer, kwargs)
                 self._log(self.watch, state, control)
+                if self.on_look and not self.on_look.needs_checkpoint and state.is_world_process_zero:
+                    self._start(self.on_look, self.watch, state)
         saved_here = self._schedule.at_save and state.global_step > 0 and resumed_from() is not None
         if saved_here or self._due(state.global_step):
             self._look(args, state, control, kwargs)
@@ -223,14 +226,9 @@ class ForgetWatchCallback(TrainerCallback):
             return
         if chooses_by_forgetting(args):
             self._look(args, state, control, kwargs)
-        if (row := self._row(self.watch, state.global_step)) is None:
-            return
-        if self.composite is not None:
-            name = self.composite if self.composite.startswith("eval_") else f"eval_{self.composite}"
-            task, kept = metrics.get(name), row.get(f"{PREFIX}/all/retention")
-            if task is not None and kept is not None:
-                row[f"{PREFIX}/all/composite"] = 2 * task * kept / (task + kept) if task + kept > 0 else 0.0
-        metrics.update(row)
+        with self._telling(state, "putting the look beside the evaluation"):
+            row = self._row(self.watch, state.global_step)
+            metrics.update(row | composite_row(row, metrics, self.composite))
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Look, if the schedule says every save; let the checkpoint carry its own history."""
@@ -263,6 +261,7 @@ class ForgetWatchCallback(TrainerCallback):
         """Pick up the run's baseline, wherever it still is, and measure what this machine changes."""
         saved = stateful(state).get(STATE, {}).get("attributes")
         self._decided = self._decided or bool((saved or {}).get("decided"))
+        self._tripped = {(what, name) for what, name in (saved or {}).get("tripped", ())}
         watch.undecided = not self._decided
         model, tokenizer = kwargs["model"], tokenizer_of(kwargs)
         if self.log == "full":
@@ -283,9 +282,13 @@ class ForgetWatchCallback(TrainerCallback):
         model, tokenizer = kwargs["model"], tokenizer_of(kwargs)
         with random_states():  # a dataset may draw random numbers
             prompts = drift_prompts(self.probe, trainer.train_dataset, model, tokenizer)
+        started = time.perf_counter()
         self._drift = DriftWatch.begin(model, tokenizer, prompts, token_budget=watch.token_budget)
         self._drift.save(watch.folder.path)
+        begun = time.perf_counter()
         self._drift.look(model, step=0)
+        self._extra_seconds = time.perf_counter() - begun
+        watch.seconds[0] += time.perf_counter() - started
 
     def _named_baseline(self) -> Snapshot | None:
         if self.baseline is None or isinstance(self.baseline, Snapshot):
@@ -300,6 +303,7 @@ class ForgetWatchCallback(TrainerCallback):
                 "fingerprint": self.probe.fingerprint,
                 "items": watch.items,
                 "decided": self._decided,
+                "tripped": sorted(map(list, self._tripped)),
                 "packed": packed(watch.baseline),
             }
             stateful(state)[STATE] = {"args": {}, "attributes": attributes}
@@ -313,6 +317,7 @@ class ForgetWatchCallback(TrainerCallback):
             items=len(watch.baseline),
             # A baseline from elsewhere may not tell; the looks of this process do.
             look=float(watch.baseline.meta.get("seconds") or max(watch.seconds.values(), default=0.0)),
+            extra=self._extra_seconds,
             step=statistics.median(self._step_seconds),
             steps=state.max_steps,
             spent=sum(watch.seconds.values()),
@@ -346,17 +351,19 @@ class ForgetWatchCallback(TrainerCallback):
         if step not in watch.comparisons:
             return
         if self._drift is not None:
+            started = time.perf_counter()
             with self._telling(state, "measuring the drift"):
                 self._drift.look(kwargs["model"], step=step)
+            watch.seconds[step] += time.perf_counter() - started
         self._log(watch, state, control)
         with self._telling(state, "the guard"):
             self._check(watch, state, control)
         if state.is_world_process_zero:
             if self.on_look and not self.on_look.needs_checkpoint:
                 self._start(self.on_look, watch, state)
-            if step == state.max_steps:
+            if step == state.max_steps and self._trainer is not None:
                 with self._telling(state, "logging the table of flipped items"):
-                    self._log_flipped(watch, state)
+                    log_flipped(self._trainer, watch, step=step, share_text=self.share_text)
 
     def _check(self, watch: Watch, state: TrainerState, control: TrainerControl) -> None:
         """Let the guard see this look; each thing that trips it is told once."""
@@ -365,6 +372,7 @@ class ForgetWatchCallback(TrainerCallback):
         found = self.guard.findings(watch.trajectory(), watch.lost_must_pass(state.global_step))
         new = [one for one in found if (one.what, one.name) not in self._tripped]
         self._tripped |= {(one.what, one.name) for one in new}
+        self._remember(watch, state)
         for one in new:
             self._say(state, one.line)
         if not new:
@@ -377,21 +385,8 @@ class ForgetWatchCallback(TrainerCallback):
         if state.is_world_process_zero:
             alert("forgetwatch", "\n".join(one.line for one in new))
 
-    def _row(self, watch: Watch, step: int) -> dict[str, float] | None:
-        """The numbers of the look at a step, if there is one."""
-        if step not in watch.comparisons:
-            return None
-        full, seconds = self.log == "full", watch.seconds.get(step, 0.0)
-        trajectory = watch.trajectory() if full else None
-        row = tracker_row(watch.comparisons[step], seconds=seconds, full=full, trajectory=trajectory)
-        if self._drift is not None and step in self._drift.looks:
-            drifts = drift_row(self._drift.looks[step]).items()
-            row |= {f"{PREFIX}/all/{name}": value for name, value in drifts if math.isfinite(value)}
-        for name, looks in watch.others.items():
-            if step in looks:
-                own = tracker_row(looks[step], seconds=seconds)
-                row |= {key.replace(PREFIX, f"{PREFIX}_{name}", 1): value for key, value in own.items()}
-        return row
+    def _row(self, watch: Watch, step: int) -> dict[str, float]:
+        return look_row(watch, self._drift, step=step, full=self.log == "full")
 
     def _log(self, watch: Watch, state: TrainerState, control: TrainerControl) -> None:
         """Log the look at this step, if there is one, in a row of its own; once, also where its file was lost."""
@@ -400,16 +395,8 @@ class ForgetWatchCallback(TrainerCallback):
         )
         if self._trainer is not None and not logged:
             with self._telling(state, "logging the look"):
-                if (row := self._row(watch, state.global_step)) is not None:
+                if row := self._row(watch, state.global_step):
                     log_row(self._trainer, row, control)
-
-    def _log_flipped(self, watch: Watch, state: TrainerState) -> None:
-        """The flipped items of the last look, to the trackers."""
-        latest = watch.latest()
-        if self._trainer is None or watch.baseline is None or latest is None:
-            return
-        columns, rows = flipped_rows(watch.baseline, latest, probe=self.probe if self.share_text else None)
-        log_table(self._trainer, columns, rows, step=state.global_step)
 
     def _carry(self, watch: Watch, state: TrainerState) -> None:
         """Put the run's history into the checkpoint at this step, if it is there."""

@@ -118,6 +118,8 @@ class RunFolder:
 
     def drop_after(self, step: int) -> None:
         """Delete the looks later than `step`: they belong to steps that will be taken again."""
+        for partial_file in self.path.glob(".*.partial"):  # of a process that was killed while it wrote
+            partial_file.unlink()
         for later, path in (*self.looks().items(), *self.looks("again").items()):
             if later > step:
                 path.unlink()

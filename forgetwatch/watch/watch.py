@@ -18,20 +18,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-from numpy.typing import NDArray
 from torch import nn
 
-from forgetwatch.compare import Comparison, compare, with_null
+from forgetwatch.compare import Comparison
 from forgetwatch.errors import ForgetwatchError, ScoringError, WatchError
-from forgetwatch.paired import guess_chance
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
-from forgetwatch.readers import load_snapshot
 from forgetwatch.scoring.processes import on_first, rank
-from forgetwatch.scoring.scorer import Scorer, versions
+from forgetwatch.scoring.scorer import Scorer
 from forgetwatch.snapshot import Snapshot, read_snapshot
-from forgetwatch.trajectory import Trajectory, aligned, shortest
+from forgetwatch.trajectory import shortest
+from forgetwatch.watch.looks import Looks
 from forgetwatch.watch.run_folder import RunFolder
 from forgetwatch.watch.say import say
 
@@ -42,21 +39,12 @@ _FEWEST_TOKENS: Final = 64
 """Tokens of the smallest batch with which the baseline is measured again."""
 
 
-class Watch:
+class Watch(Looks):
     """Asks one probe again and again during a run, and keeps what became of each answer.
 
     Attributes:
-        probe: The items.
         folder: The run folder, ``output_dir/_forgetwatch``.
-        baseline: The snapshot that everything is compared with; None before the first look.
-        null: The baseline's weights measured again, in other batches; None if they were not.
-        items: How many items the looks ask: the first of the probe; None means all of them.
-        undecided: Whether `ask_first` may still be called.
-        comparisons: Baseline against each look so far, by step.
-        others: The same for each further reference, by its name and step.
-        resumed: Looks that were measured again where a run went on, against what was stored, by step.
         seconds: What each look of this process took, by step.
-        planned: Looks planned after the baseline; None if unknown. It sets how strict an alarm is.
         token_budget: Tokens of a batch of the baseline, and so of the run; None for what suits the device.
         damaged: Files of looks that a resume could not read; they are put by under another name.
 
@@ -82,28 +70,13 @@ class Watch:
         twice: bool = True,
         against: Mapping[str, Snapshot | str | Path] | None = None,
     ) -> None:
-        self.probe = probe if isinstance(probe, Probe) else load_probe(probe)
+        super().__init__(probe if isinstance(probe, Probe) else load_probe(probe), against=against)
         self.folder = RunFolder(output_dir)
-        self.baseline: Snapshot | None = None
-        self.null: Snapshot | None = None
-        self.items: int | None = None
-        self.undecided = False
-        self.comparisons: dict[int, Comparison] = {}
-        self.others: dict[str, dict[int, Comparison]] = {}
-        self.resumed: dict[int, Comparison] = {}
         self.seconds: dict[int, float] = {}
-        self.planned: int | None = None
         self.token_budget: int | None = None
         self.damaged: list[Path] = []
-        self._references = {
-            name: given if isinstance(given, Snapshot) or given == PREVIOUS else load_snapshot(given)
-            for name, given in (against or {}).items()
-        }
         self._twice = twice
         self._scorer: Scorer | None = None
-        self._snapshots: dict[int, Snapshot] = {}  # the latest look, and while it is undecided all
-        self._looks: dict[int, dict[str, Any]] = {}
-        self._right: dict[int, NDArray[np.float64]] = {}
         self._started = False
         if resume:
             self.resume()
@@ -151,11 +124,11 @@ class Watch:
         self.baseline, self.null, looks, again, self.damaged = on_first(restore)
         self._started = True
         self.items = items if items is not None else shortest([self.baseline, *looks.values()])
-        self._keep(self.baseline, step=int(self.baseline.meta["step"]))
+        self.keep(self.baseline, step=int(self.baseline.meta["step"]))
         for look, snapshot in sorted(looks.items()):
-            self._keep(snapshot, step=look)
+            self.keep(snapshot, step=look)
             if look in again:
-                self._compare_again(again[look], step=look)
+                self.compare_again(again[look], step=look)
         self._write_down()
 
     def check_fingerprint(self, meta: Mapping[str, Any]) -> None:
@@ -196,7 +169,7 @@ class Watch:
             self.baseline = snapshot
             if self._twice:
                 self.null = self._measure_twice(model, tokenizer, step=step)
-        comparison = self._keep(snapshot, step=step)
+        comparison = self.keep(snapshot, step=step)
         self.seconds[step] = time.perf_counter() - started
         self._write_down(snapshot, step=step)
         return comparison
@@ -210,10 +183,10 @@ class Watch:
             ScoringError: If the model cannot be scored.
             OSError: If the snapshot cannot be written.
         """
-        if step not in self._snapshots or step not in self.comparisons:
+        if not self.has_snapshot(step):
             return None
         snapshot = self._measure(model, tokenizer, step=step)
-        again = self._compare_again(snapshot, step=step)
+        again = self.compare_again(snapshot, step=step)
         on_first(lambda: self.folder.add(snapshot, step=step, kind="again") if self._started else None)
         self._write_down()
         return again
@@ -228,7 +201,7 @@ class Watch:
             raise WatchError("the run has a baseline; one from elsewhere comes before the first look")
         self.check_fingerprint(baseline.meta)
         self.baseline = replace(baseline, meta={**baseline.meta, "step": -1})
-        self._keep(self.baseline, step=-1)
+        self.keep(self.baseline, step=-1)
 
     def ask_first(self, items: int) -> None:
         """From now on ask the first so many items of the probe only; all comparisons of the run are over these.
@@ -236,12 +209,8 @@ class Watch:
         Raises:
             WatchError: If the looks so far are not at hand, since nothing was `undecided`.
         """
-        if set(self._snapshots) != set(self.comparisons):
-            raise WatchError("the looks so far cannot be cut to fewer items; set undecided before the first look")
-        self.items, self._scorer = items, None
-        for step, snapshot in sorted(self._snapshots.items()):
-            self._keep(snapshot, step=step)
-        self.undecided = False
+        self.cut_to(items)
+        self._scorer = None
         self._write_down()
 
     def _measure(self, model: nn.Module, tokenizer: Any, *, step: int) -> Snapshot:
@@ -299,75 +268,18 @@ class Watch:
                 self.folder.start(self.probe, self.baseline, self.null)
             if snapshot is not None and snapshot is not self.baseline:
                 self.folder.add(snapshot, step=step)
-            self.folder.describe(self._description())
+            self.folder.describe(self.description())
             return True
 
         self._started = on_first(write)
 
     def forget_after(self, step: int) -> None:
         """Drop the looks later than `step`: the run takes those steps again."""
-        kept: tuple[dict[int, Any], ...] = (self.comparisons, self.seconds, self.resumed, self._looks, self._right)
-        for looks in (*kept, self._snapshots, *self.others.values()):
-            for later in [look for look in looks if look > step]:
-                del looks[later]
+        self.drop_after(step)
+        self.seconds = {look: took for look, took in self.seconds.items() if look <= step}
         if self._started:
             on_first(lambda: self.folder.drop_after(step))
             self._write_down()
-
-    def trajectory(self) -> Trajectory:
-        """All looks so far, in order.
-
-        Raises:
-            WatchError: If there is none yet.
-        """
-        if self.baseline is None:
-            raise WatchError("there is no look yet; call look() first")
-        steps = tuple(sorted(self.comparisons))
-        right = np.stack([self._right[step] for step in steps])
-        comparisons = tuple(self.comparisons[step] for step in steps)
-        return Trajectory(steps, comparisons, right, guess_chance(self._cut(self.baseline)), self.planned)
-
-    def latest(self) -> Snapshot | None:
-        """The latest look."""
-        return self._snapshots.get(max(self._snapshots, default=0))
-
-    def lost_must_pass(self, step: int) -> list[str]:
-        """Ids of the `must_pass` items that were right at the baseline and are wrong at `step`."""
-        before, after = (self._right[look] for look in (min(self._right), step))
-        return [
-            item.id
-            for item, was, now in zip(self.probe, before, after, strict=False)
-            if item.must_pass and was == 1.0 and now == 0.0
-        ]
-
-    def _cut(self, snapshot: Snapshot) -> Snapshot:
-        return snapshot if self.items is None else snapshot.head(self.items)
-
-    def _keep(self, snapshot: Snapshot, *, step: int) -> Comparison:
-        if self.baseline is None:
-            raise WatchError("a look was kept before there was a baseline; call look() first")
-        baseline, look = self._cut(self.baseline), self._cut(snapshot)
-        comparison = compare(before=baseline, after=look, null=None if self.null is None else self._cut(self.null))
-        if earlier := [other for other in self.resumed if other < step]:
-            comparison = with_null(comparison, self.resumed[max(earlier)])
-        previous = [other for other in self.comparisons if other < step]
-        for name, reference in self._references.items():
-            if isinstance(reference, Snapshot):
-                self.others.setdefault(name, {})[step] = compare(before=reference, after=look)
-            elif previous and max(previous) in self._snapshots:
-                before = self._cut(self._snapshots[max(previous)])
-                self.others.setdefault(name, {})[step] = compare(before=before, after=look)
-        self.comparisons[step] = comparison
-        if not self.undecided:
-            self._snapshots.clear()
-        self._snapshots[step] = snapshot
-        self._right[step] = aligned(baseline, look)
-        self._looks[step] = {"step": step, "checksum": snapshot.checksum, "seconds": snapshot.meta.get("seconds")}
-        return comparison
-
-    def _compare_again(self, again: Snapshot, *, step: int) -> Comparison:
-        self.resumed[step] = compare(before=self._cut(self._snapshots[step]), after=self._cut(again))
-        return self.resumed[step]
 
     def _readable(self, files: Mapping[int, Path], damaged: list[Path]) -> dict[int, Snapshot]:
         """The snapshots that can be read; the others are put by."""
@@ -378,20 +290,3 @@ class Watch:
             except ForgetwatchError:
                 damaged.append(self.folder.put_by(path))
         return found
-
-    def _description(self) -> dict[str, Any]:
-        """What the run is, for people and other programs."""
-        if self.baseline is None:
-            return {}
-        whole = next(iter(self.comparisons.values())).all
-        again = {step: each.all for step, each in self.resumed.items()}
-        return {
-            "probe": self.baseline.meta["probe"],
-            "items": self.items,
-            "baseline": {"step": self.baseline.meta["step"], "checksum": self.baseline.checksum},
-            "null": None if self.null is None else {"lost": whole.null_lost, "gained": whole.null_gained},
-            "resumed": [{"step": step, "lost": all_.forgotten, "gained": all_.gained} for step, all_ in again.items()],
-            "looks": [self._looks[step] for step in sorted(self._looks)],
-            "planned_looks": self.planned,
-            "versions": versions(),
-        }

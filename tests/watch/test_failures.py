@@ -112,7 +112,7 @@ TROUBLE = [
     (full_disk, {}, OSError, "the look at step 2 failed, training goes on: [Errno 28] No space left on device"),
     (file_in_its_place, {}, OSError, "the look at step 2 failed, training goes on: [Errno "),
     (broken_tracker, {}, RuntimeError, "logging the look at step 0 failed, training goes on: the tracker is down"),
-    (nothing, {"on_look": "no-such-command {step}"}, FileNotFoundError, "starting the command at step 2 failed"),
+    (nothing, {"on_look": "no-such-command {step}"}, FileNotFoundError, "starting the command at step 0 failed"),
 ]
 
 
@@ -151,7 +151,7 @@ def test_a_strict_run_stops_at_the_same_trouble(
     run = trainer(tmp_path, callbacks=[*trouble(monkeypatch, tmp_path), watch])
     with pytest.raises(error):
         run.train()
-    assert run.state.global_step == (0 if trouble is broken_tracker else 2)
+    assert run.state.global_step == (0 if "step 0" in line else 2)
 
 
 def test_a_history_that_does_not_fit_beside_a_checkpoint_leaves_the_checkpoint_whole(

@@ -202,9 +202,9 @@ def test_the_command_is_started_with_the_look_s_step_and_folder(tmp_path: Path) 
     command = f"sh -c 'echo {{step}} {{folder}} > {tmp_path}/seen-{{step}}'"
     watch = ForgetWatchCallback(probe(), every=3, max_overhead=None, on_look=command)
     trainer(tmp_path / "run", callbacks=[watch]).train()
-    for step in (3, 6):
+    for step in (0, 3, 6):
         assert appears(tmp_path / f"seen-{step}") == f"{step} {tmp_path / 'run' / '_forgetwatch'}"
-    assert sorted(path.name for path in tmp_path.glob("seen-*")) == ["seen-3", "seen-6"]
+    assert sorted(path.name for path in tmp_path.glob("seen-*")) == ["seen-0", "seen-3", "seen-6"]
 
 
 def test_a_command_that_names_the_checkpoint_finds_it_saved(tmp_path: Path) -> None:

@@ -1,0 +1,170 @@
+"""The looks of a run that goes on: each compared with the baseline and with whatever else is named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forgetwatch.compare import Comparison, compare, with_null
+from forgetwatch.errors import WatchError
+from forgetwatch.paired import guess_chance
+from forgetwatch.probe import Probe
+from forgetwatch.readers import load_snapshot
+from forgetwatch.scoring.scorer import versions
+from forgetwatch.snapshot import Snapshot
+from forgetwatch.trajectory import Trajectory, aligned
+
+PREVIOUS: Final = "previous"
+"""As a reference: the look before."""
+
+
+class Looks:
+    """What was measured so far, in memory; no model, no files.
+
+    Attributes:
+        probe: The items.
+        baseline: The snapshot that everything is compared with; None before the first look.
+        null: The baseline's weights measured again, in other batches; None if they were not.
+        items: How many items the looks ask: the first of the probe; None means all of them.
+        undecided: Whether `cut_to` may still be called.
+        comparisons: Baseline against each look so far, by step.
+        others: The same for each further reference, by its name and step.
+        resumed: Looks that were measured again where a run went on, against what was stored, by step.
+        planned: Looks planned after the baseline; None if unknown. It sets how strict an alarm is.
+
+    Args:
+        probe: The items.
+        against: Further references by name: a snapshot, the path of one, or ``"previous"`` for the look before.
+
+    Raises:
+        SnapshotError: If a reference cannot be read.
+    """
+
+    def __init__(self, probe: Probe, *, against: Mapping[str, Snapshot | str | Path] | None = None) -> None:
+        self.probe = probe
+        self.baseline: Snapshot | None = None
+        self.null: Snapshot | None = None
+        self.items: int | None = None
+        self.undecided = False
+        self.comparisons: dict[int, Comparison] = {}
+        self.others: dict[str, dict[int, Comparison]] = {}
+        self.resumed: dict[int, Comparison] = {}
+        self.planned: int | None = None
+        self._references = {
+            name: given if isinstance(given, Snapshot) or given == PREVIOUS else load_snapshot(given)
+            for name, given in (against or {}).items()
+        }
+        self._snapshots: dict[int, Snapshot] = {}  # the latest look, and while it is undecided all
+        self._described: dict[int, dict[str, Any]] = {}
+        self._right: dict[int, NDArray[np.float64]] = {}
+
+    def keep(self, snapshot: Snapshot, *, step: int) -> Comparison:
+        """Take in a look: compare it with the baseline and the other references.
+
+        Raises:
+            WatchError: If there is no baseline yet.
+            MismatchError: If a reference does not hold the same questions.
+        """
+        if self.baseline is None:
+            raise WatchError("a look was kept before there was a baseline; call look() first")
+        baseline, look = self._cut(self.baseline), self._cut(snapshot)
+        comparison = compare(before=baseline, after=look, null=None if self.null is None else self._cut(self.null))
+        if earlier := [other for other in self.resumed if other < step]:
+            comparison = with_null(comparison, self.resumed[max(earlier)])
+        previous = [other for other in self.comparisons if other < step]
+        for name, reference in self._references.items():
+            if isinstance(reference, Snapshot):
+                self.others.setdefault(name, {})[step] = compare(before=reference, after=look)
+            elif previous and max(previous) in self._snapshots:
+                before = self._cut(self._snapshots[max(previous)])
+                self.others.setdefault(name, {})[step] = compare(before=before, after=look)
+        self.comparisons[step] = comparison
+        if not self.undecided:
+            self._snapshots.clear()
+        self._snapshots[step] = snapshot
+        self._right[step] = aligned(baseline, look)
+        self._described[step] = {"step": step, "checksum": snapshot.checksum, "seconds": snapshot.meta.get("seconds")}
+        return comparison
+
+    def compare_again(self, again: Snapshot, *, step: int) -> Comparison:
+        """Take in a look that was measured again: later looks have what flipped as their noise."""
+        self.resumed[step] = compare(before=self._cut(self._snapshots[step]), after=self._cut(again))
+        return self.resumed[step]
+
+    def cut_to(self, items: int) -> None:
+        """Count over the first so many items of the probe only, also at the looks so far.
+
+        Raises:
+            WatchError: If these are not at hand, since nothing was `undecided`.
+        """
+        if set(self._snapshots) != set(self.comparisons):
+            raise WatchError("the looks so far cannot be cut to fewer items; set undecided before the first look")
+        self.items = items
+        for step, snapshot in sorted(self._snapshots.items()):
+            self.keep(snapshot, step=step)
+        self.undecided = False
+
+    def drop_after(self, step: int) -> None:
+        """Let go of the looks later than `step`."""
+        kept: tuple[dict[int, Any], ...] = (self.comparisons, self.resumed, self._described, self._right)
+        for looks in (*kept, self._snapshots, *self.others.values()):
+            for later in [look for look in looks if look > step]:
+                del looks[later]
+
+    def has_snapshot(self, step: int) -> bool:
+        """Whether the rows of the look at `step` are at hand."""
+        return step in self._snapshots and step in self.comparisons
+
+    def latest(self) -> Snapshot | None:
+        """The latest look."""
+        return self._snapshots.get(max(self._snapshots, default=0))
+
+    def trajectory(self) -> Trajectory:
+        """All looks so far, in order.
+
+        Raises:
+            WatchError: If there is none yet.
+        """
+        if self.baseline is None:
+            raise WatchError("there is no look yet; call look() first")
+        steps = tuple(sorted(self.comparisons))
+        right = np.stack([self._right[step] for step in steps])
+        comparisons = tuple(self.comparisons[step] for step in steps)
+        return Trajectory(steps, comparisons, right, guess_chance(self._cut(self.baseline)), self.planned)
+
+    def lost_must_pass(self, step: int) -> list[str]:
+        """Ids of the `must_pass` items that were right at the baseline and are wrong at `step`."""
+        if self.baseline is None:
+            return []
+        must = {(item.task, item.id) for item in self.probe if item.must_pass}
+        names = zip(self.baseline.texts("task"), self.baseline.texts("item_id"), strict=True)
+        before, after = (self._right[look] for look in (min(self._right), step))
+        return [
+            name
+            for (task, name), was, now in zip(names, before, after, strict=False)
+            if was == 1.0 and now == 0.0 and (task, name) in must
+        ]
+
+    def _cut(self, snapshot: Snapshot) -> Snapshot:
+        return snapshot if self.items is None else snapshot.head(self.items)
+
+    def description(self) -> dict[str, Any]:
+        """What the run is, for people and other programs."""
+        if self.baseline is None:
+            return {}
+        whole = next(iter(self.comparisons.values())).all
+        again = {step: each.all for step, each in self.resumed.items()}
+        return {
+            "probe": self.baseline.meta["probe"],
+            "items": self.items,
+            "baseline": {"step": self.baseline.meta["step"], "checksum": self.baseline.checksum},
+            "null": None if self.null is None else {"lost": whole.null_lost, "gained": whole.null_gained},
+            "resumed": [{"step": step, "lost": all_.forgotten, "gained": all_.gained} for step, all_ in again.items()],
+            "looks": [self._described[step] for step in sorted(self._described)],
+            "planned_looks": self.planned,
+            "versions": versions(),
+        }

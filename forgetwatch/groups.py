@@ -12,6 +12,7 @@ import numpy as np
 from forgetwatch.metrics import bounds, guessing
 from forgetwatch.metrics.alarm import smallest_loss
 from forgetwatch.metrics.bounds import Bound, Persistence, bound, persistence
+from forgetwatch.metrics.form import losses
 from forgetwatch.metrics.guessing import Corrected
 from forgetwatch.metrics.intervals import Interval, bootstrap, effective_items, flip_interval, newcombe
 from forgetwatch.metrics.noise import NoiseFloor, Soft, noise_floor, null, soft
@@ -28,7 +29,7 @@ from forgetwatch.metrics.significance import (
 from forgetwatch.metrics.transitions import Cells, count_cells, count_known, is_known
 from forgetwatch.paired import Labels, Paired
 
-Level = Literal["all", "category", "task"]
+Level = Literal["all", "kind", "category", "task"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,12 +60,16 @@ class Group(Cells):
     """The four cells of one group of items, and what follows from them. Intervals are 95 %.
 
     Attributes:
-        level: ``all``, ``category`` or ``task``.
+        level: ``all``, ``kind``, ``category`` or ``task``; a kind is there where some answers were scored and others
+            written.
         name: The category's or task's name; ``all`` for the whole.
         known: Items clearly known before; None without option probabilities. See `metrics.transitions.Known`.
         known_lost: Those of them that are wrong now.
         newly_known: Items clearly known now that were wrong before.
         known_lost_interval: Of `known_lost` as a share of `known`; None without option probabilities.
+        format_lost: Answers right before whose form is lost, with nothing that says that the knowledge is; None where
+            no form was measured. See `metrics.form`.
+        knowledge_lost: Answers right before and wrong now, not by their form.
         null_n: Items that were measured again with the same weights; None if none was.
         null_lost: Items right before and wrong when the same weights were measured again; None if they were not.
         null_gained: The reverse.
@@ -87,6 +92,8 @@ class Group(Cells):
     known_lost: float | None
     newly_known: float | None
     known_lost_interval: Interval | None
+    format_lost: float | None
+    knowledge_lost: float | None
     null_n: float | None
     null_lost: float | None
     null_gained: float | None
@@ -139,7 +146,9 @@ def count_groups(
     """
     whole = _group(paired, "all", "all", rng, replications)
     yield replace(whole, q_value=whole.p_value)
-    levels: tuple[tuple[Level, Labels], ...] = (("category", paired.category), ("task", paired.task))
+    levels: list[tuple[Level, Labels]] = [("category", paired.category), ("task", paired.task)]
+    if len(np.unique(paired.kind.code)) > 1:
+        levels.insert(0, ("kind", paired.kind))
     for level, labels in levels:
         groups = [_group(paired.take(rows), level, name, rng, replications) for name, rows in labels.split()]
         q_values = false_discovery(np.array([group.p_value for group in groups], float))
@@ -150,17 +159,20 @@ def _group(paired: Paired, level: Level, name: str, rng: np.random.Generator | N
     samples, cluster = paired.samples, paired.cluster
     cells = count_cells(paired.before, paired.after, samples=samples)
     known = count_known(paired.before, paired.after, paired.share_before, paired.share_after, samples=samples)
+    lost = losses(
+        paired.before, paired.after, paired.form_before, paired.form_after, paired.forced_after, samples=samples
+    )
     again = null(paired.before, paired.again, samples=samples) if paired.again is not None else None
     if cluster is None:
         forgotten, gained = int(cells.forgotten), int(cells.gained)
         p_values = mcnemar(forgotten, gained), loss_p_value(forgotten, gained)
         worth_lost = worth_won = worth_net = cells.n
     else:
-        lost, won = paired.before & ~paired.after, ~paired.before & paired.after
-        change = won.astype(np.int64) - lost
+        gone, won = paired.before & ~paired.after, ~paired.before & paired.after
+        change = won.astype(np.int64) - gone
         tested = sign_flip(change, cluster)
         p_values = tested.p_value, tested.loss_p_value
-        worth_lost, worth_won, worth_net = (effective_items(x.astype(np.float64), cluster) for x in (lost, won, change))
+        worth_lost, worth_won, worth_net = (effective_items(x.astype(np.float64), cluster) for x in (gone, won, change))
     return Group(
         **vars(cells),
         level=level,
@@ -169,6 +181,8 @@ def _group(paired: Paired, level: Level, name: str, rng: np.random.Generator | N
         known_lost=known.known_lost if known else None,
         newly_known=known.newly_known if known else None,
         known_lost_interval=_known_interval(paired) if known else None,
+        format_lost=lost.format_lost if lost else None,
+        knowledge_lost=lost.knowledge_lost if lost else None,
         null_n=again.measured if again else None,
         null_lost=again.null_lost if again else None,
         null_gained=again.null_gained if again else None,

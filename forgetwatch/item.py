@@ -17,6 +17,12 @@ from forgetwatch.errors import ProbeError
 
 Message = Mapping[str, Any]
 
+MATCHES: Final = (
+    *("exact", "exact:fold", "contains", "number", "letter", "regex"),
+    *("json", "json:keys", "tool_call", "boxed", "math"),
+)
+"""How an answer can be judged, beside ``regex:PATTERN``; the package extraction says what each means."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Item:
@@ -31,16 +37,19 @@ class Item:
             open answer.
         answer: Index of the right choice, or several indices where several are right; the text or texts of an open
             answer.
-        match: How an open answer is judged (``exact``, ``number``, ...); None for choices.
+        match: How a generated answer is judged: one of `MATCHES`, or ``regex:PATTERN``; None for choices, which are
+            judged by their letters.
         cluster: Items with the same cluster share a passage or a template and flip together.
         tags: Free labels.
         must_pass: An item that a release may never lose.
+        judge: Called with the model's output and the item; True, False, or None where it cannot say. In place of
+            `match`, in Python only: a file keeps its name.
         system: System message for the chat rendering.
         tools: Tool descriptions for the chat rendering.
         meta: Anything else; never read by forgetwatch.
 
     Raises:
-        ProbeError: If a field has the wrong type, or an answer index is outside the choices.
+        ProbeError: If a field has the wrong type, an answer index is outside the choices, or the match is unknown.
     """
 
     id: str
@@ -53,6 +62,7 @@ class Item:
     cluster: str | None = None
     tags: Sequence[str] = ()
     must_pass: bool = False
+    judge: Callable[[str, Item], bool | None] | None = None
     system: str | None = None
     tools: Sequence[Mapping[str, Any]] | None = None
     meta: Mapping[str, Any] = field(default_factory=dict)
@@ -66,6 +76,7 @@ class Item:
             if isinstance(value := getattr(self, name), list):
                 object.__setattr__(self, name, tuple(value))
         self._check_answer()
+        self._check_match()
 
     def _check_answer(self) -> None:
         answers = self.answers
@@ -89,6 +100,16 @@ class Item:
         if len(set(answers)) < len(answers):
             raise ProbeError(f"item {self.id!r}: answer {self.answer!r} names a choice twice")
 
+    def _check_match(self) -> None:
+        if self.match is None:
+            return
+        if self.match not in MATCHES and not (self.match.startswith("regex:") and len(self.match) > len("regex:")):
+            raise ProbeError(
+                f"item {self.id!r}: match must be one of {', '.join(MATCHES)} or regex:PATTERN, got {self.match!r}"
+            )
+        if self.choices and self.match != "letter":
+            raise ProbeError(f"item {self.id!r}: match {self.match!r} is for open answers, and this item has choices")
+
     @property
     def answers(self) -> tuple[int, ...] | tuple[str, ...]:
         """All right answers, in the order given."""
@@ -104,15 +125,23 @@ class Item:
         """First 16 hex digits of SHA-256 over what defines the question, whatever its id, place or file."""
         prompt = self.prompt if isinstance(self.prompt, str) else [dict(m) for m in self.prompt]
         tools = None if self.tools is None else [dict(t) for t in self.tools]
-        content = [prompt, list(self.choices), sorted(self.answers), self.match, self.system, tools]
+        content = [prompt, list(self.choices), sorted(self.answers), self._judged_by, self.system, tools]
         text = json.dumps(content, sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def _judged_by(self) -> str | None:
+        if self.judge is None:
+            return self.match
+        return f"judge:{getattr(self.judge, '__module__', '')}.{getattr(self.judge, '__qualname__', 'judge')}"
 
     def to_json(self) -> dict[str, Any]:
         """The item as one JSON object; fields that hold their default are left out."""
         row: dict[str, Any] = {}
         for spec in fields(self):
-            value = getattr(self, spec.name)
+            value = self._judged_by if spec.name == "match" else getattr(self, spec.name)
+            if spec.name == "judge":
+                continue
             if spec.name in _REQUIRED or value not in ((), {}, None, False, ""):
                 row[spec.name] = list(value) if isinstance(value, tuple) else value
         return row
@@ -124,7 +153,7 @@ class Item:
         Raises:
             ProbeError: If a field is missing, unknown, or wrong.
         """
-        known = {spec.name for spec in fields(cls)}
+        known = {spec.name for spec in fields(cls)} - {"judge"}
         if missing := sorted(_REQUIRED - set(row)):
             raise ProbeError(f"an item needs {', '.join(missing)}, got only {', '.join(sorted(row)) or 'nothing'}")
         if unknown := sorted(set(row) - known):
@@ -168,6 +197,7 @@ _FIELDS: Final[dict[str, tuple[Callable[[Any], bool], str]]] = {
     "cluster": (_or_none(_is_text), "text"),
     "tags": (_is_list_of(str), "a list of texts"),
     "must_pass": (lambda value: isinstance(value, bool), "true or false"),
+    "judge": (_or_none(callable), "a function of the output and the item"),
     "system": (_or_none(_is_text), "text"),
     "tools": (_or_none(_is_list_of(Mapping)), "a list of objects"),
     "meta": (lambda value: isinstance(value, Mapping), "an object"),

@@ -76,7 +76,11 @@ class Paired:
         item: Code of the item.
         cluster: Code of what is observed as one: the item's cluster, or the item where it has several samples; None
             where every row stands alone.
+        form_before: Whether the answer stood in its form, see `metrics.form`; nan where that was not measured.
+        form_after: The same, after.
+        forced_after: Whether the right option scores highest after; nan where that is not known.
         sample: Number of the sample.
+        kind: ``scored`` or ``written`` answers.
         task: Names of the tasks.
         category: Names of the categories.
         samples: Rows per item.
@@ -96,7 +100,11 @@ class Paired:
     golds: Ints
     item: Ints
     cluster: Ints | None
+    form_before: Floats
+    form_after: Floats
+    forced_after: Floats
     sample: Ints
+    kind: Labels
     task: Labels
     category: Labels
     samples: int
@@ -108,7 +116,8 @@ class Paired:
     def take(self, rows: NDArray[Any]) -> Self:
         """The pairs at some rows."""
         columns = {name: x[rows] for name, x in vars(self).items() if isinstance(x, np.ndarray)}
-        return replace(self, **columns, task=self.task.take(rows), category=self.category.take(rows))
+        labels = {name: getattr(self, name).take(rows) for name in ("kind", "task", "category")}
+        return replace(self, **columns, **labels)
 
     def answers(self) -> Answers | None:
         """The pairs with options, for the corrections that look at them; None where there are none."""
@@ -164,13 +173,27 @@ class Paired:
             golds=np.maximum(np.maximum(_golds(before)[left], _golds(after)[right]), 1),
             item=item,
             cluster=item if cluster is None and samples > 1 else cluster,
+            form_before=_form(before)[left],
+            form_after=_form(after)[right],
+            forced_after=np.where(_is_written(after), after.floats("forced_correct"), after.floats("correct"))[right],
             sample=before.ints("sample")[left],
+            kind=Labels(_is_written(after)[right].astype(np.int64), ("scored", "written")),
             task=Labels.of(before.table["task"].take(left)),
             category=Labels.of(_first_named(before.table["category"].take(left), after.table["category"].take(right))),
             samples=samples,
             unscored=int(np.sum(~whole)),
         )
         return aligned.take(keep)
+
+
+def _is_written(snapshot: Snapshot) -> Bools:
+    """Whether the answer of each row was written by the model; bool [rows]."""
+    return np.asarray(pc.is_valid(snapshot.table["output"]))
+
+
+def _form(snapshot: Snapshot) -> Floats:
+    """Whether each answer stood in its form: that of a written answer, or what the model would begin to write."""
+    return np.where(_is_written(snapshot), snapshot.floats("in_form"), snapshot.floats("free_correct"))
 
 
 def _golds(snapshot: Snapshot) -> Ints:

@@ -15,23 +15,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
+from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError
 from forgetwatch.files import write_atomically
 from forgetwatch.item import Item
 
-Scoring = Literal["loglikelihood", "letters"]
+Scoring = Literal["loglikelihood", "letters", "generate"]
 Norm = Literal["sum", "chars", "bytes", "tokens", "unconditional"]
 Rendering = Literal["plain", "chat"]
 
 LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _HEADER: Final = "forgetwatch_probe"
-_SETTINGS: Final = frozenset({"name", "scoring", "norm", "rendering"})
+_SETTINGS: Final = frozenset({"name", "scoring", "norm", "rendering", "decoding"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,11 +44,13 @@ class Probe(Sequence[Item]):
         name: Name of the probe.
         scoring: ``loglikelihood`` appends each choice to the prompt and compares their log-likelihoods; ``letters``
             lists the choices in the prompt as A, B, C, ... and compares the letters (choices that already are the
-            letters in order are left as they are).
+            letters in order are left as they are); ``generate`` lets the model write, and judges what it wrote. Items
+            without choices are written and judged in any case.
         norm: What a log-likelihood is divided by before choices are compared: ``sum`` (nothing), ``chars``, ``bytes``
             or ``tokens`` of the choice without its leading space; ``unconditional`` takes off the log-likelihood of
             the choice without any prompt. Default: sum for letters, bytes for log-likelihood.
         rendering: ``plain`` sends the same text to every model; ``chat`` wraps it in the tokenizer's chat template.
+        decoding: How answers are written, where any are.
 
     Raises:
         ProbeError: If there is no item, if (task, id) repeats, or if a setting is unknown.
@@ -58,12 +61,14 @@ class Probe(Sequence[Item]):
     scoring: Scoring = "loglikelihood"
     norm: Norm | None = None
     rendering: Rendering = "plain"
+    decoding: Decoding | Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         """Check the settings and the items."""
         object.__setattr__(self, "items", tuple(self.items))
         if self.norm is None:
-            object.__setattr__(self, "norm", "sum" if self.scoring == "letters" else "bytes")
+            object.__setattr__(self, "norm", "bytes" if self.scoring == "loglikelihood" else "sum")
+        self._check_decoding()
         for name, allowed in (("scoring", Scoring), ("norm", Norm), ("rendering", Rendering)):
             given = getattr(self, name)
             if given not in get_args(allowed):
@@ -83,6 +88,22 @@ class Probe(Sequence[Item]):
             seen.add((item.task, item.id))
             self._check_rendering(item)
 
+    def _check_decoding(self) -> None:
+        written = self.scoring == "generate" or any(isinstance(item, Item) and not item.choices for item in self.items)
+        if self.decoding is not None and not written:
+            raise ProbeError(f"probe {self.name!r}: decoding is for written answers, and no item has any")
+        made = Decoding.of(self.decoding) if written else None
+        object.__setattr__(self, "decoding", made)
+        if made is not None and made.samples > 1 and self.scoring != "generate":
+            raise ProbeError(
+                f"probe {self.name!r}: {made.samples} samples of each answer need scoring='generate'; beside scored "
+                "choices an item is written once"
+            )
+
+    def is_written(self, item: Item) -> bool:
+        """Whether the model writes the answer to an item, instead of scoring its choices."""
+        return self.scoring == "generate" or not item.choices
+
     def _check_rendering(self, item: Item) -> None:
         """Refuse what the settings would silently leave out of the prompt."""
         if self.rendering == "plain":
@@ -92,7 +113,7 @@ class Probe(Sequence[Item]):
                 raise ProbeError(
                     f"probe {self.name!r}, item {item.id!r}: {needs[0]} needs the chat template; use rendering='chat'"
                 )
-        if self.scoring == "letters" and len(item.choices) > len(LETTERS):
+        if self.scoring != "loglikelihood" and len(item.choices) > len(LETTERS):
             raise ProbeError(
                 f"probe {self.name!r}, item {item.id!r}: {len(item.choices)} choices for {len(LETTERS)} letters"
             )
@@ -111,9 +132,10 @@ class Probe(Sequence[Item]):
         return self if items >= len(self) else replace(self, items=self.items[:items])
 
     @property
-    def settings(self) -> dict[str, str]:
+    def settings(self) -> dict[str, Any]:
         """Every setting that can change an outcome."""
-        return {"scoring": self.scoring, "norm": str(self.norm), "rendering": self.rendering}
+        settings: dict[str, Any] = {"scoring": self.scoring, "norm": str(self.norm), "rendering": self.rendering}
+        return settings | ({"decoding": self.decoding.to_json()} if isinstance(self.decoding, Decoding) else {})
 
     @cached_property
     def fingerprint(self) -> str:

@@ -47,7 +47,7 @@ SCHEMA: Final = pa.schema(
         ("chosen", pa.int32()),  # the option that the model chose; null = no answer found
         ("correct", pa.bool_()),  # null = unscored
         ("sample", pa.int32()),  # 0 for single answers
-        ("outcome", pa.string()),  # ok, or "unscored: " and why
+        ("outcome", pa.string()),  # ok; "no answer", "truncated", ... of what was written; or "unscored: " and why
         ("choice_logprobs", pa.list_(pa.float64())),  # sum over the tokens of each choice, nats
         ("choice_priors", pa.list_(pa.float64())),  # the same without the prompt, where the probe's norm asks for it
         ("choice_chars", pa.list_(pa.int32())),  # lengths without the leading space
@@ -58,7 +58,9 @@ SCHEMA: Final = pa.schema(
         ("free_correct", pa.bool_()),  # is the most likely next token the start of a right answer
         ("margin", pa.float64()),  # best minus second, nats, of the score that decides
         ("unstable", pa.bool_()),  # is the margin within measurement noise
-        ("output", pa.string()),
+        ("output", pa.string()),  # what the model wrote
+        ("in_form", pa.bool_()),  # did the written answer stand in the asked form
+        ("forced_correct", pa.bool_()),  # beside a written answer: is the right option the likeliest when scored
     ]
 )
 """The columns of a snapshot, in their order."""

@@ -180,7 +180,7 @@ class Trajectory:
         planned = self.planned if self.planned is not None and self.planned >= len(looks) else None
         found = []
         for look, (step, comparison) in enumerate(zip(self.steps[1:], looks, strict=True), start=1):
-            watched = [group for group in comparison.groups if group.level != "task"]
+            watched = [group for group in comparison.groups if group.level in ("all", "category")]
             level = alarm_level(look, groups=len(watched), planned=planned, alpha=alpha)
             for group in watched:
                 smallest = group.smallest_loss(level)

@@ -9,15 +9,15 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "forgetwatch"
 ORDER = (
-    *("errors", "files", "item", "probe", "snapshot", "metrics", "completions"),
+    *("errors", "files", "decoding", "item", "probe", "extraction", "snapshot", "metrics", "completions"),
     *("probes", "readers", "pairing", "second_choice"),
     *("paired", "groups", "macro", "agreement", "compare", "trajectory", "report", "gates"),
-    *("scoring", "lm_eval", "watch", "demo", "cli", "__main__"),
+    *("scoring", "lm_eval", "watch", "trl", "demo", "cli", "__main__"),
 )
 """From bottom to top: a module may import its own part and those before it."""
 
 HEAVY = {"torch", "transformers", "trl", "accelerate", "peft", "datasets", "tokenizers"}
-MAY_BE_HEAVY = {"scoring", "lm_eval", "watch", "demo"}
+MAY_BE_HEAVY = {"scoring", "lm_eval", "watch", "trl", "demo"}
 METRICS_MAY_USE = {"numpy", "scipy", "math", "dataclasses", "typing", "collections", "forgetwatch", "__future__"}
 
 FILES = sorted(ROOT.rglob("*.py"))

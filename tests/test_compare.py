@@ -150,5 +150,5 @@ def test_the_null_is_of_the_same_step() -> None:
 
 
 def test_an_unknown_level_is_refused() -> None:
-    with pytest.raises(ValueError, match="the levels are all, category, task"):
+    with pytest.raises(ValueError, match="the levels are all, kind, category, task"):
         compare(before=snapshot([True]), after=snapshot([True])).by("tasks")  # type: ignore[arg-type]

@@ -77,3 +77,18 @@ def test_an_open_item_has_no_k() -> None:
     item = Item(id="1", task="t", prompt="2+2=", answer="4", match="number")
     assert item.k is None
     assert item.answers == ("4",)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"match": "fuzzy"}, "match must be one of exact, .* or regex:PATTERN, got 'fuzzy'"),
+        ({"match": "regex:"}, "match must be one of"),
+        ({"match": ""}, "match must be one of"),
+        ({"choices": ("4", "5"), "answer": 0}, "is for open answers, and this item has choices"),
+    ],
+)
+def test_a_match_that_is_unknown_or_does_not_fit_is_refused(change: dict[str, Any], says: str) -> None:
+    item = Item(id="1", task="t", prompt="2+2=", answer="4", match="number")
+    with pytest.raises(ProbeError, match=says):
+        replace(item, **change)

@@ -37,7 +37,7 @@ def test_the_default_norm_is_sum_for_letters_and_bytes_for_continuations() -> No
         ([], {}, "has no items"),
         ([ITEM, ITEM], {}, "'1' stands twice in task 'capitals'"),
         ([ITEM], {"norm": "words"}, "norm must be one of sum, chars, bytes, tokens, unconditional, got 'words'"),
-        ([ITEM], {"scoring": "generate"}, "scoring must be one of"),
+        ([ITEM], {"scoring": "speak"}, "scoring must be one of"),
         ([replace(ITEM, system="s")], {}, "system needs the chat template"),
         ([replace(ITEM, prompt=({"role": "user", "content": "x"},))], {}, "chat messages needs the chat template"),
         ([replace(ITEM, choices=tuple(map(str, range(27))))], {"scoring": "letters"}, "27 choices for 26 letters"),
@@ -88,7 +88,7 @@ def test_a_file_without_header_is_named_after_itself(tmp_path: Path) -> None:
         ),
         (
             '{"forgetwatch_probe": {"speed": 1}}\n{"id": "1", "task": "t", "prompt": "", "answer": "a"}',
-            "unknown setting 'speed'; a probe has name, norm, rendering, scoring",
+            "unknown setting 'speed'; a probe has decoding, name, norm, rendering, scoring",
         ),
     ],
 )

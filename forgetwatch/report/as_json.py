@@ -24,7 +24,8 @@ SCHEMA_RUN: Final = "forgetwatch/trajectory@1"
 _GROUP: Final = (
     *("level", "name", "n", "retained", "forgotten", "gained", "missed", "known", "known_lost", "newly_known"),
     *("accuracy_before", "accuracy_after", "forgetting", "backward_transfer", "net_change", "forgetting_relative"),
-    *("retention", "null_n", "null_lost", "null_gained", "known_lost_interval", "forgetting_interval"),
+    *("retention", "format_lost", "knowledge_lost", "null_n", "null_lost", "null_gained", "known_lost_interval"),
+    "forgetting_interval",
     *("backward_transfer_interval", "net_change_interval", "p_value", "loss_p_value", "q_value", "effective_n"),
     "detectable_change",
 )

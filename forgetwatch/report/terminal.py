@@ -54,7 +54,8 @@ def comparison_table(
     """
     whole = comparison.all
     lines = [_title(comparison, title), *_subtitle(comparison)]
-    lines += [*_known_line(whole), _all_line(whole), _accuracy_line(whole), *_noise_lines(comparison)]
+    lines += [*_known_line(whole), _all_line(whole), _accuracy_line(whole), *_form_lines(comparison)]
+    lines += _noise_lines(comparison)
     lines += _chance_lines(whole, explain=explain)
     if comparison.paper_compat is not None:
         lines += _compat_lines(comparison.paper_compat)
@@ -105,6 +106,22 @@ def _all_line(group: Group) -> Text:
     seen = group.detectable_change
     text.append("  too few flips" if math.isnan(seen) else f"  sees {percent(seen)}", style="dim")
     return text
+
+
+def _form_lines(comparison: Comparison) -> list[Text]:
+    """Written answers beside scored ones, and what of the losses is form."""
+    lines = []
+    for name, group in comparison.by("kind").items():
+        text = Text(f"{name:<13} ")
+        text.append(f"-{count(group.forgotten)}", style=_LOST).append(" ").append(f"+{count(group.gained)}", style=_WON)
+        text.append(f" of {count(group.n)}  net {points(group.net_change)} points ")
+        lines.append(text.append(f"({between(group.net_change_interval, points)})"))
+    whole = comparison.all
+    if whole.format_lost and whole.knowledge_lost is not None:
+        text = Text("lost by form  ").append(count(whole.format_lost), style=f"bold {_LOST}")
+        text.append(" (the right answer still scores highest, or cannot be told), by knowledge ")
+        lines.append(text.append(count(whole.knowledge_lost), style=f"bold {_LOST}"))
+    return lines
 
 
 def _accuracy_line(group: Group) -> Text:

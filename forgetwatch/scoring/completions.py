@@ -22,9 +22,9 @@ from forgetwatch.completions import Completions
 from forgetwatch.errors import ScoringError
 from forgetwatch.scoring.encoding import Encoded, Ids
 from forgetwatch.scoring.engine import CPU_TOKENS, CUDA_TOKENS, Engine
-from forgetwatch.scoring.model import base_model, context_length, device_of, text_config, vocabulary_size
+from forgetwatch.scoring.model import base_model, context_length, device_of, vocabulary_size
 from forgetwatch.scoring.processes import on_first
-from forgetwatch.scoring.sampling import Sample, sample
+from forgetwatch.scoring.sampling import Sample, end_tokens, sample
 from forgetwatch.scoring.scorer import execution
 
 TOKENS: Final = 32
@@ -74,7 +74,7 @@ def sample_completions(
                 kept.append((name, tuple(ids)))
     prompts = tuple(ids for _, ids in kept)
     _check_vocabulary(prompts, vocabulary_size(model))
-    ends, budget = _end_tokens(model, tokenizer), token_budget or _default_budget(model)
+    ends, budget = end_tokens(model, tokenizer), token_budget or _default_budget(model)
     samples = on_first(lambda: sample(model, prompts, tokens=tokens, ends=ends, seed=seed, token_budget=budget))
     written = tuple(one.tokens for one in samples)
     logprobs = tuple(completion_logprobs(model, prompts, written, token_budget=token_budget))
@@ -116,13 +116,6 @@ def completion_logprobs(
     engine = Engine(model, encoded, keys, way="rows", noise=0.0, token_budget=token_budget)  # no margins here
     scores = engine.score(model)
     return [scores[index].tokens[0] for index in range(len(encoded))]
-
-
-def _end_tokens(model: nn.Module, tokenizer: Any) -> list[int]:
-    """The tokens that end a text: the model's own, else the tokenizer's, rising; none where neither names one."""
-    named = (base_model(model).generation_config, text_config(model), tokenizer)
-    ends = next((found for one in named if (found := getattr(one, "eos_token_id", None)) is not None), None)
-    return [] if ends is None else [ends] if isinstance(ends, int) else sorted(ends)
 
 
 def _default_budget(model: nn.Module) -> int:

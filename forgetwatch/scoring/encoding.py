@@ -14,8 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from forgetwatch.decoding import Decoding
+from forgetwatch.item import Item
 from forgetwatch.probe import Probe
-from forgetwatch.scoring.rendering import Rendered, render
+from forgetwatch.scoring.rendering import Rendered, render, render_written
 
 Ids = tuple[int, ...]
 
@@ -69,6 +71,31 @@ def encode(probe: Probe, tokenizer: Any, *, max_length: int) -> list[Encoded]:
     ]
 
 
+def encode_written(probe: Probe, items: Sequence[Item], tokenizer: Any, *, max_length: int) -> list[Encoded]:
+    """What the model goes on from when it writes the answers to some items of a probe, as token ids.
+
+    White space at the end of a plain prompt stays: the model goes on from the prompt as it stands.
+
+    Args:
+        probe: How they are asked.
+        items: The items.
+        tokenizer: A transformers tokenizer; it is only called.
+        max_length: Tokens that the model can read, those that it writes included.
+    """
+    rendered = [render_written(item, probe, tokenizer) for item in items]
+    bos = _added_bos(tokenizer)
+    room = max_length - Decoding.of(probe.decoding).tokens
+    found = []
+    for one, ids in zip(rendered, _tokenize([each.context for each in rendered], tokenizer), strict=True):
+        context = bos + ids if bos and not one.templated and ids[:1] != bos else ids
+        why = "" if context else "an empty prompt, and the tokenizer has no start token"
+        if len(context) > room:
+            written = max_length - room
+            why = f"{len(context)} tokens and {written} for the answer, and the model reads {max_length}"
+        found.append(Encoded(context=context, texts=(), choices=(), spellings=(), unscored=why))
+    return found
+
+
 def unprompted(encoded: Encoded, tokenizer: Any) -> Encoded:
     """The choices of an item without its prompt: behind BOS (or EOS) alone, as text of their own."""
     start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
@@ -114,7 +141,7 @@ def _encode_item(
 
 def _why_unscored(texts: Sequence[str], context: Ids, choices: tuple[Ids, ...], max_length: int) -> str:
     if not choices:
-        return "an open answer needs generation"
+        return "its answer was not asked for"
     if not context:
         return "an empty prompt, and the tokenizer has no start token"
     for index, (text, ids) in enumerate(zip(texts, choices, strict=True)):

@@ -107,6 +107,8 @@ class Engine:
         Raises:
             ScoringError: If the model does not give finite logits over its vocabulary.
         """
+        if all(one.unscored for one in self._encoded):
+            return {}
         model = unwrapped(model)
         with isolated(model):
             if self._tested and self.way is not None:

@@ -3,6 +3,7 @@
     loglikelihood, plain    prompt                                  + each choice as it stands
     letters, plain          prompt, A. ..., B. ..., "Answer:"       + " A", " B", ...
     letters, chat           template(prompt, A. ..., B. ..., ask)   + "A", "B", ...
+    written, plain or chat  prompt (, A. ..., B. ..., ask); the model goes on
 
 After a chat header there is no space before the answer: " A" and "A" are different tokens.
 """
@@ -12,11 +13,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ScoringError
 from forgetwatch.item import Item
 from forgetwatch.probe import LETTERS, Probe
 
 _ASK_FOR_LETTER: Final = "Answer with the letter of the right option."
+_ASK_FOR_REASONING: Final = "Think step by step. End with one line of the form 'Answer: X', X being the letter."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +48,7 @@ def render(item: Item, probe: Probe, tokenizer: Any) -> Rendered:
     chat = probe.rendering == "chat"
     choices, prompt = tuple(item.choices), item.prompt
     spellings: tuple[tuple[str, ...], ...] = ((),) * len(choices)
-    if probe.scoring == "letters":
+    if probe.scoring != "loglikelihood":
         letters = tuple(LETTERS[: len(choices)])
         listed = tuple(choice.strip() for choice in choices) == letters
         if not listed:
@@ -59,6 +62,27 @@ def render(item: Item, probe: Probe, tokenizer: Any) -> Rendered:
     return Rendered(context=context, choices=choices, spellings=spellings, templated=chat)
 
 
+def render_written(item: Item, probe: Probe, tokenizer: Any) -> Rendered:
+    """One item as the text that the model goes on from when it writes its answer.
+
+    Items with choices list them as A, B, C, ... and ask for the letter, after reasoning step by step or alone.
+
+    Raises:
+        ScoringError: If the chat rendering is asked of a tokenizer without a chat template.
+    """
+    chat, prompt = probe.rendering == "chat", item.prompt
+    decoding = Decoding.of(probe.decoding)
+    if item.choices:
+        options = "".join(
+            f"\n{letter}. {choice.strip()}" for letter, choice in zip(LETTERS, item.choices, strict=False)
+        )
+        ask = _ASK_FOR_REASONING if decoding.ask == "reasoning" else _ASK_FOR_LETTER
+        prompt = _append(prompt, options if decoding.ask == "letter" and not chat else f"{options}\n{ask}")
+        prompt = prompt if chat else _append(prompt, "\nAnswer:" if decoding.ask == "letter" else "\n")
+    context = _chat(item, prompt, tokenizer, thinking=decoding.thinking) if chat else str(prompt)
+    return Rendered(context=context, choices=(), spellings=(), templated=chat)
+
+
 def _append(prompt: Any, text: str) -> Any:
     """A prompt with text at its end; of chat messages, at the end of the last."""
     if isinstance(prompt, str):
@@ -70,7 +94,7 @@ def _append(prompt: Any, text: str) -> Any:
     return (*first, {**last, "content": content})
 
 
-def _chat(item: Item, prompt: Any, tokenizer: Any) -> str:
+def _chat(item: Item, prompt: Any, tokenizer: Any, *, thinking: bool = False) -> str:
     if not tokenizer.chat_template:
         raise ScoringError(
             f"item {item.id!r} is to be rendered as chat, and the tokenizer has no chat template; "
@@ -86,7 +110,7 @@ def _chat(item: Item, prompt: Any, tokenizer: Any) -> str:
                 tools=None if item.tools is None else [dict(tool) for tool in item.tools],
                 tokenize=False,
                 add_generation_prompt=True,
-                enable_thinking=False,
+                enable_thinking=thinking,
             )
         )
     except Exception as error:  # a template is code that comes with the model

@@ -1,4 +1,4 @@
-"""What a model writes by itself: its own distribution, at temperature 1, with nothing cut off and no trace left.
+"""What a model writes by itself, with no trace left: greedy, or drawn from its own distribution.
 
 `generate` follows more settings than it is handed: what a config leaves open (a repetition penalty, suppressed tokens)
 is filled in from the model's own, so that one is set aside meanwhile. Prompts are padded on the left here, from token
@@ -7,7 +7,7 @@ ids; the tokenizer has no part in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
+from transformers import (
+    GenerationConfig,
+    LogitsProcessor,
+    LogitsProcessorList,
+    StoppingCriteria,
+    StoppingCriteriaList,
+)
 
 from forgetwatch.errors import ScoringError
 from forgetwatch.scoring.encoding import Ids
@@ -26,6 +32,7 @@ from forgetwatch.scoring.model import (
     device_of,
     head_in_fp32,
     is_sharded,
+    text_config,
     virtual_tokens,
     vocabulary_size,
     why_not_trees,
@@ -40,14 +47,26 @@ class Sample:
     Attributes:
         tokens: Token ids, the end token included.
         logprobs: What `generate` said of them, nats, float64 [tokens - 1]: the last one's is not recorded.
+        ended: Whether it ended by itself, with an end token or a stop text; else it was cut at its length.
     """
 
     tokens: Ids
     logprobs: NDArray[np.float64]
+    ended: bool
 
 
 def sample(
-    model: nn.Module, prompts: Sequence[Ids], *, tokens: int, ends: Sequence[int], seed: int, token_budget: int
+    model: nn.Module,
+    prompts: Sequence[Ids],
+    *,
+    tokens: int,
+    ends: Sequence[int],
+    seed: int,
+    token_budget: int,
+    temperature: float = 1.0,
+    top_p: float = 1.0,
+    stopped: Callable[[Ids], bool] | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> list[Sample]:
     """One text behind each prompt. The same seed gives the same texts, in whatever order the prompts come.
 
@@ -59,6 +78,10 @@ def sample(
         ends: The tokens that end a text.
         seed: Of the sampling.
         token_budget: Tokens of a batch, those that are written included; a single row may exceed it.
+        temperature: 0 takes the most likely token each time.
+        top_p: Tokens are drawn from the fewest that together have this probability.
+        stopped: Whether a text is to end with the tokens written so far.
+        progress: Called after each batch with the texts written.
 
     Raises:
         ScoringError: If the model cannot generate here.
@@ -81,23 +104,31 @@ def sample(
         padded=not why_not_trees(model),  # a state along the row does not skip padding
     )
     written: dict[int, Sample] = {}
-    with isolated(model), head_in_fp32(model), _plain(inner, tokens=tokens, ends=ends):
+    own = _plain(inner, tokens=tokens, ends=ends, temperature=temperature, top_p=top_p)
+    with isolated(model), head_in_fp32(model), own:
         torch.manual_seed(seed)
         for batch in batches:
-            found = _generate(inner, [prompts[index] for index in batch], ends, device_of(model))
+            found = _generate(inner, [prompts[index] for index in batch], ends, device_of(model), stopped)
             written |= zip(batch, found, strict=True)
+            if progress:
+                progress(len(written))
     return [written[index] for index in range(len(prompts))]
 
 
+def end_tokens(model: nn.Module, tokenizer: Any) -> list[int]:
+    """The tokens that end a text: the model's own, else the tokenizer's, rising; none where neither names one."""
+    named = (base_model(model).generation_config, text_config(model), tokenizer)
+    ends = next((found for one in named if (found := getattr(one, "eos_token_id", None)) is not None), None)
+    return [] if ends is None else [ends] if isinstance(ends, int) else sorted(ends)
+
+
 @contextmanager
-def _plain(inner: Any, *, tokens: int, ends: Sequence[int]) -> Iterator[None]:
-    """The model samples from its own distribution; afterwards its generation config is its own again."""
+def _plain(inner: Any, *, tokens: int, ends: Sequence[int], temperature: float, top_p: float) -> Iterator[None]:
+    """The model writes by these settings alone; afterwards its generation config is its own again."""
     own = inner.generation_config
+    drawn: dict[str, Any] = {"do_sample": True, "temperature": temperature, "top_k": 0, "top_p": top_p}
     inner.generation_config = GenerationConfig(
-        do_sample=True,
-        temperature=1.0,
-        top_k=0,
-        top_p=1.0,
+        **(drawn if temperature else {"do_sample": False}),
         max_new_tokens=tokens,
         eos_token_id=list(ends) or None,
         pad_token_id=ends[0] if ends else 0,
@@ -123,25 +154,51 @@ class _Recorder(LogitsProcessor):
         return scores
 
 
-def _generate(inner: Any, prompts: Sequence[Ids], ends: Sequence[int], device: torch.device) -> list[Sample]:
+class _Stop(StoppingCriteria):
+    """Ends the rows whose text is to end, each for itself."""
+
+    def __init__(self, stopped: Callable[[Ids], bool], width: int) -> None:
+        self._stopped, self._width = stopped, width
+        self.done: list[int | None] = []
+
+    def __call__(self, input_ids: Tensor, scores: Any, **kwargs: Any) -> Tensor:
+        rows = input_ids[:, self._width :].tolist()
+        self.done = self.done or [None] * len(rows)
+        for row, written in enumerate(rows):
+            if self.done[row] is None and self._stopped(tuple(written)):
+                self.done[row] = len(written)
+        return torch.tensor([end is not None for end in self.done], device=input_ids.device)
+
+
+def _generate(
+    inner: Any,
+    prompts: Sequence[Ids],
+    ends: Sequence[int],
+    device: torch.device,
+    stopped: Callable[[Ids], bool] | None,
+) -> list[Sample]:
     """What follows each prompt, in one left-padded batch."""
     width, count = max(map(len, prompts)), len(prompts)
     ids, mask = (np.zeros((count, width), np.int64) for _ in range(2))
     for row, prompt in enumerate(prompts):
         ids[row, width - len(prompt) :], mask[row, width - len(prompt) :] = prompt, 1
-    recorder = _Recorder()
+    recorder, stop = _Recorder(), _Stop(stopped or (lambda _: False), width)
     output = inner.generate(
         input_ids=torch.from_numpy(ids).to(device),
         attention_mask=torch.from_numpy(mask).to(device),
         generation_config=inner.generation_config,
         logits_processor=LogitsProcessorList([recorder]),
+        stopping_criteria=StoppingCriteriaList([stop] if stopped else []),
     )
     said = torch.cat([torch.empty(count, 0), *(one.cpu() for one in recorder.logprobs)], dim=1).double().numpy()
     found = []
     for row, written in enumerate(output[:, width:].tolist()):
         # Behind an end token stands padding.
-        length = next((place for place, token in enumerate(written) if token in ends), len(written) - 1) + 1
-        found.append(Sample(tokens=tuple(written[:length]), logprobs=said[row, : length - 1]))
+        end = next((place + 1 for place, token in enumerate(written) if token in ends), None)
+        halt = stop.done[row] if stop.done else None
+        length = min(end or len(written), halt or len(written))
+        ended = end is not None or halt is not None
+        found.append(Sample(tokens=tuple(written[:length]), logprobs=said[row, : length - 1], ended=ended))
     return found
 
 

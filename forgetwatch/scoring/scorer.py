@@ -20,6 +20,8 @@ from forgetwatch.scoring.forward import Progress, Scores
 from forgetwatch.scoring.model import base_model, context_length, vocabulary_size
 from forgetwatch.scoring.outcomes import decide, is_free_correct, lengths, option_mass
 from forgetwatch.scoring.plan import Way
+from forgetwatch.scoring.writing import ModelWriter, Writer
+from forgetwatch.scoring.written import WrittenItems
 from forgetwatch.snapshot import Snapshot
 
 SCORER: Final = "loglikelihood/3"
@@ -41,6 +43,7 @@ class Scorer:
         way: How rows are made, if that is decided already.
         noise: The noise of the margins, if that was measured already.
         token_budget: Tokens of a batch; by default what suits the device.
+        writes: Whether items whose answers are written are asked; else they are unscored.
 
     Raises:
         ScoringError: If the model is no language model, or the probe cannot be rendered for the tokenizer.
@@ -55,9 +58,14 @@ class Scorer:
         way: Way | None = None,
         noise: float | None = None,
         token_budget: int | None = None,
+        writes: bool = True,
     ) -> None:
         self.probe = probe
-        self._encoded = encode(probe, tokenizer, max_length=context_length(model, tokenizer))
+        self._tokenizer = tokenizer
+        longest = context_length(model, tokenizer)
+        places = [place for place, item in enumerate(probe) if writes and probe.is_written(item)]
+        self._written = WrittenItems(probe, places, tokenizer, max_length=longest) if places else None
+        self._encoded = encode(probe, tokenizer, max_length=longest)
         keys = [item.content_hash for item in probe]
         if probe.norm == "unconditional":  # the choices without their prompts, behind the items
             self._encoded += [unprompted(one, tokenizer) for one in self._encoded]
@@ -74,7 +82,14 @@ class Scorer:
         )
 
     def score(
-        self, model: nn.Module, *, step: int | None = None, name: str | None = None, progress: Progress | None = None
+        self,
+        model: nn.Module,
+        *,
+        step: int | None = None,
+        name: str | None = None,
+        progress: Progress | None = None,
+        writer: Writer | None = None,
+        again: bool = False,
     ) -> Snapshot:
         """The model's outcomes on the probe. The model, its mode and all random states come back as they were.
 
@@ -83,12 +98,19 @@ class Scorer:
             step: Optimizer step, for the metadata.
             name: The model's name, for the metadata; by default the one it was loaded by.
             progress: Called after each batch with the items done and the items in all.
+            writer: What writes answers, where items need that; by default the model itself.
+            again: Draw written answers with other seeds, to see what drawing alone changes.
 
         Raises:
-            ScoringError: If the model does not give finite logits over its vocabulary.
+            ScoringError: If the model does not give finite logits over its vocabulary, or cannot write.
         """
         started = time.perf_counter()
         scores = self.engine.score(model, progress)
+        written: dict[int, list[dict[str, Any]]] = {}
+        scored = time.perf_counter()
+        if self._written:
+            writer = writer or ModelWriter(model, self._tokenizer, token_budget=self.engine.token_budget)
+            written = self._written.ask(writer, progress, again=again)
         seconds = time.perf_counter() - started
         meta = {
             "model": name
@@ -104,14 +126,19 @@ class Scorer:
             "scorer": SCORER,
             "way": self.engine.way,
             "why_rows": self.engine.why_rows,
-            "engine": "transformers",
+            "engine": writer.name if writer else "transformers",
             "batch": {"tokens": self.engine.token_budget, "halved": self.engine.halved},
             **execution(model),
             "noise": self.engine.noise,
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
             "seconds": round(seconds, 3),
+            "written_seconds": round(started + seconds - scored, 3) if written else 0.0,
         }
-        rows = [self._row(index, scores) for index in range(len(self.probe))]
+        rows = [
+            row
+            for index in range(len(self.probe))
+            for row in _with_written(self._row(index, scores), written.get(index))
+        ]
         columns = {name: [row.get(name) for row in rows] for name in dict.fromkeys(n for row in rows for n in row)}
         return Snapshot.from_columns(columns, meta)
 
@@ -131,6 +158,7 @@ class Scorer:
             "task": item.task,
             "category": item.category,
             "cluster": item.cluster,
+            "sample": 0,
             "k": item.k,
             "outcome": "ok",
         }
@@ -157,6 +185,14 @@ class Scorer:
             "margin": None if math.isnan(decision.margin) else decision.margin,
             "unstable": bool(decision.margin <= (self.engine.noise or 0.0)),
         }
+
+
+def _with_written(row: dict[str, Any], written: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
+    """The rows of an item: what was written decides, and stands beside what scoring its choices would decide."""
+    if written is None:
+        return [row]
+    forced = {"forced_correct": row.get("correct")} if row.get("choice_logprobs") is not None else {}
+    return [{**row, **forced, "unstable": None, **one} for one in written]
 
 
 def score(model: nn.Module, tokenizer: Any, probe: Probe, *, progress: Progress | None = None) -> Snapshot:

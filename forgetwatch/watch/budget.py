@@ -7,8 +7,10 @@ keeps to it, also after a resume: a probe that changed its size on the way would
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
+
+from forgetwatch.probe import Probe
 
 FEWEST_ITEMS: Final = 100
 """Fewer items see nothing: where even these take too long, it is said and they are asked."""
@@ -26,6 +28,7 @@ class Cost:
         steps: Optimizer steps of the run.
         spent: All looks so far.
         left: Looks that are still planned.
+        written: What of `look` goes into writing answers, where others are scored.
     """
 
     items: int
@@ -35,11 +38,16 @@ class Cost:
     spent: float
     left: int
     extra: float = 0.0
+    written: float = 0.0
 
     def share(self, items: int) -> float:
         """Share of the run's time that looks take, if the remaining ones ask so many items; 0 to 1."""
         looks = self.spent + self.left * (self.look * items / self.items + self.extra)
         return looks / (looks + self.step * self.steps)
+
+    def fits(self, overhead: float) -> bool:
+        """Whether the remaining looks may ask all items."""
+        return self.spent + self.left * (self.look + self.extra) <= overhead * self.step * self.steps
 
     def affordable(self, overhead: float) -> int:
         """Items that the remaining looks may ask, so that all looks take at most `overhead` of the training's time."""
@@ -48,3 +56,19 @@ class Cost:
         seconds = overhead * self.step * self.steps - self.spent - self.left * self.extra
         most = math.floor(seconds / self.left / self.look * self.items)
         return min(self.items, max(most, FEWEST_ITEMS))
+
+
+def decided(cost: Cost, overhead: float) -> tuple[Cost, int]:
+    """What the remaining looks cost, and how many items they may ask.
+
+    Where writing answers is what takes too long, and others are scored, written ones are left out before any other.
+    """
+    if cost.fits(overhead) or not cost.written:
+        return cost, cost.affordable(overhead)
+    scored = replace(cost, look=max(cost.look - cost.written, 0.0), written=0.0)
+    return scored, scored.affordable(overhead)
+
+
+def is_mixed(probe: Probe) -> bool:
+    """Whether a probe has both, answers that are written and answers that are scored."""
+    return len({probe.is_written(item) for item in probe}) > 1

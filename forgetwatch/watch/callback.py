@@ -32,7 +32,7 @@ from forgetwatch.scoring.isolation import random_states
 from forgetwatch.scoring.processes import on_first
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch import notices
-from forgetwatch.watch.budget import Cost
+from forgetwatch.watch.budget import Cost, decided, is_mixed
 from forgetwatch.watch.checks import check_trainer, chooses_by_forgetting, tokenizer_of
 from forgetwatch.watch.drift import DriftWatch, drift_prompts
 from forgetwatch.watch.guard import Action, Guard
@@ -263,6 +263,7 @@ class ForgetWatchCallback(TrainerCallback):
         self._decided = self._decided or bool((saved or {}).get("decided"))
         self._tripped = {(what, name) for what, name in (saved or {}).get("tripped", ())}
         watch.undecided = not self._decided
+        watch.writes = bool((saved or {}).get("writes", True))
         model, tokenizer = kwargs["model"], tokenizer_of(kwargs)
         if self.log == "full":
             with self._telling(state, "reading the base's completions"):
@@ -303,6 +304,7 @@ class ForgetWatchCallback(TrainerCallback):
                 "fingerprint": self.probe.fingerprint,
                 "items": watch.items,
                 "decided": self._decided,
+                "writes": watch.writes,
                 "tripped": sorted(map(list, self._tripped)),
                 "packed": packed(watch.baseline),
             }
@@ -318,6 +320,7 @@ class ForgetWatchCallback(TrainerCallback):
             # A baseline from elsewhere may not tell; the looks of this process do.
             look=float(watch.baseline.meta.get("seconds") or max(watch.seconds.values(), default=0.0)),
             extra=self._extra_seconds,
+            written=float(watch.baseline.meta.get("written_seconds") or 0.0) if is_mixed(self.probe) else 0.0,
             step=statistics.median(self._step_seconds),
             steps=state.max_steps,
             spent=sum(watch.seconds.values()),
@@ -326,8 +329,11 @@ class ForgetWatchCallback(TrainerCallback):
         if not self._decided and self.max_overhead is not None:
             overhead = self.max_overhead
             # Clocks differ between processes, and what they decide must not.
-            items = on_first(lambda: cost.affordable(overhead))
+            cost, items = on_first(lambda: decided(cost, overhead))
             with self._telling(state, "deciding how many items to ask"):
+                if watch.writes and not cost.written and is_mixed(self.probe):
+                    watch.write_no_more()
+                    self._say(state, notices.NOT_WRITTEN)
                 if items < cost.items:
                     watch.ask_first(items)
             self._decided, watch.undecided = True, False

@@ -80,7 +80,7 @@ class Guard:
                 for look in recent
             ]
             for group in recent[-1].groups:
-                if group.level != "task" and all((group.level, group.name) in look for look in beyond):
+                if group.level in ("all", "category") and all((group.level, group.name) in look for look in beyond):
                     low, high = (100 * end for end in group.net_change_interval)
                     line = (
                         f"{group.name}, step {step}: {100 * group.net_change:+.1f} points ({low:+.1f} to {high:+.1f}), "

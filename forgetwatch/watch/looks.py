@@ -30,6 +30,7 @@ class Looks:
         baseline: The snapshot that everything is compared with; None before the first look.
         null: The baseline's weights measured again, in other batches; None if they were not.
         items: How many items the looks ask: the first of the probe; None means all of them.
+        writes: Whether the looks ask the items whose answers are written.
         undecided: Whether `cut_to` may still be called.
         comparisons: Baseline against each look so far, by step.
         others: The same for each further reference, by its name and step.
@@ -49,6 +50,7 @@ class Looks:
         self.baseline: Snapshot | None = None
         self.null: Snapshot | None = None
         self.items: int | None = None
+        self.writes = True
         self.undecided = False
         self.comparisons: dict[int, Comparison] = {}
         self.others: dict[str, dict[int, Comparison]] = {}
@@ -161,6 +163,7 @@ class Looks:
         return {
             "probe": self.baseline.meta["probe"],
             "items": self.items,
+            "writes": self.writes,
             "baseline": {"step": self.baseline.meta["step"], "checksum": self.baseline.checksum},
             "null": None if self.null is None else {"lost": whole.null_lost, "gained": whole.null_gained},
             "resumed": [{"step": step, "lost": all_.forgotten, "gained": all_.gained} for step, all_ in again.items()],

@@ -15,6 +15,11 @@ from forgetwatch.watch.budget import Cost
 from forgetwatch.watch.schedule import Every
 from forgetwatch.watch.watch import Watch
 
+NOT_WRITTEN: Final = (
+    "written answers would take the looks beyond max_overhead: from here on only scored items are asked; "
+    "max_overhead=None asks both"
+)
+
 _USUAL_FLIPS: Final = 0.10
 """Share of the answers that flip, for saying beforehand what a probe can see."""
 

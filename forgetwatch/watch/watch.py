@@ -213,6 +213,10 @@ class Watch(Looks):
         self._scorer = None
         self._write_down()
 
+    def write_no_more(self) -> None:
+        """From now on leave out the items whose answers are written; they are unscored."""
+        self.writes, self._scorer = False, None
+
     def _measure(self, model: nn.Module, tokenizer: Any, *, step: int) -> Snapshot:
         """The outcomes of the model, in the same batches at every look."""
         if self._scorer is None:
@@ -225,6 +229,7 @@ class Watch(Looks):
                 way=made.get("way"),
                 noise=made.get("noise"),
                 token_budget=(made.get("batch") or {}).get("tokens") or self.token_budget,
+                writes=self.writes,
             )
         snapshot = self._scorer.score(model, step=step)
         if self.items is None or self.items >= len(self.probe):
@@ -239,7 +244,7 @@ class Watch(Looks):
         engine = self._scorer.engine
         tokens = max(_FEWEST_TOKENS, engine.token_budget // 2)
         twice = Scorer(self.probe, tokenizer, model, way=engine.way, noise=engine.noise, token_budget=tokens)
-        return twice.score(model, step=step)
+        return twice.score(model, step=step, again=True)
 
     def _check_baseline(self, snapshot: Snapshot, *, step: int) -> None:
         """Refuse a baseline that measures nothing, and say what it leaves out."""

@@ -10,7 +10,15 @@ from forgetwatch.report.as_json import comparison_json, comparisons_json
 GROUP = {
     *("level", "name", "n", "retained", "forgotten", "gained", "missed", "known", "known_lost", "newly_known"),
     *("accuracy_before", "accuracy_after", "forgetting", "backward_transfer", "net_change", "forgetting_relative"),
-    *("retention", "null_lost", "forgetting_interval", "backward_transfer_interval", "net_change_interval"),
+    *(
+        "retention",
+        "format_lost",
+        "knowledge_lost",
+        "null_lost",
+        "forgetting_interval",
+        "backward_transfer_interval",
+        "net_change_interval",
+    ),
     *("p_value", "q_value", "detectable_change", "chance", "soft", "null_n", "null_gained", "known_lost_interval"),
     *("loss_p_value", "effective_n", "noise_floor"),
 }

@@ -73,7 +73,7 @@ def test_items_that_cannot_be_scored_are_unscored_with_their_reason() -> None:
     ]
     rows = {row["item_id"]: row for row in score(model(TOK), TOK, Probe(items)).table.to_pylist()}
     assert rows["long"]["outcome"] == "unscored: 200 tokens, and the model reads 128"
-    assert rows["open"]["outcome"] == "unscored: an open answer needs generation"
+    assert rows["open"]["outcome"] == "unscored: 1 tokens and 256 for the answer, and the model reads 128"
     assert rows["blank"]["outcome"] == "unscored: choice 1 has no text"
     assert [rows[name]["correct"] for name in ("long", "open", "blank")] == [None] * 3
     assert rows["fine"]["outcome"] == "ok"

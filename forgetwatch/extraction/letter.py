@@ -1,0 +1,120 @@
+"""Which option's letter an output gives as its answer.
+
+    "... Answer: B"                  asked form; the last one counts
+    "(B)", "B. Paris", "**B**"       nothing but the answer, on the first or the last line
+    "so I would pick B."             understood, but not the form
+    "Answer: A or B"                 ambiguous
+    "A dog is an animal."            no answer: an article
+
+Only letters that the item has are answers. Cyrillic and Greek capitals that look like Latin ones are read as these.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Final
+
+from forgetwatch.extraction.found import AMBIGUOUS, NOTHING, Found
+from forgetwatch.extraction.slot import ALONE, in_slot, option
+from forgetwatch.extraction.statement import plain, same_sentence, statements
+from forgetwatch.extraction.text import words
+from forgetwatch.probe import LETTERS
+
+_LOOK_ALIKE: Final = (
+    str.maketrans("АВСЕНІЈКМОРЅТХΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "ABCEHIJKMOPSTXABEZHIKMNOPTYX")
+    | str.maketrans("асеоԁ", "aceod")
+    | {0x1F150 + i: letter for i, letter in enumerate(LETTERS)}  # white on black circles
+    | {0x1F170 + i: letter for i, letter in enumerate(LETTERS)}  # white on black squares
+    | {0x1F1E6 + i: letter for i, letter in enumerate(LETTERS)}  # the letters that flags are made of
+)
+_SINGLE: Final = re.compile(rf"(?<!\w)[{''.join(map(chr, _LOOK_ALIKE))}](?!\w)")
+_CHOOSES: Final = re.compile(
+    r"\b(?:choose|chose|pick|picked|select|selected|opt\s+for|go(?:ing)?\s+(?:with|for)|settle\s+on|my\s+guess:?|"
+    r"(?:it|that)(?:['’]s|\s+is|\s+must\s+be|\s+would\s+be)|(?:so|thus|therefore|hence|conclusion)[,:]?)\s+"
+    r"|(?:⇒|→|=>|->)\s*",
+    re.IGNORECASE,
+)
+_IS_RIGHT: Final = re.compile(
+    rf"[(\[]?{ALONE}[)\]]?\s+(?:is|must\s+be|would\s+be|seems)\s+(?:(?:therefore|thus|clearly|definitely)\s+)?(?:the\s+)?"
+    r"(?:(?:most\s+)?(?:correct|right|best|true|accurate|appropriate)|answer)\b"
+)
+_LINE: Final = re.compile(
+    rf"[\s(\[{{<\"'“>#*-]*(?:option\s+|choice\s+)?[(\[]?{ALONE}(?P<mark>[\s)\]}}>\"'”.:,!-]*)(?P<rest>.*)",
+    re.IGNORECASE,
+)
+
+
+def letter(body: str, options: Sequence[str] | None) -> Found:
+    """The option letter that the output gives.
+
+    Args:
+        body: The output behind its thinking block.
+        options: The options' texts, of which the first 26 have letters; None for an open answer, any letter.
+    """
+    text = _SINGLE.sub(lambda single: single[0].translate(_LOOK_ALIKE), plain(body))
+    count = len(LETTERS) if options is None else min(len(options), len(LETTERS))
+    return _stated(text, count, options, ends=body[-1:].isspace()) or _line(text, count, options) or _prose(text, count)
+
+
+def _stated(text: str, count: int, options: Sequence[str] | None, *, ends: bool) -> Found | None:
+    """The letter of the last statement; two in the same sentence contradict each other."""
+    slots = ((s, in_slot(s.line, count=count, options=options)) for s in reversed(list(statements(text))))
+    given = list(islice(((s, found) for s, found in slots if found), 2))
+    if not given:
+        return None
+    last, (answer, end) = given[0]
+    if len(given) > 1:
+        before, (earlier, _) = given[1]
+        unlike = earlier.option is not None and earlier.option != answer.option
+        if unlike and same_sentence(text, before.slot, last.start):
+            return AMBIGUOUS
+    if answer == NOTHING:
+        return NOTHING
+    # Where a text was cut right behind a letter, that letter may be the first of a word.
+    settled = ends or bool(text[last.slot + end :].strip())
+    return replace(answer, form=last.form and not answer.as_text, settled=settled)
+
+
+def _line(text: str, count: int, options: Sequence[str] | None) -> Found | None:
+    """The letter that the first or the last line is, as after a prompt that ends in ``Answer:``."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    begins = [found for line in lines if (found := _LINE.match(line))]
+    listed = {found[1].upper() for found in begins if found[1].isupper() and found["mark"].strip()}
+    given: dict[str, bool] = {}
+    for place in sorted({0, len(lines) - 1} if lines else ()):
+        found = _LINE.match(lines[place])
+        if found is None:
+            continue
+        rest, chosen = words(found["rest"]), option(found[1], count=count)
+        same = options is not None and chosen.option is not None and rest == words(options[chosen.option])
+        marked = place == 0 and len(listed) == 1 and bool(found["mark"].strip()) and found[1].isupper()
+        if not rest or (same and len(listed) < 2) or marked:
+            several = in_slot(lines[place], count=count)
+            if several and several[0].ambiguous:
+                return AMBIGUOUS
+            given[found[1].upper()] = not rest or same
+    if len(given) > 1 or (not given and 1 < len(listed) < count and len(listed) == len(lines)):
+        return AMBIGUOUS
+    for name, form in given.items():
+        chosen = option(name, count=count)
+        return NOTHING if chosen == NOTHING else replace(chosen, form=form)
+    return None
+
+
+def _prose(text: str, count: int) -> Found:
+    """The letter that the last sentence with a choice in it names."""
+    last, place = NOTHING, -1
+    for chooses in _CHOOSES.finditer(text):
+        slot = in_slot(text[chooses.end() : chooses.end() + 400].split("\n", 1)[0], count=count)
+        if slot and slot[0] != NOTHING:
+            last, place = slot[0], chooses.start()
+    for right in _IS_RIGHT.finditer(text):
+        if right[1].isupper() and right.start() > place:
+            last, place = option(right[1], count=count), right.start()
+    if last == NOTHING and len(text) < 60 and not re.search(r"[^\W\d_]{7}", text):
+        slot = in_slot(text, count=count)
+        return AMBIGUOUS if slot and slot[0].ambiguous else NOTHING
+    return last

@@ -1,0 +1,93 @@
+r"""Where an output states its final answer: "Answer: ...", "the answer is ...", \boxed{...}, <answer>, "#### ...".
+
+The last statement counts, because a model that corrects itself does so afterwards. The asked form is that of zero-shot
+chain of thought, ``Answer: X`` on a line of its own (arXiv 2510.17776 asks for it); boxes, tags and ``####`` are forms
+that other prompts ask for. "The answer is X" is prose: understood, but not the form.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from forgetwatch.extraction.text import fold, tail
+
+_BEFORE: Final = r"(?<![^\W_\u2e80-\u9fff\uac00-\ud7af])"
+_NAMES: Final = (
+    r"answer|solution|choice|option|antwort|lösung|réponse|reponse|respuesta|risposta|resposta|ответ|"
+    r"答案|答え|回答|正解|정답|الجواب|الإجابة|उत्तर"
+)
+_STATES: Final = re.compile(
+    rf"(?P<tag><answer>)|(?P<hashes>\#{{4}})|\\(?:boxed|fbox)\s*\{{?(?P<box>)"
+    rf"|{_BEFORE}(?:{_NAMES})(?:\s+(?:key|choice|option|letter))?(?:s\b)?[\"'’)\]\s]{{0,4}}"
+    r"(?:(?P<colon>[:=]|->|=>|→)"
+    r"|(?P<prose>(?:[^.:!?\n]{0,60}?\b(?:is|are|was|be|ist|est|es|è|é)\b|是|为|為|は|은|는)\s*(?P<late>:)?))",
+    re.IGNORECASE,
+)
+_DENIED: Final = re.compile(
+    r"(?:wrong|incorrect|false|(?:\bnot|n['’]t) (?:the|an?)(?: correct| right| best)?)[^\S\n]*\Z",
+    re.IGNORECASE,
+)
+_DRESS: Final = re.compile(
+    r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathsf|mathit|rm|bf|bm|operatorname)\b\s*(?=\{)"
+    r"|\\[()\[\],;!]|\\(?:left|right|quad|displaystyle|rm|bf)\b"
+    r"|(?-i:</?(?:b|i|u|p|em|strong|code|span|div)>)|[`$]|__|(?<!\w)_|_(?!\w)"
+    r"|\*(?!\s)(?!(?<=\d\*)\d|(?<=\d\*\*)\d)|(?<!\s)\*(?!\d)",  # emphasis, and not "6 * 7"
+    re.IGNORECASE,
+)
+_ENDS: Final = re.compile(r"[.!?。！？;](?=\s|\Z)|\n")
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One place where an answer is stated.
+
+    Attributes:
+        start: Where the statement begins, in characters of the plain text.
+        slot: Where the answer itself begins.
+        line: The text from there to the end of its line, at most 400 characters.
+        form: It is a form that prompts ask for, not prose.
+    """
+
+    start: int
+    slot: int
+    line: str
+    form: bool
+
+
+def plain(body: str) -> str:
+    """The end of an output without emphasis, LaTeX text commands and tags, folded.
+
+    >>> plain("**Answer:** `B`")
+    'Answer: B'
+    """
+    text = _DRESS.sub("", fold(tail(body)))
+    return re.sub("</answer>", "\n", text, flags=re.IGNORECASE)
+
+
+def statements(text: str) -> Iterator[Statement]:
+    """All statements in a plain text, in their order."""
+    for found in _STATES.finditer(text):
+        if _DENIED.search(text[max(0, found.start() - 30) : found.start()]):
+            continue
+        slot = found.end()
+        while slot < len(text) and text[slot].isspace():
+            slot += 1
+        end = text.find("\n", slot, slot + 400)
+        line = text[slot : end if end >= 0 else slot + 400]
+        form = found["prose"] is None or found["late"] is not None
+        yield Statement(found.start(), slot, line, form)
+
+
+def sentence(line: str) -> str:
+    """The line up to the end of its first sentence."""
+    found = _ENDS.search(line)
+    return line[: found.start()] if found else line
+
+
+def same_sentence(text: str, start: int, end: int) -> bool:
+    """Whether no sentence ends between two places of a text, and nothing there takes the first back."""
+    between = text[start:end]
+    return not _ENDS.search(between) and not re.search(r"\b(?:no|wait|actually|rather|instead|but)\b", between, re.I)

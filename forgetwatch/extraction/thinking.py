@@ -1,0 +1,56 @@
+"""What stands behind a thinking block: models that reason aloud weigh every option there, and answer afterwards.
+
+    <think>A? No, B.</think> Answer: B       the answer is looked for in " Answer: B"
+    <think>A? No, B. But then                the text ends inside the block: there is no answer
+
+A closing tag without an opening one is read as the end of a block that the prompt opened, which is how many chat
+templates begin an answer. Where the prompt opened it and the output ends before it is closed, the text alone cannot
+tell: put the opening tag before the output.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_TAG: Final = re.compile(
+    r"[<\[◁](/?)(?:seed:)?(think(?:ing)?|thought|reasoning)[>\]▷]"
+    r"|<\|(begin|end)_of_(thought)\|>"
+    r"|<\|?channel(?:\|?>)(analysis|commentary|thought|final)\b"
+    r"|(<channel\|>)",
+    re.IGNORECASE,
+)
+_HEADER: Final = re.compile(r"\A\s*<\|message\|>")
+_CONTROL: Final = re.compile(r"<\|(?:end|return|start|call)\|>\s*\Z")
+
+
+def after_thinking(output: str) -> str | None:
+    """The output behind its last thinking block, all of it where there is none; None if it ends inside a block.
+
+    >>> after_thinking("<think>A or B?</think>B")
+    'B'
+    """
+    opened: list[str] = []
+    behind = 0
+    for tag in _TAG.finditer(output):
+        closes, name, edge, thought, channel, channel_end = tag.groups()
+        kind = (name or thought or "channel").lower()
+        if channel and channel.lower() != "final":
+            opened = ["channel"]
+            continue
+        if closes or channel or channel_end or (edge and edge.lower() == "end"):
+            # What was opened within a block ends with it; so does everything, if the prompt opened it.
+            opened = opened[: opened.index(kind)] if kind in opened else []
+            behind = tag.end()
+        else:
+            opened.append(kind)
+        if len(opened) > _DEEPEST:
+            return None
+    if opened:
+        return None
+    text = _HEADER.sub("", output[behind:]) if behind else output
+    return _CONTROL.sub("", text) if text.endswith("|>") else text
+
+
+_DEEPEST: Final = 1_000
+"""Blocks within blocks; more is no thinking, and looking them through would cost more than a pass over the text."""

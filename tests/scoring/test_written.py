@@ -1,0 +1,253 @@
+"""Answers that a model writes: what it writes, what is read in it, and whether form or knowledge was lost."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from io import StringIO
+from typing import Any
+
+import pytest
+import torch
+from rich.console import Console
+from support import WORDS, model, tokenizer
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from forgetwatch import Item, Probe, compare, score
+from forgetwatch.decoding import Decoding
+from forgetwatch.errors import ProbeError
+from forgetwatch.report.as_json import comparison_json
+from forgetwatch.report.terminal import comparison_table
+from forgetwatch.scoring.encoding import encode_written
+from forgetwatch.scoring.scorer import Scorer
+from forgetwatch.scoring.writing import ModelWriter
+
+LETTERS = "ABCD"
+
+
+def facts(count: int = 24) -> list[Item]:
+    """Questions of three words each; the right option stands anywhere."""
+    rng = random.Random(4)
+    return [
+        Item(
+            id=str(n),
+            task="facts",
+            category="ab"[n % 2],
+            prompt="Q : " + " ".join(rng.sample(WORDS[:60], 3)),
+            choices=[" " + word for word in rng.sample(WORDS[60:], 4)],
+            answer=n % 4,
+        )
+        for n in range(count)
+    ]
+
+
+def make_tokenizer() -> Any:
+    """One token a word; "Answer:" is one, and so are the marks that the form of an answer needs."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    words = ["<pad>", "<eos>", "<unk>", *(f"{letter}." for letter in LETTERS), *LETTERS, "Q", ":", "Answer:"]
+    words += ["number", "one", "two", "three", "four", "since", "it", "fits", *WORDS]
+    backend = Tokenizer(models.WordLevel({word: n for n, word in enumerate(words)}, unk_token="<unk>"))
+    backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="<unk>", pad_token="<pad>", eos_token="<eos>")
+
+
+TOK = make_tokenizer()
+
+
+def letters(items: Sequence[Item]) -> list[str]:
+    return [LETTERS[int(item.answers[0])] for item in items]
+
+
+def taught(start: Any, answers: dict[str, Sequence[str]], *, steps: int) -> Any:
+    """The model after learning to write these answers to the facts, by how they are asked."""
+    torch.manual_seed(1)
+    config = LlamaConfig(
+        vocab_size=len(TOK),
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        max_position_embeddings=64,
+        pad_token_id=0,
+        bos_token_id=None,
+        eos_token_id=1,
+    )
+    network = LlamaForCausalLM(config)
+    if start is not None:
+        network.load_state_dict(start.state_dict())
+    rows = []
+    for ask, texts in answers.items():
+        probe = letter_probe(ask=ask)
+        for one, text in zip(encode_written(probe, probe.items, TOK, max_length=64), texts, strict=True):
+            written = TOK(text)["input_ids"] + [1]
+            rows.append((list(one.context) + written, [-100] * len(one.context) + written))
+    width = max(len(ids) for ids, _ in rows)
+    ids = torch.tensor([[*one, *[0] * (width - len(one))] for one, _ in rows])
+    labels = torch.tensor([[*one, *[-100] * (width - len(one))] for _, one in rows])
+    mask = torch.tensor([[1] * len(one) + [0] * (width - len(one)) for one, _ in rows])
+    optimizer = torch.optim.AdamW(network.parameters(), lr=2e-3)
+    network.train()
+    for _ in range(steps):
+        network(input_ids=ids, attention_mask=mask, labels=labels).loss.backward()
+        torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+    return network.eval()
+
+
+def letter_probe(tokens: int = 8, ask: str = "reasoning") -> Probe:
+    return Probe(facts(), name="facts", scoring="generate", decoding={"tokens": tokens, "ask": ask})
+
+
+def reasoned(items: Sequence[Item]) -> list[str]:
+    return [
+        f"since {str(item.prompt).split()[-1]} fits Answer: {right}"
+        for item, right in zip(items, letters(items), strict=True)
+    ]
+
+
+@pytest.fixture(scope="module")
+def knows() -> Any:
+    """A model that knows all facts: it reasons and ends with the letter, or gives the letter alone, as it is asked."""
+    return taught(None, {"reasoning": reasoned(facts()), "letter": letters(facts())}, steps=200)
+
+
+def test_a_model_that_reasons_first_is_read_at_its_last_line(knows: Any) -> None:
+    rows = score(knows, TOK, letter_probe()).table.to_pylist()
+    assert [row["output"] for row in rows] == reasoned(facts())
+    assert all(row["correct"] and row["in_form"] and row["forced_correct"] and row["outcome"] == "ok" for row in rows)
+    cut = score(knows, TOK, letter_probe(tokens=3)).table.to_pylist()
+    assert {row["outcome"] for row in cut} == {"truncated"}
+    assert not any(row["correct"] for row in cut)
+
+
+def test_another_form_is_a_loss_of_form_and_other_facts_are_a_loss_of_knowledge(knows: Any) -> None:
+    probe = letter_probe()
+    before = score(knows, TOK, probe)
+    words = dict(zip(LETTERS, ("one", "two", "three", "four"), strict=True))
+    form = {"reasoning": [f"number {words[right]}" for right in letters(facts())], "letter": letters(facts())}
+    after = score(taught(knows, form, steps=60), TOK, probe)
+    assert {row["outcome"] for row in after.table.to_pylist()} == {"no answer"}
+    assert after.floats("forced_correct").all()  # the facts are intact
+    comparison = compare(before=before, after=after)
+    lost = comparison.all
+    assert (lost.forgotten, lost.format_lost, lost.knowledge_lost) == (len(probe), len(probe), 0)
+    console = Console(width=100, record=True, file=StringIO())
+    console.print(comparison_table(comparison))
+    assert f"lost by form  {len(probe)}" in console.export_text()
+    assert comparison_json(comparison)["groups"][0]["format_lost"] == len(probe)
+
+    wrong = [LETTERS[(LETTERS.index(right) + (n < 10)) % 4] for n, right in enumerate(letters(facts()))]
+    other = [text[:-1] + letter for text, letter in zip(reasoned(facts()), wrong, strict=True)]
+    changed = compare(
+        before=before, after=score(taught(knows, {"reasoning": other, "letter": wrong}, steps=100), TOK, probe)
+    ).all
+    assert (changed.forgotten, changed.format_lost, changed.knowledge_lost) == (10, 0, 10)
+
+
+def test_written_answers_are_those_of_one_by_one_greedy_decoding(knows: Any) -> None:
+    probe = letter_probe()
+    rows = score(knows, TOK, probe).table.to_pylist()
+    for one, row in zip(encode_written(probe, probe.items, TOK, max_length=64), rows, strict=True):
+        ids = list(one.context)
+        with torch.no_grad():
+            while len(ids) < len(one.context) + 8 and ids[-1] != 1:
+                ids.append(int(knows(torch.tensor([ids])).logits[0, -1].argmax()))
+        assert row["output"] == TOK.decode(ids[len(one.context) :], skip_special_tokens=True)
+
+
+def test_open_and_scored_items_stand_in_one_probe_and_have_a_line_each(knows: Any) -> None:
+    written = [
+        Item(id=f"open{n}", task="open", prompt=f"{item.prompt} Answer:", answer="A", match="contains")
+        for n, item in enumerate(facts(6))
+    ]
+    probe = Probe([*facts(), *written], name="both", decoding={"tokens": 4})
+    snapshot = score(knows, TOK, probe)
+    assert snapshot.table["output"].null_count == len(facts())
+    assert compare(before=snapshot, after=snapshot).by("kind").keys() == {"scored", "written"}
+    without = Scorer(probe, TOK, knows, writes=False).score(knows)
+    assert compare(before=without, after=without).items.unscored == 6
+
+
+def test_answers_are_drawn_anew_for_each_sample_and_the_same_at_each_look() -> None:
+    network, tok = model(tokenizer(), dropout=0.0).eval(), tokenizer()
+    items = [Item(id=str(n), task="t", prompt=f"w{n} w{n + 1}", answer="w3", match="contains") for n in range(5)]
+    probe = Probe(items, scoring="generate", decoding=Decoding(tokens=5, temperature=1.0, samples=4))
+    one, other = score(network, tok, probe), score(network, tok, probe)
+    assert one.checksum == other.checksum
+    rows = one.table.to_pylist()
+    assert [row["sample"] for row in rows] == [0, 1, 2, 3] * 5
+    assert len({row["output"] for row in rows}) > 10
+
+
+def test_a_text_that_ends_the_answer_is_no_part_of_it(knows: Any) -> None:
+    tok = tokenizer()
+    network = model(tok, dropout=0.0).eval()
+    prompts = [tuple(tok(f"w{n}")["input_ids"]) for n in range(6)]
+    writer = ModelWriter(network, tok)
+    whole = writer.write(prompts, Decoding(tokens=12, temperature=1.0, seed=3), seed=3)
+    for row, one in enumerate(whole):
+        stop = one.text.split()[4]
+        cut = writer.write(prompts, Decoding(tokens=12, temperature=1.0, stop=(stop,)), seed=3)[row]
+        assert cut.text == one.text[: one.text.index(stop)]
+        assert not cut.truncated
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"tokens": 0}, "tokens must be at least 1"),
+        ({"samples": 2}, "samples at temperature 0 are the same"),
+        ({"top_p": 0}, "top_p must be above 0"),
+        ({"speed": 1}, "unknown setting 'speed'"),
+        ({"no_answer": "right"}, "no_answer must be one of wrong, unscored"),
+    ],
+)
+def test_decoding_out_of_range_is_refused(settings: dict[str, Any], says: str) -> None:
+    with pytest.raises(ProbeError, match=says):
+        Probe(facts(2), scoring="generate", decoding=settings)
+
+
+def test_decoding_is_part_of_the_fingerprint_where_answers_are_written() -> None:
+    plain = Probe(facts(2))
+    assert "decoding" not in plain.settings
+    one, other = (Probe(facts(2), scoring="generate", decoding={"tokens": n}) for n in (5, 6))
+    assert len({plain.fingerprint, one.fingerprint, other.fingerprint}) == 3
+
+
+def test_a_judge_of_ones_own_decides(knows: Any) -> None:
+    def judge(output: str, item: Item) -> bool | None:
+        return None if item.id == "1" else output.endswith("A")
+
+    items = [Item(id=str(n), task="t", prompt=item.prompt, answer="-", judge=judge) for n, item in enumerate(facts(3))]
+    rows = score(knows, TOK, Probe(items, decoding={"tokens": 4})).table.to_pylist()
+    assert [row["correct"] is None for row in rows] == [False, True, False]
+    assert "unscored" in rows[1]["outcome"]
+
+
+def test_an_item_whose_answer_no_text_could_hold_is_refused_before_any_model_is_asked(knows: Any) -> None:
+    with pytest.raises(ProbeError, match="match"):
+        Scorer(Probe([Item(id="1", task="t", prompt="w1", answer="w2")]), TOK, knows)
+
+
+def test_an_unchanged_model_that_draws_its_answers_forgets_nothing_beyond_the_noise_floor() -> None:
+    tok = tokenizer()
+    network = model(tok, dropout=0.0).eval()
+    items = [
+        Item(id=str(n), task="t", prompt=f"w{n} w{n + 1}", answer=[f"w{m}" for m in range(0, 120, 4)], match="contains")
+        for n in range(100)
+    ]
+    probe = Probe(items, scoring="generate", decoding=Decoding(tokens=2, temperature=1.0, samples=4))
+    scorer = Scorer(probe, tok, network)
+    one, other = scorer.score(network), scorer.score(network, again=True)
+    whole = compare(before=one, after=other, null=other).all
+    floor = whole.noise_floor
+    assert floor is not None
+    assert whole.forgetting > 0.1  # drawing alone flips that much
+    assert floor.floor == pytest.approx(whole.forgetting, abs=0.05)
+    assert abs(floor.forgetting_above) < 3 * floor.forgetting_above_se
+    assert whole.null_lost == whole.forgotten  # the null is the same second measurement
+    assert compare(before=one, after=scorer.score(network)).all.forgotten == 0

@@ -1,0 +1,93 @@
+"""Written answers beside scored ones, inside a trainer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from datasets import Dataset
+from support import model, probe, tokenizer, trainer
+from transformers import AutoModelForCausalLM
+from trl import GRPOConfig, GRPOTrainer
+
+from forgetwatch import ForgetWatchCallback, Item, Probe, load_snapshot, score
+from forgetwatch.watch.budget import Cost, decided
+
+
+def both() -> Probe:
+    """Thirty scored items and eight that are written."""
+    written = [
+        Item(id=f"o{n}", task="open", prompt=f"w{n} w{n + 1}", answer=f"w{n}", match="contains") for n in range(8)
+    ]
+    return Probe([*probe(), *written], name="both", decoding={"tokens": 6})
+
+
+def test_a_run_with_written_answers_is_the_run_without(tmp_path: Path) -> None:
+    plain = trainer(tmp_path / "a", steps=4)
+    plain.train()
+    run = trainer(
+        tmp_path / "b",
+        steps=4,
+        callbacks=[ForgetWatchCallback(both(), every=2, max_overhead=None)],
+        save_strategy="steps",
+        save_steps=4,
+    )
+    run.train()
+    assert all(
+        torch.equal(one, other) for one, other in zip(run.model.parameters(), plain.model.parameters(), strict=True)
+    )
+    # The text is that of the saved checkpoint, on its own.
+    saved = AutoModelForCausalLM.from_pretrained(tmp_path / "b" / "checkpoint-4").eval()
+    alone = score(saved, tokenizer(), both()).texts("output").tolist()
+    assert load_snapshot(tmp_path / "b" / "_forgetwatch" / "step-000004.parquet").texts("output").tolist() == alone
+    assert sum(text is not None for text in alone) == 8
+
+
+@pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning")
+def test_so_is_a_run_of_reinforcement_learning(tmp_path: Path) -> None:
+    def run(name: str, callbacks: list[ForgetWatchCallback]) -> Any:
+        made = GRPOTrainer(
+            model=model(tokenizer()),
+            reward_funcs=lambda completions, **kwargs: [float(len(text)) for text in completions],
+            args=GRPOConfig(
+                output_dir=str(tmp_path / name),
+                max_steps=3,
+                per_device_train_batch_size=2,
+                num_generations=2,
+                max_completion_length=6,
+                use_cpu=True,
+                bf16=False,
+                report_to="none",
+                save_steps=3,
+                learning_rate=1e-2,
+                disable_tqdm=True,
+            ),
+            train_dataset=Dataset.from_list([{"prompt": f"w{n} w{n + 1}"} for n in range(8)]),
+            processing_class=tokenizer(),
+            callbacks=callbacks,
+        )
+        made.train()
+        return made
+
+    plain = run("a", [])
+    watched = run("b", [ForgetWatchCallback(both(), every=1, max_overhead=None, log="full")])
+    pairs = zip(watched.model.parameters(), plain.model.parameters(), strict=True)
+    assert all(torch.equal(one, other) for one, other in pairs)
+    saved = AutoModelForCausalLM.from_pretrained(tmp_path / "b" / "checkpoint-3").eval()
+    look = load_snapshot(tmp_path / "b" / "_forgetwatch" / "step-000003.parquet")
+    assert look.texts("output").tolist() == score(saved, tokenizer(), both()).texts("output").tolist()
+
+
+def test_written_answers_are_left_out_first_where_the_budget_does_not_allow_them(tmp_path: Path) -> None:
+    cost = Cost(items=1000, look=10.0, step=1.0, steps=1000, spent=2.0, left=4, written=8.0)
+    assert decided(cost, 0.9) == (cost, 1000)
+    cheaper, items = decided(cost, 0.02)
+    assert (cheaper.written, cheaper.look, items) == (0.0, 2.0, 1000)
+    assert decided(cost, 0.004)[1] == 250
+    run = trainer(tmp_path, steps=12, callbacks=[ForgetWatchCallback(both(), every=4, max_overhead=1e-6)])
+    run.train()
+    looks = [load_snapshot(path) for path in sorted((tmp_path / "_forgetwatch").glob("step-*.parquet"))]
+    assert [look.table["output"].null_count for look in looks] == [30, 30, 38]
+    assert [int((look.texts("outcome") == "ok").sum()) for look in looks][2] == 30

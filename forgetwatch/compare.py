@@ -184,11 +184,11 @@ def compare(
 
 
 def with_null(comparison: Comparison, again: Comparison) -> Comparison:
-    """A comparison whose noise is what flipped between a look and the same weights, measured again on this machine."""
+    """A comparison whose noise is also what flipped when a look was measured again on this machine: the larger."""
     flips = {(group.level, group.name): group for group in again.groups}
     groups = [
         replace(group, null_n=found.n, null_lost=found.forgotten, null_gained=found.gained)
-        if (found := flips.get((group.level, group.name)))
+        if (found := flips.get((group.level, group.name))) and found.forgotten >= (group.null_lost or 0)
         else group
         for group in comparison.groups
     ]

@@ -172,15 +172,15 @@ class Trajectory:
     def verdicts(self, *, alpha: float = 0.05) -> tuple[Alarm, ...]:
         """What each look says of the whole and of each category, look by look.
 
-        One rule for the whole run, `metrics.alarm.alarm_level`: an unchanged model raises any alarm at all in at most
-        `alpha` of runs. The looks are those planned; where more were taken than planned, or the plan is unknown, the
-        rule that needs no plan is used.
+        The rule is `metrics.alarm.alarm_level`: an unchanged model raises any alarm at all in at most `alpha` of runs.
+        Looks beyond those planned T, and all where no plan is known, are judged by the rule that needs no plan; with
+        them it is at most alpha (1 + 1 / (T + 1)). What was said of a look is never taken back by later ones.
         """
         looks = self.comparisons[1:]
-        planned = self.planned if self.planned is not None and self.planned >= len(looks) else None
         found = []
         for look, (step, comparison) in enumerate(zip(self.steps[1:], looks, strict=True), start=1):
             watched = [group for group in comparison.groups if group.level in ("all", "category")]
+            planned = self.planned if self.planned is not None and look <= self.planned else None
             level = alarm_level(look, groups=len(watched), planned=planned, alpha=alpha)
             for group in watched:
                 smallest = group.smallest_loss(level)

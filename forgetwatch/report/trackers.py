@@ -8,6 +8,7 @@
     eval_forget/all/retention            still right, share of the items right before
     eval_forget/all/null_lost            right, and wrong when the same weights were measured again
     eval_forget/all/unscored             items without a usable outcome
+    eval_forget/all/items                items that were asked, and scored at both looks
     eval_forget/all/seconds              what the look took
 
 With `full` also every other number of the JSON document, for all, categories and tasks, and the course of the run:
@@ -60,6 +61,7 @@ def tracker_row(
         "all/retention": whole.retention,
         "all/null_lost": whole.null_lost,
         "all/unscored": comparison.items.unscored,
+        "all/items": whole.n,
         "all/seconds": seconds,
     }
     for key, group in _named(comparison.by("category")).items():

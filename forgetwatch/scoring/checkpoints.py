@@ -20,9 +20,10 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging
 
-from forgetwatch.errors import ScoringError, SnapshotError
+from forgetwatch.errors import ForgetwatchError, ScoringError, SnapshotError
 from forgetwatch.probe import Probe
 from forgetwatch.scoring.forward import Progress
+from forgetwatch.scoring.processes import on_first
 from forgetwatch.scoring.scorer import SCORER, Scorer, versions
 from forgetwatch.snapshot import Snapshot, read_snapshot, save_snapshot
 
@@ -92,19 +93,26 @@ def score_checkpoint(
         ScoringError: If the model cannot be loaded or scored.
     """
     kept = _cache_file(given, probe, trust_remote_code=trust_remote_code)
-    if kept.is_file():
-        try:
-            snapshot = read_snapshot(kept)
-            return replace(snapshot, meta={**snapshot.meta, "model": given})
-        except SnapshotError:
-            kept.unlink()  # damaged: score again
+    # One process decides for all: its disk may be the only one with a cache.
+    if (cached := on_first(lambda: _read_cached(kept))) is not None:
+        return replace(cached, meta={**cached.meta, "model": given})
     model, tokenizer = load_model(given, trust_remote_code=trust_remote_code)
     snapshot = Scorer(probe, tokenizer, model).score(model, name=given, progress=progress)
     try:
-        save_snapshot(snapshot, kept)
-    except OSError as error:
+        on_first(lambda: save_snapshot(snapshot, kept))
+    except (OSError, ForgetwatchError) as error:
         warnings.warn(f"the snapshot could not be kept in {kept.parent} ({error}); set FORGETWATCH_CACHE", stacklevel=2)
     return snapshot
+
+
+def _read_cached(kept: Path) -> Snapshot | None:
+    if not kept.is_file():
+        return None
+    try:
+        return read_snapshot(kept)
+    except SnapshotError:
+        kept.unlink()  # damaged: score again
+        return None
 
 
 def _cache_file(given: str, probe: Probe, *, trust_remote_code: bool) -> Path:

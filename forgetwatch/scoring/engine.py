@@ -114,7 +114,7 @@ class Engine:
             if self._tested and self.way is not None:
                 scores = self._read(model, self.way, progress)
             else:
-                self._check_causal(model)
+                gathered(lambda: self._check_causal(model))
                 find = self._find_way if self.way is None else self._keep_way
                 scores = find(model, progress)
                 self._tested = True
@@ -178,6 +178,8 @@ class Engine:
                     raise
                 self.why_rows = "shared rows do not fit into memory"
             except Exception as error:  # whatever the model does not like about a tree: single rows are always right
+                if self._together:  # the others may be in the middle of a call
+                    raise
                 self.why_rows = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
             else:
                 if not self.why_rows:

@@ -66,6 +66,17 @@ def gathered(own: Callable[[], T]) -> list[T]:
     return [value for value, _ in everyone]
 
 
+def gathered_alone(own: Callable[[], T]) -> T:
+    """What `own` gives here, once it has worked in every process. If it fails in one, it fails in all.
+
+    Raises:
+        ScoringError: If it failed in another process.
+    """
+    made: list[T] = []
+    gathered(lambda: made.append(own()))
+    return made[0]
+
+
 def on_first(decide: Callable[[], T]) -> T:
     """What `decide` gives in the first process, in all of them. If it fails there, it fails in all.
 

@@ -167,6 +167,10 @@ class Scorer:
         own, prior = scores.get(index), scores.get(len(self.probe) + index)
         if own is None or (self.probe.norm == "unconditional" and prior is None):
             other = self._encoded[len(self.probe) + index] if own is not None else encoded
+            if not other.unscored:
+                raise ScoringError(
+                    f"item {item.id!r} was to be scored and was not; do all processes ask the same items?"
+                )
             return row | {"outcome": f"unscored: {other.unscored}"}
         unit, priors = lengths(encoded), None if prior is None else prior.logprobs
         decision = decide(

@@ -1,7 +1,11 @@
 """Watch a model while it is trained.
 
-schedule   when to look          run_folder   where looks are kept
-watch      baseline and looks    callback     the same inside a trainer
+when and how much    schedule, budget, memory
+what was measured    looks (in memory), run_folder (on disk), watch (both, with a model)
+beside the counts    drift, guard
+a run that goes on   resume, rescue
+what is said         rows and trackers, notices, say; rotation and start tell and start others
+the trainer          checks, callback
 """
 
 from forgetwatch.watch.callback import ForgetWatchCallback

@@ -33,7 +33,7 @@ from forgetwatch.scoring.processes import on_first
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch import notices
 from forgetwatch.watch.budget import Cost, decided, is_mixed
-from forgetwatch.watch.checks import check_trainer, chooses_by_forgetting, tokenizer_of
+from forgetwatch.watch.checks import averaged, check_trainer, chooses_by_forgetting, tokenizer_of
 from forgetwatch.watch.drift import DriftWatch, drift_prompts
 from forgetwatch.watch.guard import Action, Guard
 from forgetwatch.watch.memory import token_budget
@@ -119,6 +119,7 @@ class ForgetWatchCallback(TrainerCallback):
         self._drift: DriftWatch | None = None
         self._failures: dict[str, int] = {}
         self._tripped: set[tuple[str, str]] = set()  # what the guard told already
+        self._trains = self._ended = False  # in a training, and after one
         self._tried = -1  # the step of the latest look, also of one that failed
         self._decided = False
         self._marked = 0.0
@@ -153,23 +154,29 @@ class ForgetWatchCallback(TrainerCallback):
         self._watched = self._trainer
         self._failures, self._step_seconds, self._tried = {}, [], -1
         self._tripped = set()
+        self._trains, self._ended = True, self._ended and same_run
         self._extra_seconds = 0.0
         self._drift = self._drift if same_run else None
         if self.watch is not None and self.watch.baseline is not None and same_run:
             # A second train(), or another try with a smaller batch: the first snapshot wins.
+            if self._ended and (aside := on_first(self.watch.folder.copy_aside)):
+                self._say(state, f"the looks of the training before are now in {aside}")
             self.watch.forget_after(state.global_step)
+            self.watch.planned = max(1, self._planned - 1)
         else:
             self.watch = Watch(self.probe, str(args.output_dir), against=self.against)
             self.watch.planned = max(1, self._planned - 1)
             self._decided = self.max_overhead is None
             self.watch.undecided = not self._decided
+            examples = self._trainer.train_dataset
             with random_states():  # a dataset may draw random numbers
-                self.watch.token_budget = token_budget(args, self._trainer.train_dataset)
+                self.watch.token_budget = on_first(lambda: token_budget(args, examples))
             if state.global_step > 0:
                 self._resume(self.watch, state, kwargs)
             else:
                 if (named := self._named_baseline()) is not None:
                     self.watch.adopt(named)
+                    self.watch.planned = self._planned  # the look at the start is one among others then
                 self.watch.look(kwargs["model"], tokenizer_of(kwargs), step=0)
                 if self.log == "full":
                     with self._telling(state, "sampling completions of the base"):
@@ -182,8 +189,15 @@ class ForgetWatchCallback(TrainerCallback):
             self._look(args, state, control, kwargs)
         if state.global_step > 0:  # the run may have been killed between the save and this
             self._carry(self.watch, state)
+        if chooses_by_forgetting(args) and self.watch.retained_before() == 0:
+            raise WatchError(
+                f"metric_for_best_model={args.metric_for_best_model!r}: no answer of the baseline is right, so "
+                "that none can be retained; choose by another metric, or take a probe that the model knows something of"
+            )
         self._remember(self.watch, state)
         self._say(state, notices.cost_line(self.watch, planned=self._planned))
+        if self.guard is not None and self.guard.action != "warn" and args.save_strategy == "best":
+            self._say(state, f"guard={self.guard.action!r} asks for checkpoints, and save_strategy='best' overrules it")
 
     def on_step_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -222,13 +236,20 @@ class ForgetWatchCallback(TrainerCallback):
         **kwargs: Any,
     ) -> None:
         """Put the numbers beside the trainer's own, where it chooses the best checkpoint by them."""
-        if metrics is None or self.watch is None or self.watch.baseline is None:
-            return
+        if metrics is None or self.watch is None or self.watch.baseline is None or not self._trains:
+            return  # after the training other weights may be in the model: they do not belong to this step
         if chooses_by_forgetting(args):
             self._look(args, state, control, kwargs)
         with self._telling(state, "putting the look beside the evaluation"):
             row = self._row(self.watch, state.global_step)
-            metrics.update(row | composite_row(row, metrics, self.composite))
+            if not row and chooses_by_forgetting(args):
+                # The trainer looks its metric up and would stop without it.
+                row = self._row(self.watch, max(self.watch.comparisons))
+                self._say(
+                    state, f"no look at step {state.global_step}; the best checkpoint is judged by the one before"
+                )
+            metrics.update(row)
+            metrics.update(composite_row(row, metrics, self.composite))
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Look, if the schedule says every save; let the checkpoint carry its own history."""
@@ -244,6 +265,7 @@ class ForgetWatchCallback(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """After an early stop take the last look, to files only; show the table."""
+        self._trains, self._ended = False, True
         if self.watch is None:
             return
         # load_best_model_at_end has put back other weights by now: they do not belong to this step.
@@ -268,11 +290,14 @@ class ForgetWatchCallback(TrainerCallback):
         if self.log == "full":
             with self._telling(state, "reading the base's completions"):
                 places = [watch.folder.path, *carried_places(watch, state.global_step)]
-                self._drift = DriftWatch.go_on(places, token_budget=watch.token_budget)
+                checksum = (saved or {}).get("completions")
+                self._drift = DriftWatch.go_on(places, checksum=checksum, token_budget=watch.token_budget)
         for line in go_on(watch, model, tokenizer, saved, step=state.global_step, named=self._named_baseline):
             self._say(state, line)
+        watch.planned = max(self._planned - 1, len(watch.comparisons) - 1 + self._left(state.global_step))
         if self._drift is not None:
-            self._drift.save(watch.folder.path)
+            with self._telling(state, "keeping the base's completions"):
+                self._drift.save(watch.folder.path)
         with self._telling(state, "measuring the look again"):
             again = watch.look_again(model, tokenizer, step=state.global_step)
             if again is not None:
@@ -282,7 +307,7 @@ class ForgetWatchCallback(TrainerCallback):
         """Let the base write what later looks read again."""
         model, tokenizer = kwargs["model"], tokenizer_of(kwargs)
         with random_states():  # a dataset may draw random numbers
-            prompts = drift_prompts(self.probe, trainer.train_dataset, model, tokenizer)
+            prompts = on_first(lambda: drift_prompts(self.probe, trainer.train_dataset, model, tokenizer))
         started = time.perf_counter()
         self._drift = DriftWatch.begin(model, tokenizer, prompts, token_budget=watch.token_budget)
         self._drift.save(watch.folder.path)
@@ -306,6 +331,7 @@ class ForgetWatchCallback(TrainerCallback):
                 "decided": self._decided,
                 "writes": watch.writes,
                 "tripped": sorted(map(list, self._tripped)),
+                "completions": None if self._drift is None else self._drift.completions.checksum,
                 "packed": packed(watch.baseline),
             }
             stateful(state)[STATE] = {"args": {}, "attributes": attributes}
@@ -317,8 +343,7 @@ class ForgetWatchCallback(TrainerCallback):
             return
         cost = Cost(
             items=len(watch.baseline),
-            # A baseline from elsewhere may not tell; the looks of this process do.
-            look=float(watch.baseline.meta.get("seconds") or max(watch.seconds.values(), default=0.0)),
+            look=watch.asking_seconds * len(watch.baseline) / (watch.items or len(watch.baseline)),
             extra=self._extra_seconds,
             written=float(watch.baseline.meta.get("written_seconds") or 0.0) if is_mixed(self.probe) else 0.0,
             step=statistics.median(self._step_seconds),
@@ -338,8 +363,13 @@ class ForgetWatchCallback(TrainerCallback):
                     watch.ask_first(items)
             self._decided, watch.undecided = True, False
             self._remember(watch, state)
-        line = notices.share_line(cost, watch.items or cost.items, max_overhead=self.max_overhead, every=self.every)
+        items = watch.items or cost.items
+        line = notices.share_line(cost, self.probe, items, max_overhead=self.max_overhead, every=self.every)
         self._say(state, line)
+
+    def _left(self, step: int) -> int:
+        """Looks that the schedule still names beyond a step."""
+        return 0 if self._schedule is None else sum(later > step for later in self._schedule.steps)
 
     def _due(self, step: int) -> bool:
         return self._schedule is not None and step in self._schedule.steps
@@ -352,7 +382,7 @@ class ForgetWatchCallback(TrainerCallback):
         if watch is None or step in watch.comparisons or step == self._tried:
             return
         self._tried = step
-        with self._telling(state, "the look"):
+        with self._telling(state, "the look"), averaged(kwargs.get("optimizer")):
             watch.look(kwargs["model"], tokenizer_of(kwargs), step=step)
         if step not in watch.comparisons:
             return
@@ -408,7 +438,7 @@ class ForgetWatchCallback(TrainerCallback):
         """Put the run's history into the checkpoint at this step, if it is there."""
         if state.is_world_process_zero:
             with self._telling(state, "keeping the history in the checkpoint"):
-                watch.folder.carry(state.global_step)
+                watch.folder.carry(state.global_step, completions=self.share_text)
 
     def _start(self, command: Command, watch: Watch, state: TrainerState) -> None:
         with self._telling(state, "starting the command"):

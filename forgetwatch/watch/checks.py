@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from transformers import EarlyStoppingCallback, Trainer, TrainerCallback, TrainingArguments
@@ -27,6 +29,10 @@ def check_trainer(trainer: Trainer, args: TrainingArguments, *, own: type[Traine
             f"EarlyStoppingCallback stands before ForgetWatchCallback and does not see {args.metric_for_best_model!r}; "
             "put ForgetWatchCallback first in callbacks=[...]"
         )
+    if chooses_by_forgetting(args) and str(getattr(args.save_strategy, "value", args.save_strategy)) == "no":
+        raise WatchError(
+            f"metric_for_best_model={args.metric_for_best_model!r} chooses among checkpoints, and save_strategy is 'no'"
+        )
     parallel = getattr(getattr(trainer, "accelerator", None), "parallelism_config", None)
     split = max((int(getattr(parallel, name, None) or 1) for name in ("cp_size", "sp_size")), default=1)
     if split > 1:
@@ -47,3 +53,17 @@ def tokenizer_of(kwargs: dict[str, Any]) -> Any:
     if processing_class is None:
         raise WatchError("the trainer has no tokenizer; pass processing_class=tokenizer to it")
     return getattr(processing_class, "tokenizer", processing_class)
+
+
+@contextmanager
+def averaged(optimizer: Any) -> Iterator[None]:
+    """The weights that a schedule-free optimizer evaluates with; afterwards those that it trains."""
+    inner = getattr(optimizer, "optimizer", optimizer)
+    if not all(callable(getattr(inner, name, None)) for name in ("eval", "train")):
+        yield
+        return
+    inner.eval()
+    try:
+        yield
+    finally:
+        inner.train()

@@ -7,12 +7,14 @@ the baseline, and read again at each look.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 from torch import nn
 
 from forgetwatch.completions import Completions, read_completions, save_completions
+from forgetwatch.errors import SnapshotError
 from forgetwatch.metrics.drift import Drift
 from forgetwatch.probe import Probe
 from forgetwatch.scoring.completions import completion_logprobs, sample_completions
@@ -53,12 +55,21 @@ class DriftWatch:
         return cls(sample_completions(model, tokenizer, prompts, token_budget=token_budget), token_budget=token_budget)
 
     @classmethod
-    def go_on(cls, places: Sequence[Path], *, token_budget: int | None) -> DriftWatch | None:
-        """The completions of a run that goes on, from the first of the folders that holds them."""
+    def go_on(cls, places: Sequence[Path], *, checksum: str | None, token_budget: int | None) -> DriftWatch | None:
+        """The completions of a run that goes on, from the first of the folders that holds them whole.
+
+        Args:
+            places: The folders.
+            checksum: Which completions they are; None where the run had none.
+            token_budget: Tokens of a batch.
+        """
 
         def found() -> Completions | None:
-            there = next((place / COMPLETIONS for place in places if (place / COMPLETIONS).is_file()), None)
-            return None if there is None else read_completions(there)
+            for place in places:
+                with suppress(SnapshotError):
+                    if (there := read_completions(place / COMPLETIONS)).checksum == checksum:
+                        return there
+            return None
 
         completions = on_first(found)
         return None if completions is None else cls(completions, token_budget=token_budget)

@@ -23,7 +23,7 @@ class Finding:
 
     Attributes:
         what: ``alarm``, ``net_loss`` or ``must_pass``.
-        name: The group's name, or the item's id.
+        name: The group's level and name, or the item's id.
         step: Optimizer step of the look.
         line: It in words; no text of any item.
     """
@@ -69,7 +69,7 @@ class Guard:
         """
         step = trajectory.steps[-1]
         found = [
-            Finding("alarm", alarm.group.name, step, alarm_line(alarm).plain)
+            Finding("alarm", f"{alarm.group.level}:{alarm.group.name}", step, alarm_line(alarm).plain)
             for alarm in trajectory.verdicts()
             if alarm.step == step and alarm.raised
         ]
@@ -86,7 +86,7 @@ class Guard:
                         f"{group.name}, step {step}: {100 * group.net_change:+.1f} points ({low:+.1f} to {high:+.1f}), "
                         f"beyond -{100 * self.net_loss:g} at {self.looks} looks in a row"
                     )
-                    found.append(Finding("net_loss", group.name, step, line))
+                    found.append(Finding("net_loss", f"{group.level}:{group.name}", step, line))
         found += [
             Finding("must_pass", item, step, f"item {item}, which must pass, was right and is wrong at step {step}")
             for item in lost

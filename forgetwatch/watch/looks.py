@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from forgetwatch.compare import Comparison, compare, with_null
 from forgetwatch.errors import WatchError
 from forgetwatch.paired import guess_chance
+from forgetwatch.pairing import pair
 from forgetwatch.probe import Probe
 from forgetwatch.readers import load_snapshot
 from forgetwatch.scoring.scorer import versions
@@ -80,7 +82,7 @@ class Looks:
         previous = [other for other in self.comparisons if other < step]
         for name, reference in self._references.items():
             if isinstance(reference, Snapshot):
-                self.others.setdefault(name, {})[step] = compare(before=reference, after=look)
+                self.others.setdefault(name, {})[step] = compare(before=self._cut_reference(reference), after=look)
             elif previous and max(previous) in self._snapshots:
                 before = self._cut(self._snapshots[max(previous)])
                 self.others.setdefault(name, {})[step] = compare(before=before, after=look)
@@ -105,9 +107,14 @@ class Looks:
         """
         if set(self._snapshots) != set(self.comparisons):
             raise WatchError("the looks so far cannot be cut to fewer items; set undecided before the first look")
+        before = self.items
         self.items = items
-        for step, snapshot in sorted(self._snapshots.items()):
-            self.keep(snapshot, step=step)
+        try:
+            for step, snapshot in sorted(self._snapshots.items()):
+                self.keep(snapshot, step=step)
+        except BaseException:
+            self.items = before
+            raise
         self.undecided = False
 
     def drop_after(self, step: int) -> None:
@@ -138,6 +145,10 @@ class Looks:
         comparisons = tuple(self.comparisons[step] for step in steps)
         return Trajectory(steps, comparisons, right, guess_chance(self._cut(self.baseline)), self.planned)
 
+    def retained_before(self) -> int:
+        """Answers of the baseline that are right, and so could be retained."""
+        return int((self._right[min(self._right)] == 1.0).sum()) if self._right else 0
+
     def lost_must_pass(self, step: int) -> list[str]:
         """Ids of the `must_pass` items that were right at the baseline and are wrong at `step`."""
         if self.baseline is None:
@@ -150,6 +161,13 @@ class Looks:
             for (task, name), was, now in zip(names, before, after, strict=False)
             if was == 1.0 and now == 0.0 and (task, name) in must
         ]
+
+    def _cut_reference(self, reference: Snapshot) -> Snapshot:
+        """The rows of a reference that stand for the items that the looks ask, wherever they stand in it."""
+        if self.items is None or self.baseline is None:
+            return reference
+        pairing = pair(self._cut(self.baseline), reference)
+        return replace(reference, table=reference.table.take(np.sort(pairing.after)))
 
     def _cut(self, snapshot: Snapshot) -> Snapshot:
         return snapshot if self.items is None else snapshot.head(self.items)

@@ -9,9 +9,10 @@ from rich.console import Console
 from forgetwatch.groups import Group
 from forgetwatch.metrics.alarm import alarm_level
 from forgetwatch.metrics.planning import detectable_change
+from forgetwatch.probe import Probe
 from forgetwatch.report.course import alarm_lines, course_line
 from forgetwatch.report.terminal import WIDTH, comparison_table
-from forgetwatch.watch.budget import Cost
+from forgetwatch.watch.budget import FEWEST_ITEMS, Cost
 from forgetwatch.watch.schedule import Every
 from forgetwatch.watch.watch import Watch
 
@@ -38,15 +39,21 @@ def cost_line(watch: Watch, *, planned: int) -> str:
     )
 
 
-def share_line(cost: Cost, items: int, *, max_overhead: float | None, every: Every) -> str:
+def share_line(cost: Cost, probe: Probe, items: int, *, max_overhead: float | None, every: Every) -> str:
     """After the first steps: which share of the run the looks take, and how many items that leaves."""
     line = f"looks take about {100 * cost.share(items):.1f} % of the run's time"
     if items < cost.items:
         line += f": from here on they ask the first {items:,} of {cost.items:,} items, which {_sees(items)}"
+        asked = {item.category for item in probe.items[:items]}
+        lost = sorted({item.category for item in probe.items[items:]} - asked - {""})
+        line += f"; no item of {', '.join(lost)} is among them: shuffle the probe" if lost else ""
+        must = sum(item.must_pass for item in probe.items[items:])
+        line += f"; {must:,} must_pass items are not among them: put them first" if must else ""
     if max_overhead is not None and cost.share(items) > 1.1 * max_overhead:
-        line += f"; more than max_overhead={max_overhead:g}: " + (
-            "every=... asks for as many" if every is not None else "the run is short, or a look long"
-        )
+        fewest = items == min(FEWEST_ITEMS, cost.items)
+        why = "fewer items would see nothing" if fewest else "the run is short, or a look long"
+        line += f"; more than max_overhead={max_overhead:g}: {why}"
+        line += ", and every=... asks for as many looks" if every is not None else ""
     return line
 
 

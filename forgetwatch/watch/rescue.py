@@ -18,7 +18,7 @@ from forgetwatch.errors import LostBaselineError
 from forgetwatch.probe import Probe
 from forgetwatch.snapshot import Snapshot
 
-_EXACT: Final = (True, False, "gaussian", "orthogonal", "eva")
+_EXACT: Final = (True, "gaussian", "orthogonal", "eva")
 """Ways to begin an adapter that leave the weights beneath it as they were; PiSSA, OLoRA and others change them."""
 
 
@@ -65,6 +65,9 @@ def unpacked(bits: Mapping[str, Any], probe: Probe) -> Snapshot:
     return Snapshot.from_columns(columns, {**meta, "rescued": "right and wrong only"})
 
 
+_NOISE: Final = 0.01
+
+
 @contextmanager
 def without_adapter(model: Any) -> Iterator[None]:
     """The model as it was before its adapter; which weights are trained is as before afterwards."""
@@ -88,6 +91,13 @@ def can_take_off(model: Any) -> bool:
         and getattr(config, "bias", "none") == "none"
         for config in configs.values()
     )
+
+
+def agrees(baseline: Snapshot, bits: Mapping[str, Any]) -> bool:
+    """Whether a baseline is right and wrong where the bits remember it, but for one answer in a hundred (noise)."""
+    right = baseline.floats("correct") == 1.0
+    remembered = _unpack(bits["right"], int(bits["rows"]))
+    return len(right) == len(remembered) and bool(np.mean(right != remembered) <= _NOISE)
 
 
 def _pack(bits: NDArray[np.bool_]) -> str:

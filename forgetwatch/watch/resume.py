@@ -19,7 +19,7 @@ from transformers import TrainerState
 from forgetwatch.errors import LostBaselineError, WatchError
 from forgetwatch.scoring.scorer import Scorer
 from forgetwatch.snapshot import Snapshot
-from forgetwatch.watch.rescue import can_take_off, unpacked, without_adapter
+from forgetwatch.watch.rescue import agrees, can_take_off, unpacked, without_adapter
 from forgetwatch.watch.trackers import resumed_from
 from forgetwatch.watch.watch import Watch
 
@@ -104,7 +104,9 @@ def _elsewhere(
             token_budget=(made.get("batch") or {}).get("tokens") or watch.token_budget,
         )
         with without_adapter(model):
-            return scorer.score(model, step=0), "the model without its adapter, scored now"
+            found = scorer.score(model, step=0)
+        if "packed" not in saved or agrees(found, saved["packed"]):
+            return found, "the model without its adapter, scored now"
     if "packed" not in saved:
         raise error
     return (

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from transformers import Trainer
 
+from forgetwatch.errors import WatchError
 from forgetwatch.report.flipped import flipped_rows
 from forgetwatch.report.trackers import PREFIX, tracker_row
 from forgetwatch.watch.drift import DriftWatch, drift_row
@@ -47,10 +48,20 @@ def composite_row(row: Mapping[str, float], metrics: Mapping[str, float], name: 
         row: The numbers of the look.
         metrics: The trainer's evaluation.
         name: The metric, from 0 to 1 and higher for better; None for no composite.
+
+    Raises:
+        WatchError: If there is no such metric, or it is no share.
     """
-    kept, task = row.get(f"{PREFIX}/all/retention"), metrics.get(f"eval_{(name or '').removeprefix('eval_')}")
-    if name is None or kept is None or task is None:
+    kept = row.get(f"{PREFIX}/all/retention")
+    if name is None or kept is None:
         return {}
+    task = metrics.get(f"eval_{name.removeprefix('eval_')}")
+    if not isinstance(task, (int, float)) or not 0 <= task <= 1:
+        there = ", ".join(sorted(key.removeprefix("eval_") for key, value in metrics.items() if 0 <= value <= 1))
+        raise WatchError(
+            f"composite={name!r} is {'not in the evaluation' if task is None else task}; needed a metric from 0 to 1, "
+            f"such as {there or 'none of these'}"
+        )
     return {f"{PREFIX}/all/composite": 2 * task * kept / (task + kept) if task + kept > 0 else 0.0}
 
 

@@ -59,11 +59,23 @@ class RunFolder:
         self.path.rename(aside)
         return aside
 
+    def copy_aside(self) -> Path | None:
+        """Copy the folder of a run that ended, if there is one; the copy's path."""
+        if not self.path.exists():
+            return None
+        number = 1
+        while (aside := self.path.with_name(f"{NAME}-{number}")).exists():
+            number += 1
+        shutil.copytree(self.path, aside)
+        return aside
+
     def start(self, probe: Probe, baseline: Snapshot, null: Snapshot | None = None) -> None:
         """Write the probe, the baseline, and the baseline measured again."""
         probe.save(self.path / "probe.jsonl")
         save_snapshot(baseline, self.path / _BASELINE)
-        if null is not None:
+        if null is None:  # that of another baseline says nothing of this one
+            (self.path / _NULL).unlink(missing_ok=True)
+        else:
             save_snapshot(null, self.path / _NULL)
 
     def owner(self) -> str | None:
@@ -139,13 +151,19 @@ class RunFolder:
         """Where the checkpoint at `step` carries its own history."""
         return self.output_dir / f"checkpoint-{step}" / "forgetwatch"
 
-    def carry(self, step: int) -> None:
-        """Copy the baseline and the latest look into the checkpoint at `step`, if it is there."""
+    def carry(self, step: int, *, completions: bool = False) -> None:
+        """Copy the baseline and the latest look into the checkpoint at `step`, if it is there.
+
+        Args:
+            step: The checkpoint's step.
+            completions: Whether the base's completions go with them: their prompts can be read in them.
+        """
         target = self.carried(step)
         if not target.parent.is_dir():
             return
         latest = [path for look, path in self.looks().items() if look <= step][-1:]
-        for path in [self.path / _BASELINE, self.path / _NULL, self.path / COMPLETIONS, *latest]:
+        texts = [self.path / COMPLETIONS] if completions else []
+        for path in [self.path / _BASELINE, self.path / _NULL, *texts, *latest]:
             if path.is_file() or path.name == _BASELINE:
                 write_atomically(target / path.name, partial(shutil.copyfile, path))
 

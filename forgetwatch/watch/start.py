@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import string
 import subprocess
@@ -34,8 +35,15 @@ class Command:
         """
         values = {"step": step, "checkpoint": output_dir / f"checkpoint-{step}", "folder": folder}
         words = [word.format(**values) for word in shlex.split(self.template)]
-        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, start_new_session=True)
+        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, start_new_session=True, env=_own_environment())
         threading.Thread(target=process.wait, daemon=True).start()  # where it ends before the run it leaves no zombie
+
+
+def _own_environment() -> dict[str, str]:
+    """The environment without what names this run's processes: a command that reads it would take itself for one."""
+    named = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "ROLE_RANK", "ROLE_WORLD_SIZE")
+    begun = ("MASTER_", "TORCHELASTIC_", "ACCELERATE_")
+    return {name: value for name, value in os.environ.items() if name not in named and not name.startswith(begun)}
 
 
 def checked_command(template: str | None) -> Command | None:

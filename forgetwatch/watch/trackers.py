@@ -6,6 +6,7 @@ go to W&B, trackio, MLflow and TensorBoard where one of them is running.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -84,7 +85,7 @@ def calling_trainer() -> Trainer | None:
 def resumed_from() -> Path | None:
     """The checkpoint folder from which the trainer's `train` goes on; events do not tell it."""
     named = (local.get("resume_from_checkpoint") for local in _locals() if isinstance(local.get("self"), Trainer))
-    return next((Path(path) for path in named if isinstance(path, str)), None)
+    return next((Path(path) for path in named if isinstance(path, (str, os.PathLike))), None)
 
 
 def _locals() -> Iterator[Mapping[str, Any]]:

@@ -24,16 +24,13 @@ from forgetwatch.compare import Comparison
 from forgetwatch.errors import ForgetwatchError, ScoringError, WatchError
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
-from forgetwatch.scoring.processes import on_first, rank
+from forgetwatch.scoring.processes import gathered_alone, on_first, rank
 from forgetwatch.scoring.scorer import Scorer
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.trajectory import shortest
 from forgetwatch.watch.looks import Looks
 from forgetwatch.watch.run_folder import RunFolder
 from forgetwatch.watch.say import say
-
-PREVIOUS: Final = "previous"
-"""As a reference: the look before."""
 
 _FEWEST_TOKENS: Final = 64
 """Tokens of the smallest batch with which the baseline is measured again."""
@@ -45,6 +42,7 @@ class Watch(Looks):
     Attributes:
         folder: The run folder, ``output_dir/_forgetwatch``.
         seconds: What each look of this process took, by step.
+        asking_seconds: What the latest of them took to ask the model.
         token_budget: Tokens of a batch of the baseline, and so of the run; None for what suits the device.
         damaged: Files of looks that a resume could not read; they are put by under another name.
 
@@ -73,6 +71,7 @@ class Watch(Looks):
         super().__init__(probe if isinstance(probe, Probe) else load_probe(probe), against=against)
         self.folder = RunFolder(output_dir)
         self.seconds: dict[int, float] = {}
+        self.asking_seconds = 0.0
         self.token_budget: int | None = None
         self.damaged: list[Path] = []
         self._twice = twice
@@ -222,16 +221,19 @@ class Watch(Looks):
         if self._scorer is None:
             made = self.baseline.meta if self.baseline else {}
             # Looks of one run are made in the same batches, also by the process that goes on with it.
-            self._scorer = Scorer(
-                self.probe.head(self.items or len(self.probe)),
-                tokenizer,
-                model,
-                way=made.get("way"),
-                noise=made.get("noise"),
-                token_budget=(made.get("batch") or {}).get("tokens") or self.token_budget,
-                writes=self.writes,
+            self._scorer = gathered_alone(
+                lambda: Scorer(
+                    self.probe.head(self.items or len(self.probe)),
+                    tokenizer,
+                    model,
+                    way=made.get("way"),
+                    noise=made.get("noise"),
+                    token_budget=(made.get("batch") or {}).get("tokens") or self.token_budget,
+                    writes=self.writes,
+                )
             )
         snapshot = self._scorer.score(model, step=step)
+        self.asking_seconds = float(snapshot.meta["seconds"])
         if self.items is None or self.items >= len(self.probe):
             return snapshot
         of = {"fingerprint": self.probe.fingerprint, "items": self.items, "of": len(self.probe)}

@@ -32,7 +32,7 @@ def drifts(run: Any) -> dict[int, tuple[float, float]]:
 
 
 def watched() -> ForgetWatchCallback:
-    return ForgetWatchCallback(probe(), every=3, log="full")
+    return ForgetWatchCallback(probe(), every=3, log="full", share_text=True)
 
 
 def test_the_base_has_not_moved_and_training_moves_it_and_nothing_else(tmp_path: Path) -> None:

@@ -1,0 +1,206 @@
+"""What runs meet at their edges: options together, a second training, what comes after the training."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from support import model, probe, snapshot, tokenizer, trainer
+
+from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, load_snapshot, save_snapshot, score
+from forgetwatch.errors import WatchError
+from forgetwatch.watch import notices
+from forgetwatch.watch.budget import Cost
+from forgetwatch.watch.checks import averaged
+from forgetwatch.watch.rescue import agrees, packed
+from forgetwatch.watch.rows import composite_row
+from forgetwatch.watch.run_folder import RunFolder
+from forgetwatch.watch.start import checked_command
+from forgetwatch.watch.trackers import resumed_from
+from forgetwatch.watch.watch import Watch
+
+TOK = tokenizer()
+
+
+def told(capfd: pytest.CaptureFixture[str]) -> list[str]:
+    return [line for line in capfd.readouterr().err.splitlines() if line.startswith("forgetwatch:")]
+
+
+def test_a_reference_from_a_file_is_cut_with_the_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    items = probe(150)
+    save_snapshot(score(model(TOK, seed=1), TOK, items), tmp_path / "other.parquet")
+    watch = ForgetWatchCallback(items, every=4, max_overhead=1e-6, against={"other": tmp_path / "other.parquet"})
+    run = trainer(tmp_path / "run", callbacks=[watch], steps=12, save_strategy="steps", save_steps=12)
+    run.train()
+    assert not [line for line in told(capfd) if "failed" in line]
+    rows = [row for row in run.state.log_history if "eval_forget_other/all/forgotten" in row]
+    assert [row["eval_forget_other/all/items"] for row in rows] == [150, 150, 150, 100]
+    longer = trainer(
+        tmp_path / "run",
+        callbacks=[ForgetWatchCallback(items, every=4, against={"o": tmp_path / "other.parquet"})],
+        steps=16,
+    )
+    longer.train(resume_from_checkpoint=str(tmp_path / "run" / "checkpoint-12"))
+    assert [row["eval_forget/all/items"] for row in longer.state.log_history if "eval_forget/all/items" in row][
+        -1
+    ] == 100
+
+
+def choosing(steps: int = 4) -> dict[str, Any]:
+    return {
+        "steps": steps, "save_strategy": "steps", "save_steps": 2, "eval_strategy": "steps", "eval_steps": 2,
+        "metric_for_best_model": "forget/all/retention", "load_best_model_at_end": True,
+    }  # fmt: skip
+
+
+def test_a_look_that_fails_does_not_stop_a_run_that_chooses_by_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    look = Watch.look
+
+    def failing(self: Watch, network: Any, tok: Any, *, step: int) -> Any:
+        if step == 2:
+            raise RuntimeError("once")
+        return look(self, network, tok, step=step)
+
+    monkeypatch.setattr(Watch, "look", failing)
+    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)], **choosing())
+    run.train()
+    assert run.state.global_step == 4
+    assert any("no look at step 2" in line for line in told(capfd))
+
+
+def test_choosing_by_retention_where_nothing_can_be_retained_is_refused(tmp_path: Path) -> None:
+    network = model(TOK)
+    rows = score(network, TOK, probe()).table.to_pylist()
+    wrong = {row["item_id"] for row in rows if not row["correct"]}
+    items = Probe([item for item in probe() if item.id in wrong], name="all wrong")
+    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(items, every=2)], **choosing())
+    with pytest.raises(WatchError, match="no answer of the baseline is right"):
+        run.train()
+    assert run.state.global_step == 0
+
+
+def test_an_evaluation_after_the_training_is_no_look(tmp_path: Path) -> None:
+    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=[2])], **choosing())
+    run.train()
+    before = sorted(path.name for path in (tmp_path / "_forgetwatch").iterdir())
+    metrics = run.evaluate()
+    assert not [name for name in metrics if "forget" in name]
+    assert sorted(path.name for path in (tmp_path / "_forgetwatch").iterdir()) == before
+
+
+def test_a_second_training_keeps_the_looks_of_the_first(tmp_path: Path) -> None:
+    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)], steps=4)
+    run.train()
+    first = load_snapshot(tmp_path / "_forgetwatch" / "step-000004.parquet").checksum
+    run.train()
+    assert load_snapshot(tmp_path / "_forgetwatch-1" / "step-000004.parquet").checksum == first
+    assert Trajectory.from_run(tmp_path).steps == (0, 2, 4)
+
+
+def test_what_was_said_of_a_look_is_not_taken_back_by_later_ones() -> None:
+    looks = [snapshot([True] * 40, meta={"step": 0})]
+    looks += [snapshot([n >= 9 for n in range(40)], meta={"step": step}) for step in (1, 2, 3, 4)]
+    levels = [
+        [verdict.alarm_level for verdict in Trajectory.of(looks[:count], planned=2).verdicts()]
+        for count in (2, 3, 4, 5)
+    ]
+    for shorter, longer in zip(levels, levels[1:], strict=False):
+        assert longer[: len(shorter)] == shorter
+
+
+def test_a_started_command_does_not_take_itself_for_a_process_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "TORCHELASTIC_RUN_ID", "ACCELERATE_USE_CPU"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("MINE", "kept")
+    seen: dict[str, Any] = {}
+
+    class Started:
+        def __init__(self, words: list[str], **options: Any) -> None:
+            seen.update(options)
+
+        def wait(self) -> int:
+            return 0
+
+    monkeypatch.setattr("forgetwatch.watch.start.subprocess.Popen", Started)
+    command = checked_command("true {step}")
+    assert command is not None
+    command.start(step=1, output_dir=tmp_path, folder=tmp_path)
+    assert seen["env"]["MINE"] == "kept"
+    assert not {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "TORCHELASTIC_RUN_ID"} & set(seen["env"])
+    assert os.environ["RANK"] == "1"
+
+
+def test_the_null_of_another_baseline_goes_when_a_run_begins(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    base = snapshot([True, False], meta={"step": 0})
+    folder.start(probe(), base, base)
+    folder.start(probe(), base)
+    assert not (folder.path / "null.parquet").exists()
+
+
+def test_a_checkpoint_is_known_by_its_path_of_any_kind(tmp_path: Path) -> None:
+    run = trainer(
+        tmp_path / "a", callbacks=[ForgetWatchCallback(probe(), every=2)], steps=2, save_strategy="steps", save_steps=2
+    )
+    run.train()
+    again = trainer(tmp_path / "b", callbacks=[ForgetWatchCallback(probe(), every=2)], steps=4)
+    again.train(resume_from_checkpoint=tmp_path / "a" / "checkpoint-2")
+    own = load_snapshot(tmp_path / "a" / "_forgetwatch" / "baseline.parquet").checksum
+    assert load_snapshot(tmp_path / "b" / "_forgetwatch" / "baseline.parquet").checksum == own
+    assert resumed_from() is None
+
+
+def test_the_model_without_its_adapter_must_agree_with_what_the_checkpoint_remembers() -> None:
+    base = snapshot([True] * 50, meta={"step": 0})
+    assert agrees(base, packed(base))
+    assert not agrees(snapshot([n > 5 for n in range(50)]), packed(base))
+    assert not agrees(snapshot([True] * 49), packed(base))
+
+
+def test_what_a_prefix_leaves_out_is_named() -> None:
+    items = [
+        Item(
+            id=str(n),
+            task="t",
+            category="late" if n >= 100 else "early",
+            prompt="w",
+            choices=("a", "b"),
+            answer=0,
+            must_pass=n == 149,
+        )
+        for n in range(150)
+    ]
+    cost = Cost(items=150, look=1.0, step=0.1, steps=100, spent=1.0, left=5)
+    line = notices.share_line(cost, Probe(items), 100, max_overhead=0.02, every=3)
+    assert "no item of late is among them" in line
+    assert "1 must_pass items are not among them" in line
+    assert "fewer items would see nothing" in line
+
+
+def test_a_composite_that_cannot_be_is_refused() -> None:
+    row = {"eval_forget/all/retention": 0.8}
+    assert composite_row(row, {"eval_acc": 0.4}, "acc") == {"eval_forget/all/composite": pytest.approx(0.64 / 1.2)}
+    assert composite_row(row, {"eval_acc": 0.4}, None) == {}
+    with pytest.raises(WatchError, match="'loss' is 2.5; needed a metric from 0 to 1, such as acc"):
+        composite_row(row, {"eval_acc": 0.4, "eval_loss": 2.5}, "loss")
+    with pytest.raises(WatchError, match="not in the evaluation"):
+        composite_row(row, {"eval_acc": 0.4}, "accuracy")
+
+
+def test_a_schedule_free_optimizer_is_read_with_its_averaged_weights() -> None:
+    seen: list[str] = []
+    inner = SimpleNamespace(eval=lambda: seen.append("eval"), train=lambda: seen.append("train"))
+    with pytest.raises(RuntimeError), averaged(SimpleNamespace(optimizer=inner)):
+        seen.append("look")
+        raise RuntimeError
+    assert seen == ["eval", "look", "train"]
+    with averaged(torch.optim.SGD([torch.zeros(1)])):
+        pass

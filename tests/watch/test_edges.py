@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -110,7 +111,7 @@ def test_what_was_said_of_a_look_is_not_taken_back_by_later_ones() -> None:
         [verdict.alarm_level for verdict in Trajectory.of(looks[:count], planned=2).verdicts()]
         for count in (2, 3, 4, 5)
     ]
-    for shorter, longer in zip(levels, levels[1:], strict=False):
+    for shorter, longer in pairwise(levels):
         assert longer[: len(shorter)] == shorter
 
 

@@ -100,8 +100,7 @@ class ModelWriter:
 
     def text(self, tokens: Ids, stop: Sequence[str]) -> str:
         """The text of an answer, up to the first text that ends it."""
-        text = str(self._tokenizer.decode(list(tokens), skip_special_tokens=True))
-        return text[: min((at for one in stop if (at := text.find(one)) >= 0), default=len(text))]
+        return until(str(self._tokenizer.decode(list(tokens), skip_special_tokens=True)), stop)
 
     def _stops(self, stop: Sequence[str]) -> Callable[[Ids], bool]:
         # A text of n characters is written by at most its bytes in tokens; a few more for what merges with it.
@@ -112,3 +111,8 @@ class ModelWriter:
             return any(text in tail for text in stop)
 
         return stopped
+
+
+def until(text: str, stop: Sequence[str]) -> str:
+    """A text up to the first of those that end it."""
+    return text[: min((at for one in stop if (at := text.find(one)) >= 0), default=len(text))]

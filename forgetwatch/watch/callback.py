@@ -30,6 +30,7 @@ from forgetwatch.report.trackers import PREFIX
 from forgetwatch.scoring.checkpoints import score_checkpoint
 from forgetwatch.scoring.isolation import random_states
 from forgetwatch.scoring.processes import on_first
+from forgetwatch.scoring.vllm import TrainerWriter
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch import notices
 from forgetwatch.watch.budget import Cost, decided, is_mixed
@@ -168,6 +169,8 @@ class ForgetWatchCallback(TrainerCallback):
             self.watch.planned = max(1, self._planned - 1)
             self._decided = self.max_overhead is None
             self.watch.undecided = not self._decided
+            if getattr(self._trainer, "vllm_generation", None) and any(map(self.probe.is_written, self.probe)):
+                self.watch.writer = TrainerWriter(self._trainer, tokenizer_of(kwargs))
             examples = self._trainer.train_dataset
             with random_states():  # a dataset may draw random numbers
                 self.watch.token_budget = on_first(lambda: token_budget(args, examples))

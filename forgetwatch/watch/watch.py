@@ -26,6 +26,7 @@ from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
 from forgetwatch.scoring.processes import gathered_alone, on_first, rank
 from forgetwatch.scoring.scorer import Scorer
+from forgetwatch.scoring.writing import Writer
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.trajectory import shortest
 from forgetwatch.watch.looks import Looks
@@ -43,6 +44,7 @@ class Watch(Looks):
         folder: The run folder, ``output_dir/_forgetwatch``.
         seconds: What each look of this process took, by step.
         asking_seconds: What the latest of them took to ask the model.
+        writer: What writes answers, where items need that; None for the model itself.
         token_budget: Tokens of a batch of the baseline, and so of the run; None for what suits the device.
         damaged: Files of looks that a resume could not read; they are put by under another name.
 
@@ -72,6 +74,7 @@ class Watch(Looks):
         self.folder = RunFolder(output_dir)
         self.seconds: dict[int, float] = {}
         self.asking_seconds = 0.0
+        self.writer: Writer | None = None
         self.token_budget: int | None = None
         self.damaged: list[Path] = []
         self._twice = twice
@@ -232,7 +235,7 @@ class Watch(Looks):
                     writes=self.writes,
                 )
             )
-        snapshot = self._scorer.score(model, step=step)
+        snapshot = self._scorer.score(model, step=step, writer=self.writer)
         self.asking_seconds = float(snapshot.meta["seconds"])
         if self.items is None or self.items >= len(self.probe):
             return snapshot
@@ -246,7 +249,7 @@ class Watch(Looks):
         engine = self._scorer.engine
         tokens = max(_FEWEST_TOKENS, engine.token_budget // 2)
         twice = Scorer(self.probe, tokenizer, model, way=engine.way, noise=engine.noise, token_budget=tokens)
-        return twice.score(model, step=step, again=True)
+        return twice.score(model, step=step, writer=self.writer, again=True)
 
     def _check_baseline(self, snapshot: Snapshot, *, step: int) -> None:
         """Refuse a baseline that measures nothing, and say what it leaves out."""

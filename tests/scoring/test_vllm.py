@@ -1,0 +1,116 @@
+"""How vLLM is called, seen by stand-ins for it: it has not been run itself."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+from support import tokenizer
+
+from forgetwatch.decoding import Decoding
+from forgetwatch.errors import ScoringError
+from forgetwatch.scoring.vllm import TrainerWriter, VllmWriter
+
+TOK = tokenizer()
+EOS = TOK.eos_token_id
+
+
+class Engine:
+    """TRL's engine, as far as it is used: settings, weights, sleep."""
+
+    def __init__(self, answers: dict[tuple[int, ...], list[int]]) -> None:
+        self.temperature, self.top_p, self.top_k, self.min_p = 0.9, 0.8, 7, 0.1
+        self.repetition_penalty, self.max_completion_length, self.logprobs = 1.2, 99, 3
+        self.generation_kwargs, self.structured_outputs_regex = {"a": 1}, "x"
+        self.max_model_length = 20
+        self._llm_weights_sleeping = True
+        self.llm = SimpleNamespace(sleep=lambda level: self.log.append(f"sleep {level}"))
+        self.log: list[Any] = []
+        self.answers, self.fails = answers, False
+
+    def sync_weights(self) -> None:
+        self.log.append("sync")
+        self._llm_weights_sleeping = False
+
+    def generate(self, prompts: list[list[int]], images: Any, num_generations: int) -> tuple[Any, ...]:
+        self.log.append((self.temperature, self.top_k, self.max_completion_length, self.generation_kwargs))
+        if self.fails:
+            raise RuntimeError("out of memory")
+        self._llm_weights_sleeping = True
+        return prompts, [self.answers[tuple(prompt)] for prompt in prompts], None, None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {
+            name: value for name, value in vars(self).items() if name not in ("log", "_llm_weights_sleeping", "llm")
+        }
+
+
+def trainer_of(engine: Engine) -> Any:
+    return SimpleNamespace(vllm_generation=engine, state=SimpleNamespace(global_step=4), _last_loaded_step=3)
+
+
+def test_a_trainers_engine_is_given_back_as_it_was() -> None:
+    ids = [tuple(TOK(text)["input_ids"]) for text in ("w1", "w2 w3")]
+    engine = Engine({ids[0]: [*TOK("w7 w8")["input_ids"], EOS], ids[1]: TOK("w9 w9 w9")["input_ids"]})
+    before, trainer = engine.settings, trainer_of(engine)
+    written = TrainerWriter(trainer, TOK).write(ids, Decoding(tokens=3, stop=("w8",)), seed=5)
+    assert [(one.text.strip(), one.truncated) for one in written] == [("w7", False), ("w9 w9 w9", True)]
+    assert engine.log == ["sync", (0.0, -1, 3, {"stop": ["w8"]})]
+    assert engine.settings == before
+    assert trainer._last_loaded_step == 4
+    TrainerWriter(trainer, TOK).write(ids, Decoding(tokens=3), seed=5)
+    assert engine.log.count("sync") == 1  # the weights are those of this step already
+
+
+def test_after_an_exception_the_engine_has_its_settings_and_sleeps_again() -> None:
+    ids = [tuple(TOK("w1")["input_ids"])]
+    engine = Engine({})
+    engine.fails = True
+    before = engine.settings
+    with pytest.raises(RuntimeError):
+        TrainerWriter(trainer_of(engine), TOK).write(ids, Decoding(tokens=3), seed=0)
+    assert engine.settings == before
+    assert engine.log[-1] == "sleep 2"
+    assert engine._llm_weights_sleeping
+
+
+def test_what_the_engine_cannot_read_is_refused() -> None:
+    engine = Engine({})
+    with pytest.raises(ScoringError, match="take 22 tokens, and the engine reads 20; set vllm_max_model_length"):
+        TrainerWriter(trainer_of(engine), TOK).write([(5,) * 10], Decoding(tokens=12), seed=0)
+    assert engine.log == []
+    with pytest.raises(ScoringError, match="needed one with use_vllm=True"):
+        TrainerWriter(SimpleNamespace(), TOK)
+
+
+def test_without_vllm_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "vllm", None)
+    with pytest.raises(ScoringError, match="pip install vllm"):
+        VllmWriter("model", TOK)
+
+
+def test_an_engine_of_its_own_gets_the_settings_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Any] = []
+
+    class LLM:
+        def __init__(self, **options: Any) -> None:
+            calls.append(options)
+
+        def generate(self, prompts: Any, *, sampling_params: Any, use_tqdm: bool) -> Any:
+            calls.append((prompts, sampling_params))
+            answer = SimpleNamespace(token_ids=TOK("w5 w6")["input_ids"], finish_reason="length")
+            return [SimpleNamespace(outputs=[answer]) for _ in prompts]
+
+    fake = ModuleType("vllm")
+    fake.LLM, fake.SamplingParams = LLM, dict  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "vllm", fake)
+    writer = VllmWriter("model", TOK, tensor_parallel_size=2)
+    (written,) = writer.write([(5, 6)], Decoding(tokens=2, temperature=0.5, top_p=0.9), seed=3)
+    assert (written.text, written.truncated) == ("w5 w6", True)
+    assert calls[0] == {"model": "model", "seed": 0, "tensor_parallel_size": 2}
+    prompts, drawn = calls[1]
+    assert prompts == [{"prompt_token_ids": [5, 6]}]
+    assert drawn == {"n": 1, "temperature": 0.5, "top_p": 0.9, "max_tokens": 2, "stop": None, "seed": 3}

@@ -10,6 +10,7 @@ from forgetwatch.errors import ProbeError
 
 NoAnswer = Literal["wrong", "unscored"]
 Ask = Literal["reasoning", "letter"]
+Check = Literal["written", "forced"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +28,9 @@ class Decoding:
         no_answer: What an output is in which no answer is found: ``wrong``, or ``unscored``.
         ask: How items with choices are asked: ``reasoning`` step by step with the letter at the end, or for the
             ``letter`` alone.
+        check: How open answers are judged: what is ``written``, by the item's match; or ``forced``: whether greedy
+            decoding would begin with an answer, word for word, leading space included. That needs no writing, and costs
+            as much as scoring one choice.
 
     Raises:
         ProbeError: If a value is out of range.
@@ -41,6 +45,7 @@ class Decoding:
     thinking: bool = False
     no_answer: NoAnswer = "wrong"
     ask: Ask = "reasoning"
+    check: Check = "written"
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -53,6 +58,7 @@ class Decoding:
             "stop": (all(isinstance(text, str) and text for text in self.stop), "texts that are not empty"),
             "no_answer": (self.no_answer in get_args(NoAnswer), f"one of {', '.join(get_args(NoAnswer))}"),
             "ask": (self.ask in get_args(Ask), f"one of {', '.join(get_args(Ask))}"),
+            "check": (self.check in get_args(Check), f"one of {', '.join(get_args(Check))}"),
         }
         for name, (fits, needed) in ranges.items():
             if not fits:

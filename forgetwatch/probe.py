@@ -101,8 +101,10 @@ class Probe(Sequence[Item]):
             )
 
     def is_written(self, item: Item) -> bool:
-        """Whether the model writes the answer to an item, instead of scoring its choices."""
-        return self.scoring == "generate" or not item.choices
+        """Whether the model writes the answer to an item, instead of reading its choices or its answer."""
+        if item.choices:
+            return self.scoring == "generate"
+        return not (isinstance(self.decoding, Decoding) and self.decoding.check == "forced")
 
     def _check_rendering(self, item: Item) -> None:
         """Refuse what the settings would silently leave out of the prompt."""

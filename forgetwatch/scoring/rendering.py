@@ -47,8 +47,10 @@ def render(item: Item, probe: Probe, tokenizer: Any) -> Rendered:
     """
     chat = probe.rendering == "chat"
     choices, prompt = tuple(item.choices), item.prompt
+    if not choices and not probe.is_written(item):
+        choices = tuple(map(str, item.answers))
     spellings: tuple[tuple[str, ...], ...] = ((),) * len(choices)
-    if probe.scoring != "loglikelihood":
+    if probe.scoring != "loglikelihood" and item.choices:
         letters = tuple(LETTERS[: len(choices)])
         listed = tuple(choice.strip() for choice in choices) == letters
         if not listed:

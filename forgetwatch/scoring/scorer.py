@@ -79,6 +79,7 @@ class Scorer:
             way=way,
             noise=noise,
             token_budget=token_budget,
+            greedy=any(not item.choices and not probe.is_written(item) for item in probe),
         )
 
     def score(
@@ -172,6 +173,9 @@ class Scorer:
                     f"item {item.id!r} was to be scored and was not; do all processes ask the same items?"
                 )
             return row | {"outcome": f"unscored: {other.unscored}"}
+        if not item.choices:  # an answer that was read, and not chosen among others
+            read = {"choice_logprobs": own.logprobs.tolist(), "correct": bool(own.greedy.any())}
+            return row | {"prompt_hash": encoded.prompt_hash, **read}
         unit, priors = lengths(encoded), None if prior is None else prior.logprobs
         decision = decide(
             own.logprobs, lengths=unit, norm=self.probe.norm or "sum", answers=item.answers, priors=priors

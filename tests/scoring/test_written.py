@@ -251,3 +251,23 @@ def test_an_unchanged_model_that_draws_its_answers_forgets_nothing_beyond_the_no
     assert abs(floor.forgetting_above) < 3 * floor.forgetting_above_se
     assert whole.null_lost == whole.forgotten  # the null is the same second measurement
     assert compare(before=one, after=scorer.score(network)).all.forgotten == 0
+
+
+def test_a_short_answer_is_checked_without_writing_it(knows: Any) -> None:
+    network, tok = model(tokenizer(), dropout=0.0).eval(), tokenizer()
+    prompts = [f"w{n} w{n + 1} w{n + 2}" for n in range(12)]
+    writer = ModelWriter(network, tok)
+    ids = [tuple(tok(prompt)["input_ids"]) for prompt in prompts]
+    greedy = [one.text for one in writer.write(ids, Decoding(tokens=3), seed=0)]
+    items = [
+        Item(id=str(n), task="t", prompt=prompt, match="exact",
+             answer=[" w99 w98", " " + (text if n % 2 else "w97 " + text)])
+        for n, (prompt, text) in enumerate(zip(prompts, greedy, strict=True))
+    ]  # fmt: skip
+    probe = Probe(items, decoding={"tokens": 3, "check": "forced"})
+    rows = score(network, tok, probe).table.to_pylist()
+    assert [row["correct"] for row in rows] == [bool(n % 2) for n in range(12)]
+    assert {row["output"] for row in rows} == {None}
+    assert {len(row["choice_logprobs"]) for row in rows} == {2}
+    both = Probe([*items, *facts(3)], decoding={"tokens": 3, "check": "forced"})
+    assert score(network, tok, both).floats("correct")[:12].tolist() == [float(n % 2) for n in range(12)]

@@ -11,7 +11,7 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from forgetwatch.errors import SnapshotError
+from forgetwatch.errors import ScoringError, SnapshotError
 from forgetwatch.probes import load_probe
 from forgetwatch.snapshot import save_snapshot
 
@@ -20,6 +20,9 @@ def score_command(
     model: Annotated[str, typer.Argument(help="A checkpoint folder, an adapter folder, or a model id.")],
     probe: Annotated[str, typer.Option(help="The items to ask: a JSONL file.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the snapshot is written (Parquet).")],
+    engine: Annotated[
+        str, typer.Option(help="What writes answers, where items need that: transformers, or vllm (not yet run).")
+    ] = "transformers",
     trust_remote_code: Annotated[
         bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")
     ] = False,
@@ -28,6 +31,8 @@ def score_command(
     items = load_probe(probe)
     if output.suffix != ".parquet":
         raise SnapshotError(f"{output}: a snapshot is a Parquet file; give it a name that ends in .parquet")
+    if engine not in ("transformers", "vllm"):
+        raise ScoringError(f"--engine {engine}: needed transformers or vllm")
     folder = output.absolute().parent
     if not os.access(folder, os.W_OK):
         raise SnapshotError(f"{output}: needed a folder that can be written to, and {folder} is none")
@@ -37,8 +42,13 @@ def score_command(
 
     silence_loading()
     loaded, tokenizer = load_model(model, trust_remote_code=trust_remote_code)
+    writer = None
+    if engine == "vllm":
+        from forgetwatch.scoring.vllm import VllmWriter
+
+        writer = VllmWriter(model, tokenizer, trust_remote_code=trust_remote_code)
     with items_bar(f"scoring {model}") as progress:
-        snapshot = Scorer(items, tokenizer, loaded).score(loaded, name=model, progress=progress)
+        snapshot = Scorer(items, tokenizer, loaded).score(loaded, name=model, progress=progress, writer=writer)
     save_snapshot(snapshot, output)
     correct = snapshot.floats("correct")
     scored = int(np.isfinite(correct).sum())

@@ -9,7 +9,10 @@ from pathlib import Path
 
 from forgetwatch.errors import ProbeError
 from forgetwatch.probe import Probe, read_probe
+from forgetwatch.probes.few_shot import few_shot
 from forgetwatch.probes.world import demo_probe
+
+__all__ = ["demo_probe", "few_shot", "load_probe"]
 
 
 def load_probe(name: str | Path) -> Probe:

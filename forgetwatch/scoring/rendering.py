@@ -11,15 +11,13 @@ After a chat header there is no space before the answer: " A" and "A" are differ
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
+from forgetwatch.asking import options_of
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ScoringError
 from forgetwatch.item import Item
 from forgetwatch.probe import LETTERS, Probe
-
-_ASK_FOR_LETTER: Final = "Answer with the letter of the right option."
-_ASK_FOR_REASONING: Final = "Think step by step. End with one line of the form 'Answer: X', X being the letter."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +52,7 @@ def render(item: Item, probe: Probe, tokenizer: Any) -> Rendered:
         letters = tuple(LETTERS[: len(choices)])
         listed = tuple(choice.strip() for choice in choices) == letters
         if not listed:
-            options = "".join(f"\n{letter}. {choice.strip()}" for letter, choice in zip(letters, choices, strict=True))
-            prompt = _append(prompt, options + (f"\n{_ASK_FOR_LETTER}" if chat else "\nAnswer:"))
+            prompt = _append(prompt, options_of(item, ask="letter", chat=chat))
             choices = letters if chat else tuple(f" {letter}" for letter in letters)
         spellings = tuple(
             tuple({letter, f" {letter}"} - {choice}) for letter, choice in zip(letters, choices, strict=True)
@@ -75,12 +72,7 @@ def render_written(item: Item, probe: Probe, tokenizer: Any) -> Rendered:
     chat, prompt = probe.rendering == "chat", item.prompt
     decoding = Decoding.of(probe.decoding)
     if item.choices:
-        options = "".join(
-            f"\n{letter}. {choice.strip()}" for letter, choice in zip(LETTERS, item.choices, strict=False)
-        )
-        ask = _ASK_FOR_REASONING if decoding.ask == "reasoning" else _ASK_FOR_LETTER
-        prompt = _append(prompt, options if decoding.ask == "letter" and not chat else f"{options}\n{ask}")
-        prompt = prompt if chat else _append(prompt, "\nAnswer:" if decoding.ask == "letter" else "\n")
+        prompt = _append(prompt, options_of(item, ask=decoding.ask, chat=chat))
     context = _chat(item, prompt, tokenizer, thinking=decoding.thinking) if chat else str(prompt)
     return Rendered(context=context, choices=(), spellings=(), templated=chat)
 

@@ -1,0 +1,72 @@
+"""Worked examples before each question: a probe of plain questions to one of few-shot prompts.
+
+The examples of an item are drawn by its content hash: they do not change with its place, the number of processes, or
+what else is asked. The prompts that come out are part of the items, and so of the fingerprint.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from forgetwatch.asking import options_of, worked
+from forgetwatch.decoding import Decoding
+from forgetwatch.errors import ProbeError
+from forgetwatch.item import Item
+from forgetwatch.probe import Probe
+
+
+def few_shot(probe: Probe, examples: Sequence[Item], *, shots: int = 5) -> Probe:
+    """The probe with so many worked examples before each question, of its own task where there are enough.
+
+    Written answers with options show their reasoning where the example has one (`meta["reasoning"]`), and end in the
+    form that is asked for; scored ones end in the right option.
+
+    Args:
+        probe: The questions.
+        examples: Items of the same kind with their answers; an item is never an example of itself.
+        shots: Examples before each question.
+
+    Raises:
+        ProbeError: If there are not enough examples.
+    """
+    return replace(probe, items=tuple(_with_examples(item, probe, examples, shots) for item in probe))
+
+
+def _with_examples(item: Item, probe: Probe, examples: Sequence[Item], shots: int) -> Item:
+    others = sorted(
+        (one for one in examples if one.content_hash != item.content_hash), key=lambda one: one.content_hash
+    )
+    own = [one for one in others if one.task == item.task]
+    pool = own if len(own) >= shots else others
+    if len(pool) < shots:
+        raise ProbeError(f"item {item.id!r}: needed {shots} examples beside it, there are {len(pool)}")
+    drawn = random.Random(int(item.content_hash, 16)).sample(pool, shots)
+    shown = [_shown(one, probe) for one in drawn]
+    if probe.rendering == "plain":
+        if not isinstance(item.prompt, str):
+            raise ProbeError(f"item {item.id!r}: chat messages need rendering='chat'")
+        return replace(item, prompt="\n\n".join([*(question + answer for question, answer in shown), item.prompt]))
+    before: list[Mapping[str, Any]] = []
+    for question, answer in shown:
+        before += [{"role": "user", "content": question}, {"role": "assistant", "content": answer.strip()}]
+    last = [{"role": "user", "content": item.prompt}] if isinstance(item.prompt, str) else list(item.prompt)
+    return replace(item, prompt=(*before, *last))
+
+
+def _shown(example: Item, probe: Probe) -> tuple[str, str]:
+    """An example's question as it is asked, and its answer."""
+    if not isinstance(example.prompt, str):
+        raise ProbeError(f"example {example.id!r}: needed a prompt of text, got chat messages")
+    chat = probe.rendering == "chat"
+    if not example.choices:
+        answer = str(example.answers[0])
+        return example.prompt, answer if answer.startswith((" ", "\n")) or example.prompt.endswith(
+            (" ", "\n")
+        ) else f" {answer}"
+    if probe.scoring == "loglikelihood":
+        return example.prompt, example.choices[int(example.answers[0])]
+    ask = Decoding.of(probe.decoding).ask if probe.scoring == "generate" else "letter"
+    return example.prompt + options_of(example, ask=ask, chat=chat), worked(example, ask=ask, chat=chat)

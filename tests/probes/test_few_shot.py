@@ -1,0 +1,65 @@
+"""Worked examples before questions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support import tokenizer
+
+from forgetwatch import Item, Probe
+from forgetwatch.errors import ProbeError
+from forgetwatch.probes import few_shot
+from forgetwatch.scoring.rendering import render, render_written
+
+
+def items(count: int = 8, **fields: Any) -> list[Item]:
+    return [
+        Item(
+            id=str(n), task="ab"[n % 2], prompt=f"Q w{n}", choices=(f" w{n + 1}", f" w{n + 2}"), answer=n % 2, **fields
+        )
+        for n in range(count)
+    ]
+
+
+def test_examples_are_drawn_by_the_question_and_never_the_question_itself() -> None:
+    made = items()
+    one, turned = few_shot(Probe(made), made, shots=3), few_shot(Probe(made[::-1]), made[::-1], shots=3)
+    assert {item.id: item.prompt for item in one} == {item.id: item.prompt for item in turned}
+    assert len({item.prompt for item in one}) == 8
+    for item, plain in zip(one, made, strict=True):
+        *shown, last = str(item.prompt).split("\n\n")
+        assert len(shown) == 3
+        assert last == plain.prompt
+        tasks = {made[int(text.split()[1][1:])].task for text in shown}
+        assert tasks == {plain.task}  # enough of the own task
+        assert all(not text.startswith(f"{plain.prompt} ") for text in shown)
+
+
+def test_an_example_ends_as_the_answer_is_asked_for() -> None:
+    made = items(meta={"reasoning": "since so"})
+    scored = few_shot(Probe(made), made, shots=1)
+    assert str(scored[0].prompt).split("\n\n")[0].endswith((" w3", " w5", " w6", " w7", " w8"))
+    letters = few_shot(Probe(made, scoring="letters"), made, shots=1)
+    assert "\nB. w4\nAnswer: A\n\nQ w0" in str(letters[0].prompt) or "\nAnswer: A\n\nQ w0" in str(letters[0].prompt)
+    assert render(letters[0], letters, tokenizer()).context.endswith("Answer:")
+    written = few_shot(Probe(made, scoring="generate"), made, shots=1)
+    text = render_written(written[0], written, tokenizer()).context
+    assert "since so\nAnswer: A\n\nQ w0\nA. w1\nB. w2\nThink step by step" in text
+    open_items = [Item(id=str(n), task="t", prompt=f"w{n} =", answer=f"w{n}", match="exact") for n in range(3)]
+    assert str(few_shot(Probe(open_items), open_items, shots=1)[0].prompt).endswith("\n\nw0 =")
+
+
+def test_in_a_chat_examples_are_turns_of_their_own() -> None:
+    made = items()
+    probe = few_shot(Probe(made, scoring="generate", rendering="chat", decoding={"ask": "letter"}), made, shots=2)
+    prompt = probe[0].prompt
+    assert [message["role"] for message in prompt] == ["user", "assistant"] * 2 + ["user"]
+    assert {message["content"] for message in prompt if message["role"] == "assistant"} <= {"A", "B"}
+    assert prompt[-1]["content"] == "Q w0"
+    assert "assistant : A user :" in render_written(probe[0], probe, tokenizer()).context
+
+
+def test_too_few_examples_are_an_error() -> None:
+    with pytest.raises(ProbeError, match="needed 5 examples beside it, there are 2"):
+        few_shot(Probe(items(3)), items(3))

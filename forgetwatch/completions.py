@@ -19,15 +19,13 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from forgetwatch.errors import SnapshotError
-from forgetwatch.files import write_atomically
 from forgetwatch.metrics.drift import Drift, drift
+from forgetwatch.parquet import read_table, write_table
 
 FORMAT: Final = "forgetwatch/completions@1"
-_KEY: Final = b"forgetwatch"
 
 SCHEMA: Final = pa.schema(
     [
@@ -119,8 +117,7 @@ def save_completions(completions: Completions, path: str | Path) -> None:
         "meta": dict(completions.meta),
         "checksum": completions.checksum,
     }
-    table = pa.Table.from_arrays(arrays, schema=SCHEMA.with_metadata({_KEY: json.dumps(meta)}))
-    write_atomically(Path(path), lambda partial: pq.write_table(table, partial, compression="zstd"))
+    write_table(pa.Table.from_arrays(arrays, schema=SCHEMA), meta, path)
 
 
 def read_completions(path: str | Path) -> Completions:
@@ -130,24 +127,9 @@ def read_completions(path: str | Path) -> Completions:
         SnapshotError: If the file is none of these, of a newer format, cut, or changed since it was written.
     """
     path = Path(path)
+    table, meta = read_table(path, what="completions", made=FORMAT, schema=SCHEMA)
     try:
-        table = pq.read_table(path, partitioning=None)
-        meta = json.loads((table.schema.metadata or {})[_KEY])
-    except FileNotFoundError as error:
-        raise SnapshotError(f"{path}: no such file") from error
-    except KeyError as error:
-        raise SnapshotError(f"{path}: a Parquet file, but no completions that forgetwatch wrote") from error
-    except (pa.ArrowException, OSError, ValueError, RecursionError) as error:
-        raise SnapshotError(
-            f"{path}: needed completions in Parquet, and the file cannot be read: is it cut? ({error})"
-        ) from error
-    if not isinstance(meta, dict) or meta.get("format") != FORMAT:
-        found = meta.get("format") if isinstance(meta, dict) else meta
-        raise SnapshotError(f"{path}: its format is {found!r}, this version reads {FORMAT!r}")
-    if lacking := [name for name in SCHEMA.names if name not in table.column_names]:
-        raise SnapshotError(f"{path}: the completions lack the column {lacking[0]!r}")
-    try:
-        columns = table.select(SCHEMA.names).replace_schema_metadata(None).cast(SCHEMA).to_pydict()
+        columns = table.cast(SCHEMA).to_pydict()
         completions = Completions(
             sets=tuple(columns["set"]),
             prompts=tuple(tuple(ids or ()) for ids in columns["prompt"]),

@@ -13,7 +13,6 @@ schema key ``forgetwatch``, with a checksum over the columns.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -23,14 +22,12 @@ from typing import Any, Final, Self
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from forgetwatch.errors import SnapshotError
-from forgetwatch.files import write_atomically
+from forgetwatch.parquet import KEY, read_table, write_table
 
 FORMAT: Final = "forgetwatch/snapshot@1"
-_KEY: Final = b"forgetwatch"
 
 SCHEMA: Final = pa.schema(
     [
@@ -238,14 +235,12 @@ def _digest(digest: Any, column: pa.Array) -> None:
 
 def save_snapshot(snapshot: Snapshot, path: str | Path) -> None:
     """Write a snapshot as one Parquet file; a reader sees all of it or none."""
-    meta = {"format": FORMAT, **snapshot.meta, "checksum": snapshot.checksum}
-    table = snapshot.table.replace_schema_metadata({_KEY: json.dumps(meta).encode()})
-    write_atomically(Path(path), lambda partial: pq.write_table(table, partial, compression="zstd"))
+    write_table(snapshot.table, {"format": FORMAT, **snapshot.meta, "checksum": snapshot.checksum}, path)
 
 
 def is_snapshot(schema: pa.Schema) -> bool:
     """Whether a Parquet schema is that of a snapshot written by forgetwatch."""
-    return _KEY in (schema.metadata or {})
+    return KEY in (schema.metadata or {})
 
 
 def read_snapshot(path: str | Path) -> Snapshot:
@@ -255,29 +250,13 @@ def read_snapshot(path: str | Path) -> Snapshot:
         SnapshotError: If the file is no such snapshot, of a newer format, cut, or changed since it was written.
     """
     path = Path(path)
-    try:
-        table = pq.read_table(path, partitioning=None)
-        meta = json.loads((table.schema.metadata or {})[_KEY])
-    except FileNotFoundError as error:
-        raise SnapshotError(f"{path}: no such file") from error
-    except KeyError as error:
-        raise SnapshotError(f"{path}: a Parquet file, but not a snapshot that forgetwatch wrote") from error
-    except (pa.ArrowException, OSError, ValueError, RecursionError) as error:
-        raise SnapshotError(
-            f"{path}: needed a snapshot in Parquet, and it cannot be read: is it cut? ({error})"
-        ) from error
-    if not isinstance(meta, dict) or meta.get("format") != FORMAT:
-        found = meta.get("format") if isinstance(meta, dict) else meta
-        raise SnapshotError(f"{path}: its format is {found!r}, this version reads {FORMAT!r}")
+    table, meta = read_table(path, what="a snapshot", made=FORMAT, schema=SCHEMA)
     if not isinstance(meta.get("probe", {}), dict):
         raise SnapshotError(f"{path}: its metadata name a probe that is no object: {meta['probe']!r}")
-    if lacking := [name for name in SCHEMA.names if name not in table.column_names]:
-        raise SnapshotError(f"{path}: the snapshot lacks the column {lacking[0]!r}")
     written = meta.pop("checksum", None)
     meta.pop("format")
     try:
-        rows = table.select(SCHEMA.names).replace_schema_metadata(None).cast(SCHEMA)
-        snapshot = Snapshot(rows, {**meta, "source": str(path)})
+        snapshot = Snapshot(table.cast(SCHEMA), {**meta, "source": str(path)})
         snapshot._check()
     except (pa.ArrowException, SnapshotError) as error:
         raise SnapshotError(f"{path}: {error}") from error

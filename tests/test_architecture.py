@@ -9,7 +9,19 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "forgetwatch"
 ORDER = (
-    *("errors", "files", "decoding", "item", "probe", "asking", "extraction", "snapshot", "metrics", "completions"),
+    *(
+        "errors",
+        "files",
+        "parquet",
+        "decoding",
+        "item",
+        "probe",
+        "asking",
+        "extraction",
+        "snapshot",
+        "metrics",
+        "completions",
+    ),
     *("probes", "readers", "pairing", "second_choice"),
     *("paired", "groups", "macro", "agreement", "compare", "trajectory", "report", "gates"),
     *("scoring", "lm_eval", "watch", "trl", "demo", "cli", "__main__"),

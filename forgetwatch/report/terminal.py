@@ -118,8 +118,8 @@ def _form_lines(comparison: Comparison) -> list[Text]:
         lines.append(text.append(f"({between(group.net_change_interval, points)})"))
     whole = comparison.all
     if whole.format_lost and whole.knowledge_lost is not None:
-        text = Text("lost by form  ").append(count(whole.format_lost), style=f"bold {_LOST}")
-        text.append(" (the right answer still scores highest, or cannot be told), by knowledge ")
+        text = Text("form lost     ").append(count(whole.format_lost), style=f"bold {_LOST}")
+        text.append(", the answer not known to be; knowledge lost ")
         lines.append(text.append(count(whole.knowledge_lost), style=f"bold {_LOST}"))
     return lines
 

@@ -81,7 +81,8 @@ def _flat(document: dict[str, Any], *, of: str = "") -> dict[str, float]:
     row: dict[str, float] = {}
     for name, value in document.items():
         if isinstance(value, dict):
-            row |= _flat(value, of="" if name == "chance" else f"_{name}")
+            flat = _flat(value, of="" if name == "chance" else f"_{name}")
+            row |= {"chance_n" if name == "chance" and key == "n" else key: number for key, number in flat.items()}
         elif isinstance(value, list):
             row |= {
                 f"{name}{of}_{end}": number

@@ -43,7 +43,7 @@ class Scorer:
         way: How rows are made, if that is decided already.
         noise: The noise of the margins, if that was measured already.
         token_budget: Tokens of a batch; by default what suits the device.
-        writes: Whether items whose answers are written are asked; else they are unscored.
+        writes: Whether items whose answers are written are asked; else they are unscored, but for `must_pass` ones.
 
     Raises:
         ScoringError: If the model is no language model, or the probe cannot be rendered for the tokenizer.
@@ -63,7 +63,7 @@ class Scorer:
         self.probe = probe
         self._tokenizer = tokenizer
         longest = context_length(model, tokenizer)
-        places = [place for place, item in enumerate(probe) if writes and probe.is_written(item)]
+        places = [place for place, item in enumerate(probe) if probe.is_written(item) and (writes or item.must_pass)]
         self._written = WrittenItems(probe, places, tokenizer, max_length=longest) if places else None
         self._encoded = encode(probe, tokenizer, max_length=longest)
         keys = [item.content_hash for item in probe]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from forgetwatch.decoding import Decoding
+from forgetwatch.errors import ProbeError
 from forgetwatch.extraction import check_item, judge
 from forgetwatch.item import Item
 from forgetwatch.probe import Probe
@@ -32,9 +33,7 @@ class WrittenItems:
     def __init__(self, probe: Probe, places: Sequence[int], tokenizer: Any, *, max_length: int) -> None:
         self.decoding = Decoding.of(probe.decoding)
         self._items = [probe.items[place] for place in places]
-        for item in self._items:
-            if item.judge is None:
-                check_item(item)
+        check_written(probe)
         self._places = places
         self._encoded = encode_written(probe, self._items, tokenizer, max_length=max_length)
 
@@ -90,3 +89,17 @@ class WrittenItems:
             "chosen": judged.chosen,
             "in_form": judged.form,
         }
+
+
+def check_written(probe: Probe) -> None:
+    """Refuse items whose answer could not be found in any text.
+
+    Raises:
+        ProbeError: If there is one; the item is named.
+    """
+    for item in probe:
+        if probe.is_written(item) and item.judge is None:
+            try:
+                check_item(item)
+            except ProbeError as error:
+                raise ProbeError(f"item {item.id!r}: {str(error).removeprefix(f'item {item.id!r}: ')}") from error

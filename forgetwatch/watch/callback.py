@@ -31,10 +31,11 @@ from forgetwatch.scoring.checkpoints import score_checkpoint
 from forgetwatch.scoring.isolation import random_states
 from forgetwatch.scoring.processes import on_first
 from forgetwatch.scoring.vllm import TrainerWriter
+from forgetwatch.scoring.written import check_written
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch import notices
 from forgetwatch.watch.budget import Cost, decided, is_mixed
-from forgetwatch.watch.checks import averaged, check_trainer, chooses_by_forgetting, tokenizer_of
+from forgetwatch.watch.checks import averaged, check_references, check_trainer, chooses_by_forgetting, tokenizer_of
 from forgetwatch.watch.drift import DriftWatch, drift_prompts
 from forgetwatch.watch.guard import Action, Guard
 from forgetwatch.watch.memory import token_budget
@@ -58,15 +59,16 @@ class ForgetWatchCallback(TrainerCallback):
         probe: A probe, or the path of one.
         every: When to look; see `watch.schedule`.
         max_overhead: Share of the training's time that looks may take, 0 to 1: after ten steps it is decided how many
-            items of the probe's order they ask from there on. None: every look asks every item.
+            items of the probe's order they ask from there on. None or 0: every look asks every item.
         against: Further references by name, each a snapshot, the path of one, or ``"previous"`` for the look before:
             ``{"base": "base.parquet", "previous": "previous"}``. Logged as ``eval_forget_<name>/...``.
         baseline: What to compare with instead of the model at the start: a snapshot, the path of one, or a model id or
             checkpoint folder, which is then scored. A run that goes on needs it only where its own baseline is gone.
         guard: What happens when the run loses more than it may: ``warn``, ``save``, ``stop``, or a `Guard` with other
             bounds; None for no guard.
-        on_look: A command that is started after each look, not waited for; ``{step}``, ``{checkpoint}`` and
-            ``{folder}`` are filled in. One that names the checkpoint is started once it is saved.
+        on_look: A command that is started after each look, the first included, without a shell and not waited for;
+            ``{step}``, ``{checkpoint}`` and ``{folder}`` are filled in. One that names the checkpoint is started once
+            that is saved, and at saves only.
         composite: A metric of the trainer's evaluation, from 0 to 1 and higher for better: its harmonic mean with
             retention is ``eval_forget/all/composite``, for choosing the best checkpoint.
         log: ``counts``, or ``full`` for every number of every group, and the drift from the base on texts that it
@@ -96,15 +98,19 @@ class ForgetWatchCallback(TrainerCallback):
         share_text: bool = False,
         strict: bool = False,
     ) -> None:
-        if max_overhead is not None and not 0 < max_overhead < 1:
-            raise WatchError(f"max_overhead={max_overhead!r}: needed a share of the time between 0 and 1, or None")
+        if max_overhead is not None and not 0 <= max_overhead < 1:
+            raise WatchError(f"max_overhead={max_overhead!r}: needed a share of the time, from 0 to 1, or None")
+        if composite is not None and not isinstance(composite, str):
+            raise WatchError(f"composite={composite!r}: needed the name of a metric of the trainer's evaluation")
+        check_references(against)
         if log not in ("counts", "full"):
             raise WatchError(f"log={log!r}: needed 'counts' or 'full'")
         Schedule.make(every, max_steps=1)  # what cannot be read fails here, not after the queue
         self.probe = probe if isinstance(probe, Probe) else load_probe(probe)
+        check_written(self.probe)
         Watch(self.probe, ".", against=against)
         self.every = every
-        self.max_overhead = max_overhead
+        self.max_overhead = max_overhead or None
         self.against = against
         self.baseline = _named(baseline)
         self.guard = Guard(guard) if isinstance(guard, str) else guard
@@ -120,6 +126,7 @@ class ForgetWatchCallback(TrainerCallback):
         self._drift: DriftWatch | None = None
         self._failures: dict[str, int] = {}
         self._tripped: set[tuple[str, str]] = set()  # what the guard told already
+        self._trips: list[str] = []  # the same in words
         self._trains = self._ended = False  # in a training, and after one
         self._tried = -1  # the step of the latest look, also of one that failed
         self._decided = False
@@ -144,6 +151,11 @@ class ForgetWatchCallback(TrainerCallback):
         if self._trainer is None:
             raise WatchError("no trainer found; pass the callback to one, or call attach(trainer)")
         check_trainer(self._trainer, args, own=type(self))
+        if self.composite is None and (args.metric_for_best_model or "").endswith("/composite"):
+            raise WatchError(
+                f"metric_for_best_model={args.metric_for_best_model!r} needs composite='...': a metric of the "
+                "trainer's own evaluation that goes into it beside retention"
+            )
         self._schedule = Schedule.make(self.every, max_steps=state.max_steps)
         self._planned = self._schedule.count(
             save_steps=int(state.save_steps) if args.save_strategy == "steps" else None,
@@ -155,7 +167,7 @@ class ForgetWatchCallback(TrainerCallback):
         self._watched = self._trainer
         self._failures, self._step_seconds, self._tried = {}, [], -1
         self._tripped = set()
-        self._trains, self._ended = True, self._ended and same_run
+        self._trains, self._ended, self._trips = True, self._ended and same_run, []
         self._extra_seconds = 0.0
         self._drift = self._drift if same_run else None
         if self.watch is not None and self.watch.baseline is not None and same_run:
@@ -252,7 +264,11 @@ class ForgetWatchCallback(TrainerCallback):
                     state, f"no look at step {state.global_step}; the best checkpoint is judged by the one before"
                 )
             metrics.update(row)
-            metrics.update(composite_row(row, metrics, self.composite))
+        if (args.metric_for_best_model or "").endswith("/composite"):
+            metrics.update(composite_row(metrics, metrics, self.composite))  # without it the trainer stops: say why
+            return
+        with self._telling(state, "making the composite"):
+            metrics.update(composite_row(metrics, metrics, self.composite))
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Look, if the schedule says every save; let the checkpoint carry its own history."""
@@ -280,7 +296,7 @@ class ForgetWatchCallback(TrainerCallback):
             for what, count in self._failures.items():
                 self._say(state, f"{what} failed {count} times in this run")
             with self._telling(state, "showing the table"):  # the model is not saved yet
-                notices.show(self.watch, max_steps=state.max_steps)
+                notices.show(self.watch, max_steps=state.max_steps, tripped=self._trips)
 
     def _resume(self, watch: Watch, state: TrainerState, kwargs: dict[str, Any]) -> None:
         """Pick up the run's baseline, wherever it still is, and measure what this machine changes."""
@@ -361,7 +377,7 @@ class ForgetWatchCallback(TrainerCallback):
             with self._telling(state, "deciding how many items to ask"):
                 if watch.writes and not cost.written and is_mixed(self.probe):
                     watch.write_no_more()
-                    self._say(state, notices.NOT_WRITTEN)
+                    self._say(state, notices.not_written_line(self.probe))
                 if items < cost.items:
                     watch.ask_first(items)
             self._decided, watch.undecided = True, False
@@ -414,6 +430,7 @@ class ForgetWatchCallback(TrainerCallback):
         self._remember(watch, state)
         for one in new:
             self._say(state, one.line)
+            self._trips.append(one.line)
         if not new:
             return
         if self.guard.action in ("save", "stop"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from forgetwatch.probe import Probe
 from forgetwatch.readers import load_snapshot
 from forgetwatch.scoring.scorer import versions
 from forgetwatch.snapshot import Snapshot
-from forgetwatch.trajectory import Trajectory, aligned
+from forgetwatch.trajectory import Trajectory, aligned, without
 
 PREVIOUS: Final = "previous"
 """As a reference: the look before."""
@@ -99,6 +100,12 @@ class Looks:
         self.resumed[step] = compare(before=self._cut(self._snapshots[step]), after=self._cut(again))
         return self.resumed[step]
 
+    def cut_written(self) -> None:
+        """Count over the items that are scored only, and written ones that must pass, also at the looks so far."""
+        self.writes = False
+        for step, snapshot in sorted(self._snapshots.items()):
+            self.keep(snapshot, step=step)
+
     def cut_to(self, items: int) -> None:
         """Count over the first so many items of the probe only, also at the looks so far.
 
@@ -170,7 +177,15 @@ class Looks:
         return replace(reference, table=reference.table.take(np.sort(pairing.after)))
 
     def _cut(self, snapshot: Snapshot) -> Snapshot:
-        return snapshot if self.items is None else snapshot.head(self.items)
+        """The rows that all looks of the run have."""
+        cut = snapshot if self.items is None else snapshot.head(self.items)
+        return cut if self.writes else without(cut, self._not_written)
+
+    @cached_property
+    def _not_written(self) -> frozenset[tuple[str, str]]:
+        """Task and id of the items that are asked no more where answers are not written."""
+        items = (item for item in self.probe if self.probe.is_written(item) and not item.must_pass)
+        return frozenset((item.task, item.id) for item in items)
 
     def description(self) -> dict[str, Any]:
         """What the run is, for people and other programs."""

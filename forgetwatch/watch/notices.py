@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from rich.console import Console
@@ -15,11 +16,6 @@ from forgetwatch.report.terminal import WIDTH, comparison_table
 from forgetwatch.watch.budget import FEWEST_ITEMS, Cost
 from forgetwatch.watch.schedule import Every
 from forgetwatch.watch.watch import Watch
-
-NOT_WRITTEN: Final = (
-    "written answers would take the looks beyond max_overhead: from here on only scored items are asked; "
-    "max_overhead=None asks both"
-)
 
 _USUAL_FLIPS: Final = 0.10
 """Share of the answers that flip, for saying beforehand what a probe can see."""
@@ -36,6 +32,18 @@ def cost_line(watch: Watch, *, planned: int) -> str:
     return (
         f"{items:,} items, {each:.1f} s a look, {planned} looks planned, about {each * planned:.0f} s in all; "
         f"this probe {_sees(items)}{also} (if 1 answer in 10 flips)"
+    )
+
+
+def not_written_line(probe: Probe) -> str:
+    """That written answers are asked no more, and what goes with them."""
+    left = {item.category for item in probe if not probe.is_written(item) or item.must_pass}
+    lost = sorted({item.category for item in probe} - left - {""})
+    return (
+        "written answers would take the looks beyond max_overhead: from here on only scored items and written "
+        "must_pass ones are asked"
+        + (f"; no item of {', '.join(lost)} is among them" if lost else "")
+        + "; max_overhead=None asks all"
     )
 
 
@@ -62,8 +70,8 @@ def again_line(again: Group, *, step: int) -> str:
     return f"step {step} measured again: -{again.forgotten:g} +{again.gained:g} of {again.n:g}; so much is noise"
 
 
-def show(watch: Watch, *, max_steps: int) -> None:
-    """After the last step: the table of the last look, and where the rest is."""
+def show(watch: Watch, *, max_steps: int, tripped: Sequence[str] = ()) -> None:
+    """After the last step: the table of the last look, what tripped the guard, and where the rest is."""
     if watch.baseline is None:
         return
     trajectory = watch.trajectory()
@@ -74,6 +82,8 @@ def show(watch: Watch, *, max_steps: int) -> None:
     console.print(course_line(trajectory))
     for line in alarm_lines(trajectory):
         console.print(line)
+    for trip in tripped:
+        console.print(f"guard: {trip}", soft_wrap=True, markup=False)
     console.print(f"every look: {watch.folder.path}", soft_wrap=True, markup=False)
 
 

@@ -34,6 +34,6 @@ def about_to_go(args: TrainingArguments, state: TrainerState, looks: Mapping[int
     if best not in going or (now is not None and now.all.retention >= looked[best]):
         return None
     return (
-        f"{there[best]} retained most so far ({100 * looked[best]:.1f} %), and goes with this save: copy it, or raise "
-        f"save_total_limit={limit}; metric_for_best_model='forget/all/retention' would keep it"
+        f"{there[best]} retained most of those still there ({100 * looked[best]:.1f} %), and goes with this save: "
+        f"copy it, or raise save_total_limit={limit}; metric_for_best_model='forget/all/retention' would keep it"
     )

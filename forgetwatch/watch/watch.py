@@ -216,8 +216,9 @@ class Watch(Looks):
         self._write_down()
 
     def write_no_more(self) -> None:
-        """From now on leave out the items whose answers are written; they are unscored."""
-        self.writes, self._scorer = False, None
+        """From now on leave out the items whose answers are written, but for those that must pass."""
+        self.cut_written()
+        self._scorer = None
 
     def _measure(self, model: nn.Module, tokenizer: Any, *, step: int) -> Snapshot:
         """The outcomes of the model, in the same batches at every look."""

@@ -326,11 +326,11 @@ def test_damaged_files_are_refused_with_the_reason(completions: Completions, tmp
     path.unlink()
     refused("no such file")
     pq.write_table(table.replace_schema_metadata(None), path)
-    refused("no completions that forgetwatch wrote")
+    refused("not completions that forgetwatch wrote")
     pq.write_table(table.replace_schema_metadata({b"forgetwatch": b'{"format": "forgetwatch/snapshot@1"}'}), path)
     refused("its format is 'forgetwatch/snapshot@1'")
     pq.write_table(table.drop_columns(["tokens"]), path)
-    refused("lack the column 'tokens'")
+    refused("needs the column 'tokens'")
     values = table["logprobs"].to_pylist()
     values[0][0] -= 0.5
     pq.write_table(table.set_column(3, table.schema.field(3), pa.array(values)), path)

@@ -137,7 +137,7 @@ def test_another_form_is_a_loss_of_form_and_other_facts_are_a_loss_of_knowledge(
     assert (lost.forgotten, lost.format_lost, lost.knowledge_lost) == (len(probe), len(probe), 0)
     console = Console(width=100, record=True, file=StringIO())
     console.print(comparison_table(comparison))
-    assert f"lost by form  {len(probe)}" in console.export_text()
+    assert f"form lost     {len(probe)}" in console.export_text()
     assert comparison_json(comparison)["groups"][0]["format_lost"] == len(probe)
 
     wrong = [LETTERS[(LETTERS.index(right) + (n < 10)) % 4] for n, right in enumerate(letters(facts()))]

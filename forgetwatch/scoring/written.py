@@ -17,6 +17,10 @@ AGAIN: Final = 10_000
 """Between the seeds of a first measurement and those of a second."""
 
 
+_THINKING: Final = ("<think>", "<thinking>", "<reasoning>")
+_TAIL: Final = 12
+
+
 class WrittenItems:
     """Asks the same items again and again, always with the same prompts and seeds.
 
@@ -35,6 +39,7 @@ class WrittenItems:
         self._items = [probe.items[place] for place in places]
         check_written(probe)
         self._places = places
+        self._tokenizer = tokenizer
         self._encoded = encode_written(probe, self._items, tokenizer, max_length=max_length)
 
     def ask(
@@ -72,11 +77,18 @@ class WrittenItems:
                 rows[place].append({"sample": sample, **row})
         return rows
 
+    def _opened(self, encoded: Encoded) -> str:
+        """The thinking block that the prompt itself opened; the output cannot show that it began."""
+        if not self.decoding.thinking:
+            return ""
+        end = str(self._tokenizer.decode(list(encoded.context[-_TAIL:])))
+        return next((tag for tag in _THINKING if end.rstrip().endswith(tag)), "")
+
     def _row(self, item: Item, encoded: Encoded, written: Written) -> dict[str, Any]:
         own = item.judge
         judged = judge(
             item,
-            written.text,
+            self._opened(encoded) + written.text,
             truncated=written.truncated,
             no_answer=self.decoding.no_answer,
             judge=None if own is None else lambda item, output: own(output, item),

@@ -20,7 +20,7 @@ from forgetwatch.report.as_json import comparison_json
 from forgetwatch.report.terminal import comparison_table
 from forgetwatch.scoring.encoding import encode_written
 from forgetwatch.scoring.scorer import Scorer
-from forgetwatch.scoring.writing import ModelWriter
+from forgetwatch.scoring.writing import ModelWriter, Written
 
 LETTERS = "ABCD"
 
@@ -271,3 +271,31 @@ def test_a_short_answer_is_checked_without_writing_it(knows: Any) -> None:
     assert {len(row["choice_logprobs"]) for row in rows} == {2}
     both = Probe([*items, *facts(3)], decoding={"tokens": 3, "check": "forced"})
     assert score(network, tok, both).floats("correct")[:12].tolist() == [float(n % 2) for n in range(12)]
+
+
+def test_a_thinking_block_that_the_prompt_opens_is_closed_before_an_answer_counts() -> None:
+    class Writes:
+        """Writes the same text behind every prompt."""
+
+        name = "stand-in"
+
+        def __init__(self, text: str) -> None:
+            self.text = text
+
+        def write(self, prompts: Any, decoding: Any, *, seed: int, progress: Any = None) -> list[Written]:
+            return [Written(self.text, True, ()) for _ in prompts]
+
+    tok = tokenizer(template=False)
+    tok.add_tokens(["<think>"])
+    tok.chat_template = "{{ messages[0]['content'] }} assistant :{% if enable_thinking %} <think>{% endif %}"
+    network = model(tok, dropout=0.0).eval()
+    for thinking, text, outcome in (
+        (True, "maybe B . Answer: B .", "truncated in thinking"),
+        (True, "maybe A </think> Answer: B .", "ok"),
+        (False, "Answer: B .", "ok"),
+    ):
+        decoding = {"tokens": 8, "thinking": thinking, "ask": "letter"}
+        probe = Probe(facts(2), scoring="generate", rendering="chat", decoding=decoding)
+        rows = Scorer(probe, tok, network).score(network, writer=Writes(text)).table.to_pylist()
+        assert {row["outcome"] for row in rows} == {outcome}
+        assert [row["correct"] for row in rows] == [False, outcome == "ok"]

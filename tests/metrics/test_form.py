@@ -1,0 +1,57 @@
+"""Losses of form and of knowledge, item by item."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forgetwatch.metrics.form import losses
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "form_before", "form_after", "forced_after", "expected"),
+    [
+        (1, 0, 1, 0, 1, (1, 0)),  # no form any more, and the right option still scores highest
+        (1, 0, 1, 0, 0, (0, 1)),  # no form, and another option scores higher
+        (1, 0, 1, 1, 1, (0, 1)),  # another answer, in its form
+        (1, 0, 1, 0, NAN, (1, 0)),  # no form, and nothing else to be seen: an open answer
+        (1, 1, 1, 0, 1, (1, 0)),  # the option's text instead of its letter: found, and not in the form
+        (1, 1, 1, 1, 1, (0, 0)),
+        (0, 0, 1, 0, 1, (0, 0)),  # what was not right cannot be lost
+        (1, 0, 0, 0, 1, (0, 1)),  # it had no form before
+        (0, 1, 0, 1, 1, (0, 0)),
+    ],
+)
+def test_what_was_lost(
+    before: int, after: int, form_before: float, form_after: float, forced_after: float, expected: tuple[int, int]
+) -> None:
+    found = losses(
+        np.array([before == 1]),
+        np.array([after == 1]),
+        np.array([float(form_before)]),
+        np.array([float(form_after)]),
+        np.array([forced_after]),
+    )
+    assert found is not None
+    assert (found.format_lost, found.knowledge_lost) == expected
+
+
+def test_nothing_is_said_where_no_form_was_measured() -> None:
+    right, nothing = np.array([True, False]), np.full(2, NAN)
+    assert losses(right, ~right, nothing, nothing, nothing) is None
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 1)] * 5), min_size=1, max_size=30), st.integers(1, 3))
+def test_every_forgotten_answer_is_lost_once(rows: list[tuple[int, ...]], samples: int) -> None:
+    before, after, form_before, form_after, forced = (np.array(column) for column in zip(*rows * samples, strict=True))
+    found = losses(
+        before == 1, after == 1, *(x.astype(float) for x in (form_before, form_after, forced)), samples=samples
+    )
+    assert found is not None
+    forgotten = ((before == 1) & (after == 0)).sum() / samples
+    still_right = ((before == 1) & (after == 1) & (form_before == 1) & (form_after == 0)).sum() / samples
+    assert found.format_lost + found.knowledge_lost == pytest.approx(forgotten + still_right)

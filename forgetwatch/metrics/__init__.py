@@ -12,6 +12,7 @@
     noise          soft changes, sampled decoding, measuring twice
     trajectory     a run of looks: what was forgotten so far and what came back
     drift          how far a model is from its base on texts that the base wrote
+    form           losses of form and of knowledge
 
 Nothing here reads a file or imports torch.
 """

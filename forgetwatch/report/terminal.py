@@ -119,7 +119,7 @@ def _form_lines(comparison: Comparison) -> list[Text]:
     whole = comparison.all
     if whole.format_lost and whole.knowledge_lost is not None:
         text = Text("form lost     ").append(count(whole.format_lost), style=f"bold {_LOST}")
-        text.append(", the answer not known to be; knowledge lost ")
+        text.append(" (the asked form gone, the answer not)   knowledge lost ")
         lines.append(text.append(count(whole.knowledge_lost), style=f"bold {_LOST}"))
     return lines
 

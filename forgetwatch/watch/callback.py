@@ -126,7 +126,7 @@ class ForgetWatchCallback(TrainerCallback):
         self._drift: DriftWatch | None = None
         self._failures: dict[str, int] = {}
         self._tripped: set[tuple[str, str]] = set()  # what the guard told already
-        self._trips: list[str] = []  # the same in words
+        self._trips: list[str] = []  # what else than alarms it told, for the end
         self._trains = self._ended = False  # in a training, and after one
         self._tried = -1  # the step of the latest look, also of one that failed
         self._decided = False
@@ -430,7 +430,7 @@ class ForgetWatchCallback(TrainerCallback):
         self._remember(watch, state)
         for one in new:
             self._say(state, one.line)
-            self._trips.append(one.line)
+            self._trips += [one.line] if one.what != "alarm" else []  # alarms stand in the table
         if not new:
             return
         if self.guard.action in ("save", "stop"):

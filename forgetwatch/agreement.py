@@ -24,8 +24,8 @@ def over_prefix(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapshot, 
     shorter = min((before, after), key=len).meta.get("probe", {})
     if made[0].get("fingerprint") != made[1].get("fingerprint") or len(before) == len(after) or "of" not in shorter:
         return before, after, ()
-    items = min(len(before), len(after))
-    note = f"over the first {items:,} of {max(len(before), len(after)):,} items: the run's looks ask no more of them"
+    items = int(shorter["items"])
+    note = f"over the first {items:,} of {int(shorter['of']):,} items: the run's looks ask no more of them"
     return before.head(items), after.head(items), (note,)
 
 

@@ -154,9 +154,16 @@ class Snapshot:
     def __len__(self) -> int:
         return int(self.table.num_rows)
 
-    def head(self, rows: int) -> Snapshot:
-        """The first so many rows."""
-        return self if rows >= len(self) else replace(self, table=self.table.slice(0, rows))
+    def head(self, items: int) -> Snapshot:
+        """The rows of the first so many items, with all their samples."""
+        if items >= len(self):
+            return self
+        code = codes(self.table["task"], self.table["item_id"])
+        _, first, of_row = np.unique(code, return_index=True, return_inverse=True)
+        if items >= len(first):
+            return self
+        place = np.argsort(np.argsort(first))[of_row]
+        return replace(self, table=self.table.filter(pa.array(place < items)))
 
     def ints(self, name: str) -> NDArray[np.int64]:
         """A whole-number column as int64 [rows]; -1 where it is null."""

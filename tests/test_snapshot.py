@@ -160,3 +160,10 @@ def test_codes_of_large_columns_do_not_overflow() -> None:
 )
 def test_the_label_is_short(meta: dict[str, Any], label: str) -> None:
     assert snapshot([True], meta=meta).label == label
+
+
+def test_the_head_is_the_first_items_with_all_their_samples() -> None:
+    made = snapshot([True] * 6, item_id=["b", "b", "a", "a", "c", "c"], sample=[0, 1] * 3)
+    assert made.head(2).texts("item_id").tolist() == ["b", "b", "a", "a"]
+    assert made.head(3) is made
+    assert snapshot([True, False]).head(1).floats("correct").tolist() == [1.0]

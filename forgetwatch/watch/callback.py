@@ -361,8 +361,8 @@ class ForgetWatchCallback(TrainerCallback):
         if watch is None or watch.baseline is None:
             return
         cost = Cost(
-            items=len(watch.baseline),
-            look=watch.asking_seconds * len(watch.baseline) / (watch.items or len(watch.baseline)),
+            items=len(self.probe),
+            look=watch.asking_seconds * len(self.probe) / (watch.items or len(self.probe)),
             extra=self._extra_seconds,
             written=float(watch.baseline.meta.get("written_seconds") or 0.0) if is_mixed(self.probe) else 0.0,
             step=statistics.median(self._step_seconds),

@@ -161,13 +161,15 @@ class Looks:
         if self.baseline is None:
             return []
         must = {(item.task, item.id) for item in self.probe if item.must_pass}
-        names = zip(self.baseline.texts("task"), self.baseline.texts("item_id"), strict=True)
+        baseline = self._cut(self.baseline)
+        names = zip(baseline.texts("task"), baseline.texts("item_id"), strict=True)
         before, after = (self._right[look] for look in (min(self._right), step))
-        return [
+        lost = (
             name
             for (task, name), was, now in zip(names, before, after, strict=False)
             if was == 1.0 and now == 0.0 and (task, name) in must
-        ]
+        )
+        return list(dict.fromkeys(lost))
 
     def _cut_reference(self, reference: Snapshot) -> Snapshot:
         """The rows of a reference that stand for the items that the looks ask, wherever they stand in it."""

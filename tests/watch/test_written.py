@@ -12,7 +12,7 @@ from support import model, probe, tokenizer, trainer
 from transformers import AutoModelForCausalLM
 from trl import GRPOConfig, GRPOTrainer
 
-from forgetwatch import ForgetWatchCallback, Item, Probe, load_snapshot, score
+from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, load_snapshot, score
 from forgetwatch.watch.budget import Cost, decided
 
 
@@ -91,3 +91,16 @@ def test_written_answers_are_left_out_first_where_the_budget_does_not_allow_them
     looks = [load_snapshot(path) for path in sorted((tmp_path / "_forgetwatch").glob("step-*.parquet"))]
     assert [look.table["output"].null_count for look in looks] == [30, 30, 38]
     assert [int((look.texts("outcome") == "ok").sum()) for look in looks][2] == 30
+
+
+def test_answers_with_several_samples_are_cut_by_items(tmp_path: Path) -> None:
+    items = [Item(id=f"o{n}", task="open", prompt=f"w{n % 50} w{n}", answer="w3", match="contains") for n in range(110)]
+    probe_of_samples = Probe(items, scoring="generate", decoding={"tokens": 2, "temperature": 1.0, "samples": 2})
+    run = trainer(tmp_path, steps=12, callbacks=[ForgetWatchCallback(probe_of_samples, every=4, max_overhead=1e-6)])
+    run.train()
+    looks = [load_snapshot(path) for path in sorted((tmp_path / "_forgetwatch").glob("step-*.parquet"))]
+    assert [len(look) for look in looks] == [220, 220, 200]
+    trajectory = Trajectory.from_run(tmp_path)
+    assert [comparison.all.n for comparison in trajectory.comparisons] == [100] * 4
+    logged = [row["eval_forget/all/items"] for row in run.state.log_history if "eval_forget/all/items" in row]
+    assert logged[-1] == 100

@@ -133,6 +133,7 @@ class ForgetWatchCallback(TrainerCallback):
         self._marked = 0.0
         self._step_seconds: list[float] = []
         self._extra_seconds = 0.0  # what a look takes beside asking the probe
+        self._spent_seconds = 0.0  # in looks so far
         self._planned = 0
 
     def attach(self, trainer: Trainer) -> None:
@@ -199,6 +200,7 @@ class ForgetWatchCallback(TrainerCallback):
                 self._log(self.watch, state, control)
                 if self.on_look and not self.on_look.needs_checkpoint and state.is_world_process_zero:
                     self._start(self.on_look, self.watch, state)
+        self._spent_seconds = sum(self.watch.seconds.values())
         saved_here = self._schedule.at_save and state.global_step > 0 and resumed_from() is not None
         if saved_here or self._due(state.global_step):
             self._look(args, state, control, kwargs)
@@ -367,7 +369,7 @@ class ForgetWatchCallback(TrainerCallback):
             written=float(watch.baseline.meta.get("written_seconds") or 0.0) if is_mixed(self.probe) else 0.0,
             step=statistics.median(self._step_seconds),
             steps=state.max_steps,
-            spent=sum(watch.seconds.values()),
+            spent=self._spent_seconds,
             left=max(0, self._planned - len(watch.comparisons)),
         )
         if not self._decided and self.max_overhead is not None:
@@ -401,6 +403,7 @@ class ForgetWatchCallback(TrainerCallback):
         if watch is None or step in watch.comparisons or step == self._tried:
             return
         self._tried = step
+        started = time.perf_counter()
         with self._telling(state, "the look"), averaged(kwargs.get("optimizer")):
             watch.look(kwargs["model"], tokenizer_of(kwargs), step=step)
         if step not in watch.comparisons:
@@ -419,6 +422,9 @@ class ForgetWatchCallback(TrainerCallback):
             if step == state.max_steps and self._trainer is not None:
                 with self._telling(state, "logging the table of flipped items"):
                     log_flipped(self._trainer, watch, step=step, share_text=self.share_text)
+        taken = time.perf_counter() - started
+        self._spent_seconds += taken
+        self._extra_seconds = max(0.0, taken - watch.asking_seconds)  # counting, the guard, logging, the drift
 
     def _check(self, watch: Watch, state: TrainerState, control: TrainerControl) -> None:
         """Let the guard see this look; each thing that trips it is told once."""

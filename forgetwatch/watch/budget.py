@@ -1,5 +1,7 @@
 """How many items the looks of a run may ask, so that they take no more than a share of its time.
 
+    Clock   what steps and looks took      Cost   what all of it makes of the run      decided   what is asked from here
+
 Decided once, after ten steps, from what a look and a step have taken so far; the looks before ask all items. The run
 keeps to it, also after a resume: a probe that changed its size on the way would compare unlike things.
 """
@@ -7,6 +9,8 @@ keeps to it, also after a resume: a probe that changed its size on the way would
 from __future__ import annotations
 
 import math
+import statistics
+import time
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -14,6 +18,50 @@ from forgetwatch.probe import Probe
 
 FEWEST_ITEMS: Final = 100
 """Fewer items see nothing: where even these take too long, it is said and they are asked."""
+
+
+TIMED_STEPS: Final = 10
+"""Steps after which it is decided."""
+
+
+class Clock:
+    """What the first steps of a training took, and its looks so far.
+
+    Attributes:
+        spent: All looks so far, seconds.
+        extra: What the latest look took beside asking the probe, seconds: counting, the guard, logging, the drift.
+    """
+
+    def __init__(self) -> None:
+        self.spent = 0.0
+        self.extra = 0.0
+        self._steps: list[float] = []
+        self._since = 0.0
+
+    def begin_step(self) -> None:
+        """A step begins, unless it began already: one of several micro-batches counts once."""
+        self._since = self._since or time.perf_counter()
+
+    def end_step(self) -> bool:
+        """A step ends; whether it was the last that is timed."""
+        if len(self._steps) >= TIMED_STEPS:
+            return False
+        self._steps.append(time.perf_counter() - self._since)
+        return len(self._steps) == TIMED_STEPS
+
+    def go_on(self) -> None:
+        """What a step's end brought is over: the next step begins here."""
+        self._since = time.perf_counter()
+
+    def looked(self, seconds: float, *, asking: float) -> None:
+        """A look was taken, of which so much went into asking the probe."""
+        self.spent += seconds
+        self.extra = max(0.0, seconds - asking)
+
+    @property
+    def step(self) -> float:
+        """Median of the steps so far, seconds."""
+        return statistics.median(self._steps)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,10 +8,9 @@ The run is left as it would have been: weights, losses and random numbers are bi
 
 from __future__ import annotations
 
-import statistics
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,22 +33,21 @@ from forgetwatch.scoring.vllm import TrainerWriter
 from forgetwatch.scoring.written import check_written
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch import notices
-from forgetwatch.watch.budget import Cost, decided, is_mixed
-from forgetwatch.watch.checks import averaged, check_references, check_trainer, chooses_by_forgetting, tokenizer_of
-from forgetwatch.watch.drift import DriftWatch, drift_prompts
-from forgetwatch.watch.guard import Action, Guard
+from forgetwatch.watch.budget import Clock, Cost, decided, is_mixed
+from forgetwatch.watch.checks import averaged, check_trainer, chooses_by_forgetting, tokenizer_of
+from forgetwatch.watch.drift import DriftWatch
+from forgetwatch.watch.guard import Action, Guard, Tripped
+from forgetwatch.watch.looks import references
 from forgetwatch.watch.memory import token_budget
 from forgetwatch.watch.rescue import packed
 from forgetwatch.watch.resume import STATE, carried_places, go_on, stateful
 from forgetwatch.watch.rotation import about_to_go
 from forgetwatch.watch.rows import composite_row, log_flipped, look_row
-from forgetwatch.watch.say import say
+from forgetwatch.watch.say import Failures, say
 from forgetwatch.watch.schedule import Every, Schedule
 from forgetwatch.watch.start import Command, checked_command
 from forgetwatch.watch.trackers import alert, calling_trainer, log_row, resumed_from
 from forgetwatch.watch.watch import Watch
-
-_TIMED_STEPS = 10
 
 
 class ForgetWatchCallback(TrainerCallback):
@@ -102,16 +100,14 @@ class ForgetWatchCallback(TrainerCallback):
             raise WatchError(f"max_overhead={max_overhead!r}: needed a share of the time, from 0 to 1, or None")
         if composite is not None and not isinstance(composite, str):
             raise WatchError(f"composite={composite!r}: needed the name of a metric of the trainer's evaluation")
-        check_references(against)
         if log not in ("counts", "full"):
             raise WatchError(f"log={log!r}: needed 'counts' or 'full'")
         Schedule.make(every, max_steps=1)  # what cannot be read fails here, not after the queue
         self.probe = probe if isinstance(probe, Probe) else load_probe(probe)
         check_written(self.probe)
-        Watch(self.probe, ".", against=against)
         self.every = every
         self.max_overhead = max_overhead or None
-        self.against = against
+        self.against = references(against)
         self.baseline = _named(baseline)
         self.guard = Guard(guard) if isinstance(guard, str) else guard
         self.on_look = checked_command(on_look)
@@ -124,16 +120,12 @@ class ForgetWatchCallback(TrainerCallback):
         self._schedule: Schedule | None = None
         self._watched: Trainer | None = None
         self._drift: DriftWatch | None = None
-        self._failures: dict[str, int] = {}
-        self._tripped: set[tuple[str, str]] = set()  # what the guard told already
-        self._trips: list[str] = []  # what else than alarms it told, for the end
+        self._failures = Failures(strict=strict)
+        self._tripped = Tripped()
+        self._clock = Clock()
         self._trains = self._ended = False  # in a training, and after one
         self._tried = -1  # the step of the latest look, also of one that failed
         self._decided = False
-        self._marked = 0.0
-        self._step_seconds: list[float] = []
-        self._extra_seconds = 0.0  # what a look takes beside asking the probe
-        self._spent_seconds = 0.0  # in looks so far
         self._planned = 0
 
     def attach(self, trainer: Trainer) -> None:
@@ -166,10 +158,10 @@ class ForgetWatchCallback(TrainerCallback):
         )
         same_run = self._watched is self._trainer and not state.is_hyper_param_search
         self._watched = self._trainer
-        self._failures, self._step_seconds, self._tried = {}, [], -1
-        self._tripped = set()
-        self._trains, self._ended, self._trips = True, self._ended and same_run, []
-        self._extra_seconds = 0.0
+        self._failures, self._tripped, self._clock = Failures(strict=self.strict), Tripped(), Clock()
+        self._failures.aloud = bool(state.is_world_process_zero)
+        self._tried = -1
+        self._trains, self._ended = True, self._ended and same_run
         self._drift = self._drift if same_run else None
         if self.watch is not None and self.watch.baseline is not None and same_run:
             # A second train(), or another try with a smaller batch: the first snapshot wins.
@@ -200,7 +192,7 @@ class ForgetWatchCallback(TrainerCallback):
                 self._log(self.watch, state, control)
                 if self.on_look and not self.on_look.needs_checkpoint and state.is_world_process_zero:
                     self._start(self.on_look, self.watch, state)
-        self._spent_seconds = sum(self.watch.seconds.values())
+        self._clock.spent = sum(self.watch.seconds.values())
         saved_here = self._schedule.at_save and state.global_step > 0 and resumed_from() is not None
         if saved_here or self._due(state.global_step):
             self._look(args, state, control, kwargs)
@@ -220,14 +212,12 @@ class ForgetWatchCallback(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Start the clock of the first steps."""
-        self._marked = self._marked or time.perf_counter()
+        self._clock.begin_step()
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Look, if the schedule says so."""
-        if len(self._step_seconds) < _TIMED_STEPS:
-            self._step_seconds.append(time.perf_counter() - self._marked)
-            if len(self._step_seconds) == _TIMED_STEPS:
-                self._decide(state)
+        if self._clock.end_step():
+            self._decide(state)
         saves = self._schedule is not None and self._schedule.at_save and control.should_save
         if saves or self._due(state.global_step):
             self._look(args, state, control, kwargs)
@@ -235,7 +225,7 @@ class ForgetWatchCallback(TrainerCallback):
             with self._telling(state, "looking at the checkpoints"):
                 if line := about_to_go(args, state, self.watch.comparisons):
                     self._say(state, line)
-        self._marked = time.perf_counter()
+        self._clock.go_on()
 
     def on_epoch_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -295,16 +285,15 @@ class ForgetWatchCallback(TrainerCallback):
             with self._telling(state, "the look"):
                 self.watch.look(kwargs["model"], tokenizer_of(kwargs), step=state.global_step)
         if state.is_world_process_zero:
-            for what, count in self._failures.items():
-                self._say(state, f"{what} failed {count} times in this run")
+            self._failures.sum_up()
             with self._telling(state, "showing the table"):  # the model is not saved yet
-                notices.show(self.watch, max_steps=state.max_steps, tripped=self._trips)
+                notices.show(self.watch, max_steps=state.max_steps, tripped=self._tripped.lines)
 
     def _resume(self, watch: Watch, state: TrainerState, kwargs: dict[str, Any]) -> None:
         """Pick up the run's baseline, wherever it still is, and measure what this machine changes."""
         saved = stateful(state).get(STATE, {}).get("attributes")
         self._decided = self._decided or bool((saved or {}).get("decided"))
-        self._tripped = {(what, name) for what, name in (saved or {}).get("tripped", ())}
+        self._tripped = Tripped.of((saved or {}).get("tripped", ()))
         watch.undecided = not self._decided
         watch.writes = bool((saved or {}).get("writes", True))
         model, tokenizer = kwargs["model"], tokenizer_of(kwargs)
@@ -326,15 +315,14 @@ class ForgetWatchCallback(TrainerCallback):
 
     def _begin_drift(self, watch: Watch, trainer: Trainer, kwargs: dict[str, Any]) -> None:
         """Let the base write what later looks read again."""
-        model, tokenizer = kwargs["model"], tokenizer_of(kwargs)
-        with random_states():  # a dataset may draw random numbers
-            prompts = on_first(lambda: drift_prompts(self.probe, trainer.train_dataset, model, tokenizer))
-        started = time.perf_counter()
-        self._drift = DriftWatch.begin(model, tokenizer, prompts, token_budget=watch.token_budget)
+        model, started = kwargs["model"], time.perf_counter()
+        self._drift = DriftWatch.begin(
+            model, tokenizer_of(kwargs), self.probe, trainer.train_dataset, token_budget=watch.token_budget
+        )
         self._drift.save(watch.folder.path)
         begun = time.perf_counter()
         self._drift.look(model, step=0)
-        self._extra_seconds = time.perf_counter() - begun
+        self._clock.extra = time.perf_counter() - begun
         watch.seconds[0] += time.perf_counter() - started
 
     def _named_baseline(self) -> Snapshot | None:
@@ -351,7 +339,7 @@ class ForgetWatchCallback(TrainerCallback):
                 "items": watch.items,
                 "decided": self._decided,
                 "writes": watch.writes,
-                "tripped": sorted(map(list, self._tripped)),
+                "tripped": self._tripped.stored,
                 "completions": None if self._drift is None else self._drift.completions.checksum,
                 "packed": packed(watch.baseline),
             }
@@ -365,11 +353,11 @@ class ForgetWatchCallback(TrainerCallback):
         cost = Cost(
             items=len(self.probe),
             look=watch.asking_seconds * len(self.probe) / (watch.items or len(self.probe)),
-            extra=self._extra_seconds,
+            extra=self._clock.extra,
             written=float(watch.baseline.meta.get("written_seconds") or 0.0) if is_mixed(self.probe) else 0.0,
-            step=statistics.median(self._step_seconds),
+            step=self._clock.step,
             steps=state.max_steps,
-            spent=self._spent_seconds,
+            spent=self._clock.spent,
             left=max(0, self._planned - len(watch.comparisons)),
         )
         if not self._decided and self.max_overhead is not None:
@@ -377,11 +365,11 @@ class ForgetWatchCallback(TrainerCallback):
             # Clocks differ between processes, and what they decide must not.
             cost, items = on_first(lambda: decided(cost, overhead))
             with self._telling(state, "deciding how many items to ask"):
-                if watch.writes and not cost.written and is_mixed(self.probe):
-                    watch.write_no_more()
+                written_too = not is_mixed(self.probe) or bool(cost.written)
+                if items < cost.items or written_too != watch.writes:
+                    watch.ask_only(items=items if items < cost.items else None, writes=written_too)
+                if not written_too:
                     self._say(state, notices.not_written_line(self.probe))
-                if items < cost.items:
-                    watch.ask_first(items)
             self._decided, watch.undecided = True, False
             self._remember(watch, state)
         items = watch.items or cost.items
@@ -409,10 +397,10 @@ class ForgetWatchCallback(TrainerCallback):
         if step not in watch.comparisons:
             return
         if self._drift is not None:
-            started = time.perf_counter()
+            began = time.perf_counter()
             with self._telling(state, "measuring the drift"):
                 self._drift.look(kwargs["model"], step=step)
-            watch.seconds[step] += time.perf_counter() - started
+            watch.seconds[step] += time.perf_counter() - began
         self._log(watch, state, control)
         with self._telling(state, "the guard"):
             self._check(watch, state, control)
@@ -422,21 +410,17 @@ class ForgetWatchCallback(TrainerCallback):
             if step == state.max_steps and self._trainer is not None:
                 with self._telling(state, "logging the table of flipped items"):
                     log_flipped(self._trainer, watch, step=step, share_text=self.share_text)
-        taken = time.perf_counter() - started
-        self._spent_seconds += taken
-        self._extra_seconds = max(0.0, taken - watch.asking_seconds)  # counting, the guard, logging, the drift
+        self._clock.looked(time.perf_counter() - started, asking=watch.asking_seconds)
 
     def _check(self, watch: Watch, state: TrainerState, control: TrainerControl) -> None:
         """Let the guard see this look; each thing that trips it is told once."""
         if self.guard is None:
             return
         found = self.guard.findings(watch.trajectory(), watch.lost_must_pass(state.global_step))
-        new = [one for one in found if (one.what, one.name) not in self._tripped]
-        self._tripped |= {(one.what, one.name) for one in new}
+        new = self._tripped.new(found)
         self._remember(watch, state)
         for one in new:
             self._say(state, one.line)
-            self._trips += [one.line] if one.what != "alarm" else []  # alarms stand in the table
         if not new:
             return
         if self.guard.action in ("save", "stop"):
@@ -470,17 +454,9 @@ class ForgetWatchCallback(TrainerCallback):
         with self._telling(state, "starting the command"):
             command.start(step=state.global_step, output_dir=watch.folder.output_dir, folder=watch.folder.path)
 
-    @contextmanager
-    def _telling(self, state: TrainerState, what: str) -> Iterator[None]:
+    def _telling(self, state: TrainerState, what: str) -> AbstractContextManager[None]:
         """A failure inside does not stop the run, unless it must: it is told the first time, and counted."""
-        try:
-            yield
-        except Exception as error:  # whatever it is, hours of training are worth more
-            if self.strict:
-                raise
-            self._failures[what] = self._failures.get(what, 0) + 1
-            if self._failures[what] == 1:
-                self._say(state, f"{what} at step {state.global_step} failed, training goes on: {error}")
+        return self._failures.told(what, step=state.global_step)
 
     def _say(self, state: TrainerState, line: str) -> None:
         if state.is_world_process_zero:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -41,21 +40,6 @@ def check_trainer(trainer: Trainer, args: TrainingArguments, *, own: type[Traine
             f"each text is split over {split} processes (context or sequence parallel), and a probe's items are read "
             "whole; score the checkpoints beside the run instead"
         )
-
-
-def check_references(against: Any) -> None:
-    """Refuse references that are not snapshots by name.
-
-    Raises:
-        WatchError: If they are none, or a name cannot stand in a tracker's key.
-    """
-    if against is None:
-        return
-    if not isinstance(against, Mapping):
-        raise WatchError(f"against={against!r}: needed names and references, such as {{'previous': 'previous'}}")
-    for name in against:
-        if not re.fullmatch(r"[a-z0-9_]+", str(name)):
-            raise WatchError(f"against: the name {name!r} stands in tracker keys; needed a-z, 0-9 and _ only")
 
 
 def chooses_by_forgetting(args: TrainingArguments) -> bool:

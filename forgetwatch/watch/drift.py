@@ -19,6 +19,7 @@ from forgetwatch.metrics.drift import Drift
 from forgetwatch.probe import Probe
 from forgetwatch.scoring.completions import completion_logprobs, sample_completions
 from forgetwatch.scoring.encoding import Ids, encode
+from forgetwatch.scoring.isolation import random_states
 from forgetwatch.scoring.model import context_length
 from forgetwatch.scoring.processes import on_first
 from forgetwatch.watch.run_folder import COMPLETIONS
@@ -45,13 +46,15 @@ class DriftWatch:
 
     @classmethod
     def begin(
-        cls, model: nn.Module, tokenizer: Any, prompts: Mapping[str, Sequence[Ids]], *, token_budget: int | None
+        cls, model: nn.Module, tokenizer: Any, probe: Probe, examples: Any, *, token_budget: int | None
     ) -> DriftWatch:
-        """Sample the completions from the model as it is.
+        """Sample completions from the model as it is, of the probe's prompts and the training examples'.
 
         Raises:
             ScoringError: If the model cannot generate here.
         """
+        with random_states():  # a dataset may draw random numbers
+            prompts = on_first(lambda: drift_prompts(probe, examples, model, tokenizer))
         return cls(sample_completions(model, tokenizer, prompts, token_budget=token_budget), token_budget=token_budget)
 
     @classmethod

@@ -6,8 +6,8 @@ whole interval lies beyond a bound, at consecutive looks; a `must_pass` item tha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from forgetwatch.errors import WatchError
@@ -92,3 +92,33 @@ class Guard:
             for item in lost
         ]
         return found
+
+
+@dataclass
+class Tripped:
+    """What tripped the guard of a run so far: each thing is told once.
+
+    Attributes:
+        told: What and name of the findings that were told.
+        lines: What is to be said again at the end; alarms stand in the table there.
+    """
+
+    told: set[tuple[str, str]] = field(default_factory=set)
+    lines: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, stored: Iterable[Sequence[str]]) -> Tripped:
+        """What was told before, as `stored` gave it."""
+        return cls({(what, name) for what, name in stored})
+
+    @property
+    def stored(self) -> list[list[str]]:
+        """What was told, as JSON values."""
+        return sorted(map(list, self.told))
+
+    def new(self, found: Iterable[Finding]) -> list[Finding]:
+        """Those that were not told before; now they are."""
+        fresh = [one for one in found if (one.what, one.name) not in self.told]
+        self.told |= {(one.what, one.name) for one in fresh}
+        self.lines += [one.line for one in fresh if one.what != "alarm"]
+        return fresh

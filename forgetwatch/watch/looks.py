@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -34,7 +35,7 @@ class Looks:
         null: The baseline's weights measured again, in other batches; None if they were not.
         items: How many items the looks ask: the first of the probe; None means all of them.
         writes: Whether the looks ask the items whose answers are written.
-        undecided: Whether `cut_to` may still be called.
+        undecided: Whether `cut` may still be called.
         comparisons: Baseline against each look so far, by step.
         others: The same for each further reference, by its name and step.
         resumed: Looks that were measured again where a run went on, against what was stored, by step.
@@ -45,6 +46,7 @@ class Looks:
         against: Further references by name: a snapshot, the path of one, or ``"previous"`` for the look before.
 
     Raises:
+        WatchError: If a reference has a name that cannot stand in a tracker's key.
         SnapshotError: If a reference cannot be read.
     """
 
@@ -59,10 +61,7 @@ class Looks:
         self.others: dict[str, dict[int, Comparison]] = {}
         self.resumed: dict[int, Comparison] = {}
         self.planned: int | None = None
-        self._references = {
-            name: given if isinstance(given, Snapshot) or given == PREVIOUS else load_snapshot(given)
-            for name, given in (against or {}).items()
-        }
+        self._references = references(against)
         self._snapshots: dict[int, Snapshot] = {}  # the latest look, and while it is undecided all
         self._described: dict[int, dict[str, Any]] = {}
         self._right: dict[int, NDArray[np.float64]] = {}
@@ -100,27 +99,27 @@ class Looks:
         self.resumed[step] = compare(before=self._cut(self._snapshots[step]), after=self._cut(again))
         return self.resumed[step]
 
-    def cut_written(self) -> None:
-        """Count over the items that are scored only, and written ones that must pass, also at the looks so far."""
-        self.writes = False
-        for step, snapshot in sorted(self._snapshots.items()):
-            self.keep(snapshot, step=step)
+    def cut(self, *, items: int | None, writes: bool) -> None:
+        """Count over fewer items of the probe only, also at the looks so far; if that fails, all stays as it was.
 
-    def cut_to(self, items: int) -> None:
-        """Count over the first so many items of the probe only, also at the looks so far.
+        Args:
+            items: The first so many; None for all.
+            writes: Whether those whose answers are written are among them; those that must pass are.
 
         Raises:
-            WatchError: If these are not at hand, since nothing was `undecided`.
+            WatchError: If the looks so far are not at hand, since nothing was `undecided`.
         """
         if set(self._snapshots) != set(self.comparisons):
             raise WatchError("the looks so far cannot be cut to fewer items; set undecided before the first look")
-        before = self.items
-        self.items = items
+        before = self.items, self.writes, dict(self.comparisons), dict(self._right)
+        others = {name: dict(looks) for name, looks in self.others.items()}
+        self.items, self.writes = items, writes
         try:
             for step, snapshot in sorted(self._snapshots.items()):
                 self.keep(snapshot, step=step)
         except BaseException:
-            self.items = before
+            self.items, self.writes, self.comparisons, self._right = before
+            self.others = others
             raise
         self.undecided = False
 
@@ -173,7 +172,7 @@ class Looks:
 
     def _cut_reference(self, reference: Snapshot) -> Snapshot:
         """The rows of a reference that stand for the items that the looks ask, wherever they stand in it."""
-        if self.items is None or self.baseline is None:
+        if (self.items is None and self.writes) or self.baseline is None:
             return reference
         pairing = pair(self._cut(self.baseline), reference)
         return replace(reference, table=reference.table.take(np.sort(pairing.after)))
@@ -206,3 +205,21 @@ class Looks:
             "planned_looks": self.planned,
             "versions": versions(),
         }
+
+
+def references(against: Mapping[str, Snapshot | str | Path] | None) -> dict[str, Snapshot | str]:
+    """References by name, those in files read: a snapshot each, or ``"previous"``.
+
+    Raises:
+        WatchError: If these are no names and references, or a name cannot stand in a tracker's key.
+        SnapshotError: If a file cannot be read.
+    """
+    if against is not None and not isinstance(against, Mapping):
+        raise WatchError(f"against={against!r}: needed names and references, such as {{'previous': 'previous'}}")
+    for name in against or {}:
+        if not re.fullmatch(r"[a-z0-9_]+", str(name)):
+            raise WatchError(f"against: the name {name!r} stands in tracker keys; needed a-z, 0-9 and _ only")
+    return {
+        name: given if isinstance(given, Snapshot) else PREVIOUS if given == PREVIOUS else load_snapshot(given)
+        for name, given in (against or {}).items()
+    }

@@ -205,20 +205,15 @@ class Watch(Looks):
         self.baseline = replace(baseline, meta={**baseline.meta, "step": -1})
         self.keep(self.baseline, step=-1)
 
-    def ask_first(self, items: int) -> None:
-        """From now on ask the first so many items of the probe only; all comparisons of the run are over these.
+    def ask_only(self, *, items: int | None, writes: bool) -> None:
+        """From now on ask fewer items of the probe; all comparisons of the run are over these. See `Looks.cut`.
 
         Raises:
             WatchError: If the looks so far are not at hand, since nothing was `undecided`.
         """
-        self.cut_to(items)
+        self.cut(items=items, writes=writes)
         self._scorer = None
         self._write_down()
-
-    def write_no_more(self) -> None:
-        """From now on leave out the items whose answers are written, but for those that must pass."""
-        self.cut_written()
-        self._scorer = None
 
     def _measure(self, model: nn.Module, tokenizer: Any, *, step: int) -> Snapshot:
         """The outcomes of the model, in the same batches at every look."""
@@ -249,7 +244,9 @@ class Watch(Looks):
             return None
         engine = self._scorer.engine
         tokens = max(_FEWEST_TOKENS, engine.token_budget // 2)
-        twice = Scorer(self.probe, tokenizer, model, way=engine.way, noise=engine.noise, token_budget=tokens)
+        twice = gathered_alone(
+            lambda: Scorer(self.probe, tokenizer, model, way=engine.way, noise=engine.noise, token_budget=tokens)
+        )
         return twice.score(model, step=step, writer=self.writer, again=True)
 
     def _check_baseline(self, snapshot: Snapshot, *, step: int) -> None:

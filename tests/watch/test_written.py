@@ -12,7 +12,8 @@ from support import model, probe, tokenizer, trainer
 from transformers import AutoModelForCausalLM
 from trl import GRPOConfig, GRPOTrainer
 
-from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, load_snapshot, score
+from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, Watch, load_snapshot, save_snapshot, score
+from forgetwatch.errors import MismatchError
 from forgetwatch.watch.budget import Cost, decided
 
 
@@ -91,6 +92,40 @@ def test_written_answers_are_left_out_first_where_the_budget_does_not_allow_them
     looks = [load_snapshot(path) for path in sorted((tmp_path / "_forgetwatch").glob("step-*.parquet"))]
     assert [look.table["output"].null_count for look in looks] == [30, 30, 38]
     assert [int((look.texts("outcome") == "ok").sum()) for look in looks][2] == 30
+
+
+def test_references_are_cut_as_the_looks_are(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A reference holds all items, also those that the looks ask no more."""
+    release = tmp_path / "release.parquet"
+    save_snapshot(score(model(tokenizer(), seed=5), tokenizer(), both()), release)
+    watched = ForgetWatchCallback(
+        both(), every=4, max_overhead=1e-6, against={"release": release, "previous": "previous"}, log="full"
+    )
+    trainer(tmp_path / "run", steps=12, callbacks=[watched]).train()
+    assert watched.watch is not None
+    assert {step: look.all.n for step, look in watched.watch.comparisons.items()} == dict.fromkeys((0, 4, 8, 12), 30)
+    others = {name: {step: one.all.n for step, one in looks.items()} for name, looks in watched.watch.others.items()}
+    assert others == {
+        "release": dict.fromkeys((0, 4, 8, 12), 30),
+        "previous": dict.fromkeys((4, 8, 12), 30),
+    }
+    assert "failed" not in capfd.readouterr().err
+
+
+def test_a_cut_that_fails_leaves_everything_as_it_was(tmp_path: Path) -> None:
+    watch = Watch(both(), tmp_path)
+    watch.undecided = True
+    for step, seed in enumerate((1, 2)):
+        watch.look(model(tokenizer(), seed=seed), tokenizer(), step=step)
+    before = {step: look.all for step, look in watch.comparisons.items()}
+    watch._references = {"other": score(model(tokenizer(), seed=3), tokenizer(), probe(4))}
+    with pytest.raises(MismatchError):
+        watch.ask_only(items=20, writes=False)
+    assert (watch.items, watch.writes, watch.undecided, watch.others) == (None, True, True, {})
+    assert {step: look.all for step, look in watch.comparisons.items()} == before
+    watch._references = {}
+    watch.ask_only(items=20, writes=False)
+    assert {look.all.n for look in watch.comparisons.values()} == {20}
 
 
 def test_answers_with_several_samples_are_cut_by_items(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def read_csv(path: Path) -> Snapshot:
         )
     except (pa.ArrowException, csv.Error, UnicodeDecodeError) as error:
         raise SnapshotError(f"{path}: cannot be read as CSV ({_first_line(error)})") from error
-    return _snapshot(path, {name: table[name].combine_chunks() for name in table.column_names})
+    return to_snapshot(path, {name: table[name].combine_chunks() for name in table.column_names})
 
 
 def read_jsonl(path: Path) -> Snapshot:
@@ -67,7 +67,7 @@ def read_jsonl(path: Path) -> Snapshot:
                 raise SnapshotError(f"{path}: a probe (questions), not outcomes; score a model on it with --probe")
             rows.append(row)
     names = dict.fromkeys(name for row in rows for name in row if name in _READ)
-    return _snapshot(path, {name: [row.get(name) for row in rows] for name in names} if rows else {})
+    return to_snapshot(path, {name: [row.get(name) for row in rows] for name in names} if rows else {})
 
 
 def read_parquet(path: Path) -> Snapshot:
@@ -76,7 +76,7 @@ def read_parquet(path: Path) -> Snapshot:
         table = pq.read_table(path, partitioning=None)
     except (pa.ArrowException, OSError) as error:
         raise SnapshotError(f"{path}: a Parquet file that cannot be read; is it cut? ({_first_line(error)})") from error
-    return _snapshot(path, {name: table[name].combine_chunks() for name in table.column_names if name in _READ})
+    return to_snapshot(path, {name: table[name].combine_chunks() for name in table.column_names if name in _READ})
 
 
 _READ: Final = frozenset(SCHEMA.names)
@@ -85,7 +85,12 @@ _CSV_BLOCK: Final = 2**26
 _MAY_BE_EMPTY: Final = frozenset({"task", "category", "output"})
 
 
-def _snapshot(path: Path, given: dict[str, Any]) -> Snapshot:
+def to_snapshot(path: Path, given: dict[str, Any]) -> Snapshot:
+    """The snapshot that columns by name make, each in the type of the schema.
+
+    Raises:
+        SnapshotError: If item_id or correct is missing, or a value does not fit; its row is named.
+    """
     if lacking := [name for name in ("item_id", "correct") if name not in given]:
         found = f"; its columns are {', '.join(given)}" if given else ""
         raise SnapshotError(

@@ -1,0 +1,181 @@
+"""Tables whose columns have other names, and files that belong together."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support import write_jsonl
+from typer.testing import CliRunner
+
+from forgetwatch import compare, load_snapshot
+from forgetwatch.cli import app
+from forgetwatch.errors import SnapshotError
+from forgetwatch.readers.joined import joined
+from forgetwatch.readers.mapping import Columns, read_mapped
+
+ROWS: list[dict[str, Any]] = [
+    {
+        "q": "Is 7 prime?",
+        "truth": "yes",
+        "who": "a",
+        "said": "Let me see. [Yes]",
+        "marks": {"small.model": {"ok": True}},
+    },
+    {"q": "Is 8 prime?", "truth": "no", "who": "a", "said": "yes or no? It is No", "marks": {"small.model": {"ok": 0}}},
+    {"q": "Is 7 prime?", "truth": "yes", "who": "b", "said": "No.", "marks": {"small.model": {"ok": 1}}},
+    {"q": "Is 8 prime?", "truth": "no", "who": "b", "said": None, "marks": {"small.model": {"ok": None}}},
+]
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    if path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    elif path.suffix == ".json":
+        path.write_text(json.dumps(rows))
+    elif path.suffix == ".csv":
+        names = [name for name in rows[0] if name != "marks"]
+        cells = [",".join(f'"{row[name] or ""}"' for name in names) for row in rows]
+        path.write_text("\n".join([",".join(names), *cells]) + "\n")
+    else:
+        write_jsonl(path, rows)
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".json", ".parquet"])
+def test_answers_are_judged_by_their_last_match(tmp_path: Path, suffix: str) -> None:
+    path = write(tmp_path / f"log{suffix}", [{name: row[name] for name in row if name != "marks"} for row in ROWS])
+    columns = Columns(
+        places={"question": "q", "gold": "truth", "output": "said"},
+        where={"who": "a"},
+        constants={"k": "2", "task": "prime"},
+        match=r"regex:\b(yes|no)\b",
+    )
+    read = read_mapped(path, columns)
+    assert read.table["correct"].to_pylist() == [True, True]
+    assert (read.ints("k").tolist(), read.texts("task").tolist()) == ([2, 2], ["prime", "prime"])
+    other = read_mapped(path, Columns(**{**vars(columns), "where": {"who": "b"}}))
+    assert other.table["correct"].to_pylist() == [False, None if suffix != ".csv" else False]
+    assert other.texts("content_hash").tolist() == read.texts("content_hash").tolist()
+    whole = compare(before=read, after=other)
+    assert (whole.all.forgotten, whole.items.unscored) == ((1, 1) if suffix != ".csv" else (2, 0))
+
+
+def test_a_place_goes_into_objects_whose_names_have_dots(tmp_path: Path) -> None:
+    path = write(tmp_path / "log.jsonl", ROWS)
+    read = read_mapped(path, Columns(places={"item_id": "said", "correct": "marks.small.model.ok"}, where={"who": "a"}))
+    assert read.table["correct"].to_pylist() == [True, False]
+    listed = write_jsonl(tmp_path / "l.jsonl", [{"id": 1, "runs": [{"ok": 0}, {"ok": 1}]}])
+    assert read_mapped(listed, Columns(places={"item_id": "id", "correct": "runs.1.ok"})).table["correct"][0].as_py()
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (
+            {"places": {"item_id": "q", "correct": "rigth"}},
+            "correct is mapped to 'rigth', and no row has that; they have q",
+        ),
+        (
+            {"places": {"item_id": "q"}, "where": {"who": "c"}},
+            "none of its 4 rows is where was asked for; there who is 'a', 'b'",
+        ),
+        ({"places": {"item_id": "q"}}, "needs the columns item_id and correct; correct is missing"),
+        (
+            {"places": {"item_id": "q", "correct": "truth"}},
+            "row 1: correct must be 0, 1, true, false or empty, got 'yes'",
+        ),
+        (
+            {"places": {"question": "q", "gold": "truth", "output": "said"}, "match": "regex:((a+)+)+$"},
+            "regular expression",
+        ),
+        ({"places": {"question": "q", "gold": "truth", "output": "said"}, "match": "number"}, "needs a number"),
+    ],
+)
+def test_what_does_not_fit_is_named(tmp_path: Path, columns: dict[str, Any], message: str) -> None:
+    path = write(tmp_path / "log.jsonl", ROWS)
+    with pytest.raises(SnapshotError) as caught:
+        read_mapped(path, Columns(**columns))
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"places": {"right": "q"}}, "unknown column 'right'"),
+        ({"places": {"k": "q"}, "constants": {"k": "2"}}, "both mapped and set"),
+        ({"places": {"output": "q"}, "match": "number"}, "judges output by gold, and gold is not mapped"),
+    ],
+)
+def test_columns_that_make_no_sense_are_refused(columns: dict[str, Any], message: str) -> None:
+    with pytest.raises(SnapshotError, match=message):
+        Columns(**columns)
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": 1}\n{"a": ', "a,b\n1,2,3\n", "[1, 2]", '{"a": 1}\n[2]\n', '[{"a": 1}', "a\n\0\n"]
+)
+def test_cut_and_crooked_files_are_named(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "log"
+    path.write_text(text)
+    with pytest.raises(SnapshotError, match="log"):
+        read_mapped(path, Columns(places={"item_id": "a", "correct": "a"}))
+
+
+def test_files_of_several_seeds_are_samples_of_one_item(tmp_path: Path) -> None:
+    seeds = [
+        load_snapshot(write_jsonl(tmp_path / f"{seed}.jsonl", [{"item_id": "1", "correct": seed % 2}]))
+        for seed in range(3)
+    ]
+    read = joined(seeds, as_samples=True)
+    assert (read.ints("sample").tolist(), read.table["correct"].to_pylist()) == ([0, 1, 2], [False, True, False])
+    with pytest.raises(SnapshotError, match="stands twice"):
+        joined(seeds)
+    with pytest.raises(SnapshotError, match="several samples already"):
+        joined([read, read], as_samples=True)
+
+
+def test_the_command_writes_what_compare_reads(tmp_path: Path) -> None:
+    path = write(tmp_path / "log.jsonl", ROWS)
+    for who in "ab":
+        given = ["--map", "question=q", "--map", "correct=marks.small.model.ok", "--where", f"who={who}"]
+        done = CliRunner().invoke(app, ["convert", str(path), *given, "-o", str(tmp_path / f"{who}.parquet")])
+        assert done.exit_code == 0, done.output
+    assert "2 rows, 100.0 % right, 1 unscored" in done.output
+    whole = compare(before=tmp_path / "a.parquet", after=tmp_path / "b.parquet")
+    assert (whole.all.n, whole.all.retained, whole.items.unscored) == (1, 1, 1)
+
+
+def test_real_tables_of_four_systems(real_data: Path, tmp_path: Path) -> None:
+    gsm8k = real_data / "gsm8k" / "example_model_solutions.jsonl"
+    sides = [
+        read_mapped(
+            gsm8k,
+            Columns(places={"question": "question", "correct": f"{name}.is_correct", "output": f"{name}.solution"}),
+        )
+        for name in ("6b_finetuning", "6b_verification")
+    ]
+    found = compare(before=sides[0], after=sides[1]).all
+    assert (found.n, found.forgotten, found.gained) == (1319, 64, 293)
+    prime = real_data / "llmdrift" / "PRIME_FULL_EVAL.csv"
+    sides = [
+        read_mapped(
+            prime,
+            Columns(
+                places={"item_id": "id", "question": "query", "output": "answer", "gold": "ref_answer"},
+                where={"model": f"openaichat/gpt-4-{version}"},
+                constants={"k": "2"},
+                match=r"regex:\b(yes|no)\b",
+            ),
+        )
+        for version in ("0314", "0613")
+    ]
+    found = compare(before=sides[0], after=sides[1]).all
+    assert (found.n, found.forgotten, found.gained) == (1000, 476, 147)
+    assert (found.accuracy_before, found.accuracy_after) == (0.840, 0.511)
+    assert found.chance.paper is not None
+    assert found.chance.paper.forgetting == pytest.approx(0.397760, abs=1e-9)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -21,11 +20,8 @@ from forgetwatch.metrics.alarm import alarm_level
 from forgetwatch.metrics.trajectory import Course, Guessed, course, guessed
 from forgetwatch.paired import guess_chance
 from forgetwatch.pairing import pair
-from forgetwatch.readers import load_snapshot
 from forgetwatch.snapshot import Snapshot
-
-RUN_FOLDER: Final = "_forgetwatch"
-"""Where a run keeps its looks, in its output_dir."""
+from forgetwatch.stored import StoredRun
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,14 +65,16 @@ class Trajectory:
         comparisons: Baseline against the look at each step; the first compares the baseline with itself.
         right: Right answers at each step in the order of the baseline's rows, 1, 0, or nan for unscored;
             float64 [steps, rows].
-        guess: Probability that a guess is right, float64 [rows]; 0 for open answers, nan where it is unknown.
+        baseline: The rows of the baseline that all looks have.
+        last: The same of the last look.
         planned: Looks planned after the baseline; None if unknown.
     """
 
     steps: tuple[int, ...]
     comparisons: tuple[Comparison, ...] = field(repr=False)
     right: NDArray[np.float64] = field(repr=False)
-    guess: NDArray[np.float64] = field(repr=False)
+    baseline: Snapshot = field(repr=False)
+    last: Snapshot = field(repr=False)
     planned: int | None = None
 
     @classmethod
@@ -129,7 +127,8 @@ class Trajectory:
             tuple(by_step),
             tuple(comparisons),
             np.stack([aligned(baseline, look) for look in ordered]),
-            guess_chance(baseline),
+            baseline,
+            ordered[-1],
             planned,
         )
 
@@ -140,18 +139,8 @@ class Trajectory:
         Raises:
             SnapshotError: If the folder holds no baseline, or a look cannot be read.
         """
-        folder = Path(folder)
-        if (folder / RUN_FOLDER).is_dir():
-            folder /= RUN_FOLDER
-        if not (folder / "baseline.parquet").is_file():
-            raise SnapshotError(
-                f"{folder}: needed a run folder with baseline.parquet, found none there; give the output_dir of a run, "
-                f"or the {RUN_FOLDER} in it"
-            )
-        baseline = load_snapshot(folder / "baseline.parquet")
-        looks, again = ([*map(load_snapshot, sorted(folder.glob(f"{kind}-*.parquet")))] for kind in ("step", "again"))
-        null = load_snapshot(folder / "null.parquet") if (folder / "null.parquet").is_file() else None
-        return cls.of([baseline, *looks], planned=_planned(folder / "run.json"), null=null, again=again)
+        stored = StoredRun.read(folder)
+        return cls.of([stored.baseline, *stored.looks], planned=stored.planned, null=stored.null, again=stored.again)
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -160,6 +149,11 @@ class Trajectory:
     def course(self) -> Course:
         """What was forgotten and came back, over the rows that were scored at every look."""
         return course(self.right[:, self._scored] == 1.0, samples=self.comparisons[0].samples)
+
+    @cached_property
+    def guess(self) -> NDArray[np.float64]:
+        """Probability that a guess is right, float64 [rows]; 0 for open answers, nan where it is unknown."""
+        return guess_chance(self.baseline)
 
     @cached_property
     def guessed(self) -> Guessed:
@@ -199,15 +193,6 @@ class Trajectory:
     def _scored(self) -> NDArray[np.bool_]:
         scored: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(self.right), axis=0)
         return scored
-
-
-def _planned(path: Path) -> int | None:
-    """The looks that a run planned after its baseline, from its ``run.json``; None where that says nothing."""
-    try:
-        planned = json.loads(path.read_text(encoding="utf-8")).get("planned_looks")
-    except (OSError, ValueError, AttributeError):
-        return None
-    return planned if type(planned) is int and planned > 0 else None
 
 
 def shortest(looks: Sequence[Snapshot]) -> int | None:

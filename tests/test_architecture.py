@@ -9,21 +9,9 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "forgetwatch"
 ORDER = (
-    *(
-        "errors",
-        "files",
-        "parquet",
-        "decoding",
-        "item",
-        "probe",
-        "asking",
-        "extraction",
-        "snapshot",
-        "metrics",
-        "completions",
-    ),
-    *("probes", "readers", "pairing", "second_choice"),
-    *("paired", "groups", "macro", "agreement", "compare", "trajectory", "report", "gates"),
+    *("errors", "files", "parquet", "decoding", "item", "probe", "asking", "extraction", "snapshot", "metrics"),
+    *("completions", "probes", "readers", "pairing", "second_choice", "paired", "groups", "macro", "agreement"),
+    *("compare", "stored", "trajectory", "stages", "flips", "report", "gates"),
     *("scoring", "lm_eval", "watch", "trl", "demo", "cli", "__main__"),
 )
 """From bottom to top: a module may import its own part and those before it."""

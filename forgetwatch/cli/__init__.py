@@ -15,6 +15,7 @@ import typer
 from forgetwatch.cli.compare import compare_command
 from forgetwatch.cli.convert import convert_command
 from forgetwatch.cli.demo import demo_command
+from forgetwatch.cli.flips import flips_command
 from forgetwatch.cli.plan import plan_command
 from forgetwatch.cli.report import report_command
 from forgetwatch.cli.score import score_command
@@ -30,6 +31,7 @@ app = typer.Typer(
 )
 app.command("demo")(demo_command)
 app.command("compare")(compare_command)
+app.command("flips")(flips_command)
 app.command("score")(score_command)
 app.command("convert")(convert_command)
 app.command("report")(report_command)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -10,20 +9,21 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from forgetwatch.cli.documents import check_report, write_report
 from forgetwatch.cli.options import check_folder, share
 from forgetwatch.cli.output import result_console, write_json
+from forgetwatch.cli.sides import only, side
 from forgetwatch.compare import Comparison, compare
 from forgetwatch.errors import SnapshotError
+from forgetwatch.flips import flips
 from forgetwatch.gates import Condition
-from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
 from forgetwatch.readers import load_snapshot
 from forgetwatch.report.as_json import comparisons_json
-from forgetwatch.report.numbers import between, count, points
 from forgetwatch.report.terminal import comparison_table
+from forgetwatch.report.verdict import verdict
 from forgetwatch.snapshot import Snapshot
 
-_FILE_SUFFIXES = (".parquet", ".csv", ".jsonl", ".json")
 _FEWEST_DRAWS = 100
 
 GATE_FAILED = 3
@@ -86,20 +86,33 @@ def compare_command(
         str | None,
         typer.Option(help="Exit with 3 if accuracy fell by more than this (2%), with 4 if that is not clear."),
     ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write a report: .html, .md, .csv or .json.")
+    ] = None,
+    tolerance: Annotated[str, typer.Option(help="Net loss of accuracy that the report's verdict tolerates.")] = "2%",
+    task: Annotated[list[str] | None, typer.Option(help="Only this task; may be repeated.")] = None,
+    category: Annotated[list[str] | None, typer.Option(help="Only this category; may be repeated.")] = None,
 ) -> None:
     """Compare two snapshots question by question: what was forgotten, what was gained, how much of it is chance."""
     conditions = [Condition.parse(text) for text in fail_if or []]
     items = None if probe is None else load_probe(probe)
-    tolerance = None if no_worse_than is None else share(no_worse_than, "--no-worse-than")
+    limit = None if no_worse_than is None else share(no_worse_than, "--no-worse-than")
+    tolerated = share(tolerance, "--tolerance")
     if 0 < bootstrap < _FEWEST_DRAWS:
         raise typer.BadParameter(f"--bootstrap: needed 0, or at least {_FEWEST_DRAWS} draws, got {bootstrap}")
     check_folder(json_path)
-    again = None if null is None else load_snapshot(null)
-    base = _side(before, items)
+    check_report(output)
+
+    def read(given: str) -> Snapshot:
+        return only(side(given, items), tasks=task or (), categories=category or ())
+
+    again = None if null is None else only(load_snapshot(null), tasks=task or (), categories=category or ())
+    base = read(before)
+    others = [read(path) for path in after]
     comparisons = [
         compare(
             before=base,
-            after=_side(path, items),
+            after=other,
             on_mismatch=on_mismatch.value,
             allow_prompt_mismatch=allow_prompt_mismatch,
             samples=samples.value,
@@ -108,7 +121,7 @@ def compare_command(
             rng=np.random.default_rng(seed) if bootstrap else None,
             replications=bootstrap,
         )
-        for path in after
+        for other in others
     ]
     for comparison in comparisons:
         if not comparison.items.compared:
@@ -117,6 +130,10 @@ def compare_command(
                 f"{comparison.items.unscored:,} items was scored on both sides"
             )
     _show(comparisons, by=by, json_path=json_path)
+    if output is not None:
+        write_report(output, comparisons, flips(base, others[-1], probe=items), tolerance=tolerated)
+        if json_path != "-":
+            typer.echo(f"report: {output}")
     failed = False
     unclear = False
     for comparison in comparisons:
@@ -127,28 +144,13 @@ def compare_command(
                 typer.echo(
                     f"gate failed: {condition.text}, measured {condition.measured(comparison):.6g}{which}", err=True
                 )
-        if tolerance is not None:
-            verdict = _no_worse_than(comparison, tolerance, which, quiet=json_path == "-")
-            failed |= verdict == "FAIL"
-            unclear |= verdict == "INCONCLUSIVE"
+        if limit is not None:
+            found = verdict(comparison, limit)
+            typer.echo(found.line + which, err=found.word != "PASS" or json_path == "-")
+            failed |= found.word == "FAIL"
+            unclear |= found.word == "INCONCLUSIVE"
     if failed or unclear:
         raise typer.Exit(GATE_FAILED if failed else INCONCLUSIVE)
-
-
-def _no_worse_than(comparison: Comparison, tolerance: float, which: str, *, quiet: bool) -> str:
-    """Say and return the verdict on "accuracy is no worse than before by more than the tolerance"."""
-    found = comparison.all.no_worse_than(tolerance)
-    line = (
-        f"{found.verdict}: no worse than {100 * tolerance:g} points? net {points(comparison.all.net_change)} "
-        f"({between(found.interval, points)})"
-    )
-    if found.verdict == "INCONCLUSIVE" and math.isfinite(found.items_needed):
-        line += f"; about {count(math.ceil(found.items_needed))} items would tell"
-    if found.verdict == "INCONCLUSIVE" or found.verdict == "FAIL" or quiet:
-        typer.echo(line + which, err=True)
-    else:
-        typer.echo(line + which)
-    return found.verdict
 
 
 def _show(comparisons: list[Comparison], *, by: _By, json_path: str | None) -> None:
@@ -161,28 +163,3 @@ def _show(comparisons: list[Comparison], *, by: _By, json_path: str | None) -> N
         if index:
             console.print()
         console.print(comparison_table(comparison, by=by.value, explain=True))
-
-
-def _side(given: str, probe: Probe | None) -> Snapshot:
-    """One side of the comparison: a file of outcomes, or a model that is scored, once."""
-    path = Path(given)
-    if path.exists() and not path.is_dir():
-        return load_snapshot(path)
-    is_model = path.is_dir() and any((path / name).is_file() for name in ("config.json", "adapter_config.json"))
-    if path.is_dir() and not is_model:
-        raise SnapshotError(
-            f"{given}: a folder that holds neither a checkpoint (config.json) nor an adapter (adapter_config.json); "
-            "give a file of outcomes, a checkpoint, or a model id"
-        )
-    if not is_model and (path.is_symlink() or path.suffix in _FILE_SUFFIXES or given.startswith((".", "/"))):
-        raise SnapshotError(f"{given}: no such file or folder")
-    if probe is None and is_model:
-        raise SnapshotError(f"{given}: a model folder; a model needs --probe to be scored on")
-    if probe is None:
-        raise SnapshotError(f"{given}: no such file or folder; a model id needs --probe to be scored on")
-    from forgetwatch.cli.progress import items_bar
-    from forgetwatch.scoring.checkpoints import score_checkpoint, silence_loading
-
-    silence_loading()
-    with items_bar(f"scoring {given}") as progress:
-        return score_checkpoint(given, probe, progress=progress)

@@ -1,4 +1,4 @@
-"""`forgetwatch report RUN_DIR`: a whole run, look by look."""
+"""`forgetwatch report RUN_DIR [RUN_DIR ...]`: a whole run, look by look; several folders are its stages."""
 
 from __future__ import annotations
 
@@ -7,28 +7,53 @@ from typing import Annotated
 
 import typer
 
-from forgetwatch.cli.options import check_folder
+from forgetwatch.cli.documents import check_report, write_report
+from forgetwatch.cli.options import check_folder, share
 from forgetwatch.cli.output import result_console, write_json
+from forgetwatch.flips import first_forgotten, flips
 from forgetwatch.report.as_json import trajectory_json
 from forgetwatch.report.course import trajectory_table
 from forgetwatch.report.terminal import comparison_table
-from forgetwatch.trajectory import Trajectory
+from forgetwatch.stages import stages
+from forgetwatch.stored import run_folder, run_probe
 
 
 def report_command(
-    run: Annotated[Path, typer.Argument(help="A run folder (_forgetwatch), or the output_dir that holds one.")],
+    runs: Annotated[
+        list[Path],
+        typer.Argument(help="A run folder (_forgetwatch), or the output_dir that holds one; several are its stages."),
+    ],
     json_path: Annotated[str | None, typer.Option("--json", help="Write JSON to this file; - for stdout.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="Write a report: .html, .md, .csv or .json. Default: report.html in the run folder."
+        ),
+    ] = None,
+    tolerance: Annotated[str, typer.Option(help="Net loss of accuracy that the report's verdict tolerates.")] = "2%",
 ) -> None:
     """Show a run: what each look forgot and gained, what was ever forgotten, and which losses are more than luck."""
     check_folder(json_path)
-    trajectory = Trajectory.from_run(run)
+    check_report(output)
+    tolerated = share(tolerance, "--tolerance")
+    trajectory = stages(runs)
+    title = " → ".join(map(str, runs))
     if json_path is not None:
         write_json(trajectory_json(trajectory), json_path)
+    if output is not None or json_path is None:
+        output = output or run_folder(runs[-1]) / "report.html"
+        changed = flips(
+            trajectory.baseline, trajectory.last, probe=run_probe(runs[0]), first=first_forgotten(trajectory)
+        )
+        last = trajectory.comparisons[-1]
+        write_report(output, [last], changed, tolerance=tolerated, trajectory=trajectory, title=title)
     if json_path == "-":
         return
     console = result_console()
-    console.print(trajectory_table(trajectory, title=str(run)))
+    console.print(trajectory_table(trajectory, title=title))
     if len(trajectory) > 1:
         console.print()
-        title = f"step {trajectory.steps[-1]}, against step {trajectory.steps[0]}"
-        console.print(comparison_table(trajectory.comparisons[-1], title=title, explain=True))
+        against = f"step {trajectory.steps[-1]}, against step {trajectory.steps[0]}"
+        console.print(comparison_table(trajectory.comparisons[-1], title=against, explain=True))
+    if output is not None:
+        console.print(f"report: {output}", soft_wrap=True, markup=False)

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 LOST: Final[dict[str, Any]] = {"color": "#b3261e", "marker": "v", "linestyle": "-", "label": "forgotten (1→0)"}
 WON: Final[dict[str, Any]] = {"color": "#1b6e3c", "marker": "^", "linestyle": "--", "label": "gained (0→1)"}
 _ACCURACY: Final[dict[str, Any]] = {"color": "#1f3b73", "marker": "o", "linestyle": "-", "label": "accuracy"}
+_NULL: Final[dict[str, Any]] = {
+    "color": "#777777",
+    "linestyle": ":",
+    "linewidth": 2,
+    "label": "forgotten by noise alone",
+}
 
 COLUMNS: Final = 3
 PANELS: Final = 12
@@ -75,6 +81,9 @@ def _draw_whole(panels: Sequence[Axes], steps: Sequence[int], groups: Sequence[G
     accuracy.set_xlabel("optimizer step")
     accuracy.grid(alpha=0.25)
     _draw_flips(flips, steps, groups)
+    null = [(step, group.null_lost) for step, group in zip(steps, groups, strict=True) if group.null_lost is not None]
+    if null:
+        flips.plot(*zip(*null, strict=True), **_NULL)
     flips.set_ylim(bottom=0)
     flips.set_title("what it hides: answers that changed sides", fontsize=11)
     flips.set_xlabel("optimizer step")

@@ -16,7 +16,7 @@ from rich.console import Group as Lines
 from rich.text import Text
 
 from forgetwatch.compare import Comparison
-from forgetwatch.groups import Chance, Group, Level
+from forgetwatch.groups import Group, Level
 from forgetwatch.macro import Macro
 from forgetwatch.metrics.bounds import Bound
 from forgetwatch.metrics.guessing import Corrected
@@ -152,7 +152,7 @@ def _noise_lines(comparison: Comparison) -> list[Text]:
 
 
 def _chance_lines(group: Group, *, explain: bool) -> list[Text]:
-    rows = _chance_rows(group.chance, group.n)
+    rows = chance_rows(group)
     if not rows:
         return []
     lines = [Text(f"{'corrected':<18}{'forgot %':<22}gained %")]
@@ -170,8 +170,9 @@ def _chance_lines(group: Group, *, explain: bool) -> list[Text]:
     return lines
 
 
-def _chance_rows(chance: Chance, n: float) -> list[tuple[str, str, str, str]]:
-    """Name, forgotten, gained, and how many items took part where it was not all of them."""
+def chance_rows(group: Group) -> list[tuple[str, str, str, str]]:
+    """What each correction leaves: its name, forgotten, gained, and how many items took part where not all did."""
+    chance, n = group.chance, group.n
     rows = []
     corrections: tuple[tuple[str, int, Paper | Corrected | None], ...] = (
         ("paper", 2, chance.paper),

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from forgetwatch.compare import Comparison, compare, with_null
 from forgetwatch.errors import WatchError
-from forgetwatch.paired import guess_chance
 from forgetwatch.pairing import pair
 from forgetwatch.probe import Probe
 from forgetwatch.readers import load_snapshot
@@ -135,8 +134,9 @@ class Looks:
         return step in self._snapshots and step in self.comparisons
 
     def latest(self) -> Snapshot | None:
-        """The latest look."""
-        return self._snapshots.get(max(self._snapshots, default=0))
+        """The latest look, over the items that all looks have."""
+        found = self._snapshots.get(max(self._snapshots, default=0))
+        return None if found is None else self._cut(found)
 
     def trajectory(self) -> Trajectory:
         """All looks so far, in order.
@@ -149,7 +149,9 @@ class Looks:
         steps = tuple(sorted(self.comparisons))
         right = np.stack([self._right[step] for step in steps])
         comparisons = tuple(self.comparisons[step] for step in steps)
-        return Trajectory(steps, comparisons, right, guess_chance(self._cut(self.baseline)), self.planned)
+        baseline = self._cut(self.baseline)
+        latest = self.latest()
+        return Trajectory(steps, comparisons, right, baseline, baseline if latest is None else latest, self.planned)
 
     def retained_before(self) -> int:
         """Answers of the baseline that are right, and so could be retained."""

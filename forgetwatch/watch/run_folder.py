@@ -24,7 +24,7 @@ from forgetwatch.errors import LostBaselineError, SnapshotError
 from forgetwatch.files import write_atomically
 from forgetwatch.probe import Probe
 from forgetwatch.snapshot import Snapshot, read_snapshot, save_snapshot
-from forgetwatch.trajectory import RUN_FOLDER
+from forgetwatch.stored import RUN_FOLDER
 
 FORMAT: Final = "forgetwatch/run@1"
 NAME: Final = RUN_FOLDER

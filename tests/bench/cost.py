@@ -21,6 +21,7 @@ from forgetwatch.compare import Comparison, Items
 from forgetwatch.groups import count_groups
 from forgetwatch.macro import macro_rates, paper_compat
 from forgetwatch.paired import Labels, Paired
+from forgetwatch.snapshot import Snapshot
 from forgetwatch.trajectory import Trajectory
 
 TASKS, CATEGORIES = 100, 10
@@ -78,8 +79,10 @@ def measure(items: int, looks: int) -> dict[str, float]:
         seconds += time.perf_counter() - started
         comparisons.append(comparison)
         right.append(pairs.after.astype(float))
+    names = [str(number) for number in range(items)]
+    rows = Snapshot.from_columns({"item_id": names, "k": k, "gold": np.zeros(items, int), "correct": right[0] == 1}, {})
     started = time.perf_counter()
-    trajectory = Trajectory(tuple(range(1 + looks)), tuple(comparisons), np.stack(right[:-1]), 1 / k, looks)
+    trajectory = Trajectory(tuple(range(1 + looks)), tuple(comparisons), np.stack(right[:-1]), rows, rows, looks)
     course, alarms = trajectory.course, trajectory.alarms()
     seconds += time.perf_counter() - started
     assert len(course.ever_forgotten) == looks

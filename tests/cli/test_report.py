@@ -36,7 +36,10 @@ def test_a_run_is_shown_look_by_look(run: Path, place: str) -> None:
         "ALARM all, step 5: -30 +0 of 40 (p 9e-10, alarm at 0.006); now -25 +0" in done.stdout
     )  # .05 / (2 groups x 4 looks)
     assert "step 9, against step 0" in done.stdout
-    assert max(map(len, done.stdout.splitlines())) <= max(80, len(str(run)) + 30)
+    assert max(map(len, done.stdout.splitlines())) <= max(80, len(str(run)) + 40)
+    page = run / "_forgetwatch" / "report.html"
+    assert f"report: {page}" in done.stdout
+    assert "25 questions that it answered right before are now wrong." in page.read_text()
 
 
 def test_the_run_as_json(run: Path) -> None:

@@ -1,0 +1,82 @@
+"""Reports as files, their kind told by the name: .html, .md, .csv or .json."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from forgetwatch.cli.options import check_folder
+from forgetwatch.compare import Comparison
+from forgetwatch.errors import SnapshotError
+from forgetwatch.files import write_atomically
+from forgetwatch.flips import Flip
+from forgetwatch.report.as_csv import comparisons_csv
+from forgetwatch.report.as_json import comparisons_json, trajectory_json
+from forgetwatch.report.html import page
+from forgetwatch.report.markdown import comparison_markdown
+from forgetwatch.trajectory import Trajectory
+
+_KINDS: Final = (".html", ".md", ".csv", ".json")
+
+
+def check_report(path: Path | None) -> None:
+    """Refuse a report that could not be written, before the work is done.
+
+    Raises:
+        SnapshotError: If its name tells no kind, or its folder is not there.
+    """
+    if path is None:
+        return
+    if path.suffix not in _KINDS:
+        raise SnapshotError(f"{path}: a report is {', '.join(_KINDS)}; its name tells which")
+    check_folder(str(path))
+
+
+def write_report(
+    path: Path,
+    comparisons: Sequence[Comparison],
+    changed: Sequence[Flip],
+    *,
+    tolerance: float,
+    trajectory: Trajectory | None = None,
+    title: str = "",
+) -> None:
+    """Write a report, whole or not at all.
+
+    Args:
+        path: Where; its suffix is its kind.
+        comparisons: What is shown; a page shows the last in full.
+        changed: The items whose answer changed in the last.
+        tolerance: The net loss of accuracy that is tolerated, 0 to 1.
+        trajectory: The run, where it is one.
+        title: What a page is about, below its heading.
+    """
+    last = comparisons[-1]
+    kinds: dict[str, Callable[[], str]] = {
+        ".html": lambda: page(last, changed=changed, trajectory=trajectory, tolerance=tolerance, title=title),
+        ".md": lambda: "\n".join(
+            comparison_markdown(
+                one,
+                changed=changed if one is last else (),
+                trajectory=trajectory if one is last else None,
+                tolerance=tolerance,
+            )
+            for one in comparisons
+        ),
+        ".csv": lambda: comparisons_csv(comparisons),
+        ".json": lambda: (
+            json.dumps(
+                trajectory_json(trajectory) if trajectory else comparisons_json(comparisons),
+                indent=1,
+                ensure_ascii=False,
+                allow_nan=False,
+            )
+            + "\n"
+        ),
+    }
+    text = kinds[path.suffix]()
+    # A lone half of a surrogate pair, as logs hold them, is no UTF-8.
+    data = text.encode("utf-8", "replace")
+    write_atomically(path, lambda partial: partial.write_bytes(data))

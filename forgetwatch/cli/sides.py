@@ -1,0 +1,66 @@
+"""One side of a comparison, as the command line names it: a file of outcomes, a folder of logs, or a model to score."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from forgetwatch.errors import SnapshotError
+from forgetwatch.probe import Probe
+from forgetwatch.readers import load_snapshot
+from forgetwatch.snapshot import Snapshot
+
+_FILE_SUFFIXES = (".parquet", ".csv", ".jsonl", ".json", ".eval")
+
+
+def side(given: str, probe: Probe | None) -> Snapshot:
+    """A file of outcomes, or a model that is scored, once.
+
+    Raises:
+        SnapshotError: If it is neither, or a model and no probe is named.
+    """
+    path = Path(given)
+    if path.exists() and not path.is_dir():
+        return load_snapshot(path)
+    is_model = path.is_dir() and any((path / name).is_file() for name in ("config.json", "adapter_config.json"))
+    if path.is_dir() and not is_model:
+        raise SnapshotError(
+            f"{given}: a folder that holds neither a checkpoint (config.json) nor an adapter (adapter_config.json); "
+            "give a file of outcomes, a checkpoint, or a model id"
+        )
+    if not is_model and (path.is_symlink() or path.suffix in _FILE_SUFFIXES or given.startswith((".", "/"))):
+        raise SnapshotError(f"{given}: no such file or folder")
+    if probe is None and is_model:
+        raise SnapshotError(f"{given}: a model folder; a model needs --probe to be scored on")
+    if probe is None:
+        raise SnapshotError(f"{given}: no such file or folder; a model id needs --probe to be scored on")
+    from forgetwatch.cli.progress import items_bar
+    from forgetwatch.scoring.checkpoints import score_checkpoint, silence_loading
+
+    silence_loading()
+    with items_bar(f"scoring {given}") as progress:
+        return score_checkpoint(given, probe, progress=progress)
+
+
+def only(snapshot: Snapshot, *, tasks: Sequence[str], categories: Sequence[str]) -> Snapshot:
+    """The rows of some tasks and categories; all of them where none is named.
+
+    Raises:
+        SnapshotError: If there is no such task or category.
+    """
+    kept = np.ones(len(snapshot), bool)
+    for name, wanted in (("task", tasks), ("category", categories)):
+        if not wanted:
+            continue
+        there = snapshot.texts(name)
+        if unknown := [one for one in wanted if one not in set(there)]:
+            known = ", ".join(sorted({text for text in there if text})[:20]) or "none"
+            raise SnapshotError(f"{snapshot.label}: no {name} {unknown[0]!r}; there are {known}")
+        kept &= np.isin(there, list(wanted))
+    if not kept.any():
+        raise SnapshotError(f"{snapshot.label}: no item is in both, that task and that category")
+    return snapshot if kept.all() else replace(snapshot, table=snapshot.table.filter(pa.array(kept)))

@@ -1,0 +1,114 @@
+"""Every item of a run that changed, look by look: a row an item, a column a look, sorted by when it was first lost.
+
+    right at the start     pale while right, dark red while forgotten        first forgotten first
+    wrong at the start     pale while wrong, green while gained              first gained first
+
+Items that never changed are left out, and counted. The plotting library is imported when a picture is drawn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forgetwatch.report.plots import LOST, WON
+from forgetwatch.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ROWS: Final = 2000
+"""Rows that are drawn; of more, as many are taken at even distances."""
+
+SAME, FORGOTTEN, GAINED, UNSCORED = range(4)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Heatmap:
+    """What is drawn.
+
+    Attributes:
+        cells: `SAME`, `FORGOTTEN`, `GAINED` or `UNSCORED`, uint8 [rows, looks with the baseline].
+        forgotten: Rows that were right at the baseline; they stand first.
+        changed: Rows that changed at some look, drawn or not.
+        unchanged: Rows that never did.
+    """
+
+    cells: NDArray[np.uint8]
+    forgotten: int
+    changed: int
+    unchanged: int
+
+
+def heatmap(trajectory: Trajectory, *, rows: int = ROWS) -> Heatmap:
+    """The cells of a run, sorted by the look at which each item first changed sides.
+
+    Args:
+        trajectory: The run.
+        rows: Most rows.
+    """
+    right = trajectory.right
+    start = right[0]
+    lost, won = (start == 1) & (right == 0), (start == 0) & (right == 1)
+    cells = np.where(np.isnan(right), UNSCORED, np.where(lost, FORGOTTEN, np.where(won, GAINED, SAME))).astype(np.uint8)
+    changed = np.flatnonzero((lost | won).any(axis=0))
+    first = np.argmax((lost | won)[:, changed], axis=0)
+    often = -(lost | won)[:, changed].sum(axis=0)
+    order = changed[np.lexsort([often, first, start[changed] != 1])]
+    if len(order) > rows:
+        order = order[np.linspace(0, len(order) - 1, rows).astype(int)]
+    return Heatmap(
+        cells=cells[:, order].T,
+        forgotten=int((start[order] == 1).sum()),
+        changed=len(changed),
+        unchanged=right.shape[1] - len(changed),
+    )
+
+
+def heatmap_caption(found: Heatmap) -> str:
+    """What the picture shows and what it leaves out, in words."""
+    drawn = len(found.cells)
+    text = f"Each row is one of {drawn:,} answers that changed at some look; above those that were right at the start."
+    if drawn < found.changed:
+        text += f" {found.changed - drawn:,} more changed and are left out, at even distances."
+    return text + f" {found.unchanged:,} never changed and are left out."
+
+
+def heatmap_figure(trajectory: Trajectory, *, rows: int = ROWS) -> Figure | None:
+    """The heatmap as a figure; None where nothing changed."""
+    from matplotlib.colors import ListedColormap
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
+
+    found = heatmap(trajectory, rows=rows)
+    if not found.changed:
+        return None
+    colors = ["#9a969f33", LOST["color"], WON["color"], "#00000000"]
+    looks = len(trajectory.steps)
+    figure = Figure(figsize=(10, 1.5 + min(6.0, max(1.2, 0.02 * len(found.cells)))), layout="constrained")
+    panel = figure.subplots()
+    panel.imshow(found.cells, aspect="auto", interpolation="nearest", cmap=ListedColormap(colors), vmin=-0.5, vmax=3.5)
+    if 0 < found.forgotten < len(found.cells):
+        panel.axhline(found.forgotten - 0.5, color="#000000", linewidth=0.8)
+    shown = np.unique(np.linspace(0, looks - 1, min(looks, 12)).astype(int))
+    panel.set_xticks(shown.tolist(), [f"{trajectory.steps[at]:,}" if at else "start" for at in shown], fontsize=9)
+    panel.set_yticks([])
+    panel.set_xlabel("optimizer step of the look", fontsize=10)
+    parts = [("right at the start", found.forgotten), ("wrong at the start", len(found.cells) - found.forgotten)]
+    panel.set_ylabel("   |   ".join(f"{name}: {number:,}" for name, number in reversed(parts) if number), fontsize=9)
+    panel.legend(
+        handles=[
+            Patch(facecolor=LOST["color"], label="forgotten at this look"),
+            Patch(facecolor=WON["color"], label="gained at this look"),
+            Patch(facecolor="#9a969f55", label="as at the start"),
+        ],
+        loc="lower center",
+        bbox_to_anchor=(0.5, 1.0),
+        ncols=3,
+        frameon=False,
+        fontsize=9,
+    )
+    return figure

@@ -1,0 +1,79 @@
+"""A comparison as Markdown: for a pull request, a chat, the summary of a pipeline. Plain tables, no HTML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from forgetwatch.compare import Comparison
+from forgetwatch.flips import Flip, ordered
+from forgetwatch.groups import Level
+from forgetwatch.report.html import visible
+from forgetwatch.report.rows import HEADINGS, group_cells
+from forgetwatch.report.summary import shorten, summary
+from forgetwatch.report.terminal import ASSUMES, chance_rows
+from forgetwatch.report.verdict import TOLERANCE
+from forgetwatch.trajectory import Trajectory
+
+ITEMS = 20
+"""Lost items that are listed."""
+
+
+def comparison_markdown(
+    comparison: Comparison,
+    *,
+    changed: Sequence[Flip] = (),
+    trajectory: Trajectory | None = None,
+    by: Level = "category",
+    tolerance: float = TOLERANCE,
+) -> str:
+    """A comparison as Markdown: the first page, the groups of one level, the surest losses.
+
+    Args:
+        comparison: What is shown: of a run, the last look against its baseline.
+        changed: The items whose answer changed.
+        trajectory: The run, where it is one.
+        by: The level whose groups are listed.
+        tolerance: The net loss of accuracy that is tolerated, 0 to 1.
+    """
+    first = summary(comparison, changed=changed, trajectory=trajectory, tolerance=tolerance)
+    lines = [f"# {escaped(first.before)} → {escaped(first.after)}", ""]
+    lines += [f"**{first.verdict.word}** {first.verdict.sentence}", ""]
+    for heading, text in first.sections:
+        lines += [f"**{heading}** {escaped(text)}", ""]
+    groups = [comparison.all] if by == "all" else [comparison.all, *comparison.by(by).values()]
+    lines += _table(["", *HEADINGS.values()], [[group.name, *group_cells(group).values()] for group in groups])
+    if rows := chance_rows(comparison.all):
+        lines += [
+            "",
+            *_table(
+                ["corrected", "forgotten %", "gained %", "takes for granted"],
+                [[*row[:3], ASSUMES[row[0]]] for row in rows],
+            ),
+        ]
+    lost = [flip for flip in ordered(changed) if flip.what == "forgotten"][:ITEMS]
+    if lost:
+        there = sum(flip.what == "forgotten" for flip in changed)
+        lines += [
+            "",
+            f"The surest {len(lost)} of {there:,} forgotten:" if there > len(lost) else f"{there:,} forgotten:",
+            "",
+        ]
+        lines += _table(["item", "question", "before", "after"], [_item(flip) for flip in lost])
+    lines += ["", *(f"* {escaped(note)}" for note in comparison.notes)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def escaped(text: str) -> str:
+    """A text that Markdown shows as it stands, in one line."""
+    return re.sub(r"([\\`*_\[\]<>#|~&])", r"\\\1", visible(" ".join(text.split())))
+
+
+def _item(flip: Flip) -> list[str]:
+    said = [flip.answer(flip.before), flip.answer(flip.after)]
+    return [f"{flip.task} / {flip.item_id}", shorten(flip.question or ""), *(shorten(one or "", 60) for one in said)]
+
+
+def _table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = [names, ["---"] * len(names), *([escaped(cell) for cell in row] for row in rows)]
+    return [f"| {' | '.join(line)} |" for line in lines]

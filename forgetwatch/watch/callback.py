@@ -39,6 +39,7 @@ from forgetwatch.watch.drift import DriftWatch
 from forgetwatch.watch.guard import Action, Guard, Tripped
 from forgetwatch.watch.looks import references
 from forgetwatch.watch.memory import token_budget
+from forgetwatch.watch.page import Page
 from forgetwatch.watch.rescue import packed
 from forgetwatch.watch.resume import STATE, carried_places, go_on, stateful
 from forgetwatch.watch.rotation import about_to_go
@@ -120,6 +121,7 @@ class ForgetWatchCallback(TrainerCallback):
         self._schedule: Schedule | None = None
         self._watched: Trainer | None = None
         self._drift: DriftWatch | None = None
+        self._page = Page()
         self._failures = Failures(strict=strict)
         self._tripped = Tripped()
         self._clock = Clock()
@@ -160,7 +162,7 @@ class ForgetWatchCallback(TrainerCallback):
         self._watched = self._trainer
         self._failures, self._tripped, self._clock = Failures(strict=self.strict), Tripped(), Clock()
         self._failures.aloud = bool(state.is_world_process_zero)
-        self._tried = -1
+        self._tried, self._page = -1, Page()
         self._trains, self._ended = True, self._ended and same_run
         self._drift = self._drift if same_run else None
         if self.watch is not None and self.watch.baseline is not None and same_run:
@@ -286,6 +288,8 @@ class ForgetWatchCallback(TrainerCallback):
                 self.watch.look(kwargs["model"], tokenizer_of(kwargs), step=state.global_step)
         if state.is_world_process_zero:
             self._failures.sum_up()
+            with self._telling(state, "writing the report"):
+                self._page.write(self.watch, soon=True)
             with self._telling(state, "showing the table"):  # the model is not saved yet
                 notices.show(self.watch, max_steps=state.max_steps, tripped=self._tripped.lines)
 
@@ -410,6 +414,8 @@ class ForgetWatchCallback(TrainerCallback):
             if step == state.max_steps and self._trainer is not None:
                 with self._telling(state, "logging the table of flipped items"):
                     log_flipped(self._trainer, watch, step=step, share_text=self.share_text)
+            with self._telling(state, "writing the report"):
+                self._page.write(watch)
         self._clock.looked(time.perf_counter() - started, asking=watch.asking_seconds)
 
     def _check(self, watch: Watch, state: TrainerState, control: TrainerControl) -> None:

@@ -14,6 +14,7 @@ from forgetwatch.probe import Probe
 from forgetwatch.report.course import alarm_lines, course_line
 from forgetwatch.report.terminal import WIDTH, comparison_table
 from forgetwatch.watch.budget import FEWEST_ITEMS, Cost
+from forgetwatch.watch.page import PAGE
 from forgetwatch.watch.schedule import Every
 from forgetwatch.watch.watch import Watch
 
@@ -84,7 +85,10 @@ def show(watch: Watch, *, max_steps: int, tripped: Sequence[str] = ()) -> None:
         console.print(line)
     for trip in tripped:
         console.print(f"guard: {trip}", soft_wrap=True, markup=False)
-    console.print(f"every look: {watch.folder.path}", soft_wrap=True, markup=False)
+    page = watch.folder.path / PAGE
+    console.print(
+        f"report: {page}" if page.is_file() else f"every look: {watch.folder.path}", soft_wrap=True, markup=False
+    )
 
 
 def _sees(items: int) -> str:

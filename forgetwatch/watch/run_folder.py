@@ -7,6 +7,7 @@
     completions.parquet    what the base wrote, where the drift from it is measured
     again-000200.parquet   the look from which a run went on, measured again where it went on
     run.json               what the run is, and its looks
+    report.html            all of it, for people
 
 The leading underscore keeps the folder out of uploads of `output_dir`. Every file is written whole or not at all.
 """

@@ -17,9 +17,13 @@ from forgetwatch.errors import ProbeError
 
 Message = Mapping[str, Any]
 
+TRAITS: Final = ("stops", "loops", "refuses", "language", "length", "case")
+"""Matches that ask what an output itself is, instead of what it answers."""
+
 MATCHES: Final = (
     *("exact", "exact:fold", "contains", "number", "letter", "regex"),
     *("json", "json:keys", "tool_call", "boxed", "math"),
+    *TRAITS,
 )
 """How an answer can be judged, beside ``regex:PATTERN``; the package extraction says what each means."""
 

@@ -7,14 +7,16 @@ Two measurements may be compared only if the same questions were asked in the sa
 first: it covers prompt, choices, answers and what else the model sees, and neither the id nor the place in a file.
 The fingerprint settles the second: it covers all content hashes and every setting that can change an outcome.
 
-On disk a probe is JSONL: one item per line, after one header line that carries name and settings. A file without the
-header is a probe with the default settings, named after the file.
+On disk a probe is JSONL: one item per line, after one header line that carries name, settings and canary. A file
+without the header is a probe with the default settings, named after the file. A name in `.gz` is a compressed one.
 """
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -24,7 +26,7 @@ from typing import Any, Final, Literal, get_args
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError
 from forgetwatch.files import write_atomically
-from forgetwatch.item import Item
+from forgetwatch.item import TRAITS, Item
 
 Scoring = Literal["loglikelihood", "letters", "generate"]
 Norm = Literal["sum", "chars", "bytes", "tokens", "unconditional"]
@@ -32,7 +34,10 @@ Rendering = Literal["plain", "chat"]
 
 LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _HEADER: Final = "forgetwatch_probe"
-_SETTINGS: Final = frozenset({"name", "scoring", "norm", "rendering", "decoding"})
+_SETTINGS: Final = frozenset({"name", "canary", "scoring", "norm", "rendering", "decoding"})
+
+_NOT_FORCED: Final = frozenset({*TRAITS, "regex", "json:keys"})
+"""Matches whose answer describes an output, and is none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +56,7 @@ class Probe(Sequence[Item]):
             the choice without any prompt. Default: sum for letters, bytes for log-likelihood.
         rendering: ``plain`` sends the same text to every model; ``chat`` wraps it in the tokenizer's chat template.
         decoding: How answers are written, where any are.
+        canary: A text by which the items can be found in training data, kept in the file; it changes no outcome.
 
     Raises:
         ProbeError: If there is no item, if (task, id) repeats, or if a setting is unknown.
@@ -62,6 +68,7 @@ class Probe(Sequence[Item]):
     norm: Norm | None = None
     rendering: Rendering = "plain"
     decoding: Decoding | Mapping[str, Any] | None = None
+    canary: str | None = None
 
     def __post_init__(self) -> None:
         """Check the settings and the items."""
@@ -75,6 +82,8 @@ class Probe(Sequence[Item]):
                 raise ProbeError(
                     f"probe {self.name!r}: {name} must be one of {', '.join(get_args(allowed))}, got {given!r}"
                 )
+        if not isinstance(self.canary, (str, type(None))):
+            raise ProbeError(f"probe {self.name!r}: canary must be text, got {self.canary!r}")
         if not self.items:
             raise ProbeError(f"probe {self.name!r} has no items; it needs at least one")
         seen: set[tuple[str, str]] = set()
@@ -99,6 +108,13 @@ class Probe(Sequence[Item]):
                 f"probe {self.name!r}: {made.samples} samples of each answer need scoring='generate'; beside scored "
                 "choices an item is written once"
             )
+        if made is not None and made.check == "forced":
+            for item in self.items:
+                if isinstance(item, Item) and not item.choices and item.match in _NOT_FORCED:
+                    raise ProbeError(
+                        f"probe {self.name!r}, item {item.id!r}: match {item.match!r} needs a written output: its "
+                        "answer is no text that a model would write; take check='forced' out of decoding"
+                    )
 
     def is_written(self, item: Item) -> bool:
         """Whether the model writes the answer to an item, instead of reading its choices or its answer."""
@@ -145,12 +161,19 @@ class Probe(Sequence[Item]):
         content = [sorted([item.task, item.content_hash] for item in self.items), self.settings]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
-    def save(self, path: str | Path) -> None:
-        """Write the probe as JSONL: a header line with name and settings, then one item per line."""
-        lines = [json.dumps({_HEADER: {"name": self.name, **self.settings}})]
+    def to_jsonl(self) -> str:
+        """The probe as JSONL: a header line with name, settings and canary, then one item per line."""
+        canary = {} if self.canary is None else {"canary": self.canary}
+        lines = [json.dumps({_HEADER: {"name": self.name, **canary, **self.settings}})]
         lines += [json.dumps(item.to_json(), ensure_ascii=False) for item in self.items]
-        text = "\n".join(lines) + "\n"
-        write_atomically(Path(path), lambda partial: partial.write_text(text, encoding="utf-8"))
+        return "\n".join(lines) + "\n"
+
+    def save(self, path: str | Path) -> None:
+        """Write the probe as JSONL, compressed where the name ends in ``.gz``."""
+        path, content = Path(path), self.to_jsonl().encode()
+        if path.suffix == ".gz":
+            content = gzip.compress(content, mtime=0)
+        write_atomically(path, lambda partial: partial.write_bytes(content))
 
 
 def read_probe(path: str | Path, **settings: Any) -> Probe:
@@ -164,13 +187,8 @@ def read_probe(path: str | Path, **settings: Any) -> Probe:
         ProbeError: If the file is missing, cut, or holds something else; the line is named.
     """
     path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise ProbeError(f"{path}: the probe cannot be read ({error.strerror})") from error
-    except UnicodeDecodeError as error:
-        raise ProbeError(f"{path}: a probe is UTF-8 JSONL, and this file is not UTF-8 text") from error
-    header: dict[str, Any] = {"name": path.stem}
+    text = _text(path)
+    header: dict[str, Any] = {"name": Path(path.name.removesuffix(".gz")).stem}
     items: list[Item] = []
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
@@ -198,3 +216,17 @@ def read_probe(path: str | Path, **settings: Any) -> Probe:
         return Probe(items, **{**header, **settings})
     except ProbeError as error:
         raise ProbeError(f"{path}: {error}") from error
+
+
+def _text(path: Path) -> str:
+    try:
+        content = path.read_bytes()
+        if path.suffix == ".gz":
+            content = gzip.decompress(content)
+        return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise ProbeError(f"{path}: not a whole gzip file ({error})") from error
+    except OSError as error:
+        raise ProbeError(f"{path}: the probe cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise ProbeError(f"{path}: a probe is UTF-8 JSONL, and this file is not UTF-8 text") from error

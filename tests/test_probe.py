@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import gzip
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -68,6 +70,48 @@ def test_a_probe_comes_back_from_its_file(tmp_path: Path) -> None:
     assert (read.name, read.settings, read.fingerprint) == (made.name, made.settings, made.fingerprint)
 
 
+@pytest.mark.parametrize(
+    ("match", "answer"), [("stops", "yes"), ("language", "de"), ("regex", "a+"), ("json:keys", "[]")]
+)
+def test_what_describes_an_output_cannot_be_forced(match: str, answer: str) -> None:
+    open_item = Item(id="2", task="t", prompt="p", answer=answer, match=match)
+    Probe([open_item])
+    with pytest.raises(ProbeError, match=rf"item '2': match '{match}' needs a written output"):
+        Probe([open_item], decoding={"check": "forced"})
+
+
+def test_a_canary_stays_with_the_probe_and_changes_no_measurement(tmp_path: Path) -> None:
+    made = probe(canary="do not train on this")
+    assert made.fingerprint == probe().fingerprint
+    for name in ("p.jsonl", "p.jsonl.gz"):
+        made.save(tmp_path / name)
+        read = read_probe(tmp_path / name)
+        assert (read.canary, read.name, list(read)) == (made.canary, "toy", list(made))
+    assert "do not train on this" in (tmp_path / "p.jsonl").read_text().splitlines()[0]
+    assert made.head(3).canary == made.canary
+    with pytest.raises(ProbeError, match="canary must be text, got 5"):
+        probe(canary=5)
+
+
+def test_a_compressed_file_is_the_same_text_and_the_same_bytes_each_time(tmp_path: Path) -> None:
+    for name in ("a.jsonl.gz", "b.jsonl.gz", "plain.jsonl"):
+        probe().save(tmp_path / name)
+    content = (tmp_path / "a.jsonl.gz").read_bytes()
+    assert gzip.decompress(content) == (tmp_path / "plain.jsonl").read_bytes()
+    assert content == (tmp_path / "b.jsonl.gz").read_bytes()
+    (tmp_path / "mine.jsonl.gz").write_bytes(gzip.compress((json.dumps(ITEM.to_json()) + "\r\n").encode()))
+    assert read_probe(tmp_path / "mine.jsonl.gz").name == "mine"
+
+
+@pytest.mark.parametrize("damage", [lambda content: content[:-9], lambda content: b"no gzip", lambda content: b""])
+def test_a_damaged_compressed_file_is_refused(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    path = tmp_path / "p.jsonl.gz"
+    probe().save(path)
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(ProbeError, match=r"p\.jsonl\.gz: (not a whole gzip file|.* has no items)"):
+        read_probe(path)
+
+
 def test_a_file_without_header_is_named_after_itself(tmp_path: Path) -> None:
     path = tmp_path / "mine.jsonl"
     path.write_text(json.dumps(ITEM.to_json()) + "\n\n")
@@ -88,7 +132,7 @@ def test_a_file_without_header_is_named_after_itself(tmp_path: Path) -> None:
         ),
         (
             '{"forgetwatch_probe": {"speed": 1}}\n{"id": "1", "task": "t", "prompt": "", "answer": "a"}',
-            "unknown setting 'speed'; a probe has decoding, name, norm, rendering, scoring",
+            "unknown setting 'speed'; a probe has canary, decoding, name, norm, rendering, scoring",
         ),
     ],
 )

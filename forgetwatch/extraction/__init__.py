@@ -13,6 +13,11 @@
     boxed          the last box; mathematics compares what is in it
     json_value     JSON in text
     tool_call      calls of tools
+    traits         what an output is, instead of what it answers
+    refusal        does it refuse
+    language       which of eight it is written in
+    loop           does it repeat itself
+    length         words, sentences, lines
     text           bounded and folded text
     found          what a search brings back
 

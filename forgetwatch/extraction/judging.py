@@ -2,7 +2,8 @@
 
     output ──▶ after_thinking ──▶ the answer in it, by the item's match ──▶ Judged
                (thinking.py)      letter, number, exact, contains, regex,
-                                  json, tool_call, boxed, math, or a judge of one's own
+                                  json, tool_call, boxed, math, a trait of
+                  the output itself, or a judge of one's own
 
 A model that is fine-tuned loses the form of an answer before it loses the knowledge. So beside right and wrong stands
 whether there was an answer at all (`outcome`) and whether it stood in the asked form (`form`): wrong without an answer,
@@ -18,13 +19,13 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from forgetwatch.errors import ProbeError
-from forgetwatch.extraction import boxed, json_value, last_number, mathematics, pattern, tool_call, verbatim
+from forgetwatch.extraction import boxed, json_value, last_number, mathematics, pattern, tool_call, traits, verbatim
 from forgetwatch.extraction.found import NOTHING, Found
 from forgetwatch.extraction.letter import letter
 from forgetwatch.extraction.number import numbers, readable
 from forgetwatch.extraction.option_text import option_text
 from forgetwatch.extraction.thinking import after_thinking
-from forgetwatch.item import Item
+from forgetwatch.item import TRAITS, Item
 from forgetwatch.probe import LETTERS
 
 Judge = Callable[[Item, str], bool | None]
@@ -82,7 +83,8 @@ def judge(
     Raises:
         ProbeError: If the item cannot be judged, whatever the output; `check_item` tells that beforehand.
     """
-    missing = False if no_answer == "wrong" else None
+    # Whether it ends by itself is what `stops` asks: an output that does not has its answer.
+    missing = False if no_answer == "wrong" or item.match == "stops" else None
     body = after_thinking(output)
     if body is None:
         return Judged(missing, outcome="truncated in thinking")
@@ -118,6 +120,8 @@ def check_item(item: Item) -> None:
             problem = _no_json(item)
         case "math":
             mathematics.check_installed()
+        case str() as match if match in TRAITS:
+            problem = traits.why_no_trait(match, _texts(item))
         case "regex":
             for text in _texts(item):
                 pattern.compiled(text)
@@ -153,6 +157,8 @@ def _answer(item: Item, body: str) -> tuple[Found, bool]:
             return json_value.json_value(body, answers, keys=item.match == "json:keys")
         case "tool_call":
             return tool_call.tool_call(body, answers)
+        case str() as match if match in TRAITS:
+            return traits.trait(match, body, answers)
         case "regex":
             return pattern.is_found(body, answers)
         case str() as match if match.startswith(_REGEX):

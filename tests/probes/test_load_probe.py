@@ -17,5 +17,8 @@ def test_a_probe_is_loaded_by_path(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["standart", "none.jsonl", "."])
 def test_what_is_no_probe_is_refused(name: str) -> None:
-    with pytest.raises(ProbeError, match="no such file, and no such shipped probe"):
+    with pytest.raises(
+        ProbeError,
+        match=r"no such file, and no such shipped probe; .*or standard, quick, confirmation, behaviour or demo",
+    ):
         load_probe(name)

@@ -1,0 +1,104 @@
+"""In which of eight languages an output is written: by its script, and for Latin letters by their small words.
+
+    Кошка спит.                   ru    Cyrillic, and no letter that Russian lacks
+    猫在睡觉。                      zh    Chinese characters, and no kana beside them
+    القطة نائمة.                   ar    Arabic, and no letter that Arabic lacks
+    Die Katze schläft auf dem ...  de    "die", "auf", "dem" are small words of German
+
+Small words (the, und, della) are a good third of any running text and hardly shared between languages. Those of
+Portuguese and Dutch are known too, so that neither is taken for Spanish or German. A text that is too short to tell, or
+half and half, has no language here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Final
+
+LANGUAGES: Final = ("en", "de", "fr", "es", "it", "ru", "zh", "ar")
+
+_SMALL: Final = {
+    "en": "the a an of and to in is are was were that this it its for with as on by from you your have has had not "
+    "be been they their there what which when where who how can will would should at or if but than then so "
+    "also more most he she her his him we our us i my me one some any all every no into over out up about "
+    "because",
+    "de": "der die das und ist sind war nicht ein eine einen einem einer eines in mit auf für von zu zum zur den "
+    "dem des im am um es sie er wir ich du auch als wie bei nach aus oder aber wenn man wird werden kann hat "
+    "haben sich dass noch nur durch so uns mir mich ihr ihre ihrem sein seine weil diese dieser dieses mehr "
+    "alle über unter",
+    "fr": "le la les des du de un une et a est sont était dans pour que qui avec sur par pas ne ce cette ces il "
+    "elle ils nous vous je tu on au aux plus ou mais comme être avoir sa son ses leur leurs se en à y où car "
+    "très aussi si c l d j qu n s m mon ma mes ton ta tes tous tout toute lui parce quand",
+    "es": "el la los las de del un una unos unas y a es son era en con por para que no se lo su sus al más como "
+    "pero o este esta está están hay ser muy también cuando yo tú él ella nos mi mis me te si porque sobre "
+    "entre desde hasta donde todo todos ya había estaba fue le les esa ese eso esos esas tan tiene hace así "
+    "dos cada otro otra ni gusta",
+    "it": "il lo la gli i le di del della dei delle degli dello un una uno e a è sono era in con per che non si al "
+    "alla alle da dal dalla nel nella su sul sulla come ma o più questo questa anche molto io tu lui lei noi "
+    "mi ci ho ha hanno se l perché quando già stato suo sua suoi ogni dopo prima così fare due altro altra "
+    "tra mai sempre",
+    "pt": "o a os as da das do dos de um uma e é são em no na nos nas com por para que não se ao à mais como mas ou "
+    "este esta isso ele ela eles você eu muito também quando foi ser está pelo pela seu sua às meu minha já",
+    "nl": "de het een en in is zijn was van op met voor dat die niet aan te er ook als maar om bij naar uit door je "
+    "ik hij zij we wij deze dit kan worden wordt heeft hebben nog wel",
+}
+_LETTERS: Final = {"de": "äöüß", "fr": "çêœûîè", "es": "ñ¿¡íóú", "it": "òì", "pt": "ãõâô"}
+"""Letters that few of the others have; each counts like a small word of two languages."""
+_WORDS: Final = {name: frozenset(words.split()) for name, words in _SMALL.items()}
+_SHARED: Final = Counter(word for words in _WORDS.values() for word in words)
+
+_LATIN: Final = re.compile(r"[A-Za-zÀ-ɏḀ-ỿ]+")
+_SCRIPTS: Final = {
+    "latin": _LATIN,
+    "ru": re.compile(r"[Ѐ-ӿ]+"),
+    "zh": re.compile(r"[㐀-䶿一-鿿豈-﫿]+"),
+    "ar": re.compile(r"[؀-ۿݐ-ݿ]+"),
+    "other": re.compile(r"[Ͱ-Ͽ԰-׿܀-ݏऀ-῿぀-ヿㄱ-ㆎ가-힯]+"),
+}
+_FOREIGN: Final = {
+    "ru": re.compile(r"[іїєґўјљњћђѓќѝәғқңөұүһІЇЄҐЎ]"),
+    "ar": re.compile(r"[پچژگکیٹڈڑںےہۓە]"),
+}
+"""Letters of other languages in the same script."""
+
+_WEIGHT: Final = {"zh": 3, "other": 2}
+"""A character of these stands for more text than a letter."""
+
+_MOST: Final = 4_000
+_LEAD: Final = 1.25
+_SHARE: Final = 0.6
+_LEAST: Final = 0.05
+"""Small words of all words; less is a list of names."""
+
+
+def language(body: str) -> str | None:
+    """The language of a text, one of `LANGUAGES`; None if it is another, or cannot be told.
+
+    >>> language("Die Katze schläft auf dem warmen Ofen.")
+    'de'
+    """
+    text = body[:_MOST]
+    sizes = {name: _WEIGHT.get(name, 1) * sum(map(len, pattern.findall(text))) for name, pattern in _SCRIPTS.items()}
+    script = max(sizes, key=lambda name: sizes[name])
+    if not sizes[script] or sizes[script] < _SHARE * sum(sizes.values()) or script == "other":
+        return None
+    if script == "latin":
+        return _latin(text.lower())
+    if script in _FOREIGN and len(_FOREIGN[script].findall(text)) * 50 > sizes[script]:
+        return None
+    return script if script != "zh" or not sizes["other"] else None
+
+
+def _latin(text: str) -> str | None:
+    """The language whose small words are most; a word of n languages counts 1/n for each."""
+    words = _LATIN.findall(text)
+    points = dict.fromkeys(_WORDS, 0.0)
+    for word, count in Counter(words).items():
+        for name in (name for name, small in _WORDS.items() if word in small):
+            points[name] += count / _SHARED[word]
+    for name, letters in _LETTERS.items():
+        points[name] += sum(map(text.count, letters)) / 2
+    second, best = sorted(points.values())[-2:]
+    name = max(points, key=lambda one: points[one])
+    return name if name in LANGUAGES and best >= _LEAD * second and best >= _LEAST * len(words) > 0 else None

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import json
+from collections import Counter
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from forgetwatch import Probe, load_probe
+from forgetwatch.extraction import check_item, judge
+from forgetwatch.item import Item
+from forgetwatch.probe import read_probe
+from forgetwatch.probes.shipped import CANARY
+
+PROBE = load_probe("behaviour")
+ITEMS = {item.id: item for item in PROBE}
+ANSWERS = {
+    row["id"]: row
+    for row in map(json.loads, (Path(__file__).parent / "behaviour_answers.jsonl").read_text("utf-8").splitlines())
+}
+CUT = "CUT:"
+"""Before an answer that was cut at its length."""
+
+
+def is_right(item: Item, answer: str) -> bool | None:
+    return judge(item, answer.removeprefix(CUT), truncated=answer.startswith(CUT)).correct
+
+
+@pytest.mark.parametrize("name", ITEMS)
+def test_a_good_answer_is_right_and_a_bad_one_wrong(name: str) -> None:
+    good, bad = ANSWERS[name]["good"], ANSWERS[name]["bad"]
+    assert good
+    assert bad
+    assert [is_right(ITEMS[name], answer) for answer in good] == [True] * len(good)
+    assert [is_right(ITEMS[name], answer) for answer in bad] == [False] * len(bad)
+
+
+def test_every_item_has_answers_and_can_be_judged() -> None:
+    assert set(ANSWERS) == set(ITEMS)
+    for item in PROBE:
+        check_item(item)
+
+
+def test_it_is_ninety_six_short_answers_of_nine_kinds() -> None:
+    kinds = Counter(item.task for item in PROBE)
+    assert (len(PROBE), len(kinds)) == (96, 9)
+    assert all(8 <= number <= 16 for number in kinds.values())
+    assert {item.category for item in PROBE} == {"Instruction Following", "Safety/Truth"}
+    assert (PROBE.rendering, PROBE.decoding.tokens, PROBE.decoding.temperature) == ("chat", 64, 0)  # type: ignore[union-attr]
+    assert len({item.content_hash for item in PROBE}) == len(PROBE)
+
+
+def test_each_of_eight_languages_is_asked_twice_in_itself() -> None:
+    asked = Counter(item.answer for item in PROBE if item.task == "behaviour:language")
+    assert asked == dict.fromkeys(("en", "de", "fr", "es", "it", "ru", "zh", "ar"), 2)
+
+
+def test_the_copy_in_a_run_folder_is_the_same_probe(tmp_path: Path) -> None:
+    PROBE.save(tmp_path / "probe.jsonl")
+    copy = read_probe(tmp_path / "probe.jsonl")
+    assert list(copy) == list(PROBE)
+    assert (copy.fingerprint, copy.canary) == (PROBE.fingerprint, CANARY)
+    shipped = files("forgetwatch.probes.shipped").joinpath("behaviour.jsonl").read_bytes()
+    assert (tmp_path / "probe.jsonl").read_bytes() == shipped
+
+
+def test_it_is_frozen() -> None:
+    assert isinstance(PROBE, Probe)
+    assert PROBE.fingerprint[:16] == "76dfa12e3fb40ac6"

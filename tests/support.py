@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from forgetwatch import Item, Probe, Snapshot
@@ -144,3 +146,11 @@ def write_jsonl(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
     """One JSON object a line."""
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
+
+
+def vllm_stand_in(engine: type) -> ModuleType:
+    """A module that has what is used of vLLM."""
+    fake = ModuleType("vllm")
+    fake.LLM, fake.SamplingParams = engine, dict  # type: ignore[attr-defined]
+    fake.__spec__ = ModuleSpec("vllm", None)
+    return fake

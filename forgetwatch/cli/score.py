@@ -23,6 +23,12 @@ def score_command(
     engine: Annotated[
         str, typer.Option(help="What writes answers, where items need that: transformers, or vllm (not yet run).")
     ] = "transformers",
+    tensor_parallel: Annotated[
+        int, typer.Option(min=1, help="With --engine vllm: GPUs that share the weights of one engine.")
+    ] = 1,
+    data_parallel: Annotated[
+        int, typer.Option(min=1, help="With --engine vllm: engines that share the items, each on GPUs of its own.")
+    ] = 1,
     trust_remote_code: Annotated[
         bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")
     ] = False,
@@ -33,6 +39,8 @@ def score_command(
         raise SnapshotError(f"{output}: a snapshot is a Parquet file; give it a name that ends in .parquet")
     if engine not in ("transformers", "vllm"):
         raise ScoringError(f"--engine {engine}: needed transformers or vllm")
+    if engine == "transformers" and (tensor_parallel, data_parallel) != (1, 1):
+        raise ScoringError("--tensor-parallel and --data-parallel are for --engine vllm; add it, or leave them out")
     folder = output.absolute().parent
     if not os.access(folder, os.W_OK):
         raise SnapshotError(f"{output}: needed a folder that can be written to, and {folder} is none")
@@ -41,14 +49,22 @@ def score_command(
     from forgetwatch.scoring.checkpoints import load_model, silence_loading
 
     silence_loading()
-    loaded, tokenizer = load_model(model, trust_remote_code=trust_remote_code)
-    writer = None
     if engine == "vllm":
-        from forgetwatch.scoring.vllm import VllmWriter
+        from forgetwatch.scoring.vllm_checkpoint import score_with_vllm
 
-        writer = VllmWriter(model, tokenizer, trust_remote_code=trust_remote_code)
-    with items_bar(f"scoring {model}") as progress:
-        snapshot = Scorer(items, tokenizer, loaded).score(loaded, name=model, progress=progress, writer=writer)
+        with items_bar(f"scoring {model}") as progress:
+            snapshot = score_with_vllm(
+                model,
+                items,
+                tensor_parallel=tensor_parallel,
+                data_parallel=data_parallel,
+                trust_remote_code=trust_remote_code,
+                progress=progress,
+            )
+    else:
+        loaded, tokenizer = load_model(model, trust_remote_code=trust_remote_code)
+        with items_bar(f"scoring {model}") as progress:
+            snapshot = Scorer(items, tokenizer, loaded).score(loaded, name=model, progress=progress)
     save_snapshot(snapshot, output)
     correct = snapshot.floats("correct")
     scored = int(np.isfinite(correct).sum())

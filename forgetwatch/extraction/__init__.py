@@ -2,6 +2,7 @@
 
     judging        one output, judged
     thinking       what stands behind a thinking block
+    next_question  where it goes on to a question of its own
     statement      where a final answer is stated
     slot           the option letter in that place
     letter         the option's letter
@@ -25,6 +26,11 @@ Patterns see a bounded end of an output, so that an output of any length costs a
 torch, reads a file, or runs what a model wrote.
 """
 
+from typing import Final
+
 from forgetwatch.extraction.judging import Judge, Judged, NoAnswer, check_item, judge
 
-__all__ = ["Judge", "Judged", "NoAnswer", "check_item", "judge"]
+__all__ = ["RULES", "Judge", "Judged", "NoAnswer", "check_item", "judge"]
+
+RULES: Final = 2
+"""Counts up when the same output may be judged otherwise than before: what was kept of an older one is judged anew."""

@@ -60,5 +60,7 @@ def _number(text: str) -> object:
     text = readable(_TEXT.sub("", text)).replace("$", "").strip(" .")
     read = numbers(text)
     return (
-        (read[0].value, read[0].percent) if len(read) == 1 and (read[0].start, read[0].end) == (0, len(text)) else None
+        (read[0].value * read[0].scale, read[0].percent)
+        if len(read) == 1 and (read[0].start, read[0].end) == (0, len(text))
+        else None
     )

@@ -22,8 +22,10 @@ from forgetwatch.errors import ProbeError
 from forgetwatch.extraction import boxed, json_value, last_number, mathematics, pattern, tool_call, traits, verbatim
 from forgetwatch.extraction.found import NOTHING, Found
 from forgetwatch.extraction.letter import letter
+from forgetwatch.extraction.next_question import before_next_question
 from forgetwatch.extraction.number import numbers, readable
 from forgetwatch.extraction.option_text import option_text
+from forgetwatch.extraction.statement import plain, statements
 from forgetwatch.extraction.thinking import after_thinking
 from forgetwatch.item import TRAITS, Item
 from forgetwatch.probe import LETTERS
@@ -36,6 +38,8 @@ NoAnswer = Literal["wrong", "unscored"]
 
 _REGEX: Final = "regex:"
 _SHOWN: Final = 300
+_STATED: Final = ("letter", "number", "boxed", "math")
+"""Matches of answers that are stated somewhere in the text; the others compare the text itself."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +138,17 @@ def check_item(item: Item) -> None:
 
 
 def _answer(item: Item, body: str) -> tuple[Found, bool]:
-    """The answer of an output, and whether it is right."""
+    """The answer of an output, and whether it is right: what is answered before a next question, if anything is."""
+    if item.choices or item.match in _STATED:
+        before = before_next_question(body)
+        if before is not None:
+            found, right = _read(item, before)
+            if found.text is not None and (found.form or any(statements(plain(before)))):
+                return found, right
+    return _read(item, body)
+
+
+def _read(item: Item, body: str) -> tuple[Found, bool]:
     if item.choices:
         found = letter(body, item.choices)
         found = option_text(body, item.choices) if found == NOTHING else found

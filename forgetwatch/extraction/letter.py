@@ -19,7 +19,7 @@ from typing import Final
 
 from forgetwatch.extraction.found import AMBIGUOUS, NOTHING, Found
 from forgetwatch.extraction.slot import ALONE, in_slot, option
-from forgetwatch.extraction.statement import plain, same_sentence, statements
+from forgetwatch.extraction.statement import plain, same_sentence, statements, taken_back
 from forgetwatch.extraction.text import words
 from forgetwatch.probe import LETTERS
 
@@ -34,12 +34,15 @@ _SINGLE: Final = re.compile(rf"(?<!\w)[{''.join(map(chr, _LOOK_ALIKE))}](?!\w)")
 _CHOOSES: Final = re.compile(
     r"\b(?:choose|chose|pick|picked|select|selected|opt\s+for|go(?:ing)?\s+(?:with|for)|settle\s+on|my\s+guess:?|"
     r"(?:it|that)(?:['’]s|\s+is|\s+must\s+be|\s+would\s+be)|(?:so|thus|therefore|hence|conclusion)[,:]?)\s+"
-    r"|(?:⇒|→|=>|->)\s*",
+    r"|(?:⇒|→|=>|->)\s*|[选選](?:[择擇])?\s*:?\s*",
     re.IGNORECASE,
 )
 _IS_RIGHT: Final = re.compile(
     rf"[(\[]?{ALONE}[)\]]?\s+(?:is|must\s+be|would\s+be|seems)\s+(?:(?:therefore|thus|clearly|definitely)\s+)?(?:the\s+)?"
     r"(?:(?:most\s+)?(?:correct|right|best|true|accurate|appropriate)|answer)\b"
+)
+_INSTEAD: Final = re.compile(
+    rf"[(\[\"'“]{{0,3}}{ALONE}[)\]\"'”]{{0,3}}(?:\s+is\s+(?:the\s+)?(?:correct|right|best)\b[^\n]*|[.!])?[^\S\n]*(?:\n|\Z)"
 )
 _LINE: Final = re.compile(
     rf"[\s(\[{{<\"'“>#*-]*(?:option\s+|choice\s+)?[(\[]?{ALONE}(?P<mark>[\s)\]}}>\"'”.:,!-]*)(?P<rest>.*)",
@@ -60,7 +63,7 @@ def letter(body: str, options: Sequence[str] | None) -> Found:
 
 
 def _stated(text: str, count: int, options: Sequence[str] | None, *, ends: bool) -> Found | None:
-    """The letter of the last statement; two in the same sentence contradict each other."""
+    """The letter of the last statement, unless it is taken back; two in the same sentence contradict each other."""
     slots = ((s, in_slot(s.line, count=count, options=options)) for s in reversed(list(statements(text))))
     given = list(islice(((s, found) for s, found in slots if found), 2))
     if not given:
@@ -71,6 +74,9 @@ def _stated(text: str, count: int, options: Sequence[str] | None, *, ends: bool)
         unlike = earlier.option is not None and earlier.option != answer.option
         if unlike and same_sentence(text, before.slot, last.start):
             return AMBIGUOUS
+    instead = [found for at in taken_back(text, last.slot + end) if (found := _INSTEAD.match(text, at))]
+    if instead and (other := option(instead[-1][1], count=count)) != NOTHING:
+        return replace(other, settled=ends or bool(text[instead[-1].end(1) :].strip()))
     if answer == NOTHING:
         return NOTHING
     # Where a text was cut right behind a letter, that letter may be the first of a word.

@@ -26,7 +26,7 @@ ALONE: Final = rf"(?<!{PART})(?<!\w['’.-])([A-Za-z])(?!{PART})(?!['’]\w)(?![
 _NO_PROSE: Final = r"(?!\s+(?!(?:or|and|because|since|as|is|was)\b)[^\W\d_])"
 _OPENING: Final = re.compile(
     r"(?:[\s()\[\]{}<>\"'“”‘’«»|:>*–-]|\\boxed|(?:definitely|probably|likely|most|clearly|simply|just|therefore|thus|"
-    r"either|both|option|choice|letter|answer|the|correct|is|be|it|it's|that|I\s+(?:think|believe|guess|would\s+say))"
+    r"either|both|option|choice|letter|answer|the|correct|is|be|it|it's|that|la|le|el|I\s+(?:think|believe|guess|would\s+say))"
     r"\b){0,12}",
     re.IGNORECASE,
 )
@@ -41,6 +41,9 @@ _NEGATED: Final = re.compile(
     r"\b(?:(?:is|are|was)n['’]t|not|neither|nor|never|(?:rather|other)\s+than|instead\s+of|excluding)\s+"
     rf"(?:(?:option|choice|the|answer)\s+)*[(\[]?{ALONE}[)\]]?(?:\s*,?\s*(?:but|rather|instead)\b)?",
     re.IGNORECASE,
+)
+_REFUSED: Final = re.compile(
+    rf"[(\[]?{ALONE}[)\]]?\s+(?:(?:is|was)\s+(?:clearly\s+|definitely\s+)?(?:not|wrong|incorrect|false)\b|(?:is|was)n['’]t\b)",
 )
 _SENTENCE: Final = re.compile(r"[.!?。！？;](?=\s|\Z)")
 
@@ -57,7 +60,7 @@ def in_slot(line: str, *, count: int, options: Sequence[str] | None = None) -> t
         What was found (nothing, if the letter is no option's), and where it ends in the line; None if the line does
         not begin with a letter.
     """
-    kept = _NEGATED.sub(lambda negated: " " * len(negated[0]), line)
+    kept = _REFUSED.sub(_blank, _NEGATED.sub(_blank, line))
     opening = _OPENING.match(kept)
     given = _GIVEN.match(kept, opening.end() if opening else 0)
     if given is None:
@@ -73,6 +76,10 @@ def in_slot(line: str, *, count: int, options: Sequence[str] | None = None) -> t
     if len({first.upper(), *_others(kept, place, lower=first.islower())}) > 1:
         return AMBIGUOUS, place
     return option(first, count=count), place
+
+
+def _blank(denied: re.Match[str]) -> str:
+    return " " * len(denied[0])
 
 
 def option(name: str, *, count: int) -> Found:

@@ -1,8 +1,9 @@
 r"""Where an output states its final answer: "Answer: ...", "the answer is ...", \boxed{...}, <answer>, "#### ...".
 
-The last statement counts, because a model that corrects itself does so afterwards. The asked form is that of zero-shot
-chain of thought, ``Answer: X`` on a line of its own (arXiv 2510.17776 asks for it); boxes, tags and ``####`` are forms
-that other prompts ask for. "The answer is X" is prose: understood, but not the form.
+The last statement counts, because a model that corrects itself does so afterwards; "Wait, no, B" corrects it, too. A
+heading over the options ("Let's look at each option: A. ...") states nothing. The asked form is that of zero-shot chain
+of thought, ``Answer: X`` on a line of its own (arXiv 2510.17776 asks for it); boxes, tags and ``####`` are forms that
+other prompts ask for. "The answer is X" is prose: understood, but not the form.
 """
 
 from __future__ import annotations
@@ -16,18 +17,30 @@ from forgetwatch.extraction.text import fold, tail
 
 _BEFORE: Final = r"(?<![^\W_\u2e80-\u9fff\uac00-\ud7af])"
 _NAMES: Final = (
-    r"answer|solution|choice|option|antwort|lösung|réponse|reponse|respuesta|risposta|resposta|ответ|"
+    r"ans(?:wer)?|solution|choice|option|antwort|lösung|réponse|reponse|respuesta|risposta|resposta|ответ|"
     r"答案|答え|回答|正解|정답|الجواب|الإجابة|उत्तर"
 )
 _STATES: Final = re.compile(
     rf"(?P<tag><answer>)|(?P<hashes>\#{{4}})|\\(?:boxed|fbox)\s*\{{?(?P<box>)"
-    rf"|{_BEFORE}(?:{_NAMES})(?:\s+(?:key|choice|option|letter))?(?:s\b)?[\"'’)\]\s]{{0,4}}"
+    rf"|{_BEFORE}(?P<name>(?:{_NAMES})(?:\s+(?:key|choice|option|letter))?(?:s\b)?)[\"'’)\]\s]{{0,4}}"
     r"(?:(?P<colon>[:=]|->|=>|→)"
-    r"|(?P<prose>(?:[^.:!?\n]{0,60}?\b(?:is|are|was|be|ist|est|es|è|é)\b|是|为|為|は|은|는)\s*(?P<late>:)?))",
+    r"|(?P<prose>(?:[^.:!?\n]{0,60}?\b(?:is|are|was|be|ist|lautet|est|es|è|é|هو)\b|是|为|為|は|은|는)\s*(?P<late>:)?))",
     re.IGNORECASE,
 )
 _DENIED: Final = re.compile(
     r"(?:wrong|incorrect|false|(?:\bnot|n['’]t) (?:the|an?)(?: correct| right| best)?)[^\S\n]*\Z",
+    re.IGNORECASE,
+)
+_HEADS: Final = re.compile(r"(?:options?|choices?|answers)\Z", re.IGNORECASE)
+_ONE: Final = re.compile(r"\b(?:correct|right|best|final|chosen|selected|my)\s+\Z", re.IGNORECASE)
+_FIRST: Final = re.compile(r"\W{0,8}A[.):]\s")
+_SECOND: Final = re.compile(r"(?<![^\W_])B[.):]\s")
+_NOT: Final = re.compile(r"\b(?:not|never|cannot)\b|n['’]t\b", re.IGNORECASE)
+_TAKES_BACK: Final = re.compile(
+    r"\b(?:wait|actually|no(?=\s?[,.:;!—–])|sorry|oops|correction|(?:my|a|an)\s+(?:mistake|error)(?=\s?[,.:;!—–])|"
+    r"second\s+thought|(?:but|however)(?=,|\s+(?:it|actually)\b))\b"
+    r"(?:[\s,.:;!…'’—–]|\b(?:no|wait|actually|sorry|so|that|it|s|is|should|must|would|have|been|be|i|meant?|rather|"
+    r"the|correct|right|final|answer|option|choice)\b){1,30}+",
     re.IGNORECASE,
 )
 _DRESS: Final = re.compile(
@@ -70,7 +83,10 @@ def plain(body: str) -> str:
 def statements(text: str) -> Iterator[Statement]:
     """All statements in a plain text, in their order."""
     for found in _STATES.finditer(text):
-        if _DENIED.search(text[max(0, found.start() - 30) : found.start()]):
+        before = text[max(0, found.start() - 30) : found.start()]
+        if _DENIED.search(before) or _NOT.search(found["prose"] or ""):
+            continue
+        if _HEADS.search(found["name"] or "") and not _ONE.search(before) and _is_list(text, found.end()):
             continue
         slot = found.end()
         while slot < len(text) and text[slot].isspace():
@@ -79,6 +95,17 @@ def statements(text: str) -> Iterator[Statement]:
         line = text[slot : end if end >= 0 else slot + 400]
         form = found["prose"] is None or found["late"] is not None
         yield Statement(found.start(), slot, line, form)
+
+
+def _is_list(text: str, place: int) -> bool:
+    """Whether options begin at a place: A, and somewhere behind it B."""
+    first = _FIRST.match(text, place)
+    return first is not None and _SECOND.search(text, first.end()) is not None
+
+
+def taken_back(text: str, place: int) -> Iterator[int]:
+    """Where, behind a place, something may stand instead of what was stated there: "Wait, no, ..."."""
+    return (found.end() for found in _TAKES_BACK.finditer(text, place))
 
 
 def sentence(line: str) -> str:

@@ -27,7 +27,11 @@ _INVISIBLE: Final = dict.fromkeys(
         0xFEFF,
     )
 )
-_COLONS_AND_MINUSES: Final = {ord(c): ":" for c in "∶꞉ː˸"} | {ord(c): "-" for c in "−﹣－‐‑⁃"}
+_MARKS: Final = (
+    {ord(c): ":" for c in "∶꞉ː˸"}
+    | {ord(c): "-" for c in "−﹣－‐‑⁃"}
+    | {0x066A: "%", 0x066B: ".", 0x066C: ","}  # as Arabic writes numbers
+)
 _CUT_WORD: Final = re.compile(r"^[\w.,]+")
 _TWO_POWERS: Final = re.compile(r"([⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+)")
 _VULGAR: Final = re.compile("[¼-¾⅐-⅞↉]")
@@ -57,10 +61,10 @@ def fold(text: str) -> str:
     """
     if text.isascii():
         return text
-    text = text.translate(_INVISIBLE).translate(_COLONS_AND_MINUSES)
+    text = text.translate(_INVISIBLE).translate(_MARKS)
     text = _VULGAR.sub(lambda found: " " + found[0], text)
     text = _TWO_POWERS.sub(lambda found: "^" + found[0], text)
-    text = unicodedata.normalize("NFKC", text).translate(_COLONS_AND_MINUSES).replace("\u2044", "/")
+    text = unicodedata.normalize("NFKC", text).translate(_MARKS).replace("\u2044", "/")
     return _NOT_ASCII.sub(_ascii_digit, text)
 
 

@@ -5,7 +5,7 @@
 
 A closing tag without an opening one is read as the end of a block that the prompt opened, which is how many chat
 templates begin an answer. Where the prompt opened it and the output ends before it is closed, the text alone cannot
-tell: put the opening tag before the output.
+tell: put what `opened_by` says before the output.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ _TAG: Final = re.compile(
     re.IGNORECASE,
 )
 _HEADER: Final = re.compile(r"\A\s*<\|message\|>")
-_CONTROL: Final = re.compile(r"<\|(?:end|return|start|call)\|>\s*\Z")
+_CONTROL: Final = re.compile(r"<\|\w{1,30}\|>\s*\Z")
+_CHANNEL: Final = frozenset({"<|channel|>", "<|message|>", "<|channel>", "<channel|>"})
 
 
 def after_thinking(output: str) -> str | None:
@@ -49,7 +50,22 @@ def after_thinking(output: str) -> str | None:
     if opened:
         return None
     text = _HEADER.sub("", output[behind:]) if behind else output
-    return _CONTROL.sub("", text) if text.endswith("|>") else text
+    return _CONTROL.sub("", text) if text.rstrip().endswith("|>") else text
+
+
+def opened_by(prompt: str) -> str:
+    r"""The tag of the thinking block that the end of a prompt opens, whatever was asked of its template; else empty.
+
+    >>> opened_by("Capital of Peru?<|assistant|><think>\n")
+    '<think>'
+    """
+    last = max(_TAG.finditer(prompt), key=re.Match.start, default=None)
+    return last[0] if last and not prompt[last.end() :].strip() and after_thinking(last[0]) is None else ""
+
+
+def is_mark(token: str) -> bool:
+    """Whether a token stands around thinking: without it the answer and what was thought run together."""
+    return token in _CHANNEL or _TAG.fullmatch(token) is not None
 
 
 _DEEPEST: Final = 1_000

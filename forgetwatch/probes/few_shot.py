@@ -7,9 +7,10 @@ what else is asked. The prompts that come out are part of the items, and so of t
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from forgetwatch.asking import options_of, worked
 from forgetwatch.decoding import Decoding
@@ -17,28 +18,40 @@ from forgetwatch.errors import ProbeError
 from forgetwatch.item import Item
 from forgetwatch.probe import Probe
 
+_LABEL: Final = re.compile(r"[^\n:]{1,30}:")
+"""What a question begins with, up to its colon."""
+
 
 def few_shot(probe: Probe, examples: Sequence[Item], *, shots: int = 5) -> Probe:
     """The probe with so many worked examples before each question, of its own task where there are enough.
+
+    Where all plain questions begin with the same label, such as ``Question:``, a written answer ends before the next.
 
     Written answers with options show their reasoning where the example has one (`meta["reasoning"]`), and end in the
     form that is asked for; scored ones end in the right option.
 
     Args:
         probe: The questions.
-        examples: Items of the same kind with their answers; an item is never an example of itself.
+        examples: Items of the same kind with their answers; an item is never an example of itself, nor of the same
+            question with its options in another order.
         shots: Examples before each question.
 
     Raises:
         ProbeError: If there are not enough examples.
     """
-    return replace(probe, items=tuple(_with_examples(item, probe, examples, shots) for item in probe))
+    made = replace(probe, items=tuple(_with_examples(item, probe, examples, shots) for item in probe))
+    if probe.rendering == "chat" or not any(map(probe.is_written, probe)):
+        return made
+    labels = {found[0] if (found := _LABEL.match(str(one.prompt))) else None for one in (*probe, *examples)}
+    label = labels.pop()
+    if labels or label is None:
+        return made
+    decoding = Decoding.of(probe.decoding)
+    return replace(made, decoding=replace(decoding, stop=(*decoding.stop, f"\n\n{label}")))
 
 
 def _with_examples(item: Item, probe: Probe, examples: Sequence[Item], shots: int) -> Item:
-    others = sorted(
-        (one for one in examples if one.content_hash != item.content_hash), key=lambda one: one.content_hash
-    )
+    others = sorted((one for one in examples if _question(one) != _question(item)), key=lambda one: one.content_hash)
     own = [one for one in others if one.task == item.task]
     pool = own if len(own) >= shots else others
     if len(pool) < shots:
@@ -54,6 +67,12 @@ def _with_examples(item: Item, probe: Probe, examples: Sequence[Item], shots: in
         before += [{"role": "user", "content": question}, {"role": "assistant", "content": answer.strip()}]
     last = [{"role": "user", "content": item.prompt}] if isinstance(item.prompt, str) else list(item.prompt)
     return replace(item, prompt=(*before, *last))
+
+
+def _question(item: Item) -> tuple[str, list[str]]:
+    """What is asked, in whatever order, case and spacing: who has seen the one knows the answer to the other."""
+    prompt = item.prompt if isinstance(item.prompt, str) else str([message["content"] for message in item.prompt])
+    return " ".join(prompt.casefold().split()), sorted(" ".join(choice.casefold().split()) for choice in item.choices)
 
 
 def _shown(example: Item, probe: Probe) -> tuple[str, str]:

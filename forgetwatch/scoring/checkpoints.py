@@ -21,6 +21,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging
 
 from forgetwatch.errors import ForgetwatchError, ScoringError, SnapshotError
+from forgetwatch.extraction import RULES
 from forgetwatch.probe import Probe
 from forgetwatch.scoring.forward import Progress
 from forgetwatch.scoring.processes import on_first
@@ -29,9 +30,7 @@ from forgetwatch.snapshot import Snapshot, read_snapshot, save_snapshot
 
 _ADAPTER: Final = "adapter_config.json"
 _DECIDES: Final = (".safetensors", ".bin", ".json", ".model", ".txt", ".jinja", ".tiktoken")
-_IRRELEVANT: Final = frozenset(
-    {"trainer_state.json", "training_args.bin", "optimizer.bin", "scheduler.bin", "generation_config.json"}
-)
+_IRRELEVANT: Final = frozenset({"trainer_state.json", "training_args.bin", "optimizer.bin", "scheduler.bin"})
 
 
 def load_model(given: str, *, trust_remote_code: bool = False) -> tuple[nn.Module, Any]:
@@ -70,6 +69,26 @@ def load_model(given: str, *, trust_remote_code: bool = False) -> tuple[nn.Modul
             f"{given}: cannot be loaded as a causal language model with its tokenizer ({error})"
         ) from error
     return model.to("cuda" if torch.cuda.is_available() else "cpu").eval(), tokenizer
+
+
+def load_outline(given: str, *, trust_remote_code: bool = False) -> tuple[nn.Module, Any]:
+    """The model without any weights, which tells its sizes, and the tokenizer of a checkpoint folder or model id.
+
+    Raises:
+        ScoringError: If it cannot be loaded; the cause is named.
+    """
+    try:
+        config = AutoConfig.from_pretrained(given, trust_remote_code=trust_remote_code)
+        with torch.device("meta"):
+            model: Any = AutoModelForCausalLM.from_config(
+                config, dtype=config.dtype, trust_remote_code=trust_remote_code
+            )
+        tokenizer = AutoTokenizer.from_pretrained(given, trust_remote_code=trust_remote_code)
+    except Exception as error:  # whatever a loader of foreign files raises
+        raise ScoringError(
+            f"{given}: cannot be loaded as a causal language model with its tokenizer ({error})"
+        ) from error
+    return model.eval(), tokenizer
 
 
 def _check_complete(given: str, loading: dict[str, Any]) -> None:
@@ -119,7 +138,9 @@ def _cache_file(given: str, probe: Probe, *, trust_remote_code: bool) -> Path:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     labels = [[item.task, item.id, item.category, item.cluster] for item in probe]
     weights = _identity(given, trust_remote_code=trust_remote_code)
-    key = json.dumps([weights, probe.name, probe.fingerprint, labels, SCORER, device, versions()], sort_keys=True)
+    key = json.dumps(
+        [weights, probe.name, probe.fingerprint, labels, SCORER, RULES, device, versions()], sort_keys=True
+    )
     name = f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.parquet"
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return Path(os.environ.get("FORGETWATCH_CACHE") or caches / "forgetwatch") / name

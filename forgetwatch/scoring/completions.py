@@ -20,6 +20,7 @@ from torch import nn
 
 from forgetwatch.completions import Completions
 from forgetwatch.errors import ScoringError
+from forgetwatch.scoring.drawing import seeds_of
 from forgetwatch.scoring.encoding import Encoded, Ids
 from forgetwatch.scoring.engine import CPU_TOKENS, CUDA_TOKENS, Engine
 from forgetwatch.scoring.model import base_model, context_length, device_of, vocabulary_size
@@ -75,7 +76,8 @@ def sample_completions(
     prompts = tuple(ids for _, ids in kept)
     _check_vocabulary(prompts, vocabulary_size(model))
     ends, budget = end_tokens(model, tokenizer), token_budget or _default_budget(model)
-    samples = on_first(lambda: sample(model, prompts, tokens=tokens, ends=ends, seed=seed, token_budget=budget))
+    seeds = seeds_of(prompts, seed)
+    samples = on_first(lambda: sample(model, prompts, tokens=tokens, ends=ends, seeds=seeds, token_budget=budget))
     written = tuple(one.tokens for one in samples)
     logprobs = tuple(completion_logprobs(model, prompts, written, token_budget=token_budget))
     _check_follows(samples, logprobs, model)

@@ -87,7 +87,7 @@ def encode_written(probe: Probe, items: Sequence[Item], tokenizer: Any, *, max_l
     room = max_length - Decoding.of(probe.decoding).tokens
     found = []
     for one, ids in zip(rendered, _tokenize([each.context for each in rendered], tokenizer), strict=True):
-        context = bos + ids if bos and not one.templated and ids[:1] != bos else ids
+        context = (bos + ids if bos and not one.templated and ids[:1] != bos else ids) or _start(tokenizer)
         why = "" if context else "an empty prompt, and the tokenizer has no start token"
         if len(context) > room:
             written = max_length - room
@@ -98,12 +98,12 @@ def encode_written(probe: Probe, items: Sequence[Item], tokenizer: Any, *, max_l
 
 def unprompted(encoded: Encoded, tokenizer: Any) -> Encoded:
     """The choices of an item without its prompt: behind BOS (or EOS) alone, as text of their own."""
-    start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
+    start = _start(tokenizer)
     choices = tuple(_tokenize(list(encoded.texts), tokenizer))
-    why = encoded.unscored or ("" if start is not None else "the tokenizer has no start token")
+    why = encoded.unscored or ("" if start else "the tokenizer has no start token")
     why = why or ("" if all(choices) else "a choice has no tokens of its own")
     return Encoded(
-        context=() if start is None else (start,),
+        context=start,
         texts=encoded.texts,
         choices=choices,
         spellings=((),) * len(choices),
@@ -121,9 +121,7 @@ def _encode_item(
     continuations = [whole[len(context) :] for whole in wholes]
     if bos and not rendered.templated and context[:1] != bos:
         context = bos + context
-    if not context:
-        start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
-        context = () if start is None else (start,)
+    context = context or _start(tokenizer)
     choices = tuple(continuations[: len(rendered.choices)])
     others = iter(continuations[len(choices) :])
     spelled = tuple(tuple(next(others) for _ in texts) for texts in rendered.spellings)
@@ -157,6 +155,12 @@ def _tokenize(texts: list[str], tokenizer: Any) -> list[Ids]:
     if not texts:
         return []
     return [tuple(ids) for ids in tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]]
+
+
+def _start(tokenizer: Any) -> Ids:
+    """What stands for an empty context: BOS, else EOS, else nothing."""
+    start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
+    return () if start is None else (start,)
 
 
 def _added_bos(tokenizer: Any) -> Ids:

@@ -17,6 +17,7 @@ from forgetwatch.scoring.isolation import isolated, maskable
 from forgetwatch.scoring.model import (
     base_model,
     device_of,
+    has_weights,
     is_sharded,
     text_config,
     unwrapped,
@@ -69,7 +70,7 @@ class Engine:
         token_budget: int | None = None,
         greedy: bool = False,
     ) -> None:
-        on_cpu = device_of(model).type == "cpu"
+        on_cpu = has_weights(model) and device_of(model).type == "cpu"
         self.way = way
         self.why_rows = ""
         self.noise = noise

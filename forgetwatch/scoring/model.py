@@ -88,6 +88,11 @@ def device_of(model: nn.Module) -> torch.device:
     return device
 
 
+def has_weights(model: nn.Module) -> bool:
+    """Whether any of its weights is anywhere: a model that was made without them can tell its sizes only."""
+    return any(weight.device.type != "meta" for weight in model.parameters())
+
+
 def is_sharded(model: nn.Module) -> bool:
     """Whether several processes hold parts of the model each, and must make the same calls: FSDP, ZeRO-3."""
     fsdp = any(type(module).__name__.startswith(("FullySharded", "FSDP")) for module in model.modules())

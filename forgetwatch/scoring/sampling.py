@@ -25,6 +25,7 @@ from transformers import (
 )
 
 from forgetwatch.errors import ScoringError
+from forgetwatch.scoring.drawing import Drawn
 from forgetwatch.scoring.encoding import Ids
 from forgetwatch.scoring.isolation import isolated
 from forgetwatch.scoring.model import (
@@ -61,14 +62,14 @@ def sample(
     *,
     tokens: int,
     ends: Sequence[int],
-    seed: int,
+    seeds: Sequence[int],
     token_budget: int,
     temperature: float = 1.0,
     top_p: float = 1.0,
     stopped: Callable[[Ids], bool] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> list[Sample]:
-    """One text behind each prompt. The same seed gives the same texts, in whatever order the prompts come.
+    """One text behind each prompt.
 
     Args:
         model: A causal language model of transformers, also with adapters; it comes back as it was, as do all random
@@ -76,7 +77,7 @@ def sample(
         prompts: Token ids, at least one each.
         tokens: Most tokens that are written.
         ends: The tokens that end a text.
-        seed: Of the sampling.
+        seeds: Of each text's drawing; see `drawing`.
         token_budget: Tokens of a batch, those that are written included; a single row may exceed it.
         temperature: 0 takes the most likely token each time.
         top_p: Tokens are drawn from the fewest that together have this probability.
@@ -104,11 +105,11 @@ def sample(
         padded=not why_not_trees(model),  # a state along the row does not skip padding
     )
     written: dict[int, Sample] = {}
-    own = _plain(inner, tokens=tokens, ends=ends, temperature=temperature, top_p=top_p)
-    with isolated(model), head_in_fp32(model), own:
-        torch.manual_seed(seed)
+    device = device_of(model)
+    with isolated(model), head_in_fp32(model), _plain(inner, tokens=tokens, ends=ends):
         for batch in batches:
-            found = _generate(inner, [prompts[index] for index in batch], ends, device_of(model), stopped)
+            drawn = Drawn([seeds[index] for index in batch], temperature, top_p, device) if temperature else None
+            found = _generate(inner, [prompts[index] for index in batch], ends, device, stopped, drawn)
             written |= zip(batch, found, strict=True)
             if progress:
                 progress(len(written))
@@ -116,19 +117,30 @@ def sample(
 
 
 def end_tokens(model: nn.Module, tokenizer: Any) -> list[int]:
-    """The tokens that end a text: the model's own, else the tokenizer's, rising; none where neither names one."""
-    named = (base_model(model).generation_config, text_config(model), tokenizer)
-    ends = next((found for one in named if (found := getattr(one, "eos_token_id", None)) is not None), None)
-    return [] if ends is None else [ends] if isinstance(ends, int) else sorted(ends)
+    """The tokens that end a text, rising: the model's own and the tokenizer's; none where neither names one.
+
+    A model that was taught a chat template ends with the template's token, which may be the tokenizer's alone.
+    """
+    inner = base_model(model)
+    own: Any = next(
+        (
+            found
+            for one in (inner.generation_config, text_config(model))
+            if (found := getattr(one, "eos_token_id", None)) is not None
+        ),
+        [],
+    )
+    known = vocabulary_size(model)
+    ends = {*([own] if isinstance(own, int) else own), tokenizer.eos_token_id} - {None}
+    return sorted(end for end in ends if end < known)
 
 
 @contextmanager
-def _plain(inner: Any, *, tokens: int, ends: Sequence[int], temperature: float, top_p: float) -> Iterator[None]:
+def _plain(inner: Any, *, tokens: int, ends: Sequence[int]) -> Iterator[None]:
     """The model writes by these settings alone; afterwards its generation config is its own again."""
     own = inner.generation_config
-    drawn: dict[str, Any] = {"do_sample": True, "temperature": temperature, "top_k": 0, "top_p": top_p}
     inner.generation_config = GenerationConfig(
-        **(drawn if temperature else {"do_sample": False}),
+        do_sample=False,  # what is drawn, `Drawn` draws
         max_new_tokens=tokens,
         eos_token_id=list(ends) or None,
         pad_token_id=ends[0] if ends else 0,
@@ -176,6 +188,7 @@ def _generate(
     ends: Sequence[int],
     device: torch.device,
     stopped: Callable[[Ids], bool] | None,
+    drawn: Drawn | None,
 ) -> list[Sample]:
     """What follows each prompt, in one left-padded batch."""
     width, count = max(map(len, prompts)), len(prompts)
@@ -187,7 +200,7 @@ def _generate(
         input_ids=torch.from_numpy(ids).to(device),
         attention_mask=torch.from_numpy(mask).to(device),
         generation_config=inner.generation_config,
-        logits_processor=LogitsProcessorList([recorder]),
+        logits_processor=LogitsProcessorList([recorder, drawn] if drawn else [recorder]),
         stopping_criteria=StoppingCriteriaList([stop] if stopped else []),
     )
     said = torch.cat([torch.empty(count, 0), *(one.cpu() for one in recorder.logprobs)], dim=1).double().numpy()

@@ -105,7 +105,7 @@ class Scorer:
         Raises:
             ScoringError: If the model does not give finite logits over its vocabulary, or cannot write.
         """
-        started = time.perf_counter()
+        started, ran = time.perf_counter(), execution(model)
         scores = self.engine.score(model, progress)
         written: dict[int, list[dict[str, Any]]] = {}
         scored = time.perf_counter()
@@ -129,7 +129,7 @@ class Scorer:
             "why_rows": self.engine.why_rows,
             "engine": writer.name if writer else "transformers",
             "batch": {"tokens": self.engine.token_budget, "halved": self.engine.halved},
-            **execution(model),
+            **ran,
             "noise": self.engine.noise,
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
             "seconds": round(seconds, 3),

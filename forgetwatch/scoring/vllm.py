@@ -1,22 +1,24 @@
 """vLLM as what writes answers. Never run yet on vLLM itself: tested with stand-ins that record how it is called.
 
-    VllmWriter       an engine of its own on a checkpoint: tensor and data parallel as vLLM has them
+    VllmWriter       engines of its own on a checkpoint; see `vllm_engines`
     TrainerWriter    the engine that a GRPO or RLOO trainer already has, through `trainer.vllm_generation`
 
-Nothing here is imported until it is asked for.
+vLLM is imported when the first answers are asked for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ScoringError
 from forgetwatch.scoring.encoding import Ids
 from forgetwatch.scoring.processes import gathered, rank, world
-from forgetwatch.scoring.writing import Written, until
+from forgetwatch.scoring.vllm_engines import Engines, check_installed
+from forgetwatch.scoring.writing import Written, text_of, until
 
 _SETTINGS: Final = (
     *("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "max_completion_length", "generation_kwargs"),
@@ -26,12 +28,15 @@ _SETTINGS: Final = (
 
 
 class VllmWriter:
-    """An engine of vLLM on a checkpoint, adapter-free, offline.
+    """Engines of its own on a checkpoint, adapter-free, offline; they start when the first answers are asked for.
 
     Args:
         model: A checkpoint folder or model id.
         tokenizer: Its tokenizer.
-        options: Of `vllm.LLM`: tensor_parallel_size, data_parallel_size, dtype, gpu_memory_utilization, ...
+        tensor_parallel: GPUs that share one engine's weights.
+        data_parallel: Engines that share the prompts.
+        trust_remote_code: Run code that comes with the model.
+        make_room: Called before the engines start, which take nearly all memory of their GPUs.
 
     Raises:
         ScoringError: If vLLM is not installed.
@@ -39,44 +44,64 @@ class VllmWriter:
 
     name = "vllm"
 
-    def __init__(self, model: str, tokenizer: Any, **options: Any) -> None:
-        try:
-            from vllm import LLM
-        except ImportError as error:
-            raise ScoringError(
-                "needed vLLM to write with it: pip install vllm, or let the model write itself"
-            ) from error
-        self._tokenizer = tokenizer
-        self._engine = LLM(model=model, seed=0, **options)
+    def __init__(
+        self,
+        model: str,
+        tokenizer: Any,
+        *,
+        tensor_parallel: int = 1,
+        data_parallel: int = 1,
+        trust_remote_code: bool = False,
+        make_room: Callable[[], None] | None = None,
+    ) -> None:
+        check_installed()
+        self._tokenizer, self._make_room = tokenizer, make_room
+        self._start = partial(
+            Engines,
+            model,
+            tensor_parallel=tensor_parallel,
+            data_parallel=data_parallel,
+            trust_remote_code=trust_remote_code,
+        )
+        self._engines: Engines | None = None
 
     def write(
         self, prompts: Sequence[Ids], decoding: Decoding, *, seed: int, progress: Callable[[int], None] | None = None
     ) -> list[Written]:
-        """One answer behind each prompt, in their order."""
-        from vllm import SamplingParams
+        """One answer behind each prompt, in their order.
 
-        drawn = SamplingParams(
-            n=1,
-            temperature=decoding.temperature,
-            top_p=decoding.top_p,
-            max_tokens=decoding.tokens,
-            stop=list(decoding.stop) or None,
-            seed=seed if decoding.temperature else None,
-        )
-        found = self._engine.generate(
-            [{"prompt_token_ids": list(prompt)} for prompt in prompts], sampling_params=drawn, use_tqdm=False
-        )
+        Raises:
+            ScoringError: If there are too few GPUs for several engines, or one has ended.
+        """
+        if self._engines is None:
+            if self._make_room:
+                self._make_room()
+            self._engines = self._start()
+        settings = {
+            "n": 1,
+            "temperature": decoding.temperature,
+            "top_p": decoding.top_p,
+            "max_tokens": decoding.tokens,
+            "stop": list(decoding.stop) or None,
+            "seed": seed if decoding.temperature else None,
+        }
+        answers = self._engines.write(prompts, settings)
         if progress:
             progress(len(prompts))
-        outputs = [one.outputs[0] for one in found]
-        return [_written(self._tokenizer, one.token_ids, one.finish_reason == "length", decoding) for one in outputs]
+        return [_written(self._tokenizer, tokens, cut, decoding) for tokens, cut in answers]
+
+    def close(self) -> None:
+        """End the engines."""
+        if self._engines is not None:
+            self._engines.close()
+            self._engines = None
 
 
 class TrainerWriter:
     """The engine of a trainer that already generates with vLLM (TRL's GRPO, RLOO and their like).
 
     Its settings are put back after each call; its weights are those of the trainer's current step; and it sleeps again
-    where it slept, also after an exception.
+    where it slept, and adapters are apart from the weights again, also after an exception.
 
     Args:
         trainer: With `use_vllm=True`.
@@ -163,6 +188,9 @@ class TrainerWriter:
                 engine.sync_weights()
                 trainer._last_loaded_step = trainer.state.global_step
             yield
+        except BaseException:
+            _take_apart(trainer.model)
+            raise
         finally:
             for name, value in own.items():
                 setattr(engine, name, value)
@@ -172,8 +200,15 @@ class TrainerWriter:
                 engine._llm_weights_sleeping = True
 
 
+def _take_apart(model: Any) -> None:
+    """Unmerge the adapters that were merged to hand the weights over: training goes on with them apart."""
+    for layer in model.modules():
+        if getattr(layer, "merged", False) is True:
+            layer.unmerge()
+
+
 def _written(tokenizer: Any, tokens: Sequence[int], cut: bool, decoding: Decoding) -> Written:
-    text = str(tokenizer.decode(list(tokens), skip_special_tokens=True))
+    text = text_of(tokenizer, tokens)
     ended = until(text, decoding.stop)
     ends = tokenizer.eos_token_id
     by_itself = bool(tokens) and tokens[-1] == ends

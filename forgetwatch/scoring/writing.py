@@ -13,6 +13,8 @@ from typing import Any, Protocol
 from torch import nn
 
 from forgetwatch.decoding import Decoding
+from forgetwatch.extraction.thinking import is_mark
+from forgetwatch.scoring.drawing import seeds_of
 from forgetwatch.scoring.encoding import Ids
 from forgetwatch.scoring.engine import CPU_TOKENS, CUDA_TOKENS
 from forgetwatch.scoring.model import device_of
@@ -25,7 +27,7 @@ class Written:
     """What was written behind one prompt.
 
     Attributes:
-        text: The answer, without special tokens and without the text that ended it.
+        text: The answer, without the text that ended it; see `text_of`.
         truncated: Whether it was cut at its length.
         tokens: Its token ids, the end token included.
     """
@@ -75,7 +77,7 @@ class ModelWriter:
             ScoringError: If the model cannot generate here.
         """
         ordered = sorted(range(len(prompts)), key=lambda at: (len(prompts[at]), prompts[at]))
-        own = ordered[rank() :: world()]
+        own, seeds = ordered[rank() :: world()], seeds_of(prompts, seed)
 
         def mine() -> list[tuple[int, Written]]:
             samples = sample(
@@ -83,7 +85,7 @@ class ModelWriter:
                 [prompts[at] for at in own],
                 tokens=decoding.tokens,
                 ends=end_tokens(self._model, self._tokenizer),
-                seed=seed + 7919 * rank(),
+                seeds=[seeds[at] for at in own],
                 token_budget=self._budget,
                 temperature=decoding.temperature,
                 top_p=decoding.top_p,
@@ -100,7 +102,7 @@ class ModelWriter:
 
     def text(self, tokens: Ids, stop: Sequence[str]) -> str:
         """The text of an answer, up to the first text that ends it."""
-        return until(str(self._tokenizer.decode(list(tokens), skip_special_tokens=True)), stop)
+        return until(text_of(self._tokenizer, tokens), stop)
 
     def _stops(self, stop: Sequence[str]) -> Callable[[Ids], bool]:
         # A text of n characters is written by at most its bytes in tokens; a few more for what merges with it.
@@ -111,6 +113,16 @@ class ModelWriter:
             return any(text in tail for text in stop)
 
         return stopped
+
+
+def text_of(tokenizer: Any, tokens: Sequence[int]) -> str:
+    """The text of some tokens without the special ones, but with those that part thinking from the answer."""
+    special = {
+        number
+        for number, token in tokenizer.added_tokens_decoder.items()
+        if token.special and not is_mark(token.content)
+    }
+    return str(tokenizer.decode([token for token in tokens if token not in special], skip_special_tokens=False))
 
 
 def until(text: str, stop: Sequence[str]) -> str:

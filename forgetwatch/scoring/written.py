@@ -8,6 +8,7 @@ from typing import Any, Final
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError
 from forgetwatch.extraction import check_item, judge
+from forgetwatch.extraction.thinking import opened_by
 from forgetwatch.item import Item
 from forgetwatch.probe import Probe
 from forgetwatch.scoring.encoding import Encoded, encode_written
@@ -15,10 +16,8 @@ from forgetwatch.scoring.writing import Writer, Written
 
 AGAIN: Final = 10_000
 """Between the seeds of a first measurement and those of a second."""
-
-
-_THINKING: Final = ("<think>", "<thinking>", "<reasoning>")
 _TAIL: Final = 12
+"""Tokens at the end of a prompt within which it may open a thinking block."""
 
 
 class WrittenItems:
@@ -63,13 +62,8 @@ class WrittenItems:
                 if progress:
                     progress(done + count, self.decoding.samples * len(prompts))
 
-            found = dict(
-                zip(
-                    asked,
-                    writer.write(prompts, self.decoding, seed=first_seed + sample, progress=told),
-                    strict=True,
-                )
-            )
+            texts = writer.write(prompts, self.decoding, seed=first_seed + sample, progress=told) if prompts else []
+            found = dict(zip(asked, texts, strict=True))
             for number, (place, item, one) in enumerate(zip(self._places, self._items, self._encoded, strict=True)):
                 row: dict[str, Any] = {"outcome": f"unscored: {one.unscored}"}
                 if number in found:
@@ -79,10 +73,7 @@ class WrittenItems:
 
     def _opened(self, encoded: Encoded) -> str:
         """The thinking block that the prompt itself opened; the output cannot show that it began."""
-        if not self.decoding.thinking:
-            return ""
-        end = str(self._tokenizer.decode(list(encoded.context[-_TAIL:])))
-        return next((tag for tag in _THINKING if end.rstrip().endswith(tag)), "")
+        return opened_by(str(self._tokenizer.decode(list(encoded.context[-_TAIL:]))))
 
     def _row(self, item: Item, encoded: Encoded, written: Written) -> dict[str, Any]:
         own = item.judge

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from forgetwatch.decoding import Decoding
 from forgetwatch.errors import LostBaselineError
 from forgetwatch.probe import Probe
 from forgetwatch.snapshot import Snapshot
@@ -46,19 +47,22 @@ def unpacked(bits: Mapping[str, Any], probe: Probe) -> Snapshot:
         meta = dict(bits["meta"])
     except (KeyError, TypeError, ValueError) as error:
         raise LostBaselineError(f"the checkpoint's trainer_state.json holds no usable baseline ({error!r})") from error
-    if len(right) != len(probe):
+    samples = Decoding.of(probe.decoding).samples
+    if len(right) != len(probe) * samples:
         raise LostBaselineError(
-            f"the checkpoint knows a baseline of {len(right):,} items, the probe has {len(probe):,}"
+            f"the checkpoint knows a baseline of {len(right):,} answers, the probe has {len(probe) * samples:,}"
         )
+    asked = [item for item in probe for _ in range(samples)]
     columns = {
-        "item_id": [item.id for item in probe],
-        "content_hash": [item.content_hash for item in probe],
-        "task": [item.task for item in probe],
-        "category": [item.category for item in probe],
-        "cluster": [item.cluster for item in probe],
-        "k": [item.k for item in probe],
-        "gold": [item.answers[0] if item.choices else None for item in probe],
-        "golds": [list(item.answers) if len(item.answers) > 1 and item.choices else None for item in probe],
+        "sample": list(range(samples)) * len(probe),
+        "item_id": [item.id for item in asked],
+        "content_hash": [item.content_hash for item in asked],
+        "task": [item.task for item in asked],
+        "category": [item.category for item in asked],
+        "cluster": [item.cluster for item in asked],
+        "k": [item.k for item in asked],
+        "gold": [item.answers[0] if item.choices else None for item in asked],
+        "golds": [list(item.answers) if len(item.answers) > 1 and item.choices else None for item in asked],
         "correct": [bool(one) if known else None for one, known in zip(right, scored, strict=True)],
         "outcome": ["ok" if known else "unscored: not known any more" for known in scored],
     }

@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 from torch import nn
 
 from forgetwatch.compare import Comparison
@@ -251,14 +252,17 @@ class Watch(Looks):
 
     def _check_baseline(self, snapshot: Snapshot, *, step: int) -> None:
         """Refuse a baseline that measures nothing, and say what it leaves out."""
-        unscored = Counter(outcome for outcome in snapshot.texts("outcome") if outcome != "ok")
-        reasons = "; ".join(f"{count:,} {why.removeprefix('unscored: ')}" for why, count in unscored.most_common(3))
+        outcomes = list(zip(snapshot.texts("outcome"), np.isnan(snapshot.floats("correct")), strict=True))
+        unscored = Counter(outcome for outcome, without in outcomes if without)
+        wrong = Counter(outcome for outcome, without in outcomes if outcome != "ok" and not without)
         if unscored.total() == len(snapshot):
             raise ScoringError(
-                f"no item of probe {self.probe.name!r} ({len(snapshot):,} items) can be scored: {reasons}"
+                f"no item of probe {self.probe.name!r} ({len(snapshot):,} items) can be scored: {_reasons(unscored)}"
             )
         if self._writes and unscored:
-            say(f"{unscored.total():,} of {len(snapshot):,} items are unscored: {reasons}")
+            say(f"{unscored.total():,} of {len(snapshot):,} items are unscored: {_reasons(unscored)}")
+        if self._writes and wrong:
+            say(f"{wrong.total():,} of {len(snapshot):,} answers count as wrong: {_reasons(wrong)}")
         if self._writes and step > 0:
             say(f"the baseline is taken at step {step}: what was forgotten before it cannot be seen")
 
@@ -298,3 +302,7 @@ class Watch(Looks):
             except ForgetwatchError:
                 damaged.append(self.folder.put_by(path))
         return found
+
+
+def _reasons(outcomes: Counter[str]) -> str:
+    return "; ".join(f"{count:,} {why.removeprefix('unscored: ')}" for why, count in outcomes.most_common(3))

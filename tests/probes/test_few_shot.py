@@ -8,6 +8,7 @@ import pytest
 from support import tokenizer
 
 from forgetwatch import Item, Probe
+from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError
 from forgetwatch.probes import few_shot
 from forgetwatch.scoring.rendering import render, render_written
@@ -63,3 +64,25 @@ def test_in_a_chat_examples_are_turns_of_their_own() -> None:
 def test_too_few_examples_are_an_error() -> None:
     with pytest.raises(ProbeError, match="needed 5 examples beside it, there are 2"):
         few_shot(Probe(items(3)), items(3))
+
+
+def test_the_same_question_with_its_options_turned_is_no_example() -> None:
+    question = Item(id="0", task="t", prompt="Q w0", choices=(" w1", " w2"), answer=0)
+    turned = Item(id="1", task="t", prompt="q  w0 ", choices=(" w2", " w1"), answer=1)
+    other = Item(id="2", task="t", prompt="Q w0", choices=(" w3", " w4"), answer=1)
+    (shown,) = few_shot(Probe([question]), [question, turned, other], shots=1)
+    assert shown.prompt == "Q w0 w4\n\nQ w0"
+    with pytest.raises(ProbeError, match="needed 1 examples beside it, there are 0"):
+        few_shot(Probe([question]), [turned], shots=1)
+
+
+def test_a_written_answer_ends_where_the_next_question_would_begin() -> None:
+    made = [Item(id=str(n), task="t", prompt=f"Question: w{n}?\nAnswer:", answer="w", match="exact") for n in range(4)]
+    stops = few_shot(Probe(made, decoding={"stop": ["."]}), made, shots=1).decoding
+    assert stops == Decoding(stop=(".", "\n\nQuestion:"))
+    unlike = [*made, Item(id="x", task="t", prompt="w9 is", answer="w", match="exact")]
+    assert few_shot(Probe(unlike), unlike, shots=1).decoding == Decoding()
+    chat = few_shot(Probe(made, rendering="chat"), made, shots=1)
+    assert chat.decoding == Decoding()
+    scored = [Item(id=str(n), task="t", prompt=f"Question: w{n}", choices=(" a", " b"), answer=0) for n in range(3)]
+    assert few_shot(Probe(scored), scored, shots=1).decoding is None

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 from support import model, probe, tokenizer
+from transformers import GenerationConfig
 
-from forgetwatch import Probe, score
+from forgetwatch import Item, Probe, score
 from forgetwatch.errors import ScoringError
 from forgetwatch.scoring import checkpoints
 from forgetwatch.scoring.checkpoints import load_model, score_checkpoint
@@ -67,6 +68,18 @@ def test_other_weights_are_scored_anew(saved: Path, loads: list[str]) -> None:
     one = score_checkpoint(str(saved), probe())
     model(tokenizer(), seed=1).save_pretrained(saved)
     assert score_checkpoint(str(saved), probe()).checksum != one.checksum
+    assert len(loads) == 2
+
+
+def test_another_end_token_ends_other_texts_and_is_scored_anew(saved: Path, loads: list[str]) -> None:
+    items = [Item(id="1", task="t", prompt="w1 w2", answer="w3", match="contains")]
+    written = Probe(items, decoding={"tokens": 6})
+    (whole,) = score_checkpoint(str(saved), written).texts("output")
+    config = GenerationConfig.from_pretrained(saved)
+    config.eos_token_id = tokenizer().convert_tokens_to_ids(whole.split()[1])
+    config.save_pretrained(saved)
+    (cut,) = score_checkpoint(str(saved), written).texts("output")
+    assert len(cut.split()) == 2
     assert len(loads) == 2
 
 

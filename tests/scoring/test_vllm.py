@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import sys
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support import tokenizer
+import torch
+from peft import LoraConfig, get_peft_model
+from support import model, tokenizer, vllm_stand_in
 
+from forgetwatch import Item, Probe
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ScoringError
+from forgetwatch.scoring.scorer import Scorer
 from forgetwatch.scoring.vllm import TrainerWriter, VllmWriter
 
 TOK = tokenizer()
@@ -48,8 +52,13 @@ class Engine:
         }
 
 
-def trainer_of(engine: Engine) -> Any:
-    return SimpleNamespace(vllm_generation=engine, state=SimpleNamespace(global_step=4), _last_loaded_step=3)
+def trainer_of(engine: Engine, network: Any = None) -> Any:
+    return SimpleNamespace(
+        vllm_generation=engine,
+        state=SimpleNamespace(global_step=4),
+        _last_loaded_step=3,
+        model=network or torch.nn.Linear(1, 1),
+    )
 
 
 def test_a_trainers_engine_is_given_back_as_it_was() -> None:
@@ -75,6 +84,23 @@ def test_after_an_exception_the_engine_has_its_settings_and_sleeps_again() -> No
     assert engine.settings == before
     assert engine.log[-1] == "sleep 2"
     assert engine._llm_weights_sleeping
+
+
+def test_an_adapter_that_was_being_handed_over_when_it_failed_is_taken_apart_again() -> None:
+    network = get_peft_model(model(TOK), LoraConfig(r=2, target_modules=["q_proj"], init_lora_weights=False))
+    weights = {name: weight.clone() for name, weight in network.named_parameters()}
+    engine = Engine({})
+
+    def sync() -> None:  # as TRL does it: merged, pushed, and taken apart only if all goes well
+        network.merge_adapter()
+        raise RuntimeError("out of memory")
+
+    engine.sync_weights = sync  # type: ignore[method-assign]
+    with pytest.raises(RuntimeError):
+        TrainerWriter(trainer_of(engine, network), TOK).write([(5,)], Decoding(tokens=3), seed=0)
+    assert not any(getattr(module, "merged", False) for module in network.modules())
+    for name, weight in network.named_parameters():
+        assert torch.allclose(weight, weights[name], atol=1e-6)
 
 
 def test_what_the_engine_cannot_read_is_refused() -> None:
@@ -104,13 +130,28 @@ def test_an_engine_of_its_own_gets_the_settings_and_nothing_else(monkeypatch: py
             answer = SimpleNamespace(token_ids=TOK("w5 w6")["input_ids"], finish_reason="length")
             return [SimpleNamespace(outputs=[answer]) for _ in prompts]
 
-    fake = ModuleType("vllm")
-    fake.LLM, fake.SamplingParams = LLM, dict  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "vllm", fake)
-    writer = VllmWriter("model", TOK, tensor_parallel_size=2)
+    monkeypatch.setitem(sys.modules, "vllm", vllm_stand_in(LLM))
+    writer = VllmWriter("model", TOK, tensor_parallel=2, make_room=lambda: calls.append("room"))
+    assert calls == []  # an engine takes its GPU's memory: it starts when it is needed
     (written,) = writer.write([(5, 6)], Decoding(tokens=2, temperature=0.5, top_p=0.9), seed=3)
     assert (written.text, written.truncated) == ("w5 w6", True)
-    assert calls[0] == {"model": "model", "seed": 0, "tensor_parallel_size": 2}
-    prompts, drawn = calls[1]
+    options = {"model": "model", "seed": 0, "tensor_parallel_size": 2, "trust_remote_code": False}
+    assert calls[:2] == ["room", options]
+    prompts, drawn = calls[2]
     assert prompts == [{"prompt_token_ids": [5, 6]}]
     assert drawn == {"n": 1, "temperature": 0.5, "top_p": 0.9, "max_tokens": 2, "stop": None, "seed": 3}
+    writer.write([(5, 6)], Decoding(tokens=2), seed=3)
+    assert calls.count("room") == calls.count(options) == 1
+    writer.close()
+
+
+def test_where_no_answer_can_be_written_no_engine_is_asked() -> None:
+    network, engine = model(TOK, positions=16), Engine({})
+    items = [
+        Item(id="1", task="t", prompt="w1 " * 20, answer="w2", match="contains"),
+        Item(id="2", task="t", prompt="w1", choices=[" w2", " w3"], answer=0),
+    ]
+    scorer = Scorer(Probe(items, decoding={"tokens": 4}), TOK, network)
+    rows = scorer.score(network, writer=TrainerWriter(trainer_of(engine), TOK)).texts("outcome")
+    assert rows.tolist() == ["unscored: 20 tokens and 4 for the answer, and the model reads 16", "ok"]
+    assert engine.log == []

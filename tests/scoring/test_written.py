@@ -16,6 +16,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from forgetwatch import Item, Probe, compare, score
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError
+from forgetwatch.extraction import judge
 from forgetwatch.report.as_json import comparison_json
 from forgetwatch.report.terminal import comparison_table
 from forgetwatch.scoring.encoding import encode_written
@@ -183,6 +184,50 @@ def test_answers_are_drawn_anew_for_each_sample_and_the_same_at_each_look() -> N
     assert len({row["output"] for row in rows}) > 10
 
 
+def test_a_drawn_answer_is_the_same_whatever_is_written_beside_it() -> None:
+    tok = tokenizer()
+    network = model(tok, dropout=0.0).eval()
+    prompts = [tuple(tok(" ".join(WORDS[n : n + 1 + n % 4]))["input_ids"]) for n in range(12)]
+    decoding = Decoding(tokens=8, temperature=1.0, top_p=0.9)
+    whole = ModelWriter(network, tok).write(prompts, decoding, seed=3)
+    assert ModelWriter(network, tok).write(prompts[:5], decoding, seed=3) == whole[:5]
+    assert ModelWriter(network, tok).write(prompts[::-1], decoding, seed=3) == whole[::-1]
+    assert ModelWriter(network, tok, token_budget=2).write(prompts, decoding, seed=3) == whole
+    assert ModelWriter(network, tok).write(prompts, decoding, seed=4) != whole
+    assert len({one.text for one in ModelWriter(network, tok).write(prompts[:1] * 6, decoding, seed=3)}) == 6
+
+
+def test_answers_are_drawn_with_the_models_own_probabilities() -> None:
+    tok = tokenizer()
+    network = model(tok, dropout=0.0).eval()
+    with torch.no_grad():
+        network.lm_head.weight.mul_(20)
+        logits = network(torch.tensor([[20, 21]])).logits[0, -1].double()
+    for temperature, top_p in ((1.0, 1.0), (0.5, 1.0), (1.0, 0.6)):
+        wanted = (logits / temperature).softmax(-1)
+        highest, order = wanted.sort(descending=True)
+        kept = order[: int((highest.cumsum(0) < top_p).sum()) + 1] if top_p < 1 else order
+        wanted = torch.zeros_like(wanted).index_copy(0, kept, wanted[kept] / wanted[kept].sum())
+        decoding = Decoding(tokens=1, temperature=temperature, top_p=top_p)
+        written = ModelWriter(network, tok).write([(20, 21)] * 4000, decoding, seed=0)
+        found = torch.bincount(torch.tensor([one.tokens[0] for one in written]), minlength=len(wanted)) / 4000
+        assert (found[wanted == 0] == 0).all()
+        assert (found - wanted).abs().max() < 4 * (0.25 / 4000) ** 0.5
+        assert (found - wanted).abs().sum() < 0.2
+
+
+def test_a_text_ends_with_the_tokenizers_end_token_as_well_as_with_the_models() -> None:
+    tok = tokenizer()
+    network = model(tok, dropout=0.0).eval()
+    prompts = [(20 + n,) for n in range(6)]
+    first = [one.tokens[2] for one in ModelWriter(network, tok).write(prompts, Decoding(tokens=6), seed=0)]
+    network.generation_config.eos_token_id = first[0]
+    tok.eos_token = tok.convert_ids_to_tokens(first[1])
+    for row, one in enumerate(ModelWriter(network, tok).write(prompts[:2], Decoding(tokens=6), seed=0)):
+        assert one.tokens[-1] in (first[0], first[1]), row
+        assert not one.truncated
+
+
 def test_a_text_that_ends_the_answer_is_no_part_of_it(knows: Any) -> None:
     tok = tokenizer()
     network = model(tok, dropout=0.0).eval()
@@ -287,15 +332,38 @@ def test_a_thinking_block_that_the_prompt_opens_is_closed_before_an_answer_count
 
     tok = tokenizer(template=False)
     tok.add_tokens(["<think>"])
-    tok.chat_template = "{{ messages[0]['content'] }} assistant :{% if enable_thinking %} <think>{% endif %}"
+    asks = "{{ messages[0]['content'] }} assistant :{% if enable_thinking %} <think>{% endif %}"
+    always = "{{ messages[0]['content'] }} assistant : <think>"
     network = model(tok, dropout=0.0).eval()
-    for thinking, text, outcome in (
-        (True, "maybe B . Answer: B .", "truncated in thinking"),
-        (True, "maybe A </think> Answer: B .", "ok"),
-        (False, "Answer: B .", "ok"),
+    for template, thinking, text, outcome in (
+        (asks, True, "maybe B . Answer: B .", "truncated in thinking"),
+        (asks, True, "maybe A </think> Answer: B .", "ok"),
+        (asks, False, "Answer: B .", "ok"),
+        (always, False, "maybe B . Answer: B .", "truncated in thinking"),
+        (always, False, "maybe A </think> Answer: B .", "ok"),
     ):
+        tok.chat_template = template
         decoding = {"tokens": 8, "thinking": thinking, "ask": "letter"}
         probe = Probe(facts(2), scoring="generate", rendering="chat", decoding=decoding)
         rows = Scorer(probe, tok, network).score(network, writer=Writes(text)).table.to_pylist()
         assert {row["outcome"] for row in rows} == {outcome}
         assert [row["correct"] for row in rows] == [False, outcome == "ok"]
+
+
+def test_special_tokens_that_part_thinking_from_the_answer_are_seen() -> None:
+    tok = tokenizer()
+    tok.add_special_tokens({"extra_special_tokens": ["[THINK]", "[/THINK]"]})
+    writer = ModelWriter(model(tok), tok)
+    ids = (*tok("[THINK] A [/THINK] <unk> B", add_special_tokens=False)["input_ids"], tok.eos_token_id)
+    text = writer.text(ids, ())
+    assert text == "[THINK] A [/THINK] B"
+    item = Item(id="1", task="t", prompt="w1", choices=[" w2", " w3"], answer=1)
+    assert judge(item, text).chosen == 1
+    assert judge(item, writer.text(ids[:2], ())).outcome == "truncated in thinking"
+
+
+def test_an_empty_prompt_begins_with_the_start_token() -> None:
+    tok = tokenizer()
+    probe = Probe([Item(id="1", task="t", prompt="", answer="w2", match="contains")], decoding={"tokens": 3})
+    (encoded,) = encode_written(probe, probe.items, tok, max_length=64)
+    assert (encoded.context, encoded.unscored) == ((tok.bos_token_id,), "")

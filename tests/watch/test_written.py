@@ -13,8 +13,9 @@ from transformers import AutoModelForCausalLM
 from trl import GRPOConfig, GRPOTrainer
 
 from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, Watch, load_snapshot, save_snapshot, score
-from forgetwatch.errors import MismatchError
+from forgetwatch.errors import LostBaselineError, MismatchError, ScoringError
 from forgetwatch.watch.budget import Cost, decided
+from forgetwatch.watch.rescue import packed, unpacked
 
 
 def both() -> Probe:
@@ -139,3 +140,30 @@ def test_answers_with_several_samples_are_cut_by_items(tmp_path: Path) -> None:
     assert [comparison.all.n for comparison in trajectory.comparisons] == [100] * 4
     logged = [row["eval_forget/all/items"] for row in run.state.log_history if "eval_forget/all/items" in row]
     assert logged[-1] == 100
+
+
+def test_an_answer_that_counts_as_wrong_is_not_called_unscored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    network, tok = model(tokenizer()).eval(), tokenizer()
+    written = Probe([item for item in both() if not item.choices], name="written", decoding={"tokens": 2})
+    Watch(written, tmp_path / "a").look(network, tok, step=0)  # all are cut at two tokens, and wrong
+    said = capsys.readouterr().err
+    assert "8 of 8 answers count as wrong: 8 truncated" in said
+    assert "unscored" not in said
+    lenient = Probe(written.items, name="written", decoding={"tokens": 2, "no_answer": "unscored"})
+    with pytest.raises(ScoringError, match="can be scored: 8 truncated"):
+        Watch(lenient, tmp_path / "b").look(network, tok, step=0)
+
+
+def test_answers_with_several_samples_are_rescued_from_the_trainers_state() -> None:
+    items = [Item(id=f"o{n}", task="open", prompt=f"w{n}", answer=f"w{n + 1}", match="contains") for n in range(4)]
+    decoding = {"tokens": 2, "temperature": 1.0, "samples": 3}
+    of_samples = Probe(items, scoring="generate", decoding=decoding)
+    network, tok = model(tokenizer()).eval(), tokenizer()
+    before = score(network, tok, of_samples)
+    rescued = unpacked(packed(before), of_samples)
+    for column in ("item_id", "sample", "correct"):
+        assert rescued.table[column].to_pylist() == before.table[column].to_pylist()
+    with pytest.raises(LostBaselineError, match="12 answers, the probe has 4"):
+        unpacked(packed(before), Probe(items, decoding={"tokens": 2}))

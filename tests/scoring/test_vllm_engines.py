@@ -1,0 +1,60 @@
+"""Several engines of vLLM side by side, in real processes, on a stand-in for it: it has not been run itself."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from forgetwatch.errors import ScoringError
+from forgetwatch.scoring.vllm_engines import Engines
+
+STAND_IN = """
+import os
+from types import SimpleNamespace
+
+SamplingParams = dict
+
+
+class LLM:
+    def __init__(self, **options):
+        self.gpus = [int(name) for name in os.environ["CUDA_VISIBLE_DEVICES"].split(",")]
+        assert len(self.gpus) == options["tensor_parallel_size"]
+
+    def generate(self, prompts, *, sampling_params, use_tqdm):
+        if sampling_params.get("fails"):
+            os._exit(1)
+        rows = [[*prompt["prompt_token_ids"], *self.gpus] for prompt in prompts]
+        return [SimpleNamespace(outputs=[SimpleNamespace(token_ids=row, finish_reason="stop")]) for row in rows]
+"""
+
+
+@pytest.fixture(autouse=True)
+def vllm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "vllm.py").write_text(STAND_IN)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7")
+
+
+def test_engines_share_the_prompts_and_no_gpu() -> None:
+    prompts = [(100 + at,) for at in range(5)]
+    with closing(Engines("model", tensor_parallel=2, data_parallel=2, trust_remote_code=False)) as engines:
+        found = engines.write(prompts, {})
+        assert [tokens for tokens, _ in found] == [
+            (*prompt, *((4, 5) if at % 2 == 0 else (6, 7))) for at, prompt in enumerate(prompts)
+        ]
+        assert [tokens for tokens, _ in engines.write(prompts[:1], {})] == [(100, 4, 5)]  # none for the other
+
+
+def test_an_engine_that_dies_is_an_error_and_no_hang() -> None:
+    with (
+        closing(Engines("model", tensor_parallel=1, data_parallel=2, trust_remote_code=False)) as engines,
+        pytest.raises(ScoringError, match="ended before it had written"),
+    ):
+        engines.write([(1,), (2,)], {"fails": True})
+
+
+def test_too_few_gpus_are_told_before_anything_starts() -> None:
+    with pytest.raises(ScoringError, match="2 engines of vLLM on 3 GPUs each need 6 GPUs, there are 4"):
+        Engines("model", tensor_parallel=3, data_parallel=2, trust_remote_code=False)

@@ -11,11 +11,12 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self, get_args
 
 from forgetwatch.errors import ProbeError
 
 Message = Mapping[str, Any]
+Rendering = Literal["plain", "chat"]
 
 TRAITS: Final = ("stops", "loops", "refuses", "language", "length", "case")
 """Matches that ask what an output itself is, instead of what it answers."""
@@ -50,6 +51,7 @@ class Item:
             `match`, in Python only: a file keeps its name.
         system: System message for the chat rendering.
         tools: Tool descriptions for the chat rendering.
+        rendering: How this item is asked, where that is unlike the rest of its probe: ``plain`` or ``chat``.
         meta: Anything else; never read by forgetwatch.
 
     Raises:
@@ -69,6 +71,7 @@ class Item:
     judge: Callable[[str, Item], bool | None] | None = None
     system: str | None = None
     tools: Sequence[Mapping[str, Any]] | None = None
+    rendering: Rendering | None = None
     meta: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -204,6 +207,7 @@ _FIELDS: Final[dict[str, tuple[Callable[[Any], bool], str]]] = {
     "judge": (_or_none(callable), "a function of the output and the item"),
     "system": (_or_none(_is_text), "text"),
     "tools": (_or_none(_is_list_of(Mapping)), "a list of objects"),
+    "rendering": (_or_none(lambda value: value in get_args(Rendering)), "plain or chat"),
     "meta": (lambda value: isinstance(value, Mapping), "an object"),
 }
 """What each field of an item must be."""

@@ -26,11 +26,10 @@ from typing import Any, Final, Literal, get_args
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError
 from forgetwatch.files import write_atomically
-from forgetwatch.item import TRAITS, Item
+from forgetwatch.item import TRAITS, Item, Rendering
 
 Scoring = Literal["loglikelihood", "letters", "generate"]
 Norm = Literal["sum", "chars", "bytes", "tokens", "unconditional"]
-Rendering = Literal["plain", "chat"]
 
 LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _HEADER: Final = "forgetwatch_probe"
@@ -122,9 +121,13 @@ class Probe(Sequence[Item]):
             return self.scoring == "generate"
         return not (isinstance(self.decoding, Decoding) and self.decoding.check == "forced")
 
+    def rendering_of(self, item: Item) -> Rendering:
+        """How an item is asked: its own rendering, else the probe's."""
+        return item.rendering or self.rendering
+
     def _check_rendering(self, item: Item) -> None:
         """Refuse what the settings would silently leave out of the prompt."""
-        if self.rendering == "plain":
+        if self.rendering_of(item) == "plain":
             needs = [name for name in ("system", "tools") if getattr(item, name)]
             needs += [] if isinstance(item.prompt, str) else ["a prompt of chat messages"]
             if needs:
@@ -158,7 +161,8 @@ class Probe(Sequence[Item]):
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 (64 hex digits) over the sorted (task, content_hash) of all items, and the settings."""
-        content = [sorted([item.task, item.content_hash] for item in self.items), self.settings]
+        own = [[item.task, item.content_hash, *filter(None, [item.rendering])] for item in self.items]
+        content = [sorted(own), self.settings]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     def to_jsonl(self) -> str:

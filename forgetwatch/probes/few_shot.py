@@ -40,7 +40,7 @@ def few_shot(probe: Probe, examples: Sequence[Item], *, shots: int = 5) -> Probe
         ProbeError: If there are not enough examples.
     """
     made = replace(probe, items=tuple(_with_examples(item, probe, examples, shots) for item in probe))
-    if probe.rendering == "chat" or not any(map(probe.is_written, probe)):
+    if any(probe.rendering_of(item) == "chat" for item in probe) or not any(map(probe.is_written, probe)):
         return made
     labels = {found[0] if (found := _LABEL.match(str(one.prompt))) else None for one in (*probe, *examples)}
     label = labels.pop()
@@ -58,7 +58,7 @@ def _with_examples(item: Item, probe: Probe, examples: Sequence[Item], shots: in
         raise ProbeError(f"item {item.id!r}: needed {shots} examples beside it, there are {len(pool)}")
     drawn = random.Random(int(item.content_hash, 16)).sample(pool, shots)
     shown = [_shown(one, probe) for one in drawn]
-    if probe.rendering == "plain":
+    if probe.rendering_of(item) == "plain":
         if not isinstance(item.prompt, str):
             raise ProbeError(f"item {item.id!r}: chat messages need rendering='chat'")
         return replace(item, prompt="\n\n".join([*(question + answer for question, answer in shown), item.prompt]))
@@ -79,7 +79,7 @@ def _shown(example: Item, probe: Probe) -> tuple[str, str]:
     """An example's question as it is asked, and its answer."""
     if not isinstance(example.prompt, str):
         raise ProbeError(f"example {example.id!r}: needed a prompt of text, got chat messages")
-    chat = probe.rendering == "chat"
+    chat = probe.rendering_of(example) == "chat"
     if not example.choices:
         answer = str(example.answers[0])
         return example.prompt, answer if answer.startswith((" ", "\n")) or example.prompt.endswith(

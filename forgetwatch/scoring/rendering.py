@@ -43,7 +43,7 @@ def render(item: Item, probe: Probe, tokenizer: Any) -> Rendered:
     Raises:
         ScoringError: If the chat rendering is asked of a tokenizer without a chat template.
     """
-    chat = probe.rendering == "chat"
+    chat = probe.rendering_of(item) == "chat"
     choices, prompt = tuple(item.choices), item.prompt
     if not choices and not probe.is_written(item):
         choices = tuple(map(str, item.answers))
@@ -69,7 +69,7 @@ def render_written(item: Item, probe: Probe, tokenizer: Any) -> Rendered:
     Raises:
         ScoringError: If the chat rendering is asked of a tokenizer without a chat template.
     """
-    chat, prompt = probe.rendering == "chat", item.prompt
+    chat, prompt = probe.rendering_of(item) == "chat", item.prompt
     decoding = Decoding.of(probe.decoding)
     if item.choices:
         prompt = _append(prompt, options_of(item, ask=decoding.ask, chat=chat))

@@ -35,6 +35,7 @@ from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch import notices
 from forgetwatch.watch.budget import Clock, Cost, decided, is_mixed
 from forgetwatch.watch.checks import averaged, check_trainer, chooses_by_forgetting, tokenizer_of
+from forgetwatch.watch.default_probe import default_probe
 from forgetwatch.watch.drift import DriftWatch
 from forgetwatch.watch.guard import Action, Guard, Tripped
 from forgetwatch.watch.looks import references
@@ -55,7 +56,8 @@ class ForgetWatchCallback(TrainerCallback):
     """Asks a probe before and during training, and logs what was forgotten and gained.
 
     Args:
-        probe: A probe, or the path of one.
+        probe: A probe, its name, or the path of one. By default `standard`, and `behaviour` where the tokenizer has a
+            chat template and writing is cheap (a GPU, or the trainer's vLLM).
         every: When to look; see `watch.schedule`.
         max_overhead: Share of the training's time that looks may take, 0 to 1: after ten steps it is decided how many
             items of the probe's order they ask from there on. None or 0: every look asks every item.
@@ -84,7 +86,7 @@ class ForgetWatchCallback(TrainerCallback):
 
     def __init__(
         self,
-        probe: Probe | str | Path,
+        probe: Probe | str | Path | None = None,
         *,
         every: Every = None,
         max_overhead: float | None = 0.02,
@@ -104,7 +106,8 @@ class ForgetWatchCallback(TrainerCallback):
         if log not in ("counts", "full"):
             raise WatchError(f"log={log!r}: needed 'counts' or 'full'")
         Schedule.make(every, max_steps=1)  # what cannot be read fails here, not after the queue
-        self.probe = probe if isinstance(probe, Probe) else load_probe(probe)
+        self.probe = probe if isinstance(probe, Probe) else load_probe(probe or "standard")
+        self._choose_probe = probe is None
         check_written(self.probe)
         self.every = every
         self.max_overhead = max_overhead or None
@@ -172,6 +175,8 @@ class ForgetWatchCallback(TrainerCallback):
             self.watch.forget_after(state.global_step)
             self.watch.planned = max(1, self._planned - 1)
         else:
+            if self._choose_probe:
+                self._take_default(self._trainer, args, state, tokenizer_of(kwargs))
             self.watch = Watch(self.probe, str(args.output_dir), against=self.against)
             self.watch.planned = max(1, self._planned - 1)
             self._decided = self.max_overhead is None
@@ -292,6 +297,13 @@ class ForgetWatchCallback(TrainerCallback):
                 self._page.write(self.watch, soon=True)
             with self._telling(state, "showing the table"):  # the model is not saved yet
                 notices.show(self.watch, max_steps=state.max_steps, tripped=self._tripped.lines)
+
+    def _take_default(self, trainer: Trainer, args: TrainingArguments, state: TrainerState, tokenizer: Any) -> None:
+        """Ask what is asked by default, on this machine or by the run that goes on."""
+        fast = bool(getattr(trainer, "vllm_generation", None)) or args.device.type == "cuda"
+        saved = stateful(state).get(STATE, {}).get("attributes", {}).get("fingerprint")
+        self.probe, why = default_probe(tokenizer, fast=fast, saved=saved if state.global_step else None)
+        self._say(state, f"asking {self.probe.name}: {why}")
 
     def _resume(self, watch: Watch, state: TrainerState, kwargs: dict[str, Any]) -> None:
         """Pick up the run's baseline, wherever it still is, and measure what this machine changes."""

@@ -19,6 +19,7 @@ from forgetwatch.probes.standard.positions import gold_positions, options_in_ord
 from forgetwatch.probes.standard.question import Question
 from forgetwatch.probes.standard.selection import select
 from forgetwatch.probes.standard.strata import content, ordered, part
+from forgetwatch.probes.standard.tied import tied
 
 STANDARD: Final = 2000
 CONFIRMATION: Final = 500
@@ -59,7 +60,7 @@ def assemble(
     sizes = dict(zip(names, _shares(standard, len(names)), strict=True))
     # From the other end: no category gives one more to both forms.
     others = dict(zip(reversed(names), _shares(confirmation, len(names)), strict=True))
-    chosen = select(pools, {name: sizes[name] + others[name] for name in names})
+    chosen = select(tied(pools), {name: sizes[name] + others[name] for name in names})
     second, first = part(chosen, others)
     forms = _items(ordered(first)), _items(ordered(second))
     ids = [item.id for form in forms for item in form]
@@ -83,10 +84,10 @@ def check(pools: Mapping[str, Sequence[Question]]) -> None:
             if question.category != name:
                 raise ProbeError(f"{question.prompt!r}: needed category {name!r}, got {question.category!r}")
             read = _read(question.prompt)
-            if read in seen:
+            if read in seen and seen[read].category == name:
                 raise ProbeError(
-                    f"{question.prompt!r} stands twice, as {seen[read].category}, {seen[read].topic} and as "
-                    f"{question.category}, {question.topic}; take one out"
+                    f"{question.prompt!r} stands twice, as {name}, {seen[read].topic} and as {name}, {question.topic}; "
+                    "take one out"
                 )
             seen[read] = question
             options = [_read(option) for option in (question.right, *question.wrong)]

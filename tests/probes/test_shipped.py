@@ -1,0 +1,74 @@
+"""The frozen files are what the modules make, and hold what the card says."""
+
+from __future__ import annotations
+
+import gzip
+from collections import Counter
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from forgetwatch import Probe, load_probe
+from forgetwatch.probes.shipped import CANARY, FILES
+from forgetwatch.probes.standard.card import with_figures
+from forgetwatch.probes.standard.make import pools, write_shipped
+
+SHIPPED = files("forgetwatch.probes.shipped")
+STANDARD, CONFIRMATION = load_probe("standard"), load_probe("confirmation")
+ITEMS = [*STANDARD, *CONFIRMATION]
+
+
+def test_the_modules_make_the_frozen_files_and_the_card(tmp_path: Path) -> None:
+    write_shipped(tmp_path)
+    for name in ("standard", "confirmation"):
+        made = gzip.decompress((tmp_path / FILES[name]).read_bytes())
+        assert made == gzip.decompress(SHIPPED.joinpath(FILES[name]).read_bytes()), name
+    assert (tmp_path / "CARD.md").read_text("utf-8") == SHIPPED.joinpath("CARD.md").read_text("utf-8")
+
+
+def test_the_figures_of_the_card_are_those_of_the_probes() -> None:
+    card = SHIPPED.joinpath("CARD.md").read_text(encoding="utf-8")
+    assert with_figures(card, [STANDARD, CONFIRMATION]) == card
+
+
+def test_the_forms_are_disjoint_in_questions_and_facts() -> None:
+    assert (len(STANDARD), len(CONFIRMATION)) == (2000, 500)
+    assert len({item.content_hash for item in ITEMS}) == len({item.id for item in ITEMS}) == 2500
+    uses = {f"Question: {one.prompt}\nAnswer:": one.uses for pool in pools().values() for one in pool}
+    assert max(Counter(fact for item in ITEMS for fact in uses[item.prompt]).values()) == 1
+
+
+@pytest.mark.parametrize("probe", [STANDARD, CONFIRMATION], ids=lambda probe: probe.name)
+def test_nine_categories_equally_large_and_places_equally_often(probe: Probe) -> None:
+    sizes = Counter(item.category for item in probe)
+    assert len(sizes) == 9
+    assert max(sizes.values()) - min(sizes.values()) <= 1
+    for k in (2, 3, 4, 5):
+        there = Counter(item.answer for item in probe if item.k == k)
+        assert max(there[place] for place in range(k)) - min(there[place] for place in range(k)) <= 1
+
+
+@pytest.mark.parametrize("count", [250, 500, 1000])
+def test_the_first_ones_are_a_stratified_sample(count: int) -> None:
+    for kind in (lambda item: item.category, lambda item: item.task, lambda item: item.tags, lambda item: item.k):
+        whole, there = Counter(map(kind, STANDARD)), Counter(map(kind, STANDARD.head(count)))
+        assert all(abs(there[name] - number * count / 2000) <= 1 for name, number in whole.items())
+
+
+def test_quick_is_the_beginning_of_standard() -> None:
+    quick = load_probe("quick")
+    assert (quick.name, list(quick), quick.settings) == ("quick", list(STANDARD[:500]), STANDARD.settings)
+    assert {probe.canary for probe in (quick, STANDARD, CONFIRMATION)} == {CANARY}
+
+
+@pytest.mark.parametrize("choose", [max, min])
+@pytest.mark.parametrize("key", [len, str], ids=["length", "alphabet"])
+def test_a_chooser_that_knows_nothing_is_near_chance(choose: Callable[..., str], key: Callable[[str], object]) -> None:
+    right = sum(choose(item.choices, key=key) == item.choices[item.answer] for item in ITEMS) / len(ITEMS)
+    assert right == pytest.approx(sum(1 / len(item.choices) for item in ITEMS) / len(ITEMS), abs=0.03)
+
+
+def test_the_files_are_small() -> None:
+    assert sum(len(SHIPPED.joinpath(name).read_bytes()) for name in FILES.values()) < 500_000

@@ -17,6 +17,10 @@ OnMismatch = Literal["error", "intersect"]
 PROMPT_TOLERANCE: Final = 0.01
 """Share of the items whose prompts may differ before a comparison is refused."""
 
+_BY_TASK: Final = {"task_versions": "versions of the task", "num_fewshot": "examples in the prompt"}
+_FOR_ALL: Final = {"chat_template_sha": "a chat template", "system_instruction_sha": "a system instruction"}
+"""Settings of another tool's run that change what is asked, by their names in a snapshot's metadata."""
+
 
 def over_prefix(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapshot, tuple[str, ...]]:
     """Two looks of one run over the items that both hold, where it went on with the first of its probe; and a note."""
@@ -30,7 +34,8 @@ def over_prefix(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapshot, 
 
 
 def check_settings(before: Snapshot, after: Snapshot, *, allow_prompt_mismatch: bool) -> None:
-    """Refuse snapshots that were scored in unlike ways."""
+    """Refuse snapshots that were scored or judged in unlike ways."""
+    _check_metrics(before, after)
     one, other = before.meta.get("probe", {}), after.meta.get("probe", {})
     for name in ("scoring", "norm", "rendering"):
         if name in one and name in other and one[name] != other[name]:
@@ -42,6 +47,40 @@ def check_settings(before: Snapshot, after: Snapshot, *, allow_prompt_mismatch: 
             raise MismatchError(
                 f"{before.label} was scored with {name} {one[name]!r} and {after.label} with {other[name]!r}; {remedy}"
             )
+
+
+def _check_metrics(before: Snapshot, after: Snapshot) -> None:
+    """Refuse logs of which each was judged by another metric, or by another filter of it."""
+    if not all("metric" in side.meta for side in (before, after)):
+        return
+    of_before, of_after = (side.table["task"].unique().to_pylist() for side in (before, after))
+    for task in (task for task in of_before if task in of_after):
+        one, other = (str((side.meta.get("metrics") or {}).get(task, side.meta["metric"])) for side in (before, after))
+        filters = {name.partition(",")[2] for name in (one, other)} - {""}
+        if one.partition(",")[0] != other.partition(",")[0] or len(filters) > 1:
+            raise MismatchError(
+                f"task {task!r}: {before.label} is judged by {one} and {after.label} by {other}; name a metric that "
+                "both have with --metric"
+            )
+
+
+def unlike_settings(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
+    """What another tool's runs were told differently, in words; empty where one of them is not known."""
+    if not all("date" in side.meta for side in (before, after)):
+        return ()
+    notes = []
+    for name, words in _BY_TASK.items():
+        one, other = (side.meta.get(name) or {} for side in (before, after))
+        if changed := [
+            f"{task} {one[task]} and {other[task]}" for task in one if other.get(task, one[task]) != one[task]
+        ]:
+            notes.append(f"{words} differ: {', '.join(changed[:3])}{', ...' if len(changed) > 3 else ''}")
+    for name, words in _FOR_ALL.items():
+        one, other = (side.meta.get(name) for side in (before, after))
+        if one != other:
+            when = "with another text" if one and other else f"{'before' if one else 'after'} only"
+            notes.append(f"{words} was used {when}")
+    return tuple(notes)
 
 
 def check_pairing(before: Snapshot, after: Snapshot, pairing: Pairing, on_mismatch: OnMismatch) -> None:

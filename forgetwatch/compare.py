@@ -26,6 +26,7 @@ from forgetwatch.agreement import (
     measured_again,
     over_prefix,
     prompt_differences,
+    unlike_settings,
 )
 from forgetwatch.groups import Group, Level, count_groups
 from forgetwatch.macro import Macro, macro_rates, paper_compat, with_errors
@@ -119,6 +120,7 @@ def compare(
     samples: Samples = "all",
     null: Snapshot | str | Path | None = None,
     chance: ChanceRule = "own",
+    metric: str | None = None,
     rng: np.random.Generator | None = None,
     replications: int = 2000,
 ) -> Comparison:
@@ -132,6 +134,7 @@ def compare(
         samples: ``first`` keeps the lowest sample of each item.
         null: The weights of `before` measured again; what flips between the two is noise (``null_lost``).
         chance: ``paper-compat`` also computes the paper's numbers as its released code does.
+        metric: What makes an answer right, where logs of a harness judge it in several ways; for files.
         rng: Where bootstrap draws come from; None leaves out the intervals that need them.
         replications: Draws of each bootstrap interval.
 
@@ -139,7 +142,7 @@ def compare(
         MismatchError: If the two do not hold the same questions, asked in the same way.
         SnapshotError: If a file cannot be read.
     """
-    before, after, over = over_prefix(_load(before, samples), _load(after, samples))
+    before, after, over = over_prefix(_load(before, samples, metric), _load(after, samples, metric))
     check_settings(before, after, allow_prompt_mismatch=allow_prompt_mismatch)
     pairing = pair(before, after)
     check_pairing(before, after, pairing, on_mismatch)
@@ -152,9 +155,10 @@ def compare(
         )
     if source_differs := prompt_differences(before, after, pairing, "source_prompt_hash"):
         notes.append(f"prompts that differ by their own tool's hash: {source_differs:,}")
+    notes += unlike_settings(before, after)
     again = None
     if null is not None:
-        again, differs = measured_again(before, _load(null, samples))
+        again, differs = measured_again(before, _load(null, samples, metric))
         notes += differs
     paired = Paired.align(before, after, pairing, again=again)
 
@@ -195,8 +199,8 @@ def with_null(comparison: Comparison, again: Comparison) -> Comparison:
     return replace(comparison, groups=tuple(groups))
 
 
-def _load(given: Snapshot | str | Path, samples: Samples) -> Snapshot:
-    snapshot = given if isinstance(given, Snapshot) else load_snapshot(given)
+def _load(given: Snapshot | str | Path, samples: Samples, metric: str | None) -> Snapshot:
+    snapshot = given if isinstance(given, Snapshot) else load_snapshot(given, metric=metric)
     if samples == "first":
         by_item = np.lexsort([snapshot.ints("sample"), item_codes(snapshot)])
         first = by_item[np.unique(item_codes(snapshot)[by_item], return_index=True)[1]]

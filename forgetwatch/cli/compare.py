@@ -12,13 +12,12 @@ import typer
 from forgetwatch.cli.documents import check_report, write_report
 from forgetwatch.cli.options import check_folder, share
 from forgetwatch.cli.output import result_console, write_json
-from forgetwatch.cli.sides import only, side
+from forgetwatch.cli.sides import only, outcomes, side
 from forgetwatch.compare import Comparison, compare
 from forgetwatch.errors import SnapshotError
 from forgetwatch.flips import flips
 from forgetwatch.gates import Condition
 from forgetwatch.probes import load_probe
-from forgetwatch.readers import load_snapshot
 from forgetwatch.report.as_json import comparisons_json
 from forgetwatch.report.terminal import comparison_table
 from forgetwatch.report.verdict import verdict
@@ -53,11 +52,15 @@ class _Samples(StrEnum):
 
 def compare_command(
     before: Annotated[
-        str, typer.Argument(help="A snapshot, a table, or with --probe a checkpoint, adapter or model id.")
+        str,
+        typer.Argument(help="A snapshot, a table, a harness's log, or with --probe a checkpoint, adapter or model id."),
     ],
     after: Annotated[list[str], typer.Argument(help="The same, later; each is compared with BEFORE.")],
     probe: Annotated[str | None, typer.Option(help="The probe with which checkpoints are scored.")] = None,
     by: Annotated[_By, typer.Option(help="The groups that the table lists.")] = _By.CATEGORY,
+    metric: Annotated[
+        str | None, typer.Option(help="What makes an answer right, where a log judges in several ways: acc_norm, say.")
+    ] = None,
     json_path: Annotated[str | None, typer.Option("--json", help="Write JSON to this file; - for stdout.")] = None,
     fail_if: Annotated[
         list[str] | None,
@@ -104,9 +107,9 @@ def compare_command(
     check_report(output)
 
     def read(given: str) -> Snapshot:
-        return only(side(given, items), tasks=task or (), categories=category or ())
+        return only(side(given, items, metric), tasks=task or (), categories=category or ())
 
-    again = None if null is None else only(load_snapshot(null), tasks=task or (), categories=category or ())
+    again = None if null is None else only(outcomes(Path(null), metric), tasks=task or (), categories=category or ())
     base = read(before)
     others = [read(path) for path in after]
     comparisons = [

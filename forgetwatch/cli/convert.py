@@ -10,8 +10,8 @@ import typer
 from rich.console import Console
 
 from forgetwatch.cli.options import check_folder
+from forgetwatch.cli.sides import outcomes
 from forgetwatch.errors import SnapshotError
-from forgetwatch.readers import load_snapshot
 from forgetwatch.readers.joined import joined
 from forgetwatch.readers.mapping import Columns, read_mapped
 from forgetwatch.snapshot import save_snapshot
@@ -34,6 +34,7 @@ def convert_command(
         str | None,
         typer.Option(help="How output is judged by gold: regex:PATTERN (last match, without case), number, exact, ..."),
     ] = None,
+    metric: Annotated[str | None, typer.Option(help="Which of a log's metrics makes right and wrong.")] = None,
     as_samples: Annotated[
         bool, typer.Option("--as-samples", help="Each file is one more sample of the same items, such as a seed.")
     ] = False,
@@ -49,7 +50,9 @@ def convert_command(
         match=match,
     )
     mapped = bool(columns.places or columns.where or columns.constants or match)
-    read = [read_mapped(log, columns) if mapped else load_snapshot(log) for log in logs]
+    if mapped and metric is not None:
+        raise SnapshotError("--metric is for logs of other tools; in a table --map correct=... names the column")
+    read = [read_mapped(log, columns) if mapped else outcomes(log, metric) for log in logs]
     snapshot = joined(read, as_samples=as_samples)
     save_snapshot(snapshot, output)
     correct = snapshot.floats("correct")

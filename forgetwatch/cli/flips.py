@@ -44,12 +44,13 @@ def flips_command(
     sort: Annotated[_Order, typer.Option(help="margin: surest first; first: first forgotten first.")] = _Order.MARGIN,
     task: Annotated[list[str] | None, typer.Option(help="Only this task; may be repeated.")] = None,
     category: Annotated[list[str] | None, typer.Option(help="Only this category; may be repeated.")] = None,
+    metric: Annotated[str | None, typer.Option(help="Which of a log's metrics makes right and wrong.")] = None,
     limit: Annotated[int, typer.Option(min=0, help="Most items; 0: all.")] = 20,
     jsonl: Annotated[str | None, typer.Option("--jsonl", help="Write JSONL to this file; - for stdout.")] = None,
 ) -> None:
     """Show the items whose answer changed, with question, right answer, and what was answered before and after."""
     check_folder(jsonl)
-    found = [flip for flip in _flips(before, after, probe, task or [], category or []) if _is(flip, what)]
+    found = [flip for flip in _flips(before, after, probe, metric, task or [], category or []) if _is(flip, what)]
     shown = ordered(found, by=sort.value)[: limit or None]
     if jsonl is not None:
         text = "".join(json.dumps(flip_json(flip), ensure_ascii=True) + "\n" for flip in shown)
@@ -65,10 +66,12 @@ def flips_command(
     console.print(f"{len(shown):,} {named}{more}" if shown else f"none {named}", markup=False)
 
 
-def _flips(before: str, after: str | None, probe: str | None, tasks: list[str], categories: list[str]) -> list[Flip]:
+def _flips(
+    before: str, after: str | None, probe: str | None, metric: str | None, tasks: list[str], categories: list[str]
+) -> list[Flip]:
     items = None if probe is None else load_probe(probe)
     if after is not None:
-        sides = [only(side(given, items), tasks=tasks, categories=categories) for given in (before, after)]
+        sides = [only(side(given, items, metric), tasks=tasks, categories=categories) for given in (before, after)]
         return flips(sides[0], sides[1], probe=items)
     folder = Path(before)
     if not (folder / RUN_FOLDER).is_dir() and not (folder / "baseline.parquet").is_file():

@@ -1,4 +1,4 @@
-"""A progress bar on stderr, so that stdout stays for results."""
+"""Progress bars on stderr, so that stdout stays for results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from contextlib import contextmanager
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 
 @contextmanager
@@ -29,3 +36,13 @@ def items_bar(label: str) -> Iterator[Callable[[int, int], None]]:
             bar.update(task, completed=done, total=total, speed=f"{speed:,.1f} items/s")
 
         yield advance
+
+
+@contextmanager
+def bytes_bar(label: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar that moves when the function it yields is called with the bytes done and the bytes in all."""
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(escape(label), total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from forgetwatch.cli.progress import bytes_bar, items_bar
 from forgetwatch.errors import SnapshotError
 from forgetwatch.probe import Probe
 from forgetwatch.readers import load_snapshot
@@ -17,28 +18,32 @@ from forgetwatch.snapshot import Snapshot
 _FILE_SUFFIXES = (".parquet", ".csv", ".jsonl", ".json", ".eval")
 
 
-def side(given: str, probe: Probe | None) -> Snapshot:
-    """A file of outcomes, or a model that is scored, once.
+def outcomes(path: Path, metric: str | None = None) -> Snapshot:
+    """What a file or a folder of outcomes holds; a long one shows how far it is read.
+
+    Raises:
+        SnapshotError: See `readers.load_snapshot`.
+    """
+    with bytes_bar(f"reading {path}") as progress:
+        return load_snapshot(path, metric=metric, progress=progress)
+
+
+def side(given: str, probe: Probe | None, metric: str | None = None) -> Snapshot:
+    """A file or folder of outcomes, or a model that is scored, once.
 
     Raises:
         SnapshotError: If it is neither, or a model and no probe is named.
     """
     path = Path(given)
-    if path.exists() and not path.is_dir():
-        return load_snapshot(path)
     is_model = path.is_dir() and any((path / name).is_file() for name in ("config.json", "adapter_config.json"))
-    if path.is_dir() and not is_model:
-        raise SnapshotError(
-            f"{given}: a folder that holds neither a checkpoint (config.json) nor an adapter (adapter_config.json); "
-            "give a file of outcomes, a checkpoint, or a model id"
-        )
+    if path.exists() and not is_model:
+        return outcomes(path, metric)
     if not is_model and (path.is_symlink() or path.suffix in _FILE_SUFFIXES or given.startswith((".", "/"))):
         raise SnapshotError(f"{given}: no such file or folder")
     if probe is None and is_model:
         raise SnapshotError(f"{given}: a model folder; a model needs --probe to be scored on")
     if probe is None:
         raise SnapshotError(f"{given}: no such file or folder; a model id needs --probe to be scored on")
-    from forgetwatch.cli.progress import items_bar
     from forgetwatch.scoring.checkpoints import score_checkpoint, silence_loading
 
     silence_loading()

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from harness_rows import choice_row, write_samples
 from support import model, probe, tokenizer
 
 OK = "item_id,correct\na,1\nb,0\n"
@@ -247,3 +248,18 @@ def test_questions_of_one_passage_are_not_counted_as_independent(tmp_path: Path)
     assert other["groups"][0]["effective_n"] < 15
     widths = [d["groups"][0]["net_change_interval"][1] - d["groups"][0]["net_change_interval"][0] for d in (one, other)]
     assert widths[1] > 2 * widths[0]
+
+
+def test_a_harnesss_folders_are_compared_by_the_metric_asked_for(tmp_path: Path) -> None:
+    for name, right in (("before", (1.0, 0.0)), ("after", (0.0, 0.0))):
+        judged = {"acc": 1.0, "acc_norm": right[0]}
+        write_samples(tmp_path / name / f"org__{name}", "arc_easy", [choice_row(0, (-1.0, -2.0), 0, metrics=judged)])
+    done = run(tmp_path, "before", "after", "--metric", "acc_norm", "--json", "-")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    document = json.loads(done.stdout)
+    assert (document["groups"][0]["forgotten"], document["before"]["metric"]) == (1, "acc_norm")
+    assert json.loads(run(tmp_path, "before", "after", "--json", "-").stdout)["groups"][0]["forgotten"] == 0
+    done = run(tmp_path, "before", "after", "--metric", "f1")
+    assert done.returncode == 1
+    assert "no metric 'f1' in this log; those that are right or wrong: acc, acc_norm" in " ".join(done.stderr.split())

@@ -1,0 +1,366 @@
+"""Logs of lm-evaluation-harness in all their shapes, made here."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from harness_rows import DATE, choice_row, open_row, results, write_json, write_samples
+
+from forgetwatch import Snapshot, compare, load_snapshot, save_snapshot
+from forgetwatch.errors import MismatchError, SnapshotError
+from forgetwatch.snapshot import NONE
+
+SCORES = [(-3.0, -1.5, -2.0), (-1.0, -4.0, -2.5), (-2.0, -3.0, -0.25), (-9.0, -1.0, -1.0)]
+GOLDS = [1, 2, 2, 2]
+ROWS = [choice_row(n, scores, gold) for n, (scores, gold) in enumerate(zip(SCORES, GOLDS, strict=True))]
+
+
+def columns(read: Snapshot, *names: str) -> list[Any]:
+    return [read.table[name].to_pylist() for name in names]
+
+
+def test_a_file_of_multiple_choice(tmp_path: Path) -> None:
+    read = load_snapshot(write_samples(tmp_path, "arc_easy", ROWS))
+    assert read.texts("item_id").tolist() == ["0", "1", "2", "3"]
+    assert read.texts("task").tolist() == ["arc_easy"] * 4
+    assert read.texts("category").tolist() == ["Logic"] * 4  # the paper's table
+    assert columns(read, "k", "gold", "chosen") == [[3] * 4, GOLDS, [1, 0, 2, 1]]
+    assert read.table["correct"].to_pylist() == [True, False, True, False]
+    assert read.texts("source_prompt_hash").tolist() == ["p0", "p1", "p2", "p3"]
+    assert read.table["choice_logprobs"].to_pylist() == [list(scores) for scores in SCORES]
+    assert read.table["choice_chars"].to_pylist() == read.table["choice_bytes"].to_pylist() == [[8, 8, 8]] * 4
+    assert read.floats("margin").tolist() == [0.5, 1.5, 1.75, 0.0]
+    weights = np.exp(np.array(SCORES))
+    shares = weights[np.arange(4), GOLDS] / weights.sum(axis=1)
+    assert read.floats("gold_share") == pytest.approx(shares)
+    assert read.table["unstable"].to_pylist() == [None, None, None, True]
+    assert any("equal scores in 1 of 4 items" in note for note in read.notes)
+    assert read.meta["tool"] == "lm-evaluation-harness"
+    assert read.missing("output")
+
+
+def test_results_with_samples_an_array_and_a_file_give_the_same_questions_and_counts(tmp_path: Path) -> None:
+    raw = [
+        choice_row(n, scores, gold, as_file=False) for n, (scores, gold) in enumerate(zip(SCORES, GOLDS, strict=True))
+    ]
+    paths = [
+        write_samples(tmp_path, "arc_easy", ROWS),
+        write_json(tmp_path / "all.json", results({"arc_easy": raw})),
+        write_json(tmp_path / f"samples_arc_easy_{DATE}.json", raw),
+    ]
+    file, *others = (load_snapshot(path) for path in paths)
+    for other in others:
+        for name in ("content_hash", "task", "k", "gold", "chosen", "correct", "choice_logprobs", "margin"):
+            assert other.table[name] == file.table[name]
+        whole = compare(before=file, after=other).all
+        assert (whole.n, whole.forgotten, whole.gained) == (4, 0, 0)
+
+
+def test_results_describe_the_run(tmp_path: Path) -> None:
+    made = results({"arc_easy": ROWS, "boolq": ROWS})
+    read = load_snapshot(write_json(tmp_path / "all.json", made))
+    assert read.meta["model"] == "org/tuned"
+    assert read.label == "tuned"
+    assert read.meta["revision"] == "c0ffee"
+    assert read.meta["seeds"] == {"fewshot_seed": 1234}
+    assert read.meta["task_versions"] == {"arc_easy": 2.0, "boolq": 2.0}
+    assert read.meta["num_fewshot"] == {"arc_easy": 3, "boolq": 3}
+    assert read.meta["harness_version"] == "0.4.12"
+    samples = write_samples(tmp_path / "org__other", "arc_easy", ROWS[:3])
+    assert load_snapshot(samples).meta["model"] == "org/other"
+    del made["samples"]
+    write_json(samples.parent / f"results_{DATE}.json", made)
+    read = load_snapshot(samples)
+    assert (read.meta["model"], read.meta["num_fewshot"]) == ("org/tuned", {"arc_easy": 3})
+    assert "arc_easy: the log holds 3 of the 4 items that the run's results count" in read.notes
+    (samples.parent / f"results_{DATE}.json").write_text("{")
+    assert any("cannot be read, so nothing is known of the run" in note for note in load_snapshot(samples).notes)
+
+
+def test_totals_without_samples_say_what_to_give(tmp_path: Path) -> None:
+    made = results({"arc_easy": ROWS})
+    del made["samples"]
+    with pytest.raises(SnapshotError, match="--log_samples"):
+        load_snapshot(write_json(tmp_path / "results.json", made))
+
+
+def test_rows_of_several_filters_are_one_answer(tmp_path: Path) -> None:
+    def rows(right: list[int], name: str) -> list[dict[str, Any]]:
+        return [open_row(n, f" A{n}", {"exact_match": value}, filtered=name) for n, value in enumerate(right)]
+
+    strict, flexible = rows([1, 0, 0], "strict-match"), rows([1, 1, 0], "flexible-extract")
+    one = write_samples(tmp_path / "a", "gsm8k", [*strict, *flexible])
+    mixed = write_samples(tmp_path / "b", "gsm8k", [row for pair in zip(flexible, strict, strict=True) for row in pair])
+    for path in (one, mixed):
+        read = load_snapshot(path, metric="exact_match,flexible-extract")
+        assert read.floats("correct").tolist() == [1, 1, 0]
+        assert read.texts("output").tolist() == [" A0", " A1", " A2"]
+        assert load_snapshot(path, metric="exact_match,strict-match").floats("correct").tolist() == [1, 0, 0]
+    read = load_snapshot(one)
+    assert read.meta["metric"] == "exact_match,strict-match"
+    assert "also there: exact_match,flexible-extract (--metric)" in read.notes[0]
+    assert load_snapshot(one, metric="exact_match").meta["metric"] == "exact_match,strict-match"
+    with pytest.raises(SnapshotError, match=r"no metric 'acc' in this log; .* exact_match,strict-match, exact_match,f"):
+        load_snapshot(one, metric="acc")
+
+
+def test_a_document_that_stands_twice_is_two_items_in_every_filter(tmp_path: Path) -> None:
+    twice = [open_row(7, "x", {"exact_match": value}, filtered="a") for value in (1, 0)]
+    twice += [open_row(7, "x", {"exact_match": value}, filtered="b") for value in (0, 1)]
+    path = write_samples(tmp_path, "t", twice)
+    read = load_snapshot(path, metric="exact_match,b")
+    assert read.texts("item_id").tolist() == ["7", "7#2"]
+    assert read.floats("correct").tolist() == [0, 1]
+    assert load_snapshot(path, metric="exact_match,a").floats("correct").tolist() == [1, 0]
+
+
+def test_questions_pair_whatever_their_id_place_and_order_of_names(tmp_path: Path) -> None:
+    rng = random.Random(1)
+    after = [{**row, "doc_id": 90 - n, "doc": dict(reversed(row["doc"].items()))} for n, row in enumerate(ROWS)]
+    after[0] = {**after[0], "acc": 0.0, "prompt_hash": "chat"}
+    rng.shuffle(after)
+    found = compare(before=write_samples(tmp_path, "t", ROWS), after=write_samples(tmp_path / "b", "t", after))
+    assert (found.all.n, found.all.forgotten, found.all.gained) == (4, 1, 0)
+    assert "prompts that differ by their own tool's hash: 1" in found.notes
+
+
+def test_options_in_another_order_are_another_question(tmp_path: Path) -> None:
+    other = choice_row(0, SCORES[0], 0, choices=["option B", "option A", "option C"])
+    paths = write_samples(tmp_path, "t", ROWS), write_samples(tmp_path / "b", "t", [other, *ROWS[1:]])
+    with pytest.raises(MismatchError, match="1 items before and 1 after have no partner"):
+        compare(before=paths[0], after=paths[1])
+
+
+def test_older_rows_without_filter_metrics_and_hashes(tmp_path: Path) -> None:
+    older = [
+        {name: value for name, value in row.items() if name not in ("filter", "metrics") and "hash" not in name}
+        for row in ROWS
+    ]
+    read, newer = (load_snapshot(write_samples(tmp_path / str(n), "t", rows)) for n, rows in enumerate((older, ROWS)))
+    for name in ("content_hash", "correct", "chosen", "gold"):
+        assert read.table[name] == newer.table[name]
+    assert read.missing("source_prompt_hash")
+
+
+@pytest.mark.parametrize(
+    ("metric", "chosen", "norm"), [("acc", 0, "sum"), ("acc_norm", 1, "chars"), ("acc_bytes", 2, "bytes")]
+)
+def test_each_metric_has_its_own_choice(tmp_path: Path, metric: str, chosen: int, norm: str) -> None:
+    choices = ["a", "abcdefgh", "ééééééé"]  # 1, 8 and 7 characters; 1, 8 and 14 bytes
+    scores = [-1.0, -2.0, -3.0]
+    judged = {"acc": 1.0, "acc_norm": 0.0, "acc_bytes": 0.0}
+    path = write_samples(tmp_path, "t", [choice_row(0, scores, 0, choices=choices, metrics=judged)])
+    read = load_snapshot(path, metric=metric)
+    assert read.ints("chosen").tolist() == [chosen]
+    assert read.floats("correct").tolist() == [judged[metric]]
+    assert read.meta["probe"] == {"norm": norm}
+    units = {"sum": [1, 1, 1], "chars": [1, 8, 7], "bytes": [1, 8, 14]}[norm]
+    nats = np.array(scores) / units * np.mean(units)
+    best, second = np.sort(nats)[::-1][:2]
+    assert read.floats("margin")[0] == pytest.approx(best - second)
+    assert read.floats("gold_share")[0] == pytest.approx(np.exp(nats[0]) / np.exp(nats).sum())
+
+
+def test_acc_mutual_info_halves_the_options(tmp_path: Path) -> None:
+    row = choice_row(0, [-1.0, -2.0, -1.0, -5.0], 1, choices=["x", "y", "x", "y"], metrics={"acc": 0.0})
+    row |= {"acc_mutual_info": 1.0, "metrics": ["acc", "acc_mutual_info"]}
+    path = write_samples(tmp_path, "t", [row])
+    read = load_snapshot(path, metric="acc_mutual_info")
+    assert columns(read, "k", "chosen", "gold") == [[2], [1], [1]]
+    assert columns(read, "choice_logprobs", "choice_priors") == [[[-1.0, -2.0]], [[-1.0, -5.0]]]
+    assert read.floats("margin").tolist() == [3.0]
+    assert load_snapshot(path, metric="acc").ints("chosen").tolist() == [0]
+
+
+def test_where_the_context_varies_gold_follows_from_right_and_wrong(tmp_path: Path) -> None:
+    rows = []
+    for n, (scores, right) in enumerate([((-2.0, -1.0), 1.0), ((-2.0, -1.0), 0.0)]):
+        asked = {f"gen_args_{o}": {"arg_0": f"{n} and then {o}", "arg_1": " it rained."} for o in range(2)}
+        rows.append(choice_row(n, scores, 0, metrics={"acc": right}, arguments=asked, target="it rained."))
+    read = load_snapshot(write_samples(tmp_path, "winogrande", rows))
+    assert columns(read, "k", "chosen", "gold") == [[2, 2], [1, 1], [1, 0]]
+    assert read.missing("choice_chars")
+
+
+def test_what_was_logged_as_right_stands_and_contradictions_are_counted(tmp_path: Path) -> None:
+    rows = [choice_row(n, (-1.0, -2.0, -3.0), n % 3) for n in range(300)]
+    rows[3] = {**rows[3], "acc": 0.0}  # gold is 0, the best is 0
+    rows[4] = {**rows[4], "acc": 1.0}  # gold is 1, the best is 0
+    read = load_snapshot(write_samples(tmp_path, "t", rows))
+    assert read.floats("correct")[3:5].tolist() == [0, 1]
+    assert read.ints("chosen")[:5].tolist() == [0, 0, 0, 1, 1]
+    assert np.isnan(read.floats("margin")).nonzero()[0].tolist() == [3, 4]
+    assert any("contradict right or wrong in 2 items" in note for note in read.notes)
+
+
+def test_a_metric_that_does_not_go_by_the_scores_leaves_no_choice(tmp_path: Path) -> None:
+    rows = [choice_row(n, (-1.0, -2.0), n % 2, metrics={"exact_match": 0}) for n in range(10)]
+    read = load_snapshot(write_samples(tmp_path, "t", rows))
+    assert read.missing("chosen")
+    assert read.missing("margin")
+    assert read.ints("gold").tolist() == [0, 1] * 5
+    assert any("does not follow from the log-likelihoods: 10 items" in note for note in read.notes)
+
+
+def test_repeats_are_samples_where_each_was_judged(tmp_path: Path) -> None:
+    each = [open_row(n, "", {"exact_match": [1, 0, n]}, resps=[["a", "b", "c"]]) for n in range(2)]
+    read = load_snapshot(write_samples(tmp_path / "a", "t", each))
+    assert columns(read, "item_id", "sample") == [["0"] * 3 + ["1"] * 3, [0, 1, 2] * 2]
+    assert read.floats("correct").tolist() == [1, 0, 0, 1, 0, 1]
+    assert read.texts("output").tolist() == ["a", "b", "c"] * 2
+    together = [open_row(n, "", {"exact_match": n}, resps=[["a", "b", "c"]]) for n in range(2)]
+    read = load_snapshot(write_samples(tmp_path / "b", "t", together))
+    assert columns(read, "item_id", "sample", "output") == [["0", "1"], [0, 0], ["a", "a"]]
+    unlike = [*together, *(open_row(0, "", {"all": [1, 1, 0]}, resps=[["a", "b", "c"]], filtered="f"),)]
+    with pytest.raises(SnapshotError, match="line 3: 3 repeats are judged, and 1 by another filter"):
+        load_snapshot(write_samples(tmp_path / "c", "t", unlike))
+
+
+def test_an_answer_that_was_not_judged_is_unscored(tmp_path: Path) -> None:
+    rows = [open_row(n, "x", {"exact_match": value}) for n, value in enumerate([1, None, float("nan"), 0])]
+    read = load_snapshot(write_samples(tmp_path, "t", rows))
+    assert read.table["correct"].to_pylist() == [True, None, None, False]
+    assert read.texts("outcome").tolist() == ["ok", *["unscored: no exact_match in the log"] * 2, "ok"]
+
+
+def test_one_logged_likelihood_is_no_choice(tmp_path: Path) -> None:
+    rows = [choice_row(0, [-1.0], 0, metrics={"acc": 1})]
+    assert load_snapshot(write_samples(tmp_path, "lambada", rows)).missing("k")
+    only = write_json(tmp_path / "o.json", results({"t": rows}, config={"output_type": "multiple_choice"}))
+    assert load_snapshot(only).ints("k").tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    "value", [0.5, [1, 1], ["a", "b"], "[0.1 0.9]", {"gold": 1}, 1e400, 10**400, -1, "C", [[[[[[[[1]]]]]]]]]
+)
+def test_a_metric_that_is_no_correctness_is_refused_with_its_value(tmp_path: Path, value: Any) -> None:
+    rows = [open_row(0, "x", {"score": 1}), open_row(1, "x", {"score": value})]
+    path = write_samples(tmp_path, "t", rows)
+    with pytest.raises(SnapshotError, match=r"no metric in this log is right or wrong .* score \(row 2: "):
+        load_snapshot(path)
+    with pytest.raises(SnapshotError, match=r"score \(row 2: .*\) is not right or wrong for each item"):
+        load_snapshot(path, metric="score")
+
+
+def test_unlike_metrics_are_not_compared(tmp_path: Path) -> None:
+    judged = [{**row, "acc_norm": 1.0, "metrics": ["acc", "acc_norm"]} for row in ROWS]
+    before, after = write_samples(tmp_path, "t", judged), write_samples(tmp_path / "b", "t", ROWS)
+    with pytest.raises(MismatchError, match=r"judged by acc_norm and .* by acc; name a metric that both have"):
+        compare(before=load_snapshot(before, metric="acc_norm"), after=after)
+    with pytest.raises(SnapshotError, match="no metric 'acc_norm'"):
+        compare(before=before, after=after, metric="acc_norm")
+
+
+def test_the_latest_run_of_each_task_in_a_folder_counts(tmp_path: Path) -> None:
+    home = tmp_path / "out" / "org__model"
+    wrong = [{**row, "acc": 0.0} for row in ROWS]
+    write_samples(home, "arc_easy", ROWS, date="2026-03-01T00-00-00.1")
+    write_samples(home, "arc_easy", wrong, date="2025-12-31T23-59-59.9")
+    write_samples(home, "gsm_8k", [open_row(0, "x", {"exact_match": 1})], date="2024-01-01T00-00-00")
+    (home / "samples_notes.txt").write_text("nothing of the harness")
+    for folder in (home, tmp_path / "out"):
+        read = load_snapshot(folder)
+        assert read.texts("task").tolist() == ["arc_easy"] * 4 + ["gsm_8k"]
+        assert read.floats("correct").tolist() == [1, 0, 1, 0, 1]
+        assert read.meta["metrics"] == {"arc_easy": "acc", "gsm_8k": "exact_match"}
+        assert "right or wrong is exact_match where there is no acc: gsm_8k" in read.notes
+    write_samples(tmp_path / "out" / "org__tuned", "arc_easy", ROWS)
+    with pytest.raises(SnapshotError, match="got 2 folders with samples: org__model, org__tuned; give one of them"):
+        load_snapshot(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"resps": 3}, "line 2: resps must be a list, got int"),
+        ({"metrics": "acc"}, "line 2: metrics must be a list of names"),
+        ({"filter": ["none"]}, "line 2: the filter must be text, got list"),
+    ],
+)
+def test_a_field_of_the_wrong_type_is_named(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    with pytest.raises(SnapshotError, match=message):
+        load_snapshot(write_samples(tmp_path, "t", [ROWS[0], {**ROWS[1], **change}]))
+
+
+def test_a_cut_file_and_a_row_without_its_question_are_named(tmp_path: Path) -> None:
+    path = write_samples(tmp_path, "t", ROWS)
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(SnapshotError, match=r"line 4: .*is the file cut"):
+        load_snapshot(path)
+    with pytest.raises(SnapshotError, match="line 2: a row of lm-evaluation-harness needs 'doc'"):
+        load_snapshot(write_samples(tmp_path, "t", [ROWS[0], {"doc_id": 1, "target": 0}]))
+    whole = json.dumps(results({"t": ROWS}))
+    (tmp_path / "cut.json").write_text(whole[:-2])
+    with pytest.raises(
+        SnapshotError, match=r"cut.json: needed JSON: Unterminated string .* .near byte .*is the file cut"
+    ):
+        load_snapshot(tmp_path / "cut.json")
+
+
+def test_a_saved_snapshot_holds_one_judgement(tmp_path: Path) -> None:
+    path = tmp_path / "s.parquet"
+    read = load_snapshot(write_samples(tmp_path, "t", ROWS))
+    save_snapshot(read, path)
+    for metric in (None, "acc", "acc,none"):
+        assert load_snapshot(path, metric=metric).table == read.table
+    with pytest.raises(SnapshotError, match="no metric 'acc_norm' to choose; the snapshot holds one judgement, acc"):
+        load_snapshot(path, metric="acc_norm")
+    table = tmp_path / "a.csv"
+    table.write_text("item_id,correct\na,1\n")
+    assert load_snapshot(table, metric="acc").floats("correct").tolist() == [1]
+
+
+def test_renamed_files_of_one_task_pair(tmp_path: Path) -> None:
+    before, after = (
+        write_samples(tmp_path, "t", ROWS).rename(tmp_path / f"{name}.log") for name in ("before", "after")
+    )
+    assert compare(before=before, after=after).all.n == 4
+
+
+def test_what_the_harness_was_told_differently_is_said(tmp_path: Path) -> None:
+    before, after = results({"t": ROWS, "u": ROWS}), results({"t": ROWS, "u": ROWS})
+    after |= {"n-shot": {"t": 3, "u": 0}, "versions": {"t": 1.0, "u": 2.0}, "chat_template_sha": "abc"}
+    found = compare(before=write_json(tmp_path / "b.json", before), after=write_json(tmp_path / "a.json", after))
+    assert "examples in the prompt differ: u 3 and 0" in found.notes
+    assert "versions of the task differ: t 2.0 and 1.0" in found.notes
+    assert "a chat template was used after only" in found.notes
+    assert len(found.notes) == 5  # and the ties of both
+    same = compare(before=tmp_path / "b.json", after=tmp_path / "b.json").notes
+    assert all("equal scores" in note for note in same)
+
+
+def test_unlike_filters_are_not_compared(tmp_path: Path) -> None:
+    paths = [
+        write_samples(tmp_path / name, "t", [open_row(0, "x", {"exact_match": 1}, filtered=name)])
+        for name in ("strict", "flexible", "none")
+    ]
+    with pytest.raises(MismatchError, match=r"judged by exact_match,strict and .* by exact_match,flexible; name a"):
+        compare(before=paths[0], after=paths[1])
+    assert compare(before=paths[0], after=paths[2]).all.retained == 1  # older logs name no filter
+
+
+def test_progress_ends_at_the_last_byte(tmp_path: Path) -> None:
+    long = [open_row(n, "word " * 2000, {"exact_match": 1}) for n in range(300)]
+    home = write_samples(tmp_path / "m", "t", long).parent
+    size = write_samples(home, "u", long).stat().st_size * 2
+    seen: list[tuple[int, int]] = []
+    load_snapshot(home, progress=lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (size, size)
+    assert [done for done, _ in seen] == sorted({done for done, _ in seen})
+    seen.clear()
+    path = write_json(tmp_path / "all.json", results({"t": long}))
+    load_snapshot(path, progress=lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (path.stat().st_size, path.stat().st_size)
+    assert len(seen) > 2
+
+
+def test_no_gold_is_made_up(tmp_path: Path) -> None:
+    rows = [choice_row(0, SCORES[1], 9, metrics={"acc": 0.0}), choice_row(1, SCORES[0], 9, metrics={"acc": 1.0})]
+    read = load_snapshot(write_samples(tmp_path, "t", rows))
+    assert read.ints("gold").tolist() == [NONE, 1]
+    assert read.ints("chosen").tolist() == [0, 1]

@@ -1,0 +1,43 @@
+"""A callback that is given no probe."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support import tokenizer, trainer
+
+from forgetwatch import ForgetWatchCallback, load_probe
+from forgetwatch.probes.combined import combined
+from forgetwatch.watch import default_probe as module
+from forgetwatch.watch.default_probe import default_probe
+
+TEMPLATE = "{% for m in messages %}{{ m.content }} {% endfor %}"
+
+
+def test_without_a_name_it_is_standard_and_behaviour_where_writing_is_cheap() -> None:
+    chat, plain = tokenizer(), tokenizer()
+    chat.chat_template, plain.chat_template = TEMPLATE, None
+    assert default_probe(chat, fast=True)[0].name == "standard+behaviour"
+    assert default_probe(chat, fast=False)[0].name == default_probe(plain, fast=True)[0].name == "standard"
+    assert "needs a chat template" in default_probe(plain, fast=True)[1]
+
+
+def test_a_run_that_goes_on_keeps_its_probe() -> None:
+    plain = tokenizer()
+    plain.chat_template = None
+    both = combined(load_probe("standard"), load_probe("behaviour"))
+    assert default_probe(plain, fast=False, saved=both.fingerprint)[0].name == "standard+behaviour"
+    chat = tokenizer()
+    chat.chat_template = TEMPLATE
+    assert default_probe(chat, fast=True, saved=load_probe("standard").fingerprint)[0].name == "standard"
+
+
+def test_no_file_and_no_network_are_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "load_probe", lambda name: load_probe(name).head(40))
+    run = trainer(tmp_path, steps=2, callbacks=[ForgetWatchCallback(every=2, max_overhead=None)])
+    run.train()
+    described = json.loads((tmp_path / "_forgetwatch" / "run.json").read_text())
+    assert (described["probe"]["name"], described["probe"]["items"]) == ("standard", 40)
+    assert [look["step"] for look in described["looks"]] == [0, 2]

@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from forgetwatch.errors import SnapshotError
 from forgetwatch.readers.archive import Archive
+from forgetwatch.readers.asked import Kept
 from forgetwatch.readers.inspect_sample import WANTED, Sample, clean, is_shortened
 from forgetwatch.readers.json_spans import built, parts, picked
 from forgetwatch.readers.log import Log
@@ -54,13 +55,14 @@ def recognises(path: Path) -> bool:
         return not archive.names.isdisjoint(_HEADERS)
 
 
-def read(path: Path, *, metric: str | None, progress: Progress | None = None) -> Snapshot:
+def read(path: Path, *, metric: str | None, progress: Progress | None = None, kept: Kept | None = None) -> Snapshot:
     """The outcomes in a log.
 
     Args:
         path: The file.
         metric: What makes `correct`, a scorer or scorer/key; None for the default of `readers.log`.
         progress: Called with the samples (in JSON the bytes) that are read, and how many there are in all.
+        kept: Keeps some of the questions.
 
     Raises:
         SnapshotError: If the file is cut, damaged or without samples, or the metric is no correctness.
@@ -70,16 +72,18 @@ def read(path: Path, *, metric: str | None, progress: Progress | None = None) ->
     try:
         if is_zip:
             with Archive(path) as archive:
-                return _snapshot(path, _header(archive), _of_archive(archive, progress), metric)
+                return _snapshot(path, _header(archive), _of_archive(archive, progress), metric, kept)
         data = path.read_bytes().removeprefix(codecs.BOM_UTF8)
         top = {name: (start, end) for name, start, end in parts(data, 0)}
-        return _snapshot(path, _described(data, top), _of_json(data, top, progress), metric)
+        return _snapshot(path, _described(data, top), _of_json(data, top, progress), metric, kept)
     except ValueError as error:
         raise SnapshotError(f"{path}: not a log of Inspect that can be read; is it cut? ({error})") from error
 
 
-def _snapshot(path: Path, header: Mapping[str, Any], samples: Iterable[Sample], metric: str | None) -> Snapshot:
-    log, grades = Log(path, "inspect"), Counter[tuple[str, str]]()
+def _snapshot(
+    path: Path, header: Mapping[str, Any], samples: Iterable[Sample], metric: str | None, kept: Kept | None
+) -> Snapshot:
+    log, grades = Log(path, "inspect", kept), Counter[tuple[str, str]]()
     task, scorer = clean(str(header.get("task") or "")), None if metric is None else metric.split("/")[0]
     judged = False
     for sample in samples:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from forgetwatch.errors import SnapshotError
+from forgetwatch.readers.asked import Kept
 from forgetwatch.readers.lighteval_rows import NEW, OLD, READ, Answer, joined
 from forgetwatch.readers.log import Log
 from forgetwatch.snapshot import Snapshot
@@ -49,19 +50,20 @@ def holds_details(folder: Path) -> bool:
     return any(_NAME.fullmatch(path.name) for path in folder.rglob("details_*.parquet"))
 
 
-def read(path: Path, *, metric: str | None, progress: Progress | None = None) -> Snapshot:
+def read(path: Path, *, metric: str | None, progress: Progress | None = None, kept: Kept | None = None) -> Snapshot:
     """The outcomes in a details file, or in the latest details of a folder.
 
     Args:
         path: The file or the folder.
         metric: What makes `correct`; None for the default of `readers.log`.
         progress: Called with the files that are read and the files in all.
+        kept: Keeps some of the questions.
 
     Raises:
         SnapshotError: If a file cannot be read, several models are in the folder, or the metric is no correctness.
     """
     files, notes = _latest(path) if path.is_dir() else ([path], ())
-    log, answers = Log(path, "lighteval"), list[Answer]()
+    log, answers = Log(path, "lighteval", kept), list[Answer]()
     for number, file in enumerate(files, start=1):
         for answer in joined(_answers(file)):
             _add(log, answer, _task(file))

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from forgetwatch.errors import SnapshotError
+from forgetwatch.readers.asked import Kept
 from forgetwatch.readers.json_pieces import Document, Progress, json_lines
 from forgetwatch.readers.lm_eval_runs import PARTS, Run, latest_samples, run_beside, task_of
 from forgetwatch.readers.lm_eval_samples import Task, norm_of
@@ -28,24 +29,24 @@ from forgetwatch.snapshot import Snapshot
 TOOL = "lm-evaluation-harness"
 
 
-def read_samples(path: Path, metric: str | None, progress: Progress | None) -> Snapshot:
+def read_samples(path: Path, metric: str | None, progress: Progress | None, kept: Kept | None) -> Snapshot:
     """The outcomes in a file of samples: one row a line, or one array of rows."""
-    return _read({task_of(path)[0]: path}, path, metric, progress)
+    return _read({task_of(path)[0]: path}, path, metric, progress, kept)
 
 
-def read_folder(folder: Path, metric: str | None, progress: Progress | None) -> Snapshot | None:
+def read_folder(folder: Path, metric: str | None, progress: Progress | None, kept: Kept | None) -> Snapshot | None:
     """The outcomes in an output folder; None where it holds no samples.
 
     Raises:
         SnapshotError: If it holds those of several models.
     """
     files = latest_samples(folder)
-    return _read(files, folder, metric, progress) if files else None
+    return _read(files, folder, metric, progress, kept) if files else None
 
 
-def read_results(path: Path, metric: str | None, progress: Progress | None) -> Snapshot:
+def read_results(path: Path, metric: str | None, progress: Progress | None, kept: Kept | None) -> Snapshot:
     """The outcomes in results that hold their samples."""
-    gathered = _Gathered(path)
+    gathered = _Gathered(path, kept)
     parts: dict[str, Any] = {}
     with Document(path, progress) as document:
         for name in document.members():
@@ -60,8 +61,10 @@ def read_results(path: Path, metric: str | None, progress: Progress | None) -> S
     return gathered.snapshot(metric, {task: Run(parts) for task in gathered.log.tasks})
 
 
-def _read(files: Mapping[str, Path], path: Path, metric: str | None, progress: Progress | None) -> Snapshot:
-    gathered, runs = _Gathered(path), {}
+def _read(
+    files: Mapping[str, Path], path: Path, metric: str | None, progress: Progress | None, kept: Kept | None
+) -> Snapshot:
+    gathered, runs = _Gathered(path, kept), {}
     total, before = sum(one.stat().st_size for one in files.values()), 0
     for task, file in files.items():
         runs[task], notes = run_beside(file)
@@ -83,8 +86,8 @@ def _read(files: Mapping[str, Path], path: Path, metric: str | None, progress: P
 class _Gathered:
     """Answers and log-likelihoods of one snapshot."""
 
-    def __init__(self, path: Path) -> None:
-        self.log, self.options = Log(path, TOOL), LogLikelihoods()
+    def __init__(self, path: Path, kept: Kept | None) -> None:
+        self.log, self.options = Log(path, TOOL, kept), LogLikelihoods()
         self.notes: tuple[str, ...] = ()
 
     def task(self, name: str, run: Run) -> Task:

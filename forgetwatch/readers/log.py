@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from forgetwatch.errors import SnapshotError
 from forgetwatch.probes.paper_tasks import PaperTasks
+from forgetwatch.readers.asked import Kept
 from forgetwatch.readers.judgements import ABSENT, Judgements
 from forgetwatch.snapshot import SCHEMA, Snapshot
 
@@ -47,12 +48,14 @@ class Log:
     Args:
         path: What is read; named in errors.
         tool: What wrote it.
+        kept: Keeps some of the questions.
     """
 
-    def __init__(self, path: Path, tool: str) -> None:
+    def __init__(self, path: Path, tool: str, kept: Kept | None = None) -> None:
         self.path = path
         self.tool = tool
         self.tasks: dict[str, int] = {}
+        self._kept = kept
         self._sample = array("i")
         self._ids: list[str] = []
         self._hashes: list[str] = []
@@ -98,6 +101,8 @@ class Log:
                 if name not in _GIVEN:
                     raise SnapshotError(f"{self.path}: a reader gave the unknown column {name!r}")
                 self._extra[name] = [None] * row
+        if self._kept is not None:
+            self._kept.see(hashed, question)
         self._hashes.append(hashed)
         self._ids.append(item_id)
         self._judged.add_row(self.tasks.setdefault(task, len(self.tasks)))

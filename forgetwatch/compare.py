@@ -32,6 +32,7 @@ from forgetwatch.groups import Group, Level, count_groups
 from forgetwatch.macro import Macro, macro_rates, paper_compat, with_errors
 from forgetwatch.paired import Paired
 from forgetwatch.pairing import item_codes, pair
+from forgetwatch.probes.categories import Categories
 from forgetwatch.readers import load_snapshot
 from forgetwatch.snapshot import Snapshot
 
@@ -119,6 +120,7 @@ def compare(
     allow_prompt_mismatch: bool = False,
     samples: Samples = "all",
     null: Snapshot | str | Path | None = None,
+    categories: Categories | None = None,
     chance: ChanceRule = "own",
     metric: str | None = None,
     rng: np.random.Generator | None = None,
@@ -133,6 +135,7 @@ def compare(
         allow_prompt_mismatch: Compare although the models read different prompts.
         samples: ``first`` keeps the lowest sample of each item.
         null: The weights of `before` measured again; what flips between the two is noise (``null_lost``).
+        categories: Another map of tasks to categories, such as `Categories.read` gives of a file.
         chance: ``paper-compat`` also computes the paper's numbers as its released code does.
         metric: What makes an answer right, where logs of a harness judge it in several ways; for files.
         rng: Where bootstrap draws come from; None leaves out the intervals that need them.
@@ -148,6 +151,9 @@ def compare(
     check_pairing(before, after, pairing, on_mismatch)
     prompt_differs = check_prompts(before, after, pairing, allow_prompt_mismatch=allow_prompt_mismatch)
     notes = [*over, *(f"{side.label}: {note}" for side in (before, after) for note in side.notes)]
+    if categories is not None:
+        (before, after), unlike = categories.applied(before, after)
+        notes += unlike
     if pairing.by_id:
         notes.append(
             f"paired by task and item_id alone: {pairing.by_id:,} items; without content hashes nothing guarantees the "

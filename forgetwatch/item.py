@@ -23,7 +23,7 @@ TRAITS: Final = ("stops", "loops", "refuses", "language", "length", "case")
 
 MATCHES: Final = (
     *("exact", "exact:fold", "contains", "number", "letter", "regex"),
-    *("json", "json:keys", "tool_call", "boxed", "math"),
+    *("json", "json:keys", "tool_call", "boxed", "math", "instructions"),
     *TRAITS,
 )
 """How an answer can be judged, beside ``regex:PATTERN``; the package extraction says what each means."""

@@ -33,6 +33,9 @@ Norm = Literal["sum", "chars", "bytes", "tokens", "unconditional"]
 
 LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _HEADER: Final = "forgetwatch_probe"
+_MOST_WRONG: Final = 5
+"""Wrong lines after which a file is read no further."""
+
 _SETTINGS: Final = frozenset({"name", "canary", "scoring", "norm", "rendering", "decoding"})
 
 _NOT_FORCED: Final = frozenset({*TRAITS, "regex", "json:keys"})
@@ -194,24 +197,22 @@ def read_probe(path: str | Path, **settings: Any) -> Probe:
     text = _text(path)
     header: dict[str, Any] = {"name": Path(path.name.removesuffix(".gz")).stem}
     items: list[Item] = []
+    wrong: list[tuple[int, ProbeError]] = []
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise ProbeError(f"{path}, line {number}: not a JSON object ({error}); is the file cut?") from error
-        if not isinstance(row, dict):
-            raise ProbeError(f"{path}, line {number}: an item is a JSON object, got {type(row).__name__}")
-        if not items and _HEADER in row:
-            if not isinstance(row[_HEADER], dict):
-                raise ProbeError(f"{path}, line {number}: the header must be an object, got {row[_HEADER]!r}")
-            header |= row[_HEADER]
-            continue
-        try:
-            items.append(Item.from_json(row))
+            row = _object(line)
+            if not items and _HEADER in row:
+                header |= _header(row[_HEADER])
+            else:
+                items.append(Item.from_json(row))
         except ProbeError as error:
-            raise ProbeError(f"{path}, line {number}: {error}") from error
+            wrong.append((number, error))
+            if len(wrong) == _MOST_WRONG:
+                break
+    if wrong:
+        raise ProbeError(_all_wrong(path, wrong)) from wrong[0][1]
     if unknown := sorted({*header, *settings} - _SETTINGS):
         raise ProbeError(f"{path}: unknown setting {unknown[0]!r}; a probe has {', '.join(sorted(_SETTINGS))}")
     if "scoring" in settings and "norm" not in settings:
@@ -234,3 +235,27 @@ def _text(path: Path) -> str:
         raise ProbeError(f"{path}: the probe cannot be read ({error.strerror})") from error
     except UnicodeDecodeError as error:
         raise ProbeError(f"{path}: a probe is UTF-8 JSONL, and this file is not UTF-8 text") from error
+
+
+def _object(line: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ProbeError(f"not a JSON object ({error}); is the file cut?") from error
+    if not isinstance(row, dict):
+        raise ProbeError(f"an item is a JSON object, got {type(row).__name__}")
+    return row
+
+
+def _header(given: Any) -> dict[str, Any]:
+    if not isinstance(given, dict):
+        raise ProbeError(f"the header must be an object, got {given!r}")
+    return given
+
+
+def _all_wrong(path: Path, wrong: Sequence[tuple[int, ProbeError]]) -> str:
+    """All mistakes in one message: who mends a file wants to see more than the first."""
+    if len(wrong) == 1:
+        return f"{path}, line {wrong[0][0]}: {wrong[0][1]}"
+    more = ", and perhaps more" if len(wrong) == _MOST_WRONG else ""
+    return f"{path}: {len(wrong)} lines are wrong{more}: " + "; ".join(f"line {at}: {error}" for at, error in wrong)

@@ -17,6 +17,7 @@ from forgetwatch.cli.convert import convert_command
 from forgetwatch.cli.demo import demo_command
 from forgetwatch.cli.flips import flips_command
 from forgetwatch.cli.plan import plan_command
+from forgetwatch.cli.probe import probe_app
 from forgetwatch.cli.report import report_command
 from forgetwatch.cli.score import score_command
 from forgetwatch.errors import ForgetwatchError
@@ -36,6 +37,7 @@ app.command("score")(score_command)
 app.command("convert")(convert_command)
 app.command("report")(report_command)
 app.command("plan")(plan_command)
+app.add_typer(probe_app, name="probe")
 
 
 def _print_version(wanted: bool) -> None:

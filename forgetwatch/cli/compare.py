@@ -18,6 +18,7 @@ from forgetwatch.errors import SnapshotError
 from forgetwatch.flips import flips
 from forgetwatch.gates import Condition
 from forgetwatch.probes import load_probe
+from forgetwatch.probes.categories import Categories
 from forgetwatch.report.as_json import comparisons_json
 from forgetwatch.report.terminal import comparison_table
 from forgetwatch.report.verdict import verdict
@@ -66,6 +67,10 @@ def compare_command(
         list[str] | None,
         typer.Option(help="Exit with 3 if it holds, such as category:Math.forgetting>5%; may be repeated."),
     ] = None,
+    categories: Annotated[
+        Path | None,
+        typer.Option(help="Another map of tasks to categories: CSV (task,category) or YAML (task: category)."),
+    ] = None,
     on_mismatch: Annotated[
         _OnMismatch, typer.Option(help="Unlike items are an error, or left out.")
     ] = _OnMismatch.ERROR,
@@ -105,6 +110,7 @@ def compare_command(
         raise typer.BadParameter(f"--bootstrap: needed 0, or at least {_FEWEST_DRAWS} draws, got {bootstrap}")
     check_folder(json_path)
     check_report(output)
+    labels = None if categories is None else Categories.read(categories)
 
     def read(given: str) -> Snapshot:
         return only(side(given, items, metric), tasks=task or (), categories=category or ())
@@ -120,6 +126,7 @@ def compare_command(
             allow_prompt_mismatch=allow_prompt_mismatch,
             samples=samples.value,
             null=again,
+            categories=labels,
             chance=chance.value,
             rng=np.random.default_rng(seed) if bootstrap else None,
             replications=bootstrap,

@@ -19,6 +19,7 @@
     language       which of eight it is written in
     loop           does it repeat itself
     length         words, sentences, lines
+    instructions   were IFEval's instructions followed
     text           bounded and folded text
     found          what a search brings back
 
@@ -28,9 +29,9 @@ torch, reads a file, or runs what a model wrote.
 
 from typing import Final
 
-from forgetwatch.extraction.judging import Judge, Judged, NoAnswer, check_item, judge
+from forgetwatch.extraction.judging import Judge, Judged, NoAnswer, cannot_be_judged, check_item, judge
 
-__all__ = ["RULES", "Judge", "Judged", "NoAnswer", "check_item", "judge"]
+__all__ = ["RULES", "Judge", "Judged", "NoAnswer", "cannot_be_judged", "check_item", "judge"]
 
 RULES: Final = 2
 """Counts up when the same output may be judged otherwise than before: what was kept of an older one is judged anew."""

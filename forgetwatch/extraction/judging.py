@@ -2,8 +2,9 @@
 
     output ──▶ after_thinking ──▶ the answer in it, by the item's match ──▶ Judged
                (thinking.py)      letter, number, exact, contains, regex,
-                                  json, tool_call, boxed, math, a trait of
-                  the output itself, or a judge of one's own
+                                  json, tool_call, boxed, math, instructions,
+                                  a trait of the output itself, or a judge of
+                                  one's own
 
 A model that is fine-tuned loses the form of an answer before it loses the knowledge. So beside right and wrong stands
 whether there was an answer at all (`outcome`) and whether it stood in the asked form (`form`): wrong without an answer,
@@ -19,7 +20,17 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from forgetwatch.errors import ProbeError
-from forgetwatch.extraction import boxed, json_value, last_number, mathematics, pattern, tool_call, traits, verbatim
+from forgetwatch.extraction import (
+    boxed,
+    instructions,
+    json_value,
+    last_number,
+    mathematics,
+    pattern,
+    tool_call,
+    traits,
+    verbatim,
+)
 from forgetwatch.extraction.found import NOTHING, Found
 from forgetwatch.extraction.letter import letter
 from forgetwatch.extraction.next_question import before_next_question
@@ -94,6 +105,8 @@ def judge(
         return Judged(missing, outcome="truncated in thinking")
     if judge is not None:
         return _by(judge, item, body, truncated=truncated, missing=missing)
+    if why := cannot_be_judged(item):
+        return Judged(None, outcome=f"unscored: {why}")
     found, right = _answer(item, body)
     if truncated and not found.settled:
         return Judged(missing, outcome="truncated")
@@ -103,6 +116,11 @@ def judge(
         return Judged(missing, outcome="no answer")
     shown = None if found.text is None else found.text[:_SHOWN]
     return Judged(right, found.option if item.choices else None, "ok", shown, found.as_text, found.form)
+
+
+def cannot_be_judged(item: Item) -> str:
+    """Why no output to a well-formed item can be judged, so that it need not be asked; empty where it can."""
+    return instructions.unchecked(str(item.answers[0])) if item.match == "instructions" and not item.choices else ""
 
 
 def check_item(item: Item) -> None:
@@ -126,6 +144,8 @@ def check_item(item: Item) -> None:
             mathematics.check_installed()
         case str() as match if match in TRAITS:
             problem = traits.why_no_trait(match, _texts(item))
+        case "instructions" if not instructions.is_list(_texts(item)[0]):
+            problem = "match 'instructions' needs a list of [name, values] in JSON"
         case "regex":
             for text in _texts(item):
                 pattern.compiled(text)
@@ -173,6 +193,8 @@ def _read(item: Item, body: str) -> tuple[Found, bool]:
             return tool_call.tool_call(body, answers)
         case str() as match if match in TRAITS:
             return traits.trait(match, body, answers)
+        case "instructions":
+            return instructions.instructions(body, answers[0])
         case "regex":
             return pattern.is_found(body, answers)
         case str() as match if match.startswith(_REGEX):

@@ -38,30 +38,45 @@ class PaperTasks:
     @cache
     def released(cls) -> PaperTasks:
         """The shipped table."""
-        text = files("forgetwatch.probes").joinpath("paper_tasks.csv").read_text(encoding="utf-8")
         rows = {}
-        for row in csv.DictReader(text.splitlines()):
+        for row in _table():
             of_task = (row["category"], int(row["k"] or DEFAULT_K), row["ignored"] == "1")
-            rows[_key(row["task"])] = of_task
+            rows[task_key(row["task"])] = of_task
         return cls(rows)
 
     def category(self, task: str) -> str:
         """The task's category; empty where the code has none."""
-        return self.rows.get(_key(task), ("", DEFAULT_K, False))[0]
+        return self.rows.get(task_key(task), ("", DEFAULT_K, False))[0]
 
     def k(self, task: str) -> int:
         """The number of options that the code takes for it."""
-        return self.rows.get(_key(task), ("", DEFAULT_K, False))[1]
+        return self.rows.get(task_key(task), ("", DEFAULT_K, False))[1]
 
     def ignored(self, task: str) -> bool:
         """Whether the code leaves it out."""
-        return _IGNORED_PART in task or self.rows.get(_key(task), ("", DEFAULT_K, False))[2]
+        return _IGNORED_PART in task or self.rows.get(task_key(task), ("", DEFAULT_K, False))[2]
 
 
-def _key(task: str) -> str:
+def named_categories() -> dict[str, str]:
+    """The category of every task that has one, by the name that the table gives the task."""
+    return {row["task"]: row["category"] for row in _table() if row["category"]}
+
+
+def subjects() -> tuple[str, ...]:
+    """The subjects of MMLU, in the order of their names."""
+    names = (name.removeprefix("mmlu_") for name in PaperTasks.released().rows if name.startswith("mmlu_"))
+    return tuple(sorted(names))
+
+
+def task_key(task: str) -> str:
     """One spelling for all: ``community|mmlu_custom:anatomy|0`` becomes ``mmlu_anatomy``."""
     parts = task.strip().split("|")
     name = parts[1] if len(parts) > 2 else parts[0]
     for suffix in _SUFFIXES:
         name = name.replace(suffix, "")
     return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_").removesuffix("_main")
+
+
+def _table() -> list[dict[str, str]]:
+    text = files("forgetwatch.probes").joinpath("paper_tasks.csv").read_text(encoding="utf-8")
+    return list(csv.DictReader(text.splitlines()))

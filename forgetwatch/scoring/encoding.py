@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from forgetwatch.decoding import Decoding
+from forgetwatch.extraction import cannot_be_judged
 from forgetwatch.item import Item
 from forgetwatch.probe import Probe
 from forgetwatch.scoring.rendering import Rendered, render, render_written
@@ -86,9 +87,11 @@ def encode_written(probe: Probe, items: Sequence[Item], tokenizer: Any, *, max_l
     bos = _added_bos(tokenizer)
     room = max_length - Decoding.of(probe.decoding).tokens
     found = []
-    for one, ids in zip(rendered, _tokenize([each.context for each in rendered], tokenizer), strict=True):
+    tokenized = _tokenize([each.context for each in rendered], tokenizer)
+    for item, one, ids in zip(items, rendered, tokenized, strict=True):
         context = (bos + ids if bos and not one.templated and ids[:1] != bos else ids) or _start(tokenizer)
         why = "" if context else "an empty prompt, and the tokenizer has no start token"
+        why = why or ("" if item.judge else cannot_be_judged(item))
         if len(context) > room:
             written = max_length - room
             why = f"{len(context)} tokens and {written} for the answer, and the model reads {max_length}"

@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 from harness_rows import choice_row, write_samples
 from support import model, probe, tokenizer
+from typer.testing import CliRunner
+
+from forgetwatch.cli import app
 
 OK = "item_id,correct\na,1\nb,0\n"
 
@@ -263,3 +266,14 @@ def test_a_harnesss_folders_are_compared_by_the_metric_asked_for(tmp_path: Path)
     done = run(tmp_path, "before", "after", "--metric", "f1")
     assert done.returncode == 1
     assert "no metric 'f1' in this log; those that are right or wrong: acc, acc_norm" in " ".join(done.stderr.split())
+
+
+def test_categories_of_ones_own_group_the_table(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("item_id,task,category,correct\n1,t,old,1\n2,u,old,1\n")
+    (tmp_path / "b.csv").write_text("item_id,task,category,correct\n1,t,old,0\n2,u,old,1\n")
+    (tmp_path / "c.yaml").write_text("t: Fresh\n")
+    files = [str(tmp_path / name) for name in ("a.csv", "b.csv")]
+    done = CliRunner().invoke(app, ["compare", *files, "--categories", str(tmp_path / "c.yaml")])
+    assert done.exit_code == 0
+    assert "Fresh" in done.stdout
+    assert "1 of 2 tasks are not in" in " ".join(done.stdout.split())

@@ -367,3 +367,21 @@ def test_an_empty_prompt_begins_with_the_start_token() -> None:
     probe = Probe([Item(id="1", task="t", prompt="", answer="w2", match="contains")], decoding={"tokens": 3})
     (encoded,) = encode_written(probe, probe.items, tok, max_length=64)
     assert (encoded.context, encoded.unscored) == ((tok.bos_token_id,), "")
+
+
+def test_what_cannot_be_judged_is_not_asked_and_says_why() -> None:
+    asked = [
+        ("punctuation:no_comma", "ok"),
+        ("language:response_language", "unscored: language:response_language needs"),
+    ]
+    items = [
+        Item(id=name, task="t", prompt="Q : w1", answer=f'[["{name}", {{"language": "de"}}]]', match="instructions")
+        for name, _ in asked
+    ]
+    tok = tokenizer()
+    probe = Probe(items, scoring="generate", decoding={"tokens": 4})
+    snapshot = score(model(tok).eval(), tok, probe)
+    for outcome, (_, expected) in zip(snapshot.texts("outcome"), asked, strict=True):
+        assert outcome.startswith((expected, "truncated") if expected == "ok" else expected)
+    assert snapshot.texts("output")[1] is None
+    assert snapshot.texts("output")[0]

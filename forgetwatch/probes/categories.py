@@ -1,0 +1,174 @@
+"""Which category a task belongs to: the paper's nine and instruction following, or a map of one's own.
+
+    task,category            mmlu_anatomy: Science/Tech
+    mmlu_anatomy,Medicine    arc_easy: Logic
+    my_task,House style
+
+`Categories.paper()` is the default, written out by ``forgetwatch probe show --categories > mine.csv``;
+`Categories.read` reads the edited file, CSV or YAML. Tasks are matched by any of their usual spellings
+(``mmlu:anatomy``, ``mmlu_anatomy``); a name that ends in ``*`` stands for all tasks that begin so. A task that the map
+does not name keeps its category, and is counted.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import pyarrow as pa
+import yaml
+
+from forgetwatch.errors import ProbeError
+from forgetwatch.probes.paper_tasks import named_categories, task_key
+from forgetwatch.snapshot import Snapshot
+
+_COLUMNS = ("task", "category")
+
+
+def paper_category(task: str) -> str:
+    """The paper's category of a task, as the hub or lm-evaluation-harness names it; empty where it has none."""
+    return Categories.paper().of(task) or ""
+
+
+@dataclass(frozen=True)
+class Categories:
+    """A map of tasks to categories.
+
+    Attributes:
+        names: Category by task, as they were given.
+        source: Where the map is from, for messages.
+    """
+
+    names: Mapping[str, str]
+    source: str = "a map"
+
+    @classmethod
+    @cache
+    def paper(cls) -> Self:
+        """The paper's nine categories, and instruction following as the tenth."""
+        return cls(named_categories(), "arXiv 2510.17776")
+
+    @classmethod
+    def read(cls, path: str | Path) -> Self:
+        """The map in a CSV file with the columns task and category, or in a YAML file of ``task: category``.
+
+        Raises:
+            ProbeError: If the file cannot be read, or a task stands twice with unlike categories; the line is named.
+        """
+        path = Path(path)
+        try:
+            text = path.read_text(encoding="utf-8-sig")
+        except OSError as error:
+            raise ProbeError(f"{path}: the categories cannot be read ({error.strerror})") from error
+        except UnicodeDecodeError as error:
+            raise ProbeError(f"{path}: categories are UTF-8 text, CSV or YAML, and this is neither") from error
+        pairs = _of_yaml(text, path) if path.suffix in (".yaml", ".yml") else _of_csv(text, path)
+        names: dict[str, str] = {}
+        seen: dict[str, str] = {}
+        for place, task, category in pairs:
+            if seen.setdefault(_key(task), category) != category:
+                raise ProbeError(f"{path}, {place}: {task!r} has the category {seen[_key(task)]!r} already")
+            names[task] = category
+        if not names:
+            raise ProbeError(f"{path}: needed lines of task,category, and there are none")
+        return cls(names, str(path))
+
+    def of(self, task: str) -> str | None:
+        """The category of a task; None where the map does not name it."""
+        key = _key(task)
+        if key in self._whole:
+            return self._whole[key]
+        fits = [start for start in self._beginnings if key.startswith(start)]
+        return self._beginnings[max(fits, key=len)] if fits else None
+
+    @cached_property
+    def _whole(self) -> dict[str, str]:
+        return {_key(name): category for name, category in self.names.items() if not name.endswith("*")}
+
+    @cached_property
+    def _beginnings(self) -> dict[str, str]:
+        return {_key(name[:-1]): category for name, category in self.names.items() if name.endswith("*")}
+
+    def to_csv(self) -> str:
+        """The map as CSV, one task a line."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerows([_COLUMNS, *self.names.items()])
+        return out.getvalue()
+
+    def applied(self, *snapshots: Snapshot) -> tuple[tuple[Snapshot, ...], tuple[str, ...]]:
+        """The snapshots with the map's categories, and what a reader should be told.
+
+        Tasks that the map does not name keep their category; names of the map that match no task are listed.
+        """
+        tasks = {task for snapshot in snapshots for task in snapshot.texts("task") if task}
+        found = {task: self.of(task) for task in tasks}
+        unmapped = sorted(task for task, category in found.items() if category is None)
+        notes = []
+        if unmapped:
+            notes.append(
+                f"categories: {len(unmapped):,} of {len(tasks):,} tasks are not in {self.source} and keep theirs "
+                f"({_some(unmapped)})"
+            )
+        if unused := self._unused(tasks):
+            notes.append(f"categories: {len(unused):,} names in {self.source} match no task ({_some(unused)})")
+        return tuple(_relabelled(snapshot, found) for snapshot in snapshots), tuple(notes)
+
+    def _unused(self, tasks: Iterable[str]) -> list[str]:
+        keys = {_key(task) for task in tasks}
+        return [
+            name
+            for name in self.names
+            if not (any(key.startswith(_key(name[:-1])) for key in keys) if name.endswith("*") else _key(name) in keys)
+        ]
+
+
+def _key(task: str) -> str:
+    # The hub spells it "causal_judgement", the paper's code without the e.
+    return task_key(task).replace("judgement", "judgment")
+
+
+def _of_csv(text: str, path: Path) -> Iterable[tuple[str, str, str]]:
+    rows = csv.DictReader(io.StringIO(text, newline=""))
+    if missing := [name for name in _COLUMNS if name not in (rows.fieldnames or ())]:
+        raise ProbeError(
+            f"{path}: needed the columns task and category in its first line, {missing[0]} is not there; "
+            f"it has {', '.join(rows.fieldnames or ()) or 'nothing'}"
+        )
+    for row in rows:
+        if None in row or not (row["task"] or "").strip() or row["category"] is None:
+            raise ProbeError(f"{path}, line {rows.line_num}: needed task,category, got {list(row.values())}")
+        yield f"line {rows.line_num}", row["task"].strip(), row["category"].strip()
+
+
+def _of_yaml(text: str, path: Path) -> Iterable[tuple[str, str, str]]:
+    try:
+        given: Any = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ProbeError(f"{path}: not YAML ({' '.join(str(error).split())})") from error
+    if not isinstance(given, dict):
+        raise ProbeError(f"{path}: needed lines of 'task: category', got {type(given).__name__}")
+    for task, category in given.items():
+        if not isinstance(task, str) or not isinstance(category, str):
+            raise ProbeError(f"{path}: needed text on both sides, got {task!r}: {category!r}; put it in quotes")
+        yield f"task {task!r}", task.strip(), category.strip()
+
+
+def _relabelled(snapshot: Snapshot, found: Mapping[str, str | None]) -> Snapshot:
+    old = snapshot.texts("category")
+    new = [
+        kept if (category := found.get(task)) is None else category
+        for task, kept in zip(snapshot.texts("task"), old, strict=True)
+    ]
+    table = snapshot.table
+    place = table.column_names.index("category")
+    return replace(snapshot, table=table.set_column(place, "category", pa.array(new, pa.string())))
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")

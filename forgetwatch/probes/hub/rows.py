@@ -1,0 +1,109 @@
+"""The rows of a data set: from the hub, from its cache, or from a folder that holds a copy.
+
+    root=None        the hub; without network what the cache holds
+    root="copies/"   copies/cais/mmlu/, copies/allenai/ai2_arc/, ...: copies of the hub's repositories, under their ids
+
+The only file outside the scoring half that imports `datasets`, and only when rows are read: everything else of a probe
+works without it. Nothing that comes with a data set is executed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, cast
+
+from forgetwatch.errors import ProbeError
+from forgetwatch.probes.hub.preset import Source
+
+
+def rows_of(
+    source: Source, *, split: str | None = None, root: str | Path | None = None, revision: str | None = None
+) -> Iterable[Mapping[str, Any]]:
+    """The rows of one split, in their order.
+
+    Args:
+        source: Which data set, config and split.
+        split: Another split of it, such as that of its worked examples.
+        root: A folder with copies of data sets under their ids, in place of the hub.
+        revision: Commit, tag or branch, in place of the source's.
+
+    Raises:
+        ProbeError: If it cannot be read; the data set, its split and what to do are named.
+    """
+    split = split or source.split
+    where = f"{source.dataset}{f' ({source.config})' if source.config else ''}, split {split}"
+    if root is not None and not (Path(root) / source.dataset).is_dir():
+        raise ProbeError(f"{where}: needed the folder {Path(root) / source.dataset}, a copy of the data set")
+    try:
+        import datasets
+        from datasets import load_dataset
+    except ImportError as error:
+        raise ProbeError(f"{where}: needs the package datasets; pip install forgetwatch[train]") from error
+    try:
+        if root is None:
+            return _read(load_dataset, source.dataset, source, split, revision=revision or source.revision)
+        # The cache of `datasets` does not see that a local file has changed: each copy is read afresh.
+        with TemporaryDirectory() as cache, _quiet(datasets):
+            return list(_read(load_dataset, str(Path(root) / source.dataset), source, split, cache_dir=cache))
+    except Exception as error:  # the hub's client raises what its own libraries raise
+        raise ProbeError(f"{where}: {_why(error, source, offline=_offline(), local=root is not None)}") from error
+
+
+@contextmanager
+def _quiet(datasets: Any) -> Iterator[None]:
+    """No progress bars for what takes no time."""
+    shown = not datasets.are_progress_bars_disabled()
+    datasets.disable_progress_bars()
+    try:
+        yield
+    finally:
+        if shown:
+            datasets.enable_progress_bars()
+
+
+def _read(
+    load: Callable[..., Any],
+    path: str,
+    source: Source,
+    split: str,
+    *,
+    revision: str | None = None,
+    cache_dir: str | None = None,
+) -> Iterable[Mapping[str, Any]]:
+    files = {split: source.files.format(split=split)} if source.files else None
+    config = None if source.files else source.config
+    data = load(path, config, split=split, revision=revision, data_files=files, cache_dir=cache_dir)
+    return cast("Iterable[Mapping[str, Any]]", data)
+
+
+def _offline() -> bool:
+    return any(os.environ.get(name, "").upper() in {"1", "ON", "YES", "TRUE"} for name in _SWITCHES)
+
+
+_SWITCHES = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
+
+
+def _why(error: Exception, source: Source, *, offline: bool, local: bool) -> str:
+    """What went wrong, and what to do."""
+    kind, said = type(error).__name__, " ".join(str(error).split())
+    page = f"huggingface.co/datasets/{source.dataset}"
+    if local:
+        return f"the copy cannot be read ({said[:200]}); it must hold its README.md and data as the hub has them"
+    if "gated" in said.lower() or kind == "GatedRepoError" or "401" in said or "403" in said:
+        return f"gated: accept its terms at {page}, then log in with `hf auth login` or set HF_TOKEN"
+    if "BuilderConfig" in said or "Unknown split" in said:
+        return f"no such config or split ({said[:200]}); the data set may have changed: name a revision"
+    if offline:
+        return (
+            "it is not in the cache, and the hub is switched off (HF_HUB_OFFLINE); load it once with network, or give "
+            "root=, a folder of copies"
+        )
+    if isinstance(error, ConnectionError) or "connect" in said.lower() or "resolve" in said.lower():
+        return "the hub cannot be reached, and it is not in the cache; load it once with network, or give root="
+    if kind == "DatasetNotFoundError":
+        return f"the hub has no such data set, or it is gated; see {page}, `hf auth login`, HF_TOKEN"
+    return f"it cannot be loaded ({kind}: {said[:200]})"

@@ -1,0 +1,245 @@
+"""Rows of one's own to a probe: a CSV or JSONL file, a list of dicts, a `datasets.Dataset`.
+
+    probe_from("mine.csv")                            columns by their usual names, see columns.py
+    probe_from(rows, columns={"prompt": "frage"})     or as one names them
+
+Options may be a list, a list written in JSON or Python, ``{"text": [...], "label": [...]}``, or a column each. The
+answer may be an option's text, its letter or label, its index (from 0), or a list of these. An option that does not
+begin with a space gets one, so that it does not stick to the question. Without options the answer is what the model has
+to write: a number, or words that its text must contain, unless a column `match` says otherwise. Every mistake of the
+first wrong rows is told at once.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from forgetwatch.decoding import Decoding
+from forgetwatch.errors import ProbeError
+from forgetwatch.extraction.number import numbers, readable
+from forgetwatch.item import Item, Rendering
+from forgetwatch.probe import LETTERS, Norm, Probe, Scoring
+from forgetwatch.probes.columns import Columns, find_columns
+from forgetwatch.probes.tables import Rows, read_rows
+
+_SHOWN: Final = 5
+"""Wrong rows whose mistakes are told."""
+
+
+def probe_from(
+    source: str | Path | Iterable[Mapping[str, Any]],
+    *,
+    columns: Mapping[str, str | Sequence[str]] | None = None,
+    name: str = "",
+    task: str = "",
+    category: str = "",
+    scoring: Scoring = "loglikelihood",
+    norm: Norm | None = None,
+    rendering: Rendering | None = None,
+    decoding: Decoding | Mapping[str, Any] | None = None,
+) -> Probe:
+    """The probe that some rows are.
+
+    Args:
+        source: A file (CSV, TSV, JSONL, JSON, Parquet), or rows: a list of dicts, a `datasets.Dataset`.
+        columns: Column by what it is, where it has no usual name; ``choices`` may be several columns.
+        name: Name of the probe; by default the file's.
+        task: The task of rows without one; by default the probe's name.
+        category: The category of rows without one.
+        scoring: See `Probe`.
+        norm: See `Probe`.
+        rendering: See `Probe`; by default plain, and chat where prompts are messages.
+        decoding: See `Probe`.
+
+    Raises:
+        ProbeError: If there is no row, a column is missing, or rows cannot be used; the first are named.
+    """
+    rows, where = _rows(source)
+    name = name or (Path(source).stem if isinstance(source, (str, Path)) else "mine")
+    if not rows:
+        raise ProbeError(f"{where}: needed rows, and there are none")
+    found = find_columns(dict.fromkeys(key for _, row in rows for key in row), columns or {}, where)
+    space = scoring == "loglikelihood"
+    items: list[Item] = []
+    wrong: list[str] = []
+    for number, (place, row) in enumerate(rows):
+        made = _Row(row, found, space=space)
+        item = made.item(id=str(number), task=task or name, category=category)
+        if item is None:
+            wrong.append(f"{place}: {', '.join(made.mistakes)}")
+        else:
+            items.append(item)
+    wrong += _twice(items)
+    if wrong:
+        more = f"; and {len(wrong) - _SHOWN:,} more" if len(wrong) > _SHOWN else ""
+        raise ProbeError(f"{where}: {len(wrong):,} of {len(rows):,} rows: {'; '.join(wrong[:_SHOWN])}{more}")
+    chat = any(item.system or not isinstance(item.prompt, str) for item in items)
+    return Probe(
+        items,
+        name=name,
+        scoring=scoring,
+        norm=norm,
+        rendering=rendering or ("chat" if chat else "plain"),
+        decoding=decoding,
+    )
+
+
+def _rows(source: Any) -> tuple[Rows, str]:
+    if isinstance(source, (str, Path)):
+        return read_rows(source), str(source)
+    rows = [(f"row {number}", row) for number, row in enumerate(source)]
+    if bad := next((row for _, row in rows if not isinstance(row, Mapping)), None):
+        raise ProbeError(f"rows: needed one dict a question, got {type(bad).__name__}; of a DatasetDict give one split")
+    return rows, "rows"
+
+
+def _twice(items: Sequence[Item]) -> list[str]:
+    seen: set[tuple[str, str]] = set()
+    return [
+        f"id {item.id!r} stands twice in task {item.task!r}"
+        for item in items
+        if (item.task, item.id) in seen or seen.add((item.task, item.id))  # type: ignore[func-returns-value]
+    ]
+
+
+class _Row:
+    """One row on its way to an item, and what is wrong with it."""
+
+    def __init__(self, row: Mapping[str, Any], columns: Columns, *, space: bool) -> None:
+        self._row = row
+        self._columns = columns
+        self._space = space
+        self.mistakes: list[str] = []
+
+    def item(self, *, id: str, task: str, category: str) -> Item | None:
+        """The item; None where something is wrong, and `mistakes` says what."""
+        prompt, choices, labels = self._prompt(), *self._choices()
+        answer, match = self._answer(choices, labels)
+        if self.mistakes:
+            return None
+        if choices and self._space and isinstance(prompt, str) and not prompt[-1:].isspace():
+            choices = tuple(choice if choice[:1].isspace() else f" {choice}" for choice in choices)
+        reasoning = self._text("reasoning")
+        try:
+            return Item(
+                id=self._text("id") or id,
+                task=self._text("task") or task,
+                category=self._text("category") or category,
+                prompt=prompt,
+                choices=choices,
+                answer=answer,
+                match=match,
+                cluster=self._text("cluster") or None,
+                system=self._text("system") or None,
+                must_pass=self._text("must_pass").lower() in ("1", "true", "yes"),
+                meta={"reasoning": reasoning} if reasoning else {},
+            )
+        except ProbeError as error:
+            self.mistakes.append(str(error))
+            return None
+
+    def _value(self, part: str) -> Any:
+        column = self._columns.of.get(part)
+        return None if column is None else self._row.get(column)
+
+    def _text(self, part: str) -> str:
+        value = self._value(part)
+        return "" if value is None else str(value).strip()
+
+    def _prompt(self) -> Any:
+        value = self._value("prompt")
+        if isinstance(value, (list, tuple)) and value:
+            return tuple(value)
+        if not isinstance(value, str) or not value.strip():
+            self.mistakes.append(f"column {self._columns.of['prompt']!r} holds no question ({_shown(value)})")
+        return value
+
+    def _choices(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The options, and the labels that the table itself gives them."""
+        if self._columns.choices:
+            cells = [self._row.get(name) for name in self._columns.choices]
+            given = tuple(str(cell) for cell in cells if cell is not None and str(cell).strip())
+            if not given:
+                self.mistakes.append(f"columns {', '.join(self._columns.choices)} hold no option")
+            return given, ()
+        if "choices" not in self._columns.of:
+            return (), ()
+        value = _parsed(self._value("choices"))
+        labels: tuple[str, ...] = ()
+        if isinstance(value, Mapping) and {"text", "label"} <= set(value):
+            value, labels = value["text"], tuple(map(str, value["label"]))
+        elif isinstance(value, Mapping):
+            labels, value = tuple(map(str, value)), list(value.values())
+        if not isinstance(value, (list, tuple)) or not value or not all(str(one).strip() for one in value):
+            column = self._columns.of["choices"]
+            self.mistakes.append(f"column {column!r} holds no list of options ({_shown(self._value('choices'))})")
+            return (), ()
+        return tuple(map(str, value)), labels
+
+    def _answer(self, choices: Sequence[str], labels: Sequence[str]) -> tuple[Any, str | None]:
+        value, column = _parsed(self._value("answer")), self._columns.of["answer"]
+        if value is None or (isinstance(value, str) and not value.strip()) or value in ([], ()):
+            self.mistakes.append(f"column {column!r} holds no answer ({_shown(value)})")
+            return None, None
+        given = list(value) if isinstance(value, (list, tuple)) else [value]
+        if not choices:
+            if self._columns.choices or "choices" in self._columns.of:
+                return None, None  # that the options are missing has been said
+            texts = tuple(str(one) for one in given)
+            return texts if len(texts) > 1 else texts[0], self._text("match") or _match(texts)
+        places = [_place(one, choices, labels) for one in given]
+        if wrong := [one for one, place in zip(given, places, strict=True) if place is None]:
+            self.mistakes.append(
+                f"column {column!r} holds {_shown(wrong[0])}, which is none of the {len(choices)} options, nor their "
+                "letter, nor their index from 0"
+            )
+            return None, None
+        return places[0] if len(places) == 1 else places, None
+
+
+def _place(answer: Any, choices: Sequence[str], labels: Sequence[str]) -> int | None:
+    """Which option an answer names: by its text, its label, its letter or its index."""
+    if isinstance(answer, bool) or not isinstance(answer, (int, str)):
+        return int(answer) if isinstance(answer, float) and answer.is_integer() and answer < len(choices) else None
+    if isinstance(answer, str):
+        text = answer.strip()
+        texts = [choice.strip() for choice in choices]
+        if texts.count(text) == 1:
+            return texts.index(text)
+        if text in labels:
+            return labels.index(text)
+        bare = text.strip("().").upper()
+        if len(bare) == 1 and bare in LETTERS[: len(choices)]:
+            return LETTERS.index(bare)
+        if not text.isascii() or not text.isdigit():
+            return None
+        answer = int(text)
+    return answer if 0 <= answer < len(choices) else None
+
+
+def _parsed(value: Any) -> Any:
+    """A list or object that is written out as text, as JSON or as Python; anything else as it is."""
+    if not isinstance(value, str) or value.strip()[:1] not in ("[", "{"):
+        return value
+    for read in (json.loads, ast.literal_eval):
+        try:
+            return read(value.strip())
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            continue
+    return value
+
+
+def _match(answers: Sequence[str]) -> str:
+    """How an open answer is judged where the table does not say."""
+    found = [numbers(readable(text)) for text in answers]
+    whole = all(len(one) == 1 and len(text.strip()) <= one[0].end + 2 for one, text in zip(found, answers, strict=True))
+    return "number" if whole else "contains"
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."

@@ -1,0 +1,128 @@
+"""Files of rows: CSV, TSV, JSONL, JSON and Parquet to a list of rows, each with its place for messages."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from forgetwatch.errors import ProbeError
+from forgetwatch.probes.word_runs import training_text
+
+SUFFIXES: Final = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
+
+Rows = list[tuple[str, Mapping[str, Any]]]
+"""Each row and where it stands."""
+
+_LARGEST_CELL: Final = 10_000_000
+
+
+def read_rows(path: str | Path) -> Rows:
+    """The rows of a file.
+
+    Raises:
+        ProbeError: If the file cannot be read as what its name says.
+    """
+    path = Path(path)
+    if path.suffix not in SUFFIXES:
+        raise ProbeError(f"{path}: needed a file that ends in {', '.join(SUFFIXES)}")
+    if path.suffix == ".parquet":
+        try:
+            return _placed(pq.read_table(path).to_pylist())
+        except (pa.ArrowException, OSError) as error:
+            raise ProbeError(f"{path}: not a Parquet file that can be read ({error})") from error
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ProbeError(f"{path}: cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise ProbeError(f"{path}: needed UTF-8 text, and it is not; save it as UTF-8") from error
+    if path.suffix in (".csv", ".tsv"):
+        return _csv(text, path)
+    return _json(text, path) if path.suffix == ".json" else _jsonl(text, path)
+
+
+def training_texts(paths: Iterable[Path]) -> Iterator[str]:
+    """The rows of training files one after the other, each as one text; of other formats than these, every line.
+
+    JSONL and Parquet are read row by row, whatever their size.
+
+    Raises:
+        ProbeError: If a file cannot be read.
+    """
+    for path in paths:
+        try:
+            yield from map(training_text, _stream(path))
+        except (pa.ArrowException, OSError) as error:
+            raise ProbeError(f"{path}: the training file cannot be read ({error})") from error
+
+
+def _stream(path: Path) -> Iterator[Any]:
+    if path.suffix == ".parquet":
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=1000):
+                yield from batch.to_pylist()
+    elif path.suffix in (".csv", ".tsv", ".json"):
+        yield from (row for _, row in read_rows(path))
+    else:
+        rows = path.suffix in (".jsonl", ".ndjson")
+        with path.open(encoding="utf-8", errors="replace") as file:
+            for number, line in enumerate(file, start=1):
+                yield _object(line, f"{path}, line {number}") if rows and line.strip() else line
+
+
+def _csv(text: str, path: Path) -> Rows:
+    first = text.partition("\n")[0]
+    delimiter = "\t" if path.suffix == ".tsv" else max(",;\t", key=first.count)
+    csv.field_size_limit(_LARGEST_CELL)
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    found: Rows = []
+    try:
+        for row in reader:
+            if None in row:
+                raise ProbeError(
+                    f"{path}, line {reader.line_num}: more cells than the {len(reader.fieldnames or ())} columns; put "
+                    "cells that hold the separator in quotes"
+                )
+            found.append((f"line {reader.line_num}", row))
+    except csv.Error as error:
+        raise ProbeError(f"{path}, line {reader.line_num}: not CSV ({error})") from error
+    return found
+
+
+def _jsonl(text: str, path: Path) -> Rows:
+    found: Rows = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            found.append((f"line {number}", _object(line, f"{path}, line {number}")))
+    return found
+
+
+def _json(text: str, path: Path) -> Rows:
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ProbeError(f"{path}: not JSON ({error}); is the file cut?") from error
+    if not isinstance(given, list) or not all(isinstance(row, dict) for row in given):
+        raise ProbeError(f"{path}: needed a list of objects, one a question")
+    return _placed(given)
+
+
+def _object(line: str, where: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ProbeError(f"{where}: not a JSON object ({error}); is the file cut?") from error
+    if not isinstance(row, dict):
+        raise ProbeError(f"{where}: needed a JSON object, got {type(row).__name__}")
+    return row
+
+
+def _placed(rows: list[dict[str, Any]]) -> Rows:
+    return [(f"row {number}", row) for number, row in enumerate(rows)]

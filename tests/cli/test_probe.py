@@ -1,0 +1,144 @@
+"""`forgetwatch probe list|show|build|check`, in 80 columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hub_copies import write_copy
+from hub_samples import row_of
+from support import model, tokenizer, write_jsonl
+from typer.testing import CliRunner
+
+from forgetwatch import load_probe
+from forgetwatch.cli import app
+from forgetwatch.errors import ForgetwatchError
+from forgetwatch.probes.categories import Categories
+from forgetwatch.probes.hub import PRESETS
+
+ROWS: list[dict[str, Any]] = [
+    {"question": "Which river is the longest?", "A": "Nile", "B": "Elbe", "answer": "A", "topic": "Earth"},
+    {"question": "Which metal is liquid when warm?", "A": "iron", "B": "mercury", "answer": "B", "topic": "Matter"},
+]
+
+
+def probe_command(*arguments: str | Path, status: int = 0) -> str:
+    done = CliRunner().invoke(app, ["probe", *map(str, arguments)])
+    if isinstance(done.exception, ForgetwatchError):
+        raise done.exception
+    assert done.exit_code == status, done.output
+    assert max(map(len, done.stdout.splitlines()), default=0) <= 80
+    return done.stdout
+
+
+def test_list_names_every_probe_and_form() -> None:
+    listed = probe_command("list")
+    for name in (*PRESETS, "demo", "paper", "letters", "cot", "base", ".csv"):
+        assert f"  {name} " in listed or f" {name}\n" in listed or f"  {name}" in listed
+
+
+def test_show_says_what_a_probe_holds_and_shows_items() -> None:
+    text = probe_command("show", "demo", "--examples", "1")
+    probe = load_probe("demo")
+    for part in ("360 items, 6 tasks", "Weather 60", "scoring loglikelihood", probe.fingerprint, str(probe[0].prompt)):
+        assert part in text
+    assert text.count("\n* ") == 1
+
+
+def test_categories_are_written_as_a_file_to_edit(tmp_path: Path) -> None:
+    path = tmp_path / "c.csv"
+    path.write_text(CliRunner().invoke(app, ["probe", "show", "--categories"]).stdout)
+    assert Categories.read(path).names == Categories.paper().names
+    path.write_text(probe_command("show", "demo", "--categories"))
+    assert Categories.read(path).of("winds") == "Weather"
+
+
+def test_private_text_is_not_shown(tmp_path: Path) -> None:
+    source = PRESETS["gpqa-diamond"].sources[0]
+    write_copy(tmp_path, source.dataset, {(source.config, source.split): [row_of("gpqa-diamond", source)]})
+    text = probe_command("show", "gpqa-diamond", "--root", tmp_path)
+    assert "gold" not in text
+    assert "is not shown" in text
+    assert "gated" in text
+
+
+def test_build_makes_a_probe_of_rows_and_of_a_benchmark(tmp_path: Path) -> None:
+    out = tmp_path / "p.jsonl"
+    text = probe_command("build", write_jsonl(tmp_path / "mine.jsonl", ROWS), "-o", out)
+    assert "2 items, 1 task; k 2 2" in text
+    assert load_probe(out).fingerprint == load_probe(tmp_path / "mine.jsonl").fingerprint
+    own = [{"frage": row["question"], "x": "Nile", "y": "Elbe", "richtig": 0} for row in ROWS]
+    path = write_jsonl(tmp_path / "eigen.jsonl", own)
+    columns = ("--column", "prompt=frage", "--column", "choices=x,y", "--column", "answer=richtig")
+    probe_command("build", path, "-o", out, *columns, "--task", "rivers", "--scoring", "letters", "--limit", "1")
+    built = load_probe(out)
+    assert (len(built), built.scoring, built[0].task, built[0].choices) == (1, "letters", "rivers", ("Nile", "Elbe"))
+    source = PRESETS["piqa"].sources[0]
+    root = write_copy(tmp_path / "hub", source.dataset, {(None, source.split): [row_of("piqa", source)]})
+    probe_command("build", "piqa", "-o", out, "--root", root)
+    assert load_probe(out).fingerprint == load_probe("piqa", root=root).fingerprint
+
+
+def test_what_was_left_out_is_told(tmp_path: Path) -> None:
+    source = PRESETS["piqa"].sources[0]
+    row = row_of("piqa", source)
+    root = write_copy(tmp_path, source.dataset, {(None, source.split): [row, row | {"label": -1}]})
+    done = CliRunner().invoke(app, ["probe", "build", "piqa", "-o", str(tmp_path / "p.jsonl"), "--root", str(root)])
+    assert done.stderr.startswith(
+        "note: piqa: 1 row of baber/piqa validation left out: needed 'label' to be one of 0, 1"
+    )
+
+
+def test_check_finds_faults_and_strict_makes_them_count(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "mine.jsonl", ROWS)
+    assert "no fault found" in probe_command("check", path, "--strict")
+    bad = write_jsonl(tmp_path / "bad.jsonl", [*ROWS, ROWS[0], ROWS[1] | {"question": "Is mercury liquid?"}])
+    text = probe_command("check", bad)
+    assert "! repeated" in text
+    assert "! leaked" in text
+    assert "2 kinds of fault" in text
+    probe_command("check", bad, "--strict", status=1)
+
+
+def test_check_reads_training_files(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "mine.jsonl", ROWS)
+    train = write_jsonl(tmp_path / "train.jsonl", [{"text": "x"}, {"text": "which river is the longest? Nile!"}])
+    text = probe_command("check", path, "--train", train)
+    assert "! training data" in text
+    assert "2 training rows: 1 of 2 questions stand in them" in " ".join(text.split())
+    assert "mine 0: row 1" in text
+    probe_command("check", path, "--train", train, "--strict", status=1)
+
+
+def test_check_asks_a_tokenizer(tmp_path: Path) -> None:
+    tok = tokenizer()
+    tok.save_pretrained(tmp_path / "model")
+    rows = [{"question": "w1 w2 w3 w4", "A": "foo", "B": "bar", "answer": "A"}]
+    path = write_jsonl(tmp_path / "mine.jsonl", rows)
+    text = probe_command("check", path, "--tokenizer", tmp_path / "model", "--context", "4")
+    assert "! same tokens           1 of 1" in text
+    assert "! too long              1 of 1" in text
+    assert "too long" not in probe_command("check", path, "--tokenizer", tmp_path / "model")
+    model(tok, positions=16).config.save_pretrained(tmp_path / "model")
+    assert "than the 16 tokens" in probe_command("check", path, "--tokenizer", tmp_path / "model")
+    with pytest.raises(ForgetwatchError, match="no tokenizer can be loaded"):
+        probe_command("check", path, "--tokenizer", tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("build", "demo", "-o", "p.csv"), "give it a name that ends in .jsonl"),
+        (("build", "demo", "-o", "no/p.jsonl"), "needed a folder that is there"),
+        (("show", "nothing"), "no such file, and no such shipped probe"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(arguments: tuple[str, ...], why: str) -> None:
+    with pytest.raises(ForgetwatchError, match=why):
+        probe_command(*arguments)
+
+
+@pytest.mark.parametrize("arguments", [("show",), ("build", "demo", "-o", "p.jsonl", "--column", "x")])
+def test_wrong_usage_is_exit_2(arguments: tuple[str, ...]) -> None:
+    probe_command(*arguments, status=2)

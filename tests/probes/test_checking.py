@@ -1,0 +1,92 @@
+"""What is wrong with a probe is found, with the items, and nothing else is."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from support import WORDS
+
+from forgetwatch import Item, Probe
+from forgetwatch.probes.checking import Finding, check_probe
+
+
+def item(number: int, **fields: Any) -> Item:
+    made = {"prompt": f"Question {number}?", "choices": (f" yes {number}", f" no {number}"), "answer": number % 2}
+    return Item(id=str(number), **{"task": "t", **made, **fields})
+
+
+def found(items: Sequence[Item], name: str, **options: Any) -> Finding:
+    (finding,) = [one for one in check_probe(Probe(items), **options) if one.name == name]
+    return finding
+
+
+def ids(finding: Finding) -> list[str]:
+    assert finding.wrong == bool(finding.items)
+    return [name for _, name in finding.items]
+
+
+def test_a_sound_probe_has_no_finding() -> None:
+    rng = random.Random(3)
+    items = [
+        item(n, choices=tuple(f" {' '.join(rng.sample(WORDS, 2))}" for _ in range(4)), answer=rng.randrange(4))
+        for n in range(400)
+    ]
+    findings = check_probe(Probe(items), tokenize=lambda text: [hash(text)], context=10)
+    assert [one.name for one in findings if one.wrong] == []
+    assert len(findings) == 10
+
+
+def test_the_same_question_is_found_within_and_across_tasks() -> None:
+    twin = item(0, prompt="question  1?", choices=(" No 1", " yes 1"), answer=0)
+    items = [item(1), twin, item(2), item(3, prompt="question 2?", choices=(" yes 2", " no 2"), task="u", answer=0)]
+    assert ids(found(items, "repeated")) == ["1", "0"]
+    assert ids(found(items, "two tasks")) == ["2", "3"]
+    assert ids(found(items, "contradictions")) == []
+    assert ids(found([item(1), item(0, prompt="Question 1?", choices=(" yes 1", " no 1"))], "contradictions")) == [
+        "1",
+        "0",
+    ]
+
+
+def test_a_leaked_answer_is_one_that_stands_alone_in_the_prompt() -> None:
+    items = [
+        item(1, prompt="The cat is red. Its colour?", choices=(" blue", " red")),
+        item(2, prompt="red or blue?", choices=(" blue", " red")),
+        item(3, prompt="A reddish cat?", choices=(" blue", " red")),
+        item(4, prompt="Is A right?\nA. x\nB. y\nAnswer:", choices=(" A", " B")),
+        item(5, prompt="It was blue.", choices=(" blue", " red")),
+        item(6, prompt="C++ or not?", choices=(" C++", " D")),
+    ]
+    assert ids(found(items, "leaked")) == ["1", "6"]
+
+
+def test_options_that_cannot_be_told_apart_are_found() -> None:
+    items = [item(1, choices=(" a", " A")), item(2, choices=(" a", " b")), item(3, choices=(" x",), answer=0)]
+    assert ids(found(items, "alike options")) == ["1"]
+    assert ids(found(items, "one option")) == ["3"]
+    assert ids(found(items, "same tokens", tokenize=lambda text: [0 if text.strip().lower() in "ab" else 1, 2])) == [
+        "1",
+        "2",
+    ]
+
+
+def test_long_items_are_found() -> None:
+    items = [item(1), item(2, prompt="a b c d e f")]
+    finding = found(items, "too long", tokenize=str.split, context=6)
+    assert ids(finding) == ["2"]
+    assert "the longest has 8" in finding.about
+    assert len(check_probe(Probe(items), tokenize=str.split)) == 9
+
+
+def test_shortcuts_are_found_where_they_beat_chance_by_more_than_luck() -> None:
+    items = [item(n, choices=(" abc", " de", " fg", " hi"), answer=0 if n % 2 else n % 4) for n in range(200)]
+    longest, position = found(items, "longest option"), found(items, "position")
+    assert longest.wrong
+    assert position.wrong
+    assert longest.about == "always the longest option is right in 75.0 % (chance 25.0 %)"
+    assert position.about == "always option A of 4 is right in 75.0 % (chance 25.0 %)"
+    few = found(items[:6], "position")
+    assert not few.wrong
+    assert found([item(1, choices=(), answer="x", match="exact")], "position").about == "no items to judge it by"

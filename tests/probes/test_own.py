@@ -1,0 +1,198 @@
+"""Rows of one's own become a probe, and what is wrong with them is told at once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support import write_jsonl
+
+from forgetwatch import Probe, load_probe
+from forgetwatch.errors import ProbeError
+from forgetwatch.probes import probe_from
+
+ROW: dict[str, Any] = {"question": "Capital of Chile?", "options": ["Lima", "Santiago"], "answer": "Santiago"}
+
+
+def only(row: dict[str, Any], **settings: Any) -> Any:
+    (item,) = probe_from([row], **settings)
+    return item
+
+
+@pytest.mark.parametrize("answer", ["Santiago", " Santiago ", "B", "b", "(B)", 1, "1", 1.0, ["Santiago"], "[1]"])
+def test_an_answer_is_a_text_a_letter_or_an_index(answer: Any) -> None:
+    item = only(ROW | {"answer": answer})
+    assert (item.prompt, item.choices, item.answers) == ("Capital of Chile?", (" Lima", " Santiago"), (1,))
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"options": '["Lima", "Santiago"]', "answer": "B"},
+        {"options": "['Lima', 'Santiago']", "answer": "B"},
+        {"options": {"text": ["Lima", "Santiago"], "label": ["1", "2"]}, "answer": "2"},
+        {"choices": {"x": "Lima", "y": "Santiago"}, "answer": "y"},
+        {"A": "Lima", "B": "Santiago", "C": "", "answer": "B"},
+        {"choice_1": "Lima", "choice_2": "Santiago", "answerKey": "B"},
+        {"sol1": "Lima", "sol2": "Santiago", "label": 1},
+        {"mc_answer1": "Lima", "mc_answer2": "Santiago", "correct": "b"},
+    ],
+)
+def test_options_stand_in_one_column_or_in_several(row: dict[str, Any]) -> None:
+    item = only({"Question": "Capital of Chile?"} | row)
+    assert (item.choices, item.answers) == ((" Lima", " Santiago"), (1,))
+
+
+def test_options_that_are_numbers_are_texts_before_they_are_places() -> None:
+    assert only({"question": "2 - 1?", "options": ["2", "1", "0"], "answer": "1"}).answers == (1,)
+    assert only({"question": "2 - 1?", "options": ["2", "1", "0"], "answer": 0}).answers == (0,)
+
+
+def test_without_options_the_answer_is_written() -> None:
+    number = only({"problem": "6 * 7?", "solution": "42"})
+    words = only({"problem": "Where?", "solution": "in Rome in 44 BC"})
+    own = only({"prompt": "Say a", "answer": "a", "match": "exact"})
+    assert (number.match, words.match, own.match) == ("number", "contains", "exact")
+    assert only({"prompt": "Who?", "answer": ["Ann", "Anne"]}).answers == ("Ann", "Anne")
+
+
+def test_spaces_are_put_where_options_would_stick_and_only_there() -> None:
+    assert only(ROW | {"question": "Q: "}).choices == ("Lima", "Santiago")
+    assert only(ROW | {"options": [" Lima", "\tSantiago"]}).choices == (" Lima", "\tSantiago")
+    assert only(ROW, scoring="letters").choices == ("Lima", "Santiago")
+
+
+def test_other_columns_are_kept_and_others_named() -> None:
+    extra = {"frage": "Wer?", "subject": "who", "topic": "People", "passage_id": "p1", "must_pass": "true", "uid": 7}
+    item = only(
+        extra | {"richtig": "Ann", "x": "Ann", "y": "Bob", "explanation": "so"},
+        columns={"prompt": "frage", "answer": "richtig", "choices": ["x", "y"]},
+    )
+    assert (item.id, item.task, item.category, item.cluster, item.must_pass) == ("7", "who", "People", "p1", True)
+    assert item.meta == {"reasoning": "so"}
+    bare = only(ROW, name="mine", category="Other")
+    assert (bare.id, bare.task, bare.category) == ("0", "mine", "Other")
+
+
+def test_messages_are_asked_as_chat() -> None:
+    rows = [{"messages": [{"role": "user", "content": "Hi?"}], "answer": "Hi"}]
+    assert probe_from(rows).rendering == "chat"
+    assert probe_from([{"prompt": "Hi?", "system": "Be kind", "answer": "Hi"}]).rendering == "chat"
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".json", ".parquet"])
+def test_every_kind_of_file_is_one_line_to_load(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"mine{suffix}"
+    if suffix in (".csv", ".tsv"):
+        comma = "," if suffix == ".csv" else "\t"
+        lines = [
+            comma.join(["question", "A", "B", "answer"]),
+            comma.join(["Capital of Chile?", "Lima", "Santiago", "B"]),
+        ]
+        path.write_text("\ufeff" + "\r\n".join(lines) + "\r\n", encoding="utf-8")
+    elif suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist([ROW]), path)
+    elif suffix == ".json":
+        path.write_text(json.dumps([ROW]))
+    else:
+        write_jsonl(path, [ROW])
+    probe = load_probe(path)
+    assert (probe.name, probe[0].choices, probe[0].answers) == ("mine", (" Lima", " Santiago"), (1,))
+    assert probe.fingerprint == load_probe([ROW | {"task": "mine"}]).fingerprint
+
+
+def test_a_dataset_is_rows(tmp_path: Path) -> None:
+    from datasets import Dataset
+
+    assert load_probe(Dataset.from_list([ROW])).fingerprint == load_probe([ROW]).fingerprint
+    with pytest.raises(ProbeError, match="needed one dict a question, got str; of a DatasetDict give one split"):
+        load_probe({"train": [ROW]})  # type: ignore[arg-type]
+
+
+def test_a_probe_file_stays_a_probe_file(tmp_path: Path) -> None:
+    Probe([*probe_from([ROW])], name="kept", norm="sum").save(tmp_path / "p.jsonl")
+    assert load_probe(tmp_path / "p.jsonl").norm == "sum"
+    row = {"id": "1", "task": "t", "prompt": "a", "answer": "b", "match": "exact"}
+    assert load_probe(write_jsonl(tmp_path / "q.jsonl", [row]))[0].match == "exact"
+
+
+def test_all_mistakes_of_the_first_wrong_rows_are_told() -> None:
+    rows = [ROW, {"question": "", "options": "x", "answer": None}, ROW | {"answer": "Rome"}, ROW | {"answer": 2}]
+    with pytest.raises(ProbeError) as error:
+        probe_from([*rows, *[ROW | {"answer": "E"}] * 9])
+    said = str(error.value)
+    assert said.startswith("rows: 12 of 13 rows: row 1: ")
+    for part in (
+        "'question' holds no question",
+        "'options' holds no list of options ('x')",
+        "'answer' holds no answer",
+    ):
+        assert part in said.split("row 2:")[0]
+    assert "row 2: column 'answer' holds 'Rome', which is none of the 2 options" in said
+    assert said.endswith("; and 7 more")
+
+
+def test_all_mistakes_of_a_probe_file_are_told(tmp_path: Path) -> None:
+    good = {"id": "1", "task": "t", "prompt": "a", "answer": 0, "choices": ["x", "y"]}
+    path = write_jsonl(tmp_path / "p.jsonl", [good, good | {"answer": 2}, good | {"prompt": ""}, good | {"colour": 1}])
+    with pytest.raises(
+        ProbeError, match=r"2 lines are wrong: line 2: .*outside its 2 choices.*; line 4: unknown field"
+    ):
+        load_probe(path)
+
+
+@pytest.mark.parametrize(
+    ("rows", "why"),
+    [
+        ([], "needed rows, and there are none"),
+        ([{"frage": "a", "answer": "b"}], "no column that is known to hold the prompt; there are frage, answer"),
+        ([{"question": "a"}], "no column that is known to hold the answer"),
+        ([ROW | {"id": "x"}, ROW | {"id": "x"}], "id 'x' stands twice in task 'mine'"),
+        ([{"question": "a", "A": "", "B": " ", "answer": "A"}], "columns A, B hold no option"),
+    ],
+)
+def test_rows_that_are_no_probe_are_refused(rows: list[dict[str, Any]], why: str) -> None:
+    with pytest.raises(ProbeError, match=why):
+        probe_from(rows)
+
+
+@pytest.mark.parametrize(
+    ("columns", "why"),
+    [
+        ({"prompt": "nope"}, "no column 'nope'; there are question"),
+        ({"colour": "x"}, "'colour' is nothing that a column"),
+    ],
+)
+def test_columns_that_are_not_there_are_named(columns: dict[str, str], why: str) -> None:
+    with pytest.raises(ProbeError, match=why):
+        probe_from([ROW], columns=columns)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("a.csv", "question,answer\na,b,c\n", "line 2: more cells than the 2 columns"),
+        ("a.csv", 'question,answer\n"a,b\n', "not CSV"),
+        ("a.jsonl", '{"question": "a", "answer": "b"}\n[1]\n', "line 2: needed a JSON object, got list"),
+        ("a.jsonl", '{"question": "a", "answer": "b"}\n{"ques', "line 2: not a JSON object"),
+        ("a.json", '{"a": 1}', "needed a list of objects"),
+        ("a.json", "[", "not JSON"),
+        ("a.parquet", "nope", "not a Parquet file"),
+        ("a.txt", "x", "not a JSON object"),
+    ],
+)
+def test_files_that_cannot_be_read_are_named_with_the_line(name: str, text: str, why: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ProbeError, match=why) as error:
+        load_probe(tmp_path / name)
+    assert str(error.value).startswith(str(tmp_path / name))
+
+
+def test_options_for_benchmarks_are_refused_elsewhere(tmp_path: Path) -> None:
+    with pytest.raises(ProbeError, match="are for benchmarks of the hub"):
+        load_probe("demo", shots=3)
+    assert len(load_probe("demo", limit=5)) == 5

@@ -9,9 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import write_jsonl
+import yaml
+from support import snapshot, write_jsonl
+from typer.testing import CliRunner
 
-from forgetwatch import Trajectory, load_probe
+from forgetwatch import Trajectory, compare, load_probe
+from forgetwatch.cli import app
+from forgetwatch.gates import read_gate
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 TEXTS = [f"Item {n} costs {3 * n} coins, and a second one costs {4 * n}." for n in range(24)]
@@ -103,3 +107,32 @@ def test_items_with_a_judge_of_ones_own_are_compared(
     assert judge({"task": "format"}, '{"city": "Santiago"}') is True
     assert judge({"task": "format"}, "Santiago") is False
     assert judge({"task": "tone"}, " ") is None
+
+
+def test_the_gate_file_is_judged_on_its_probe() -> None:
+    items = load_probe(EXAMPLES / "probe.jsonl")
+    gate = read_gate(EXAMPLES / "gate.yaml", items)
+    columns = {
+        "item_id": [i.id for i in items],
+        "task": [i.task for i in items],
+        "category": [i.category for i in items],
+    }
+    base = snapshot([True] * len(items), k=[2] * len(items), **columns)
+    assert gate.judge(compare(before=base, after=base), base).verdict == "INCONCLUSIVE"  # 24 items are few for 5 points
+    worse = snapshot([i.category != "Arithmetic" for i in items], k=[2] * len(items), **columns)
+    judgement = gate.judge(compare(before=base, after=worse), worse)
+    failed = {finding.what for finding in judgement.findings if finding.verdict == "FAIL"}
+    assert failed == {"all.net_change", "category:Arithmetic.forgotten", "must_pass"}
+
+
+def test_the_workflow_runs_commands_that_are_there_and_keeps_the_report() -> None:
+    workflow = yaml.load((EXAMPLES / "ci-gate.yml").read_text(), Loader=yaml.BaseLoader)
+    assert set(workflow["on"]) == {"pull_request", "workflow_dispatch"}
+    steps = workflow["jobs"]["gate"]["steps"]
+    (command,) = [step["run"] for step in steps if step.get("name") == "gate"]
+    _, name, _, _, *options = command.split()
+    assert (name, options[::2]) == ("compare", ["--gate", "-o"])
+    helped = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "200"}).stdout
+    assert all(option in helped for option in options[::2])
+    (upload,) = [step for step in steps if step.get("uses", "").startswith("actions/upload-artifact@")]
+    assert (upload["with"]["path"], upload["if"]) == (options[-1], "always()")

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 import forgetwatch
 from forgetwatch.cli import app
+from forgetwatch.gates import read_gate
 from forgetwatch.probe import read_probe
 
 ROOT = Path(__file__).parent.parent
@@ -63,6 +64,13 @@ def test_the_probe_example_is_a_probe(tmp_path: Path) -> None:
     (tmp_path / "p.jsonl").write_text(example)
     probe = read_probe(tmp_path / "p.jsonl")
     assert (probe.name, probe[0].choices) == ("mine", (" Santiago", " Lima"))
+
+
+def test_the_gate_example_is_a_gate(tmp_path: Path) -> None:
+    (example,) = [block for kind, block in BLOCKS if kind == "yaml"]
+    (tmp_path / "gate.yaml").write_text(example)
+    gate = read_gate(tmp_path / "gate.yaml")
+    assert (gate.tolerance, len(gate.limits), gate.subset.tasks) == (0.02, 3, ("gsm8k", "support"))
 
 
 def test_the_tree_names_every_file() -> None:

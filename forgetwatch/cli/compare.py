@@ -10,24 +10,21 @@ import numpy as np
 import typer
 
 from forgetwatch.cli.documents import check_report, write_report
+from forgetwatch.cli.gate import asked_gate, settle
 from forgetwatch.cli.options import check_folder, share
 from forgetwatch.cli.output import result_console, write_json
 from forgetwatch.cli.sides import only, outcomes, side
 from forgetwatch.compare import Comparison, compare
 from forgetwatch.errors import SnapshotError
 from forgetwatch.flips import flips
-from forgetwatch.gates import Condition
 from forgetwatch.probes import load_probe
 from forgetwatch.probes.categories import Categories
 from forgetwatch.report.as_json import comparisons_json
 from forgetwatch.report.terminal import comparison_table
-from forgetwatch.report.verdict import verdict
+from forgetwatch.report.verdict import TOLERANCE
 from forgetwatch.snapshot import Snapshot
 
 _FEWEST_DRAWS = 100
-
-GATE_FAILED = 3
-INCONCLUSIVE = 4
 
 
 class _By(StrEnum):
@@ -94,30 +91,36 @@ def compare_command(
         str | None,
         typer.Option(help="Exit with 3 if accuracy fell by more than this (2%), with 4 if that is not clear."),
     ] = None,
+    gate: Annotated[Path | None, typer.Option(help="A YAML file of limits, judged in the same way.")] = None,
+    summary: Annotated[Path | None, typer.Option(help="Write what the gates found, as Markdown.")] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write a report: .html, .md, .csv or .json.")
     ] = None,
-    tolerance: Annotated[str, typer.Option(help="Net loss of accuracy that the report's verdict tolerates.")] = "2%",
+    tolerance: Annotated[
+        str | None, typer.Option(help="Net loss that the report's verdict tolerates; else the gate's, else 2%.")
+    ] = None,
     task: Annotated[list[str] | None, typer.Option(help="Only this task; may be repeated.")] = None,
     category: Annotated[list[str] | None, typer.Option(help="Only this category; may be repeated.")] = None,
 ) -> None:
     """Compare two snapshots question by question: what was forgotten, what was gained, how much of it is chance."""
-    conditions = [Condition.parse(text) for text in fail_if or []]
     items = None if probe is None else load_probe(probe)
-    limit = None if no_worse_than is None else share(no_worse_than, "--no-worse-than")
-    tolerated = share(tolerance, "--tolerance")
+    asked = asked_gate(file=gate, fail_if=fail_if or [], no_worse_than=no_worse_than, probe=items, summary=summary)
+    tolerated = (asked.tolerance or TOLERANCE) if tolerance is None else share(tolerance, "--tolerance")
     if 0 < bootstrap < _FEWEST_DRAWS:
         raise typer.BadParameter(f"--bootstrap: needed 0, or at least {_FEWEST_DRAWS} draws, got {bootstrap}")
     check_folder(json_path)
+    check_folder(None if summary is None else str(summary))
     check_report(output)
     labels = None if categories is None else Categories.read(categories)
 
-    def read(given: str) -> Snapshot:
-        return only(side(given, items, metric), tasks=task or (), categories=category or ())
+    def part(whole: Snapshot) -> Snapshot:
+        named = only(whole, tasks=task or (), categories=category or ())
+        return only(named, **vars(asked.subset))
 
-    again = None if null is None else only(outcomes(Path(null), metric), tasks=task or (), categories=category or ())
-    base = read(before)
-    others = [read(path) for path in after]
+    again = None if null is None else part(outcomes(Path(null), metric))
+    base = part(side(before, items, metric))
+    wholes = [side(given, items, metric) for given in after]
+    others = [part(whole) for whole in wholes]
     comparisons = [
         compare(
             before=base,
@@ -144,23 +147,8 @@ def compare_command(
         write_report(output, comparisons, flips(base, others[-1], probe=items), tolerance=tolerated)
         if json_path != "-":
             typer.echo(f"report: {output}")
-    failed = False
-    unclear = False
-    for comparison in comparisons:
-        which = f" ({' -> '.join(comparison.labels)})" if len(comparisons) > 1 else ""
-        for condition in conditions:
-            if condition.holds(comparison):
-                failed = True
-                typer.echo(
-                    f"gate failed: {condition.text}, measured {condition.measured(comparison):.6g}{which}", err=True
-                )
-        if limit is not None:
-            found = verdict(comparison, limit)
-            typer.echo(found.line + which, err=found.word != "PASS" or json_path == "-")
-            failed |= found.word == "FAIL"
-            unclear |= found.word == "INCONCLUSIVE"
-    if failed or unclear:
-        raise typer.Exit(GATE_FAILED if failed else INCONCLUSIVE)
+    judgements = [] if asked.is_empty else [asked.judge(*pair) for pair in zip(comparisons, wholes, strict=True)]
+    settle(judgements, summary=summary, stdout_is_json=json_path == "-")
 
 
 def _show(comparisons: list[Comparison], *, by: _By, json_path: str | None) -> None:

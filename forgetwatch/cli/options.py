@@ -8,6 +8,7 @@ from pathlib import Path
 import typer
 
 from forgetwatch.errors import SnapshotError
+from forgetwatch.gates.condition import fraction
 
 
 def share(text: str, option: str) -> float:
@@ -17,7 +18,7 @@ def share(text: str, option: str) -> float:
         typer.BadParameter: If it is neither.
     """
     try:
-        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        value = fraction(text)
     except ValueError:
         value = math.nan
     if not 0 < value < 1:

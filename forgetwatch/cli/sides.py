@@ -51,21 +51,24 @@ def side(given: str, probe: Probe | None, metric: str | None = None) -> Snapshot
         return score_checkpoint(given, probe, progress=progress)
 
 
-def only(snapshot: Snapshot, *, tasks: Sequence[str], categories: Sequence[str]) -> Snapshot:
-    """The rows of some tasks and categories; all of them where none is named.
+def only(
+    snapshot: Snapshot, *, tasks: Sequence[str] = (), categories: Sequence[str] = (), items: Sequence[str] = ()
+) -> Snapshot:
+    """The rows of some tasks, categories and item ids; all of them where none is named.
 
     Raises:
-        SnapshotError: If there is no such task or category.
+        SnapshotError: If there is no such task, category or item, or no row is in all of them.
     """
     kept = np.ones(len(snapshot), bool)
-    for name, wanted in (("task", tasks), ("category", categories)):
+    for name, wanted in (("task", tasks), ("category", categories), ("item_id", items)):
         if not wanted:
             continue
         there = snapshot.texts(name)
-        if unknown := [one for one in wanted if one not in set(there)]:
-            known = ", ".join(sorted({text for text in there if text})[:20]) or "none"
-            raise SnapshotError(f"{snapshot.label}: no {name} {unknown[0]!r}; there are {known}")
+        known = set(there)
+        if unknown := [one for one in wanted if one not in known]:
+            named = ", ".join(sorted(filter(None, known))[:20]) or "none"
+            raise SnapshotError(f"{snapshot.label}: no {name} {unknown[0]!r}; there are {named}")
         kept &= np.isin(there, list(wanted))
     if not kept.any():
-        raise SnapshotError(f"{snapshot.label}: no item is in both, that task and that category")
+        raise SnapshotError(f"{snapshot.label}: no item is in all that was named: task, category, id")
     return snapshot if kept.all() else replace(snapshot, table=snapshot.table.filter(pa.array(kept)))

@@ -41,12 +41,11 @@ def comparison_markdown(
     lines += [f"**{first.verdict.word}** {first.verdict.sentence}", ""]
     for heading, text in first.sections:
         lines += [f"**{heading}** {escaped(text)}", ""]
-    groups = [comparison.all] if by == "all" else [comparison.all, *comparison.by(by).values()]
-    lines += _table(["", *HEADINGS.values()], [[group.name, *group_cells(group).values()] for group in groups])
+    lines += groups_table(comparison, by=by)
     if rows := chance_rows(comparison.all):
         lines += [
             "",
-            *_table(
+            *table(
                 ["corrected", "forgotten %", "gained %", "takes for granted"],
                 [[*row[:3], ASSUMES[row[0]]] for row in rows],
             ),
@@ -59,9 +58,30 @@ def comparison_markdown(
             f"The surest {len(lost)} of {there:,} forgotten:" if there > len(lost) else f"{there:,} forgotten:",
             "",
         ]
-        lines += _table(["item", "question", "before", "after"], [_item(flip) for flip in lost])
+        lines += table(["item", "question", "before", "after"], [_item(flip) for flip in lost])
     lines += ["", *(f"* {escaped(note)}" for note in comparison.notes)]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def groups_table(
+    comparison: Comparison, *, by: Level = "category", columns: Sequence[str] = tuple(HEADINGS)
+) -> list[str]:
+    """The whole and the groups of one level, a line each.
+
+    Args:
+        comparison: What is shown.
+        by: The level; ``all`` leaves the whole alone.
+        columns: Quantities of `HEADINGS`.
+    """
+    groups = [comparison.all] if by == "all" else [comparison.all, *comparison.by(by).values()]
+    rows = [[group.name, *(group_cells(group)[name] for name in columns)] for group in groups]
+    return table(["", *(HEADINGS[name] for name in columns)], rows)
+
+
+def table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of a table; what its cells hold is shown as it stands."""
+    lines = [names, ["---"] * len(names), *([escaped(cell) for cell in row] for row in rows)]
+    return [f"| {' | '.join(line)} |" for line in lines]
 
 
 def escaped(text: str) -> str:
@@ -72,8 +92,3 @@ def escaped(text: str) -> str:
 def _item(flip: Flip) -> list[str]:
     said = [flip.answer(flip.before), flip.answer(flip.after)]
     return [f"{flip.task} / {flip.item_id}", shorten(flip.question or ""), *(shorten(one or "", 60) for one in said)]
-
-
-def _table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    lines = [names, ["---"] * len(names), *([escaped(cell) for cell in row] for row in rows)]
-    return [f"| {' | '.join(line)} |" for line in lines]

@@ -28,13 +28,13 @@ class Verdict:
     Attributes:
         word: The verdict.
         tolerance: The net loss that is tolerated, 0 to 1.
-        line: It with its numbers, in one line.
+        measured: The net change with its interval, and the items that would tell where they are too few.
         sentence: It in plain words, without a symbol.
     """
 
     word: Word
     tolerance: float
-    line: str
+    measured: str
     sentence: str
 
 
@@ -52,13 +52,10 @@ def group_verdict(group: Group, tolerance: float) -> Verdict:
     """The verdict on one group of items."""
     found = group.no_worse_than(tolerance)
     more = math.ceil(found.items_needed) if math.isfinite(found.items_needed) else None
-    line = (
-        f"{found.verdict}: no worse than {100 * tolerance:g} points? net {points(group.net_change)} "
-        f"({between(found.interval, points)})"
-    )
-    line += f"; about {count(more)} items would tell" if more is not None else ""
+    measured = f"{points(group.net_change)} points ({between(found.interval, points)})"
+    measured += f", about {count(more)} items would tell" if more is not None else ""
     return Verdict(
-        word=found.verdict, tolerance=tolerance, line=line, sentence=_sentence(found.verdict, tolerance, more)
+        word=found.verdict, tolerance=tolerance, measured=measured, sentence=_sentence(found.verdict, tolerance, more)
     )
 
 

@@ -93,24 +93,6 @@ def test_unlike_items_are_compared_when_asked(folder: Path) -> None:
     assert "-1 +0 of 1" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("gates", "status", "says"),
-    [
-        (["all.forgetting>=0"], 3, "gate failed: all.forgetting>=0, measured 0.5"),
-        (["forgetting>0.5"], 0, ""),
-        (["forgetting>0.5", "category:Math.gained>=1"], 3, "gate failed: category:Math.gained>=1, measured 1"),
-        (["known_lost>=0"], 1, "is no number"),
-        (["all.speed>0"], 1, "is no quantity"),
-        (["category:Physics.forgetting>0"], 1, "no such group"),
-        (["nonsense"], 1, "needed"),
-    ],
-)
-def test_a_gate_decides_the_exit_status(folder: Path, gates: list[str], status: int, says: str) -> None:
-    done = run(folder, "ok.csv", "after.csv", *(part for gate in gates for part in ("--fail-if", gate)))
-    assert done.returncode == status
-    assert says in done.stderr
-
-
 def test_wrong_usage_is_exit_status_two(folder: Path) -> None:
     assert run(folder, "ok.csv").returncode == 2
     assert run(folder, "ok.csv", "ok.csv", "--by", "colour").returncode == 2
@@ -123,14 +105,6 @@ def test_json_that_cannot_be_written_is_one_line_and_no_folder_is_made(folder: P
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "needed a folder that is there" in done.stderr
     assert not (folder / "nowhere").exists()
-
-
-def test_a_gate_that_fails_says_which_comparison_and_the_results_are_not_lost(folder: Path) -> None:
-    done = run(folder, "ok.csv", "after.csv", "ok.csv", "--fail-if", "forgotten>0", "--json", "o.json")
-    assert done.returncode == 3
-    assert done.stderr.count("gate failed") == 1
-    assert "(ok -> after)" in done.stderr
-    assert (folder / "o.json").is_file()
 
 
 def test_nothing_scored_on_both_sides_is_an_error(folder: Path) -> None:
@@ -170,28 +144,6 @@ def outcomes(folder: Path, name: str, right: list[int], **columns: list[object])
     rows = [[i, *row] for i, row in enumerate(zip(right, *columns.values(), strict=True))]
     (folder / name).write_text("\n".join(",".join(map(str, row)) for row in [header, *rows]) + "\n")
     return name
-
-
-@pytest.mark.parametrize(
-    ("lost", "won", "status", "says"),
-    [
-        (0, 0, 0, "PASS: no worse than 2 points? net +0.0"),
-        (80, 0, 3, "FAIL: no worse than 2 points? net -8.0 (-9.7 to -6.3)"),
-        (40, 30, 4, "INCONCLUSIVE: no worse than 2 points? net -1.0 (-2.6 to +0.6); about 5,537 items would tell"),
-    ],
-)
-def test_no_worse_than_decides_by_the_interval(tmp_path: Path, lost: int, won: int, status: int, says: str) -> None:
-    before = outcomes(tmp_path, "b.csv", [1] * 500 + [0] * 500)
-    after = outcomes(tmp_path, "a.csv", [0] * lost + [1] * (500 - lost) + [1] * won + [0] * (500 - won))
-    done = run(tmp_path, before, after, "--no-worse-than", "2%")
-    assert done.returncode == status, done.stderr
-    assert says in done.stdout + done.stderr
-
-
-def test_a_gate_that_fails_outweighs_one_that_is_unclear(tmp_path: Path) -> None:
-    before, after = outcomes(tmp_path, "b.csv", [1] * 9), outcomes(tmp_path, "a.csv", [1] * 8 + [0])
-    assert run(tmp_path, before, after, "--no-worse-than", "2%").returncode == 4
-    assert run(tmp_path, before, after, "--no-worse-than", "2%", "--fail-if", "forgotten>0").returncode == 3
 
 
 def test_measuring_twice_stands_beside_the_counts(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Gates: a condition on a comparison that decides whether a pipeline goes on.
+"""A condition on a comparison: a quantity of a group, set against a number.
 
     forgetting>0.05                      the whole
     category:Math.known_lost>=10         one category
@@ -15,10 +15,12 @@ import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Final, Self
 
 from forgetwatch.compare import Comparison
 from forgetwatch.errors import GateError
+from forgetwatch.groups import Group
 from forgetwatch.report.as_json import QUANTITIES, group_json
 
 _OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
@@ -32,7 +34,14 @@ _CONDITION: Final = re.compile(r"^\s*(?P<left>.+?)\s*(?P<op>>=|<=|>|<)\s*(?P<lim
 
 @dataclass(frozen=True, kw_only=True)
 class Condition:
-    """``[[category:|task:]NAME.]quantity OP number``; without NAME it speaks of all items."""
+    """``[[category:|task:]NAME.]quantity OP number``; without NAME it speaks of all items.
+
+    Attributes:
+        text: The condition as it was written.
+        left: What stands before the operator.
+        op: One of > >= < <=.
+        limit: The number behind it.
+    """
 
     text: str
     left: str
@@ -50,9 +59,7 @@ class Condition:
         try:
             if match is None:
                 raise ValueError(text)
-            limit = float(match["limit"].removesuffix("%")) / (100 if match["limit"].endswith("%") else 1)
-            if not math.isfinite(limit):
-                raise ValueError(text)
+            limit = fraction(match["limit"])
         except ValueError as error:
             raise GateError(
                 f"gate {text!r}: needed [[category:|task:]NAME.]quantity OP number with OP one of > >= < <=, "
@@ -70,22 +77,38 @@ class Condition:
             GateError: If there is no such group or quantity, or it is undefined there.
         """
         group, quantity = self._group(comparison)
-        value: Any = group
-        for part in quantity.split("."):
-            value = value.get(part) if isinstance(value, dict) else None
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            known = ", ".join(name for name, number in group.items() if isinstance(number, (int, float)))
-            raise GateError(
-                f"gate {self.text!r}: {quantity!r} is no number for {group['name']!r}; the quantities there are {known}"
-            )
-        return value
+        return self._number(group, quantity)
+
+    def measured_in(self, group: Group) -> float:
+        """The number in one group, of a condition that names none.
+
+        Raises:
+            GateError: If the quantity is undefined there.
+        """
+        return self._number(group, self.left)
+
+    def met_by(self, number: float) -> bool:
+        """Whether a number meets the condition."""
+        return _OPERATORS[self.op](number, self.limit)
 
     def holds(self, comparison: Comparison) -> bool:
         """Whether the condition is true of a comparison."""
-        return _OPERATORS[self.op](self.measured(comparison), self.limit)
+        return self.met_by(self.measured(comparison))
 
-    def _group(self, comparison: Comparison) -> tuple[dict[str, Any], str]:
-        """The group's numbers, and the quantity; names may hold dots, so every reading is tried."""
+    def _number(self, group: Group, quantity: str) -> float:
+        numbers = group_json(group)
+        value: Any = numbers
+        for part in quantity.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            known = ", ".join(name for name, number in numbers.items() if isinstance(number, (int, float)))
+            raise GateError(
+                f"gate {self.text!r}: {quantity!r} is no number for {group.name!r}; the quantities there are {known}"
+            )
+        return value
+
+    def _group(self, comparison: Comparison) -> tuple[Group, str]:
+        """The group and the quantity; names may hold dots, so every reading is tried."""
         level, colon, rest = self.left.partition(":")
         if not colon or level not in ("category", "task"):
             level, rest = "", self.left
@@ -102,5 +125,20 @@ class Condition:
         if len(readings) > 1:
             meant = " or ".join(f"{quantity} of {group.level} {group.name!r}" for group, quantity in readings)
             raise GateError(f"gate {self.text!r} may mean {meant}; write all., category: or task: before the name")
-        group, quantity = readings[0]
-        return group_json(group), quantity
+        return readings[0]
+
+
+def fraction(text: str) -> float:
+    """A number as it is written, or a percentage as a fraction: 0.7% is exactly 0.007.
+
+    Raises:
+        ValueError: If it is neither, or not finite.
+    """
+    try:
+        # Not a float by 100: 0.7 / 100 is less than 0.007.
+        value = float(Decimal(text.removesuffix("%")) / (100 if text.endswith("%") else 1))
+    except ArithmeticError as error:
+        raise ValueError(text) from error
+    if not math.isfinite(value):
+        raise ValueError(text)
+    return value

@@ -7,6 +7,7 @@ from forgetwatch import compare
 from forgetwatch.compare import Comparison
 from forgetwatch.errors import GateError
 from forgetwatch.gates import Condition
+from forgetwatch.gates.condition import fraction
 from forgetwatch.report.as_json import QUANTITIES, group_json
 
 
@@ -92,3 +93,15 @@ def test_names_that_look_like_quantities_are_told_apart_or_refused() -> None:
     assert Condition.parse("category:all.n>0").measured(made) == 1
     with pytest.raises(GateError, match=r"may mean chance\.n of all 'all' or n of category 'chance'"):
         Condition.parse("chance.n>0").measured(made)
+
+
+@pytest.mark.parametrize(("text", "value"), [("0.7%", 0.007), ("5%", 0.05), ("-2 %", -0.02), ("1e-3", 0.001), ("3", 3)])
+def test_a_percentage_is_exactly_its_fraction(text: str, value: float) -> None:
+    """0.7 / 100 is less than 0.007: seven items of a thousand would be more than 0.7%."""
+    assert fraction(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "%", "much", "nan", "inf%", "1e999999", "1e99999999999999999999", "1/2"])
+def test_what_is_no_number_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=text or None):
+        fraction(text)

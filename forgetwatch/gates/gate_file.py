@@ -1,0 +1,150 @@
+"""A gate as YAML. Every key is optional, but one that asks something must be there; an unknown one is an error.
+
+tolerance: 2%                              accuracy over all items: no worse than that
+fail_if: ["known_lost>20"]                 conditions as in --fail-if
+groups:
+  category:Math:                           category:NAME, task:NAME or all
+    tolerance: 3%
+    fail_if: ["known_lost>5"]              of this group
+must_pass: [refund-1, refund-2]            these items must be right; {TASK: [ID, ...]} where ids repeat
+must_pass: true                            or: those that the probe marks so
+subset:                                    the comparison is about these items alone
+  tasks: [gsm8k]
+  categories: [Math]
+  items: ids.txt                           an id a line; beside the gate file
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from forgetwatch.errors import GateError
+from forgetwatch.gates.condition import Condition, fraction
+from forgetwatch.gates.gate import Gate, Limit, Subset
+from forgetwatch.gates.limits import ALL, FailIf, NoWorseThan
+from forgetwatch.gates.must_pass import MustPass
+from forgetwatch.gates.plain_yaml import Plain, plain_yaml
+from forgetwatch.probe import Probe
+from forgetwatch.report.as_json import QUANTITIES
+
+_LIMITS: Final = ("tolerance", "fail_if")
+_KEYS: Final = (*_LIMITS, "groups", "must_pass", "subset")
+_SUBSET: Final = ("tasks", "categories", "items")
+
+
+def read_gate(path: Path, probe: Probe | None = None) -> Gate:
+    """The gate in a file.
+
+    Args:
+        path: A YAML file.
+        probe: What ``must_pass: true`` speaks of.
+
+    Raises:
+        GateError: If the file cannot be read, or is no gate.
+    """
+    source = str(path)
+    given = _mapping(plain_yaml(_text(path), source), source, _KEYS)
+    limits = _limits(given, source, None)
+    groups = given.get("groups", {})
+    for name, asked in _mapping(groups, f"{source}: groups").items():
+        level, _, own = name.partition(":")
+        if name != ALL and not (level in ("category", "task") and own):
+            raise GateError(f"{source}: groups: needed all, category:NAME or task:NAME, got {_short(name)}")
+        where = f"{source}: groups: {name}"
+        limits += _limits(_mapping(asked, where, _LIMITS), where, name)
+    gate = Gate(
+        limits=tuple(limits),
+        must_pass=_must_pass(given["must_pass"], source, probe) if "must_pass" in given else None,
+        subset=_subset(given["subset"], path) if "subset" in given else Subset(),
+    )
+    if gate.is_empty:
+        raise GateError(f"{source}: asks nothing; needed at least one of tolerance, fail_if, groups, must_pass")
+    return gate
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise GateError(f"{path}: needed a file that can be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise GateError(f"{path}: needed text in UTF-8: {error}") from error
+
+
+def _limits(given: dict[str, Plain], where: str, group: str | None) -> list[Limit]:
+    """The tolerance and the conditions of one group, or of the whole file."""
+    found: list[Limit] = []
+    if "tolerance" in given:
+        found.append(NoWorseThan(tolerance=_tolerance(given["tolerance"], where), group=group or ALL))
+    for text in _texts(given["fail_if"], f"{where}: fail_if") if "fail_if" in given else ():
+        condition = Condition.parse(text)
+        if group is not None and condition.left not in QUANTITIES:
+            raise GateError(f"{where}: fail_if: {_short(text)} needs a quantity alone, the group is said above it")
+        found.append(FailIf(condition=condition, group=group))
+    return found
+
+
+def _tolerance(given: Plain, where: str) -> float:
+    try:
+        value = fraction(given) if isinstance(given, str) else 0.0
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1:
+        raise GateError(
+            f"{where}: tolerance: needed a share above 0 and below 1, such as 2% or 0.02, got {_short(given)}"
+        )
+    return value
+
+
+def _must_pass(given: Plain, source: str, probe: Probe | None) -> MustPass:
+    where = f"{source}: must_pass"
+    if isinstance(given, str):
+        if given.lower() != "true":
+            raise GateError(f"{where}: needed true, a list of ids, or a mapping of tasks to ids, got {_short(given)}")
+        if probe is None:
+            raise GateError(f"{where}: true speaks of the probe; name it with --probe, or list the ids")
+        return MustPass.tagged(probe)
+    if isinstance(given, dict):
+        named = [(task, item) for task, items in given.items() for item in _texts(items, f"{where}: {task}")]
+        if not named:
+            raise GateError(f"{where}: names no item")
+        return MustPass(items=tuple(named))
+    return MustPass(items=tuple((None, item) for item in _texts(given, where)))
+
+
+def _subset(given: Plain, path: Path) -> Subset:
+    where = f"{path}: subset"
+    keys = _mapping(given, where, _SUBSET)
+    if not keys:
+        raise GateError(f"{where}: needed at least one of {', '.join(_SUBSET)}")
+    named = {name: _texts(keys[name], f"{where}: {name}") for name in ("tasks", "categories") if name in keys}
+    items: tuple[str, ...] = ()
+    if "items" in keys:
+        file = keys["items"]
+        if not isinstance(file, str) or not file or "\0" in file:
+            raise GateError(f"{where}: items: needed the name of a file with an id a line, got {_short(file)}")
+        items = tuple(dict.fromkeys(line.strip() for line in _text(path.parent / file).splitlines() if line.strip()))
+        if not items:
+            raise GateError(f"{path.parent / file}: needed an id a line, and it holds none")
+    return Subset(tasks=named.get("tasks", ()), categories=named.get("categories", ()), items=items)
+
+
+def _mapping(given: Plain, where: str, known: tuple[str, ...] | None = None) -> dict[str, Plain]:
+    if not isinstance(given, dict):
+        raise GateError(f"{where}: needed a mapping (key: value), got {_short(given)}")
+    if known is not None and (unknown := [key for key in given if key not in known]):
+        raise GateError(f"{where}: unknown key {_short(unknown[0])}; the keys are {', '.join(known)}")
+    return given
+
+
+def _texts(given: Plain, where: str) -> tuple[str, ...]:
+    """A list of texts, each once, at least one."""
+    if isinstance(given, (str, dict)) or not given or not all(isinstance(one, str) and one for one in given):
+        raise GateError(f"{where}: needed a list of texts, at least one, got {_short(given)}")
+    return tuple(dict.fromkeys(str(one) for one in given))
+
+
+def _short(given: Plain) -> str:
+    text = repr(given)
+    return text if len(text) <= 80 else f"{text[:79]}…"

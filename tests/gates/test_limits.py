@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import pytest
+from support import snapshot
+
+from forgetwatch import compare
+from forgetwatch.compare import Comparison
+from forgetwatch.errors import GateError
+from forgetwatch.gates import Condition, FailIf, NoWorseThan
+
+LABELS = {"category": ["Math"] * 60 + ["Art"] * 60, "task": ["x", "y"] * 60}
+
+
+@pytest.fixture
+def comparison() -> Comparison:
+    """Math loses 30 of 60, Art none of 60."""
+    return compare(before=snapshot([True] * 120, **LABELS), after=snapshot([False] * 30 + [True] * 90, **LABELS))
+
+
+@pytest.mark.parametrize(
+    ("group", "verdict"), [("all", "FAIL"), ("category:Math", "FAIL"), ("category:Art", "INCONCLUSIVE")]
+)
+def test_a_tolerance_is_judged_in_its_group_by_the_interval(comparison: Comparison, group: str, verdict: str) -> None:
+    found = NoWorseThan(tolerance=0.02, group=group).judge(comparison)
+    assert (found.what, found.verdict, found.limit) == (f"{group}.net_change", verdict, "no worse than -2 points")
+
+
+def test_what_cannot_be_told_names_the_items_that_would_tell(comparison: Comparison) -> None:
+    assert "items would tell" in NoWorseThan(tolerance=0.02, group="category:Art").judge(comparison).measured
+    assert NoWorseThan(tolerance=0.2, group="category:Art").judge(comparison).verdict == "PASS"
+
+
+def test_a_condition_of_a_group_is_measured_there(comparison: Comparison) -> None:
+    condition = Condition.parse("forgotten>29")
+    assert FailIf(condition=condition, group="category:Math").judge(comparison).verdict == "FAIL"
+    assert FailIf(condition=condition, group="category:Art").judge(comparison).verdict == "PASS"
+    assert FailIf(condition=condition).judge(comparison).verdict == "FAIL"
+
+
+def test_a_share_is_told_as_it_was_asked(comparison: Comparison) -> None:
+    assert (
+        FailIf(condition=Condition.parse("forgetting > 5%")).judge(comparison).line == "forgetting 25% (fails if > 5%)"
+    )
+    assert FailIf(condition=Condition.parse("forgetting>.05")).judge(comparison).measured == "0.25"
+
+
+@pytest.mark.parametrize("group", ["category:Physics", "task:Math", "category:math", "category:"])
+def test_a_group_that_is_not_there_is_an_error(comparison: Comparison, group: str) -> None:
+    for limit in (NoWorseThan(tolerance=0.5, group=group), FailIf(condition=Condition.parse("n<0"), group=group)):
+        with pytest.raises(GateError, match=r"no group .* there are all, "):
+            limit.judge(comparison)
+
+
+def test_a_group_of_which_nothing_was_scored_is_an_error_and_no_pass() -> None:
+    labels = {"category": ["Math", "Art"]}
+    made = compare(before=snapshot([True, None], **labels), after=snapshot([True, True], **labels))
+    with pytest.raises(GateError, match="no group 'category:Art'"):
+        NoWorseThan(tolerance=0.02, group="category:Art").judge(made)
+
+
+def test_where_nothing_was_compared_there_is_no_verdict() -> None:
+    made = compare(before=snapshot([None]), after=snapshot([True]))
+    with pytest.raises(GateError, match="undefined"):
+        NoWorseThan(tolerance=0.02).judge(made)
+    with pytest.raises(GateError, match="is no number"):
+        FailIf(condition=Condition.parse("forgetting>5%")).judge(made)

@@ -31,7 +31,12 @@ SCALES: Final = {
     "length": Scale("is longest", "is shortest", "Is {} longer than {}?", "Is {} shorter than {}?"),
     "speed": Scale("is fastest", "is slowest", "Is {} faster than {}?", "Is {} slower than {}?"),
     "temperature": Scale("is hottest", "is coldest", "Is {} hotter than {}?", "Is {} colder than {}?"),
-    "duration": Scale("lasts longest", "lasts shortest", "Does {} last longer than {}?", "Does {} last less than {}?"),
+    "duration": Scale(
+        "lasts longest",
+        "lasts the shortest time",
+        "Does {} last longer than {}?",
+        "Does {} last a shorter time than {}?",
+    ),
 }
 
 PHRASES: Final = (

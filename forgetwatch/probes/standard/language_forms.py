@@ -27,7 +27,7 @@ KINDS: Final = {
         "irregular forms",
         (
             'What is the simple past of the verb "{}"?',
-            'How does the verb "{}" read in the simple past?',
+            'What does the verb "{}" become in the simple past?',
             'What is the past tense of "{}", as in a story about yesterday?',
         ),
     ),
@@ -87,13 +87,13 @@ KINDS: Final = {
         "sounds",
         (
             'What rhymes with "{}?',
-            'What word ends with the same sound as "{}?',
-            'What makes a good rhyme to "{}?',
+            'What is a rhyme for "{}?',
+            'What makes a good rhyme with "{}?',
         ),
     ),
     "rhymes": Kind(
         "sounds",
-        ('Do "{}" rhyme?', 'Are "{}" a pair of rhymes?', 'Do the words "{}" end with the same sound?'),
+        ('Do "{}" rhyme?', 'Are "{}" a pair of rhymes?', 'Is it true that "{}" rhyme?'),
     ),
     "nation": Kind(
         "word formation",

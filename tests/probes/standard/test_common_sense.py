@@ -26,12 +26,12 @@ def worked_out(question: Question, typical: dict[str, float]) -> tuple[str, set[
     """The answer and all options, from the words of the question alone."""
     named = [thing for thing in typical if re.search(rf"(?<!\w){re.escape(thing)}(?!\w)", question.prompt)]
     if pair := re.fullmatch(
-        rf"(?:Does|Is) (.+?) (?:weigh |last )?({MORE}|{LESS})(?: tall)? than (.+)\?", question.prompt
+        rf"(?:Does|Is) (.+?) (?:weigh |last )?(?:a )?({MORE}|{LESS})(?: tall| time)? than (.+)\?", question.prompt
     ):
         first, word, second = pair.groups()
         larger = typical[first] > typical[second]
         return ("yes" if larger == bool(re.fullmatch(MORE, word)) else "no"), {"yes", "no"}
-    ends = re.findall(rf"(?:weighs|is|lasts) ({HIGH}|{LOW})\b", question.prompt)
+    ends = re.findall(rf"(?:weighs|is|lasts)(?: the)? ({HIGH}|{LOW})\b", question.prompt)
     assert len(ends) == 1, question.prompt
     pick = max if re.fullmatch(HIGH, ends[0]) else min
     return pick(named, key=typical.__getitem__), set(named)

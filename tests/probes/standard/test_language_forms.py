@@ -19,7 +19,7 @@ HEARD = {
     "castle": "casl",
     "wrist": "rist",
     "solemn": "solem",
-    "psalm": "sam",
+    "salmon": "samon",
     "receipt": "recit",
 }
 """The letters that are spoken; from the CMU Pronouncing Dictionary."""
@@ -31,7 +31,7 @@ ENDINGS = {
     "UW N": "moon spoon",
     "AE N": "man",
     "AY N": "mine",
-    "OW": "though dough",
+    "OW": "though dough sew toe",
     "AH F": "rough",
     "AO F": "cough",
     "EH R": "bear chair",
@@ -54,7 +54,6 @@ ENDINGS = {
     "IH V": "give",
     "UW": "shoe blue",
     "AH M": "some",
-    "IY": "quay tree",
     "AA R T": "heart",
 }
 """From the last stressed vowel on, as the CMU Pronouncing Dictionary has it."""
@@ -143,6 +142,12 @@ def test_pairs_rhyme_if_they_end_alike() -> None:
     for _, question in made("rhymes"):
         first, second = re.findall(r'"(\w+)"', question.prompt)
         assert question.right == ("yes" if SOUND[first] == SOUND[second] else "no")
+
+
+@pytest.mark.parametrize("kind", ["rhyme", "rhymes"])
+def test_a_rhyme_is_called_a_rhyme(kind: str) -> None:
+    """To end with the same sound is less: "some" and "home" do, and do not rhyme."""
+    assert all("rhyme" in wording for wording in KINDS[kind].wordings)
 
 
 def test_asked_forms_are_irregular_and_asked_once() -> None:

@@ -29,7 +29,8 @@ def plain_yaml(text: str, source: str) -> Plain:
     try:
         for event in yaml.parse(text, Loader=yaml.BaseLoader):
             if isinstance(event, yaml.AliasEvent):
-                raise GateError(f"{source}, line {event.start_mark.line + 1}: anchors are not read; write it out")
+                where = "" if event.start_mark is None else f", line {event.start_mark.line + 1}"
+                raise GateError(f"{source}{where}: anchors are not read; write it out")
         node = yaml.compose(text, Loader=yaml.BaseLoader)
         return "" if node is None else _plain(node, source)
     except (yaml.YAMLError, RecursionError, ValueError, OverflowError) as error:  # the last two: \\U99999999

@@ -38,6 +38,7 @@ from forgetwatch.watch.checks import averaged, check_trainer, chooses_by_forgett
 from forgetwatch.watch.default_probe import default_probe
 from forgetwatch.watch.drift import DriftWatch
 from forgetwatch.watch.guard import Action, Guard, Tripped
+from forgetwatch.watch.held_out import held_out, overlap_line
 from forgetwatch.watch.looks import references
 from forgetwatch.watch.memory import token_budget
 from forgetwatch.watch.page import Page
@@ -193,6 +194,10 @@ class ForgetWatchCallback(TrainerCallback):
                     self.watch.adopt(named)
                     self.watch.planned = self._planned  # the look at the start is one among others then
                 self.watch.look(kwargs["model"], tokenizer_of(kwargs), step=0)
+                with self._telling(state, "looking for the probe in the training examples"):
+                    found = on_first(lambda: held_out(self.probe, examples, tokenizer_of(kwargs)))
+                    if found is not None:
+                        self._say(state, overlap_line(found))
                 if self.log == "full":
                     with self._telling(state, "sampling completions of the base"):
                         self._begin_drift(self.watch, self._trainer, kwargs)

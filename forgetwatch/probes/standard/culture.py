@@ -69,7 +69,7 @@ def _note_values(rng: random.Random) -> list[Question]:
                 (
                     f"How many {short} notes last as long as one {long} note?",
                     f"One {long} note is as long as how many {short} notes?",
-                    f"Into how many {short} notes can a {long} note be divided?",
+                    f"Into how many {short} notes can {'an' if long == 'eighth' else 'a'} {long} note be divided?",
                 )
             )
             k = rng.choices((3, 4, 5), weights=(2, 4, 2))[0]

@@ -21,8 +21,8 @@ _SIZES: Final = (2, 3, 2, 3, 4)
 _APART: Final = 8
 """The least number of years between two of them."""
 
-_FIRST: Final = ("Which came first: {}?", "Which of these was the earliest: {}?", "What happened first: {}?")
-_LAST: Final = ("Which came last: {}?", "Which of these was the latest: {}?", "What happened last: {}?")
+_FIRST: Final = ("Which came first: {}?", "By date, which comes first: {}?", "What happened first: {}?")
+_LAST: Final = ("Which came last: {}?", "By date, which comes last: {}?", "What happened last: {}?")
 
 
 def questions(rng: random.Random) -> list[Question]:

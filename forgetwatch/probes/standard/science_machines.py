@@ -110,7 +110,7 @@ def _half_life(rng: random.Random, turn: int) -> Draft:
     prompt = rng.choice(
         (
             f"If the half-life is {life} days, how many grams of {start} g are left after {life * times} days?",
-            f"With a half-life of {life} hours, how many of {start} g remain after {life * times} hours?",
+            f"With a half-life of {life} hours, how many grams of {start} g remain after {life * times} hours?",
             f"How many grams of {start} g are left after {life * times} years, if the half-life is {life} years?",
         )
     )

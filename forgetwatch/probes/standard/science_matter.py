@@ -60,7 +60,7 @@ def _number(rng: random.Random, turn: int) -> Draft:
         (
             f"What is the atomic number of {element['name']}?",
             f"How many protons does an atom of {element['name']} have?",
-            f"Which place has {element['name']} in the periodic table, counted by protons?",
+            f"At which number does {element['name']} stand in the periodic table?",
         )
     )
     return numeric(prompt, number, near(number, 1, 2, 3, 4), uses=f"number {element['symbol']}")

@@ -6,7 +6,7 @@ from fact_pool_rules import check_options, check_pool
 from forgetwatch.probes.standard.fact_tables import Fact, read_facts
 from forgetwatch.probes.standard.knowledge import questions
 
-SPELT = {"Bangla": "Bengali", "Divehi": "Dhivehi", "Turkey": "Türkiye"}
+SPELT = {"Bangla": "Bengali", "Divehi": "Dhivehi", "Turkey": "Türkiye", "Georgia (the country)": "Georgia"}
 
 
 def test_the_pool_is_large_disjoint_and_the_same_on_every_call() -> None:

@@ -136,7 +136,7 @@ CHART: Solver = [
     (rf"symbol of {NAMES}\?", lambda name: symbol(name)),
     (rf"(?:symbol does|chemists write) {NAMES}(?: have|\?)", lambda name: symbol(name)),
     (r"(?:has the symbol|does the symbol|which element is) ([A-Z][a-z]?)(?: stand|\?)", lambda s: named(s)),
-    (rf"(?:number of|atom of|place has) {NAMES}(?: have| in|\?)", lambda name: PROTONS[name]),
+    (rf"(?:number of|atom of|number does) {NAMES}(?: have| stand|\?)", lambda name: PROTONS[name]),
     (rf"(?:nucleus, |number, |Of ){NAMES} (?:or|and) {NAMES}", lambda a, b: max(a, b, key=lambda one: PROTONS[one])),
     (rf"(?:does|table is|elements is) {NAMES}(?: belong| a member|\?)(?! have)", lambda name: family(PROTONS[name])),
 ]

@@ -96,6 +96,12 @@ class Comparison:
             f"items, net {100 * whole.net_change:+.1f} points ({100 * low:+.1f} to {100 * high:+.1f})"
         )
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the summary, the verdict, and the categories."""
+        from forgetwatch.report.notebook import comparison_fragment
+
+        return comparison_fragment(self)
+
     @property
     def all(self) -> Group:
         """The group of all items."""
@@ -205,16 +211,17 @@ def with_null(comparison: Comparison, again: Comparison) -> Comparison:
     return replace(comparison, groups=tuple(groups))
 
 
+def first_samples(snapshot: Snapshot) -> Snapshot:
+    """The answer of the lowest sample of each item, as a single answer."""
+    by_item = np.lexsort([snapshot.ints("sample"), item_codes(snapshot)])
+    first = by_item[np.unique(item_codes(snapshot)[by_item], return_index=True)[1]]
+    table = snapshot.table.take(np.sort(first))
+    return replace(snapshot, table=table.set_column(table.column_names.index("sample"), "sample", _zeros(len(first))))
+
+
 def _load(given: Snapshot | str | Path, samples: Samples, metric: str | None) -> Snapshot:
     snapshot = given if isinstance(given, Snapshot) else load_snapshot(given, metric=metric)
-    if samples == "first":
-        by_item = np.lexsort([snapshot.ints("sample"), item_codes(snapshot)])
-        first = by_item[np.unique(item_codes(snapshot)[by_item], return_index=True)[1]]
-        table = snapshot.table.take(np.sort(first))
-        return replace(
-            snapshot, table=table.set_column(table.column_names.index("sample"), "sample", _zeros(len(first)))
-        )
-    return snapshot
+    return first_samples(snapshot) if samples == "first" else snapshot
 
 
 def _clusters(paired: Paired) -> int | None:

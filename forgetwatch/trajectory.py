@@ -145,6 +145,12 @@ class Trajectory:
     def __len__(self) -> int:
         return len(self.steps)
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the last look against the start, and the curves."""
+        from forgetwatch.report.notebook import trajectory_fragment
+
+        return trajectory_fragment(self)
+
     @cached_property
     def course(self) -> Course:
         """What was forgotten and came back, over the rows that were scored at every look."""

@@ -9,20 +9,24 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from forgetwatch.cli.documents import check_report, write_report
+from forgetwatch.cli.documents import check_plots, check_report, say_pictures, write_report
 from forgetwatch.cli.gate import asked_gate, settle
 from forgetwatch.cli.options import check_folder, share
 from forgetwatch.cli.output import result_console, write_json
 from forgetwatch.cli.sides import only, outcomes, side
-from forgetwatch.compare import Comparison, compare
+from forgetwatch.compare import Comparison, compare, first_samples
 from forgetwatch.errors import SnapshotError
 from forgetwatch.flips import flips
 from forgetwatch.probes import load_probe
 from forgetwatch.probes.categories import Categories
 from forgetwatch.report.as_json import comparisons_json
+from forgetwatch.report.pictures import save_comparisons
+from forgetwatch.report.several import several_table
 from forgetwatch.report.terminal import comparison_table
 from forgetwatch.report.verdict import TOLERANCE
+from forgetwatch.several import Several, ranked, transition_matrix
 from forgetwatch.snapshot import Snapshot
+from forgetwatch.targets import read_target
 
 _FEWEST_DRAWS = 100
 
@@ -101,6 +105,16 @@ def compare_command(
     ] = None,
     task: Annotated[list[str] | None, typer.Option(help="Only this task; may be repeated.")] = None,
     category: Annotated[list[str] | None, typer.Option(help="Only this category; may be repeated.")] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            help="Of several AFTERs, rank also by this metric: a name in each checkpoint's trainer_state.json, such as "
+            "eval_accuracy, or FILE.csv with two columns, AFTER and metric. Less is better where it ends in loss."
+        ),
+    ] = None,
+    plots: Annotated[
+        Path | None, typer.Option(help="Draw the pictures into this folder, as PNG and SVG; it is made.")
+    ] = None,
 ) -> None:
     """Compare two snapshots question by question: what was forgotten, what was gained, how much of it is chance."""
     items = None if probe is None else load_probe(probe)
@@ -108,9 +122,12 @@ def compare_command(
     tolerated = (asked.tolerance or TOLERANCE) if tolerance is None else share(tolerance, "--tolerance")
     if 0 < bootstrap < _FEWEST_DRAWS:
         raise typer.BadParameter(f"--bootstrap: needed 0, or at least {_FEWEST_DRAWS} draws, got {bootstrap}")
+    if target is not None and len(after) < 2:
+        raise typer.BadParameter(f"--target: ranks several AFTERs; needed at least two, got {len(after)}")
     check_folder(json_path)
     check_folder(None if summary is None else str(summary))
     check_report(output)
+    check_plots(plots)
     labels = None if categories is None else Categories.read(categories)
 
     def part(whole: Snapshot) -> Snapshot:
@@ -142,18 +159,26 @@ def compare_command(
                 f"{' -> '.join(comparison.labels)}: nothing to compare, none of the "
                 f"{comparison.items.unscored:,} items was scored on both sides"
             )
-    _show(comparisons, by=by, json_path=json_path)
+    several = None
+    if len(others) > 1:
+        sides = [first_samples(one) if samples is _Samples.FIRST else one for one in (base, *others)]
+        wanted = None if target is None else read_target(target, list(zip(after, others, strict=True)))
+        several = Several(matrix=transition_matrix(sides), ranking=ranked(comparisons, wanted), target=wanted)
+    _show(comparisons, several, by=by, json_path=json_path)
+    if plots is not None:
+        say_pictures(save_comparisons(comparisons, plots, several=several), err=json_path == "-")
     if output is not None:
-        write_report(output, comparisons, flips(base, others[-1], probe=items), tolerance=tolerated)
+        changed = flips(base, others[-1], probe=items)
+        write_report(output, comparisons, changed, tolerance=tolerated, several=several)
         if json_path != "-":
             typer.echo(f"report: {output}")
     judgements = [] if asked.is_empty else [asked.judge(*pair) for pair in zip(comparisons, wholes, strict=True)]
     settle(judgements, summary=summary, stdout_is_json=json_path == "-")
 
 
-def _show(comparisons: list[Comparison], *, by: _By, json_path: str | None) -> None:
+def _show(comparisons: list[Comparison], several: Several | None, *, by: _By, json_path: str | None) -> None:
     if json_path is not None:
-        write_json(comparisons_json(comparisons), json_path)
+        write_json(comparisons_json(comparisons, several), json_path)
     if json_path == "-":
         return
     console = result_console()
@@ -161,3 +186,6 @@ def _show(comparisons: list[Comparison], *, by: _By, json_path: str | None) -> N
         if index:
             console.print()
         console.print(comparison_table(comparison, by=by.value, explain=True))
+    if several is not None:
+        console.print()
+        console.print(several_table(several))

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+import typer
+
 from forgetwatch.cli.options import check_folder
 from forgetwatch.compare import Comparison
 from forgetwatch.errors import SnapshotError
@@ -16,6 +18,9 @@ from forgetwatch.report.as_csv import comparisons_csv
 from forgetwatch.report.as_json import comparisons_json, trajectory_json
 from forgetwatch.report.html import page
 from forgetwatch.report.markdown import comparison_markdown
+from forgetwatch.report.pictures import SUFFIXES
+from forgetwatch.report.several import several_markdown
+from forgetwatch.several import Several
 from forgetwatch.trajectory import Trajectory
 
 _KINDS: Final = (".html", ".md", ".csv", ".json")
@@ -34,6 +39,27 @@ def check_report(path: Path | None) -> None:
     check_folder(str(path))
 
 
+def check_plots(folder: Path | None) -> None:
+    """Refuse a folder of pictures that could not be made, before the work is done.
+
+    Raises:
+        SnapshotError: If it is a file, or lies in one.
+    """
+    if folder is None:
+        return
+    above = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not above.is_dir():
+        raise SnapshotError(f"{folder}: needed a folder for the pictures, and {above} is a file")
+
+
+def say_pictures(paths: Sequence[Path], *, err: bool) -> None:
+    """Say how many pictures were written, and where."""
+    if paths:
+        typer.echo(f"pictures: {len(paths) // len(SUFFIXES)} in {paths[0].parent}, as PNG and SVG", err=err)
+    else:
+        typer.echo("pictures: none; there is one look, or fewer than two categories", err=err)
+
+
 def write_report(
     path: Path,
     comparisons: Sequence[Comparison],
@@ -41,6 +67,7 @@ def write_report(
     *,
     tolerance: float,
     trajectory: Trajectory | None = None,
+    several: Several | None = None,
     title: str = "",
 ) -> None:
     """Write a report, whole or not at all.
@@ -51,24 +78,32 @@ def write_report(
         changed: The items whose answer changed in the last.
         tolerance: The net loss of accuracy that is tolerated, 0 to 1.
         trajectory: The run, where it is one.
+        several: What several comparisons say together.
         title: What a page is about, below its heading.
     """
     last = comparisons[-1]
     kinds: dict[str, Callable[[], str]] = {
-        ".html": lambda: page(last, changed=changed, trajectory=trajectory, tolerance=tolerance, title=title),
+        ".html": lambda: page(
+            last, changed=changed, trajectory=trajectory, several=several, tolerance=tolerance, title=title
+        ),
         ".md": lambda: "\n".join(
-            comparison_markdown(
-                one,
-                changed=changed if one is last else (),
-                trajectory=trajectory if one is last else None,
-                tolerance=tolerance,
-            )
-            for one in comparisons
+            [
+                *([] if several is None else [several_markdown(several)]),
+                *(
+                    comparison_markdown(
+                        one,
+                        changed=changed if one is last else (),
+                        trajectory=trajectory if one is last else None,
+                        tolerance=tolerance,
+                    )
+                    for one in comparisons
+                ),
+            ]
         ),
         ".csv": lambda: comparisons_csv(comparisons),
         ".json": lambda: (
             json.dumps(
-                trajectory_json(trajectory) if trajectory else comparisons_json(comparisons),
+                trajectory_json(trajectory) if trajectory else comparisons_json(comparisons, several),
                 indent=1,
                 ensure_ascii=False,
                 allow_nan=False,

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 import typer
+from rich.cells import set_cell_size
 
 from forgetwatch.cli.options import share
 from forgetwatch.cli.output import result_console
 from forgetwatch.metrics.alarm import alarm_level
 from forgetwatch.metrics.planning import detectable_change, items_needed
 from forgetwatch.probes import load_probe
-from forgetwatch.report.numbers import count, fit, percent
+from forgetwatch.report.numbers import brief, fit, percent
 
 _FLIPS = (0.05, 0.10, 0.20)
+_COLUMNS = 3
+"""Shares of flips that stand beside each other; more go below."""
 
 
 def plan_command(
@@ -51,22 +54,24 @@ def plan_command(
     console = result_console()
 
     def line(label: str, cells: Iterable[str]) -> None:
-        console.print(f"{fit(label, 33)} {''.join(f'{cell:>15}' for cell in cells)}", markup=False)
+        console.print(f"{set_cell_size(label, 33)} {''.join(f'{cell:>15}' for cell in cells)}", markup=False)
 
-    def block(title: str, alpha: float) -> None:
+    def block(title: str, some: Sequence[float], alpha: float) -> None:
         console.print(title, style="bold")
         for name, n in rows:
-            seen = (detectable_change(n, psi, power=sure, alpha=alpha) for psi in shares)
-            line(f"  {fit(name, 20)} {n:>9,}", map(_points, seen))
+            seen = (detectable_change(n, psi, power=sure, alpha=alpha) for psi in some)
+            line(f"  {fit(name, 20)} {brief(n, 9):>9}", map(_points, seen))
 
-    line("", (f"{100 * psi:g} % flip" for psi in shares))
-    console.print(f"items for {100 * wanted:g} points", style="bold")
-    line("  one comparison sees it", (_items(items_needed(wanted, psi, power=sure)) for psi in shares))
-    alarmed = (items_needed(wanted, psi, power=sure, alpha=2 * level) for psi in shares)
-    line("  one look alarms on the loss", map(_items, alarmed))
-    if rows:
-        block("smallest change that one comparison sees, points", 0.05)
-        block("smallest loss that one look alarms on, points", 2 * level)
+    for start in range(0, len(shares), _COLUMNS):
+        some = shares[start : start + _COLUMNS]
+        line("", (f"{100 * psi:g} % flip" for psi in some))
+        console.print(f"items for {100 * wanted:g} points", style="bold")
+        line("  one comparison sees it", (_items(items_needed(wanted, psi, power=sure)) for psi in some))
+        alarmed = (items_needed(wanted, psi, power=sure, alpha=2 * level) for psi in some)
+        line("  one look alarms on the loss", map(_items, alarmed))
+        if rows:
+            block("smallest change that one comparison sees, points", some, 0.05)
+            block("smallest loss that one look alarms on, points", some, 2 * level)
     watched = f"{groups} group{'s' if groups > 1 else ''}"
     console.print(
         f"{100 * sure:g} % power, two-sided 5 %; alarm at p {level:.2g}: {looks} looks, {watched}", style="dim"
@@ -74,7 +79,7 @@ def plan_command(
 
 
 def _items(value: float) -> str:
-    return "impossible" if math.isnan(value) else count(math.ceil(value))
+    return "impossible" if math.isnan(value) else brief(math.ceil(value), 14)
 
 
 def _points(value: float) -> str:

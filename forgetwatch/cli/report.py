@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
-from forgetwatch.cli.documents import check_report, write_report
+from forgetwatch.cli.documents import check_plots, check_report, say_pictures, write_report
 from forgetwatch.cli.options import check_folder, share
 from forgetwatch.cli.output import result_console, write_json
 from forgetwatch.flips import first_forgotten, flips
 from forgetwatch.report.as_json import trajectory_json
 from forgetwatch.report.course import trajectory_table
+from forgetwatch.report.pictures import save_run
 from forgetwatch.report.terminal import comparison_table
 from forgetwatch.stages import stages
 from forgetwatch.stored import run_folder, run_probe
@@ -30,11 +31,15 @@ def report_command(
             "--output", "-o", help="Write a report: .html, .md, .csv or .json. Default: report.html in the run folder."
         ),
     ] = None,
+    plots: Annotated[
+        Path | None, typer.Option(help="Draw the pictures into this folder, as PNG and SVG; it is made.")
+    ] = None,
     tolerance: Annotated[str, typer.Option(help="Net loss of accuracy that the report's verdict tolerates.")] = "2%",
 ) -> None:
     """Show a run: what each look forgot and gained, what was ever forgotten, and which losses are more than luck."""
     check_folder(json_path)
     check_report(output)
+    check_plots(plots)
     tolerated = share(tolerance, "--tolerance")
     trajectory = stages(runs)
     title = " → ".join(map(str, runs))
@@ -47,6 +52,8 @@ def report_command(
         )
         last = trajectory.comparisons[-1]
         write_report(output, [last], changed, tolerance=tolerated, trajectory=trajectory, title=title)
+    if plots is not None:
+        say_pictures(save_run(trajectory, plots), err=json_path == "-")
     if json_path == "-":
         return
     console = result_console()

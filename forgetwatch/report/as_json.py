@@ -15,6 +15,7 @@ import numpy as np
 from forgetwatch.compare import Comparison
 from forgetwatch.groups import Chance, Group
 from forgetwatch.macro import Macro, Spread
+from forgetwatch.several import Several
 from forgetwatch.trajectory import Trajectory
 
 SCHEMA: Final = "forgetwatch/comparison@1"
@@ -81,10 +82,29 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def comparisons_json(comparisons: Sequence[Comparison]) -> dict[str, Any]:
-    """One comparison as its document, several as a list of documents."""
+def comparisons_json(comparisons: Sequence[Comparison], several: Several | None = None) -> dict[str, Any]:
+    """One comparison as its document, several as a list of documents with their matrix and ranking.
+
+    Args:
+        comparisons: What is shown.
+        several: What several of them say together.
+    """
     documents = [comparison_json(comparison) for comparison in comparisons]
-    return documents[0] if len(documents) == 1 else {"schema": SCHEMA_SEVERAL, "comparisons": documents}
+    if len(documents) == 1:
+        return documents[0]
+    together = {} if several is None else several_json(several)
+    return {"schema": SCHEMA_SEVERAL, "comparisons": documents, **together}
+
+
+def several_json(several: Several) -> dict[str, Any]:
+    """The keys of several comparisons together; `number` is a model's place in `comparisons`, from 1."""
+    matrix, target = several.matrix, several.target
+    found = {"labels": matrix.labels, "items": matrix.items, "left_out": matrix.left_out, "lost": matrix.lost}
+    named = None if target is None else {"name": target.name, "less_is_better": target.less_is_better}
+    return {
+        "matrix": _value(found),
+        "ranking": {"target": named, "models": [_value(vars(one)) for one in several.ranking]},
+    }
 
 
 def trajectory_json(trajectory: Trajectory) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from forgetwatch.compare import Comparison
 from forgetwatch.groups import Level
-from forgetwatch.report.numbers import count, fit
-from forgetwatch.report.plots import LOST, WON
+from forgetwatch.report.numbers import count
+from forgetwatch.report.plots import LOST, WON, name_in
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,7 +47,7 @@ def bars_figure(comparison: Comparison, *, by: Level = "category") -> Figure | N
     )
     flips.barh(rows, [100 * group.backward_transfer for group in groups], color=WON["color"], height=0.62)
     flips.axvline(0, color="#000000", linewidth=0.8)
-    flips.set_title("forgotten (left) and gained (right), % of the items", fontsize=10)
+    flips.set_title("forgotten (left) and gained (right), %", fontsize=10)
     flips.xaxis.set_major_formatter(lambda value, _: f"{abs(value):g}")
     for row, group in enumerate(groups):
         low, high = (100 * end for end in group.net_change_interval)
@@ -55,10 +55,10 @@ def bars_figure(comparison: Comparison, *, by: Level = "category") -> Figure | N
         net.plot([low, high], [row, row], color=color, linewidth=1.8, solid_capstyle="butt")
         net.plot([100 * group.net_change], [row], color=color, marker="o" if low <= 0 <= high else "D", markersize=5)
     net.axvline(0, color="#000000", linewidth=0.8)
-    net.set_title("net change, points, 95 % interval (diamond: beyond 0)", fontsize=10)
+    net.set_title("net change, points (diamond: beyond 0)", fontsize=10)
     for panel in (flips, net):
         panel.grid(axis="x", alpha=0.25)
         panel.tick_params(labelsize=9)
-    flips.set_yticks(list(rows), [f"{fit(group.name, 26).strip()}  ({count(group.n)})" for group in groups])
+    flips.set_yticks(list(rows), [f"{name_in(26, group.name)}  ({count(group.n)})" for group in groups])
     flips.invert_yaxis()
     return figure

@@ -11,7 +11,7 @@ from typing import Final
 from rich.console import Group as Lines
 from rich.text import Text
 
-from forgetwatch.report.numbers import between, count, fit, percent, points, probability
+from forgetwatch.report.numbers import between, brief, count, one_line, percent, points, probability
 from forgetwatch.trajectory import Alarm, Trajectory
 
 ROWS: Final = 40
@@ -26,7 +26,7 @@ def trajectory_table(trajectory: Trajectory, *, title: str = "") -> Lines:
         title: The first line; by default the name of the baseline.
     """
     whole = trajectory.comparisons[0]
-    lines = [Text("forgetwatch  ", style="bold cyan").append(title or whole.labels[0], style="bold")]
+    lines = [Text("forgetwatch  ", style="bold cyan").append(one_line(title or whole.labels[0]), style="bold")]
     if len(trajectory) > 1:
         lines += _look_lines(trajectory)
         lines += course_lines(trajectory)
@@ -93,7 +93,7 @@ def alarm_lines(trajectory: Trajectory) -> list[Text]:
 
 def alarm_line(alarm: Alarm) -> Text:
     """One alarm, with its p-value and the level that it had to reach."""
-    text = Text(f"ALARM {alarm.group.name}", style="bold red")
+    text = Text(f"ALARM {one_line(alarm.group.name)}", style="bold red")
     small = f"p {_small(alarm.p_value)}, alarm at {_small(alarm.alarm_level)}"
     return text.append(f", step {alarm.step}: {_flips(alarm)} of {count(alarm.group.n)} ({small})", style="not bold")
 
@@ -105,7 +105,7 @@ def _flips(alarm: Alarm) -> str:
 def _look_lines(trajectory: Trajectory) -> list[Text]:
     course, guessed, n = trajectory.course, trajectory.guessed, trajectory.course.items
     head = (
-        f"{'step':>8} {'forgot':>7} {'gained':>7} {'known lost':>10} {'net points':>24} {'ever':>6} {'guess':>6}     p"
+        f"{'step':>7} {'forgot':>7} {'gained':>7} {'known lost':>10} {'net points':>24} {'ever':>6} {'guess':>6}     p"
     )
     lines = [Text(head, style="bold")]
     looks = len(trajectory) - 1
@@ -114,16 +114,15 @@ def _look_lines(trajectory: Trajectory) -> list[Text]:
         if at % stride and at != looks - 1:
             continue
         group = trajectory.comparisons[at + 1].all
-        known = "-" if group.known_lost is None else count(group.known_lost)
+        known = "-" if group.known_lost is None else brief(group.known_lost, 10)
         net = f"{points(group.net_change)} ({between(group.net_change_interval, points)})"
         share = float(guessed.ever_forgotten[at])
-        guess = "-" if math.isnan(share) else f"{n * share:,.0f}"
-        text = Text(f"{fit(str(trajectory.steps[at + 1]), 8).strip():>8} ")
-        text.append(f"{'-' + count(group.forgotten):>7}", style="red").append(" ")
-        text.append(f"{'+' + count(group.gained):>7}", style="green")
-        text.append(
-            f" {known:>10} {net:>24} {count(course.ever_forgotten[at]):>6} {guess:>6} {probability(group.p_value):>5}"
-        )
+        guess = "-" if math.isnan(share) else brief(round(n * share), 6)
+        text = Text(f"{brief(trajectory.steps[at + 1], 7).replace(',', ''):>7} ")
+        text.append(f"{'-' + brief(group.forgotten, 6):>7}", style="red").append(" ")
+        text.append(f"{'+' + brief(group.gained, 6):>7}", style="green")
+        ever = brief(float(course.ever_forgotten[at]), 6)
+        text.append(f" {known:>10} {net:>24} {ever:>6} {guess:>6} {probability(group.p_value):>5}")
         lines.append(text)
     return lines
 

@@ -9,7 +9,7 @@ from rich.console import Group as Lines
 from rich.text import Text
 
 from forgetwatch.flips import Flip, Side
-from forgetwatch.report.html import visible
+from forgetwatch.report.numbers import visible
 from forgetwatch.report.summary import shorten
 
 _STYLES: Final = {"forgotten": "bold red", "gained": "bold green", "churned": "bold yellow"}

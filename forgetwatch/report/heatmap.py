@@ -93,12 +93,18 @@ def heatmap_figure(trajectory: Trajectory, *, rows: int = ROWS) -> Figure | None
     panel.imshow(found.cells, aspect="auto", interpolation="nearest", cmap=ListedColormap(colors), vmin=-0.5, vmax=3.5)
     if 0 < found.forgotten < len(found.cells):
         panel.axhline(found.forgotten - 0.5, color="#000000", linewidth=0.8)
-    shown = np.unique(np.linspace(0, looks - 1, min(looks, 12)).astype(int))
-    panel.set_xticks(shown.tolist(), [f"{trajectory.steps[at]:,}" if at else "start" for at in shown], fontsize=9)
-    panel.set_yticks([])
+    shown = range(0, looks, -(-looks // 12))
+    panel.set_xticks(list(shown), [f"{trajectory.steps[at]:,}" if at else "start" for at in shown], fontsize=9)
+    rows_lost, rows_in_all = found.forgotten, len(found.cells)
+    parts = [("right", 0, rows_lost), ("wrong", rows_lost, rows_in_all)]
+    parts = [part for part in parts if part[1] < part[2]]
+    panel.set_yticks(
+        [(start + end - 1) / 2 for _, start, end in parts],
+        [f"{name} at\nthe start:\n{end - start:,}" for name, start, end in parts],
+        fontsize=9,
+    )
+    panel.tick_params(axis="y", length=0)
     panel.set_xlabel("optimizer step of the look", fontsize=10)
-    parts = [("right at the start", found.forgotten), ("wrong at the start", len(found.cells) - found.forgotten)]
-    panel.set_ylabel("   |   ".join(f"{name}: {number:,}" for name, number in reversed(parts) if number), fontsize=9)
     panel.legend(
         handles=[
             Patch(facecolor=LOST["color"], label="forgotten at this look"),

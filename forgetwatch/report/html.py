@@ -9,7 +9,6 @@ All text of items and outputs travels as JSON and is shown as text; nothing in i
 from __future__ import annotations
 
 import difflib
-import io
 import json
 import math
 import re
@@ -17,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
@@ -28,24 +27,23 @@ from forgetwatch.probe import Probe
 from forgetwatch.report.bars import bars_figure
 from forgetwatch.report.course import alarm_lines
 from forgetwatch.report.heatmap import heatmap, heatmap_caption, heatmap_figure
-from forgetwatch.report.numbers import count
-from forgetwatch.report.plots import LOST, WON, trajectory_figure
+from forgetwatch.report.numbers import count, visible
+from forgetwatch.report.pareto import ranking_figure
+from forgetwatch.report.plots import trajectory_figure
 from forgetwatch.report.rows import HEADINGS, group_cells
+from forgetwatch.report.several import matrix_cells, ranking_cells, several_words
 from forgetwatch.report.summary import summary
+from forgetwatch.report.svg import inline_svg
 from forgetwatch.report.terminal import ASSUMES, chance_rows
 from forgetwatch.report.verdict import TOLERANCE
+from forgetwatch.several import Several
 from forgetwatch.trajectory import Trajectory
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 MOST: Final = 500
 """Flipped items of each kind in the page: those of the largest margin."""
 LONGEST: Final = 1024
 """Characters of an output in the page."""
 _QUESTION: Final = 4096
-_COLORS: Final = {LOST["color"]: "var(--lost)", WON["color"]: "var(--won)", "#1f3b73": "var(--accent)"}
-_UNSEEN: Final = re.compile("[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def page(
@@ -53,6 +51,7 @@ def page(
     *,
     changed: Sequence[Flip] = (),
     trajectory: Trajectory | None = None,
+    several: Several | None = None,
     tolerance: float = TOLERANCE,
     title: str = "",
 ) -> str:
@@ -62,6 +61,7 @@ def page(
         comparison: What is shown: of a run, the last look against its baseline.
         changed: The items whose answer changed; see `flips.flips`.
         trajectory: The run, where it is one.
+        several: What this comparison, the last of several with one base, says together with the others.
         tolerance: The net loss of accuracy that is tolerated, 0 to 1.
         title: What stands below the heading; by default what was compared.
     """
@@ -80,11 +80,12 @@ def page(
         style=Markup(texts["style.css"]),
         script=Markup(texts["script.js"]),
         summary=summary(comparison, changed=changed, trajectory=trajectory, tolerance=tolerance),
+        several=None if several is None else _several(several),
         facts=title or _facts(comparison),
-        curves=None if run is None else _svg(trajectory_figure(run)),
+        curves=None if run is None else inline_svg(trajectory_figure(run)),
         alarms=[] if run is None else [(line.plain, line.plain.startswith("ALARM")) for line in alarm_lines(run)],
-        bars=_svg(bars_figure(comparison)),
-        heatmap=None if run is None else _svg(heatmap_figure(run)),
+        bars=inline_svg(bars_figure(comparison)),
+        heatmap=None if run is None else inline_svg(heatmap_figure(run)),
         heatmap_caption="" if run is None else heatmap_caption(heatmap(run)),
         left_out=_left_out(changed, shown),
         headings=HEADINGS,
@@ -118,6 +119,21 @@ def _facts(comparison: Comparison) -> str:
     probe: Mapping[str, Any] = comparison.after.get("probe") or {}
     name = f"{probe['name']}, " if "name" in probe else ""
     return f"{name}{count(comparison.items.compared)} questions compared, one by one"
+
+
+def _several(several: Several) -> dict[str, Any]:
+    """The section of several models: their ranking, its picture, and the matrix."""
+    matrix = several.matrix
+    return {
+        "headings": ["place", "no.", "model", "kept %", "net points"]
+        + ([several.target.name, "front"] if several.target else []),
+        "ranking": [list(ranking_cells(one).values())[: 7 if several.target else 5] for one in several.ranking],
+        "words": several_words(several),
+        "picture": inline_svg(ranking_figure(several)),
+        "rows": list(enumerate(zip(matrix.labels, matrix_cells(several), strict=True))),
+        "items": count(matrix.items),
+        "left_out": count(matrix.left_out),
+    }
 
 
 def _left_out(changed: Sequence[Flip], shown: Mapping[str, Sequence[Flip]]) -> str:
@@ -196,11 +212,6 @@ def marked(before: str, after: str) -> tuple[list[tuple[bool, str]], list[tuple[
     return sides
 
 
-def visible(text: str) -> str:
-    """A text whose control characters and marks of writing direction can be seen."""
-    return _UNSEEN.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)
-
-
 def _cut(output: str | None) -> str:
     return visible((output or "")[:LONGEST])
 
@@ -208,21 +219,3 @@ def _cut(output: str | None) -> str:
 def _short(text: str, longest: int = _QUESTION) -> str:
     cut = visible(text[:longest])
     return cut if len(text) <= longest else f"{cut} … cut here; {len(text):,} characters in all"
-
-
-def _svg(figure: Figure | None) -> Markup | None:
-    """A figure as markup that takes the page's colours."""
-    if figure is None:
-        return None
-    import matplotlib
-
-    buffer = io.StringIO()
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "forgetwatch"}):
-        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    text = buffer.getvalue()
-    text = text[text.index("<svg") :]
-    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    for color, variable in _COLORS.items():
-        text = text.replace(color, variable)
-    text = re.sub(r"(stroke|fill): #000000", r"\1: currentColor", text)
-    return Markup(text)

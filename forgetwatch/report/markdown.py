@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from forgetwatch.compare import Comparison
 from forgetwatch.flips import Flip, ordered
 from forgetwatch.groups import Level
-from forgetwatch.report.html import visible
+from forgetwatch.report.numbers import visible
 from forgetwatch.report.rows import HEADINGS, group_cells
 from forgetwatch.report.summary import shorten, summary
 from forgetwatch.report.terminal import ASSUMES, chance_rows

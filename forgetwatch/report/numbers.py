@@ -1,11 +1,20 @@
-"""Numbers as people read them: shares in percent, differences in points, what is undefined as n/a."""
+"""Numbers as people read them: shares in percent, differences in points, what is undefined as n/a; names that fit.
+
+Widths are those of a terminal: a Chinese sign or an emoji takes two columns, an accent none.
+"""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
+from typing import Final
+
+from rich.cells import cell_len, set_cell_size
 
 from forgetwatch.metrics.intervals import Interval
+
+_UNSEEN: Final = re.compile("[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def count(value: float, *, commas: bool = True) -> str:
@@ -16,6 +25,16 @@ def count(value: float, *, commas: bool = True) -> str:
     if abs(value - whole) > 1e-9:
         return f"{value:,.1f}" if commas else f"{value:.1f}"
     return f"{whole:,}" if commas else str(whole)
+
+
+def brief(value: float, width: int) -> str:
+    """A count in at most so many columns: without commas, or in millions (M), where it needs more.
+
+    >>> brief(12345, 6), brief(123456, 6), brief(12345678, 6)
+    ('12,345', '123456', '12.3M')
+    """
+    texts = (count(value), count(value, commas=False), str(round(value)) if math.isfinite(value) else "n/a")
+    return next((text for text in texts if len(text) <= width), f"{value / 1e6:.1f}M")
 
 
 def items(value: float) -> str:
@@ -50,5 +69,35 @@ def probability(p: float) -> str:
 
 
 def fit(name: str, width: int) -> str:
-    """A name in exactly so many columns."""
-    return f"{name:<{width}}" if len(name) <= width else name[: width - 1] + "…"
+    """A name in exactly so many columns of a terminal, in one line.
+
+    >>> fit("Mathematics", 6), fit("数学和物理", 6)
+    ('Mathe…', '数学… ')
+    """
+    line = one_line(name)
+    if cell_len(line) > width:
+        line = set_cell_size(line, width - 1).rstrip(" ") + "…"
+    return set_cell_size(line, width)
+
+
+def fit_ends(name: str, width: int) -> str:
+    """A name in exactly so many columns, its middle left out: the names of a sweep differ at their ends.
+
+    >>> fit_ends("sft-qwen-lr-1e-5", 11)
+    'sft-q…-1e-5'
+    """
+    line = one_line(name)
+    if cell_len(line) <= width:
+        return set_cell_size(line, width)
+    tail = next(line[at:] for at in range(len(line) + 1) if cell_len(line[at:]) <= (width - 1) // 2)
+    return set_cell_size(set_cell_size(line, width - 1 - cell_len(tail)).rstrip(" ") + "…" + tail, width)
+
+
+def one_line(text: str) -> str:
+    """A text in one line, with nothing in it that is not seen."""
+    return visible(" ".join(text.split()))
+
+
+def visible(text: str) -> str:
+    """A text whose control characters and marks of writing direction can be seen."""
+    return _UNSEEN.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)

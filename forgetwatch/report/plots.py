@@ -1,15 +1,19 @@
 """Pictures of a run: what was forgotten and gained, by category over steps, with the accuracy beside it.
 
-The plotting library is imported when a picture is drawn, not before.
+The plotting library is imported when a picture is drawn, not before. Names come from files of others: `name_in` keeps
+what they hold from becoming a formula or a line of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from forgetwatch.groups import Group
+from forgetwatch.report.numbers import count, fit_ends
 from forgetwatch.trajectory import Trajectory
 
 if TYPE_CHECKING:
@@ -25,6 +29,8 @@ _NULL: Final[dict[str, Any]] = {
     "linewidth": 2,
     "label": "forgotten by noise alone",
 }
+
+_FONTS: Final = ("Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans SC", "Microsoft YaHei", "PingFang SC", "Noto Emoji")
 
 COLUMNS: Final = 3
 PANELS: Final = 12
@@ -51,7 +57,7 @@ def trajectory_figure(trajectory: Trajectory) -> Figure:
     last = whole[-1]
     figure.suptitle(
         f"Accuracy moved by {100 * last.net_change:+.1f} points: "
-        f"{last.forgotten:g} answers were forgotten and {last.gained:g} gained, of {last.n:g}",
+        f"{count(last.forgotten)} answers were forgotten and {count(last.gained)} gained, of {count(last.n)}",
         fontsize=13,
         fontweight="bold",
     )
@@ -60,11 +66,31 @@ def trajectory_figure(trajectory: Trajectory) -> Figure:
         most = max(max(group.forgotten, group.gained) for groups in by_category for group in groups.values())
         for panel, name in zip(panels, names, strict=False):
             _draw_flips(panel, steps, [groups[name] for groups in by_category])
-            panel.set_title(f"{name}, {by_category[-1][name].n:g} items", fontsize=10)
+            panel.set_title(f"{name_in(20, name)}, {count(by_category[-1][name].n)} items", fontsize=9)
             panel.set_ylim(0, max(1.05 * most, 1))
         for panel in panels[len(names) :]:
             panel.set_visible(False)
+        for panel in panels[max(0, len(names) - COLUMNS) : len(names)]:
+            panel.tick_params(labelbottom=True)  # the lowest of a column may have a hidden one below it
     return figure
+
+
+@contextmanager
+def drawn() -> Iterator[None]:
+    """Where pictures are made: fonts of other scripts are taken where they are installed; a sign of none is a box."""
+    import matplotlib
+    from matplotlib import font_manager
+
+    there = {font.name for font in font_manager.fontManager.ttflist}
+    family = [*matplotlib.rcParams["font.family"], *(name for name in _FONTS if name in there)]
+    with warnings.catch_warnings(), matplotlib.rc_context({"font.family": family}):
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        yield
+
+
+def name_in(width: int, name: str) -> str:
+    """A name of others as a picture shows it: in one line of at most so many columns, never as a formula."""
+    return fit_ends(name, width).rstrip().replace("$", r"\$")
 
 
 def save_figure(figure: Figure, path: str | Path) -> None:

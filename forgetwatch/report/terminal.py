@@ -22,7 +22,18 @@ from forgetwatch.metrics.bounds import Bound
 from forgetwatch.metrics.guessing import Corrected
 from forgetwatch.metrics.intervals import Interval, mean_interval
 from forgetwatch.metrics.paper import Paper
-from forgetwatch.report.numbers import between, count, fit, items, percent, points, probability
+from forgetwatch.report.numbers import (
+    between,
+    brief,
+    count,
+    fit,
+    items,
+    one_line,
+    percent,
+    points,
+    probability,
+    visible,
+)
 
 WIDTH: Final = 80
 ROWS: Final = 20
@@ -61,20 +72,20 @@ def comparison_table(
         lines += _compat_lines(comparison.paper_compat)
     if by != "all":
         lines += _group_lines(list(comparison.by(by).values()))
-    lines += [Text(f"note: {note}", style="dim", overflow="fold") for note in comparison.notes]
+    lines += [Text(f"note: {visible(note)}", style="dim", overflow="fold") for note in comparison.notes]
     return Lines(*lines)
 
 
 def _title(comparison: Comparison, title: str) -> Text:
     text = Text("forgetwatch  ", style="bold cyan")
-    text.append(title or " -> ".join(comparison.labels), style="bold")
+    text.append(one_line(title or " -> ".join(comparison.labels)), style="bold")
     return text
 
 
 def _subtitle(comparison: Comparison) -> list[Text]:
     probe: dict[str, Any] = comparison.after.get("probe", {})
     counted = comparison.items
-    parts = [str(probe["name"])] if "name" in probe else []
+    parts = [one_line(str(probe["name"]))] if "name" in probe else []
     parts.append(f"{items(counted.compared)} compared")
     parts += [f"{comparison.samples} samples each"] if comparison.samples > 1 else []
     parts += (
@@ -231,18 +242,20 @@ def _group_lines(groups: Sequence[Group]) -> list[Text]:
     if not groups:
         return []
     has_known = any(group.known is not None for group in groups)
-    name_width = 18 if has_known else 22
-    columns = f"{'known':>6}  {'now lost':<12}" if has_known else f"{'forgot':>6} {'gained':>7}"
+    shown = sorted(groups, key=_badness)[:ROWS]
+    lost_width = max([12, *(len(_known_share(group)) for group in shown)])
+    name_width = 30 - lost_width if has_known else 22
+    columns = f"{'known':>6}  {'now lost':<{lost_width}}" if has_known else f"{'forgot':>6} {'gained':>7}"
     level = f"worst {'categories' if groups[0].level == 'category' else 'tasks'}"
     lines = [Text(f"{level:<{name_width}} {'n':>6} {columns} {'net points':>24}       q", style="bold")]
-    for group in sorted(groups, key=_badness)[:ROWS]:
-        text = Text(f"  {fit(group.name, name_width - 2)} {count(group.n):>6} ")
+    for group in shown:
+        text = Text(f"  {fit(group.name, name_width - 2)} {brief(group.n, 6):>6} ")
         if has_known:
-            text.append(f"{count(group.known or 0):>6}  ")
-            text.append(f"{_known_share(group):<12}", style=_LOST if group.known_lost else "")
+            text.append(f"{brief(group.known or 0, 6):>6}  ")
+            text.append(f"{_known_share(group):<{lost_width}}", style=_LOST if group.known_lost else "")
         else:
-            text.append(f"{'-' + count(group.forgotten):>6}", style=_LOST)
-            text.append(f" {'+' + count(group.gained):>7}", style=_WON)
+            text.append(f"{'-' + brief(group.forgotten, 5):>6}", style=_LOST)
+            text.append(f" {'+' + brief(group.gained, 6):>7}", style=_WON)
         net = f"{points(group.net_change)} ({between(group.net_change_interval, points)})"
         text.append(f" {net:>24}   {probability(group.q_value):>5}")
         lines.append(text)
@@ -261,4 +274,4 @@ def _known_share(group: Group) -> str:
     if not group.known:
         return "-"
     lost = group.known_lost or 0
-    return f"{count(lost)} ({percent(lost / group.known)} %)" if lost else "0"
+    return f"{brief(lost, 6)} ({percent(lost / group.known)} %)" if lost else "0"

@@ -1,0 +1,60 @@
+"""A comparison or a run as a fragment of HTML: what a notebook shows where an object is a cell's last line.
+
+No script, and no style that reaches beyond the fragment: every rule is bound to its class. All text is escaped.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from forgetwatch.compare import Comparison
+from forgetwatch.report.course import alarm_lines
+from forgetwatch.report.numbers import visible
+from forgetwatch.report.plots import trajectory_figure
+from forgetwatch.report.rows import HEADINGS, group_cells
+from forgetwatch.report.svg import inline_svg
+from forgetwatch.report.verdict import verdict
+from forgetwatch.trajectory import Trajectory
+
+ROWS = 30
+"""Categories that are listed, in the order of the probe."""
+
+
+def comparison_fragment(comparison: Comparison) -> str:
+    """The sentence, the verdict and the categories of a comparison."""
+    return _fragment(str(comparison), comparison)
+
+
+def trajectory_fragment(trajectory: Trajectory) -> str:
+    """The last look of a run against its start, with the curves where there is more than the start."""
+    last = trajectory.comparisons[-1]
+    looks = len(trajectory) - 1
+    heading = f"{looks} look{'' if looks == 1 else 's'}, the last at step {trajectory.steps[-1]}: {last}"
+    if not looks:
+        return _fragment(f"no look after the baseline {last.labels[0]}", last)
+    alarms = [line.plain for line in alarm_lines(trajectory)]
+    return _fragment(heading, last, curves=inline_svg(trajectory_figure(trajectory)), alarms=alarms)
+
+
+def _fragment(
+    heading: str, comparison: Comparison, *, curves: Markup | None = None, alarms: list[str] | None = None
+) -> str:
+    template = files("forgetwatch.report").joinpath("page", "fragment.html").read_text(encoding="utf-8")
+    groups = [comparison.all, *comparison.by("category").values()]
+    return (
+        Environment(autoescape=True, undefined=StrictUndefined)
+        .from_string(template)
+        .render(
+            heading=visible(heading),
+            verdict=verdict(comparison),
+            headings=HEADINGS.values(),
+            rows=[(visible(group.name), group_cells(group).values()) for group in groups[: ROWS + 1]],
+            more=max(len(groups) - ROWS - 1, 0),
+            curves=curves,
+            alarms=alarms or [],
+            notes=[visible(note) for note in comparison.notes],
+        )
+    )

@@ -1,0 +1,112 @@
+"""What a notebook shows: valid markup, everything escaped, nothing that reaches beyond the fragment."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+from support import snapshot
+
+from forgetwatch import Trajectory, compare
+from forgetwatch.report.notebook import ROWS
+
+EVIL = "<script>alert(1)</script>\"'&\x1b[31m"
+VOID = {"meta", "br", "hr", "img", "input", "link"}
+
+
+class Checked(HTMLParser):
+    """Fails where a tag is closed that is not open, and keeps what it saw."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.shown = ""
+        self.pieces: set[str] = set()
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.shown += data
+        self.pieces.add(data)
+
+
+def run(category: str = "c", looks: int = 3) -> Trajectory:
+    every = [[at >= look for at in range(40)] for look in range(looks)]
+    labels = {"category": [f"{category}{at % 2}" for at in range(40)]}
+    return Trajectory.of(
+        [snapshot(right, meta={"step": look, "model": "m"}, **labels) for look, right in enumerate(every)]
+    )
+
+
+def test_a_comparison_shows_its_sentence_its_verdict_and_its_categories() -> None:
+    comparison = run().comparisons[-1]
+    page = Checked(comparison._repr_html_())
+    assert str(comparison) in page.shown
+    assert "INCONCLUSIVE" in page.shown
+    assert {"c0", "c1", "all"} <= page.pieces
+    assert "svg" not in page.tags
+
+
+def test_a_run_shows_its_curves_and_its_alarms() -> None:
+    page = Checked(run()._repr_html_())
+    assert {"svg", "table"} <= page.tags
+    assert "2 looks, the last at step 2: m at step 0 -> m at step 2: 2 forgotten" in page.shown
+    assert "no alarm of falling accuracy" in page.shown
+
+
+def test_a_run_without_a_look_says_so() -> None:
+    page = Checked(run(looks=1)._repr_html_())
+    assert "no look after the baseline" in page.shown
+    assert "svg" not in page.tags
+
+
+@pytest.mark.parametrize("what", ["comparison", "run"])
+def test_text_of_others_is_shown_and_never_becomes_markup(what: str) -> None:
+    trajectory = run(EVIL)
+    fragment = trajectory._repr_html_() if what == "run" else trajectory.comparisons[-1]._repr_html_()
+    page = Checked(fragment)
+    assert "script" not in page.tags
+    assert "<script>alert(1)</script>\"'&" in page.shown
+    assert "\x1b" not in fragment
+    assert not any(name.startswith("on") for name in page.attributes)
+
+
+def test_no_rule_reaches_beyond_the_fragment() -> None:
+    fragment = run()._repr_html_()
+    assert fragment.startswith('<div class="forgetwatch-fragment">')
+    (own,) = re.findall(r"<style>(.*?)</style>", fragment, flags=re.DOTALL)
+    selectors = [one.strip() for rule in re.findall(r"([^{}]+)\{", own) for one in rule.split(",")]
+    assert selectors
+    assert all(one.startswith(".forgetwatch-fragment") for one in selectors)
+
+
+def test_the_styles_of_the_picture_touch_nothing_else() -> None:
+    """Matplotlib puts one rule into each picture; it only sets how lines are joined, which no page sees."""
+    fragment = run()._repr_html_()
+    (rule,) = re.findall(r'<style type="text/css">(.*?)</style>', fragment, flags=re.DOTALL)
+    assert re.fullmatch(r"\s*\*\s*\{stroke-linejoin: round; stroke-linecap: butt\}\s*", rule)
+
+
+def test_of_many_categories_some_are_shown_and_the_others_counted() -> None:
+    labels = {"category": [f"c{at}" for at in range(ROWS + 5)]}
+    right = [True] * (ROWS + 5)
+    comparison = compare(before=snapshot(right, **labels), after=snapshot(right, **labels))
+    page = Checked(comparison._repr_html_())
+    assert "and 5 more" in page.shown

@@ -1,0 +1,122 @@
+"""Several models as text: the same numbers in the terminal, in Markdown, on the page and in JSON."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+from support import snapshot
+
+from forgetwatch import compare
+from forgetwatch.report.as_json import comparisons_json
+from forgetwatch.report.html import page
+from forgetwatch.report.several import several_markdown, several_table
+from forgetwatch.several import Several, Target, ranked, transition_matrix
+
+KEPT = (7, 9, 8)
+
+
+def made(*kept: int, target: Target | None = None, names: str = "m") -> tuple[Several, dict[str, object], str]:
+    """Models that keep so many of ten right answers; together, as JSON, and as a page."""
+    base = snapshot([True] * 10, meta={"model": "base"})
+    afters = [
+        snapshot([at < n for at in range(10)], meta={"model": f"{names}{number}"}) for number, n in enumerate(kept, 1)
+    ]
+    comparisons = [compare(before=base, after=after) for after in afters]
+    several = Several(matrix=transition_matrix([base, *afters]), ranking=ranked(comparisons, target), target=target)
+    return several, comparisons_json(comparisons, several), page(comparisons[-1], several=several)
+
+
+def terminal(several: Several) -> str:
+    out = io.StringIO()
+    Console(file=out, width=80, highlight=False).print(several_table(several))
+    return out.getvalue()
+
+
+def test_the_table_ranks_and_the_matrix_counts() -> None:
+    lines = terminal(made(*KEPT, target=Target(name="eval_accuracy", values=(0.9, 0.5, 0.4)))[0]).splitlines()
+    assert lines[0] == "forgetwatch  3 models against base"
+    assert [line.split()[:4] for line in lines[2:5]] == [
+        ["1", "*", "2", "m2"],
+        ["2", "3", "m3", "80.0"],
+        ["3", "*", "1", "m1"],
+    ]
+    assert lines[2].endswith("90.0 (59.6 to 98.2)     -10.0           0.5")
+    assert "They are nos 1 and 2." in " ".join(lines)
+    assert [line.split()[1:] for line in lines[-4:]] == [
+        ["base", "–", "3", "1", "2"],
+        ["m1", "0", "–", "0", "0"],
+        ["m2", "0", "2", "–", "1"],
+        ["m3", "0", "1", "0", "–"],
+    ]
+
+
+def test_without_a_target_no_front_is_claimed_and_the_trap_is_named() -> None:
+    shown = terminal(made(*KEPT)[0])
+    assert "*" not in shown
+    assert "A model that learnt nothing keeps everything" in shown
+
+
+def test_ties_are_stated() -> None:
+    assert "Equal in retention: nos 1 and 3." in terminal(made(8, 9, 8)[0])
+    tied = made(8, 9, 8, target=Target(name="x", values=(0.5, 0.6, 0.5)))[0]
+    assert "Equal in retention and target: nos 1 and 3." in terminal(tied)
+
+
+@pytest.mark.parametrize("names", ["checkpoint-", "数学" * 40, "🙂" * 50, "x" * 200])
+def test_any_names_fit_eighty_columns_and_are_told_apart(names: str) -> None:
+    lines = terminal(made(*[8] * 15, names=names)[0]).splitlines()
+    assert max(map(cell_len, lines)) <= 80
+    ranks = [line for line in lines if re.match(r" +1 +\d+ ", line)]
+    assert [int(line.split()[1]) for line in ranks] == list(range(1, 16))
+
+
+def test_markdown_and_page_show_the_same_cells() -> None:
+    target = Target(name="eval_accuracy", values=(0.9, 0.5, 0.4))
+    several, _, html = made(*KEPT, target=target)
+    text = several_markdown(several)
+    (ranks,) = [line for line in text.splitlines() if line.startswith("| 1 | 2 | m2 |")]
+    assert ranks.startswith("| 1 | 2 | m2 | 90.0 (59.6 to 98.2) | -10.0 (")
+    assert ranks.endswith("| 0.5 | \\* |")
+    assert "| 2 | m2 | 0 | 2 | – | 1 |" in text
+    section = html[html.index('<section id="several"') : html.index('<section id="summary"')]
+    assert "Everything below it is about the last that was given, <bdi>m3</bdi>" in section
+    assert "90.0 (59.6 to 98.2)" in section
+    assert re.search(r"2 <bdi>m2</bdi></th><td>0</td><td>2</td><td>–</td><td>1</td>", section)
+
+
+def test_names_cannot_become_markup() -> None:
+    several, _, html = made(8, 9, names="<img src=x onerror=alert(1)>|`x`")
+    assert "<img src" not in html
+    row = next(line for line in several_markdown(several).splitlines() if line.startswith("| 1 | 2 |"))
+    assert "\\<img src=x onerror=alert(1)\\>" in row
+    assert "\\|" in row
+
+
+def test_the_document_gains_keys_and_keeps_those_it_had() -> None:
+    _, document, _ = made(*KEPT, target=Target(name="eval_loss", values=(0.9, 0.5, 0.4)))
+    assert json.loads(json.dumps(document, allow_nan=False)) == document
+    assert list(document) == ["schema", "comparisons", "matrix", "ranking"]
+    assert document["matrix"] == {
+        "labels": ["base", "m1", "m2", "m3"],
+        "items": 10,
+        "left_out": 0,
+        "lost": [[0, 3, 1, 2], [0, 0, 0, 0], [0, 2, 0, 1], [0, 1, 0, 0]],
+    }
+    ranking = document["ranking"]
+    assert isinstance(ranking, dict)
+    assert ranking["target"] == {"name": "eval_loss", "less_is_better": True}
+    assert [(one["number"], one["place"], one["on_front"]) for one in ranking["models"]] == [
+        (2, 1, True),
+        (3, 2, True),
+        (1, 3, False),
+    ]
+
+
+def test_a_page_of_one_comparison_has_no_such_section() -> None:
+    one = compare(before=snapshot([True, False]), after=snapshot([True, True]))
+    assert 'id="several"' not in page(one)

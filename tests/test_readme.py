@@ -16,7 +16,10 @@ from forgetwatch.probe import read_probe
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, flags=re.DOTALL)
+PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / "examples").glob("*.md"))}
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", "\n".join([README, *PAGES.values()]), flags=re.DOTALL)
+HAVE_MAPS = ("probes/standard", "probes/hub")
+"""Packages of many small files, whose own docstring names them."""
 SETUP = [line for kind, block in BLOCKS if kind == "bash" for line in block.splitlines() if "-m venv" in line]
 
 
@@ -76,10 +79,26 @@ def test_the_gate_example_is_a_gate(tmp_path: Path) -> None:
 def test_the_tree_names_every_file() -> None:
     (tree,) = [block for kind, block in BLOCKS if kind == "text" and block.startswith("forgetwatch/")]
     named = set(re.findall(r"[\w/]+\.py", tree))
-    there = {path.name for path in (ROOT / "forgetwatch").rglob("*.py")} - {"__init__.py", "__main__.py"}
+    package = ROOT / "forgetwatch"
+    mapped = {path for folder in HAVE_MAPS for path in (package / folder).glob("*.py")}
+    there = {path.name for path in {*package.rglob("*.py")} - mapped} - {"__init__.py", "__main__.py"}
     assert named == there
     for folder in re.findall(r"^  (\w+)/", tree, flags=re.MULTILINE):
         assert (ROOT / "forgetwatch" / folder).is_dir()
+
+
+@pytest.mark.parametrize("folder", HAVE_MAPS)
+def test_a_package_of_many_files_names_them_in_its_docstring(folder: str) -> None:
+    package = ROOT / "forgetwatch" / folder
+    named = re.findall(r"^    (\w+\.py) ", (package / "__init__.py").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert sorted(named) == sorted(path.name for path in package.glob("*.py") if path.name != "__init__.py")
+
+
+@pytest.mark.parametrize("name", ["README.md", *PAGES])
+def test_links_between_pages_lead_somewhere(name: str) -> None:
+    text, folder = (README, ROOT) if name == "README.md" else (PAGES[name], ROOT / "examples")
+    for link in re.findall(r"\]\(([^)#]+)\)", text):
+        assert "://" in link or (folder / link).exists(), link
 
 
 def test_pictures_are_there() -> None:

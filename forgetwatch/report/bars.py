@@ -60,5 +60,5 @@ def bars_figure(comparison: Comparison, *, by: Level = "category") -> Figure | N
         panel.grid(axis="x", alpha=0.25)
         panel.tick_params(labelsize=9)
     flips.set_yticks(list(rows), [f"{name_in(26, group.name)}  ({count(group.n)})" for group in groups])
-    flips.invert_yaxis()
+    flips.set_ylim(len(groups) - 0.4, -0.6)  # the worst above
     return figure

@@ -91,6 +91,32 @@ def alarm_lines(trajectory: Trajectory) -> list[Text]:
     ]
 
 
+def alarm_sentences(trajectory: Trajectory) -> list[tuple[str, bool]]:
+    """The same in sentences, each with whether it tells of an alarm."""
+    verdicts = trajectory.verdicts()
+    if not verdicts:
+        return []
+    last = {(one.group.level, one.group.name): one for one in verdicts if one.step == verdicts[-1].step}
+    told = []
+    for alarm in trajectory.alarms():
+        now = last[alarm.group.level, alarm.group.name]
+        name = "The whole" if alarm.group.level == "all" else alarm.group.name
+        text = f"{name} fell by more than luck at step {alarm.step:,}: {_lost_and_won(alarm)}"
+        text += f" (p {_small(alarm.p_value)}, needed {_small(alarm.alarm_level)})."
+        told.append((text + ("" if now is alarm else f" At the last look: {_lost_and_won(now)}."), True))
+    sees = last["all", "all"].smallest_loss
+    text = "No look shows a fall of accuracy that is more than luck. " if not told else ""
+    text += "Luck alone raises such an alarm, in any group and at any look, in about 5 of 100 runs at most."
+    if not math.isnan(sees):
+        text += f" At the last look the whole would have raised one from a net loss of {percent(sees)} points on."
+    return [*told, (text, False)]
+
+
+def _lost_and_won(alarm: Alarm) -> str:
+    group = alarm.group
+    return f"{count(group.forgotten)} of {count(group.n)} questions lost, {count(group.gained)} gained"
+
+
 def alarm_line(alarm: Alarm) -> Text:
     """One alarm, with its p-value and the level that it had to reach."""
     text = Text(f"ALARM {one_line(alarm.group.name)}", style="bold red")

@@ -9,8 +9,8 @@ from rich.console import Group as Lines
 from rich.text import Text
 
 from forgetwatch.flips import Flip, Side
-from forgetwatch.report.numbers import visible
-from forgetwatch.report.summary import shorten
+from forgetwatch.report.visible import visible
+from forgetwatch.report.words import shorten
 
 _STYLES: Final = {"forgotten": "bold red", "gained": "bold green", "churned": "bold yellow"}
 _OUTPUT: Final = 400

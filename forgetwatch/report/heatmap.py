@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.report.plots import LOST, WON
 from forgetwatch.trajectory import Trajectory
 
 if TYPE_CHECKING:
@@ -22,6 +21,10 @@ if TYPE_CHECKING:
 
 ROWS: Final = 2000
 """Rows that are drawn; of more, as many are taken at even distances."""
+
+_LOST: Final = "#d0453c"
+_WON: Final = "#2f9457"
+"""As pixels these keep their colour on a dark page too, so both must suit it."""
 
 SAME, FORGOTTEN, GAINED, UNSCORED = range(4)
 
@@ -86,7 +89,7 @@ def heatmap_figure(trajectory: Trajectory, *, rows: int = ROWS) -> Figure | None
     found = heatmap(trajectory, rows=rows)
     if not found.changed:
         return None
-    colors = ["#9a969f33", LOST["color"], WON["color"], "#00000000"]
+    colors = ["#9a969f33", _LOST, _WON, "#00000000"]
     looks = len(trajectory.steps)
     figure = Figure(figsize=(10, 1.5 + min(6.0, max(1.2, 0.02 * len(found.cells)))), layout="constrained")
     panel = figure.subplots()
@@ -107,8 +110,8 @@ def heatmap_figure(trajectory: Trajectory, *, rows: int = ROWS) -> Figure | None
     panel.set_xlabel("optimizer step of the look", fontsize=10)
     panel.legend(
         handles=[
-            Patch(facecolor=LOST["color"], label="forgotten at this look"),
-            Patch(facecolor=WON["color"], label="gained at this look"),
+            Patch(facecolor=_LOST, label="forgotten at this look"),
+            Patch(facecolor=_WON, label="gained at this look"),
             Patch(facecolor="#9a969f55", label="as at the start"),
         ],
         loc="lower center",

@@ -8,10 +8,8 @@ All text of items and outputs travels as JSON and is shown as text; nothing in i
 
 from __future__ import annotations
 
-import difflib
-import json
-import math
-import re
+import base64
+import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -22,28 +20,37 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from forgetwatch.compare import Comparison
-from forgetwatch.flips import Flip, Side, first_forgotten, flips, ordered
+from forgetwatch.flips import Flip, first_forgotten, flips
+from forgetwatch.groups import Level
 from forgetwatch.probe import Probe
 from forgetwatch.report.bars import bars_figure
-from forgetwatch.report.course import alarm_lines
+from forgetwatch.report.course import alarm_sentences
+from forgetwatch.report.flip_list import flip_list
 from forgetwatch.report.heatmap import heatmap, heatmap_caption, heatmap_figure
-from forgetwatch.report.numbers import count, visible
+from forgetwatch.report.numbers import count
 from forgetwatch.report.pareto import ranking_figure
 from forgetwatch.report.plots import trajectory_figure
 from forgetwatch.report.rows import HEADINGS, group_cells
 from forgetwatch.report.several import matrix_cells, ranking_cells, several_words
 from forgetwatch.report.summary import summary
-from forgetwatch.report.svg import inline_svg
+from forgetwatch.report.svg import CURVES, svg
 from forgetwatch.report.terminal import ASSUMES, chance_rows
 from forgetwatch.report.verdict import TOLERANCE
+from forgetwatch.report.visible import visible
 from forgetwatch.several import Several
 from forgetwatch.trajectory import Trajectory
 
-MOST: Final = 500
-"""Flipped items of each kind in the page: those of the largest margin."""
-LONGEST: Final = 1024
-"""Characters of an output in the page."""
-_QUESTION: Final = 4096
+GROUPS: Final = 200
+"""Categories, and as many tasks, in the table of all numbers; of more those that lost most."""
+LOOKS: Final = 100
+"""Looks in the table of looks; of more the last, and others at even distances."""
+
+_Row = tuple[str, str, dict[str, str]]
+_HEADED: Final[dict[str, Level]] = {"": "all", "Scored and written": "kind", "Categories": "category", "Tasks": "task"}
+
+_BARS: Final = "Bars: what each category forgot and gained, and its net change; the table of all numbers has the same."
+_RANKING: Final = "What each model kept of what the base had right; the table of models has the same numbers."
+_HEATMAP: Final = "Every answer that changed, as a row, with a column for each look; the list of questions has them."
 
 
 def page(
@@ -63,39 +70,46 @@ def page(
         trajectory: The run, where it is one.
         several: What this comparison, the last of several with one base, says together with the others.
         tolerance: The net loss of accuracy that is tolerated, 0 to 1.
-        title: What stands below the heading; by default what was compared.
+        title: What else stands below the heading: where a run is, say.
     """
     part = files("forgetwatch.report").joinpath("page")
     texts = {
         name: part.joinpath(name).read_text(encoding="utf-8") for name in ("template.html", "style.css", "script.js")
     }
-    environment = Environment(autoescape=True, undefined=StrictUndefined)
+    # What is no markup of ours is escaped, and shown so that nothing in it stays unseen.
+    environment = Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=lambda value: visible(value) if type(value) is str else value,
+    )
     run = trajectory if trajectory is not None and len(trajectory) > 1 else None
-    shown = {
-        what: ordered([flip for flip in changed if flip.what == what])[:MOST]
-        for what in ("forgotten", "gained", "churned")
-    }
+    listed = flip_list(changed)
+    levels, more = _levels(comparison)
     return environment.from_string(texts["template.html"]).render(
         version=version("forgetwatch"),
         style=Markup(texts["style.css"]),
         script=Markup(texts["script.js"]),
+        script_hash=base64.b64encode(hashlib.sha256(texts["script.js"].encode("utf-8")).digest()).decode(),
         summary=summary(comparison, changed=changed, trajectory=trajectory, tolerance=tolerance),
         several=None if several is None else _several(several),
-        facts=title or _facts(comparison),
-        curves=None if run is None else inline_svg(trajectory_figure(run)),
-        alarms=[] if run is None else [(line.plain, line.plain.startswith("ALARM")) for line in alarm_lines(run)],
-        bars=inline_svg(bars_figure(comparison)),
-        heatmap=None if run is None else inline_svg(heatmap_figure(run)),
+        title=title,
+        facts=_facts(comparison),
+        curves=None if run is None else svg(lambda: trajectory_figure(run), name="curves", label=CURVES),
+        looks=[] if run is None else _looks(run),
+        alarms=[] if run is None else alarm_sentences(run),
+        bars=svg(lambda: bars_figure(comparison), name="bars", label=_BARS),
+        heatmap=None if run is None else svg(lambda: heatmap_figure(run), name="heatmap", label=_HEATMAP),
         heatmap_caption="" if run is None else heatmap_caption(heatmap(run)),
-        left_out=_left_out(changed, shown),
+        listed=listed,
         headings=HEADINGS,
-        rows=[(group.level, group.name, group_cells(group)) for group in comparison.groups],
+        levels=levels,
+        more=more,
         corrections=[(name, lost, won, ASSUMES[name]) for name, lost, won, _ in chance_rows(comparison.all)],
         notes=comparison.notes,
         n=count(comparison.all.n),
         tolerance=f"{100 * tolerance:g}",
         made=f"Made by forgetwatch {version('forgetwatch')} on {datetime.now(UTC):%Y-%m-%d %H:%M} UTC.",
-        data=Markup(_data(changed, shown)),
+        data=Markup(listed.data),
     )
 
 
@@ -129,93 +143,34 @@ def _several(several: Several) -> dict[str, Any]:
         + ([several.target.name, "front"] if several.target else []),
         "ranking": [list(ranking_cells(one).values())[: 7 if several.target else 5] for one in several.ranking],
         "words": several_words(several),
-        "picture": inline_svg(ranking_figure(several)),
+        "picture": svg(lambda: ranking_figure(several), name="ranking", label=_RANKING),
         "rows": list(enumerate(zip(matrix.labels, matrix_cells(several), strict=True))),
         "items": count(matrix.items),
         "left_out": count(matrix.left_out),
     }
 
 
-def _left_out(changed: Sequence[Flip], shown: Mapping[str, Sequence[Flip]]) -> str:
-    """What of the list is not in the page, in words."""
-    parts = []
-    for what, some in shown.items():
-        there = sum(flip.what == what for flip in changed)
-        if there > len(some):
-            parts.append(f"{count(len(some))} of the {count(there)} {what}")
-    listed = f"Of the largest margin: {', '.join(parts)}; the others are left out. " if parts else ""
-    if changed and all(flip.item is None for flip in changed):
-        listed += "The questions' text is not in these files; --probe gives it. "
-    return f"{listed}Outputs are cut at {LONGEST:,} characters."
+def _levels(comparison: Comparison) -> tuple[list[tuple[str, list[_Row]]], str]:
+    """The groups by level under a heading, in their order; and what is left out, in words."""
+    levels: list[tuple[str, list[_Row]]] = []
+    left = []
+    for heading, level in _HEADED.items():
+        groups = [group for group in comparison.groups if group.level == level]
+        kept = {group.name for group in sorted(groups, key=lambda group: -group.forgotten)[:GROUPS]}
+        if len(groups) > len(kept):
+            left.append(f"{count(len(groups) - len(kept))} more {heading.lower()} that lost no more are left out.")
+        if groups:
+            rows: list[_Row] = [(group.level, group.name, group_cells(group)) for group in groups if group.name in kept]
+            levels.append((heading, rows))
+    return levels, " ".join([*left, "--json and --output of a .csv file have all."] if left else [])
 
 
-def _data(changed: Sequence[Flip], shown: Mapping[str, Sequence[Flip]]) -> str:
-    """The flipped items as JSON that no markup can end."""
-    place = {id(flip): at for at, flip in enumerate(changed)}
-    forgotten = [flip for flip in changed if flip.what == "forgotten"]
-    counts = {"known_lost": sum(flip.known for flip in forgotten)} if any(flip.known for flip in forgotten) else {}
-    counts |= {what: sum(flip.what == what for flip in changed) for what in shown}
-    rows = [_flip(flip, place[id(flip)]) for some in shown.values() for flip in some]
-    text = json.dumps({"counts": counts, "flips": rows}, ensure_ascii=False, separators=(",", ":"))
-    for letter in "<>&\u2028\u2029":
-        text = text.replace(letter, f"\\u{ord(letter):04x}")
-    return text
-
-
-def _flip(flip: Flip, place: int) -> dict[str, Any]:
-    cut_before, cut_after = _cut(flip.before.output), _cut(flip.after.output)
-    parts_before, parts_after = marked(cut_before, cut_after)
-    question = flip.question
-    return {
-        "what": flip.what,
-        "known": flip.known,
-        "id": visible(flip.item_id),
-        "task": visible(flip.task),
-        "category": visible(flip.category),
-        "question": None if question is None else _short(question),
-        "options": [_short(option.strip()) for option in (flip.item.choices if flip.item else ())],
-        "gold": list(flip.gold),
-        "right": None if flip.right is None else _short(flip.right),
-        "before": _side(flip, flip.before, parts_before),
-        "after": _side(flip, flip.after, parts_after),
-        "margin": flip.margin if math.isfinite(flip.margin) else None,
-        "first": flip.first,
-        "place": place,
-    }
-
-
-def _side(flip: Flip, side: Side, parts: list[tuple[bool, str]]) -> dict[str, Any]:
-    answer = flip.answer(side)
-    long = side.output is not None and len(side.output) > LONGEST
-    return {
-        "chosen": side.chosen,
-        "answer": None if answer is None else _short(answer, 200),
-        "parts": parts,
-        "cut": len(side.output) if side.output is not None and long else 0,
-    }
-
-
-def marked(before: str, after: str) -> tuple[list[tuple[bool, str]], list[tuple[bool, str]]]:
-    """Two texts in pieces, each with whether it stands in both; words are compared.
-
-    >>> marked("a b c", "a x c")
-    ([(True, 'a '), (False, 'b'), (True, ' c')], [(True, 'a '), (False, 'x'), (True, ' c')])
-    """
-    if not before or not after:
-        return [(True, before)] if before else [], [(True, after)] if after else []
-    one, other = (re.findall(r"\w+|\s+|[^\w\s]", text) for text in (before, after))
-    sides: tuple[list[tuple[bool, str]], list[tuple[bool, str]]] = ([], [])
-    for what, a, b, c, d in difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes():
-        for side, words in zip(sides, (one[a:b], other[c:d]), strict=True):
-            if words:
-                side.append((what == "equal", "".join(words)))
-    return sides
-
-
-def _cut(output: str | None) -> str:
-    return visible((output or "")[:LONGEST])
-
-
-def _short(text: str, longest: int = _QUESTION) -> str:
-    cut = visible(text[:longest])
-    return cut if len(text) <= longest else f"{cut} … cut here; {len(text):,} characters in all"
+def _looks(run: Trajectory) -> list[_Row]:
+    """The looks after the baseline, each with the numbers of the whole."""
+    last = len(run) - 1
+    at = sorted(
+        {round(1 + (last - 1) * number / (LOOKS - 1)) for number in range(LOOKS)}
+        if last > LOOKS
+        else range(1, last + 1)
+    )
+    return [("look", f"{run.steps[look]:,}", group_cells(run.comparisons[look].all)) for look in at]

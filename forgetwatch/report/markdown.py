@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from forgetwatch.compare import Comparison
 from forgetwatch.flips import Flip, ordered
 from forgetwatch.groups import Level
-from forgetwatch.report.numbers import visible
 from forgetwatch.report.rows import HEADINGS, group_cells
-from forgetwatch.report.summary import shorten, summary
+from forgetwatch.report.summary import summary
 from forgetwatch.report.terminal import ASSUMES, chance_rows
 from forgetwatch.report.verdict import TOLERANCE
+from forgetwatch.report.visible import visible
+from forgetwatch.report.words import shorten
 from forgetwatch.trajectory import Trajectory
 
 ITEMS = 20
@@ -39,6 +40,7 @@ def comparison_markdown(
     first = summary(comparison, changed=changed, trajectory=trajectory, tolerance=tolerance)
     lines = [f"# {escaped(first.before)} → {escaped(first.after)}", ""]
     lines += [f"**{first.verdict.word}** {first.verdict.sentence}", ""]
+    lines += [f"**LOSS** {escaped(first.beyond_luck)}", ""] if first.beyond_luck else []
     for heading, text in first.sections:
         lines += [f"**{heading}** {escaped(text)}", ""]
     lines += groups_table(comparison, by=by)

@@ -12,11 +12,11 @@ from markupsafe import Markup
 
 from forgetwatch.compare import Comparison
 from forgetwatch.report.course import alarm_lines
-from forgetwatch.report.numbers import visible
 from forgetwatch.report.plots import trajectory_figure
 from forgetwatch.report.rows import HEADINGS, group_cells
-from forgetwatch.report.svg import inline_svg
+from forgetwatch.report.svg import CURVES, svg
 from forgetwatch.report.verdict import verdict
+from forgetwatch.report.visible import visible
 from forgetwatch.trajectory import Trajectory
 
 ROWS = 30
@@ -36,7 +36,8 @@ def trajectory_fragment(trajectory: Trajectory) -> str:
     if not looks:
         return _fragment(f"no look after the baseline {last.labels[0]}", last)
     alarms = [line.plain for line in alarm_lines(trajectory)]
-    return _fragment(heading, last, curves=inline_svg(trajectory_figure(trajectory)), alarms=alarms)
+    curves = svg(lambda: trajectory_figure(trajectory), name="curves", label=CURVES)
+    return _fragment(heading, last, curves=curves, alarms=alarms)
 
 
 def _fragment(

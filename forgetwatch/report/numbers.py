@@ -6,15 +6,12 @@ Widths are those of a terminal: a Chinese sign or an emoji takes two columns, an
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
-from typing import Final
 
 from rich.cells import cell_len, set_cell_size
 
 from forgetwatch.metrics.intervals import Interval
-
-_UNSEEN: Final = re.compile("[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+from forgetwatch.report.visible import visible
 
 
 def count(value: float, *, commas: bool = True) -> str:
@@ -96,8 +93,3 @@ def fit_ends(name: str, width: int) -> str:
 def one_line(text: str) -> str:
     """A text in one line, with nothing in it that is not seen."""
     return visible(" ".join(text.split()))
-
-
-def visible(text: str) -> str:
-    """A text whose control characters and marks of writing direction can be seen."""
-    return _UNSEEN.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)

@@ -5,23 +5,21 @@ Everything below it in a report is for those who want to know more; this page mu
 
 from __future__ import annotations
 
-import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from forgetwatch.compare import Comparison
 from forgetwatch.flips import Flip, ordered
 from forgetwatch.groups import Group
-from forgetwatch.metrics.intervals import Interval
+from forgetwatch.report.luck import beyond_luck, luck
 from forgetwatch.report.numbers import count
 from forgetwatch.report.verdict import TOLERANCE, Verdict, verdict
+from forgetwatch.report.words import cases, is_or_are, questions, shorten
 from forgetwatch.trajectory import Trajectory
 
 EXAMPLES = 2
 """Lost questions that are told in full."""
-
-_LONGEST = 160
-"""Characters of a question or an answer in an example."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,10 +32,14 @@ class Summary:
         sections: A heading and its sentences each.
         examples: Lost questions in words.
         verdict: By the tolerance.
+        heading: What changed, in pieces, each with whether it is a name.
+        beyond_luck: Which groups fell by more than luck, in one sentence; empty where none did.
     """
 
     before: str
     after: str
+    heading: tuple[tuple[str, bool], ...]
+    beyond_luck: str
     sections: tuple[tuple[str, str], ...]
     examples: tuple[str, ...]
     verdict: Verdict
@@ -61,92 +63,66 @@ def summary(
     return Summary(
         before=comparison.labels[0],
         after=comparison.labels[1],
+        heading=_heading(*comparison.labels),
+        beyond_luck=beyond_luck(comparison, trajectory),
         sections=(
             ("What it gained", _gained(comparison.all)),
             ("What it lost", _lost(comparison)),
-            ("Is that more than luck?", _luck(comparison, trajectory)),
-            ("What was not measured", _not_measured(comparison)),
+            ("Is that more than luck?", luck(comparison, trajectory)),
+            ("What was not measured", _not_measured(comparison, trajectory)),
         ),
         examples=tuple(_examples(changed)),
         verdict=verdict(comparison, tolerance),
     )
 
 
+def _heading(before: str, after: str) -> tuple[tuple[str, bool], ...]:
+    sides = [re.fullmatch(r"(.+) at step (\d+)", label, re.DOTALL) for label in (before, after)]
+    if sides[0] and sides[1] and sides[0][1] == sides[1][1]:
+        steps = f" from step {int(sides[0][2]):,} to step {int(sides[1][2]):,}"
+        return ("What changed in ", False), (sides[0][1], True), (steps, False)
+    return ("What changed from ", False), (before, True), (" to ", False), (after, True)
+
+
 def _gained(whole: Group) -> str:
-    return f"{_questions(whole.gained)} that it answered wrong before {_is(whole.gained)} now right."
+    return f"{questions(whole.gained)} that it answered wrong before {is_or_are(whole.gained)} now right."
 
 
 def _lost(comparison: Comparison) -> str:
     whole = comparison.all
-    text = f"{_questions(whole.forgotten)} that it answered right before {_is(whole.forgotten)} now wrong."
+    text = f"{questions(whole.forgotten)} that it answered right before {is_or_are(whole.forgotten)} now wrong."
     if whole.known and whole.known_lost is not None:
-        text += (
-            f" Of the {count(whole.known)} questions that it clearly knew, it now gets {count(whole.known_lost)} wrong."
-        )
+        text += f" Of the {questions(whole.known)} that it clearly knew, it now gets {count(whole.known_lost)} wrong."
     if whole.format_lost and whole.knowledge_lost is not None:
         text += (
-            f" In {count(whole.knowledge_lost)} cases the answer itself is gone; in {count(whole.format_lost)} only "
-            "its form is, and the answer is still there."
+            f" In {cases(whole.knowledge_lost)} another answer stands there now; in {cases(whole.format_lost)} only "
+            "the form that was asked for is lost, as far as one can tell, and some of these may still count as right."
         )
     groups = [group for group in comparison.by("category").values() if group.forgotten]
     if len(comparison.by("category")) > 1 and groups:
-        worst = min(groups, key=lambda group: (min(group.net_change, 0.0), -group.forgetting))
+        worst = min(groups, key=lambda group: (min(group.gained - group.forgotten, 0.0), -group.forgetting))
         text += (
             f" {worst.name} lost most: {count(worst.forgotten)} lost and {count(worst.gained)} gained of its "
-            f"{count(worst.n)} questions."
+            f"{questions(worst.n)}."
+            if worst.net_change < 0
+            else f" No category fell. The largest share went in {worst.name}: {count(worst.forgotten)} lost and "
+            f"{count(worst.gained)} gained of its {questions(worst.n)}."
         )
     return text
 
 
-def _luck(comparison: Comparison, trajectory: Trajectory | None) -> str:
-    whole = comparison.all
-    low, high = whole.net_change_interval
-    if math.isnan(low):
-        return "Nothing was measured on both sides, so nothing can be said."
-    text = f"Gains and losses together {_moved(whole.net_change)}. "
-    if high < 0 or low > 0:
-        text += f"That is more than luck: with these questions, {_range(whole.net_change_interval)} would fit."
-    else:
-        text += f"That may be luck: with these questions, {_range(whole.net_change_interval)} would fit as well."
-    if whole.null_lost is not None and whole.null_gained is not None:
-        text += _against_noise(whole, whole.null_lost, whole.null_gained)
-    guessed = whole.chance.guess_corrected_calibrated or whole.chance.guess_corrected
-    if guessed is not None and whole.forgotten and not math.isnan(guessed.forgetting):
-        left = min(max(guessed.forgetting, 0.0) * guessed.n, whole.forgotten)
-        text += f" Guessing alone would make about {count(round(whole.forgotten - left))} of the losses."
-    if trajectory is not None and len(trajectory) > 1:
-        names = list(dict.fromkeys(alarm.group.name for alarm in trajectory.alarms()))
-        if names:
-            named = (
-                "accuracy as a whole"
-                if names == ["all"]
-                else ", ".join("the whole" if n == "all" else n for n in names)
-            )
-            text += f" Over all looks of the run the fall is beyond luck for {named}."
-        else:
-            text += " Over all looks of the run no fall of accuracy is beyond luck."
-    return text
-
-
-def _against_noise(whole: Group, lost: float, gained: float) -> str:
-    """What the unchanged model changed when it was measured again, beside what the changed one did."""
-    again = lost + gained
-    text = f" Measured a second time, the unchanged model answered {_questions(again).lower()} otherwise"
-    if whole.forgotten + whole.gained > 5 * max(again, 1):
-        return (
-            f"{text}, so the {count(whole.forgotten)} lost and {count(whole.gained)} gained are no noise of measuring."
-        )
-    return f"{text}: so much of the gains and losses is noise."
-
-
-def _not_measured(comparison: Comparison) -> str:
-    counted, parts = comparison.items, []
+def _not_measured(comparison: Comparison, trajectory: Trajectory | None) -> str:
+    counted, parts = comparison.items, list[str]()
+    if trajectory is not None and len(trajectory) == 1:
+        parts.append("No look was taken after the start: the start is compared with itself.")
     if counted.unscored:
-        parts.append(f"{_questions(counted.unscored)} could not be scored and {_is(counted.unscored)} in no count.")
+        parts.append(
+            f"{questions(counted.unscored)} could not be scored and {is_or_are(counted.unscored)} in no count."
+        )
     if counted.only_before or counted.only_after:
         parts.append(
-            f"{count(counted.only_before)} questions stand on the first side only and {count(counted.only_after)} "
-            "on the second only; they are left out."
+            f"{questions(counted.only_before)} of the first side and {questions(counted.only_after).lower()} of the "
+            "second have no partner on the other, and are left out."
         )
     probe = comparison.after.get("probe") or {}
     if probe.get("of"):
@@ -178,33 +154,3 @@ def _examples(changed: Sequence[Flip]) -> list[str]:
 def _said(flip: Flip, side: object) -> str:
     answer = flip.answer(flip.before if side is flip.before else flip.after)
     return "nothing" if not answer else f"“{shorten(answer)}”"
-
-
-def shorten(text: str, longest: int = _LONGEST) -> str:
-    """A text in one line of so many characters; the end of what is longer, since questions stand there."""
-    line = " ".join(text.split())
-    return line if len(line) <= longest else f"… {line[-longest:]}"
-
-
-def _questions(number: float) -> str:
-    return "No question" if not number else "1 question" if number == 1 else f"{count(number)} questions"
-
-
-def _is(number: float) -> str:
-    return "is" if number in (0, 1) else "are"
-
-
-def _moved(change: float) -> str:
-    tenths = abs(round(100 * change, 1))
-    if not tenths:
-        return "leave accuracy where it was"
-    return f"{'raise' if change > 0 else 'lower'} accuracy by {tenths:.1f} points"
-
-
-def _range(interval: Interval) -> str:
-    low, high = (round(100 * end, 1) for end in interval)
-    if low < 0 < high:
-        return f"anything between {-low:.1f} points down and {high:.1f} up"
-    if high <= 0:
-        return f"between {-high:.1f} and {-low:.1f} points down"
-    return f"between {low:.1f} and {high:.1f} points up"

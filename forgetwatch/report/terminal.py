@@ -32,8 +32,8 @@ from forgetwatch.report.numbers import (
     percent,
     points,
     probability,
-    visible,
 )
+from forgetwatch.report.visible import visible
 
 WIDTH: Final = 80
 ROWS: Final = 20

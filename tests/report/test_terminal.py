@@ -125,3 +125,11 @@ def test_the_papers_numbers_as_its_code_computes_them() -> None:
     assert ["all", "75.0", "0.0"] in lines
     assert ["Missing", "100.0", "0.0"] in lines
     assert ["Science/Tech", "50.0", "0.0"] in lines
+
+
+def test_text_of_others_does_not_steer_the_terminal() -> None:
+    meta = {"model": "\x1b[2Jmodel", "probe": {"name": "\x1b]0;title\x07"}}
+    labelled = snapshot([True, False], meta=meta, category=["\x1b[31mred\u202e", "b\rc"])
+    shown = text(compare(before=labelled, after=labelled))
+    assert not set(shown) & set("\x1b\x07\r\u202e")
+    assert "⟨U+001B⟩[31mred" in shown

@@ -2,6 +2,8 @@
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const at = (id) => document.getElementById(id);
+  if (!at("filters")) return;
+  at("filters").hidden = false;
   const PAGE = 50;
   const names = { known_lost: "clearly known, now lost", forgotten: "forgotten", gained: "gained", churned: "wrong, and now wrong otherwise" };
   const holds = { known_lost: (f) => f.what === "forgotten" && f.known, forgotten: (f) => f.what === "forgotten", gained: (f) => f.what === "gained", churned: (f) => f.what === "churned" };
@@ -16,16 +18,20 @@
   const option = (select, value, text) => { const made = element("option", text); made.value = value; select.append(made); };
   const each = (key) => [...new Set(data.flips.map((flip) => flip[key]))].filter(Boolean).sort();
 
-  for (const key of Object.keys(names)) if (data.counts[key] !== undefined) option(at("what"), key, `${names[key]} (${data.counts[key]})`);
+  for (const key of Object.keys(names)) if (data.counts[key] !== undefined) option(at("what"), key, `${names[key]} (${data.counts[key].toLocaleString("en")})`);
   for (const key of ["category", "task"]) {
     option(at(key), "", "all");
     for (const name of each(key)) option(at(key), name, name);
     if (at(key).options.length < 3) at(key).parentElement.hidden = true;
   }
 
+  if (!data.flips.some((flip) => flip.margin !== null)) at("order").querySelector("[value=margin]").remove();
+  if (!data.flips.some((flip) => flip.first !== null)) at("order").querySelector("[value=first]").remove();
+  if (at("order").options.length < 2) at("order").parentElement.hidden = true;
+
   const words = (flip) => (flip.words ??= [flip.id, flip.task, flip.category, flip.question, ...flip.options, flip.right, flip.before.answer,
     flip.after.answer, ...flip.before.parts.map((part) => part[1]), ...flip.after.parts.map((part) => part[1])].filter(Boolean).join("\n").toLowerCase());
-  const order = {
+  const orders = {
     margin: (a, b) => (b.margin ?? -1) - (a.margin ?? -1),
     first: (a, b) => (a.first ?? Infinity) - (b.first ?? Infinity) || a.place - b.place,
     place: (a, b) => a.place - b.place,
@@ -33,7 +39,7 @@
 
   const output = (title, side, tag) => {
     const box = element("div");
-    box.append(element("h4", title));
+    box.append(element("h3", title));
     const text = element("div", null, "text");
     for (const [same, part] of side.parts) text.append(same ? document.createTextNode(part) : element(tag, part));
     if (side.cut) text.append(element("em", ` … cut here; ${side.cut.toLocaleString("en")} characters in all`));
@@ -41,9 +47,22 @@
     return box;
   };
 
+  const LONGEST_TITLE = 220;
+  const title = (flip) => {
+    if (flip.question === null) return `${flip.task} / ${flip.id}`;
+    const letters = [...flip.question.trim().replace(/\s+/g, " ")];
+    return letters.length > LONGEST_TITLE ? `… ${letters.slice(-LONGEST_TITLE).join("")}` : letters.join("");
+  };
+  const brief = (answer) => {
+    const letters = [...(answer ?? "not logged").trim().replace(/\s+/g, " ")];
+    return letters.length > 60 ? `${letters.slice(0, 60).join("").trimEnd()} …` : letters.join("") || "nothing";
+  };
+
+  const wrote = (side) => side.chosen === null && side.parts.length > 0; // it stands below, in full
+
   const body = (flip) => {
     const made = element("div", null, "body");
-    if (flip.question) made.append(element("p", flip.question, "text question"));
+    if (flip.question && flip.question !== title(flip)) made.append(element("p", flip.question, "text question"));
     if (flip.options.length) {
       const list = element("ol", null, "options");
       flip.options.forEach((text, index) => {
@@ -55,12 +74,20 @@
       });
       made.append(list);
     }
-    const facts = [flip.right && !flip.options.length ? `right: ${flip.right}` : null, `before: ${flip.before.answer ?? "not logged"}`, `after: ${flip.after.answer ?? "not logged"}`,
-      flip.margin === null ? null : `surest by ${flip.margin.toFixed(2)} nats`, flip.first === null ? null : `first forgotten at step ${flip.first}`, `${flip.task} / ${flip.id}`];
-    made.append(element("p", facts.filter(Boolean).join("; "), "text quiet"));
+    const facts = [
+      ["right", flip.options.length ? null : flip.right ?? "not logged"],
+      ["before", wrote(flip.before) ? null : flip.before.answer ?? "not logged"],
+      ["after", wrote(flip.after) ? null : flip.after.answer ?? "not logged"],
+      ["surest by", flip.margin === null ? null : `${flip.margin.toFixed(2)} nats`],
+      ["first forgotten", flip.first === null ? null : `at step ${flip.first.toLocaleString("en")}`],
+      ["item", [flip.category, flip.task, flip.id].filter(Boolean).join(" / ") + (flip.sample ? `, sample ${flip.sample}` : "")],
+    ];
+    const told = element("dl");
+    for (const [name, text] of facts) if (text !== null) told.append(element("dt", name), element("dd", text, "text"));
+    made.append(told);
     if (flip.before.parts.length || flip.after.parts.length) {
       const pair = element("div", null, "outputs");
-      pair.append(output("wrote before", flip.before, "del"), output("wrote after", flip.after, "ins"));
+      pair.append(output("It wrote before", flip.before, "del"), output("It writes after", flip.after, "ins"));
       made.append(pair);
     }
     return made;
@@ -69,24 +96,33 @@
   const card = (flip) => {
     const made = element("details");
     const line = element("summary");
-    line.append(element("span", flip.what === "forgotten" && flip.known ? "known, lost" : flip.what === "churned" ? "wrong, other" : flip.what, `tag ${flip.what}`));
-    line.append(element("span", (flip.question ?? flip.id).slice(-220), "text title"));
+    line.append(element("span", flip.what === "forgotten" && flip.known ? "known, lost" : flip.what === "churned" ? "wrong otherwise" : flip.what, `tag ${flip.what}`));
+    line.append(element("span", title(flip), "text title"));
+    const change = element("span", null, "change");
+    change.append(element("span", brief(flip.before.answer), "text"), " → ", element("span", brief(flip.after.answer), "text"));
+    line.append(change);
     made.append(line);
     made.addEventListener("toggle", () => { if (made.open && made.childElementCount === 1) made.append(body(flip)); });
     return made;
   };
 
   const draw = () => {
+    const order = orders[at("order").value];
     const wanted = at("search").value.trim().toLowerCase().split(/\s+/).filter(Boolean);
     const what = at("what").value, category = at("category").value, task = at("task").value;
     const found = data.flips.filter((flip) => (holds[what] ?? (() => true))(flip) && (!category || flip.category === category) &&
-      (!task || flip.task === task) && wanted.every((word) => words(flip).includes(word))).sort(order[at("order").value]);
+      (!task || flip.task === task) && wanted.every((word) => words(flip).includes(word))).sort(order);
     at("list").replaceChildren(...found.slice(0, shown).map(card));
-    at("count").textContent = found.length ? `${Math.min(shown, found.length).toLocaleString("en")} of ${found.length.toLocaleString("en")} shown` : "none";
+    at("count").textContent = found.length ? `${Math.min(shown, found.length).toLocaleString("en")} of ${found.length.toLocaleString("en")} shown` : "Nothing fits these filters.";
     at("more").hidden = found.length <= shown;
   };
   at("filters").addEventListener("input", () => { shown = PAGE; draw(); });
   at("filters").addEventListener("submit", (event) => event.preventDefault());
-  at("more").addEventListener("click", () => { shown += PAGE; draw(); });
+  at("more").addEventListener("click", () => {
+    const first = shown;
+    shown += PAGE;
+    draw();
+    at("list").children[first]?.firstElementChild.focus(); // the keyboard goes on where the list was cut
+  });
   draw();
 })();

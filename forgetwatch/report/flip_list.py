@@ -1,0 +1,187 @@
+"""The list of a page: items whose answer changed, as JSON that the page's script shows as text.
+
+Questions and outputs are cut, and no more items are taken than make a page of a few megabytes: of each kind those of
+the largest margin. What is left out is said, with its number.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from forgetwatch.flips import Flip, Side, ordered
+from forgetwatch.report.numbers import count
+from forgetwatch.report.visible import visible
+
+MOST: Final = 500
+"""Items of each kind."""
+ROOM: Final = 600_000
+"""Characters of JSON for each kind."""
+LONGEST: Final = 1024
+"""Characters of an output."""
+
+_MATCHES: Final = 5_000
+"""Pairs of equal words up to which two outputs are compared word by word."""
+_QUESTION: Final = 4096
+_OPTION: Final = 1024
+_OPTIONS: Final = 64
+_ANSWER: Final = 200
+_NAME: Final = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlipList:
+    """The list of a page.
+
+    Attributes:
+        data: The items as JSON in which nothing ends a script element.
+        left_out: What is not in it, in words.
+        empty: Whether no answer changed.
+    """
+
+    data: str
+    left_out: str
+    empty: bool
+
+
+def flip_list(changed: Sequence[Flip]) -> FlipList:
+    """The list of a page, of the items whose answer changed."""
+    forgotten = [flip for flip in changed if flip.what == "forgotten"]
+    known = sum(flip.known for flip in forgotten)
+    counts = {"known_lost": known} if known else {}
+    rows: list[str] = []
+    told = []
+    place = {id(flip): at for at, flip in enumerate(changed)}
+    for what in ("forgotten", "gained", "churned"):
+        there = [flip for flip in changed if flip.what == what]
+        taken = _taken(there, place)
+        counts[what] = len(there)
+        rows += taken
+        if len(there) > len(taken):
+            told.append(f"{count(len(taken))} of the {count(len(there))} {_WORDS[what]}")
+    return FlipList(
+        data=_safe(f'{{"counts":{json.dumps(counts)},"flips":[{",".join(rows)}]}}'),
+        left_out=_left_out(changed, told),
+        empty=not changed,
+    )
+
+
+_WORDS: Final = {"forgotten": "forgotten", "gained": "gained", "churned": "wrong both times with another answer"}
+
+
+def _taken(flips: Sequence[Flip], place: dict[int, int]) -> list[str]:
+    """As many items as there is room for, each as JSON, those of the largest margin first."""
+    rows, room = [], ROOM
+    for flip in ordered(flips)[:MOST]:
+        row = json.dumps(_flip(flip, place[id(flip)]), ensure_ascii=False, separators=(",", ":"))
+        room -= len(row.encode("utf-8"))
+        if room < 0:
+            break
+        rows.append(row)
+    return rows
+
+
+def _left_out(changed: Sequence[Flip], told: Sequence[str]) -> str:
+    """What of the list is not in the page, in words."""
+    parts = []
+    if told:
+        first = "Those of the largest margin" if any(math.isfinite(flip.margin) for flip in changed) else "The first"
+        parts.append(f"{first} are listed: {', '.join(told)}. The numbers below count all of them.")
+    if changed and all(flip.item is None for flip in changed):
+        parts.append("The text of the questions is not in these files; run the command again with --probe to see it.")
+    if any(len(side.output or "") > LONGEST for flip in changed for side in (flip.before, flip.after)):
+        parts.append(f"Outputs are cut at {LONGEST:,} characters.")
+    return " ".join(parts)
+
+
+def _safe(text: str) -> str:
+    for letter in "<>&\u2028\u2029":
+        text = text.replace(letter, f"\\u{ord(letter):04x}")
+    return text
+
+
+def _flip(flip: Flip, place: int) -> dict[str, Any]:
+    parts_before, parts_after = marked(_cut(flip.before.output), _cut(flip.after.output))
+    question = flip.question
+    options = flip.item.choices if flip.item else ()
+    return {
+        "what": flip.what,
+        "known": flip.known,
+        "id": _short(flip.item_id, _NAME),
+        "task": _short(flip.task, _NAME),
+        "category": _short(flip.category, _NAME),
+        "sample": flip.sample,
+        "question": None if question is None else _short(question, _QUESTION),
+        "options": [_short(option.strip(), _OPTION) for option in options[:_OPTIONS]],
+        "gold": list(flip.gold),
+        "right": None if flip.right is None else _short(flip.right, _OPTION),
+        "before": _side(flip, flip.before, parts_before),
+        "after": _side(flip, flip.after, parts_after),
+        "margin": flip.margin if math.isfinite(flip.margin) else None,
+        "first": flip.first,
+        "place": place,
+    }
+
+
+def _side(flip: Flip, side: Side, parts: list[tuple[bool, str]]) -> dict[str, Any]:
+    answer = flip.answer(side)
+    length = len(side.output or "")
+    return {
+        "chosen": side.chosen,
+        "answer": None if answer is None else _short(answer, _ANSWER),
+        "parts": parts,
+        "cut": length if length > LONGEST else 0,
+    }
+
+
+def marked(before: str, after: str) -> tuple[list[tuple[bool, str]], list[tuple[bool, str]]]:
+    """Two texts in pieces, each with whether it stands in both; words are compared.
+
+    >>> marked("a b c", "a x c")
+    ([(True, 'a '), (False, 'b '), (True, 'c')], [(True, 'a '), (False, 'x '), (True, 'c')])
+    """
+    if not before or not after:
+        return [(True, before)] if before else [], [(True, after)] if after else []
+    one, other = (re.findall(r"\w+\s*|[^\w\s]\s*|\s+", text) for text in (before, after))
+    sides: tuple[list[tuple[bool, str]], list[tuple[bool, str]]] = ([], [])
+    for same, a, b, c, d in _pieces(one, other):
+        for side, words in zip(sides, (one[a:b], other[c:d]), strict=True):
+            if words:
+                side.append((same, "".join(words)))
+    return sides
+
+
+def _pieces(one: Sequence[str], other: Sequence[str]) -> list[tuple[bool, int, int, int, int]]:
+    """Where two lists are the same and where not, as in `difflib`; of much that repeats only the two ends are compared.
+
+    A model that writes one word for ever would take the matcher ten seconds, and another model's loop is not worth it.
+    """
+    there = Counter(other)
+    if sum(number * there[word] for word, number in Counter(one).items()) <= _MATCHES:
+        found = difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
+        return [(what == "equal", a, b, c, d) for what, a, b, c, d in found]
+    start = _common(one, other)
+    end = min(_common(one[::-1], other[::-1]), len(one) - start, len(other) - start)
+    middle = (False, start, len(one) - end, start, len(other) - end)
+    return [(True, 0, start, 0, start), middle, (True, len(one) - end, len(one), len(other) - end, len(other))]
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many words two lists have in common at their beginning."""
+    unlike = (at for at, (left, right) in enumerate(zip(one, other, strict=False)) if left != right)
+    return next(unlike, min(len(one), len(other)))
+
+
+def _cut(output: str | None) -> str:
+    return visible((output or "")[:LONGEST])
+
+
+def _short(text: str, longest: int) -> str:
+    cut = visible(text[:longest])
+    return cut if len(text) <= longest else f"{cut} … cut here; {len(text):,} characters in all"

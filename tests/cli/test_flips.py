@@ -1,0 +1,111 @@
+"""`forgetwatch flips`: which items, in which order, how many, and as which document."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pages import choices, run, written
+from support import snapshot
+from typer.testing import CliRunner
+
+from forgetwatch import save_snapshot
+from forgetwatch.cli import app
+from forgetwatch.errors import SnapshotError
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str, str]:
+    of = choices()
+    assert of.probe is not None
+    paths = tuple(str(tmp_path / name) for name in ("before.parquet", "after.parquet", "probe.jsonl"))
+    save_snapshot(of.before, paths[0])
+    save_snapshot(of.after, paths[1])
+    of.probe.save(paths[2])
+    return paths  # type: ignore[return-value]
+
+
+def flipped(*arguments: str) -> list[dict[str, object]]:
+    done = CliRunner().invoke(app, ["flips", *arguments, "--limit", "0", "--jsonl", "-"])
+    assert done.exit_code == 0, done.output
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_items_are_shown_with_question_and_both_answers(files: tuple[str, str, str]) -> None:
+    done = CliRunner().invoke(app, ["flips", *files[:2], "--probe", files[2]])
+    assert done.exit_code == 0, done.output
+    assert "Question number" in done.stdout
+    surest = max((flip for flip in choices().changed if flip.what == "forgotten"), key=lambda flip: flip.margin)
+    first = done.stdout.split("\n\n")[0]
+    assert f"/ {surest.item_id}" in first
+    assert f"right  {surest.right}" in first
+    assert f"before {surest.right}" in first
+    assert f"after  {surest.answer(surest.after)}" in first
+    lost = sum(flip.what == "forgotten" for flip in choices().changed)
+    assert f"20 forgotten, {lost - 20:,} more with --limit 0" in done.stdout
+
+
+@pytest.mark.parametrize("what", ["forgotten", "known_lost", "gained", "churned"])
+def test_each_kind_is_counted_as_everywhere(files: tuple[str, str, str], what: str) -> None:
+    whole = choices().comparison.all
+    found = flipped(*files[:2], "--what", what)
+    counted = {"forgotten": whole.forgotten, "known_lost": whole.known_lost, "gained": whole.gained}
+    assert len(found) == counted.get(what, sum(flip.what == what for flip in choices().changed)) > 0
+
+
+def test_task_and_category_choose(files: tuple[str, str, str]) -> None:
+    comparison = choices().comparison
+    assert len(flipped(*files[:2], "--category", "Math")) == comparison.by("category")["Math"].forgotten
+    two = flipped(*files[:2], "--task", "task 1", "--task", "task 2")
+    assert {one["task"] for one in two} == {"task 1", "task 2"}
+    assert len(two) == sum(comparison.by("task")[task].forgotten for task in ("task 1", "task 2"))
+
+
+def test_the_document_is_one_line_an_item_and_plain_ascii(files: tuple[str, str, str], tmp_path: Path) -> None:
+    target = tmp_path / "flips.jsonl"
+    done = CliRunner().invoke(app, ["flips", *files[:2], "--probe", files[2], "--jsonl", str(target), "--limit", "3"])
+    assert done.exit_code == 0, done.output
+    lines = target.read_text(encoding="ascii").splitlines()
+    assert len(lines) == 3
+    one = json.loads(lines[0])
+    assert one["what"] == "forgotten"
+    assert one["before"]["answer"] == one["right"] != one["after"]["answer"]
+    margins = [json.loads(line)["margin"] for line in lines]
+    assert margins == sorted(margins, reverse=True)
+
+
+def test_a_run_folder_needs_no_second_argument(tmp_path: Path) -> None:
+    trajectory, probe = run(120, looks=3)
+    folder = tmp_path / "_forgetwatch"
+    folder.mkdir()
+    probe.save(folder / "probe.jsonl")
+    save_snapshot(trajectory.baseline, folder / "baseline.parquet")
+    save_snapshot(trajectory.last, folder / "step-000080.parquet")
+    done = CliRunner().invoke(app, ["flips", str(tmp_path), "--sort", "first"])
+    assert done.exit_code == 0, done.output
+    assert "first at step 80" in done.stdout
+    assert "Question number" in done.stdout
+
+
+def test_nothing_of_a_kind_is_said(tmp_path: Path) -> None:
+    save_snapshot(snapshot([True]), tmp_path / "s.parquet")
+    done = CliRunner().invoke(
+        app, ["flips", str(tmp_path / "s.parquet"), str(tmp_path / "s.parquet"), "--what", "known_lost"]
+    )
+    assert done.stdout == "none known lost\n"
+
+
+def test_outputs_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    of = written([("It is 7.", "\x1b[2J\x07 [red]8[/red] \u202e")])
+    for side, name in ((of.before, "b.parquet"), (of.after, "a.parquet")):
+        save_snapshot(side, tmp_path / name)
+    done = CliRunner().invoke(app, ["flips", str(tmp_path / "b.parquet"), str(tmp_path / "a.parquet")])
+    assert not set(done.stdout) & set("\x1b\x07\u202e")
+    assert "[red]8[/red]" in done.stdout
+
+
+def test_one_file_alone_is_a_clear_error(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["flips", str(tmp_path)])
+    assert isinstance(done.exception, SnapshotError)
+    assert "give BEFORE and AFTER" in str(done.exception)

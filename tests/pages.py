@@ -1,0 +1,206 @@
+"""Comparisons and runs that tests make pages of: with choices, samples, clusters, written answers, and hostile text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from forgetwatch import Item, Probe, Snapshot, Trajectory, compare
+from forgetwatch.compare import Comparison
+from forgetwatch.flips import Flip, flips
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "</script><script>alert(2)</script>",
+    "</style><img src=x onerror=alert(3)>",
+    '"><svg onload=alert(4)>',
+    "{{ 7 * 7 }} {% raw %} ${7 * 7}",
+    "<!-- <script>",
+    "]]>&lt;b&gt;&amp;",
+    "$\\frac{1}{0$ \\command $x_1$",
+    "left\u202eright\u2066\u200f",
+    "Z\u0351\u036b\u0343a\u0300l\u0334\u0301g\u0321o\u0489",
+    "nul\x00 and \x1b[31mescape\x7f",
+    "line\u2028and\u2029paragraph\r\nand\ttab",
+    "漢字 العربية עברית 🦜",
+    "w" * 3000,
+)
+"""Texts that would do something, if anything but text were made of them."""
+
+
+class Made(NamedTuple):
+    """What a page is made of."""
+
+    comparison: Comparison
+    changed: list[Flip]
+    before: Snapshot
+    after: Snapshot
+    probe: Probe | None
+
+
+def made(before: Snapshot, after: Snapshot, probe: Probe | None = None, **options: Any) -> Made:
+    comparison = compare(before=before, after=after, **options)
+    return Made(comparison, flips(before, after, probe=probe), before, after, probe)
+
+
+def choices(items: int = 240, *, seed: int = 0) -> Made:
+    """Answers among four options in three categories and six tasks; a twentieth is unscored after."""
+    probe = Probe(
+        [
+            Item(
+                id=f"q{i}",
+                task=f"task {i % 6}",
+                category=("Arts", "Math", "Law")[i % 3],
+                prompt=f"Question number {i}: which colour has {'kite' if i % 2 else 'boat'} {i}?",
+                choices=(f" red {i}", f" green {i}", f" blue {i}", f" grey {i}"),
+                answer=i % 4,
+            )
+            for i in range(items)
+        ],
+        name="colours",
+    )
+    rng = np.random.default_rng(seed)
+    return made(*(_look(probe, rng, step) for step in (0, 100)), probe)
+
+
+def _look(probe: Probe, rng: np.random.Generator, step: int) -> Snapshot:
+    items = len(probe)
+    gold = np.array([item.answers[0] for item in probe])
+    logits = rng.normal(size=(items, 4))
+    logits[np.arange(items), gold] += np.where(np.arange(items) % 3 == 1, 2.5 - step / 60, 1.5 + step / 100)
+    shares = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    chosen, ranked = logits.argmax(axis=1), np.sort(logits, axis=1)
+    correct: list[Any] = (chosen == gold).tolist()
+    if step:
+        correct[::20] = [None] * len(correct[::20])
+    return Snapshot.from_columns(
+        {
+            **_names(probe),
+            "k": [4] * items,
+            "gold": gold,
+            "chosen": chosen,
+            "correct": correct,
+            "gold_share": shares[np.arange(items), gold],
+            "margin": ranked[:, -1] - ranked[:, -2],
+            "choice_logprobs": np.log(shares).tolist(),
+        },
+        {"model": "org/toy", "step": step, "probe": {"name": probe.name}},
+    )
+
+
+def _names(probe: Probe) -> dict[str, Any]:
+    return {
+        "item_id": [item.id for item in probe],
+        "content_hash": [item.content_hash for item in probe],
+        "task": [item.task for item in probe],
+        "category": [item.category for item in probe],
+    }
+
+
+def samples() -> Made:
+    """Sixty items asked three times each."""
+    rng = np.random.default_rng(1)
+    names = {
+        "item_id": [f"q{i // 3}" for i in range(180)],
+        "content_hash": [f"h{i // 3}" for i in range(180)],
+        "sample": [i % 3 for i in range(180)],
+        "task": ["t"] * 180,
+        "category": ["AB"[i // 3 % 2] for i in range(180)],
+    }
+    right = [(rng.random(180) < share).tolist() for share in (0.7, 0.6)]
+    return made(
+        *(
+            Snapshot.from_columns({**names, "correct": one}, {"model": name})
+            for one, name in zip(right, "ab", strict=True)
+        )
+    )
+
+
+def clusters() -> Made:
+    """Ninety items in groups of five that flip together."""
+    rng = np.random.default_rng(2)
+    names = {
+        "item_id": [f"q{i}" for i in range(90)],
+        "content_hash": [f"h{i}" for i in range(90)],
+        "task": [f"t{i % 2}" for i in range(90)],
+        "category": ["AB"[i // 45] for i in range(90)],
+        "cluster": [f"passage {i // 5}" for i in range(90)],
+        "k": [4] * 90,
+    }
+    right = [np.repeat(rng.random(18) < share, 5).tolist() for share in (0.8, 0.5)]
+    return made(
+        *(
+            Snapshot.from_columns({**names, "correct": one}, {"model": name})
+            for one, name in zip(right, "ab", strict=True)
+        )
+    )
+
+
+def written(outputs: Sequence[tuple[str, str]] = (("It is 7.", "It is 8, I think."),) * 4) -> Made:
+    """Open answers, all right before and wrong after, with what was written."""
+    probe = Probe(
+        [
+            Item(id=f"o{i}", task="open", category="Sums", prompt=f"What is {i} + 7?", answer="7", match="number")
+            for i in range(len(outputs))
+        ],
+        name="sums",
+    )
+    sides = [
+        Snapshot.from_columns({**_names(probe), "correct": [right] * len(outputs), "output": texts}, {"model": name})
+        for right, texts, name in zip((True, False), zip(*outputs, strict=True), "ab", strict=True)
+    ]
+    return made(*sides, probe)
+
+
+def run(items: int = 240, looks: int = 5) -> tuple[Trajectory, Probe]:
+    """A run that loses Math, look by look."""
+    probe = choices(items).probe
+    assert probe is not None
+    rng = np.random.default_rng(3)
+    return Trajectory.of([_look(probe, rng, 40 * look) for look in range(looks)], planned=looks - 1), probe
+
+
+def hostile() -> Made:
+    """Hostile text wherever text of others can stand; half of a surrogate pair in a name, where no table refuses it."""
+    long = "a b " * 250_000
+    texts = [*HOSTILE, *(f"{text} again" for text in HOSTILE)]
+    probe = Probe(
+        [
+            Item(
+                id=f"{text}-{i}",
+                task=f"{text} task",
+                category=text,
+                prompt=f"{text} {long if i == 0 else ''} {text}",
+                choices=(text, f"{text} other", long if i == 1 else "c"),
+                answer=i % 2,
+            )
+            for i, text in enumerate(texts)
+        ],
+        name=HOSTILE[0],
+    )
+    names = _names(probe)
+    gold = [item.answers[0] for item in probe]
+    sides = []
+    for after in (0, 1):
+        snapshot = Snapshot.from_columns(
+            {
+                **names,
+                "k": [3] * len(probe),
+                "gold": gold,
+                "chosen": [(right + after) % 3 for right in gold],
+                "correct": [not after] * len(probe),
+                "output": [f"{text} {long if i == 2 else ''}{after}" for i, text in enumerate(texts)],
+            },
+            {"model": f"{HOSTILE[3]}\udfff{after}", "probe": {"name": HOSTILE[2]}},
+            tuple(HOSTILE),
+        )
+        sides.append(snapshot)
+    return made(*sides, probe)
+
+
+def plain(text: str) -> str:
+    """A text without the spaces that a browser folds."""
+    return re.sub(r"\s+", " ", text).strip()

@@ -1,0 +1,168 @@
+"""The page as text: what it says in edge cases, what it leaves out, how large it becomes."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from pages import HOSTILE, choices, hostile, run, written
+from support import snapshot
+
+from forgetwatch import Item, Probe, Trajectory, compare
+from forgetwatch.flips import flips
+from forgetwatch.report import html
+from forgetwatch.report.flip_list import LONGEST, MOST, ROOM, flip_list, marked
+from forgetwatch.report.html import page, run_page
+from forgetwatch.report.visible import visible
+
+
+def data(text: str) -> Any:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    assert found is not None
+    return json.loads(found[1])
+
+
+def test_the_page_names_no_other_file_and_no_place_in_a_network() -> None:
+    trajectory, probe = run(60)
+    text = run_page(trajectory, probe=probe)
+    assert set(re.findall(r"https?://[^\"' )<]+", text)) <= {
+        "http://www.w3.org/2000/svg",
+        "http://www.w3.org/1999/xlink",
+    }
+    assert re.findall(r"""(?:src|href)=["'](?!#|data:)""", text) == []
+    assert "@import" not in text
+
+
+def test_only_its_own_script_may_run() -> None:
+    text = page(choices(30).comparison)
+    scripts = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    assert len(scripts) == 1
+    digest = base64.b64encode(hashlib.sha256(scripts[0].encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}';" in text
+
+
+def test_nothing_changed_is_said_and_has_no_filters() -> None:
+    same = snapshot([True, False])
+    text = page(compare(before=same, after=same))
+    assert "No answer changed." in text
+    assert '<form id="filters"' not in text
+
+
+def test_one_look_is_a_run_and_none_is_not() -> None:
+    looks = [snapshot([True] * 8, meta={"step": 0}), snapshot([False] * 8, meta={"step": 7})]
+    one = run_page(Trajectory.of(looks), title="out/run")
+    assert 'data-group="look:7"' in one
+    assert "out/run" in one
+    none = run_page(Trajectory.of(looks[:1]))
+    assert 'id="curves"' not in none
+    assert "No look was taken after the start" in none
+
+
+def test_the_same_run_gives_the_same_page() -> None:
+    trajectory, probe = run(60)
+    pages = [re.sub(r"on \d{4}-.*? UTC", "", run_page(trajectory, probe=probe)) for _ in range(2)]
+    assert pages[0] == pages[1]
+
+
+def test_of_many_looks_the_first_some_between_and_the_last_are_in_the_table() -> None:
+    rng = np.random.default_rng(0)
+    looks = [snapshot((rng.random(12) < 0.5).tolist(), meta={"step": step}) for step in range(250)]
+    text = run_page(Trajectory.of(looks))
+    steps = [int(step) for step in re.findall(r'data-group="look:(\d+)"', text)]
+    assert len(steps) == html.LOOKS
+    assert (steps[0], steps[-1]) == (1, 249)
+
+
+def test_of_many_tasks_those_that_lost_most_are_in_the_table() -> None:
+    rows = 2 * (html.GROUPS + 50)
+    labels = {"task": [f"t{i // 2}" for i in range(rows)]}
+    before, after = (
+        snapshot([True] * rows, **labels),
+        snapshot([i >= 2 * html.GROUPS for i in range(rows)][::-1], **labels),
+    )
+    text = page(compare(before=before, after=after))
+    shown = [int(task) for task in re.findall(r'data-group="task:t(\d+)"', text)]
+    assert len(shown) == html.GROUPS
+    assert shown == sorted(shown)
+    assert shown[-1] == rows // 2 - 1
+    assert "50 more tasks that lost no more are left out." in text
+
+
+def test_no_more_items_are_listed_than_there_is_room_for_and_that_is_said() -> None:
+    rows = MOST + 100
+    before, after = snapshot([True] * rows, margin=np.arange(rows)), snapshot([False] * rows)
+    listed = flip_list(flips(before, after))
+    found = json.loads(listed.data)
+    assert found["counts"] == {"forgotten": rows, "gained": 0, "churned": 0}
+    assert [flip["id"] for flip in found["flips"]] == [str(rows - 1 - i) for i in range(MOST)]  # the surest
+    assert f"Those of the largest margin are listed: {MOST} of the {rows} forgotten." in listed.left_out
+    assert "run the command again with --probe" in listed.left_out
+
+
+def test_where_no_margin_is_known_the_first_are_listed() -> None:
+    listed = flip_list(flips(snapshot([True] * 600), snapshot([False] * 600)))
+    assert listed.left_out.startswith("The first are listed: 500 of the 600 forgotten.")
+
+
+def test_long_texts_make_the_list_shorter_and_never_the_page_large() -> None:
+    rows = 400
+    probe = Probe([Item(id=str(i), task="t", prompt="長い" * 9000, answer="x", match="exact") for i in range(rows)])
+    outputs = ["🦜 word " * 1000 + side for side in "ab"]
+    before, after = (
+        snapshot([right] * rows, output=[text] * rows, content_hash=[item.content_hash for item in probe])
+        for right, text in zip((True, False), outputs, strict=True)
+    )
+    listed = flip_list(flips(before, after, probe=probe))
+    assert len(listed.data.encode()) < ROOM * 1.05
+    assert 0 < len(json.loads(listed.data)["flips"]) < rows
+    assert f"of the {rows} forgotten" in listed.left_out
+    assert f"Outputs are cut at {LONGEST:,} characters." in listed.left_out
+
+
+def test_short_outputs_are_not_said_to_be_cut() -> None:
+    of = written()
+    assert flip_list(of.changed).left_out == ""
+    assert [flip["after"]["cut"] for flip in data(page(of.comparison, changed=of.changed))["flips"]] == [0] * 4
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("!" * LONGEST, "!?" * (LONGEST // 2)),
+        ("the the " * 128, "the cat " * 128),
+        ("same start, one end", "same start, another end"),
+        ("", "something"),
+        ("a\nb", "a\nb"),
+    ],
+)
+def test_pieces_of_two_outputs_add_up_to_them(before: str, after: str) -> None:
+    pieces = marked(before, after)
+    assert ["".join(text for _, text in side) for side in pieces] == [before, after]
+    assert "".join(t for same, t in pieces[0] if same) == "".join(t for same, t in pieces[1] if same) or "" in (
+        before,
+        after,
+    )
+
+
+def test_text_of_others_is_neither_markup_nor_unseen() -> None:
+    of = hostile()
+    text = page(of.comparison, changed=of.changed, title=HOSTILE[1])
+    text.encode("utf-8")  # no half of a surrogate pair is left
+    assert len(re.findall(r"<script\b", text)) == 2
+    assert len(re.findall(r"<img\b|<iframe\b|<b\b", text)) == 0
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069]", text)
+    assert "{{ 7 * 7 }}" in text
+    ids = {flip["id"] for flip in data(text)["flips"]}
+    assert {visible(f"{one}-0") for one in HOSTILE[:1]} <= ids
+
+
+def test_a_formula_in_a_name_is_a_name() -> None:
+    labels = {"category": ["$\\frac{1}{0$", "b$x$"] * 10}
+    looks = [snapshot([not step] * 20, meta={"step": step}, **labels) for step in (0, 1)]
+    text = run_page(Trajectory.of(looks))
+    assert text.count("$\\frac{1}{0$  (10)") == 1  # in the bars

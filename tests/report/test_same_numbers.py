@@ -1,0 +1,228 @@
+"""One comparison has the same numbers wherever it is shown, to the digits shown: read back from each and compared."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import json
+import math
+import re
+from typing import Any
+
+import pytest
+from pages import choices, clusters, plain, run, samples
+from rich.console import Console
+
+from forgetwatch.compare import Comparison
+from forgetwatch.report.as_csv import comparisons_csv
+from forgetwatch.report.as_json import comparison_json
+from forgetwatch.report.html import page
+from forgetwatch.report.markdown import comparison_markdown
+from forgetwatch.report.rows import HEADINGS
+from forgetwatch.report.terminal import WIDTH, comparison_table
+from forgetwatch.report.trackers import tracker_row
+
+MADE = {
+    "choices": lambda: (choices().comparison, None),
+    "samples": lambda: (samples().comparison, None),
+    "clusters": lambda: (clusters().comparison, None),
+    "run": lambda: (run()[0].comparisons[-1], run()[0]),
+}
+
+Numbers = dict[str, dict[str, list[str]]]
+
+
+@pytest.fixture(params=MADE, scope="module")
+def shown(request: pytest.FixtureRequest) -> tuple[Comparison, Any]:
+    return MADE[request.param]()
+
+
+def numbers(text: str) -> list[str]:
+    """The numbers in a cell, as they are written, without commas."""
+    return re.findall(r"[+-]?\d*\.?\d+|n/a|–", text.replace(",", ""))
+
+
+def in_json(comparison: Comparison) -> Numbers:
+    """Every number that a table of groups shows, from the JSON document, rounded by rules of its own."""
+    return {f"{group['level']}:{group['name']}": _rounded(group) for group in _document(comparison)["groups"]}
+
+
+def _document(comparison: Comparison) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads(json.dumps(comparison_json(comparison), allow_nan=False))
+    return loaded
+
+
+def _rounded(group: dict[str, Any]) -> dict[str, list[str]]:
+    known, lost = group["known"], group["known_lost"]
+    share = [_percent(lost / known)] if known and lost else []
+    low, high = group["net_change_interval"]
+    return {
+        "n": [_count(group["n"])],
+        "accuracy_before": [_percent(group["accuracy_before"])],
+        "accuracy_after": [_percent(group["accuracy_after"])],
+        "forgotten": [_count(group["forgotten"])],
+        "gained": [_count(group["gained"])],
+        "known": [_count(known)],
+        "known_lost": [_count(lost), *share],
+        "net_change": [_points(group["net_change"]), _points(low), _points(high)],
+        "q_value": numbers(_probability(group["q_value"])),
+    }
+
+
+def _count(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f}" if abs(value - round(value)) > 1e-9 else f"{value:.0f}"
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f}"
+
+
+def _points(value: float) -> str:
+    return f"{100 * value:+.1f}"
+
+
+def _probability(value: float) -> str:
+    return "<.001" if value < 0.001 else f"{value:.3f}".lstrip("0") if value < 1 else "1"
+
+
+def in_page(comparison: Comparison, **options: Any) -> Numbers:
+    rows = re.findall(r'<tr class="\w+" data-group="([^"]*)">(.*?)</tr>', page(comparison, **options))
+    return {
+        html.unescape(name): {
+            what: numbers(html.unescape(text)) for what, text in re.findall(r'data-name="(\w+)">([^<]*)<', row)
+        }
+        for name, row in rows
+        if not name.startswith("look:")
+    }
+
+
+def in_markdown(comparison: Comparison, level: Any) -> Numbers:
+    found = {}
+    for line in comparison_markdown(comparison, by=level).splitlines():
+        cells = [cell.strip().replace("\\", "") for cell in line.strip("|").split("|")]
+        if len(cells) == 1 + len(HEADINGS) and numbers(cells[1]) and not cells[0].startswith("---"):
+            name = f"all:{cells[0]}" if cells[0] == "all" else f"{level}:{cells[0]}"
+            found[name] = dict(zip(HEADINGS, map(numbers, cells[1:]), strict=True))
+    return found
+
+
+def test_the_page_shows_what_the_document_holds(shown: tuple[Comparison, Any]) -> None:
+    comparison, trajectory = shown
+    assert in_page(comparison, trajectory=trajectory) == in_json(comparison)
+
+
+@pytest.mark.parametrize("level", ["category", "task"])
+def test_so_does_markdown(shown: tuple[Comparison, Any], level: str) -> None:
+    comparison, _ = shown
+    wanted = {name: row for name, row in in_json(comparison).items() if name.split(":")[0] in ("all", level)}
+    assert in_markdown(comparison, level) == wanted
+
+
+def test_the_csv_table_has_every_digit_of_the_document(shown: tuple[Comparison, Any]) -> None:
+    comparison, _ = shown
+    rows = list(csv.DictReader(io.StringIO(comparisons_csv([comparison]))))
+    groups = _document(comparison)["groups"]
+    assert len(rows) == len(groups)
+    compared = 0
+    for row, group in zip(rows, groups, strict=True):
+        assert (row.pop("level"), row.pop("name")) == (group["level"], group["name"])
+        assert (row.pop("before"), row.pop("after")) == comparison.labels
+        for path, text in row.items():
+            value = _at(group, path)
+            assert text == "" if value is None else float(text) == value
+            compared += value is not None
+    assert compared > 30 * len(groups)
+
+
+def _at(group: dict[str, Any], path: str) -> Any:
+    end = re.fullmatch(r"(\w+_interval)_(low|high)", path)
+    if end:
+        return None if group[end[1]] is None else group[end[1]][end[2] == "high"]
+    value: Any = group
+    for part in path.split("."):
+        value = None if value is None else value[part]
+    return value
+
+
+def test_the_terminal_shows_the_same_numbers_of_the_whole_and_of_each_category(shown: tuple[Comparison, Any]) -> None:
+    comparison, _ = shown
+    out = io.StringIO()
+    Console(file=out, width=WIDTH, highlight=False).print(comparison_table(comparison))
+    lines, wanted = out.getvalue().replace(",", "").splitlines(), in_json(comparison)
+    whole = wanted["all:all"]
+    start = next(line for line in lines if line.startswith("all answers"))
+    lost, won, n, *net = numbers(start)[:6]
+    assert (lost.lstrip("-"), won.lstrip("+"), n, net) == (
+        *whole["forgotten"],
+        *whole["gained"],
+        *whole["n"],
+        whole["net_change"],
+    )
+    right = next(line for line in lines if line.startswith("right "))
+    assert numbers(right)[:2] == [*whole["accuracy_before"], *whole["accuracy_after"]]
+    for name in comparison.by("category"):
+        line = next(line for line in lines if re.match(rf"  {name} ", line))
+        row = wanted[f"category:{name}"]
+        cells = numbers(line.removeprefix(f"  {name} "))
+        known = [row["known"][0], *row["known_lost"]] if row["known"] != ["–"] else None
+        counts = known or [f"-{row['forgotten'][0]}", f"+{row['gained'][0]}"]
+        assert cells == [*row["n"], *counts, *row["net_change"], *row["q_value"]]
+
+
+def test_trackers_get_the_numbers_of_the_document(shown: tuple[Comparison, Any]) -> None:
+    comparison, trajectory = shown
+    row = tracker_row(comparison, seconds=1.0, full=True, trajectory=trajectory)
+    compared = 0
+    for group in _document(comparison)["groups"]:
+        name = re.sub(r"[^a-z0-9]", "_", group["name"].lower())
+        key = {"all": "all", "category": name, "task": f"tasks/{name}"}[group["level"]]
+        for what in (
+            "n",
+            "forgotten",
+            "gained",
+            "known",
+            "known_lost",
+            "accuracy_before",
+            "net_change",
+            "q_value",
+            "p_value",
+        ):
+            assert row.get(f"eval_forget/{key}/{what}") == group[what], (key, what)
+            compared += group[what] is not None
+        low, high = group["net_change_interval"]
+        assert (
+            row[f"eval_forget/{key}/net_change_interval_low"],
+            row[f"eval_forget/{key}/net_change_interval_high"],
+        ) == (low, high)
+    assert compared >= 7 * len(comparison.groups)
+
+
+def test_each_look_of_a_run_stands_in_the_page_as_in_the_document() -> None:
+    trajectory, _ = run()
+    text = page(trajectory.comparisons[-1], trajectory=trajectory)
+    rows = re.findall(r'data-group="look:([\d,]+)">(.*?)</tr>', text)
+    assert [int(step.replace(",", "")) for step, _ in rows] == list(trajectory.steps[1:])
+    for (_, row), comparison in zip(rows, trajectory.comparisons[1:], strict=True):
+        cells = {what: numbers(html.unescape(cell)) for what, cell in re.findall(r'data-name="(\w+)">([^<]*)<', row)}
+        assert cells == in_json(comparison)["all:all"]
+
+
+def test_the_corrections_are_those_of_the_document() -> None:
+    comparison = choices().comparison
+    chance = _document(comparison)["groups"][0]["chance"]
+    text = page(comparison)
+    for name, key in (
+        ("paper", "paper"),
+        ("guess-corrected", "guess_corrected"),
+        ("calibrated", "guess_corrected_calibrated"),
+    ):
+        row = re.search(rf'data-correction="{name}">(.*?)</tr>', text)
+        assert row is not None
+        for what, rate in (("forgotten", "forgetting"), ("gained", "backward_transfer")):
+            cell = re.search(rf'data-name="{what}">([^<]*)<', row[1])
+            assert cell is not None
+            value = chance[key][rate]
+            assert not math.isnan(value)
+            assert numbers(cell[1])[0] == _percent(min(max(value, 0.0), 1.0))
+            assert numbers(cell[1])[0] in plain(comparison_markdown(comparison))

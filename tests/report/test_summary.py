@@ -1,0 +1,238 @@
+"""The first page in words: its sentences in every case, and no symbol in any."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pages import choices, clusters, hostile, run, samples, written
+from support import snapshot
+
+from forgetwatch import Item, Probe, Trajectory, compare
+from forgetwatch.compare import Comparison
+from forgetwatch.flips import flips
+from forgetwatch.report.summary import Summary, summary
+from forgetwatch.report.words import by_points, listed, questions, shorten
+
+
+def said(comparison: Comparison, **options: Any) -> dict[str, str]:
+    return dict(summary(comparison, **options).sections)
+
+
+def sides(before: list[bool | None], after: list[bool | None], **columns: Any) -> Comparison:
+    null = columns.pop("null", None)
+    again = None if null is None else snapshot(null, **columns)
+    return compare(before=snapshot(before, **columns), after=snapshot(after, **columns), null=again)
+
+
+def test_nothing_changed() -> None:
+    told = said(sides([True] * 30 + [False] * 10, [True] * 30 + [False] * 10))
+    assert told["What it gained"] == "No question that it answered wrong before is now right."
+    assert told["What it lost"] == "No question that it answered right before is now wrong."
+    assert told["Is that more than luck?"].startswith(
+        "Gains and losses together leave accuracy where it was. That may be luck"
+    )
+
+
+def test_only_gains() -> None:
+    made = summary(sides([False] * 40, [True] * 30 + [False] * 10))
+    told = dict(made.sections)
+    assert told["What it gained"] == "30 questions that it answered wrong before are now right."
+    assert "raise accuracy by 75.0 points. That is more than luck" in told["Is that more than luck?"]
+    assert made.beyond_luck == ""
+    assert made.verdict.word == "PASS"
+
+
+def test_one_question_is_one_question() -> None:
+    told = said(sides([True, False], [False, True]))
+    assert told["What it gained"].startswith("1 question that it answered wrong before is now right.")
+    assert told["What it lost"].startswith("1 question that it answered right before is now wrong.")
+
+
+def test_a_fall_of_the_whole_is_named_on_top() -> None:
+    made = summary(sides([True] * 100, [False] * 40 + [True] * 60))
+    assert made.beyond_luck == "Luck does not explain the fall of accuracy as a whole by 40.0 points."
+    assert "lower accuracy by 40.0 points. That is more than luck" in dict(made.sections)["Is that more than luck?"]
+    assert made.verdict.word == "FAIL"
+
+
+def test_the_category_that_lost_most_questions_is_named() -> None:
+    labels = {"category": ["small"] * 2 + ["large"] * 98}
+    told = said(sides([True] * 100, [False] + [True] + [False] * 20 + [True] * 78, **labels))
+    assert "large lost most: 20 lost and 0 gained of its 98 questions." in told["What it lost"]
+    assert "Among the 2 categories the fall is beyond luck for large." in told["Is that more than luck?"]
+
+
+def test_where_no_category_fell_the_largest_share_is_named() -> None:
+    labels = {"category": ["a"] * 50 + ["b"] * 50}
+    before = [True] * 5 + [False] * 45 + [True] * 2 + [False] * 48
+    after = [False] * 5 + [True] * 45 + [False] * 2 + [True] * 48
+    told = said(sides(before, after, **labels))
+    assert (
+        "No category fell. The largest share went in a: 5 lost and 45 gained of its 50 questions."
+        in told["What it lost"]
+    )
+    assert "In none of the 2 categories the fall is clearly beyond luck." in told["Is that more than luck?"]
+
+
+def test_without_a_second_measurement_nothing_is_said_of_noise() -> None:
+    assert "second time" not in said(sides([True] * 20, [False] * 20))["Is that more than luck?"]
+
+
+def test_little_noise_is_no_explanation() -> None:
+    told = said(sides([True] * 40, [False] * 20 + [True] * 20, null=[False] + [True] * 39))["Is that more than luck?"]
+    assert "the unchanged model answered 1 question otherwise, so the 20 lost and 0 gained are no noise" in told
+
+
+def test_much_noise_is_one() -> None:
+    told = said(sides([True] * 40, [False] * 20 + [True] * 20, null=[False] * 10 + [True] * 30))[
+        "Is that more than luck?"
+    ]
+    assert "answered 10 questions otherwise: so much of the gains and losses is noise." in told
+
+
+def test_unscored_questions_are_counted() -> None:
+    told = said(sides([True, None, None], [True, True, None]))["What was not measured"]
+    assert told.startswith("2 questions could not be scored and are in no count.")
+
+
+def test_nothing_scored_at_all_says_that_nothing_can_be_said() -> None:
+    made = summary(sides([None], [None]))
+    assert (
+        dict(made.sections)["Is that more than luck?"] == "Nothing was measured on both sides, so nothing can be said."
+    )
+    assert "nan" not in str(made)
+
+
+def test_questions_of_one_side_only_are_counted() -> None:
+    comparison = compare(
+        before=snapshot([True] * 3),
+        after=snapshot([True] * 2 + [False] * 2, content_hash=["h0", "h1", "x", "y"]),
+        on_mismatch="intersect",
+    )
+    told = said(comparison)["What was not measured"]
+    assert "1 questions stand on the first side only" not in told
+    assert "1 question of the first side and 2 questions of the second have no partner" in told
+
+
+def test_a_prefix_of_a_probe_is_said() -> None:
+    comparison = sides([True] * 4, [True] * 4)
+    prefix = replace(comparison, after={**comparison.after, "probe": {"name": "p", "items": 4, "of": 2000}})
+    assert "The looks ask the first 4 of 2,000 questions, to save time." in said(prefix)["What was not measured"]
+
+
+def test_without_option_probabilities_clear_knowledge_is_not_known() -> None:
+    assert "How sure it was is not known here" in said(sides([True], [True]))["What was not measured"]
+    with_shares = sides([True], [False], gold_share=[0.9])
+    assert "How sure" not in said(with_shares)["What was not measured"]
+    assert "Of the 1 question that it clearly knew, it now gets 1 wrong." in said(with_shares)["What it lost"]
+
+
+def test_means_over_samples_have_one_decimal() -> None:
+    told = said(samples().comparison)
+    assert re.search(r"\d+\.\d questions that it answered", told["What it gained"] + told["What it lost"])
+
+
+def test_losses_of_form_are_told_apart() -> None:
+    columns = {"k": [4] * 20, "gold": [0] * 20, "chosen": [0] * 20}
+    before = snapshot([True] * 20, free_correct=[True] * 20, **columns)
+    after = snapshot(
+        [False] * 5 + [True] * 15, free_correct=[False] * 8 + [True] * 12, **{**columns, "chosen": [1] * 5 + [0] * 15}
+    )
+    told = said(compare(before=before, after=after))["What it lost"]
+    assert "In 5 cases another answer stands there now; in 3 cases only the form that was asked for is lost" in told
+
+
+def test_guessing_is_given_with_its_range() -> None:
+    told = said(choices().comparison)["Is that more than luck?"]
+    found = re.search(r"Guessing alone would make about (\d+) of the losses; between (\d+) and (\d+) would fit", told)
+    assert found is not None
+    made, least, most = map(int, found.groups())
+    assert 0 <= least <= made <= most <= choices().comparison.all.forgotten
+
+
+def test_a_run_speaks_of_all_its_looks() -> None:
+    trajectory, _ = run(2400)
+    made = summary(trajectory.comparisons[-1], trajectory=trajectory)
+    assert re.search(r"Luck does not explain the fall of .*Math by \d+\.\d points", made.beyond_luck)
+    assert "Over all looks of the run the fall is beyond luck for" in dict(made.sections)["Is that more than luck?"]
+    still = Trajectory.of([snapshot([True] * 20, meta={"step": step}) for step in (0, 5)])
+    told = summary(still.comparisons[-1], trajectory=still)
+    assert told.beyond_luck == ""
+    assert dict(told.sections)["Is that more than luck?"].endswith("no fall of accuracy is beyond luck.")
+
+
+def test_a_run_without_a_look_says_so() -> None:
+    start = Trajectory.of([snapshot([True] * 4, meta={"step": 0})])
+    told = said(start.comparisons[-1], trajectory=start)["What was not measured"]
+    assert told.startswith("No look was taken after the start")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "heading"),
+    [
+        ({"model": "a/m", "step": 0}, {"model": "a/m", "step": 1200}, "What changed in m from step 0 to step 1,200"),
+        ({"model": "m", "step": 0}, {"model": "n", "step": 5}, "What changed from m at step 0 to n at step 5"),
+        ({"model": "m"}, {"model": "n"}, "What changed from m to n"),
+    ],
+)
+def test_the_heading_names_both_sides(before: dict[str, Any], after: dict[str, Any], heading: str) -> None:
+    comparison = compare(before=snapshot([True], meta=before), after=snapshot([True], meta=after))
+    assert "".join(text for text, _ in summary(comparison).heading) == heading
+
+
+def test_examples_are_the_surest_losses_of_two_tasks() -> None:
+    probe = Probe(
+        [Item(id=str(i), task="st"[i // 2], prompt=f"Question {i}?", choices=("yes", "no"), answer=0) for i in range(4)]
+    )
+    columns = {"item_id": list("0123"), "task": list("sstt"), "k": [2] * 4, "gold": [0] * 4}
+    before = snapshot([True] * 4, chosen=[0] * 4, margin=[1.0, 5.0, 2.0, 4.0], **columns)
+    after = snapshot([False] * 4, chosen=[1] * 4, **columns)
+    changed = flips(before, after, probe=probe)
+    assert summary(compare(before=before, after=after), changed=changed).examples == (
+        "“Question 1?” It answered “yes”, and now “no”.",
+        "“Question 3?” It answered “yes”, and now “no”.",
+    )
+    assert summary(compare(before=before, after=after), changed=flips(before, after)).examples == ()
+
+
+def test_an_example_without_an_answer_says_nothing_was_said() -> None:
+    of = written([("It is 7.", "")])
+    assert summary(of.comparison, changed=of.changed).examples == (
+        "“What is 0 + 7?” It answered “It is 7.”, and now nothing.",
+    )
+
+
+@pytest.mark.parametrize("made", [choices, samples, clusters, written], ids=lambda made: made.__name__)
+def test_no_symbol_stands_on_the_first_page(made: Any) -> None:
+    assert_words(summary(made().comparison))
+
+
+def test_nor_on_that_of_a_run() -> None:
+    for items in (60, 2400):
+        trajectory, _ = run(items)
+        assert_words(summary(trajectory.comparisons[-1], trajectory=trajectory))
+
+
+def assert_words(made: Summary) -> None:
+    text = " ".join([made.verdict.sentence, made.beyond_luck, *(text for section in made.sections for text in section)])
+    assert re.findall(r"[^\w\s.,;:?“”']", text) == []
+    assert not re.search(r"\b(p|q|n|k|nan|n/a|null)\b", text)
+    assert text.isascii() or set(text) <= {"“", "”"} | set(map(chr, range(128)))
+
+
+def test_hostile_names_stand_as_they_are() -> None:
+    of = hostile()
+    assert "<script>alert(1)</script>" in str(summary(of.comparison, changed=of.changed).examples)
+
+
+def test_words() -> None:
+    assert (questions(0), questions(1), questions(1200)) == ("No question", "1 question", "1,200 questions")
+    assert listed(["a"]) == "a"
+    assert listed(["a", "b", "c"]) == "a, b and c"
+    assert listed(list("abcdef")) == "a, b, c, d and 2 more"
+    assert (by_points(-0.01), by_points(0.0251)) == ("1.0 point", "2.5 points")
+    assert shorten("a\n b") == "a b"
+    assert shorten("x" * 200 + " end?", 10) == "… xxxxx end?"

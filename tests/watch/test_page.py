@@ -1,0 +1,111 @@
+"""The page of a run, written while it goes on."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import model, probe, tokenizer, trainer
+
+from forgetwatch import ForgetWatchCallback, Watch
+from forgetwatch.watch import page as module
+from forgetwatch.watch.page import PAGE, Page
+
+TOK = tokenizer()
+
+
+class Clock:
+    """A clock that goes on when it is told to, and by what drawing takes."""
+
+    def __init__(self) -> None:
+        self.now, self.drawing, self.drawn = 1000.0, 0.5, 0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    def run_page(self, *_: Any, **__: Any) -> str:
+        self.drawn += 1
+        self.now += self.drawing
+        return f"page {self.drawn}"
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(module, "time", made)
+    monkeypatch.setattr(module, "run_page", made.run_page)
+    return made
+
+
+def looked(folder: Path) -> Watch:
+    watch = Watch(probe(), folder)
+    watch.look(model(TOK), TOK, step=0)
+    return watch
+
+
+def test_the_page_is_written_again_at_each_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    headings = list[str]()
+    monkeypatch.setattr(module, "_SHARE", 1e9)  # these looks follow within a second
+    written = module.write_atomically
+
+    def noted(path: Path, write: Any) -> None:
+        written(path, write)
+        if path.name == PAGE:
+            headings.append(re.findall(r"step (\d+)</h1>", path.read_text(encoding="utf-8"))[-1])
+
+    monkeypatch.setattr(module, "write_atomically", noted)
+    trainer(tmp_path, steps=4, callbacks=[ForgetWatchCallback(probe(), every=2, max_overhead=None)]).train()
+    assert headings == ["2", "4"]
+    assert (tmp_path / "_forgetwatch" / PAGE).is_file()
+
+
+def test_a_page_that_cannot_be_written_is_told_once_and_the_run_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_SHARE", 1e9)
+
+    def full(path: Path, write: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(module, "write_atomically", full)
+    run = trainer(tmp_path, steps=6, callbacks=[ForgetWatchCallback(probe(), every=1, max_overhead=None)])
+    run.train()
+    assert run.state.global_step == 6
+    told = capsys.readouterr().err
+    assert told.count("writing the report at step") == 1
+    assert "No space left on device" in told
+    assert len(list((tmp_path / "_forgetwatch").glob("step-*.parquet"))) == 6
+    assert not (tmp_path / "_forgetwatch" / PAGE).exists()
+
+
+def test_no_page_comes_where_it_would_take_more_than_a_hundredth_of_the_time(tmp_path: Path, clock: Clock) -> None:
+    watch, page = looked(tmp_path), Page()
+    for step in range(1, 5):
+        watch.look(model(TOK), TOK, step=step)
+        page.write(watch)
+        clock.now += 10  # a page took half a second
+    assert clock.drawn == 1
+    clock.now += 40
+    watch.look(model(TOK), TOK, step=9)
+    page.write(watch)
+    assert clock.drawn == 2
+
+
+def test_but_the_end_of_the_run_always_has_one(tmp_path: Path, clock: Clock) -> None:
+    watch, page = looked(tmp_path), Page()
+    page.write(watch)
+    watch.look(model(TOK), TOK, step=5)
+    page.write(watch, soon=True)
+    assert clock.drawn == 2
+    assert (watch.folder.path / PAGE).read_text() == "page 2"
+    page.write(watch, soon=True)  # it shows the latest look already
+    assert clock.drawn == 2
+
+
+def test_the_last_look_of_a_fast_run_is_in_its_page(tmp_path: Path) -> None:
+    trainer(tmp_path, steps=5, callbacks=[ForgetWatchCallback(probe(), every=1, max_overhead=None)]).train()
+    text = (tmp_path / "_forgetwatch" / PAGE).read_text(encoding="utf-8")
+    assert "to step 5</h1>" in text
+    assert [int(step) for step in re.findall(r'data-group="look:(\d+)"', text)] == [1, 2, 3, 4, 5]

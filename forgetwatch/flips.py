@@ -3,7 +3,7 @@
     forgotten   right before, wrong after          known_lost   those of them that were clearly known
     gained      wrong before, right after          churned      wrong before and after, with another answer
 
-Questions and options come from the probe; without one an item is known by its id.
+Questions and options come from the probe, or from the log that was read; without them an item is known by its id.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.item import Item
+from forgetwatch.item import PRIVATE, Item
 from forgetwatch.metrics.transitions import is_known
 from forgetwatch.pairing import pair
 from forgetwatch.probe import LETTERS, Probe
+from forgetwatch.readers.asked import Asked
 from forgetwatch.snapshot import NONE, Snapshot
 from forgetwatch.trajectory import Trajectory
 
@@ -61,7 +62,8 @@ class Flip:
         before: What was answered before.
         after: What was answered after.
         first: Step of the look at which it was first wrong; None where that is not known, or it never was.
-        item: The item itself; None without a probe.
+        item: The question in words; None where nothing gives it, or it must not be published.
+        content_hash: What defines the question; None where that is not known.
     """
 
     what: What
@@ -75,7 +77,8 @@ class Flip:
     before: Side
     after: Side
     first: int | None
-    item: Item | None
+    item: Item | Asked | None
+    content_hash: str | None = None
 
     @property
     def margin(self) -> float:
@@ -85,14 +88,14 @@ class Flip:
 
     @property
     def question(self) -> str | None:
-        """The question as text; None without a probe."""
+        """The question as text; None where nothing gives it."""
         return None if self.item is None else text_of(self.item.prompt)
 
     @property
     def right(self) -> str | None:
         """The right answer in words, as far as it is known."""
-        if self.item is not None and not self.item.choices:
-            return " | ".join(str(answer) for answer in self.item.answers)
+        if self.item is not None and not self.gold:
+            return " | ".join(str(answer) for answer in self.item.answers) or None
         return " | ".join(self.option(index) for index in self.gold) or None
 
     def answer(self, side: Side) -> str | None:
@@ -129,7 +132,7 @@ def flips(
     }
     shares = before.floats("gold_share")[pairing.before], after.floats("gold_share")[pairing.after]
     known = is_known(was == 1, shares[0]) & np.isfinite(shares[1])
-    items = {(item.task, item.id): item for item in probe or ()}
+    items = {(item.task, item.id): item for item in probe or () if PRIVATE not in item.tags}
     whats = np.full(len(was), "", dtype=object)
     for name, rows in kinds.items():
         whats[rows] = name
@@ -147,14 +150,20 @@ def flips(
                 category=sides[0].category[row],
                 sample=sample,
                 k=sides[0].k(row),
-                gold=sides[0].gold(row),
+                gold=sides[0].gold(row) or _gold(items.get((task, item_id))),
                 before=sides[0].side(row),
                 after=sides[1].side(int(pairing.after[at])),
                 first=(first or {}).get((task, item_id, sample)),
                 item=items.get((task, item_id)),
+                content_hash=sides[0].hashes[row],
             )
         )
     return found
+
+
+def _gold(item: Item | None) -> tuple[int, ...]:
+    """The right options as the probe has them, where a snapshot does not name them."""
+    return tuple(answer for answer in item.answers if isinstance(answer, int)) if item is not None else ()
 
 
 class _Rows:
@@ -166,7 +175,7 @@ class _Rows:
         self._task, self._id = snapshot.texts("task"), snapshot.texts("item_id")
         self._output, self._outcome = snapshot.texts("output"), snapshot.texts("outcome")
         self._margin = snapshot.floats("margin")
-        self.category = snapshot.texts("category")
+        self.category, self.hashes = snapshot.texts("category"), snapshot.texts("content_hash")
 
     def names(self, row: int) -> tuple[str, str, int]:
         return self._task[row], self._id[row], int(self._ints["sample"][row])

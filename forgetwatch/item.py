@@ -18,6 +18,9 @@ from forgetwatch.errors import ProbeError
 Message = Mapping[str, Any]
 Rendering = Literal["plain", "chat"]
 
+PRIVATE: Final = "private"
+"""A tag: the item's text must not be published, and stands in no report and no tracker."""
+
 TRAITS: Final = ("stops", "loops", "refuses", "language", "length", "case")
 """Matches that ask what an output itself is, instead of what it answers."""
 
@@ -45,7 +48,7 @@ class Item:
         match: How a generated answer is judged: one of `MATCHES`, or ``regex:PATTERN``; None for choices, which are
             judged by their letters.
         cluster: Items with the same cluster share a passage or a template and flip together.
-        tags: Free labels.
+        tags: Free labels; `PRIVATE` keeps the item's text out of reports.
         must_pass: An item that a release may never lose.
         judge: Called with the model's output and the item; True, False, or None where it cannot say. In place of
             `match`, in Python only: a file keeps its name.

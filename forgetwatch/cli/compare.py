@@ -13,7 +13,7 @@ from forgetwatch.cli.documents import check_plots, check_report, say_pictures, w
 from forgetwatch.cli.gate import asked_gate, settle
 from forgetwatch.cli.options import check_folder, share
 from forgetwatch.cli.output import result_console, write_json
-from forgetwatch.cli.sides import only, outcomes, side
+from forgetwatch.cli.sides import only, outcomes, side, with_questions
 from forgetwatch.compare import Comparison, compare, first_samples
 from forgetwatch.errors import SnapshotError
 from forgetwatch.flips import flips
@@ -168,7 +168,7 @@ def compare_command(
     if plots is not None:
         say_pictures(save_comparisons(comparisons, plots, several=several), err=json_path == "-")
     if output is not None:
-        changed = flips(base, others[-1], probe=items)
+        changed = with_questions(flips(base, others[-1], probe=items), before, base, metric)
         write_report(output, comparisons, changed, tolerance=tolerated, several=several)
         if json_path != "-":
             typer.echo(f"report: {output}")

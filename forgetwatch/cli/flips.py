@@ -12,7 +12,7 @@ import typer
 
 from forgetwatch.cli.options import check_folder
 from forgetwatch.cli.output import result_console
-from forgetwatch.cli.sides import only, side
+from forgetwatch.cli.sides import only, side, with_questions
 from forgetwatch.errors import SnapshotError
 from forgetwatch.files import write_atomically
 from forgetwatch.flips import Flip, first_forgotten, flips, ordered
@@ -72,7 +72,7 @@ def _flips(
     items = None if probe is None else load_probe(probe)
     if after is not None:
         sides = [only(side(given, items, metric), tasks=tasks, categories=categories) for given in (before, after)]
-        return flips(sides[0], sides[1], probe=items)
+        return with_questions(flips(sides[0], sides[1], probe=items), before, sides[0], metric)
     folder = Path(before)
     if not (folder / RUN_FOLDER).is_dir() and not (folder / "baseline.parquet").is_file():
         raise SnapshotError(f"{before}: one argument is a run folder, and this is none; give BEFORE and AFTER")

@@ -6,11 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from forgetwatch.item import Item
+from forgetwatch.item import PRIVATE, Item
 from forgetwatch.probe import Probe
 from forgetwatch.probes.checking import Finding
 from forgetwatch.probes.hub import PRESETS, is_preset
-from forgetwatch.probes.hub.load import PRIVATE
 from forgetwatch.probes.hub.preset import FORMS
 from forgetwatch.probes.overlap import Overlap
 from forgetwatch.probes.tables import SUFFIXES

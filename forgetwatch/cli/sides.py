@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pyarrow as pa
 
 from forgetwatch.cli.progress import bytes_bar, items_bar
 from forgetwatch.errors import SnapshotError
+from forgetwatch.flips import Flip, What, ordered
 from forgetwatch.probe import Probe
 from forgetwatch.readers import load_snapshot
+from forgetwatch.readers.asked import Asked, Kept
 from forgetwatch.snapshot import Snapshot
+
+_QUESTIONS = 2000
+"""Items of each kind whose questions are read: as many as any report lists, and more."""
 
 _FILE_SUFFIXES = (".parquet", ".csv", ".jsonl", ".json", ".eval")
 
@@ -49,6 +55,30 @@ def side(given: str, probe: Probe | None, metric: str | None = None) -> Snapshot
     silence_loading()
     with items_bar(f"scoring {given}") as progress:
         return score_checkpoint(given, probe, progress=progress)
+
+
+def with_questions(changed: list[Flip], given: str, snapshot: Snapshot, metric: str | None) -> list[Flip]:
+    """The flips with their questions in words, which a second pass takes from another tool's log.
+
+    Args:
+        changed: The items whose answer changed.
+        given: What the command line named as the side before.
+        snapshot: What was read there.
+        metric: As it was read.
+    """
+    if "tool" not in snapshot.meta or not Path(given).exists() or all(flip.item for flip in changed):
+        return changed
+    surest = {what: [flip for flip in ordered(changed) if flip.what == what][:_QUESTIONS] for what in get_args(What)}
+    kept = Kept(flip.content_hash for some in surest.values() for flip in some if flip.content_hash)
+    with bytes_bar(f"reading questions in {given}") as progress:
+        load_snapshot(given, metric=metric, progress=progress, kept=kept)
+    return [replace(flip, item=flip.item or _asked(flip, kept)) for flip in changed]
+
+
+def _asked(flip: Flip, kept: Kept) -> Asked | None:
+    asked = kept.asked.get(flip.content_hash or "")
+    # Documents list options that were not offered: an open answer has none.
+    return replace(asked, choices=()) if asked is not None and flip.k is None else asked
 
 
 def only(

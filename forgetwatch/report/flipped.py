@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from forgetwatch.item import PRIVATE
 from forgetwatch.pairing import pair
 from forgetwatch.probe import Probe
 from forgetwatch.snapshot import NONE, Snapshot
@@ -48,6 +49,8 @@ def flipped_rows(
 
 def _text(item: Any, chosen: int) -> tuple[str | None, str | None, str | None]:
     """The question, the right answer and the one that was chosen."""
-    if item is None or not item.choices:
-        return (None if item is None else str(item.prompt), None, None)
+    if item is None or PRIVATE in item.tags:
+        return None, None, None
+    if not item.choices:
+        return str(item.prompt), None, None
     return str(item.prompt), item.choices[item.answers[0]], item.choices[chosen] if chosen != NONE else None

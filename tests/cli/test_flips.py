@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 from pages import choices, run, written
-from support import snapshot
+from support import snapshot, write_jsonl
 from typer.testing import CliRunner
 
-from forgetwatch import save_snapshot
+from forgetwatch import Item, Probe, Snapshot, save_snapshot
 from forgetwatch.cli import app
 from forgetwatch.errors import SnapshotError
+from forgetwatch.flips import flips
+from forgetwatch.report.flipped import flipped_rows
 
 
 @pytest.fixture
@@ -109,3 +111,40 @@ def test_one_file_alone_is_a_clear_error(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["flips", str(tmp_path)])
     assert isinstance(done.exception, SnapshotError)
     assert "give BEFORE and AFTER" in str(done.exception)
+
+
+def test_a_logs_questions_are_read_again_for_those_that_flipped(tmp_path: Path) -> None:
+    for name, right in (("before", 1.0), ("after", 0.0)):
+        rows = [
+            {
+                "doc_id": at,
+                "doc": {"question": f"Why {at}?", "choices": ["never offered"]},
+                "target": "because",
+                "resps": [[f"{name} {at}"]],
+                "filter": "none",
+                "exact_match": right if at == 1 else 1.0,
+            }
+            for at in range(3)
+        ]
+        write_jsonl(tmp_path / f"samples_t_{name}.jsonl", rows)
+    files = [str(tmp_path / f"samples_t_{name}.jsonl") for name in ("before", "after")]
+    done = CliRunner().invoke(app, ["flips", *files, "--jsonl", "-"])
+    assert done.exit_code == 0, done.output
+    (flip,) = map(json.loads, done.stdout.splitlines())
+    assert (flip["question"], flip["right"]) == ("Why 1?", "because")
+    assert (flip["before"]["answer"], flip["after"]["answer"]) == ("before 1", "after 1")
+
+
+def test_private_questions_stand_in_no_report(tmp_path: Path) -> None:
+    items = [
+        Item(id=str(at), task="t", prompt=f"Q{at}", choices=("a", "b"), answer=0, tags=("private",) if at else ())
+        for at in range(2)
+    ]
+    sides = [
+        Snapshot.from_columns({"item_id": ["0", "1"], "task": ["t"] * 2, "correct": [right] * 2}, {})
+        for right in (True, False)
+    ]
+    found = flips(sides[0], sides[1], probe=Probe(items))
+    assert [(flip.question, flip.right) for flip in found] == [("Q0", "a"), (None, None)]
+    _, rows = flipped_rows(sides[0], sides[1], probe=Probe(items))
+    assert [row[-3] for row in rows] == ["Q0", None]

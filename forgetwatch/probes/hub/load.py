@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from forgetwatch.errors import ProbeError
-from forgetwatch.item import Item
+from forgetwatch.item import PRIVATE, Item
 from forgetwatch.probe import Probe
 from forgetwatch.probes.categories import paper_category
 from forgetwatch.probes.few_shot import few_shot
@@ -32,9 +32,6 @@ _POOL: Final = 512
 
 _OWN: Final = 64
 """Examples of a task from which those of an item are drawn."""
-
-PRIVATE: Final = "private"
-"""Tag of items whose text must not be published."""
 
 
 @dataclass(frozen=True)

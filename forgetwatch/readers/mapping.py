@@ -201,7 +201,7 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
             csv.field_size_limit(sys.maxsize)
             with path.open(encoding="utf-8-sig", newline="") as text:
                 yield from _objects(path, csv.DictReader(text, strict=True))
-    except (pa.ArrowException, csv.Error, ValueError, RecursionError, OverflowError) as error:
+    except (pa.ArrowException, OSError, csv.Error, ValueError, RecursionError, OverflowError) as error:
         raise SnapshotError(f"{path}: cannot be read; is it cut? ({str(error).splitlines()[0]})") from error
 
 

@@ -145,13 +145,14 @@ def _at(row: Any, place: str) -> Any:
 def _text(value: Any) -> str | None:
     if value is None or value is _NOWHERE:
         return None
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return text.encode("utf-8", "replace").decode()  # a lone half of a surrogate pair is no text
 
 
 def _listed(name: str, values: list[Any]) -> Any:
     """A column as the table reader takes it: text where the file or the command line gave text."""
     if all(value is None or isinstance(value, str) for value in values):
-        return pa.array(values, pa.string())
+        return pa.array(map(_text, values), pa.string())
     if pa.types.is_string(SCHEMA.field(name).type):
         return [_text(value) for value in values]
     return values

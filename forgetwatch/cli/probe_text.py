@@ -26,7 +26,7 @@ def listing() -> Iterator[tuple[str, bool]]:
         return f"  {fit(name, 14)} {fit(about, 37)} {items:>14}  {k}".rstrip(), False
 
     yield "shipped, without network", True
-    yield line("standard", "nine categories; what is asked by default", "2,000", "k 2 to 5")
+    yield line("standard", "nine categories, the default", "2,000", "k 2 to 5")
     yield line("quick", "its first 500", "500", "k 2 to 5")
     yield line("confirmation", "500 others, for looking twice", "500", "k 2 to 5")
     yield line("behaviour", "short answers, written and judged", "96", "open")

@@ -145,7 +145,7 @@ def _several(several: Several) -> dict[str, Any]:
         "words": several_words(several),
         "picture": svg(lambda: ranking_figure(several), name="ranking", label=_RANKING),
         "rows": list(enumerate(zip(matrix.labels, matrix_cells(several), strict=True))),
-        "items": count(matrix.items),
+        "over": count(matrix.items),
         "left_out": count(matrix.left_out),
     }
 

@@ -120,3 +120,13 @@ def test_the_document_gains_keys_and_keeps_those_it_had() -> None:
 def test_a_page_of_one_comparison_has_no_such_section() -> None:
     one = compare(before=snapshot([True, False]), after=snapshot([True, True]))
     assert 'id="several"' not in page(one)
+
+
+def test_no_value_of_the_page_is_a_python_object() -> None:
+    sides = [snapshot([True] * (8 - at) + [False] * at, meta={"model": f"m{at}"}) for at in range(3)]
+    comparisons = [compare(before=sides[0], after=other) for other in sides[1:]]
+    several = Several(matrix=transition_matrix(sides), ranking=ranked(comparisons, None), target=None)
+    text = page(comparisons[-1], several=several)
+    assert "Over 8 questions that all were scored on; 0 are left out." in text
+    assert "object at 0x" not in text
+    assert "built-in" not in text

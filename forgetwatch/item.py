@@ -16,6 +16,10 @@ from typing import Any, Final, Literal, Self, get_args
 from forgetwatch.errors import ProbeError
 
 Message = Mapping[str, Any]
+
+_SHOWN: Final = 200
+"""Characters of a wrong value that an error shows."""
+
 Rendering = Literal["plain", "chat"]
 
 PRIVATE: Final = "private"
@@ -81,7 +85,9 @@ class Item:
         """Check the fields, and turn sequences into tuples."""
         for name, (fits, expected) in _FIELDS.items():
             if not fits(getattr(self, name)):
-                raise ProbeError(f"item {self.id!r}: {name} must be {expected}, got {getattr(self, name)!r}")
+                given = repr(getattr(self, name))
+                shown = given if len(given) <= _SHOWN else f"{given[:_SHOWN]}..."
+                raise ProbeError(f"item {str(self.id)[:_SHOWN]!r}: {name} must be {expected}, got {shown}")
         for name in ("choices", "tags", "prompt", "answer", "tools"):
             if isinstance(value := getattr(self, name), list):
                 object.__setattr__(self, name, tuple(value))

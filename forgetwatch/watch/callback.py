@@ -297,11 +297,11 @@ class ForgetWatchCallback(TrainerCallback):
             with self._telling(state, "the look"):
                 self.watch.look(kwargs["model"], tokenizer_of(kwargs), step=state.global_step)
         if state.is_world_process_zero:
-            self._failures.sum_up()
             with self._telling(state, "writing the report"):
                 self._page.write(self.watch, soon=True)
             with self._telling(state, "showing the table"):  # the model is not saved yet
                 notices.show(self.watch, max_steps=state.max_steps, tripped=self._tripped.lines)
+            self._failures.sum_up()
 
     def _take_default(self, trainer: Trainer, args: TrainingArguments, state: TrainerState, tokenizer: Any) -> None:
         """Ask what is asked by default, on this machine or by the run that goes on."""

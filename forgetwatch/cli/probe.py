@@ -94,6 +94,11 @@ def build_command(
         raise ProbeError(f"{output}: a probe is a JSONL file; give it a name that ends in .jsonl")
     check_folder(str(output))
     if column or task or category or scoring != "loglikelihood" or rendering:
+        if root is not None or revision is not None or shots is not None:
+            raise ProbeError(
+                f"{source}: --root, --revision and --shots are for benchmarks of the hub; --column, --task, "
+                "--category, --scoring and --rendering for rows of your own: leave out one or the other"
+            )
         settings: dict[str, Any] = {"scoring": scoring, "rendering": rendering}
         probe = probe_from(source, columns=_columns(column or []), task=task, category=category, **settings)
         probe = probe if limit is None else probe.head(limit)
@@ -144,7 +149,9 @@ def check_command(
         for text in overlap_lines(found):
             console.print(text, markup=False)
     wrong = sum(finding.wrong for finding in findings) + int(found is not None and overlaps(found))
-    console.print(f"{wrong} kinds of fault" if wrong else "no fault found", style="bold", markup=False)
+    console.print(
+        f"{wrong} kind{'s' if wrong > 1 else ''} of fault" if wrong else "no fault found", style="bold", markup=False
+    )
     if strict and wrong:
         raise typer.Exit(PROBLEMS)
 

@@ -69,10 +69,11 @@ class Categories:
             raise ProbeError(f"{path}: categories are UTF-8 text, CSV or YAML, and this is neither") from error
         pairs = _of_yaml(text, path) if path.suffix in (".yaml", ".yml") else _of_csv(text, path)
         names: dict[str, str] = {}
-        seen: dict[str, str] = {}
+        seen: dict[tuple[str, bool], str] = {}
         for place, task, category in pairs:
-            if seen.setdefault(_key(task), category) != category:
-                raise ProbeError(f"{path}, {place}: {task!r} has the category {seen[_key(task)]!r} already")
+            known = seen.setdefault((_key(task), task.endswith("*")), category)
+            if known != category:
+                raise ProbeError(f"{path}, {place}: {task!r} has the category {known!r} already; leave one out")
             names[task] = category
         if not names:
             raise ProbeError(f"{path}: needed lines of task,category, and there are none")

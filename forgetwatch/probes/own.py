@@ -12,17 +12,16 @@ first wrong rows is told at once.
 
 from __future__ import annotations
 
-import ast
-import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError
-from forgetwatch.extraction.number import numbers, readable
 from forgetwatch.item import Item, Rendering
-from forgetwatch.probe import LETTERS, Norm, Probe, Scoring
+from forgetwatch.probe import Norm, Probe, Scoring
+from forgetwatch.probes.cells import is_there, match_of, open_answers, parsed, place_of, shown
 from forgetwatch.probes.columns import Columns, find_columns
 from forgetwatch.probes.tables import Rows, read_rows
 
@@ -92,18 +91,14 @@ def _rows(source: Any) -> tuple[Rows, str]:
     if isinstance(source, (str, Path)):
         return read_rows(source), str(source)
     rows = [(f"row {number}", row) for number, row in enumerate(source)]
-    if bad := next((row for _, row in rows if not isinstance(row, Mapping)), None):
-        raise ProbeError(f"rows: needed one dict a question, got {type(bad).__name__}; of a DatasetDict give one split")
+    if bad := [type(row).__name__ for _, row in rows if not isinstance(row, Mapping)]:
+        raise ProbeError(f"rows: needed one dict a question, got {bad[0]}; of a DatasetDict give one split")
     return rows, "rows"
 
 
 def _twice(items: Sequence[Item]) -> list[str]:
-    seen: set[tuple[str, str]] = set()
-    return [
-        f"id {item.id!r} stands twice in task {item.task!r}"
-        for item in items
-        if (item.task, item.id) in seen or seen.add((item.task, item.id))  # type: ignore[func-returns-value]
-    ]
+    times = Counter((item.task, item.id) for item in items)
+    return [f"id {name!r} stands {count} times in task {task!r}" for (task, name), count in times.items() if count > 1]
 
 
 class _Row:
@@ -155,91 +150,48 @@ class _Row:
         if isinstance(value, (list, tuple)) and value:
             return tuple(value)
         if not isinstance(value, str) or not value.strip():
-            self.mistakes.append(f"column {self._columns.of['prompt']!r} holds no question ({_shown(value)})")
+            self.mistakes.append(f"column {self._columns.of['prompt']!r} holds no question ({shown(value)})")
         return value
 
     def _choices(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The options, and the labels that the table itself gives them."""
         if self._columns.choices:
             cells = [self._row.get(name) for name in self._columns.choices]
-            given = tuple(str(cell) for cell in cells if cell is not None and str(cell).strip())
+            given = tuple(str(cell) for cell in cells if is_there(cell))
             if not given:
                 self.mistakes.append(f"columns {', '.join(self._columns.choices)} hold no option")
             return given, ()
         if "choices" not in self._columns.of:
             return (), ()
-        value = _parsed(self._value("choices"))
+        value = parsed(self._value("choices"))
         labels: tuple[str, ...] = ()
         if isinstance(value, Mapping) and {"text", "label"} <= set(value):
-            value, labels = value["text"], tuple(map(str, value["label"]))
+            value, labels = value["text"], tuple(map(str, value["label"] or ()))
         elif isinstance(value, Mapping):
             labels, value = tuple(map(str, value)), list(value.values())
-        if not isinstance(value, (list, tuple)) or not value or not all(str(one).strip() for one in value):
+        if not isinstance(value, (list, tuple)) or not value or not all(map(is_there, value)):
             column = self._columns.of["choices"]
-            self.mistakes.append(f"column {column!r} holds no list of options ({_shown(self._value('choices'))})")
+            self.mistakes.append(f"column {column!r} holds no list of options ({shown(self._value('choices'))})")
             return (), ()
         return tuple(map(str, value)), labels
 
     def _answer(self, choices: Sequence[str], labels: Sequence[str]) -> tuple[Any, str | None]:
-        value, column = _parsed(self._value("answer")), self._columns.of["answer"]
-        if value is None or (isinstance(value, str) and not value.strip()) or value in ([], ()):
-            self.mistakes.append(f"column {column!r} holds no answer ({_shown(value)})")
+        value, column = parsed(self._value("answer")), self._columns.of["answer"]
+        if not is_there(value) or value in ([], ()):
+            self.mistakes.append(f"column {column!r} holds no answer ({shown(value)})")
             return None, None
         given = list(value) if isinstance(value, (list, tuple)) else [value]
         if not choices:
             if self._columns.choices or "choices" in self._columns.of:
                 return None, None  # that the options are missing has been said
-            texts = tuple(str(one) for one in given)
-            return texts if len(texts) > 1 else texts[0], self._text("match") or _match(texts)
-        places = [_place(one, choices, labels) for one in given]
+            match = self._text("match")
+            texts = open_answers(self._value("answer"), is_json=match.startswith("json"))
+            return texts if len(texts) > 1 else texts[0], match or match_of(texts)
+        places = [place_of(one, choices, labels) for one in given]
         if wrong := [one for one, place in zip(given, places, strict=True) if place is None]:
             self.mistakes.append(
-                f"column {column!r} holds {_shown(wrong[0])}, which is none of the {len(choices)} options, nor their "
+                f"column {column!r} holds {shown(wrong[0])}, which is none of the {len(choices)} options, nor their "
                 "letter, nor their index from 0"
             )
             return None, None
         return places[0] if len(places) == 1 else places, None
-
-
-def _place(answer: Any, choices: Sequence[str], labels: Sequence[str]) -> int | None:
-    """Which option an answer names: by its text, its label, its letter or its index."""
-    if isinstance(answer, bool) or not isinstance(answer, (int, str)):
-        return int(answer) if isinstance(answer, float) and answer.is_integer() and answer < len(choices) else None
-    if isinstance(answer, str):
-        text = answer.strip()
-        texts = [choice.strip() for choice in choices]
-        if texts.count(text) == 1:
-            return texts.index(text)
-        if text in labels:
-            return labels.index(text)
-        bare = text.strip("().").upper()
-        if len(bare) == 1 and bare in LETTERS[: len(choices)]:
-            return LETTERS.index(bare)
-        if not text.isascii() or not text.isdigit():
-            return None
-        answer = int(text)
-    return answer if 0 <= answer < len(choices) else None
-
-
-def _parsed(value: Any) -> Any:
-    """A list or object that is written out as text, as JSON or as Python; anything else as it is."""
-    if not isinstance(value, str) or value.strip()[:1] not in ("[", "{"):
-        return value
-    for read in (json.loads, ast.literal_eval):
-        try:
-            return read(value.strip())
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            continue
-    return value
-
-
-def _match(answers: Sequence[str]) -> str:
-    """How an open answer is judged where the table does not say."""
-    found = [numbers(readable(text)) for text in answers]
-    whole = all(len(one) == 1 and len(text.strip()) <= one[0].end + 2 for one, text in zip(found, answers, strict=True))
-    return "number" if whole else "contains"
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."

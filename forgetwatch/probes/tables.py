@@ -84,10 +84,13 @@ def _csv(text: str, path: Path) -> Rows:
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     found: Rows = []
     try:
+        names = reader.fieldnames or ()
+        if twice := [name for name in names if list(names).count(name) > 1]:
+            raise ProbeError(f"{path}: the column {twice[0]!r} stands twice in the header; rename one of them")
         for row in reader:
             if None in row:
                 raise ProbeError(
-                    f"{path}, line {reader.line_num}: more cells than the {len(reader.fieldnames or ())} columns; put "
+                    f"{path}, line {reader.line_num}: more cells than the {len(names)} columns; put "
                     "cells that hold the separator in quotes"
                 )
             found.append((f"line {reader.line_num}", row))

@@ -16,7 +16,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,11 +24,11 @@ from forgetwatch.errors import SnapshotError
 from forgetwatch.readers.archive import Archive
 from forgetwatch.readers.asked import Kept
 from forgetwatch.readers.inspect_sample import WANTED, Sample, clean, is_shortened
+from forgetwatch.readers.json_pieces import Progress
 from forgetwatch.readers.json_spans import built, parts, picked
 from forgetwatch.readers.log import Log
 from forgetwatch.snapshot import Snapshot
 
-Progress = Callable[[int, int], None]
 Spans = Mapping[str, tuple[int, int]]
 """Where the values of an object begin and end, by name."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -39,7 +38,8 @@ def joined(snapshots: Sequence[Snapshot], *, as_samples: bool = False) -> Snapsh
             for seed, table in enumerate(tables)
         ]
     table = pa.concat_tables(tables)
+    notes = list(dict.fromkeys(note for one in snapshots for note in one.notes))
+    if len(models := sorted({str(one.meta["model"]) for one in snapshots if one.meta.get("model")})) > 1:
+        notes.append(f"its files are of several models: {', '.join(models)}")
     meta = {**snapshots[0].meta, "sources": [str(one.meta.get("source", one.label)) for one in snapshots]}
-    notes = tuple(dict.fromkeys(note for one in snapshots for note in one.notes))
-    made = replace(snapshots[0], table=table, meta=meta, notes=notes)
-    return Snapshot.from_columns({name: table[name] for name in table.column_names}, made.meta, notes)
+    return Snapshot.from_columns({name: table[name] for name in table.column_names}, meta, tuple(notes))

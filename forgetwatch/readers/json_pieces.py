@@ -18,7 +18,7 @@ from typing import Any, Final, Self
 from forgetwatch.errors import SnapshotError
 
 Progress = Callable[[int, int], None]
-"""Called with the bytes that are read and the bytes in all."""
+"""Called with what is read, in bytes, samples or files, and how much there is in all."""
 
 _CHUNK: Final = 2**20
 _NEAR_END: Final = 64
@@ -78,7 +78,8 @@ class Document:
     def peek(self) -> str:
         """The next character that is not blank; empty at the end of the file."""
         while True:
-            self._at = _BLANK.match(self._text, self._at).end()  # type: ignore[union-attr]
+            blank = _BLANK.match(self._text, self._at)
+            self._at = self._at if blank is None else blank.end()
             if self._at < len(self._text):
                 return self._text[self._at]
             if not self._more():

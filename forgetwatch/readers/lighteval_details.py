@@ -26,11 +26,10 @@ from scipy.special import softmax
 
 from forgetwatch.errors import SnapshotError
 from forgetwatch.readers.asked import Kept
+from forgetwatch.readers.json_pieces import Progress
 from forgetwatch.readers.lighteval_rows import NEW, OLD, READ, Answer, joined
 from forgetwatch.readers.log import Log
 from forgetwatch.snapshot import Snapshot
-
-Progress = Callable[[int, int], None]
 
 _NAME: Final = re.compile(r"details_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d(?:\.\d+)?)\.parquet")
 _LFS_POINTER: Final = b"version https://git-lfs"

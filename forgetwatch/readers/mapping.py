@@ -6,8 +6,8 @@
     --set k=2                                  the same value in every row
     --match regex:PATTERN                      `correct` from `output` and `gold`, the right answer as text
 
-CSV, JSONL, Parquet, and a JSON file that is one list of objects. A row's number is its id where none is mapped and the
-question pairs the rows.
+CSV, JSONL, Parquet, and a JSON file that is one list of objects. Where no id is mapped, the hash of the question is
+one, so that files can be joined in any order of rows; a question that stands twice gets a number the second time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import csv
 import hashlib
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +30,7 @@ from forgetwatch.errors import ProbeError, SnapshotError
 from forgetwatch.extraction import check_item, judge
 from forgetwatch.item import Item
 from forgetwatch.readers import table
+from forgetwatch.readers.json_pieces import json_lines
 from forgetwatch.snapshot import SCHEMA, Snapshot
 
 QUESTION: Final = "question"
@@ -83,10 +85,12 @@ def read_mapped(path: str | Path, columns: Columns) -> Snapshot:
             if len(seen[place]) < _SHOWN:
                 seen[place].add("" if text is None else text)
         if all(there[place] == wanted for place, wanted in columns.where.items()):
-            rows.append(_mapped(path, number, row, columns, ordinal=len(rows)))
+            rows.append(_mapped(path, number, row, columns))
     if not rows:
         _no_rows(path, number, columns, seen)
     _check_found(path, rows, columns)
+    if "item_id" not in columns.places:
+        _name(rows)
     given = {name: [row.get(name) for row in rows] for name in dict.fromkeys(key for row in rows for key in row)}
     return table.to_snapshot(path, {name: _listed(name, values) for name, values in given.items()})
 
@@ -98,7 +102,7 @@ _DIGITS: Final = 10
 """More of them are no place in a list."""
 
 
-def _mapped(path: Path, number: int, row: Mapping[str, Any], columns: Columns, *, ordinal: int) -> dict[str, Any]:
+def _mapped(path: Path, number: int, row: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
     """One row under the names of a snapshot; what is nowhere in the row is left out."""
     made: dict[str, Any] = dict(columns.constants)
     for name, place in columns.places.items():
@@ -110,9 +114,17 @@ def _mapped(path: Path, number: int, row: Mapping[str, Any], columns: Columns, *
     if QUESTION in made:
         text = json.dumps(made.pop(QUESTION), sort_keys=True, ensure_ascii=False, default=str)
         made.setdefault("content_hash", hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16])
-        if "item_id" not in columns.places:
-            made["item_id"] = str(ordinal)
     return made
+
+
+def _name(rows: Sequence[dict[str, Any]]) -> None:
+    """Give rows without an id the hash of their question as one."""
+    times = Counter[tuple[Any, str]]()
+    for row in rows:
+        if "item_id" not in row and "content_hash" in row:
+            key = row.get("task"), str(row["content_hash"])
+            times[key] += 1
+            row["item_id"] = key[1] if times[key] == 1 else f"{key[1]}#{times[key]}"
 
 
 def _judged(path: Path, number: int, row: Mapping[str, Any], match: str) -> bool | None:
@@ -195,30 +207,25 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
             for batch in pq.ParquetFile(path).iter_batches(batch_size=10_000):
                 yield from batch.to_pylist()
         elif first == b"{":
-            yield from _json_lines(path)
+            yield from _objects(path, json_lines(path))
         elif first == b"[":
-            yield from _objects(path, json.loads(path.read_bytes()))
+            yield from _objects(path, enumerate(json.loads(path.read_bytes()), start=1))
         else:
             csv.field_size_limit(sys.maxsize)
             with path.open(encoding="utf-8-sig", newline="") as text:
-                yield from _objects(path, csv.DictReader(text, strict=True))
+                reader = csv.DictReader(text, strict=True)
+                names = list(reader.fieldnames or ())
+                if twice := [name for name in names if names.count(name) > 1]:
+                    raise SnapshotError(
+                        f"{path}: the column {twice[0]!r} stands twice in the header; rename one of them"
+                    )
+                yield from _objects(path, enumerate(reader, start=1))
     except (pa.ArrowException, OSError, csv.Error, ValueError, RecursionError, OverflowError) as error:
         raise SnapshotError(f"{path}: cannot be read; is it cut? ({str(error).splitlines()[0]})") from error
 
 
-def _json_lines(path: Path) -> Iterator[dict[str, Any]]:
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            if line.strip():
-                try:
-                    row = json.loads(line.removeprefix(codecs.BOM_UTF8))
-                except (ValueError, RecursionError) as error:
-                    raise SnapshotError(f"{path}, line {number}: not a JSON object ({error}); is it cut?") from error
-                yield from _objects(path, [row])
-
-
-def _objects(path: Path, rows: Any) -> Iterator[dict[str, Any]]:
-    for number, row in enumerate(rows, start=1):
+def _objects(path: Path, rows: Iterable[tuple[int, Any]]) -> Iterator[dict[str, Any]]:
+    for number, row in rows:
         if not isinstance(row, dict) or None in row:
             got = "more cells than names" if isinstance(row, dict) else type(row).__name__
             raise SnapshotError(f"{path}, row {number}: a row is an object of named values, got {got}")

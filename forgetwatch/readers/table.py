@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import codecs
 import csv
 import json
 import math
@@ -24,6 +23,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from forgetwatch.errors import SnapshotError
+from forgetwatch.readers.json_pieces import json_lines
 from forgetwatch.snapshot import NONE, SCHEMA, Snapshot
 
 _TRUTH: Final = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "false": False}
@@ -53,19 +53,12 @@ def read_csv(path: Path) -> Snapshot:
 def read_jsonl(path: Path) -> Snapshot:
     """The outcomes in a JSONL file, one object per row."""
     rows: list[dict[str, Any]] = []
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line.removeprefix(codecs.BOM_UTF8))
-            except (ValueError, RecursionError) as error:
-                raise SnapshotError(f"{path}, line {number}: not a JSON object ({error}); is the file cut?") from error
-            if not isinstance(row, dict):
-                raise SnapshotError(f"{path}, line {number}: a row is a JSON object, got {type(row).__name__}")
-            if {"prompt", "answer"} <= set(row) or "forgetwatch_probe" in row:
-                raise SnapshotError(f"{path}: a probe (questions), not outcomes; score a model on it with --probe")
-            rows.append(row)
+    for number, row in json_lines(path):
+        if not isinstance(row, dict):
+            raise SnapshotError(f"{path}, line {number}: a row is a JSON object, got {type(row).__name__}")
+        if {"prompt", "answer"} <= set(row) or "forgetwatch_probe" in row:
+            raise SnapshotError(f"{path}: a probe (questions), not outcomes; score a model on it with --probe")
+        rows.append(row)
     names = dict.fromkeys(name for row in rows for name in row if name in _READ)
     return to_snapshot(path, {name: [row.get(name) for row in rows] for name in names} if rows else {})
 

@@ -19,7 +19,6 @@ from forgetwatch.probe import Probe
 FEWEST_ITEMS: Final = 100
 """Fewer items see nothing: where even these take too long, it is said and they are asked."""
 
-
 TIMED_STEPS: Final = 10
 """Steps after which it is decided."""
 
@@ -106,15 +105,15 @@ class Cost:
         return min(self.items, max(most, FEWEST_ITEMS))
 
 
-def decided(cost: Cost, overhead: float) -> tuple[Cost, int]:
-    """What the remaining looks cost, and how many items they may ask.
+def decided(cost: Cost, overhead: float) -> tuple[Cost, int, bool]:
+    """What the remaining looks cost, how many items they may ask, and whether answers that are written are among them.
 
     Where writing answers is what takes too long, and others are scored, written ones are left out before any other.
     """
     if cost.fits(overhead) or not cost.written:
-        return cost, cost.affordable(overhead)
+        return cost, cost.affordable(overhead), True
     scored = replace(cost, look=max(cost.look - cost.written, 0.0), written=0.0)
-    return scored, scored.affordable(overhead)
+    return scored, scored.affordable(overhead), False
 
 
 def is_mixed(probe: Probe) -> bool:

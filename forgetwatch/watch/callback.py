@@ -375,7 +375,7 @@ class ForgetWatchCallback(TrainerCallback):
             items=len(self.probe),
             look=watch.asking_seconds * len(self.probe) / (watch.items or len(self.probe)),
             extra=self._clock.extra,
-            written=float(watch.baseline.meta.get("written_seconds") or 0.0) if is_mixed(self.probe) else 0.0,
+            written=watch.writing_seconds if is_mixed(self.probe) else 0.0,
             step=self._clock.step,
             steps=state.max_steps,
             spent=self._clock.spent,
@@ -384,12 +384,11 @@ class ForgetWatchCallback(TrainerCallback):
         if not self._decided and self.max_overhead is not None:
             overhead = self.max_overhead
             # Clocks differ between processes, and what they decide must not.
-            cost, items = on_first(lambda: decided(cost, overhead))
+            cost, items, writes = on_first(lambda: decided(cost, overhead))
             with self._telling(state, "deciding how many items to ask"):
-                written_too = not is_mixed(self.probe) or bool(cost.written)
-                if items < cost.items or written_too != watch.writes:
-                    watch.ask_only(items=items if items < cost.items else None, writes=written_too)
-                if not written_too:
+                if items < cost.items or writes != watch.writes:
+                    watch.ask_only(items=items if items < cost.items else None, writes=writes)
+                if not writes:
                     self._say(state, notices.not_written_line(self.probe))
             self._decided, watch.undecided = True, False
             self._remember(watch, state)

@@ -31,7 +31,8 @@ def packed(baseline: Snapshot) -> dict[str, Any]:
         "right": _pack(right == 1.0),
         "scored": _pack(np.isfinite(right)),
         "meta": {
-            name: baseline.meta.get(name) for name in ("model", "step", "way", "noise", "batch", "probe", "seconds")
+            name: baseline.meta.get(name)
+            for name in ("model", "step", "way", "noise", "batch", "probe", "seconds", "written_seconds")
         },
     }
 

@@ -44,7 +44,9 @@ class Watch(Looks):
     Attributes:
         folder: The run folder, ``output_dir/_forgetwatch``.
         seconds: What each look of this process took, by step.
-        asking_seconds: What the latest of them took to ask the model.
+        asking_seconds: What the latest of them took to ask the model; before it, what the baseline of a run that goes
+            on took, for as many items.
+        writing_seconds: What of it went into writing answers.
         writer: What writes answers, where items need that; None for the model itself.
         token_budget: Tokens of a batch of the baseline, and so of the run; None for what suits the device.
         damaged: Files of looks that a resume could not read; they are put by under another name.
@@ -74,7 +76,7 @@ class Watch(Looks):
         super().__init__(probe if isinstance(probe, Probe) else load_probe(probe), against=against)
         self.folder = RunFolder(output_dir)
         self.seconds: dict[int, float] = {}
-        self.asking_seconds = 0.0
+        self.asking_seconds = self.writing_seconds = 0.0
         self.writer: Writer | None = None
         self.token_budget: int | None = None
         self.damaged: list[Path] = []
@@ -85,7 +87,8 @@ class Watch(Looks):
             self.resume()
 
     @property
-    def _writes(self) -> bool:
+    def _speaks(self) -> bool:
+        """Whether this process tells; one of several does."""
         return rank() == 0
 
     def resume(
@@ -132,6 +135,7 @@ class Watch(Looks):
             self.keep(snapshot, step=look)
             if look in again:
                 self.compare_again(again[look], step=look)
+        self._took(self.baseline, share=(self.items or len(self.probe)) / len(self.probe))
         self._write_down()
 
     def check_fingerprint(self, meta: Mapping[str, Any]) -> None:
@@ -233,7 +237,7 @@ class Watch(Looks):
                 )
             )
         snapshot = self._scorer.score(model, step=step, writer=self.writer)
-        self.asking_seconds = float(snapshot.meta["seconds"])
+        self._took(snapshot, share=1.0)
         if self.items is None or self.items >= len(self.probe):
             return snapshot
         of = {"fingerprint": self.probe.fingerprint, "items": self.items, "of": len(self.probe)}
@@ -250,6 +254,12 @@ class Watch(Looks):
         )
         return twice.score(model, step=step, writer=self.writer, again=True)
 
+    def _took(self, snapshot: Snapshot, *, share: float) -> None:
+        """Keep what asking took, or that share of it."""
+        self.asking_seconds, self.writing_seconds = (
+            share * float(snapshot.meta.get(name) or 0.0) for name in ("seconds", "written_seconds")
+        )
+
     def _check_baseline(self, snapshot: Snapshot, *, step: int) -> None:
         """Refuse a baseline that measures nothing, and say what it leaves out."""
         outcomes = list(zip(snapshot.texts("outcome"), np.isnan(snapshot.floats("correct")), strict=True))
@@ -259,11 +269,11 @@ class Watch(Looks):
             raise ScoringError(
                 f"no item of probe {self.probe.name!r} ({len(snapshot):,} items) can be scored: {_reasons(unscored)}"
             )
-        if self._writes and unscored:
+        if self._speaks and unscored:
             say(f"{unscored.total():,} of {len(snapshot):,} items are unscored: {_reasons(unscored)}")
-        if self._writes and wrong:
+        if self._speaks and wrong:
             say(f"{wrong.total():,} of {len(snapshot):,} answers count as wrong: {_reasons(wrong)}")
-        if self._writes and step > 0:
+        if self._speaks and step > 0:
             say(f"the baseline is taken at step {step}: what was forgotten before it cannot be seen")
 
     def _write_down(self, snapshot: Snapshot | None = None, *, step: int = 0) -> None:

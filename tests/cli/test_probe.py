@@ -131,6 +131,7 @@ def test_check_asks_a_tokenizer(tmp_path: Path) -> None:
     [
         (("build", "demo", "-o", "p.csv"), "give it a name that ends in .jsonl"),
         (("build", "demo", "-o", "no/p.jsonl"), "needed a folder that is there"),
+        (("build", "a.csv", "-o", "p.jsonl", "--task", "t", "--shots", "5"), "are for benchmarks of the hub"),
         (("show", "nothing"), "no such file, and no such shipped probe"),
     ],
 )

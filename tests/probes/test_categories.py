@@ -78,3 +78,10 @@ def test_a_map_that_cannot_be_read_is_named_with_the_line(name: str, text: str, 
         Categories.read(tmp_path / name)
     with pytest.raises(ProbeError, match="cannot be read"):
         Categories.read(tmp_path / "none.csv")
+
+
+def test_a_task_and_those_that_begin_as_it_does_may_differ(tmp_path: Path) -> None:
+    path = tmp_path / "own.csv"
+    path.write_text("task,category\nmmlu,Whole\nmmlu*,Part\n")
+    found = Categories.read(path)
+    assert (found.of("mmlu"), found.of("mmlu_anatomy")) == ("Whole", "Part")

@@ -13,6 +13,7 @@ from support import write_jsonl
 
 from forgetwatch import Probe, load_probe
 from forgetwatch.errors import ProbeError
+from forgetwatch.extraction import judge
 from forgetwatch.probes import probe_from
 
 ROW: dict[str, Any] = {"question": "Capital of Chile?", "options": ["Lima", "Santiago"], "answer": "Santiago"}
@@ -105,6 +106,34 @@ def test_every_kind_of_file_is_one_line_to_load(suffix: str, tmp_path: Path) -> 
     assert probe.fingerprint == load_probe([ROW | {"task": "mine"}]).fingerprint
 
 
+@pytest.mark.parametrize(
+    ("answer", "answers"),
+    [
+        ("[1, 2]", ("[1, 2]",)),
+        ('{"a": 1}', ('{"a": 1}',)),
+        ({"a": 1}, ('{"a": 1}',)),
+        ([1, 2], ("[1, 2]",)),
+        (['{"a": 1}', "3"], ('{"a": 1}', "3")),
+        (True, ("true",)),
+    ],
+)
+def test_an_answer_in_json_is_one_value(answer: Any, answers: tuple[str, ...]) -> None:
+    item = only({"question": "Write it as JSON.", "answer": answer, "match": "json"})
+    assert item.answers == answers
+    assert all(judge(item, text).correct for text in answers)
+
+
+@pytest.mark.parametrize(
+    ("answer", "match"),
+    [
+        *((text, "number") for text in ("5", "$5", "5 %", " 18 ", [3, "4"])),
+        *((text, "contains") for text in ("18 km", "Apollo 11", "World War 2", "Lima")),
+    ],
+)
+def test_a_number_in_a_name_is_no_number(answer: Any, match: str) -> None:
+    assert only({"question": "Which?", "answer": answer}).match == match
+
+
 def test_a_dataset_is_rows(tmp_path: Path) -> None:
     from datasets import Dataset
 
@@ -136,6 +165,13 @@ def test_all_mistakes_of_the_first_wrong_rows_are_told() -> None:
     assert said.endswith("; and 7 more")
 
 
+def test_a_column_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text("question,answer,answer\na,b,c\n")
+    with pytest.raises(ProbeError, match="the column 'answer' stands twice in the header"):
+        load_probe(path)
+
+
 def test_all_mistakes_of_a_probe_file_are_told(tmp_path: Path) -> None:
     good = {"id": "1", "task": "t", "prompt": "a", "answer": 0, "choices": ["x", "y"]}
     path = write_jsonl(tmp_path / "p.jsonl", [good, good | {"answer": 2}, good | {"prompt": ""}, good | {"colour": 1}])
@@ -151,8 +187,15 @@ def test_all_mistakes_of_a_probe_file_are_told(tmp_path: Path) -> None:
         ([], "needed rows, and there are none"),
         ([{"frage": "a", "answer": "b"}], "no column that is known to hold the prompt; there are frage, answer"),
         ([{"question": "a"}], "no column that is known to hold the answer"),
-        ([ROW | {"id": "x"}, ROW | {"id": "x"}], "id 'x' stands twice in task 'mine'"),
+        ([ROW | {"id": "x"}, ROW | {"id": "x"}], "id 'x' stands 2 times in task 'mine'"),
         ([{"question": "a", "A": "", "B": " ", "answer": "A"}], "columns A, B hold no option"),
+        ([ROW | {"options": ["Lima", None]}], "column 'options' holds no list of options"),
+        (
+            [ROW | {"options": {"text": ["Lima", "Santiago"], "label": None}, "answer": "1."}],
+            "holds '1.', which is none",
+        ),
+        ([ROW | {"answer": -1.0}], "column 'answer' holds -1.0, which is none of the 2 options"),
+        ([None], "needed one dict a question, got NoneType"),
     ],
 )
 def test_rows_that_are_no_probe_are_refused(rows: list[dict[str, Any]], why: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support import write_jsonl
+from support import snapshot, write_jsonl
 from typer.testing import CliRunner
 
 from forgetwatch import compare, load_snapshot
@@ -124,6 +124,41 @@ def test_cut_and_crooked_files_are_named(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(SnapshotError, match="log"):
         read_mapped(path, Columns(places={"item_id": "a", "correct": "a"}))
+
+
+def test_the_line_that_is_no_object_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"a": 1}\n\n[2]\n')
+    with pytest.raises(SnapshotError, match="row 3: a row is an object of named values, got list"):
+        read_mapped(path, Columns(places={"item_id": "a", "correct": "a"}))
+
+
+def test_a_column_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("id,ok,ok\n1,0,1\n")
+    with pytest.raises(SnapshotError, match="the column 'ok' stands twice in the header"):
+        read_mapped(path, Columns(places={"item_id": "id", "correct": "ok"}))
+
+
+def test_files_without_ids_are_joined_by_their_questions(tmp_path: Path) -> None:
+    columns = Columns(places={"question": "q", "correct": "ok"})
+    one, other = (
+        read_mapped(write_jsonl(tmp_path / f"{name}.jsonl", [{"q": q, "ok": 1} for q in asked]), columns)
+        for name, asked in (("one", "aab"), ("other", "cd"))
+    )
+    assert len(joined([one, other])) == 5
+    assert one.texts("item_id")[1] == f"{one.texts('item_id')[0]}#2"
+    with pytest.raises(SnapshotError, match="stands twice"):
+        joined([one, one])
+    again = read_mapped(write_jsonl(tmp_path / "again.jsonl", [{"q": q, "ok": 0} for q in "baa"]), columns)
+    samples = compare(before=joined([one, again], as_samples=True), after=joined([again, one], as_samples=True))
+    assert (samples.all.n, samples.all.forgotten, samples.all.gained) == (3, 1.5, 1.5)
+
+
+def test_files_of_several_models_are_told() -> None:
+    files = [snapshot([True], item_id=[name], meta={"model": name}) for name in "ba"]
+    assert joined(files).notes == ("its files are of several models: a, b",)
+    assert joined([files[0], snapshot([True], item_id=["c"])]).notes == ()
 
 
 def test_files_of_several_seeds_are_samples_of_one_item(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, Watch, load_snapshot, save_snapshot, score
 from forgetwatch.errors import LostBaselineError, MismatchError, ScoringError
+from forgetwatch.watch import callback
 from forgetwatch.watch.budget import Cost, decided
 from forgetwatch.watch.rescue import packed, unpacked
 
@@ -84,15 +86,45 @@ def test_so_is_a_run_of_reinforcement_learning(tmp_path: Path) -> None:
 
 def test_written_answers_are_left_out_first_where_the_budget_does_not_allow_them(tmp_path: Path) -> None:
     cost = Cost(items=1000, look=10.0, step=1.0, steps=1000, spent=2.0, left=4, written=8.0)
-    assert decided(cost, 0.9) == (cost, 1000)
-    cheaper, items = decided(cost, 0.02)
-    assert (cheaper.written, cheaper.look, items) == (0.0, 2.0, 1000)
-    assert decided(cost, 0.004)[1] == 250
+    assert decided(cost, 0.9) == (cost, 1000, True)
+    cheaper, items, writes = decided(cost, 0.02)
+    assert (cheaper.written, cheaper.look, items, writes) == (0.0, 2.0, 1000, False)
+    assert decided(cost, 0.004)[1:] == (250, False)
     run = trainer(tmp_path, steps=12, callbacks=[ForgetWatchCallback(both(), every=4, max_overhead=1e-6)])
     run.train()
     looks = [load_snapshot(path) for path in sorted((tmp_path / "_forgetwatch").glob("step-*.parquet"))]
     assert [look.table["output"].null_count for look in looks] == [30, 30, 38]
     assert [int((look.texts("outcome") == "ok").sum()) for look in looks][2] == 30
+
+
+def test_what_writing_takes_is_measured_here_and_not_where_a_named_baseline_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    costs: list[Cost] = []
+
+    def recorded(cost: Cost, overhead: float) -> tuple[Cost, int, bool]:
+        costs.append(cost)
+        return cost, cost.items, True
+
+    monkeypatch.setattr(callback, "decided", recorded)
+    named = score(model(tokenizer()), tokenizer(), both())
+    for seconds in (0.0, 1e6):
+        baseline = replace(named, meta={**named.meta, "written_seconds": seconds})
+        run = trainer(tmp_path / f"{seconds}", steps=12, callbacks=[ForgetWatchCallback(both(), baseline=baseline)])
+        run.train()
+    assert len(costs) == 2
+    assert all(0 < cost.written < cost.look for cost in costs)
+
+
+def test_a_run_that_goes_on_knows_what_a_look_takes_before_its_first(tmp_path: Path) -> None:
+    watch = Watch(both(), tmp_path)
+    watch.look(model(tokenizer()), tokenizer(), step=0)
+    seconds = watch.asking_seconds, watch.writing_seconds
+    again = Watch(both(), tmp_path, resume=True)
+    assert (again.asking_seconds, again.writing_seconds) == seconds
+    assert watch.baseline is not None
+    rescued = unpacked(packed(watch.baseline), both())
+    assert (rescued.meta["seconds"], rescued.meta["written_seconds"]) == seconds
 
 
 def test_references_are_cut_as_the_looks_are(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -9,11 +9,10 @@ lm-evaluation-harness 0.4 (tasks/belebele, tasks/global_mmlu/full).
 
 from __future__ import annotations
 
-import hashlib
 from typing import Final
 
 from forgetwatch.probes.hub.preset import Preset, Source
-from forgetwatch.probes.hub.question import Question, Row, field_of, label_of, letters, listed
+from forgetwatch.probes.hub.question import Question, Row, cluster_of, field_of, label_of, letters, listed
 
 _BELEBELE: Final = """
 acm_Arab afr_Latn als_Latn amh_Ethi apc_Arab arb_Arab arb_Latn ars_Arab ary_Arab arz_Arab asm_Beng azj_Latn bam_Latn
@@ -37,7 +36,6 @@ def _belebele(row: Row, source: Source) -> Question:
     passage, question = str(field_of(row, "flores_passage")), str(field_of(row, "question")).strip()
     options = tuple(str(field_of(row, f"mc_answer{number}")) for number in (1, 2, 3, 4))
     lines = "".join(f"\n{letter}: {option}" for letter, option in zip("ABCD", options, strict=True))
-    passage_hash = hashlib.sha256(passage.encode()).hexdigest()[:12]
     return Question(
         prompt=f"P: {passage}\nQ: {question}{lines}\nAnswer:",
         choices=letters(4),
@@ -45,7 +43,7 @@ def _belebele(row: Row, source: Source) -> Question:
         question=f"{passage}\n\n{question}",
         options=options,
         category=source.part,
-        cluster=passage_hash,
+        cluster=cluster_of(passage),
     )
 
 

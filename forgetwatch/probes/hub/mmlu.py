@@ -13,9 +13,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from forgetwatch.probe import LETTERS
 from forgetwatch.probes.hub.preset import Preset, Source
-from forgetwatch.probes.hub.question import BadRowError, Question, Row, field_of, letters, listed
+from forgetwatch.probes.hub.question import Question, Row, field_of, letters, listed, place_of
 from forgetwatch.probes.paper_tasks import PaperTasks, subjects
 
 SUBJECTS: Final = subjects()
@@ -30,7 +29,7 @@ def mmlu_question(row: Row, source: Source) -> Question:
         header=mmlu_header(subject),
         prompt=f"{question}{listed(options)}\nAnswer:",
         choices=letters(len(options)),
-        answer=_index(row["answer"], len(options)),
+        answer=place_of(row["answer"], len(options)),
         question=question,
         options=options,
         task=source.task if source.part else f"mmlu_{subject}",
@@ -60,7 +59,7 @@ def _pro(row: Row, source: Source) -> Question:
     return Question(
         prompt=f"{question}{listed(options)}\nAnswer:",
         choices=letters(len(options)),
-        answer=_index(row["answer_index"], len(options)),
+        answer=place_of(row["answer_index"], len(options)),
         question=question,
         options=options,
         task=f"mmlu_pro_{subject.replace(' ', '_')}",
@@ -68,15 +67,6 @@ def _pro(row: Row, source: Source) -> Question:
         key=str(row.get("question_id", "")),
         reasoning=steps.strip(),
     )
-
-
-def _index(answer: object, options: int) -> int:
-    """The place of the right option: an index or a letter."""
-    text = str(answer).strip()
-    place = LETTERS.find(text) if text in tuple(LETTERS) else int(text) if text.isdigit() else -1
-    if not 0 <= place < options:
-        raise BadRowError(f"needed the index or the letter of one of {options} options, and the answer is {answer!r}")
-    return place
 
 
 _REPOSITORY: Final = "cais/mmlu"

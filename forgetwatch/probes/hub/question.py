@@ -107,3 +107,21 @@ def label_of(row: Row, name: str, labels: Sequence[Any]) -> int:
     if value not in known:
         raise BadRowError(f"needed {name!r} to be one of {', '.join(known)}, and it is {value!r}")
     return known.index(value)
+
+
+def place_of(answer: object, options: int) -> int:
+    """The place of the option that an answer names: its index from 0, or its letter.
+
+    Raises:
+        BadRowError: If there is no such option.
+    """
+    text = str(answer).strip()
+    place = LETTERS.index(text) if text in tuple(LETTERS) else int(text) if text.isdecimal() else -1
+    if not 0 <= place < options:
+        raise BadRowError(f"needed the index or the letter of one of {options} options, and the answer is {answer!r}")
+    return place
+
+
+def cluster_of(passage: str) -> str:
+    """What stands for a passage: rows that share it are a cluster."""
+    return hashlib.sha256(passage.encode()).hexdigest()[:12]

@@ -7,11 +7,20 @@ Questions on one story are a cluster: they flip together. Rendering of MuSR: as 
 from __future__ import annotations
 
 import ast
-import hashlib
 from typing import Any, Final
 
 from forgetwatch.probes.hub.preset import Preset, Source
-from forgetwatch.probes.hub.question import BadRowError, Question, Row, behind, field_of, label_of, letters, listed
+from forgetwatch.probes.hub.question import (
+    BadRowError,
+    Question,
+    Row,
+    behind,
+    cluster_of,
+    field_of,
+    label_of,
+    letters,
+    listed,
+)
 
 _LONGEST: Final = 10_000
 """Characters of a list of options written out; nothing longer is parsed."""
@@ -28,7 +37,7 @@ def _musr(row: Row, source: Source) -> Question:
         answer=gold,
         question=f"{story}\n\n{question}",
         options=options,
-        cluster=_cluster(story),
+        cluster=cluster_of(story),
     )
 
 
@@ -55,12 +64,8 @@ def _mctest(row: Row, source: Source) -> Question:
         answer=label_of(row, "answer", "ABCD"),
         question=f"{story}\n\n{question}",
         options=options,
-        cluster=_cluster(story),
+        cluster=cluster_of(story),
     )
-
-
-def _cluster(story: str) -> str:
-    return hashlib.sha256(story.encode()).hexdigest()[:12]
 
 
 PRESETS: Final = (

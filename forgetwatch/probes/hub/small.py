@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from forgetwatch.probes.hub import everyday, mmlu, science, truth, written
 from forgetwatch.probes.hub.preset import Preset, Source
-from forgetwatch.probes.hub.question import Question, Row, field_of
+from forgetwatch.probes.hub.question import Question, Row, field_of, listed
 
 _PARENTS: Final[Mapping[str, Callable[[Row, Source], Question]]] = {
     "arc": science.arc_question,
@@ -67,8 +67,7 @@ def _shown_hellaswag(row: Row, shot: int) -> str:
 
 
 def _shown_mmlu(row: Row, shot: int) -> str:
-    options = field_of(row, f"mmlu_choices_shot_{shot}")
-    lines = "".join(f"\n{letter}. {option}" for letter, option in zip("ABCD", options, strict=True))
+    lines = listed(field_of(row, f"mmlu_choices_shot_{shot}"))
     answer = "ABCD"[int(row[f"mmlu_answers_shot_{shot}"])]
     return f"{str(row[f'mmlu_question_shot_{shot}']).strip()}{lines}\nAnswer: {answer}"
 

@@ -10,9 +10,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from forgetwatch.probe import LETTERS
 from forgetwatch.probes.hub.preset import Preset, Source
-from forgetwatch.probes.hub.question import BadRowError, Question, Row, behind, field_of, letters, listed, permuted
+from forgetwatch.probes.hub.question import (
+    BadRowError,
+    Question,
+    Row,
+    behind,
+    field_of,
+    letters,
+    listed,
+    permuted,
+    place_of,
+)
 
 
 def truthfulqa_question(row: Row, source: Source) -> Question:
@@ -33,7 +42,7 @@ def truthfulqa_question(row: Row, source: Source) -> Question:
 
 def _salad(row: Row, source: Source) -> Question:
     question, options = str(field_of(row, "question")).strip(), tuple(map(str, field_of(row, "choices")))
-    right = sorted({_place(answer, len(options)) for answer in field_of(row, "answers")})
+    right = sorted({place_of(answer, len(options)) for answer in field_of(row, "answers")})
     if not right:
         raise BadRowError("needed right answers, and none is marked")
     return Question(
@@ -43,14 +52,6 @@ def _salad(row: Row, source: Source) -> Question:
         question=question,
         options=options,
     )
-
-
-def _place(answer: object, options: int) -> int:
-    text = str(answer).strip()
-    place = LETTERS.index(text) if text in tuple(LETTERS) else int(text) if text.isdigit() else -1
-    if not 0 <= place < options:
-        raise BadRowError(f"needed indices of {options} options in 'answers', and one is {answer!r}")
-    return place
 
 
 PRESETS: Final = (

@@ -13,7 +13,7 @@ import random
 from typing import Final, NamedTuple
 
 from forgetwatch.probes.standard.question import Question
-from forgetwatch.probes.standard.written import difficulty, read_facts, several, written
+from forgetwatch.probes.standard.written import difficulty, read_rows, several, written
 
 
 class Scale(NamedTuple):
@@ -62,7 +62,7 @@ def _comparisons(rng: random.Random) -> list[Question]:
     """One comparison for each row of the scales; answers yes and no take turns."""
     made: list[Question] = []
     truth = True
-    for row in read_facts("common_sense_scales"):
+    for row in read_rows("facts/common_sense_scales"):
         ascending = [entry.split("=")[0] for entry in several(row["things"])]
         size = min(rng.choices(_SIZES, weights=_SIZE_WEIGHTS)[0], len(ascending))
         chosen = sorted(rng.sample(range(len(ascending)), size))

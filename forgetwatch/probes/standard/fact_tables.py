@@ -12,14 +12,13 @@ facts of a relation are asked stands in ``wordings.csv``.
 
 from __future__ import annotations
 
-import csv
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Final, Literal, cast
 
 from forgetwatch.probes.standard.question import Category, Question
+from forgetwatch.probes.standard.written import difficulty, read_rows
 
 Form = Literal["yes", "no", "either", 3, 4, 5]
 """How a fact is asked: by a claim that is true or false, as one of two named answers, or with so many options."""
@@ -90,8 +89,7 @@ class Relation:
 
 
 def read_facts(name: str) -> list[Fact]:
-    """The rows of a table that stands beside this file, in its order."""
-    text = files("forgetwatch.probes.standard").joinpath(f"facts/{name}.csv").read_text(encoding="utf-8")
+    """The facts of ``facts/NAME.csv``, in the order of the file."""
     return [
         Fact(
             relation=row["relation"],
@@ -100,16 +98,15 @@ def read_facts(name: str) -> list[Fact]:
             group=row["group"],
             also=tuple(filter(None, row["also"].split(";"))),
             wrong=tuple(filter(None, row["wrong"].split(";"))),
-            difficulty=cast(Literal[1, 2, 3], int(row["difficulty"])),
+            difficulty=difficulty(row),
             source=row["source"],
         )
-        for row in csv.DictReader(text.splitlines())
+        for row in read_rows(f"facts/{name}")
     ]
 
 
 def read_relations(category: Category) -> dict[str, Relation]:
     """How the facts of a category are asked, by the relation's name."""
-    text = files("forgetwatch.probes.standard").joinpath("wordings.csv").read_text(encoding="utf-8")
     return {
         row["relation"]: Relation(
             name=row["relation"],
@@ -118,7 +115,7 @@ def read_relations(category: Category) -> dict[str, Relation]:
             claim=row["claim"],
             backs=tuple(filter(None, (row["back_1"], row["back_2"]))),
         )
-        for row in csv.DictReader(text.splitlines())
+        for row in read_rows("wordings")
         if row["category"] == category
     }
 

@@ -10,7 +10,7 @@ import random
 from typing import Final, NamedTuple
 
 from forgetwatch.probes.standard.question import Question
-from forgetwatch.probes.standard.written import difficulty, read_facts, several
+from forgetwatch.probes.standard.written import difficulty, read_rows, several
 
 WORD_CLASSES: Final = ("noun", "verb", "adjective", "adverb", "pronoun", "preposition", "conjunction")
 
@@ -113,7 +113,7 @@ def forms(rng: random.Random) -> list[Question]:
         rng: Draws the wording, and the wrong word classes.
     """
     made = []
-    for row in read_facts("language_forms"):
+    for row in read_rows("facts/language_forms"):
         kind, stem, right = row["kind"], row["stem"], row["right"]
         wrong = several(row["wrong"])
         if kind == "class":

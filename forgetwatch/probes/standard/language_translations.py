@@ -17,7 +17,7 @@ import unicodedata
 from typing import Final
 
 from forgetwatch.probes.standard.question import Question
-from forgetwatch.probes.standard.written import difficulty, read_facts
+from forgetwatch.probes.standard.written import difficulty, read_rows
 
 LANGUAGES: Final = ("French", "Spanish", "German", "Italian", "Portuguese", "Dutch")
 SOURCE: Final = "Cambridge bilingual dictionaries"
@@ -52,7 +52,7 @@ def translations(rng: random.Random) -> list[Question]:
     Args:
         rng: Draws the direction, the language, the wording, and which wrong answers of the group.
     """
-    rows = read_facts("language_translations")
+    rows = read_rows("facts/language_translations")
     made: list[Question] = []
     for row in rows:
         group = [other for other in rows if other["group"] == row["group"] and other is not row]

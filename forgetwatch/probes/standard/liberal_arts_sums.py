@@ -5,14 +5,13 @@ The right answer stands at any place of an evenly spaced row of numbers, so that
 
 from __future__ import annotations
 
-import csv
 import random
 from collections.abc import Callable
 from fractions import Fraction
-from importlib.resources import files
-from typing import Final, Literal, cast
+from typing import Final
 
 from forgetwatch.probes.standard.question import Question
+from forgetwatch.probes.standard.written import difficulty, read_rows
 
 EACH: Final = 3
 """Questions of each kind."""
@@ -24,8 +23,7 @@ Drawn = tuple[tuple[int, ...], Fraction, Fraction]
 
 def sums(rng: random.Random) -> list[Question]:
     """Some sums of each kind, all with numbers of their own; their texts stand in ``sum_wordings.csv``."""
-    text = files("forgetwatch.probes.standard").joinpath("sum_wordings.csv").read_text(encoding="utf-8")
-    return [question for row in csv.DictReader(text.splitlines()) for question in _questions(row, rng)]
+    return [question for row in read_rows("sum_wordings") for question in _questions(row, rng)]
 
 
 def _questions(row: dict[str, str], rng: random.Random) -> list[Question]:
@@ -44,7 +42,7 @@ def _questions(row: dict[str, str], rng: random.Random) -> list[Question]:
             wrong=tuple(row["unit"].format(_plain(option)) for option in options if option != answer),
             category="Liberal Arts",
             topic=row["topic"],
-            difficulty=cast(Literal[1, 2, 3], int(row["difficulty"])),
+            difficulty=difficulty(row),
             uses=frozenset({f"{row['kind']}:{numbers}"}),
             source="computed",
         )

@@ -7,15 +7,11 @@ elements.csv, planets.csv, reactions.csv   tables that questions are made from
 
 from __future__ import annotations
 
-import csv
 import random
-from pathlib import Path
-from typing import cast
 
-from forgetwatch.probes.standard.drafts import Difficulty, finished, worded
+from forgetwatch.probes.standard.drafts import finished, worded
 from forgetwatch.probes.standard.question import Question
-
-FOLDER = Path(__file__).parent / "facts"
+from forgetwatch.probes.standard.written import difficulty, read_rows
 
 ASKED = {
     "unit": (
@@ -58,16 +54,10 @@ ASKED = {
 """The topic of each kind of pair, and three ways to ask for its second half."""
 
 
-def table(name: str) -> list[dict[str, str]]:
-    """The rows of one table of facts."""
-    with (FOLDER / name).open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def written(rng: random.Random) -> list[Question]:
     """The questions that stand in the table word for word."""
     questions = []
-    for row in table("science.csv"):
+    for row in read_rows("facts/science"):
         wrong = row["wrong"].split("|")
         questions.append(
             finished(
@@ -75,7 +65,7 @@ def written(rng: random.Random) -> list[Question]:
                 worded(row["prompt"], row["right"], rng.sample(wrong, len(wrong)), uses=row["uses"]),
                 category="Science/Tech",
                 topic=row["topic"],
-                difficulty=cast("Difficulty", int(row["difficulty"])),
+                difficulty=difficulty(row),
                 uses=f"{row['topic']}:{row['uses']}",
                 source=row["source"],
             )
@@ -92,7 +82,7 @@ def _unlike(one: str, two: str) -> int:
 
 def paired(rng: random.Random) -> list[Question]:
     """The questions that ask for the second half of a pair."""
-    rows = table("science_pairs.csv")
+    rows = read_rows("facts/science_pairs")
     questions = []
     for row in rows:
         topic, ways = ASKED[row["kind"]]
@@ -107,7 +97,7 @@ def paired(rng: random.Random) -> list[Question]:
                 worded(asked[0].upper() + asked[1:], row["answer"], rng.sample(wrong, len(wrong)), uses=row["asked"]),
                 category="Science/Tech",
                 topic=topic,
-                difficulty=cast("Difficulty", int(row["difficulty"])),
+                difficulty=difficulty(row),
                 uses=f"{row['kind']}:{row['asked']}",
                 source=row["source"],
             )

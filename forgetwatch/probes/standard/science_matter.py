@@ -9,11 +9,11 @@ from collections import Counter
 from functools import cache
 
 from forgetwatch.probes.standard.drafts import Draft, Plan, near, numeric, worded
-from forgetwatch.probes.standard.science_facts import table
+from forgetwatch.probes.standard.written import read_rows
 
-ELEMENTS = table("elements.csv")
+ELEMENTS = read_rows("facts/elements")
 FAMILIES = {"1": "alkali metals", "2": "alkaline earth metals", "17": "halogens", "18": "noble gases"}
-PLANETS = table("planets.csv")
+PLANETS = read_rows("facts/planets")
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 MASSES = {"H": 1, "C": 12, "N": 14, "O": 16, "Na": 23, "Mg": 24, "S": 32, "Ca": 40}
 """Rounded atomic masses; the question states those that it needs."""
@@ -164,7 +164,7 @@ def balanced(reaction: str) -> tuple[int, ...]:
 
 
 def _coefficient(rng: random.Random, turn: int) -> Draft:
-    reaction = rng.choice(table("reactions.csv"))["reaction"]
+    reaction = rng.choice(read_rows("facts/reactions"))["reaction"]
     formulas = re.split(r" \+ | -> ", reaction)
     numbers = balanced(reaction)
     place = rng.choice([place for place, number in enumerate(numbers) if number > 1])

@@ -18,13 +18,13 @@ BETWEEN = "|"
 """What stands between several entries of one cell."""
 
 
-def read_facts(name: str) -> list[dict[str, str]]:
-    """The rows of ``facts/NAME.csv``, in the order of the file.
+def read_rows(name: str) -> list[dict[str, str]]:
+    """The rows of ``NAME.csv`` beside this file, in its order.
 
     Args:
-        name: The table, without folder and ending.
+        name: The table without its ending, such as ``facts/culture``.
     """
-    text = files("forgetwatch.probes.standard").joinpath("facts", f"{name}.csv").read_text(encoding="utf-8")
+    text = files("forgetwatch.probes.standard").joinpath(f"{name}.csv").read_text(encoding="utf-8")
     return list(csv.DictReader(text.splitlines()))
 
 
@@ -56,5 +56,5 @@ def written(name: str, *, category: Category) -> list[Question]:
             uses=frozenset(several(row["uses"])),
             source=row["source"],
         )
-        for row in read_facts(name)
+        for row in read_rows(f"facts/{name}")
     ]

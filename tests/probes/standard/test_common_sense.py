@@ -10,7 +10,7 @@ import pytest
 
 from forgetwatch.probes.standard.common_sense import SCALES, questions
 from forgetwatch.probes.standard.question import Question
-from forgetwatch.probes.standard.written import read_facts, several
+from forgetwatch.probes.standard.written import read_rows, several
 
 HIGH = "most|tallest|longest|fastest|hottest"
 LOW = "least|shortest|slowest|coldest"
@@ -40,7 +40,7 @@ def worked_out(question: Question, typical: dict[str, float]) -> tuple[str, set[
 @pytest.mark.parametrize("seed", range(20))
 def test_comparisons_hold_by_typical_values(seed: int) -> None:
     made = [question for question in questions(random.Random(seed)) if question.topic == "comparisons"]
-    rows = read_facts("common_sense_scales")
+    rows = read_rows("facts/common_sense_scales")
     assert len(made) == len(rows)
     for question, row in zip(made, rows, strict=True):
         right, options = worked_out(question, values(row))
@@ -49,7 +49,7 @@ def test_comparisons_hold_by_typical_values(seed: int) -> None:
 
 
 def test_neighbours_on_a_scale_are_far_apart() -> None:
-    for row in read_facts("common_sense_scales"):
+    for row in read_rows("facts/common_sense_scales"):
         typical = list(values(row).values())
         if row["scale"] == "temperature":
             assert all(high - low >= 15 for low, high in itertools.pairwise(typical)), row
@@ -58,4 +58,4 @@ def test_neighbours_on_a_scale_are_far_apart() -> None:
 
 
 def test_every_scale_is_in_use() -> None:
-    assert {row["scale"] for row in read_facts("common_sense_scales")} == set(SCALES)
+    assert {row["scale"] for row in read_rows("facts/common_sense_scales")} == set(SCALES)

@@ -2,24 +2,16 @@ from __future__ import annotations
 
 import re
 
-from fact_pool_rules import by_sources, check_options, check_pool
+from pool_rules import by_source
 
 from forgetwatch.probes.standard.culture import questions
 from forgetwatch.probes.standard.question import Question
 
-COMPUTED = by_sources(questions, "computed")
+COMPUTED = by_source(questions, "computed")
 LETTERS = "CDEFGAB"
 HEIGHT = dict(zip(LETTERS, (0, 2, 4, 5, 7, 9, 11), strict=True))
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven")
 LENGTH = {"whole": 64, "half": 32, "quarter": 16, "eighth": 8, "sixteenth": 4, "thirty-second": 2}
-
-
-def test_the_pool_is_large_disjoint_and_the_same_on_every_call() -> None:
-    check_pool(questions)
-
-
-def test_options_alone_do_not_tell() -> None:
-    check_options(questions)
 
 
 def signature(key: str) -> str:

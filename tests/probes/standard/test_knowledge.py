@@ -1,20 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from fact_pool_rules import check_options, check_pool
 
 from forgetwatch.probes.standard.fact_tables import Fact, read_facts
-from forgetwatch.probes.standard.knowledge import questions
 
 SPELT = {"Bangla": "Bengali", "Divehi": "Dhivehi", "Turkey": "Türkiye", "Georgia (the country)": "Georgia"}
-
-
-def test_the_pool_is_large_disjoint_and_the_same_on_every_call() -> None:
-    check_pool(questions)
-
-
-def test_options_alone_do_not_tell() -> None:
-    check_options(questions)
 
 
 def rows_of(relation: str) -> list[Fact]:

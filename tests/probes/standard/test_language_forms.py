@@ -9,7 +9,7 @@ import pytest
 
 from forgetwatch.probes.standard.language_forms import KINDS, WORD_CLASSES, forms
 from forgetwatch.probes.standard.question import Question
-from forgetwatch.probes.standard.written import read_facts
+from forgetwatch.probes.standard.written import read_rows
 
 NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven")
 HEARD = {
@@ -68,7 +68,7 @@ PREPOSITIONS = re.compile(r"\s(?:of|to|in|under|on|near|with|about|beside|above|
 
 def made(*kinds: str) -> list[tuple[str, Question]]:
     """Each question of those kinds, with its stem."""
-    rows = read_facts("language_forms")
+    rows = read_rows("facts/language_forms")
     return [
         (row["stem"], question)
         for seed in range(6)

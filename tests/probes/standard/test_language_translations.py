@@ -10,7 +10,7 @@ import pytest
 
 from forgetwatch.probes.standard.language_translations import LANGUAGES, plain, translations
 from forgetwatch.probes.standard.question import Question
-from forgetwatch.probes.standard.written import read_facts
+from forgetwatch.probes.standard.written import read_rows
 
 LOCALES = {"French": "fr", "Spanish": "es", "German": "de", "Italian": "it", "Portuguese": "pt", "Dutch": "nl"}
 WEEK = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -19,7 +19,7 @@ WEEK = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sun
 def meanings() -> dict[tuple[str, str], set[str]]:
     """The English words for each (language, word)."""
     found = defaultdict(set)
-    for row in read_facts("language_translations"):
+    for row in read_rows("facts/language_translations"):
         for language in LANGUAGES:
             found[language, plain(row[language])].add(row["English"])
     return found
@@ -31,7 +31,7 @@ def all_made() -> list[Question]:
 
 def test_exactly_the_right_option_holds() -> None:
     table = meanings()
-    known = {row["English"] for row in read_facts("language_translations")}
+    known = {row["English"] for row in read_rows("facts/language_translations")}
     ways = set()
     for question in all_made():
         words = re.findall(r'"([^"]+)"', question.prompt)
@@ -61,7 +61,7 @@ def test_no_language_has_one_word_for_two_meanings() -> None:
 
 def test_names_of_days_are_those_of_unicode() -> None:
     dates = pytest.importorskip("babel.dates")
-    rows = [row for row in read_facts("language_translations") if row["group"] == "days"]
+    rows = [row for row in read_rows("facts/language_translations") if row["group"] == "days"]
     assert len(rows) >= 5
     for row in rows:
         for language in LANGUAGES:

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from pool_rules import SEEDS, Solver, assert_pool, assert_solved, solve
+from pool_rules import SEEDS, Solver, assert_solved, solve
 
 from forgetwatch.probes.standard.mathematics import questions
 
@@ -162,7 +162,3 @@ def test_a_second_computation_agrees(topic: str, solver: Solver) -> None:
             assert solve(question, solver) == question.right
         else:
             assert_solved(question, solve(question, solver))
-
-
-def test_the_pool_keeps_the_rules() -> None:
-    assert_pool(questions, "Math")

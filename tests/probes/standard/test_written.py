@@ -7,7 +7,7 @@ import re
 import pytest
 
 from forgetwatch.probes.standard.question import Category
-from forgetwatch.probes.standard.written import read_facts, several, written
+from forgetwatch.probes.standard.written import read_rows, several, written
 
 TABLES: list[tuple[str, Category]] = [
     ("common_sense", "Common Sense"),
@@ -18,7 +18,7 @@ TABLES: list[tuple[str, Category]] = [
 
 @pytest.mark.parametrize(("name", "category"), TABLES)
 def test_every_row_is_one_question_in_its_place(name: str, category: Category) -> None:
-    rows = read_facts(name)
+    rows = read_rows(f"facts/{name}")
     questions = written(name, category=category)
     assert [row["prompt"] for row in rows] == [question.prompt for question in questions]
     assert {question.category for question in questions} == {category}
@@ -38,7 +38,7 @@ def test_every_row_names_a_source_and_a_level(name: str, category: Category) -> 
 
 @pytest.mark.parametrize("name", [name for name, _ in TABLES])
 def test_no_cell_has_stray_spaces(name: str) -> None:
-    for row in read_facts(name):
+    for row in read_rows(f"facts/{name}"):
         for cell in row.values():
             assert cell == cell.strip()
             assert not re.search(r"  | \||\| |\|\|", cell), cell

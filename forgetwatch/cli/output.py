@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
 from forgetwatch.files import write_atomically
 from forgetwatch.report.terminal import WIDTH
@@ -18,6 +19,15 @@ def result_console() -> Console:
     console = Console(highlight=False)
     console.width = WIDTH if not console.is_terminal else min(console.width, 120)
     return console
+
+
+def print_hanging(console: Console, text: str, *, style: str = "") -> None:
+    """Print a line that keeps its indentation where it goes on in a next one."""
+    bare = text.lstrip()
+    indent = " " * (len(text) - len(bare))
+    for line in Text(bare).wrap(console, console.width - len(indent)):
+        line.rstrip()
+        console.print(Text(indent).append_text(line), style=style)
 
 
 def write_json(document: dict[str, Any], path: str) -> None:

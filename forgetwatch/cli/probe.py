@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from forgetwatch.cli.options import check_folder
-from forgetwatch.cli.output import result_console
+from forgetwatch.cli.output import print_hanging, result_console
 from forgetwatch.cli.probe_text import about, finding_lines, listing, overlap_lines, overlaps, shown, summary
 from forgetwatch.errors import ProbeError
 from forgetwatch.probe import Probe
@@ -132,22 +132,22 @@ def check_command(
 ) -> None:
     """Check a probe: repeated questions, leaked answers, shortcuts, lengths, and what of it stands in training data."""
     probe = _load(name, root=root, revision=revision, shots=shots, limit=limit)
-    tokenize = None
+    tokenize, chats = None, True
     if tokenizer is not None:
         from forgetwatch.scoring.tokenizer import load_tokenizer
 
         loaded = load_tokenizer(tokenizer)
-        tokenize, context = loaded.tokenize, context or loaded.context
-    findings = check_probe(probe, tokenize=tokenize, context=context)
+        tokenize, context, chats = loaded.tokenize, context or loaded.context, loaded.chats
+    findings = check_probe(probe, tokenize=tokenize, context=context, chats=chats)
     found = None if not train else overlap(probe, training_texts(train), seconds=seconds)
     console = result_console()
     console.print(f"{probe.name}, {len(probe):,} items", style="bold", markup=False)
     for finding in findings:
         for text in finding_lines(finding):
-            console.print(text, markup=False, style="" if finding.wrong else "dim")
+            print_hanging(console, text, style="" if finding.wrong else "dim")
     if found is not None:
         for text in overlap_lines(found):
-            console.print(text, markup=False)
+            print_hanging(console, text)
     wrong = sum(finding.wrong for finding in findings) + int(found is not None and overlaps(found))
     console.print(
         f"{wrong} kind{'s' if wrong > 1 else ''} of fault" if wrong else "no fault found", style="bold", markup=False

@@ -28,7 +28,8 @@ def items_bar(label: str) -> Iterator[Callable[[int, int], None]]:
         TextColumn("{task.fields[speed]}"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task, started = bar.add_task(escape(label), total=None, speed=""), time.monotonic()
 
         def advance(done: int, total: int) -> None:

@@ -18,7 +18,7 @@ from forgetwatch.snapshot import save_snapshot
 
 def score_command(
     model: Annotated[str, typer.Argument(help="A checkpoint folder, an adapter folder, or a model id.")],
-    probe: Annotated[str, typer.Option(help="The items to ask: a JSONL file.")],
+    probe: Annotated[str, typer.Option(help="The items to ask: a probe's name or file.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the snapshot is written (Parquet).")],
     engine: Annotated[
         str, typer.Option(help="What writes answers, where items need that: transformers, or vllm (not yet run).")

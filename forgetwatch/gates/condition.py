@@ -10,6 +10,7 @@ A condition whose quantity is unknown or undefined is an error, never a pass.
 
 from __future__ import annotations
 
+import difflib
 import math
 import operator
 import re
@@ -67,7 +68,9 @@ class Condition:
             ) from error
         parts = match["left"].split(".")
         if not any(".".join(parts[start:]) in QUANTITIES for start in range(len(parts))):
-            raise GateError(f"gate {text!r}: {parts[-1]!r} is no quantity; they are {', '.join(QUANTITIES)}")
+            near = difflib.get_close_matches(parts[-1], QUANTITIES)
+            there = f"near it are {', '.join(near)}" if near else f"they are {', '.join(QUANTITIES)}"
+            raise GateError(f"gate {text!r}: {parts[-1]!r} is no quantity; {there}")
         return cls(text=text.strip(), left=match["left"], op=match["op"], limit=limit)
 
     def measured(self, comparison: Comparison) -> float:

@@ -4,7 +4,7 @@
     contradictions    the same question with unlike answers        leaked         only the right option is in the prompt
     alike options     two options with the same words, or tokens   too long       longer than the model reads
     one option        nothing to choose                            position       the right option is often n-th
-    longest option    the right option is often the longest
+    longest option    the right option is often the longest        no template    the tokenizer knows no chat
 
 The last two are shortcuts: choosers that read no question. They count as findings where they hit more often than
 chance by more than luck (4 standard errors), whatever the size of the effect; the numbers stand in the sentence.
@@ -48,13 +48,16 @@ class Finding:
     about: str
 
 
-def check_probe(probe: Probe, *, tokenize: Tokenize | None = None, context: int | None = None) -> list[Finding]:
+def check_probe(
+    probe: Probe, *, tokenize: Tokenize | None = None, context: int | None = None, chats: bool = True
+) -> list[Finding]:
     """Everything that was looked for in a probe, found or not.
 
     Args:
         probe: What to check.
         tokenize: A tokenizer, without special tokens; without one nothing is said of tokens.
         context: Tokens that the model reads; without it, or without a tokenizer, nothing is said of lengths.
+        chats: Whether the tokenizer has a chat template; items that need one are a finding where it has none.
     """
     findings = [*_repetitions(probe), _leaked(probe), _alike(probe), _single(probe)]
     findings += [_position(probe), _longest(probe)]
@@ -62,6 +65,8 @@ def check_probe(probe: Probe, *, tokenize: Tokenize | None = None, context: int 
         findings.append(_same_tokens(probe, tokenize))
         if context is not None:
             findings.append(_too_long(probe, tokenize, context))
+    if not chats:
+        findings.append(_no_template(probe))
     return findings
 
 
@@ -120,6 +125,11 @@ def _too_long(probe: Probe, tokenize: Tokenize, context: int) -> Finding:
         found += [item] if tokens > context else []
     about = f"longer than the {context:,} tokens that the model reads; the longest has {longest:,}"
     return _finding("too long", found, len(probe), about)
+
+
+def _no_template(probe: Probe) -> Finding:
+    found = [item for item in probe if probe.rendering_of(item) == "chat"]
+    return _finding("no template", found, len(probe), "to be asked in a chat, and the tokenizer has no chat template")
 
 
 def _position(probe: Probe) -> Finding:

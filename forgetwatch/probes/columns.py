@@ -82,7 +82,7 @@ def find_columns(names: Iterable[str], given: Mapping[str, str | Sequence[str]],
     if lacking := [part for part in ("prompt", "answer") if part not in of]:
         raise ProbeError(
             f"{where}: no column that is known to hold the {lacking[0]}; there are {', '.join(names)}; name it: "
-            f"columns={{{lacking[0]!r}: ...}}"
+            f"columns={{{lacking[0]!r}: ...}}, in the shell --column {lacking[0]}=..."
         )
     return Columns(of, choices)
 

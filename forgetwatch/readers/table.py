@@ -87,7 +87,9 @@ def to_snapshot(path: Path, given: dict[str, Any]) -> Snapshot:
     if lacking := [name for name in ("item_id", "correct") if name not in given]:
         found = f"; its columns are {', '.join(given)}" if given else ""
         raise SnapshotError(
-            f"{path}: a table of outcomes needs the columns item_id and correct; {lacking[0]} is missing{found}"
+            f"{path}: a table of outcomes needs the columns item_id and correct; {lacking[0]} is missing{found}; "
+            f"`forgetwatch convert --map {lacking[0]}=...` says which column it is"
+            + (", or --match judges output by gold" if lacking[0] == "correct" else "")
         )
     if len(given["item_id"]) == 0:
         raise SnapshotError(f"{path}: the table has no rows")

@@ -20,7 +20,7 @@ _QUESTION: Final = 600
 def flip_lines(flip: Flip) -> Lines:
     """One item as lines for a console: the question, the right answer, and the two answers."""
     head = Text(flip.what + (", clearly known" if flip.known else ""), style=_STYLES[flip.what])
-    where = [part for part in (flip.category, f"{flip.task} / {flip.item_id}") if part]
+    where = [part for part in (flip.category, " / ".join(filter(None, (flip.task, flip.item_id)))) if part]
     head.append(f"  {visible(', '.join(where))}", style="not bold dim")
     lines = [head] if flip.question is None else [head, Text(f"  {visible(shorten(flip.question, _QUESTION))}")]
     rows = [("right", flip.right), ("before", _said(flip, flip.before)), ("after", _said(flip, flip.after))]

@@ -15,10 +15,17 @@ _UNBOUNDED = 10**9
 
 @dataclass(frozen=True)
 class LoadedTokenizer:
-    """What a tokenizer does to a text, and how many tokens its model reads; None where that is not known."""
+    """What a tokenizer does to a text.
+
+    Attributes:
+        tokenize: A text to token ids, without special tokens.
+        context: How many tokens its model reads; None where that is not known.
+        chats: Whether it has a chat template.
+    """
 
     tokenize: Callable[[str], Sequence[int]]
     context: int | None
+    chats: bool
 
 
 def load_tokenizer(given: str, *, trust_remote_code: bool = False) -> LoadedTokenizer:
@@ -30,7 +37,10 @@ def load_tokenizer(given: str, *, trust_remote_code: bool = False) -> LoadedToke
     try:
         tokenizer = AutoTokenizer.from_pretrained(given, trust_remote_code=trust_remote_code)
     except Exception as error:  # whatever a loader of foreign files raises
-        raise ScoringError(f"{given}: no tokenizer can be loaded from it ({' '.join(str(error).split())})") from error
+        raise ScoringError(
+            f"{given}: no tokenizer can be loaded from it; needed a folder with its files, or a model id "
+            f"({' '.join(str(error).split())})"
+        ) from error
     try:
         config = AutoConfig.from_pretrained(given, trust_remote_code=trust_remote_code)
         context = getattr(config, "max_position_embeddings", None)
@@ -42,4 +52,4 @@ def load_tokenizer(given: str, *, trust_remote_code: bool = False) -> LoadedToke
     def tokenize(text: str) -> Sequence[int]:
         return list(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
 
-    return LoadedTokenizer(tokenize, min(known) if known else None)
+    return LoadedTokenizer(tokenize, min(known) if known else None, bool(tokenizer.chat_template))

@@ -132,7 +132,7 @@ class ForgetWatchCallback(TrainerCallback):
         self._trains = self._ended = False  # in a training, and after one
         self._tried = -1  # the step of the latest look, also of one that failed
         self._decided = False
-        self._planned = 0
+        self._planned: frozenset[int] = frozenset()
 
     def attach(self, trainer: Trainer) -> None:
         """Name the trainer whose reporters get the numbers; found by itself where the callback is passed to one."""
@@ -156,7 +156,7 @@ class ForgetWatchCallback(TrainerCallback):
                 "trainer's own evaluation that goes into it beside retention"
             )
         self._schedule = Schedule.make(self.every, max_steps=state.max_steps)
-        self._planned = self._schedule.count(
+        self._planned = self._schedule.looks(
             save_steps=int(state.save_steps) if args.save_strategy == "steps" else None,
             save_epochs=args.save_strategy == "epoch",
             epochs=max(1, round(state.num_train_epochs)),
@@ -174,12 +174,12 @@ class ForgetWatchCallback(TrainerCallback):
             if self._ended and (aside := on_first(self.watch.folder.copy_aside)):
                 self._say(state, f"the looks of the training before are now in {aside}")
             self.watch.forget_after(state.global_step)
-            self.watch.planned = max(1, self._planned - 1)
+            self.watch.planned = max(1, len(self._planned) - 1)
         else:
             if self._choose_probe:
                 self._take_default(self._trainer, args, state, tokenizer_of(kwargs))
             self.watch = Watch(self.probe, str(args.output_dir), against=self.against)
-            self.watch.planned = max(1, self._planned - 1)
+            self.watch.planned = max(1, len(self._planned) - 1)
             self._decided = self.max_overhead is None
             self.watch.undecided = not self._decided
             if getattr(self._trainer, "vllm_generation", None) and any(map(self.probe.is_written, self.probe)):
@@ -192,7 +192,7 @@ class ForgetWatchCallback(TrainerCallback):
             else:
                 if (named := self._named_baseline()) is not None:
                     self.watch.adopt(named)
-                    self.watch.planned = self._planned  # the look at the start is one among others then
+                    self.watch.planned = len(self._planned)  # the look at the start is one among others then
                 self.watch.look(kwargs["model"], tokenizer_of(kwargs), step=0)
                 with self._telling(state, "looking for the probe in the training examples"):
                     found = on_first(lambda: held_out(self.probe, examples, tokenizer_of(kwargs)))
@@ -216,7 +216,7 @@ class ForgetWatchCallback(TrainerCallback):
                 "that none can be retained; choose by another metric, or take a probe that the model knows something of"
             )
         self._remember(self.watch, state)
-        self._say(state, notices.cost_line(self.watch, planned=self._planned))
+        self._say(state, notices.cost_line(self.watch, planned=len(self._planned)))
         if self.guard is not None and self.guard.action != "warn" and args.save_strategy == "best":
             self._say(state, f"guard={self.guard.action!r} asks for checkpoints, and save_strategy='best' overrules it")
 
@@ -325,7 +325,7 @@ class ForgetWatchCallback(TrainerCallback):
                 self._drift = DriftWatch.go_on(places, checksum=checksum, token_budget=watch.token_budget)
         for line in go_on(watch, model, tokenizer, saved, step=state.global_step, named=self._named_baseline):
             self._say(state, line)
-        watch.planned = max(self._planned - 1, len(watch.comparisons) - 1 + self._left(state.global_step))
+        watch.planned = max(len(self._planned) - 1, len(watch.comparisons) - 1 + self._left(state.global_step))
         if self._drift is not None:
             with self._telling(state, "keeping the base's completions"):
                 self._drift.save(watch.folder.path)
@@ -379,9 +379,10 @@ class ForgetWatchCallback(TrainerCallback):
             step=self._clock.step,
             steps=state.max_steps,
             spent=self._clock.spent,
-            left=max(0, self._planned - len(watch.comparisons)),
+            left=max(0, len(self._planned) - len(watch.comparisons)),
         )
-        if not self._decided and self.max_overhead is not None:
+        anew = not self._decided
+        if anew and self.max_overhead is not None:
             overhead = self.max_overhead
             # Clocks differ between processes, and what they decide must not.
             cost, items, writes = on_first(lambda: decided(cost, overhead))
@@ -393,12 +394,12 @@ class ForgetWatchCallback(TrainerCallback):
             self._decided, watch.undecided = True, False
             self._remember(watch, state)
         items = watch.items or cost.items
-        line = notices.share_line(cost, self.probe, items, max_overhead=self.max_overhead, every=self.every)
+        line = notices.share_line(cost, self.probe, items, max_overhead=self.max_overhead, every=self.every, anew=anew)
         self._say(state, line)
 
     def _left(self, step: int) -> int:
-        """Looks that the schedule still names beyond a step."""
-        return 0 if self._schedule is None else sum(later > step for later in self._schedule.steps)
+        """Looks that are still planned beyond a step."""
+        return sum(later > step for later in self._planned)
 
     def _due(self, step: int) -> bool:
         return self._schedule is not None and step in self._schedule.steps

@@ -48,11 +48,12 @@ def not_written_line(probe: Probe) -> str:
     )
 
 
-def share_line(cost: Cost, probe: Probe, items: int, *, max_overhead: float | None, every: Every) -> str:
-    """After the first steps: which share of the run the looks take, and how many items that leaves."""
+def share_line(cost: Cost, probe: Probe, items: int, *, max_overhead: float | None, every: Every, anew: bool) -> str:
+    """After the first steps: the looks' share of the run, and how many items they ask, decided `anew` or before."""
     line = f"looks take about {100 * cost.share(items):.1f} % of the run's time"
     if items < cost.items:
-        line += f": from here on they ask the first {items:,} of {cost.items:,} items, which {_sees(items)}"
+        since = "from here on they ask" if anew else "as before they ask"
+        line += f": {since} the first {items:,} of {cost.items:,} items, which {_sees(items)}"
         asked = {item.category for item in probe.items[:items]}
         lost = sorted({item.category for item in probe.items[items:]} - asked - {""})
         line += f"; no item of {', '.join(lost)} is among them: shuffle the probe" if lost else ""
@@ -61,9 +62,9 @@ def share_line(cost: Cost, probe: Probe, items: int, *, max_overhead: float | No
     if max_overhead is not None and cost.share(items) > 1.1 * max_overhead:
         fewest = items == min(FEWEST_ITEMS, cost.items)
         why = "fewer items would see nothing" if fewest else "the run is short, or a look long"
-        line += f"; more than max_overhead={max_overhead:g}: {why}"
+        line += f"; that is more than max_overhead={max_overhead:g}: {why}"
         line += ", and every=... asks for as many looks" if every is not None else ""
-    return line
+    return line + ("; max_overhead=None asks all" if anew and items < cost.items else "")
 
 
 def again_line(again: Group, *, step: int) -> str:

@@ -59,8 +59,8 @@ class Schedule:
             )
         return cls(steps=frozenset(ends | steps), at_save=False, at_epoch=False)
 
-    def count(self, *, save_steps: int | None, save_epochs: bool, epochs: int, max_steps: int) -> int:
-        """How many looks are planned.
+    def looks(self, *, save_steps: int | None, save_epochs: bool, epochs: int, max_steps: int) -> frozenset[int]:
+        """The steps of all looks that are planned, as far as they are known beforehand.
 
         Args:
             save_steps: Steps between two saves; None if saves are not made by steps.
@@ -73,7 +73,7 @@ class Schedule:
             steps |= set(range(save_steps, max_steps, save_steps))
         if self.at_epoch or (self.at_save and save_epochs):
             steps |= {round(max_steps * (epoch + 1) / epochs) for epoch in range(epochs)}
-        return len(steps)
+        return frozenset(steps)
 
 
 def _is_step(value: object) -> TypeGuard[int]:

@@ -166,6 +166,13 @@ def test_colour_is_never_the_only_carrier_of_meaning() -> None:
     assert [piece for piece, line in pieces if not signed.fullmatch(piece) and not named.match(line)] == []
 
 
+def test_an_item_without_a_task_is_named_alone() -> None:
+    sides = [snapshot(right, task=[""] * 2) for right in ([True, True], [True, False])]
+    out = io.StringIO()
+    Console(file=out, width=80).print(flip_lines(flips(*sides)[0]))
+    assert out.getvalue().splitlines()[0].rstrip() == "forgotten  c, 1"
+
+
 @pytest.mark.parametrize("name", NAMES.values(), ids=list(NAMES))
 @pytest.mark.parametrize("width", [4, 11, 26])
 def test_a_fitted_name_has_exactly_its_columns(name: str, width: int) -> None:

@@ -101,6 +101,23 @@ def test_check_finds_faults_and_strict_makes_them_count(tmp_path: Path) -> None:
     probe_command("check", bad, "--strict", status=1)
 
 
+def test_check_says_that_a_tokenizer_knows_no_chat(tmp_path: Path) -> None:
+    plain, chat = tokenizer(), tokenizer()
+    plain.chat_template, chat.chat_template = None, "{{ messages[0]['content'] }}"
+    plain.save_pretrained(tmp_path / "plain")
+    chat.save_pretrained(tmp_path / "chat")
+    assert "! no template" in probe_command("check", "behaviour", "--tokenizer", tmp_path / "plain")
+    assert "no template" not in probe_command("check", "behaviour", "--tokenizer", tmp_path / "chat")
+
+
+def test_check_keeps_the_indentation_of_lines_that_go_on(tmp_path: Path) -> None:
+    long = [{**ROWS[0], "task": "a task with a name of some length", "id": str(n)} for n in range(4)]
+    lines = probe_command("check", write_jsonl(tmp_path / "long.jsonl", long)).splitlines()
+    assert "1 kind of fault" in lines
+    (start,) = [at for at, line in enumerate(lines) if line.startswith("    a task with a name")]
+    assert lines[start + 1].startswith("    ")
+
+
 def test_check_reads_training_files(tmp_path: Path) -> None:
     path = write_jsonl(tmp_path / "mine.jsonl", ROWS)
     train = write_jsonl(tmp_path / "train.jsonl", [{"text": "x"}, {"text": "which river is the longest? Nile!"}])

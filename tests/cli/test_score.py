@@ -22,6 +22,12 @@ def saved(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_no_bar_and_no_empty_line_stands_where_there_is_no_terminal(saved: Path) -> None:
+    arguments = ["score", str(saved / "model"), "--probe", str(saved / "p.jsonl"), "-o", str(saved / "s.parquet")]
+    done = subprocess.run([sys.executable, "-m", "forgetwatch", *arguments], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+
+
 def test_a_checkpoint_becomes_a_snapshot_file(saved: Path) -> None:
     arguments = ["score", str(saved / "model"), "--probe", str(saved / "p.jsonl"), "-o", str(saved / "s.parquet")]
     done = CliRunner().invoke(app, arguments, catch_exceptions=False)

@@ -71,8 +71,13 @@ def test_an_unknown_or_undefined_quantity_is_an_error_and_never_a_pass(
     "text", ["speed>0", "all.speed>0", "all.name>0", "all.net_change_interval>0", "chance.paper>0"]
 )
 def test_an_unknown_quantity_is_refused_before_anything_is_measured(text: str) -> None:
-    with pytest.raises(GateError, match=r"is no quantity; they are n, retained, forgotten"):
+    with pytest.raises(GateError, match=r"is no quantity; (they are n, retained, forgotten|near it are)"):
         Condition.parse(text)
+
+
+def test_a_quantity_that_is_nearly_one_is_told_its_neighbours() -> None:
+    with pytest.raises(GateError, match=r"'forgeting' is no quantity; near it are forgetting, [\w., ]+$"):
+        Condition.parse("all.forgeting>5%")
 
 
 def test_every_quantity_that_can_be_named_is_in_the_document(comparison: Comparison) -> None:

@@ -27,6 +27,12 @@ def ids(finding: Finding) -> list[str]:
     return [name for _, name in finding.items]
 
 
+def test_items_that_need_a_chat_template_are_found_where_there_is_none() -> None:
+    items = [item(0), item(1, rendering="chat")]
+    assert ids(found(items, "no template", chats=False)) == ["1"]
+    assert "no template" not in [one.name for one in check_probe(Probe(items))]
+
+
 def test_a_sound_probe_has_no_finding() -> None:
     rng = random.Random(3)
     items = [

@@ -186,7 +186,7 @@ def test_all_mistakes_of_a_probe_file_are_told(tmp_path: Path) -> None:
     [
         ([], "needed rows, and there are none"),
         ([{"frage": "a", "answer": "b"}], "no column that is known to hold the prompt; there are frage, answer"),
-        ([{"question": "a"}], "no column that is known to hold the answer"),
+        ([{"question": "a"}], "no column that is known to hold the answer.*in the shell --column answer=..."),
         ([ROW | {"id": "x"}, ROW | {"id": "x"}], "id 'x' stands 2 times in task 'mine'"),
         ([{"question": "a", "A": "", "B": " ", "answer": "A"}], "columns A, B hold no option"),
         ([ROW | {"options": ["Lima", None]}], "column 'options' holds no list of options"),

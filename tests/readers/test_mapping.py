@@ -84,7 +84,7 @@ def test_a_place_goes_into_objects_whose_names_have_dots(tmp_path: Path) -> None
             {"places": {"item_id": "q"}, "where": {"who": "c"}},
             "none of its 4 rows is where was asked for; there who is 'a', 'b'",
         ),
-        ({"places": {"item_id": "q"}}, "needs the columns item_id and correct; correct is missing"),
+        ({"places": {"item_id": "q"}}, "--map correct=...` says which column it is, or --match judges output by gold"),
         (
             {"places": {"item_id": "q", "correct": "truth"}},
             "row 1: correct must be 0, 1, true, false or empty, got 'yes'",

@@ -149,7 +149,11 @@ def test_a_csv_may_have_a_byte_order_mark_quotes_and_line_breaks_in_cells(tmp_pa
             "row 2: correct must be 0, 1, true, false or empty, got 'maybe'",
         ),
         ("half.csv", "item_id,correct\na,0.5\n", "got '0.5'"),
-        ("columns.csv", "question,answer\nx,y\n", "item_id is missing; its columns are question, answer"),
+        (
+            "columns.csv",
+            "question,answer\nx,y\n",
+            "item_id is missing; its columns are question, answer; .*--map item_id=",
+        ),
         ("ragged.csv", "item_id,correct\na,1,2\n", "cannot be read as CSV"),
         ("id.csv", "item_id,correct\n,1\n", "'item_id' has 1 empty"),
         ("k.csv", "item_id,correct,k\na,1,four\n", "row 1: k must be int32, got 'four'"),

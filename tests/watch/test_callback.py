@@ -111,6 +111,23 @@ def test_an_interrupted_run_goes_on_with_the_same_curve_and_weights(tmp_path: Pa
     assert names == ["baseline.parquet", "null.parquet", *(f"step-00000{step}.parquet" for step in (3, 6, 9))]
 
 
+def test_a_run_that_goes_on_for_longer_plans_all_its_looks_and_says_that_items_stay_few(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    options = {"save_strategy": "steps", "save_steps": 5}
+    trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(150), max_overhead=1e-6)], steps=10, **options).train()
+    assert "from here on they ask the first 100 of 150 items" in (first := capfd.readouterr().err)
+    assert "max_overhead=None asks all" in first
+    callback = ForgetWatchCallback(probe(150), max_overhead=1e-6)
+    trainer(tmp_path, callbacks=[callback], steps=20, **options).train(resume_from_checkpoint=True)
+    assert callback.watch is not None
+    trajectory = callback.watch.trajectory()
+    assert trajectory.steps[-4:] == (15, 16, 18, 20)  # a save among them
+    assert trajectory.planned == len(trajectory) - 1
+    assert "as before they ask the first 100 of 150 items" in (later := capfd.readouterr().err)
+    assert "from here on" not in later
+
+
 def test_a_checkpoint_carries_its_history_to_another_place(tmp_path: Path) -> None:
     options = {"steps": 8, "save_strategy": "steps", "save_steps": 4}
     run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3), At(7, interrupt)], **options)

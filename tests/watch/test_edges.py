@@ -180,7 +180,7 @@ def test_what_a_prefix_leaves_out_is_named() -> None:
         for n in range(150)
     ]
     cost = Cost(items=150, look=1.0, step=0.1, steps=100, spent=1.0, left=5)
-    line = notices.share_line(cost, Probe(items), 100, max_overhead=0.02, every=3)
+    line = notices.share_line(cost, Probe(items), 100, max_overhead=0.02, every=3, anew=True)
     assert "no item of late is among them" in line
     assert "1 must_pass items are not among them" in line
     assert "fewer items would see nothing" in line

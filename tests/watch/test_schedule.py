@@ -39,10 +39,14 @@ def test_events_that_are_looked_at(every: Any, save: bool, epoch: bool) -> None:
 
 def test_planned_looks_count_saves_and_epochs_once() -> None:
     by_epoch = {"save_steps": None, "save_epochs": True, "epochs": 3, "max_steps": 90}
-    assert Schedule.make(None, max_steps=100).count(save_steps=25, save_epochs=False, epochs=1, max_steps=100) == 13 + 2
-    assert Schedule.make("epoch", max_steps=90).count(**by_epoch) == 4
-    assert Schedule.make("save", max_steps=90).count(**by_epoch) == 4
-    assert Schedule.make(10, max_steps=90).count(save_steps=7, save_epochs=False, epochs=3, max_steps=90) == 10
+    by_steps = {"save_epochs": False, "epochs": 1, "max_steps": 100}
+    made = Schedule.make(None, max_steps=100)
+    assert made.looks(save_steps=25, **by_steps) == made.steps | {25, 75}
+    assert Schedule.make("epoch", max_steps=90).looks(**by_epoch) == {0, 30, 60, 90}
+    assert Schedule.make("save", max_steps=90).looks(**by_epoch) == {0, 30, 60, 90}
+    assert Schedule.make(10, max_steps=90).looks(save_steps=7, save_epochs=False, epochs=3, max_steps=90) == set(
+        range(0, 91, 10)
+    )
 
 
 def test_numpy_numbers_are_numbers() -> None:

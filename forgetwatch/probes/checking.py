@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from forgetwatch.item import Item
@@ -27,6 +27,10 @@ Tokenize = Callable[[str], Sequence[int]]
 
 _CLEAR: Final = 4.0
 """Standard errors beyond which a chooser is no luck."""
+
+
+_FEW_LEAKED: Final = 0.01
+"""Share of the items up to which a right option in the prompt may be meant."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,8 +92,12 @@ def _repetitions(probe: Probe) -> list[Finding]:
 
 
 def _leaked(probe: Probe) -> Finding:
-    """Items whose prompt holds the right option and no other; letters and options listed in the prompt are none."""
-    asked = [item for item in probe if len(item.choices) > 1 and not _are_letters(item)]
+    """Items whose prompt holds the right option and no other; letters and options listed in the prompt are none.
+
+    Numbers, yes and no stand in many prompts without giving anything away. A few among many may be meant ("What is the
+    plural of sheep?"): only above one in a hundred does it speak against the probe.
+    """
+    asked = [item for item in probe if len(item.choices) > 1 and not _are_letters(item) and not _are_signs(item)]
     found = []
     for item in asked:
         prompt = _folded(_prompt(item))
@@ -97,7 +105,8 @@ def _leaked(probe: Probe) -> Finding:
         inside = {place for place, text in enumerate(options) if text and re.search(rf"(?<!\w){text}(?!\w)", prompt)}
         if inside and inside <= set(map(int, item.answers)):
             found.append(item)
-    return _finding("leaked", found, len(asked), "of the options only the right one stands in the prompt")
+    finding = _finding("leaked", found, len(asked), "of the options only the right one stands in the prompt")
+    return replace(finding, wrong=len(found) > _FEW_LEAKED * len(asked))
 
 
 def _alike(probe: Probe) -> Finding:
@@ -188,6 +197,12 @@ def _finding(name: str, items: Sequence[Item], of: int, about: str) -> Finding:
 
 def _names(items: Iterable[Item]) -> tuple[tuple[str, str], ...]:
     return tuple((item.task, item.id) for item in items)
+
+
+def _are_signs(item: Item) -> bool:
+    """Whether the right options are numbers, yes or no."""
+    right = [_folded(item.choices[int(answer)]) for answer in item.answers]
+    return all(text in ("yes", "no") or re.fullmatch(r"[\d.,]+( \w+)?", text) for text in right)
 
 
 def _are_letters(item: Item) -> bool:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import struct
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -72,6 +74,19 @@ class WandB:
         import wandb
 
         wandb.finish()
+        # Its service goes on writing when `finish` has come back; the last record is that of the exit.
+        (path,) = Path(os.environ["WANDB_DIR"]).glob("wandb/latest-run/*.wandb")
+        until = time.monotonic() + 60
+        while not self.is_whole(path) and time.monotonic() < until:
+            time.sleep(0.05)
+
+    def is_whole(self, path: Path) -> bool:
+        from google.protobuf.message import DecodeError
+
+        try:
+            return any(record.WhichOneof("record_type") == "exit" for record in self.records(path))
+        except (struct.error, DecodeError):  # the record that is being written
+            return False
 
     def read(self, folder: Path) -> Read:
         read = Read()

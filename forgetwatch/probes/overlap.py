@@ -13,6 +13,7 @@ number.
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -128,9 +129,12 @@ def overlap(
     )
 
 
+_FRAME: Final = re.compile(r"\A\s*(?:question|q)\s*:\s*|\s+(?:answer|a)\s*:\s*\Z", re.IGNORECASE)
+
+
 def questions(items: Sequence[Item]) -> list[str]:
-    """The words of each item's question, without what all prompts of its task begin and end with."""
-    found = [plain(_last(item)) for item in items]
+    """The words of each item's question, without "Question:" and "Answer:", and what all prompts of its task share."""
+    found = [plain(_FRAME.sub("", _last(item))) for item in items]
     of_task: dict[str, list[int]] = {}
     for place, item in enumerate(items):
         of_task.setdefault(item.task, []).append(place)

@@ -1,13 +1,14 @@
-"""Rows of one's own to a probe: a CSV or JSONL file, a list of dicts, a `datasets.Dataset`.
+r"""Rows of one's own to a probe: a CSV or JSONL file, a list of dicts, a `datasets.Dataset`.
 
     probe_from("mine.csv")                            columns by their usual names, see columns.py
     probe_from(rows, columns={"prompt": "frage"})     or as one names them
 
 Options may be a list, a list written in JSON or Python, ``{"text": [...], "label": [...]}``, or a column each. The
 answer may be an option's text, its letter or label, its index (from 0), or a list of these. An option that does not
-begin with a space gets one, so that it does not stick to the question. Without options the answer is what the model has
-to write: a number, or words that its text must contain, unless a column `match` says otherwise. Every mistake of the
-first wrong rows is told at once.
+begin with a space gets one, so that it does not stick to the question. A bare question ("...?") with options is asked
+as the shipped probes ask, "Question: ...\nAnswer:"; a column named `prompt` is taken as it stands. Without options the
+answer is what the model has to write: a number, or words that its text must contain, unless a column `match` says
+otherwise. Every mistake of the first wrong rows is told at once.
 """
 
 from __future__ import annotations
@@ -116,6 +117,8 @@ class _Row:
         answer, match = self._answer(choices, labels)
         if self.mistakes:
             return None
+        if choices and self._space and self._is_bare(prompt):
+            prompt = f"Question: {prompt.strip()}\nAnswer:"
         if choices and self._space and isinstance(prompt, str) and not prompt[-1:].isspace():
             choices = tuple(choice if choice[:1].isspace() else f" {choice}" for choice in choices)
         reasoning = self._text("reasoning")
@@ -152,6 +155,10 @@ class _Row:
         if not isinstance(value, str) or not value.strip():
             self.mistakes.append(f"column {self._columns.of['prompt']!r} holds no question ({shown(value)})")
         return value
+
+    def _is_bare(self, prompt: Any) -> bool:
+        named = self._columns.of["prompt"].lower().strip() == "prompt"
+        return not named and isinstance(prompt, str) and prompt.rstrip().endswith("?")
 
     def _choices(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The options, and the labels that the table itself gives them."""

@@ -27,7 +27,8 @@ def only(row: dict[str, Any], **settings: Any) -> Any:
 @pytest.mark.parametrize("answer", ["Santiago", " Santiago ", "B", "b", "(B)", 1, "1", 1.0, ["Santiago"], "[1]"])
 def test_an_answer_is_a_text_a_letter_or_an_index(answer: Any) -> None:
     item = only(ROW | {"answer": answer})
-    assert (item.prompt, item.choices, item.answers) == ("Capital of Chile?", (" Lima", " Santiago"), (1,))
+    asked = "Question: Capital of Chile?\nAnswer:"
+    assert (item.prompt, item.choices, item.answers) == (asked, (" Lima", " Santiago"), (1,))
 
 
 @pytest.mark.parametrize(
@@ -239,3 +240,14 @@ def test_options_for_benchmarks_are_refused_elsewhere(tmp_path: Path) -> None:
     with pytest.raises(ProbeError, match="are for benchmarks of the hub"):
         load_probe("demo", shots=3)
     assert len(load_probe("demo", limit=5)) == 5
+
+
+def test_only_a_bare_question_is_framed() -> None:
+    for row, prompt in (
+        ({"question": "The capital of Chile is"}, "The capital of Chile is"),
+        ({"prompt": "Capital of Chile?"}, "Capital of Chile?"),
+        ({"question": " Capital of Chile? "}, "Question: Capital of Chile?\nAnswer:"),
+    ):
+        item = only({"options": ["Lima", "Santiago"], "answer": "B"} | row)
+        assert item.prompt == prompt
+    assert only({"question": "How many?", "answer": "3"}).prompt == "How many?"

@@ -38,7 +38,9 @@ def stages(folders: Sequence[str | Path]) -> Trajectory:
     if len(runs) == 1:
         return Trajectory.from_run(runs[0].folder)
     looks, again, offset = [runs[0].baseline], list[Snapshot](), 0
+    begins = []
     for run in runs:
+        begins.append(offset)
         looks += [_later(look, offset) for look in run.looks]
         again += [_later(look, offset) for look in run.again]
         offset = int(looks[-1].meta["step"])
@@ -52,7 +54,7 @@ def stages(folders: Sequence[str | Path]) -> Trajectory:
     notes = [note for before, after in pairwise(runs) if (note := _broken(before, after))]
     last = made.comparisons[-1]
     comparisons = (*made.comparisons[:-1], replace(last, notes=(*last.notes, *notes)))
-    return replace(made, comparisons=comparisons)
+    return replace(made, comparisons=comparisons, stages=tuple(begins[1:]))
 
 
 def _later(look: Snapshot, offset: int) -> Snapshot:

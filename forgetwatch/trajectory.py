@@ -68,6 +68,7 @@ class Trajectory:
         baseline: The rows of the baseline that all looks have.
         last: The same of the last look.
         planned: Looks planned after the baseline; None if unknown.
+        stages: Steps at which later stages of the training begin; see `stages`.
     """
 
     steps: tuple[int, ...]
@@ -76,6 +77,7 @@ class Trajectory:
     baseline: Snapshot = field(repr=False)
     last: Snapshot = field(repr=False)
     planned: int | None = None
+    stages: tuple[int, ...] = ()
 
     @classmethod
     def of(

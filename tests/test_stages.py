@@ -10,6 +10,7 @@ from support import snapshot
 
 from forgetwatch import Trajectory, save_snapshot
 from forgetwatch.errors import MismatchError, SnapshotError
+from forgetwatch.report.plots import trajectory_figure
 from forgetwatch.stages import stages
 
 
@@ -39,6 +40,11 @@ def test_steps_go_on_counting_against_the_first_start(tmp_path: Path) -> None:
     assert line.steps == (0, 200, 400, 500)
     assert [one.all.forgotten for one in line.comparisons] == [0, 0, 2, 5]
     assert line.planned == 3
+    assert line.stages == (400,)
+    marks = [
+        label.get_text() for part in trajectory_figure(line).subfigs for panel in part.axes for label in panel.texts
+    ]
+    assert marks == [" stage 2", " stage 2"]
     assert line.comparisons[-1].notes == ()
 
 

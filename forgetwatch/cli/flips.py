@@ -58,6 +58,8 @@ def flips_command(
             sys.stdout.write(text)
             return
         write_atomically(Path(jsonl), lambda partial: partial.write_text(text, encoding="utf-8"))
+        typer.echo(f"{len(shown):,} of {len(found):,} items: {jsonl}")
+        return
     console = result_console()
     for flip in shown:
         console.print(flip_lines(flip))

@@ -76,7 +76,9 @@ def probe_from(
     wrong += _twice(items)
     if wrong:
         more = f"; and {len(wrong) - _SHOWN:,} more" if len(wrong) > _SHOWN else ""
-        raise ProbeError(f"{where}: {len(wrong):,} of {len(rows):,} rows: {'; '.join(wrong[:_SHOWN])}{more}")
+        raise ProbeError(
+            f"{where}: {len(wrong):,} of {len(rows):,} rows cannot be used: {'; '.join(wrong[:_SHOWN])}{more}"
+        )
     chat = any(item.system or not isinstance(item.prompt, str) for item in items)
     return Probe(
         items,

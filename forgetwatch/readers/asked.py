@@ -74,6 +74,8 @@ def _prompt(document: Any) -> str:
         return document
     if isinstance(document, Mapping):
         found = [str(document[name]) for name in ("passage", "context", *_PROMPTS) if _is_words(document.get(name))]
+        if not found and (words := [text for text in document.values() if _is_words(text)]):
+            found = [max(words, key=len)]  # of a document with names of its own: its longest text
         return "\n\n".join(found) or json.dumps(document, ensure_ascii=False, indent=1, default=str)
     if (
         isinstance(document, list)

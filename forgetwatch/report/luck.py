@@ -22,6 +22,9 @@ def luck(comparison: Comparison, trajectory: Trajectory | None) -> str:
     low, high = whole.net_change_interval
     if math.isnan(low):
         return "Nothing was measured on both sides, so nothing can be said."
+    if not whole.forgotten and not whole.gained:
+        text = f"No answer changed sides: with these questions, {_range(whole.net_change_interval)} would fit as well."
+        return text + (_over_all_looks(trajectory) if trajectory is not None and len(trajectory) > 1 else "")
     text = f"Gains and losses together {_moved(whole.net_change)}. "
     if high < 0 or low > 0:
         text += f"That is more than luck: with these questions, {_range(whole.net_change_interval)} would fit."

@@ -53,7 +53,7 @@ def trajectory_figure(trajectory: Trajectory) -> Figure:
     top, *below = figure.subfigures(
         2 if names else 1, 1, height_ratios=[3.0, 2.1 * rows] if names else [1], squeeze=False
     )[:, 0]
-    _draw_whole(top.subplots(1, 2), steps, whole)
+    _draw_whole(top.subplots(1, 2), steps, whole, trajectory.stages)
     last = whole[-1]
     figure.suptitle(
         f"Accuracy moved by {100 * last.net_change:+.1f} points: "
@@ -99,8 +99,21 @@ def save_figure(figure: Figure, path: str | Path) -> None:
     figure.savefig(path, dpi=150, metadata={"Date": None} if Path(path).suffix == ".svg" else None)
 
 
-def _draw_whole(panels: Sequence[Axes], steps: Sequence[int], groups: Sequence[Group]) -> None:
+def _draw_whole(
+    panels: Sequence[Axes], steps: Sequence[int], groups: Sequence[Group], stages: Sequence[int] = ()
+) -> None:
     accuracy, flips = panels
+    for panel in panels:
+        for number, step in enumerate(stages, start=2):
+            panel.axvline(step, color="#777777", linewidth=1, linestyle="-.")
+            panel.annotate(
+                f" stage {number}",
+                (step, 1.0),
+                xycoords=("data", "axes fraction"),
+                va="top",
+                fontsize=8,
+                color="#777777",
+            )
     accuracy.plot(steps, [100 * group.accuracy_after for group in groups], **_style(_ACCURACY, steps))
     accuracy.set_ylim(0, 100)
     accuracy.set_title("what an average shows: accuracy, %", fontsize=11)
@@ -110,7 +123,7 @@ def _draw_whole(panels: Sequence[Axes], steps: Sequence[int], groups: Sequence[G
     null = [(step, group.null_lost) for step, group in zip(steps, groups, strict=True) if group.null_lost is not None]
     if null:
         flips.plot(*zip(*null, strict=True), **_NULL)
-    flips.set_ylim(bottom=0)
+    flips.set_ylim(0, max(1.0, flips.get_ylim()[1]))
     flips.set_title("what it hides: answers that changed sides", fontsize=11)
     flips.set_xlabel("optimizer step")
     flips.legend(frameon=False, fontsize=9)

@@ -155,7 +155,7 @@ def test_all_mistakes_of_the_first_wrong_rows_are_told() -> None:
     with pytest.raises(ProbeError) as error:
         probe_from([*rows, *[ROW | {"answer": "E"}] * 9])
     said = str(error.value)
-    assert said.startswith("rows: 12 of 13 rows: row 1: ")
+    assert said.startswith("rows: 12 of 13 rows cannot be used: row 1: ")
     for part in (
         "'question' holds no question",
         "'options' holds no list of options ('x')",

@@ -33,8 +33,9 @@ from forgetwatch.scoring.vllm import TrainerWriter
 from forgetwatch.scoring.written import check_written
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch import notices
-from forgetwatch.watch.budget import Clock, Cost, decided, is_mixed
+from forgetwatch.watch.budget import Clock
 from forgetwatch.watch.checks import averaged, check_trainer, chooses_by_forgetting, tokenizer_of
+from forgetwatch.watch.deciding import cost_of, settle
 from forgetwatch.watch.default_probe import default_probe
 from forgetwatch.watch.drift import DriftWatch
 from forgetwatch.watch.guard import Action, Guard, Tripped
@@ -42,8 +43,7 @@ from forgetwatch.watch.held_out import held_out, overlap_line
 from forgetwatch.watch.looks import references
 from forgetwatch.watch.memory import token_budget
 from forgetwatch.watch.page import Page
-from forgetwatch.watch.rescue import packed
-from forgetwatch.watch.resume import STATE, carried_places, go_on, stateful
+from forgetwatch.watch.resume import STATE, carried_places, go_on, remembered, stateful
 from forgetwatch.watch.rotation import about_to_go
 from forgetwatch.watch.rows import composite_row, log_flipped, look_row
 from forgetwatch.watch.say import Failures, say
@@ -176,34 +176,11 @@ class ForgetWatchCallback(TrainerCallback):
             self.watch.forget_after(state.global_step)
             self.watch.planned = max(1, len(self._planned) - 1)
         else:
-            if self._choose_probe:
-                self._take_default(self._trainer, args, state, tokenizer_of(kwargs))
-            self.watch = Watch(self.probe, str(args.output_dir), against=self.against)
-            self.watch.planned = max(1, len(self._planned) - 1)
-            self._decided = self.max_overhead is None
-            self.watch.undecided = not self._decided
-            if getattr(self._trainer, "vllm_generation", None) and any(map(self.probe.is_written, self.probe)):
-                self.watch.writer = TrainerWriter(self._trainer, tokenizer_of(kwargs))
-            examples = self._trainer.train_dataset
-            with random_states():  # a dataset may draw random numbers
-                self.watch.token_budget = on_first(lambda: token_budget(args, examples))
+            self.watch = self._new_watch(self._trainer, args, state, kwargs)
             if state.global_step > 0:
                 self._resume(self.watch, state, kwargs)
             else:
-                if (named := self._named_baseline()) is not None:
-                    self.watch.adopt(named)
-                    self.watch.planned = len(self._planned)  # the look at the start is one among others then
-                self.watch.look(kwargs["model"], tokenizer_of(kwargs), step=0)
-                with self._telling(state, "looking for the probe in the training examples"):
-                    found = on_first(lambda: held_out(self.probe, examples, tokenizer_of(kwargs)))
-                    if found is not None:
-                        self._say(state, overlap_line(found))
-                if self.log == "full":
-                    with self._telling(state, "sampling completions of the base"):
-                        self._begin_drift(self.watch, self._trainer, kwargs)
-                self._log(self.watch, state, control)
-                if self.on_look and not self.on_look.needs_checkpoint and state.is_world_process_zero:
-                    self._start(self.on_look, self.watch, state)
+                self._begin(self.watch, self._trainer, state, control, kwargs)
         self._clock.spent = sum(self.watch.seconds.values())
         saved_here = self._schedule.at_save and state.global_step > 0 and resumed_from() is not None
         if saved_here or self._due(state.global_step):
@@ -303,6 +280,41 @@ class ForgetWatchCallback(TrainerCallback):
                 notices.show(self.watch, max_steps=state.max_steps, tripped=self._tripped.lines)
             self._failures.sum_up()
 
+    def _new_watch(
+        self, trainer: Trainer, args: TrainingArguments, state: TrainerState, kwargs: dict[str, Any]
+    ) -> Watch:
+        """The watch of a run that has none yet."""
+        if self._choose_probe:
+            self._take_default(trainer, args, state, tokenizer_of(kwargs))
+        watch = Watch(self.probe, str(args.output_dir), against=self.against)
+        watch.planned = max(1, len(self._planned) - 1)
+        self._decided = self.max_overhead is None
+        watch.undecided = not self._decided
+        if getattr(trainer, "vllm_generation", None) and any(map(self.probe.is_written, self.probe)):
+            watch.writer = TrainerWriter(trainer, tokenizer_of(kwargs))
+        with random_states():  # a dataset may draw random numbers
+            watch.token_budget = on_first(lambda: token_budget(args, trainer.train_dataset))
+        return watch
+
+    def _begin(
+        self, watch: Watch, trainer: Trainer, state: TrainerState, control: TrainerControl, kwargs: dict[str, Any]
+    ) -> None:
+        """Take the first look of a run, and all that is measured once."""
+        if (named := self._named_baseline()) is not None:
+            watch.adopt(named)
+            watch.planned = len(self._planned)  # the look at the start is one among others then
+        watch.look(kwargs["model"], tokenizer_of(kwargs), step=0)
+        with self._telling(state, "looking for the probe in the training examples"):
+            found = on_first(lambda: held_out(self.probe, trainer.train_dataset, tokenizer_of(kwargs)))
+            if found is not None:
+                self._say(state, overlap_line(found))
+        if self.log == "full":
+            with self._telling(state, "sampling completions of the base"):
+                self._begin_drift(watch, trainer, kwargs)
+        self._log(watch, state, control)
+        if self.on_look and not self.on_look.needs_checkpoint and state.is_world_process_zero:
+            self._start(self.on_look, watch, state)
+
     def _take_default(self, trainer: Trainer, args: TrainingArguments, state: TrainerState, tokenizer: Any) -> None:
         """Ask what is asked by default, on this machine or by the run that goes on."""
         fast = bool(getattr(trainer, "vllm_generation", None)) or args.device.type == "cuda"
@@ -354,16 +366,8 @@ class ForgetWatchCallback(TrainerCallback):
     def _remember(self, watch: Watch, state: TrainerState) -> None:
         """Leave in the trainer's state, and so in every checkpoint, which baseline the run has."""
         if watch.baseline is not None:
-            attributes = {
-                "baseline": watch.baseline.checksum,
-                "fingerprint": self.probe.fingerprint,
-                "items": watch.items,
-                "decided": self._decided,
-                "writes": watch.writes,
-                "tripped": self._tripped.stored,
-                "completions": None if self._drift is None else self._drift.completions.checksum,
-                "packed": packed(watch.baseline),
-            }
+            checksum = None if self._drift is None else self._drift.completions.checksum
+            attributes = remembered(watch, decided=self._decided, tripped=self._tripped.stored, completions=checksum)
             stateful(state)[STATE] = {"args": {}, "attributes": attributes}
 
     def _decide(self, state: TrainerState) -> None:
@@ -371,24 +375,11 @@ class ForgetWatchCallback(TrainerCallback):
         watch = self.watch
         if watch is None or watch.baseline is None:
             return
-        cost = Cost(
-            items=len(self.probe),
-            look=watch.asking_seconds * len(self.probe) / (watch.items or len(self.probe)),
-            extra=self._clock.extra,
-            written=watch.writing_seconds if is_mixed(self.probe) else 0.0,
-            step=self._clock.step,
-            steps=state.max_steps,
-            spent=self._clock.spent,
-            left=max(0, len(self._planned) - len(watch.comparisons)),
-        )
+        cost = cost_of(watch, self._clock, steps=state.max_steps, planned=len(self._planned))
         anew = not self._decided
         if anew and self.max_overhead is not None:
-            overhead = self.max_overhead
-            # Clocks differ between processes, and what they decide must not.
-            cost, items, writes = on_first(lambda: decided(cost, overhead))
             with self._telling(state, "deciding how many items to ask"):
-                if items < cost.items or writes != watch.writes:
-                    watch.ask_only(items=items if items < cost.items else None, writes=writes)
+                cost, _, writes = settle(watch, cost, self.max_overhead)
                 if not writes:
                     self._say(state, notices.not_written_line(self.probe))
             self._decided, watch.undecided = True, False

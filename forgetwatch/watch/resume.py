@@ -19,12 +19,38 @@ from transformers import TrainerState
 from forgetwatch.errors import LostBaselineError, WatchError
 from forgetwatch.scoring.scorer import Scorer
 from forgetwatch.snapshot import Snapshot
-from forgetwatch.watch.rescue import agrees, can_take_off, unpacked, without_adapter
+from forgetwatch.watch.rescue import agrees, can_take_off, packed, unpacked, without_adapter
 from forgetwatch.watch.trackers import resumed_from
 from forgetwatch.watch.watch import Watch
 
 STATE: Final = "forgetwatch"
 """What the run leaves in the trainer's state stands under this name."""
+
+
+def remembered(watch: Watch, *, decided: bool, tripped: Any, completions: str | None) -> dict[str, Any]:
+    """What a run leaves in the trainer's state, and so in every checkpoint, as JSON values.
+
+    Args:
+        watch: The run; it has a baseline.
+        decided: Whether it is decided how many items its looks ask.
+        tripped: What the guard told.
+        completions: Checksum of what the base wrote; None where it wrote nothing.
+
+    Raises:
+        WatchError: If there is no baseline yet.
+    """
+    if watch.baseline is None:
+        raise WatchError("there is no baseline to remember yet; call look() first")
+    return {
+        "baseline": watch.baseline.checksum,
+        "fingerprint": watch.probe.fingerprint,
+        "items": watch.items,
+        "decided": decided,
+        "writes": watch.writes,
+        "tripped": tripped,
+        "completions": completions,
+        "packed": packed(watch.baseline),
+    }
 
 
 def go_on(

@@ -15,7 +15,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, Watch, load_snapshot, save_snapshot, score
 from forgetwatch.errors import LostBaselineError, MismatchError, ScoringError
-from forgetwatch.watch import callback
+from forgetwatch.watch import deciding
 from forgetwatch.watch.budget import Cost, decided
 from forgetwatch.watch.rescue import packed, unpacked
 
@@ -106,7 +106,7 @@ def test_what_writing_takes_is_measured_here_and_not_where_a_named_baseline_was(
         costs.append(cost)
         return cost, cost.items, True
 
-    monkeypatch.setattr(callback, "decided", recorded)
+    monkeypatch.setattr(deciding, "decided", recorded)
     named = score(model(tokenizer()), tokenizer(), both())
     for seconds in (0.0, 1e6):
         baseline = replace(named, meta={**named.meta, "written_seconds": seconds})

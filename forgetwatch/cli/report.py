@@ -17,6 +17,7 @@ from forgetwatch.report.pictures import save_run
 from forgetwatch.report.terminal import comparison_table
 from forgetwatch.stages import stages
 from forgetwatch.stored import run_folder, run_probe
+from forgetwatch.trajectory import Trajectory
 
 
 def report_command(
@@ -45,16 +46,11 @@ def report_command(
     title = " → ".join(map(str, runs))
     if json_path is not None:
         write_json(trajectory_json(trajectory), json_path)
-    if output is not None or json_path is None:
-        output = output or run_folder(runs[-1]) / "report.html"
-        changed = flips(
-            trajectory.baseline, trajectory.last, probe=run_probe(runs[0]), first=first_forgotten(trajectory)
-        )
-        last = trajectory.comparisons[-1]
-        write_report(output, [last], changed, tolerance=tolerated, trajectory=trajectory, title=title)
     if plots is not None:
         say_pictures(save_run(trajectory, plots), err=json_path == "-")
     if json_path == "-":
+        if output is not None:
+            _write(trajectory, runs, output, tolerance=tolerated, title=title)
         return
     console = result_console()
     console.print(trajectory_table(trajectory, title=title))
@@ -62,5 +58,18 @@ def report_command(
         console.print()
         against = f"step {trajectory.steps[-1]}, against step {trajectory.steps[0]}"
         console.print(comparison_table(trajectory.comparisons[-1], title=against, explain=True))
-    if output is not None:
-        console.print(f"report: {output}", soft_wrap=True, markup=False)
+    console.print(_write(trajectory, runs, output, tolerance=tolerated, title=title), soft_wrap=True, markup=False)
+
+
+def _write(trajectory: Trajectory, runs: list[Path], output: Path | None, *, tolerance: float, title: str) -> str:
+    """Write the report; where it is, or why the page in the run folder could not be written, in words."""
+    changed = flips(trajectory.baseline, trajectory.last, probe=run_probe(runs[0]), first=first_forgotten(trajectory))
+    path = output or run_folder(runs[-1]) / "report.html"
+    last = trajectory.comparisons[-1]
+    try:
+        write_report(path, [last], changed, tolerance=tolerance, trajectory=trajectory, title=title)
+    except OSError as error:
+        if output is not None:
+            raise
+        return f"no page is written ({error.strerror}: {path}); -o names another place"
+    return f"report: {path}"

@@ -74,3 +74,15 @@ def test_a_folder_without_a_run_is_one_clear_error(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["report", str(tmp_path)])
     assert isinstance(done.exception, SnapshotError)
     assert "needed a run folder with baseline.parquet" in str(done.exception)
+
+
+def test_a_page_that_cannot_be_written_leaves_the_table(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("forgetwatch.cli.report.write_report", full)
+    done = CliRunner().invoke(app, ["report", str(run)])
+    assert done.exit_code == 0, done.output
+    assert "ever forgotten 30" in done.stdout
+    assert "no page is written (No space left on device" in done.stdout
+    assert CliRunner().invoke(app, ["report", str(run), "-o", str(run / "r.html")]).exit_code == 1

@@ -422,9 +422,10 @@ class ForgetWatchCallback(TrainerCallback):
             if step == state.max_steps and self._trainer is not None:
                 with self._telling(state, "logging the table of flipped items"):
                     log_flipped(self._trainer, watch, step=step, share_text=self.share_text)
+        self._clock.looked(time.perf_counter() - started, asking=watch.asking_seconds)
+        if state.is_world_process_zero:  # not part of the budget: the page keeps to a share of its own
             with self._telling(state, "writing the report"):
                 self._page.write(watch)
-        self._clock.looked(time.perf_counter() - started, asking=watch.asking_seconds)
 
     def _check(self, watch: Watch, state: TrainerState, control: TrainerControl) -> None:
         """Let the guard see this look; each thing that trips it is told once."""

@@ -1,7 +1,7 @@
 """The run's page, ``report.html`` in the run folder: written again at each look, so that it can be watched.
 
-Drawing takes half a second. Where looks follow each other so closely that this would be more than a hundredth of the
-time, a page is left out; the end of the run makes up for it.
+Drawing takes half a second. Where looks follow each other so closely that this would be more than a two-hundredth of
+the time, a page is left out; the end of the run makes up for it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from forgetwatch.report.verdict import TOLERANCE
 from forgetwatch.watch.watch import Watch
 
 PAGE: Final = "report.html"
-_SHARE: Final = 0.01
+_SHARE: Final = 0.005
 
 
 class Page:

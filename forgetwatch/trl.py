@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from forgetwatch.errors import ForgetwatchError
 from forgetwatch.watch import ForgetWatchCallback
@@ -33,16 +33,20 @@ TRAINERS: Final = {
 class ForgetArguments:
     """The keys of forgetwatch; see `ForgetWatchCallback` for what they mean."""
 
-    forget_probe: str = field(metadata={"help": "A probe: its file, or the name of a shipped one."})
+    forget_probe: str | None = field(
+        default=None, metadata={"help": "A probe: its file or name; by default what the callback asks by default."}
+    )
     forget_every: str | None = field(default=None, metadata={"help": "Steps between looks, 'save' or 'epoch'."})
     forget_max_overhead: float = field(
         default=0.02, metadata={"help": "Share of the training's time that looks may take; 0 asks every item."}
     )
     forget_baseline: str | None = field(default=None, metadata={"help": "Snapshot or model to compare with."})
-    forget_guard: str = field(default="warn", metadata={"help": "warn, save, stop, or none."})
+    forget_guard: Literal["warn", "save", "stop", "none"] = field(
+        default="warn", metadata={"help": "What happens when the run loses more than it may."}
+    )
     forget_on_look: str | None = field(default=None, metadata={"help": "A command that is started after each look."})
     forget_composite: str | None = field(default=None, metadata={"help": "A metric to choose checkpoints by too."})
-    forget_log: str = field(default="counts", metadata={"help": "counts, or full."})
+    forget_log: Literal["counts", "full"] = field(default="counts", metadata={"help": "counts, or full."})
     forget_strict: bool = field(default=False, metadata={"help": "Whether a look that fails stops the run."})
 
     def callback(self) -> ForgetWatchCallback:
@@ -57,10 +61,10 @@ class ForgetArguments:
             every=int(every) if every is not None and every.isdigit() else every,
             max_overhead=self.forget_max_overhead or None,
             baseline=self.forget_baseline,
-            guard=None if self.forget_guard == "none" else self.forget_guard,  # type: ignore[arg-type]
+            guard=None if self.forget_guard == "none" else self.forget_guard,
             on_look=self.forget_on_look,
             composite=self.forget_composite,
-            log=self.forget_log,  # type: ignore[arg-type]
+            log=self.forget_log,
             strict=self.forget_strict,
         )
 

@@ -98,4 +98,5 @@ def option_mass(logprobs: NDArray[np.float64], encoded: Encoded, spelled: float)
 
 def is_free_correct(item: Item, encoded: Encoded, top: int) -> bool:
     """Whether the most likely next token begins a right answer, in any of its spellings."""
-    return any(top == encoded.choices[gold][0] or top in encoded.spellings[gold] for gold in item.answers)  # type: ignore[index]
+    golds = map(int, item.answers)
+    return any(top == encoded.choices[gold][0] or top in encoded.spellings[gold] for gold in golds)

@@ -99,4 +99,5 @@ def on_first(decide: Callable[[], T]) -> T:
         raise failed
     if told[1] is not None:
         raise told[1]
-    return told[0]  # type: ignore[no-any-return]
+    value: T = told[0]
+    return value

@@ -301,7 +301,19 @@ class Watch(Looks):
         self.seconds = {look: took for look, took in self.seconds.items() if look <= step}
         if self._started:
             on_first(lambda: self.folder.drop_after(step))
+            self._take_up_last()
             self._write_down()
+
+    def _take_up_last(self) -> None:
+        """Have the rows of the look that is the last now: a report lists what flipped in them."""
+        last = max(self.comparisons)
+
+        def read() -> dict[int, Snapshot]:
+            path = self.folder.looks().get(last)
+            return {} if path is None else self._readable({last: path}, self.damaged)
+
+        if not self.has_snapshot(last):
+            self._snapshots |= on_first(read)
 
     def _readable(self, files: Mapping[int, Path], damaged: list[Path]) -> dict[int, Snapshot]:
         """The snapshots that can be read; the others are put by."""

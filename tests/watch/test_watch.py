@@ -12,6 +12,7 @@ from support import model, probe, tokenizer
 
 from forgetwatch import Item, Probe, Trajectory, Watch, load_snapshot
 from forgetwatch.errors import ProbeError, ScoringError, WatchError
+from forgetwatch.flips import flips
 from forgetwatch.watch.run_folder import RunFolder
 
 TOK = tokenizer()
@@ -159,3 +160,20 @@ def test_resume_with_another_probe_or_without_a_baseline_is_refused(tmp_path: Pa
 def test_a_probe_that_is_not_there_fails_in_the_constructor(tmp_path: Path) -> None:
     with pytest.raises(ProbeError, match="no such file, and no such shipped probe"):
         Watch("standart", tmp_path)
+
+
+def test_the_last_look_that_is_left_has_its_rows(tmp_path: Path) -> None:
+    """A report of a run that was turned back lists what flipped at the look that is the last now."""
+    tok = tokenizer()
+    watch = Watch(probe(), tmp_path)
+    for step in (0, 4, 8):
+        made = model(tok, seed=step)
+        with torch.no_grad():
+            for weight in made.parameters():
+                weight.mul_(10)  # so that random models answer unlike each other
+        watch.look(made, tok, step=step)
+    watch.forget_after(4)
+    trajectory = watch.trajectory()
+    assert trajectory.last.meta["step"] == trajectory.steps[-1] == 4
+    changed = flips(trajectory.baseline, trajectory.last)
+    assert sum(flip.what == "forgotten" for flip in changed) == trajectory.comparisons[-1].all.forgotten > 0

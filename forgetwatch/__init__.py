@@ -8,13 +8,13 @@ Comparing files needs numpy and pyarrow only: the names that need torch are load
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from forgetwatch.compare import Comparison, compare
+from forgetwatch.comparing.comparison import Comparison, compare
+from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.item import Item
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
 from forgetwatch.readers import load_snapshot
 from forgetwatch.snapshot import Snapshot, save_snapshot
-from forgetwatch.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from forgetwatch.scoring import score

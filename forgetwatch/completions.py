@@ -22,8 +22,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from forgetwatch.errors import SnapshotError
-from forgetwatch.metrics.drift import Drift, drift
-from forgetwatch.parquet import read_table, write_table
+from forgetwatch.files import read_table, write_table
+from forgetwatch.metrics.divergence import Drift, drift
 
 FORMAT: Final = "forgetwatch/completions@1"
 

@@ -35,7 +35,7 @@ from trl import SFTConfig, SFTTrainer
 from forgetwatch.errors import ForgetwatchError
 from forgetwatch.probes.world import Fact, demo_probe, facts
 from forgetwatch.report.plots import save_figure, trajectory_figure
-from forgetwatch.report.trackers import PREFIX
+from forgetwatch.report.tracker_rows import PREFIX
 from forgetwatch.watch import ForgetWatchCallback
 from forgetwatch.watch.run_folder import NAME as RUN_FOLDER
 

@@ -20,8 +20,8 @@ from tqdm import tqdm
 from forgetwatch.errors import ForgetwatchError
 from forgetwatch.scoring.encoding import Encoded, Ids
 from forgetwatch.scoring.engine import Engine
+from forgetwatch.scoring.layout import Way
 from forgetwatch.scoring.model import is_sharded
-from forgetwatch.scoring.plan import Way
 
 try:
     from lm_eval.api.registry import register_model

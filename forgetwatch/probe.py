@@ -9,6 +9,8 @@ The fingerprint settles the second: it covers all content hashes and every setti
 
 On disk a probe is JSONL: one item per line, after one header line that carries name, settings and canary. A file
 without the header is a probe with the default settings, named after the file. A name in `.gz` is a compressed one.
+
+Two probes as one: the second's written answers are asked as it asks them, whatever the first does.
 """
 
 from __future__ import annotations
@@ -259,3 +261,24 @@ def _all_wrong(path: Path, wrong: Sequence[tuple[int, ProbeError]]) -> str:
         return f"{path}, line {wrong[0][0]}: {wrong[0][1]}"
     more = ", and perhaps more" if len(wrong) == _MOST_WRONG else ""
     return f"{path}: {len(wrong)} lines are wrong{more}: " + "; ".join(f"line {at}: {error}" for at, error in wrong)
+
+
+def combined(first: Probe, second: Probe) -> Probe:
+    """The items of both, those of the first in front; asked like the first, but for how the second's are rendered.
+
+    Raises:
+        ProbeError: If both write answers in unlike ways, the second scores its choices otherwise, or an item stands in
+            both.
+    """
+    name = f"{first.name}+{second.name}"
+    if any(item.choices for item in second) and (first.scoring, first.norm) != (second.scoring, second.norm):
+        raise ProbeError(f"{name}: needed choices that are scored in one way, got {first.scoring} and {second.scoring}")
+    written = [probe.decoding for probe in (first, second) if probe.decoding is not None]
+    if len(written) == 2 and written[0] != written[1]:
+        raise ProbeError(f"{name}: needed answers that are written in one way, got {written[0]} and {written[1]}")
+    own = [
+        item if second.rendering_of(item) == first.rendering else replace(item, rendering=second.rendering_of(item))
+        for item in second
+    ]
+    decoding = written[0] if written else None
+    return replace(first, items=(*first, *own), name=name, decoding=decoding, canary=first.canary or second.canary)

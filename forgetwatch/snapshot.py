@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from forgetwatch.errors import SnapshotError
-from forgetwatch.parquet import KEY, read_table, write_table
+from forgetwatch.files import KEY, read_table, write_table
 
 FORMAT: Final = "forgetwatch/snapshot@1"
 

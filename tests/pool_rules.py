@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
-from forgetwatch.probes.standard.question import Question
+from standard_probe.question import Question
 
 SEEDS = (0, 1, 2, 3, 7)
 Solver = Sequence[tuple[str, Callable[..., Any]]]

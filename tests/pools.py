@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from forgetwatch.probes.standard.assemble import NAMES
-from forgetwatch.probes.standard.question import Question
+from standard_probe.assemble import NAMES
+from standard_probe.question import Question
 
 
 def pool(category: str, *, size: int = 400, seed: int = 1) -> list[Question]:

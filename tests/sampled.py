@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.compare import Comparison
+from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.metrics.intervals import effective_items, newcombe
 from forgetwatch.metrics.transitions import Cells, count_cells
 

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / "examples").glob("*.md"))}
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", "\n".join([README, *PAGES.values()]), flags=re.DOTALL)
-HAVE_MAPS = ("probes/standard", "probes/hub")
+HAVE_MAPS = ("probes/hub",)
 """Packages of many small files, whose own docstring names them."""
 SETUP = [line for kind, block in BLOCKS if kind == "bash" for line in block.splitlines() if "-m venv" in line]
 
@@ -76,15 +76,20 @@ def test_the_gate_example_is_a_gate(tmp_path: Path) -> None:
     assert (gate.tolerance, len(gate.limits), gate.subset.tasks) == (0.02, 3, ("gsm8k", "support"))
 
 
-def test_the_tree_names_every_file() -> None:
+def test_the_map_names_every_package_by_its_path() -> None:
     (tree,) = [block for kind, block in BLOCKS if kind == "text" and block.startswith("forgetwatch/")]
-    named = set(re.findall(r"[\w/]+\.py", tree))
+    named = re.findall(r"^  ([\w/]+)/ ", tree, flags=re.MULTILINE)
     package = ROOT / "forgetwatch"
-    mapped = {path for folder in HAVE_MAPS for path in (package / folder).glob("*.py")}
-    there = {path.name for path in {*package.rglob("*.py")} - mapped} - {"__init__.py", "__main__.py"}
-    assert named == there
-    for folder in re.findall(r"^  (\w+)/", tree, flags=re.MULTILINE):
-        assert (ROOT / "forgetwatch" / folder).is_dir()
+    there = {path.parent.relative_to(package).as_posix() for path in package.rglob("__init__.py")} - {"."}
+    assert len(named) == len(set(named))
+    assert set(named) == there
+
+
+def test_the_map_names_every_module_of_the_root() -> None:
+    (tree,) = [block for kind, block in BLOCKS if kind == "text" and block.startswith("forgetwatch/")]
+    lines = re.findall(r"^  ((?:\w+ )*\w+)  ", tree, flags=re.MULTILINE)
+    there = {path.stem for path in (ROOT / "forgetwatch").glob("*.py")} - {"__init__", "__main__"}
+    assert sorted(name for line in lines for name in line.split()) == sorted(there)
 
 
 @pytest.mark.parametrize("folder", HAVE_MAPS)

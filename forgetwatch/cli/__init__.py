@@ -12,14 +12,16 @@ from typing import Annotated
 
 import typer
 
-from forgetwatch.cli.compare import compare_command
-from forgetwatch.cli.convert import convert_command
-from forgetwatch.cli.demo import demo_command
-from forgetwatch.cli.flips import flips_command
-from forgetwatch.cli.plan import plan_command
-from forgetwatch.cli.probe import probe_app
-from forgetwatch.cli.report import report_command
-from forgetwatch.cli.score import score_command
+from forgetwatch.cli import (
+    compare_command,
+    convert_command,
+    demo_command,
+    flips_command,
+    plan_command,
+    probe_command,
+    report_command,
+    score_command,
+)
 from forgetwatch.errors import ForgetwatchError
 
 app = typer.Typer(
@@ -30,14 +32,14 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-app.command("demo")(demo_command)
-app.command("compare")(compare_command)
-app.command("flips")(flips_command)
-app.command("score")(score_command)
-app.command("convert")(convert_command)
-app.command("report")(report_command)
-app.command("plan")(plan_command)
-app.add_typer(probe_app, name="probe")
+app.command("demo")(demo_command.run)
+app.command("compare")(compare_command.run)
+app.command("flips")(flips_command.run)
+app.command("score")(score_command.run)
+app.command("convert")(convert_command.run)
+app.command("report")(report_command.run)
+app.command("plan")(plan_command.run)
+app.add_typer(probe_command.probe_app, name="probe")
 
 
 def _print_version(wanted: bool) -> None:

@@ -10,18 +10,17 @@ from typing import Final
 import typer
 
 from forgetwatch.cli.options import check_folder
-from forgetwatch.compare import Comparison
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.flips import Flip
+from forgetwatch.comparing.ranking import Several
+from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.errors import SnapshotError
 from forgetwatch.files import write_atomically
-from forgetwatch.flips import Flip
-from forgetwatch.report.as_csv import comparisons_csv
-from forgetwatch.report.as_json import comparisons_json, trajectory_json
+from forgetwatch.report.export import comparisons_csv, comparisons_json, trajectory_json
 from forgetwatch.report.html import page
 from forgetwatch.report.markdown import comparison_markdown
 from forgetwatch.report.pictures import SUFFIXES
-from forgetwatch.report.several import several_markdown
-from forgetwatch.several import Several
-from forgetwatch.trajectory import Trajectory
+from forgetwatch.report.ranking_table import several_markdown
 
 _KINDS: Final = (".html", ".md", ".csv", ".json")
 

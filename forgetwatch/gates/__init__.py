@@ -12,10 +12,7 @@ A gate never passes for want of a number: a group, an item or a quantity that is
 """
 
 from forgetwatch.gates.condition import Condition
-from forgetwatch.gates.finding import Finding
-from forgetwatch.gates.gate import Gate, Judgement, Subset
+from forgetwatch.gates.gate import FailIf, Finding, Gate, Judgement, MustPass, NoWorseThan, Subset
 from forgetwatch.gates.gate_file import read_gate
-from forgetwatch.gates.limits import FailIf, NoWorseThan
-from forgetwatch.gates.must_pass import MustPass
 
 __all__ = ["Condition", "FailIf", "Finding", "Gate", "Judgement", "MustPass", "NoWorseThan", "Subset", "read_gate"]

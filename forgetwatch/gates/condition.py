@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, Self
 
-from forgetwatch.compare import Comparison
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.groups import Group
 from forgetwatch.errors import GateError
-from forgetwatch.groups import Group
-from forgetwatch.report.as_json import QUANTITIES, group_json
+from forgetwatch.report.export import QUANTITIES, group_json
 
 _OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
     ">=": operator.ge,

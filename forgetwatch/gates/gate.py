@@ -1,20 +1,237 @@
 """A gate: limits, items that must be right, and the part of the items that it is about; and its judgement.
 
 verdict   FAIL if any finding fails, else INCONCLUSIVE if any cannot be told, else PASS
+
+Items that must be right after, whatever they were before.
+
+right in every answer        PASS
+wrong in any                 FAIL
+unscored, and none wrong     INCONCLUSIVE: nobody knows
+not there                    an error
+
+The two limits of a group: accuracy no worse than a tolerance, and conditions that must not hold.
+
+    NoWorseThan   by the interval of the net change: PASS, FAIL, or INCONCLUSIVE where it holds minus the tolerance
+    FailIf        by the number itself: FAIL if the condition holds, else PASS
+
+A count or a rate has noise of its own, which a FailIf does not know of: NoWorseThan is the one that does not flicker.
+How often an unchanged model fails it by luck depends on the share d of answers that flip by themselves: with n items
+and one sample each, about the part of a normal curve beyond 1.96 + tolerance sqrt(n / d), at most about one in forty.
+At 2 % and d = .2 that is 1.5 in 1,000 for 500 items, 4 in 100,000 for 2,000. Each group has such a chance of its own.
+
+One thing that a gate looked at: what was measured, where its limit lies, and the verdict.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, cast
 
-from forgetwatch.compare import Comparison
-from forgetwatch.gates.finding import Finding, worst
-from forgetwatch.gates.limits import ALL, FailIf, NoWorseThan
-from forgetwatch.gates.must_pass import MustPass
-from forgetwatch.report.verdict import Word
+import numpy as np
+
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.groups import Group, Level
+from forgetwatch.comparing.verdict import Word, group_verdict
+from forgetwatch.errors import GateError
+from forgetwatch.gates.condition import Condition
+from forgetwatch.probe import Probe
 from forgetwatch.snapshot import Snapshot
+
+_BAD_FIRST: Final[tuple[Word, ...]] = ("FAIL", "INCONCLUSIVE", "PASS")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """What a gate found of one limit.
+
+    Attributes:
+        what: The quantity and its group, or the items.
+        measured: What was measured, in words and numbers.
+        limit: What was asked.
+        verdict: The verdict.
+    """
+
+    what: str
+    measured: str
+    limit: str
+    verdict: Word
+
+    @property
+    def line(self) -> str:
+        """It in one line, without the verdict."""
+        return f"{self.what} {self.measured} ({self.limit})"
+
+
+def worst(verdicts: Iterable[Word]) -> Word:
+    """The worst of some verdicts: FAIL before INCONCLUSIVE before PASS."""
+    return min(verdicts, key=_BAD_FIRST.index)
+
+
+ALL: Final = "all"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoWorseThan:
+    """Accuracy fell by no more than a tolerance.
+
+    Attributes:
+        tolerance: The net loss that is tolerated, 0 to 1.
+        group: ``all``, ``category:NAME`` or ``task:NAME``.
+    """
+
+    tolerance: float
+    group: str = ALL
+
+    def judge(self, comparison: Comparison) -> Finding:
+        """What the net change of the group says.
+
+        Raises:
+            GateError: If there is no such group, or nothing was measured in it.
+        """
+        group = find_group(comparison, self.group)
+        if math.isnan(group.net_change_interval[0]):
+            raise GateError(f"gate: the net change of {self.group!r} is undefined; none of its items was compared")
+        found = group_verdict(group, self.tolerance)
+        return Finding(
+            what=f"{self.group}.net_change",
+            measured=found.measured,
+            limit=f"no worse than -{100 * self.tolerance:g} points",
+            verdict=found.word,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailIf:
+    """A condition that must not hold.
+
+    Attributes:
+        condition: The condition.
+        group: The group that its quantity is of; None where the condition itself says it.
+    """
+
+    condition: Condition
+    group: str | None = None
+
+    def judge(self, comparison: Comparison) -> Finding:
+        """What the condition says of a comparison.
+
+        Raises:
+            GateError: If there is no such group or quantity, or it is undefined there.
+        """
+        condition = self.condition
+        if self.group is None:
+            what, number = condition.left, condition.measured(comparison)
+        else:
+            what = f"{self.group}.{condition.left}"
+            number = condition.measured_in(find_group(comparison, self.group))
+        asked = condition.text.removeprefix(condition.left).strip()
+        return Finding(
+            what=what,
+            measured=f"{100 * number:.6g}%" if asked.endswith("%") else f"{number:.6g}",
+            limit=f"fails if {asked}",
+            verdict="FAIL" if condition.met_by(number) else "PASS",
+        )
+
+
+def find_group(comparison: Comparison, name: str) -> Group:
+    """The group ``all``, ``category:NAME`` or ``task:NAME`` of a comparison.
+
+    Raises:
+        GateError: If there is none.
+    """
+    if name == ALL:
+        return comparison.all
+    level, _, own = name.partition(":")
+    there = comparison.by(cast(Level, level))
+    if own not in there:
+        named = ", ".join(f"{level}:{one}" for one in there) or f"no {level} at all"
+        raise GateError(f"gate: no group {name!r} with items that were compared; there are {ALL}, {named}")
+    return there[own]
+
+
+_NAMED: Final = 5
+"""Items of a verdict that are named."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MustPass:
+    """Items that must be right.
+
+    Attributes:
+        items: Task and id of each; no task where the id alone says which.
+    """
+
+    items: tuple[tuple[str | None, str], ...]
+
+    @classmethod
+    def tagged(cls, probe: Probe) -> MustPass:
+        """The items of a probe that are marked ``must_pass``.
+
+        Raises:
+            GateError: If none is.
+        """
+        items = tuple((item.task, item.id) for item in probe if item.must_pass)
+        if not items:
+            raise GateError(f"must_pass: true, and no item of the probe {probe.name!r} is marked must_pass")
+        return cls(items=items)
+
+    def judge(self, after: Snapshot) -> Finding:
+        """What became of the items, all in one finding.
+
+        Raises:
+            GateError: If an item is not there, or an id stands in several tasks and none is named.
+        """
+        correct = after.floats("correct")
+        rows = _rows_by_id(after)
+        states: dict[Word, list[str]] = {"PASS": [], "FAIL": [], "INCONCLUSIVE": []}
+        for task, item_id in self.items:
+            answers = correct[_rows_of(rows, after, task, item_id)]
+            unscored: Word = "INCONCLUSIVE" if np.isnan(answers).any() else "PASS"
+            states["FAIL" if (answers == 0).any() else unscored].append(item_id)
+        measured = f"{len(states['PASS']):,} of {len(self.items):,} right"
+        measured += _named("wrong", states["FAIL"]) + _named("unscored", states["INCONCLUSIVE"])
+        return Finding(
+            what="must_pass",
+            measured=measured,
+            limit="each right in every answer",
+            verdict=worst(word for word, items in states.items() if items),
+        )
+
+
+def _rows_by_id(after: Snapshot) -> dict[str, dict[str, list[int]]]:
+    """The rows of each task, by item id."""
+    rows: dict[str, dict[str, list[int]]] = {}
+    for row, (task, item_id) in enumerate(zip(after.texts("task"), after.texts("item_id"), strict=True)):
+        rows.setdefault(item_id, {}).setdefault(task, []).append(row)
+    return rows
+
+
+def _rows_of(rows: dict[str, dict[str, list[int]]], after: Snapshot, task: str | None, item_id: str) -> list[int]:
+    tasks = rows.get(item_id, {})
+    if task is None and len(tasks) > 1:
+        raise GateError(
+            f"must_pass: item {item_id!r} stands in {len(tasks)} tasks of {after.label} "
+            f"({', '.join(sorted(tasks)[:5])}); "
+            "name the task: must_pass: {TASK: [ID, ...]}"
+        )
+    found = [of for name, of in tasks.items() if task in (None, name)]
+    if not found:
+        where = "" if task is None else f" of task {task!r}"
+        raise GateError(
+            f"must_pass: item {item_id!r}{where} is not among the items of {after.label}; "
+            f"its ids are such as {', '.join(repr(one) for one in list(rows)[:3])}"
+        )
+    return found[0]
+
+
+def _named(state: str, items: Sequence[str]) -> str:
+    if not items:
+        return ""
+    more = f" and {len(items) - _NAMED:,} more" if len(items) > _NAMED else ""
+    return f"; {state}: {', '.join(items[:_NAMED])}{more}"
+
 
 Limit = NoWorseThan | FailIf
 

@@ -12,21 +12,27 @@ subset:                                    the comparison is about these items a
   tasks: [gsm8k]
   categories: [Math]
   items: ids.txt                           an id a line; beside the gate file
+
+YAML as texts, lists and mappings, and nothing else.
+
+Every scalar stays the text that was written: an id 017 is not 15, a category `no` not false, and 2% needs no quotes. No
+tag makes an object. A key that stands twice is an error, since the last one would silently count; so are anchors, by
+which a few lines can stand for billions.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+import yaml
+
 from forgetwatch.errors import GateError
 from forgetwatch.gates.condition import Condition, fraction
-from forgetwatch.gates.gate import Gate, Limit, Subset
-from forgetwatch.gates.limits import ALL, FailIf, NoWorseThan
-from forgetwatch.gates.must_pass import MustPass
-from forgetwatch.gates.plain_yaml import Plain, plain_yaml
+from forgetwatch.gates.gate import ALL, FailIf, Gate, Limit, MustPass, NoWorseThan, Subset
 from forgetwatch.probe import Probe
-from forgetwatch.report.as_json import QUANTITIES
+from forgetwatch.report.export import QUANTITIES
 
 _LIMITS: Final = ("tolerance", "fail_if")
 _KEYS: Final = (*_LIMITS, "groups", "must_pass", "subset")
@@ -148,3 +154,44 @@ def _texts(given: Plain, where: str) -> tuple[str, ...]:
 def _short(given: Plain) -> str:
     text = repr(given)
     return text if len(text) <= 80 else f"{text[:79]}…"
+
+
+Plain = str | Sequence["Plain"] | dict[str, "Plain"]
+
+
+def plain_yaml(text: str, source: str) -> Plain:
+    """The one document in a text.
+
+    Args:
+        text: YAML.
+        source: Name of the file, for messages.
+
+    Raises:
+        GateError: If it is no YAML, or uses what is not read here.
+    """
+    try:
+        for event in yaml.parse(text, Loader=yaml.BaseLoader):
+            if isinstance(event, yaml.AliasEvent):
+                where = "" if event.start_mark is None else f", line {event.start_mark.line + 1}"
+                raise GateError(f"{source}{where}: anchors are not read; write it out")
+        node = yaml.compose(text, Loader=yaml.BaseLoader)
+        return "" if node is None else _plain(node, source)
+    except (yaml.YAMLError, RecursionError, ValueError, OverflowError) as error:  # the last two: \\U99999999
+        raise GateError(f"{source}: needed YAML, and it cannot be read: {error or type(error).__name__}") from error
+
+
+def _plain(node: yaml.Node, source: str) -> Plain:
+    if isinstance(node, yaml.ScalarNode):
+        return str(node.value)
+    if isinstance(node, yaml.SequenceNode):
+        return [_plain(one, source) for one in node.value]
+    made: dict[str, Plain] = {}
+    for key, value in node.value:
+        name = _plain(key, source)
+        line = f"{source}, line {key.start_mark.line + 1}"
+        if not isinstance(name, str):
+            raise GateError(f"{line}: needed a text as the key, got a list or a mapping")
+        if name in made:
+            raise GateError(f"{line}: {name!r} stands twice; only one of the two would count")
+        made[name] = _plain(value, source)
+    return made

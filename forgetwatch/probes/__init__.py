@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from forgetwatch.errors import ProbeError
-from forgetwatch.probe import Probe, read_probe
-from forgetwatch.probes.combined import combined
+from forgetwatch.probe import Probe, combined, read_probe
 from forgetwatch.probes.few_shot import few_shot
 from forgetwatch.probes.hub import is_preset, load_preset
 from forgetwatch.probes.own import probe_from

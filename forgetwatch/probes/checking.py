@@ -20,7 +20,7 @@ from typing import Final
 
 from forgetwatch.item import Item
 from forgetwatch.probe import LETTERS, Probe
-from forgetwatch.probes.word_runs import training_text
+from forgetwatch.probes.overlap import training_text
 
 Tokenize = Callable[[str], Sequence[int]]
 """A text to token ids, without special tokens."""

@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from forgetwatch.asking import options_of, worked
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError
 from forgetwatch.item import Item
 from forgetwatch.probe import Probe
+from forgetwatch.prompting import options_of, worked
 
 _LABEL: Final = re.compile(r"[^\n:]{1,30}:")
 """What a question begins with, up to its colon."""

@@ -9,21 +9,37 @@ begin with a space gets one, so that it does not stick to the question. A bare q
 as the shipped probes ask, "Question: ...\nAnswer:"; a column named `prompt` is taken as it stands. Without options the
 answer is what the model has to write: a number, or words that its text must contain, unless a column `match` says
 otherwise. Every mistake of the first wrong rows is told at once.
+
+What the cells of a table of one's own mean: lists that are written out, answers that name an option, open answers.
+
+"['Lima', 'Santiago']"  two options            "B", "1", "Santiago"  the second of them
+"5", "$5", "5 %"        judged as a number     "Apollo 11"           words that must stand in the answer
+
+Which column of a table is what: names that people give to questions, options and answers.
+
+    question, options, answer           question, A, B, C, D, answer           goal, sol1, sol2, label
+    ctx, endings, label                 prompt, choice_a, choice_b, correct    question, answer
+
+The first known name that is there is taken, so that `prompt` goes before `text`. A mapping of one's own replaces any
+of it: ``columns={"prompt": "frage", "choices": ["a", "b", "c"]}``.
 """
 
 from __future__ import annotations
 
+import ast
+import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError
+from forgetwatch.grading.numbers import find_numbers, readable
 from forgetwatch.item import Item, Rendering
-from forgetwatch.probe import Norm, Probe, Scoring
-from forgetwatch.probes.cells import is_there, match_of, open_answers, parsed, place_of, shown
-from forgetwatch.probes.columns import Columns, find_columns
+from forgetwatch.probe import LETTERS, Norm, Probe, Scoring
 from forgetwatch.probes.tables import Rows, read_rows
 
 _SHOWN: Final = 5
@@ -204,3 +220,146 @@ class _Row:
             )
             return None, None
         return places[0] if len(places) == 1 else places, None
+
+
+def is_there(cell: Any) -> bool:
+    """Whether there is anything in a cell."""
+    return cell is not None and bool(str(cell).strip())
+
+
+def place_of(answer: Any, choices: Sequence[str], labels: Sequence[str]) -> int | None:
+    """Which option an answer names: by its text, its label, its letter or its index."""
+    if isinstance(answer, float) and answer.is_integer():
+        answer = int(answer)
+    if isinstance(answer, bool) or not isinstance(answer, (int, str)):
+        return None
+    if isinstance(answer, str):
+        text = answer.strip()
+        texts = [choice.strip() for choice in choices]
+        if texts.count(text) == 1:
+            return texts.index(text)
+        if text in labels:
+            return labels.index(text)
+        bare = text.strip("().").upper()
+        if len(bare) == 1 and bare in LETTERS[: len(choices)]:
+            return LETTERS.index(bare)
+        if not text.isascii() or not text.isdigit():
+            return None
+        answer = int(text)
+    return answer if 0 <= answer < len(choices) else None
+
+
+def open_answers(value: Any, *, is_json: bool) -> tuple[str, ...]:
+    """The texts of an open answer: one, or each of a list; a JSON value is one, but for a list of texts."""
+    given = value if is_json else parsed(value)
+    if isinstance(given, (list, tuple)) and (not is_json or all(isinstance(one, str) for one in given)):
+        return tuple(map(str, given))
+    if isinstance(given, str) or not (is_json or isinstance(given, Mapping)):
+        return (str(given),)
+    return (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False),)
+
+
+def parsed(value: Any) -> Any:
+    """A list or object that is written out as text, as JSON or as Python; anything else as it is."""
+    if not isinstance(value, str) or value.strip()[:1] not in ("[", "{"):
+        return value
+    for read in (json.loads, ast.literal_eval):
+        try:
+            return read(value.strip())
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            continue
+    return value
+
+
+def match_of(answers: Sequence[str]) -> str:
+    """How an open answer is judged where the table does not say."""
+    return "number" if all(_is_number(readable(text.strip())) for text in answers) else "contains"
+
+
+def _is_number(text: str) -> bool:
+    """Whether a text is one number and at most a sign beside it: ``$5``, ``5 %``, not ``Apollo 11``."""
+    found = find_numbers(text)
+    return len(found) == 1 and len(text) <= found[0].end + 2 and not any(map(str.isalpha, text[: found[0].start]))
+
+
+def shown(value: Any) -> str:
+    """A value for a message, cut to 40 characters."""
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
+    "prompt": (
+        *("prompt", "question", "query", "problem", "goal", "question_stem", "input", "instruction", "ctx"),
+        *("sentence", "messages", "text"),
+    ),
+    "choices": ("choices", "options", "endings", "candidates", "answers_options", "answer_options"),
+    "answer": (
+        *("answer", "answer_index", "answer_idx", "answerkey", "answer_key", "label", "gold", "correct"),
+        *("correct_answer", "correct_option", "target", "solution", "output", "response", "completion"),
+    ),
+    "id": ("id", "item_id", "question_id", "uid", "key", "idx"),
+    "task": ("task", "subject", "subset", "dataset", "source"),
+    "category": ("category", "topic", "domain"),
+    "match": ("match",),
+    "cluster": ("cluster", "passage_id", "story_id", "group"),
+    "system": ("system", "system_prompt"),
+    "must_pass": ("must_pass",),
+    "reasoning": ("reasoning", "rationale", "explanation"),
+}
+"""What a column may be, and the names it usually has, case aside."""
+
+_NUMBERED: Final = re.compile(r"(?:choice|option|answer|opt|sol|ending|mc_answer)?[ _]?([a-j]|[0-9]|10)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which column is what.
+
+    Attributes:
+        of: Column by what it is; no entry where there is none.
+        choices: The columns that hold one option each; empty where one column holds them all, or there are none.
+    """
+
+    of: Mapping[str, str]
+    choices: tuple[str, ...] = ()
+
+
+def find_columns(names: Iterable[str], given: Mapping[str, str | Sequence[str]], where: str) -> Columns:
+    """The columns of a table, by the names that they usually have.
+
+    Args:
+        names: The table's columns.
+        given: What is said of some; these are not guessed. ``choices`` may name several columns.
+        where: The table, for messages.
+
+    Raises:
+        ProbeError: If a column that is named is not there, or none holds the question or the answer.
+    """
+    names = list(names)
+    if unknown := sorted(set(given) - set(KNOWN)):
+        raise ProbeError(f"{where}: {unknown[0]!r} is nothing that a column can be; there are {', '.join(KNOWN)}")
+    wanted = {part: [given[part]] if isinstance(given[part], str) else list(given[part]) for part in given}
+    if missing := [name for part in wanted.values() for name in part if name not in names]:
+        raise ProbeError(f"{where}: no column {missing[0]!r}; there are {', '.join(names)}")
+    taken = {name for part in wanted.values() for name in part}
+    lower = {name.lower().strip(): name for name in names if name not in taken}
+    of = {part: str(columns[0]) for part, columns in wanted.items() if len(columns) == 1}
+    for part, usual in KNOWN.items():
+        if part not in wanted and (found := next((lower[name] for name in usual if name in lower), None)):
+            of[part] = found
+    choices = tuple(map(str, wanted.get("choices", ())))
+    if len(choices) < 2:
+        choices = () if "choices" in of else _numbered(name for name in names if name not in {*of.values(), *taken})
+    if lacking := [part for part in ("prompt", "answer") if part not in of]:
+        raise ProbeError(
+            f"{where}: no column that is known to hold the {lacking[0]}; there are {', '.join(names)}; name it: "
+            f"columns={{{lacking[0]!r}: ...}}, in the shell --column {lacking[0]}=..."
+        )
+    return Columns(of, choices)
+
+
+def _numbered(names: Iterable[str]) -> tuple[str, ...]:
+    """Columns such as A, B, C or choice_1, choice_2; at least two."""
+    found = sorted((match[1].upper().zfill(2), name) for name in names if (match := _NUMBERED.fullmatch(name.strip())))
+    return tuple(name for _, name in found) if len(found) > 1 else ()

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from forgetwatch.errors import ProbeError
-from forgetwatch.probes.word_runs import training_text
+from forgetwatch.probes.overlap import training_text
 
 SUFFIXES: Final = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 

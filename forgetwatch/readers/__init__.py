@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 
 from forgetwatch.errors import SnapshotError
 from forgetwatch.readers import inspect_log, lighteval_details, lm_eval_logs, table
-from forgetwatch.readers.asked import Kept
 from forgetwatch.readers.json_pieces import Progress, opening
 from forgetwatch.readers.lm_eval_samples import is_sample
+from forgetwatch.readers.question_text import Kept
 from forgetwatch.snapshot import Snapshot, is_snapshot, read_snapshot
 
 _PARQUET: Final = b"PAR1"

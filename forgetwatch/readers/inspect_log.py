@@ -22,11 +22,10 @@ from typing import Any, Final
 
 from forgetwatch.errors import SnapshotError
 from forgetwatch.readers.archive import Archive
-from forgetwatch.readers.asked import Kept
 from forgetwatch.readers.inspect_sample import WANTED, Sample, clean, is_shortened
-from forgetwatch.readers.json_pieces import Progress
-from forgetwatch.readers.json_spans import built, parts, picked
+from forgetwatch.readers.json_pieces import Progress, built, parts, picked
 from forgetwatch.readers.log import Log
+from forgetwatch.readers.question_text import Kept
 from forgetwatch.snapshot import Snapshot
 
 Spans = Mapping[str, tuple[int, int]]

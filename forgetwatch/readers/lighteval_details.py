@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from forgetwatch.errors import SnapshotError
-from forgetwatch.readers.asked import Kept
 from forgetwatch.readers.json_pieces import Progress
 from forgetwatch.readers.lighteval_rows import NEW, OLD, READ, Answer, joined
 from forgetwatch.readers.log import Log
+from forgetwatch.readers.question_text import Kept
 from forgetwatch.snapshot import Snapshot
 
 _NAME: Final = re.compile(r"details_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d(?:\.\d+)?)\.parquet")

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from forgetwatch.errors import SnapshotError
 from forgetwatch.readers.log import Log, question_hash
-from forgetwatch.readers.log_likelihoods import LogLikelihoods, Norm
+from forgetwatch.readers.option_scores import LogLikelihoods, Norm
 
 NORMS: Final[Mapping[str, Norm]] = {
     "acc": "sum",

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from forgetwatch.errors import SnapshotError
 from forgetwatch.probes.paper_tasks import PaperTasks
-from forgetwatch.readers.asked import Kept
 from forgetwatch.readers.judgements import ABSENT, Judgements
+from forgetwatch.readers.question_text import Kept
 from forgetwatch.snapshot import SCHEMA, Snapshot
 
 _GIVEN: Final = frozenset(SCHEMA.names) - {"item_id", "task", "content_hash", "correct", "outcome", "sample"}

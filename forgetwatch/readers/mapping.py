@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from forgetwatch.errors import ProbeError, SnapshotError
-from forgetwatch.extraction import check_item, judge
+from forgetwatch.grading import check_item, judge
 from forgetwatch.item import Item
 from forgetwatch.readers import table
 from forgetwatch.readers.json_pieces import json_lines

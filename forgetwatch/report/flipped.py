@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from forgetwatch.comparing.pairing import pair
 from forgetwatch.item import PRIVATE
-from forgetwatch.pairing import pair
 from forgetwatch.probe import Probe
 from forgetwatch.snapshot import NONE, Snapshot
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.trajectory import Trajectory
+from forgetwatch.comparing.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -19,26 +19,22 @@ from typing import Any, Final
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from forgetwatch.compare import Comparison
-from forgetwatch.flips import Flip, first_forgotten, flips
-from forgetwatch.groups import Level
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.flips import Flip, first_forgotten, flips
+from forgetwatch.comparing.groups import Level
+from forgetwatch.comparing.ranking import Several
+from forgetwatch.comparing.trajectory import Trajectory
+from forgetwatch.comparing.verdict import TOLERANCE
 from forgetwatch.probe import Probe
-from forgetwatch.report.bars import bars_figure
-from forgetwatch.report.course import alarm_sentences
 from forgetwatch.report.flip_list import flip_list
+from forgetwatch.report.formatting import HEADINGS, count, group_cells, visible
 from forgetwatch.report.heatmap import heatmap, heatmap_caption, heatmap_figure
-from forgetwatch.report.numbers import count
 from forgetwatch.report.pareto import ranking_figure
-from forgetwatch.report.plots import trajectory_figure
-from forgetwatch.report.rows import HEADINGS, group_cells
-from forgetwatch.report.several import matrix_cells, ranking_cells, several_words
+from forgetwatch.report.plots import CURVES, bars_figure, svg, trajectory_figure
+from forgetwatch.report.ranking_table import matrix_cells, ranking_cells, several_words
+from forgetwatch.report.run_table import alarm_sentences
 from forgetwatch.report.summary import summary
-from forgetwatch.report.svg import CURVES, svg
 from forgetwatch.report.terminal import ASSUMES, chance_rows
-from forgetwatch.report.verdict import TOLERANCE
-from forgetwatch.report.visible import visible
-from forgetwatch.several import Several
-from forgetwatch.trajectory import Trajectory
 
 GROUPS: Final = 200
 """Categories, and as many tasks, in the table of all numbers; of more those that lost most."""

@@ -1,20 +1,25 @@
-"""A comparison as Markdown: for a pull request, a chat, the summary of a pipeline. Plain tables, no HTML."""
+"""A comparison as Markdown: for a pull request, a chat, the summary of a pipeline. Plain tables, no HTML.
+
+Judgements as Markdown, for the page that a pipeline shows of a run: the verdict, the findings, the counts.
+
+It holds counts, names of groups and ids of items, and no text of any question or answer.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Final
 
-from forgetwatch.compare import Comparison
-from forgetwatch.flips import Flip, ordered
-from forgetwatch.groups import Level
-from forgetwatch.report.rows import HEADINGS, group_cells
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.flips import Flip, ordered
+from forgetwatch.comparing.groups import Level
+from forgetwatch.comparing.trajectory import Trajectory
+from forgetwatch.comparing.verdict import TOLERANCE
+from forgetwatch.gates.gate import Judgement, worst
+from forgetwatch.report.formatting import HEADINGS, group_cells, items, shorten, visible
 from forgetwatch.report.summary import summary
 from forgetwatch.report.terminal import ASSUMES, chance_rows
-from forgetwatch.report.verdict import TOLERANCE
-from forgetwatch.report.visible import visible
-from forgetwatch.report.words import shorten
-from forgetwatch.trajectory import Trajectory
 
 ITEMS = 20
 """Lost items that are listed."""
@@ -94,3 +99,24 @@ def escaped(text: str) -> str:
 def _item(flip: Flip) -> list[str]:
     said = [flip.answer(flip.before), flip.answer(flip.after)]
     return [f"{flip.task} / {flip.item_id}", shorten(flip.question or ""), *(shorten(one or "", 60) for one in said)]
+
+
+_COLUMNS: Final = ("n", "forgotten", "gained", "known_lost", "net_change")
+
+
+def ci_summary(judgements: Sequence[Judgement]) -> str:
+    """One or more judgements as Markdown.
+
+    Args:
+        judgements: At least one; the heading has the worst verdict.
+    """
+    lines = [f"## forgetwatch: {worst(one.verdict for one in judgements)}", ""]
+    for judgement in judgements:
+        comparison = judgement.comparison
+        lines += [f"**{judgement.verdict}** {' → '.join(map(escaped, comparison.labels))}", ""]
+        rows = [[one.verdict, one.what, one.measured, one.limit] for one in judgement.findings]
+        lines += [*table(["verdict", "what", "measured", "limit"], rows), ""]
+        lines += [*groups_table(comparison, columns=_COLUMNS), ""]
+        if comparison.items.unscored:
+            lines += [f"Unscored, and in no count: {items(comparison.items.unscored)}.", ""]
+    return "\n".join(lines).rstrip() + "\n"

@@ -10,14 +10,12 @@ from importlib.resources import files
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from forgetwatch.compare import Comparison
-from forgetwatch.report.course import alarm_lines
-from forgetwatch.report.plots import trajectory_figure
-from forgetwatch.report.rows import HEADINGS, group_cells
-from forgetwatch.report.svg import CURVES, svg
-from forgetwatch.report.verdict import verdict
-from forgetwatch.report.visible import visible
-from forgetwatch.trajectory import Trajectory
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.trajectory import Trajectory
+from forgetwatch.comparing.verdict import verdict
+from forgetwatch.report.formatting import HEADINGS, group_cells, visible
+from forgetwatch.report.plots import CURVES, svg, trajectory_figure
+from forgetwatch.report.run_table import alarm_lines
 
 ROWS = 30
 """Categories that are listed, in the order of the probe."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from forgetwatch.report.numbers import count
+from forgetwatch.comparing.ranking import Ranked, Several
+from forgetwatch.report.formatting import count
 from forgetwatch.report.plots import name_in
-from forgetwatch.several import Ranked, Several
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from forgetwatch.compare import Comparison
-from forgetwatch.report.bars import bars_figure
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.ranking import Several
+from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.report.heatmap import heatmap_figure
 from forgetwatch.report.pareto import matrix_figure, ranking_figure
-from forgetwatch.report.plots import drawn, save_figure, trajectory_figure
-from forgetwatch.several import Several
-from forgetwatch.trajectory import Trajectory
+from forgetwatch.report.plots import bars_figure, drawn, save_figure, trajectory_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

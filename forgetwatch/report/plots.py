@@ -2,19 +2,31 @@
 
 The plotting library is imported when a picture is drawn, not before. Names come from files of others: `name_in` keeps
 what they hold from becoming a formula or a line of its own.
+
+A figure as markup inside a page: it takes the page's colours, and says in words what it shows.
+
+Categories as bars: what each lost and gained, and both together with its interval.
+
+Shapes and signs tell the bars apart as well as colours do. The plotting library is imported when a picture is drawn.
 """
 
 from __future__ import annotations
 
+import io
+import math
+import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from forgetwatch.groups import Group
-from forgetwatch.report.numbers import count, fit_ends
-from forgetwatch.trajectory import Trajectory
+from markupsafe import Markup, escape
+
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.groups import Group, Level
+from forgetwatch.comparing.trajectory import Trajectory
+from forgetwatch.report.formatting import count, fit_ends
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -137,3 +149,95 @@ def _draw_flips(panel: Axes, steps: Sequence[int], groups: Sequence[Group]) -> N
 
 def _style(style: dict[str, Any], steps: Sequence[int]) -> dict[str, Any]:
     return {**style, "markersize": 4, "linewidth": 1.6, "markevery": max(1, len(steps) // 20)}
+
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_COLORS: Final = {LOST["color"]: "var(--lost)", WON["color"]: "var(--won)", "#1f3b73": "var(--accent)"}
+
+
+CURVES: Final = "Curves: accuracy, forgotten and gained answers at each look; the table of looks has the same numbers."
+"""What the picture of a run shows, for those who do not see it."""
+
+
+def svg(draw: Callable[[], Figure | None], *, name: str, label: str) -> Markup | None:
+    """A figure as an SVG element; None where nothing is drawn.
+
+    Args:
+        draw: Makes the figure.
+        name: Tells its element ids from those of the page's other figures.
+        label: What it shows, for those who do not see it.
+    """
+    import matplotlib
+
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}), drawn():
+        figure = draw()
+        if figure is None:
+            return None
+        buffer = io.StringIO()
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    return Markup(_of_the_page(buffer.getvalue(), label))
+
+
+def _of_the_page(text: str, label: str) -> str:
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<(metadata|style)\b.*?</\1>", "", text, flags=re.DOTALL)
+    # Names such as "axes_1" repeat from figure to figure; only what is referred to needs one.
+    used = set(re.findall(r'(?:url\(#|href="#)([^")]+)', text))
+    text = re.sub(r' id="([^"]*)"', lambda found: found[0] if found[1] in used else "", text)
+    for color, variable in _COLORS.items():
+        text = text.replace(color, variable)
+    text = re.sub(r"(stroke|fill): #000000", r"\1: currentColor", text)
+    return text.replace("<svg", f'<svg role="img" aria-label="{escape(label)}"', 1)
+
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ROWS: Final = 25
+"""Groups that are drawn, those that lost most first."""
+
+
+def bars_figure(comparison: Comparison, *, by: Level = "category") -> Figure | None:
+    """The groups of one level as bars, worst first; None where there are fewer than two.
+
+    Left the shares of forgotten and gained items, right the net change with its 95 % interval, in points.
+    """
+    from matplotlib.figure import Figure
+
+    groups = sorted(
+        (group for group in comparison.by(by).values() if group.n and not math.isnan(group.net_change)),
+        key=lambda group: group.net_change,
+    )[:ROWS]
+    if len(groups) < 2:
+        return None
+    figure = Figure(figsize=(10, 1.3 + 0.34 * len(groups)), layout="constrained")
+    flips, net = figure.subplots(1, 2, sharey=True)
+    rows = range(len(groups))
+    flips.barh(
+        rows,
+        [-100 * group.forgetting for group in groups],
+        color=LOST["color"],
+        height=0.62,
+        hatch="//",
+        fill=False,
+        edgecolor=LOST["color"],
+    )
+    flips.barh(rows, [100 * group.backward_transfer for group in groups], color=WON["color"], height=0.62)
+    flips.axvline(0, color="#000000", linewidth=0.8)
+    flips.set_title("forgotten (left) and gained (right), %", fontsize=10)
+    flips.xaxis.set_major_formatter(lambda value, _: f"{abs(value):g}")
+    for row, group in enumerate(groups):
+        low, high = (100 * end for end in group.net_change_interval)
+        color = LOST["color"] if high < 0 else WON["color"] if low > 0 else "#777777"
+        net.plot([low, high], [row, row], color=color, linewidth=1.8, solid_capstyle="butt")
+        net.plot([100 * group.net_change], [row], color=color, marker="o" if low <= 0 <= high else "D", markersize=5)
+    net.axvline(0, color="#000000", linewidth=0.8)
+    net.set_title("net change, points (diamond: beyond 0)", fontsize=10)
+    for panel in (flips, net):
+        panel.grid(axis="x", alpha=0.25)
+        panel.tick_params(labelsize=9)
+    flips.set_yticks(list(rows), [f"{name_in(26, group.name)}  ({count(group.n)})" for group in groups])
+    flips.set_ylim(len(groups) - 0.4, -0.6)  # the worst above
+    return figure

@@ -15,14 +15,14 @@ from typing import Any, Final
 from rich.console import Group as Lines
 from rich.text import Text
 
-from forgetwatch.compare import Comparison
-from forgetwatch.groups import Group, Level
-from forgetwatch.macro import Macro
+from forgetwatch.comparing.category_means import Macro
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.groups import Group, Level
 from forgetwatch.metrics.bounds import Bound
 from forgetwatch.metrics.guessing import Corrected
 from forgetwatch.metrics.intervals import Interval, mean_interval
 from forgetwatch.metrics.paper import Paper
-from forgetwatch.report.numbers import (
+from forgetwatch.report.formatting import (
     between,
     brief,
     count,
@@ -32,8 +32,8 @@ from forgetwatch.report.numbers import (
     percent,
     points,
     probability,
+    visible,
 )
-from forgetwatch.report.visible import visible
 
 WIDTH: Final = 80
 ROWS: Final = 20

@@ -21,7 +21,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging
 
 from forgetwatch.errors import ForgetwatchError, ScoringError, SnapshotError
-from forgetwatch.extraction import RULES
+from forgetwatch.grading import RULES
 from forgetwatch.probe import Probe
 from forgetwatch.scoring.forward import Progress
 from forgetwatch.scoring.processes import on_first

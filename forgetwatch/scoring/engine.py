@@ -14,6 +14,7 @@ from forgetwatch.probe import Norm
 from forgetwatch.scoring.encoding import Encoded, Ids
 from forgetwatch.scoring.forward import Progress, Reader, Scores
 from forgetwatch.scoring.isolation import isolated, maskable
+from forgetwatch.scoring.layout import Batch, Way, plan
 from forgetwatch.scoring.model import (
     base_model,
     device_of,
@@ -24,9 +25,8 @@ from forgetwatch.scoring.model import (
     vocabulary_size,
     why_not_trees,
 )
-from forgetwatch.scoring.plan import Batch, Way, plan
+from forgetwatch.scoring.parity import Agreement, agreement, leak, reads_ahead
 from forgetwatch.scoring.processes import deal, gathered, is_tensor_parallel, world
-from forgetwatch.scoring.self_test import Agreement, agreement, leak, reads_ahead
 
 CPU_TOKENS: Final = 1024
 CUDA_TOKENS: Final = 16384

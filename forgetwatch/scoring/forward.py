@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from forgetwatch.errors import ScoringError
 from forgetwatch.scoring.encoding import Encoded, Ids
+from forgetwatch.scoring.layout import LOGIT_BUDGET, Batch, Request, Row, Way
 from forgetwatch.scoring.model import (
     attention_of,
     base_model,
@@ -26,7 +27,6 @@ from forgetwatch.scoring.model import (
     vocabulary_size,
     ways_to_keep,
 )
-from forgetwatch.scoring.plan import LOGIT_BUDGET, Batch, Request, Row, Way
 from forgetwatch.scoring.tensors import BatchTensors, Keep, PrefixCache, tensors_of, tree_options
 
 Progress = Callable[[int, int], None]

@@ -13,11 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from forgetwatch.asking import options_of
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ScoringError
 from forgetwatch.item import Item
 from forgetwatch.probe import LETTERS, Probe
+from forgetwatch.prompting import options_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,11 +17,10 @@ from forgetwatch.probe import Probe
 from forgetwatch.scoring.encoding import encode, unprompted
 from forgetwatch.scoring.engine import Engine
 from forgetwatch.scoring.forward import Progress, Scores
+from forgetwatch.scoring.generation import ModelWriter, Writer, WrittenItems
+from forgetwatch.scoring.layout import Way
 from forgetwatch.scoring.model import base_model, context_length, vocabulary_size
 from forgetwatch.scoring.outcomes import decide, is_free_correct, lengths, option_mass
-from forgetwatch.scoring.plan import Way
-from forgetwatch.scoring.writing import ModelWriter, Writer
-from forgetwatch.scoring.written import WrittenItems
 from forgetwatch.snapshot import Snapshot
 
 SCORER: Final = "loglikelihood/3"

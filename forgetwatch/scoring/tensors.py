@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedConfig
 
-from forgetwatch.scoring.plan import Batch
+from forgetwatch.scoring.layout import Batch
 
 Keep = Literal["mask", "positions", "last", "all"]
 """How a model's forward can be told which logits are needed: a mask per row, one list for all rows, the last n, not."""

@@ -17,8 +17,7 @@ from forgetwatch.scoring.checkpoints import load_model, load_outline
 from forgetwatch.scoring.forward import Progress
 from forgetwatch.scoring.processes import world
 from forgetwatch.scoring.scorer import Scorer
-from forgetwatch.scoring.vllm import VllmWriter
-from forgetwatch.scoring.vllm_engines import check_installed
+from forgetwatch.scoring.vllm import VllmWriter, check_installed
 from forgetwatch.snapshot import Snapshot
 
 

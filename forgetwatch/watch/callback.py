@@ -25,31 +25,42 @@ from transformers import (
 from forgetwatch.errors import WatchError
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
-from forgetwatch.report.trackers import PREFIX
+from forgetwatch.report.tracker_rows import PREFIX
 from forgetwatch.scoring.checkpoints import score_checkpoint
+from forgetwatch.scoring.generation import check_written
 from forgetwatch.scoring.isolation import random_states
 from forgetwatch.scoring.processes import on_first
 from forgetwatch.scoring.vllm import TrainerWriter
-from forgetwatch.scoring.written import check_written
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch import notices
 from forgetwatch.watch.budget import Clock
-from forgetwatch.watch.checks import averaged, check_trainer, chooses_by_forgetting, tokenizer_of
+from forgetwatch.watch.command import Command, checked_command
+from forgetwatch.watch.console import Failures, say
 from forgetwatch.watch.deciding import cost_of, settle
-from forgetwatch.watch.default_probe import default_probe
 from forgetwatch.watch.drift import DriftWatch
 from forgetwatch.watch.guard import Action, Guard, Tripped
-from forgetwatch.watch.held_out import held_out, overlap_line
+from forgetwatch.watch.held_out import default_probe, held_out, overlap_line
 from forgetwatch.watch.looks import references
-from forgetwatch.watch.memory import token_budget
 from forgetwatch.watch.page import Page
 from forgetwatch.watch.resume import STATE, carried_places, go_on, remembered, stateful
-from forgetwatch.watch.rotation import about_to_go
-from forgetwatch.watch.rows import composite_row, log_flipped, look_row
-from forgetwatch.watch.say import Failures, say
 from forgetwatch.watch.schedule import Every, Schedule
-from forgetwatch.watch.start import Command, checked_command
-from forgetwatch.watch.trackers import alert, calling_trainer, log_row, resumed_from
+from forgetwatch.watch.trackers import (
+    alert,
+    calling_trainer,
+    composite_row,
+    log_flipped,
+    log_row,
+    look_row,
+    resumed_from,
+)
+from forgetwatch.watch.trainer import (
+    about_to_go,
+    averaged,
+    check_trainer,
+    chooses_by_forgetting,
+    token_budget,
+    tokenizer_of,
+)
 from forgetwatch.watch.watch import Watch
 
 

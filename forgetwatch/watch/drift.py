@@ -15,9 +15,9 @@ from torch import nn
 
 from forgetwatch.completions import Completions, read_completions, save_completions
 from forgetwatch.errors import SnapshotError
-from forgetwatch.metrics.drift import Drift
+from forgetwatch.metrics.divergence import Drift
 from forgetwatch.probe import Probe
-from forgetwatch.scoring.completions import completion_logprobs, sample_completions
+from forgetwatch.scoring.base_texts import completion_logprobs, sample_completions
 from forgetwatch.scoring.encoding import Ids, encode
 from forgetwatch.scoring.isolation import random_states
 from forgetwatch.scoring.model import context_length

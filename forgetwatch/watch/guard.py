@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.errors import WatchError
-from forgetwatch.report.course import alarm_line
-from forgetwatch.trajectory import Trajectory
+from forgetwatch.report.run_table import alarm_line
 
 Action = Literal["warn", "save", "stop"]
 

@@ -2,6 +2,8 @@
 
 A question that is trained on is remembered, and says nothing about forgetting. Only the exact match is looked for here;
 `forgetwatch probe check --train` also finds questions that share a run of words.
+
+What a run is asked where nothing else is named: `standard`, and `behaviour` where writing answers is cheap.
 """
 
 from __future__ import annotations
@@ -9,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from forgetwatch.probe import Probe
-from forgetwatch.probes.overlap import Overlap, exact_overlap
-from forgetwatch.probes.word_runs import training_text
+from forgetwatch.probe import Probe, combined
+from forgetwatch.probes import load_probe
+from forgetwatch.probes.overlap import Overlap, exact_overlap, training_text
 from forgetwatch.scoring.isolation import random_states
 
 SECONDS: Final = 60.0
@@ -51,3 +53,22 @@ def overlap_line(found: Overlap) -> str:
     """What was found, for the person who watches the run; what to do where it is more than nothing."""
     advice = "; a question that is trained on says nothing about forgetting: leave it out of one of the two"
     return f"is the probe held out? {found.sentence}" + (advice if found.exact else "")
+
+
+def default_probe(tokenizer: Any, *, fast: bool, saved: str | None = None) -> tuple[Probe, str]:
+    """The probe, and why it is that one.
+
+    Args:
+        tokenizer: Answers are written behind its chat template.
+        fast: Whether writing is cheap: the trainer has an engine for it, or the model is on a GPU.
+        saved: Fingerprint of the probe of a run that goes on; it keeps its probe, whatever this machine has.
+    """
+    scored = load_probe("standard")
+    both = combined(scored, load_probe("behaviour"))
+    if saved in (scored.fingerprint, both.fingerprint):
+        return (both if saved == both.fingerprint else scored), "the run's own"
+    if not getattr(tokenizer, "chat_template", None):
+        return scored, "without behaviour, which needs a chat template"
+    if not fast:
+        return scored, "without behaviour, whose answers take too long to write on this machine"
+    return both, "behaviour is written where max_overhead allows it"

@@ -12,14 +12,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.compare import Comparison, compare, with_null
+from forgetwatch.comparing.comparison import Comparison, compare, with_null
+from forgetwatch.comparing.pairing import pair
+from forgetwatch.comparing.trajectory import Trajectory, aligned, without
 from forgetwatch.errors import WatchError
-from forgetwatch.pairing import pair
 from forgetwatch.probe import Probe
 from forgetwatch.readers import load_snapshot
 from forgetwatch.scoring.scorer import versions
 from forgetwatch.snapshot import Snapshot
-from forgetwatch.trajectory import Trajectory, aligned, without
 
 PREVIOUS: Final = "previous"
 """As a reference: the look before."""

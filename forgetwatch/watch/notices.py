@@ -7,11 +7,11 @@ from typing import Final
 
 from rich.console import Console
 
-from forgetwatch.groups import Group
+from forgetwatch.comparing.groups import Group
 from forgetwatch.metrics.alarm import alarm_level
 from forgetwatch.metrics.planning import detectable_change
 from forgetwatch.probe import Probe
-from forgetwatch.report.course import alarm_lines, course_line
+from forgetwatch.report.run_table import alarm_lines, course_line
 from forgetwatch.report.terminal import WIDTH, comparison_table
 from forgetwatch.watch.budget import FEWEST_ITEMS, Cost
 from forgetwatch.watch.page import PAGE

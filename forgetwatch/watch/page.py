@@ -9,9 +9,9 @@ from __future__ import annotations
 import time
 from typing import Final
 
+from forgetwatch.comparing.verdict import TOLERANCE
 from forgetwatch.files import write_atomically
 from forgetwatch.report.html import run_page
-from forgetwatch.report.verdict import TOLERANCE
 from forgetwatch.watch.watch import Watch
 
 PAGE: Final = "report.html"

@@ -24,8 +24,8 @@ from typing import Any, Final, Literal
 from forgetwatch.errors import LostBaselineError, SnapshotError
 from forgetwatch.files import write_atomically
 from forgetwatch.probe import Probe
+from forgetwatch.run_folder import RUN_FOLDER
 from forgetwatch.snapshot import Snapshot, read_snapshot, save_snapshot
-from forgetwatch.stored import RUN_FOLDER
 
 FORMAT: Final = "forgetwatch/run@1"
 NAME: Final = RUN_FOLDER

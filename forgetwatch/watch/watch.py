@@ -21,18 +21,18 @@ from typing import Any, Final
 import numpy as np
 from torch import nn
 
-from forgetwatch.compare import Comparison
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.trajectory import shortest
 from forgetwatch.errors import ForgetwatchError, ScoringError, WatchError
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
+from forgetwatch.scoring.generation import Writer
 from forgetwatch.scoring.processes import gathered_alone, on_first, rank
 from forgetwatch.scoring.scorer import Scorer
-from forgetwatch.scoring.writing import Writer
 from forgetwatch.snapshot import Snapshot, read_snapshot
-from forgetwatch.trajectory import shortest
+from forgetwatch.watch.console import say
 from forgetwatch.watch.looks import Looks
 from forgetwatch.watch.run_folder import RunFolder
-from forgetwatch.watch.say import say
 
 _FEWEST_TOKENS: Final = 64
 """Tokens of the smallest batch with which the baseline is measured again."""

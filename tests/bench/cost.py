@@ -17,12 +17,12 @@ import time
 
 import numpy as np
 
-from forgetwatch.compare import Comparison, Items
-from forgetwatch.groups import count_groups
-from forgetwatch.macro import macro_rates, paper_compat
-from forgetwatch.paired import Labels, Paired
+from forgetwatch.comparing.aligned import Labels, Paired
+from forgetwatch.comparing.category_means import macro_rates, paper_compat
+from forgetwatch.comparing.comparison import Comparison, Items
+from forgetwatch.comparing.groups import count_groups
+from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.snapshot import Snapshot
-from forgetwatch.trajectory import Trajectory
 
 TASKS, CATEGORIES = 100, 10
 

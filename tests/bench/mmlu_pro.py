@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from forgetwatch import compare
-from forgetwatch.groups import Group
-from forgetwatch.macro import Spread
-from forgetwatch.report.numbers import between, count, percent, points
+from forgetwatch.comparing.category_means import Spread
+from forgetwatch.comparing.groups import Group
+from forgetwatch.report.formatting import between, count, percent, points
 
 REPLICATIONS = 500
 

@@ -65,7 +65,7 @@ def measure(reader: str, path: str) -> None:
     import pandas as pd
 
     from forgetwatch import load_snapshot
-    from forgetwatch.cli.progress import bytes_bar
+    from forgetwatch.cli.output import bytes_bar
 
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     started, used = time.perf_counter(), time.process_time()

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from forgetwatch import Item, Probe, Snapshot, Trajectory
-from forgetwatch.flips import first_forgotten, flips
-from forgetwatch.report.as_csv import comparisons_csv
+from forgetwatch.comparing.flips import first_forgotten, flips
+from forgetwatch.report.export import comparisons_csv
 from forgetwatch.report.html import page
 from forgetwatch.report.markdown import comparison_markdown
 

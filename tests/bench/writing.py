@@ -20,7 +20,7 @@ from harness import make_model, make_tokenizer
 from transformers import GenerationConfig
 
 from forgetwatch.decoding import Decoding
-from forgetwatch.scoring.writing import ModelWriter
+from forgetwatch.scoring.generation import ModelWriter
 
 
 def timed(act: Callable[[], Any]) -> tuple[Any, float]:

@@ -17,11 +17,11 @@ from typer.testing import CliRunner
 
 from forgetwatch import Trajectory, compare, save_snapshot
 from forgetwatch.cli import app
-from forgetwatch.flips import flips
-from forgetwatch.groups import Group
-from forgetwatch.report.course import trajectory_table
-from forgetwatch.report.flip_lines import flip_lines
-from forgetwatch.report.numbers import brief, fit, fit_ends
+from forgetwatch.comparing.flips import flips
+from forgetwatch.comparing.groups import Group
+from forgetwatch.report.flip_list import flip_lines
+from forgetwatch.report.formatting import brief, fit, fit_ends
+from forgetwatch.report.run_table import trajectory_table
 from forgetwatch.report.terminal import comparison_table
 
 NAMES = {

@@ -11,8 +11,8 @@ import pytest
 from pages import choices, hostile, run
 
 from forgetwatch.cli.documents import check_report, write_report
+from forgetwatch.comparing.verdict import TOLERANCE, verdict
 from forgetwatch.errors import SnapshotError
-from forgetwatch.report.verdict import TOLERANCE, verdict
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from forgetwatch import Item, Probe, Snapshot, save_snapshot
 from forgetwatch.cli import app
+from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import SnapshotError
-from forgetwatch.flips import flips
 from forgetwatch.report.flipped import flipped_rows
 
 

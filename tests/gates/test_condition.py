@@ -4,11 +4,11 @@ import pytest
 from support import snapshot
 
 from forgetwatch import compare
-from forgetwatch.compare import Comparison
+from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.errors import GateError
 from forgetwatch.gates import Condition
 from forgetwatch.gates.condition import fraction
-from forgetwatch.report.as_json import QUANTITIES, group_json
+from forgetwatch.report.export import QUANTITIES, group_json
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forgetwatch.errors import GateError
-from forgetwatch.gates.plain_yaml import plain_yaml
+from forgetwatch.gates.gate_file import plain_yaml
 
 
 def test_every_scalar_stays_the_text_that_was_written() -> None:

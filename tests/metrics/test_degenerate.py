@@ -16,11 +16,11 @@ from forgetwatch.metrics.answers import Answers
 from forgetwatch.metrics.bounds import bound, persistence, tipping_ratio
 from forgetwatch.metrics.guessing import guess_corrected, guess_corrected_calibrated
 from forgetwatch.metrics.intervals import clustered_mean, effective_items, flip_interval, newcombe, wilson
+from forgetwatch.metrics.item_history import course, guessed
 from forgetwatch.metrics.noise import noise_floor, null, soft
 from forgetwatch.metrics.paper import as_released, paper
 from forgetwatch.metrics.planning import detectable_change, items_needed
 from forgetwatch.metrics.significance import false_discovery, loss_p_value, mcnemar, non_inferiority, sign_flip
-from forgetwatch.metrics.trajectory import course, guessed
 from forgetwatch.metrics.transitions import count_cells, count_known
 
 CASES = {

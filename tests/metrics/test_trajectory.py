@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from forgetwatch.metrics.trajectory import course, guessed
+from forgetwatch.metrics.item_history import course, guessed
 
 RUNS = st.tuples(st.integers(1, 6), st.integers(0, 12)).flatmap(lambda shape: arrays(bool, shape))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from forgetwatch import Probe, load_probe
-from forgetwatch.extraction import check_item, judge
+from forgetwatch.grading import check_item, judge
 from forgetwatch.item import Item
 from forgetwatch.probe import read_probe
 from forgetwatch.probes.shipped import CANARY

@@ -8,8 +8,7 @@ import pytest
 
 from forgetwatch import Item, Probe, load_probe
 from forgetwatch.errors import ProbeError
-from forgetwatch.probe import read_probe
-from forgetwatch.probes.combined import combined
+from forgetwatch.probe import combined, read_probe
 
 CHOICE = Item(id="1", task="t", prompt="Q:", choices=(" a", " b"), answer=0)
 OPEN = Item(id="2", task="o", prompt="Q2", answer="x", match="exact")

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from forgetwatch import Item, Probe
 from forgetwatch.errors import ProbeError
 from forgetwatch.probes import overlap as module
-from forgetwatch.probes.overlap import exact_overlap, overlap
+from forgetwatch.probes.overlap import exact_overlap, overlap, plain, training_text
 from forgetwatch.probes.tables import training_texts
-from forgetwatch.probes.word_runs import plain, training_text
 
 WORDS = [f"w{letter}" for letter in "abcdefghijklmnopqr"]
 LONG = " ".join(WORDS)

@@ -13,7 +13,7 @@ from support import write_jsonl
 
 from forgetwatch import Probe, load_probe
 from forgetwatch.errors import ProbeError
-from forgetwatch.extraction import judge
+from forgetwatch.grading import judge
 from forgetwatch.probes import probe_from
 
 ROW: dict[str, Any] = {"question": "Capital of Chile?", "options": ["Lima", "Santiago"], "answer": "Santiago"}

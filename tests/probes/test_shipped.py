@@ -9,11 +9,11 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
+from standard_probe.card import with_figures
+from standard_probe.make import pools, write_shipped
 
 from forgetwatch import Probe, load_probe
 from forgetwatch.probes.shipped import CANARY, FILES
-from forgetwatch.probes.standard.card import with_figures
-from forgetwatch.probes.standard.make import pools, write_shipped
 
 SHIPPED = files("forgetwatch.probes.shipped")
 STANDARD, CONFIRMATION = load_probe("standard"), load_probe("confirmation")

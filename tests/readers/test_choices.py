@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forgetwatch.readers.choices import first_gold, settle
-from forgetwatch.readers.targets import read_target
+from forgetwatch.readers.option_scores import first_gold, read_target, settle
 from forgetwatch.snapshot import NONE
 
 CASES = [  # scores, right, golds, chosen, completed golds

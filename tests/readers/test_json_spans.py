@@ -12,18 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forgetwatch.readers import json_spans
-from forgetwatch.readers.json_spans import parts
+from forgetwatch.readers import json_pieces
+from forgetwatch.readers.json_pieces import parts
 
-SMALL = json_spans._SMALL
+SMALL = json_pieces._SMALL
 
 
 def picked(data: bytes, wanted: Collection[str]) -> dict[str, Any]:
     """What is picked, in both ways of picking."""
     # Spaces make an object large, so that it is stepped through.
     large = data[:1] + b" " * SMALL + data[1:]
-    stepped = json_spans.picked(large, 0, len(large), wanted)
-    assert json_spans.picked(data, 0, len(data), wanted) == stepped
+    stepped = json_pieces.picked(large, 0, len(large), wanted)
+    assert json_pieces.picked(data, 0, len(data), wanted) == stepped
     return stepped
 
 
@@ -76,14 +76,14 @@ def test_a_cut_or_damaged_text_is_a_value_error_or_read(data: st.DataObject) -> 
 )
 def test_what_is_wrong_is_said(text: str, says: str) -> None:
     with pytest.raises(ValueError, match=says):
-        json_spans.picked(text.encode(), 0, SMALL + 1, ("a",))
+        json_pieces.picked(text.encode(), 0, SMALL + 1, ("a",))
 
 
 def test_what_is_not_wanted_costs_no_memory() -> None:
     events = '[{"tokens": [1, 2, 3], "text": "\\u00e4"}, [], {}]'
     data = ('{"events": [' + ",".join([events] * 20_000) + '], "id": 3}').encode()
     tracemalloc.start()
-    assert json_spans.picked(data, 0, len(data), ("id",)) == {"id": 3}
+    assert json_pieces.picked(data, 0, len(data), ("id",)) == {"id": 3}
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2**18

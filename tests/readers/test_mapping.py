@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 from forgetwatch import compare, load_snapshot
 from forgetwatch.cli import app
 from forgetwatch.errors import SnapshotError
-from forgetwatch.readers.joined import joined
 from forgetwatch.readers.mapping import Columns, read_mapped
+from forgetwatch.readers.table import joined
 
 ROWS: list[dict[str, Any]] = [
     {

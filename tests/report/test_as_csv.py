@@ -7,7 +7,7 @@ from pages import choices, hostile
 from support import snapshot
 
 from forgetwatch import compare
-from forgetwatch.report.as_csv import comparisons_csv
+from forgetwatch.report.export import comparisons_csv
 
 
 def rows(text: str) -> list[dict[str, str]]:

@@ -5,7 +5,7 @@ import json
 from support import snapshot
 
 from forgetwatch import compare
-from forgetwatch.report.as_json import comparison_json, comparisons_json
+from forgetwatch.report.export import comparison_json, comparisons_json
 
 GROUP = {
     *("level", "name", "n", "retained", "forgotten", "gained", "missed", "known", "known_lost", "newly_known"),

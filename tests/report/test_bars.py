@@ -6,9 +6,8 @@ import pytest
 from support import snapshot
 
 from forgetwatch import compare
-from forgetwatch.compare import Comparison
-from forgetwatch.report.bars import ROWS, bars_figure
-from forgetwatch.report.svg import svg
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.report.plots import ROWS, bars_figure, svg
 
 
 def made(lost: list[int], *, names: list[str] | None = None) -> Comparison:

@@ -7,7 +7,7 @@ from rich.console import Console
 from support import snapshot
 
 from forgetwatch import Trajectory
-from forgetwatch.report.course import course_line, trajectory_table
+from forgetwatch.report.run_table import course_line, trajectory_table
 from forgetwatch.report.terminal import WIDTH
 
 RUN = ([True, True, True, False], [False, False, True, False], [True, False, True, False])

@@ -14,11 +14,11 @@ from pages import HOSTILE, choices, hostile, run, written
 from support import snapshot
 
 from forgetwatch import Item, Probe, Trajectory, compare
-from forgetwatch.flips import flips
+from forgetwatch.comparing.flips import flips
 from forgetwatch.report import html
 from forgetwatch.report.flip_list import LONGEST, MOST, ROOM, flip_list, marked
+from forgetwatch.report.formatting import visible
 from forgetwatch.report.html import page, run_page
-from forgetwatch.report.visible import visible
 
 
 def data(text: str) -> Any:

@@ -12,9 +12,9 @@ import pytest
 from pages import HOSTILE, Made, choices, hostile, plain, run, written
 
 from forgetwatch.cli.documents import write_report
+from forgetwatch.comparing.verdict import TOLERANCE
 from forgetwatch.report.flip_list import LONGEST
-from forgetwatch.report.verdict import TOLERANCE
-from forgetwatch.report.visible import visible
+from forgetwatch.report.formatting import visible
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 WIDTHS = {"desktop": 1200, "phone": 390}
@@ -94,7 +94,7 @@ def opened(browser: Any) -> Iterator[Open]:
 
 @pytest.fixture(scope="module")
 def run_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from forgetwatch.flips import first_forgotten, flips
+    from forgetwatch.comparing.flips import first_forgotten, flips
 
     trajectory, probe = run()
     changed = flips(trajectory.baseline, trajectory.last, probe=probe, first=first_forgotten(trajectory))

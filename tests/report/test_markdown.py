@@ -51,7 +51,7 @@ def test_what_fell_beyond_luck_is_said() -> None:
 def test_the_surest_losses_are_listed_and_the_others_counted() -> None:
     rows = ITEMS + 7
     before, after = snapshot([True] * rows), snapshot([False] * rows)
-    from forgetwatch.flips import flips
+    from forgetwatch.comparing.flips import flips
 
     text = comparison_markdown(compare(before=before, after=after), changed=flips(before, after))
     assert f"The surest {ITEMS} of {rows} forgotten:" in text

@@ -14,13 +14,12 @@ from matplotlib.text import Text
 from support import snapshot
 
 from forgetwatch import Trajectory, compare
-from forgetwatch.compare import Comparison
-from forgetwatch.report.bars import bars_figure
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.ranking import Several, Target, ranked, transition_matrix
 from forgetwatch.report.heatmap import heatmap_figure
 from forgetwatch.report.pareto import matrix_figure, ranking_figure
 from forgetwatch.report.pictures import save_comparisons, save_run
-from forgetwatch.report.plots import drawn, trajectory_figure
-from forgetwatch.several import Several, Target, ranked, transition_matrix
+from forgetwatch.report.plots import bars_figure, drawn, trajectory_figure
 
 NAMES = ["short", "w" * 200, "数学和物理" * 30, "🙂🎉" * 40, "costs $5 and $_x, \\frac{1}", "two\nlines\x1b[31m"]
 

@@ -14,14 +14,13 @@ import pytest
 from pages import choices, clusters, plain, run, samples
 from rich.console import Console
 
-from forgetwatch.compare import Comparison
-from forgetwatch.report.as_csv import comparisons_csv
-from forgetwatch.report.as_json import comparison_json
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.report.export import comparison_json, comparisons_csv
+from forgetwatch.report.formatting import HEADINGS
 from forgetwatch.report.html import page
 from forgetwatch.report.markdown import comparison_markdown
-from forgetwatch.report.rows import HEADINGS
 from forgetwatch.report.terminal import WIDTH, comparison_table
-from forgetwatch.report.trackers import tracker_row
+from forgetwatch.report.tracker_rows import tracker_row
 
 MADE = {
     "choices": lambda: (choices().comparison, None),

@@ -12,10 +12,10 @@ from rich.console import Console
 from support import snapshot
 
 from forgetwatch import compare
-from forgetwatch.report.as_json import comparisons_json
+from forgetwatch.comparing.ranking import Several, Target, ranked, transition_matrix
+from forgetwatch.report.export import comparisons_json
 from forgetwatch.report.html import page
-from forgetwatch.report.several import several_markdown, several_table
-from forgetwatch.several import Several, Target, ranked, transition_matrix
+from forgetwatch.report.ranking_table import several_markdown, several_table
 
 KEPT = (7, 9, 8)
 

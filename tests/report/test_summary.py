@@ -11,10 +11,10 @@ from pages import choices, clusters, hostile, run, samples, written
 from support import snapshot
 
 from forgetwatch import Item, Probe, Trajectory, compare
-from forgetwatch.compare import Comparison
-from forgetwatch.flips import flips
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.flips import flips
+from forgetwatch.report.formatting import by_points, listed, questions, shorten
 from forgetwatch.report.summary import Summary, summary
-from forgetwatch.report.words import by_points, listed, questions, shorten
 
 
 def said(comparison: Comparison, **options: Any) -> dict[str, str]:

@@ -9,7 +9,7 @@ from rich.console import Console
 from support import snapshot
 
 from forgetwatch import compare
-from forgetwatch.compare import Comparison
+from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.report.terminal import ROWS, WIDTH, comparison_table
 
 

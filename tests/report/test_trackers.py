@@ -5,7 +5,7 @@ import math
 from support import snapshot
 
 from forgetwatch import Trajectory, compare
-from forgetwatch.report.trackers import tracker_row
+from forgetwatch.report.tracker_rows import tracker_row
 
 
 def test_one_look_becomes_the_documented_keys() -> None:

@@ -11,8 +11,7 @@ from support import model, tokenizer
 from forgetwatch import load_probe, score
 from forgetwatch.decoding import Decoding
 from forgetwatch.scoring.encoding import Ids
-from forgetwatch.scoring.writing import Written
-from forgetwatch.scoring.written import WrittenItems
+from forgetwatch.scoring.generation import Written, WrittenItems
 
 PROBE = load_probe("behaviour")
 TOK = tokenizer()

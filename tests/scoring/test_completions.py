@@ -16,7 +16,7 @@ from support import log_likelihood, model, tokenizer
 
 from forgetwatch.completions import Completions, read_completions, save_completions
 from forgetwatch.errors import ScoringError, SnapshotError
-from forgetwatch.scoring.completions import completion_logprobs, sample_completions
+from forgetwatch.scoring.base_texts import completion_logprobs, sample_completions
 
 TOK = tokenizer()
 PROMPTS = {"probe": [(20, 21, 22), (30, 31), (40, 41, 42, 43, 44)], "training": [(50,), (30, 31), (60, 61, 62)]}

@@ -27,8 +27,8 @@ from forgetwatch import score
 from forgetwatch.errors import ScoringError
 from forgetwatch.scoring.encoding import encode
 from forgetwatch.scoring.forward import Reader
+from forgetwatch.scoring.layout import plan
 from forgetwatch.scoring.model import head_in_fp32
-from forgetwatch.scoring.plan import plan
 
 TOK = tokenizer()
 SIZES: dict[str, Any] = {

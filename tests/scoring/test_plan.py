@@ -12,8 +12,7 @@ from support import WORDS, probe, tokenizer
 
 from forgetwatch import Item, Probe
 from forgetwatch.scoring.encoding import Encoded, encode
-from forgetwatch.scoring.plan import KEYS, PREFIX_FACTOR, Batch, Row, plan
-from forgetwatch.scoring.prefixes import by_prefix
+from forgetwatch.scoring.layout import KEYS, PREFIX_FACTOR, Batch, Row, by_prefix, plan
 
 PROBE = probe(40)
 ENCODED = encode(PROBE, tokenizer(), max_length=100)

@@ -16,12 +16,12 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from forgetwatch import Item, Probe, compare, score
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError
-from forgetwatch.extraction import judge
-from forgetwatch.report.as_json import comparison_json
+from forgetwatch.grading import judge
+from forgetwatch.report.export import comparison_json
 from forgetwatch.report.terminal import comparison_table
 from forgetwatch.scoring.encoding import encode_written
+from forgetwatch.scoring.generation import ModelWriter, Written
 from forgetwatch.scoring.scorer import Scorer
-from forgetwatch.scoring.writing import ModelWriter, Written
 
 LETTERS = "ABCD"
 

@@ -9,9 +9,9 @@ import pytest
 from support import tokenizer, trainer
 
 from forgetwatch import ForgetWatchCallback, load_probe
-from forgetwatch.probes.combined import combined
-from forgetwatch.watch import default_probe as module
-from forgetwatch.watch.default_probe import default_probe
+from forgetwatch.probe import combined
+from forgetwatch.watch import held_out as module
+from forgetwatch.watch.held_out import default_probe
 
 TEMPLATE = "{% for m in messages %}{{ m.content }} {% endfor %}"
 

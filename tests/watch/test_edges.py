@@ -16,12 +16,11 @@ from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, load_snaps
 from forgetwatch.errors import WatchError
 from forgetwatch.watch import notices
 from forgetwatch.watch.budget import Cost
-from forgetwatch.watch.checks import averaged
-from forgetwatch.watch.rescue import agrees, packed
-from forgetwatch.watch.rows import composite_row
+from forgetwatch.watch.command import checked_command
+from forgetwatch.watch.resume import agrees, packed
 from forgetwatch.watch.run_folder import RunFolder
-from forgetwatch.watch.start import checked_command
-from forgetwatch.watch.trackers import resumed_from
+from forgetwatch.watch.trackers import composite_row, resumed_from
+from forgetwatch.watch.trainer import averaged
 from forgetwatch.watch.watch import Watch
 
 TOK = tokenizer()
@@ -130,7 +129,7 @@ def test_a_started_command_does_not_take_itself_for_a_process_of_the_run(
         def wait(self) -> int:
             return 0
 
-    monkeypatch.setattr("forgetwatch.watch.start.subprocess.Popen", Started)
+    monkeypatch.setattr("forgetwatch.watch.command.subprocess.Popen", Started)
     command = checked_command("true {step}")
     assert command is not None
     command.start(step=1, output_dir=tmp_path, folder=tmp_path)

@@ -18,7 +18,7 @@ import pytest
 from support import probe, trainer
 from transformers import TrainerCallback
 
-import forgetwatch.parquet
+import forgetwatch.files
 import forgetwatch.watch.run_folder
 from forgetwatch import ForgetWatchCallback, Probe, Trajectory, load_snapshot
 from forgetwatch.errors import ProbeError
@@ -86,7 +86,7 @@ def full_disk(patch: pytest.MonkeyPatch, folder: Path) -> list[TrainerCallback]:
 
         write_atomically(path, cut if path.name.startswith("step-") or "checkpoint" in str(path) else write)
 
-    patch.setattr(forgetwatch.parquet, "write_atomically", full)
+    patch.setattr(forgetwatch.files, "write_atomically", full)
     patch.setattr(forgetwatch.watch.run_folder, "write_atomically", full)
     return []
 

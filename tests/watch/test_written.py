@@ -17,7 +17,7 @@ from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, Watch, loa
 from forgetwatch.errors import LostBaselineError, MismatchError, ScoringError
 from forgetwatch.watch import deciding
 from forgetwatch.watch.budget import Cost, decided
-from forgetwatch.watch.rescue import packed, unpacked
+from forgetwatch.watch.resume import packed, unpacked
 
 
 def both() -> Probe:

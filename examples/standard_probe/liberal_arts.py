@@ -1,0 +1,80 @@
+"""Questions of the category Liberal Arts: history, philosophy, the social sciences, religions, art history, business.
+
+Most facts stand in ``facts/liberal_arts.csv``; the order of events is worked out from the years of
+``facts/events.csv``, and the sums of economists and accountants in ``liberal_arts_sums.py``.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final, Literal
+
+from standard_probe.fact_tables import Fact, ask_all, read_facts
+from standard_probe.liberal_arts_sums import sums
+from standard_probe.question import Question
+
+_SIZES: Final = (2, 3, 2, 3, 4)
+"""How many events are put in order, question by question."""
+
+_APART: Final = 8
+"""The least number of years between two of them."""
+
+_FIRST: Final = ("Which came first: {}?", "By date, which comes first: {}?", "What happened first: {}?")
+_LAST: Final = ("Which came last: {}?", "By date, which comes last: {}?", "What happened last: {}?")
+
+
+def questions(rng: random.Random) -> list[Question]:
+    """The pool of the category: a question for each fact, orders of events, and sums."""
+    asked = ask_all(read_facts("liberal_arts"), category="Liberal Arts", rng=rng)
+    return [*asked, *_orders(rng), *sums(rng)]
+
+
+def _orders(rng: random.Random) -> list[Question]:
+    """Groups of events with the question which came first or last; each event stands in one of them at most."""
+    left = read_facts("events")
+    rng.shuffle(left)
+    made: list[Question] = []
+    while left:
+        group = _group(left, size=_SIZES[len(made) % len(_SIZES)])
+        left = [event for event in left[1:] if event not in group]
+        if len(group) > 1:
+            made.append(_order(group, rng))
+    return made
+
+
+def _group(left: Sequence[Fact], *, size: int) -> list[Fact]:
+    """The first event left, and the next ones that are far enough from each other in time and near in length."""
+    group = [left[0]]
+    for event in left[1:]:
+        lengths = sorted(len(other.subject) for other in (*group, event))
+        apart = min(abs(_year(event) - _year(other)) for other in group)
+        if len(group) < size and apart >= _APART and lengths[-1] <= 2 * lengths[0]:
+            group.append(event)
+    return group
+
+
+def _order(group: list[Fact], rng: random.Random) -> Question:
+    """Which of the named events came first, or last."""
+    texts, pick = rng.choice(((_FIRST, min), (_LAST, max)))
+    right = pick(group, key=_year)
+    names = [event.subject for event in group]
+    years = sorted(map(_year, group))
+    gap = min(later - earlier for earlier, later in pairwise(years))
+    difficulty: Literal[1, 2, 3] = 1 if gap > 300 else 2 if gap > 60 else 3
+    return Question(
+        prompt=rng.choice(texts).format(f"{', '.join(names[:-1])} or {names[-1]}"),
+        right=right.subject,
+        wrong=tuple(name for name in names if name != right.subject),
+        category="Liberal Arts",
+        topic="order of events",
+        difficulty=difficulty,
+        uses=frozenset(f"event:{name}" for name in names),
+        source=right.source,
+    )
+
+
+def _year(event: Fact) -> int:
+    """The year of an event, before Christ below zero."""
+    return int(event.answer)

@@ -1,0 +1,202 @@
+"""Logic: syllogisms over invented words, and conditionals, with true, false, and unknown.
+
+Words such as dorn and velk mean nothing, so only the form of the argument decides.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+from standard_probe.drafts import Draft, Plan, near, numeric, worded, yes_or_no
+
+NOUNS = (
+    "dorn",
+    "velk",
+    "rint",
+    "plon",
+    "gorp",
+    "fesk",
+    "zill",
+    "marb",
+    "lorp",
+    "brenn",
+    "tavil",
+    "kend",
+    "sorb",
+    "pim",
+)
+NAMES = ("Bo", "Cy", "Di", "Ed", "Flo", "Gus", "Hal", "Ida", "Jo", "Kit", "Lou", "Max", "Ned", "Pam", "Ray", "Sue")
+ANSWERS = ("true", "false", "unknown")
+
+FORMS = {
+    "true": (
+        ("All {a}s are {b}s. All {b}s are {c}s.", "every {a} is a {c}"),
+        ("Some {a}s are {b}s. All {b}s are {c}s.", "some {a}s are {c}s"),
+        ("All {a}s are {b}s. All {b}s are {c}s. {x} is a {a}.", "{x} is a {c}"),
+        ("All {a}s are {c}s. Some {b}s are {a}s.", "some {b}s are {c}s"),
+    ),
+    "false": (
+        ("All {a}s are {b}s. No {b} is a {c}.", "some {a}s are {c}s"),
+        ("All {a}s are {b}s. No {b} is a {c}. {x} is a {c}.", "{x} is a {a}"),
+        ("All {a}s are {b}s. {x} is not a {b}.", "{x} is a {a}"),
+        ("No {a} is a {b}. Some {c}s are {a}s.", "every {c} is a {b}"),
+    ),
+    "unknown": (
+        ("Some {a}s are {b}s. Some {b}s are {c}s.", "some {a}s are {c}s"),
+        ("All {a}s are {b}s. All {c}s are {b}s. {x} is a {a}.", "{x} is a {c}"),
+        ("All {a}s are {b}s. {x} is a {b}.", "{x} is a {a}"),
+        ("No {a} is a {b}. No {b} is a {c}. {x} is a {a}.", "{x} is a {c}"),
+        ("All {a}s are {b}s. All {b}s are {c}s. {x} is a {c}.", "{x} is a {a}"),
+    ),
+}
+"""Premises and a statement, by what they make of it; none rests on whether a class has members."""
+
+
+def _argument(rng: random.Random, answer: str, number: int) -> tuple[str, str]:
+    """The premises and the statement of one form, with words and a name put in."""
+    premises, statement = FORMS[answer][number % len(FORMS[answer])]
+    a, b, c = rng.sample(NOUNS, 3)
+    x = rng.choice(NAMES)
+    return premises.format(a=a, b=b, c=c, x=x), statement.format(a=a, b=b, c=c, x=x)
+
+
+def _syllogism(rng: random.Random, turn: int) -> Draft:
+    answer = ANSWERS[turn % 3]
+    said, statement = _argument(rng, answer, turn // 3)
+    prompt = rng.choice(
+        (
+            f"{said} Is it true, false or unknown that {statement}?",
+            f"Suppose that this holds: {said} That {statement}, is that true, false or unknown?",
+            f"{said} So, is it true, false or unknown whether {statement}?",
+        )
+    )
+    return worded(prompt, answer, ANSWERS, uses=f"{said} {statement}")
+
+
+def _follows(rng: random.Random, turn: int) -> Draft:
+    answer = ("true", "unknown", "true", "false")[turn % 4]
+    said, statement = _argument(rng, answer, turn // 2)
+    prompt = rng.choice(
+        (
+            f"{said} Does it follow that {statement}?",
+            f"Suppose that this holds: {said} Must it be that {statement}?",
+            f"{said} Can one conclude that {statement}?",
+        )
+    )
+    return yes_or_no(prompt, answer == "true", uses=f"{said} {statement}")
+
+
+def _member(rng: random.Random, turn: int) -> Draft:
+    a, b, c, d, e = rng.sample(NOUNS, 5)
+    people = rng.sample(NAMES, 4)
+    kinds = {a: people[0], c: people[1], d: people[2], e: people[3]}
+    rules = [f"All {a}s are {b}s.", f"No {b} is a {c}."]
+    rng.shuffle(rules)
+    listed = [f"{person} is a {kind}" for kind, person in kinds.items()]
+    rng.shuffle(listed)
+    said = f"{' '.join(rules)} {listed[0]}, {listed[1]}, {listed[2]} and {listed[3]}."
+    right, asked = (people[0], f"is certainly a {b}") if turn % 2 else (people[1], f"is certainly not a {b}")
+    prompt = rng.choice(
+        (f"{said} Who {asked}?", f"Suppose: {said} Which of the four {asked}?", f"{said} Of whom can one say: {asked}?")
+    )
+    others = [person for person in people if person != right]
+    return worded(prompt, right, rng.sample(others, 3), uses=said)
+
+
+FACTS = (
+    *(("the lamp is on", "the lamp is not on"), ("the gate is open", "the gate is not open")),
+    *(("the bell rings", "the bell does not ring"), ("the fan turns", "the fan does not turn")),
+    *(("the tank is full", "the tank is not full"), ("the pump runs", "the pump does not run")),
+    *(("the siren sounds", "the siren does not sound"), ("the valve is shut", "the valve is not shut")),
+)
+"""Facts of an engine room and what denies them."""
+
+RULES = {
+    "true": (
+        ("If {p}, then {q}. If {q}, then {r}. {P}.", "r"),
+        ("If {p}, then {q}. {P}.", "q"),
+        ("{P} or {q}, or both. {not_q}.", "p"),
+        ("{Q} only if {p}. {Q}.", "p"),
+    ),
+    "false": (
+        ("If {p}, then {q}. {not_q}.", "p"),
+        ("If {p}, then {q}. If {q}, then {r}. {not_r}.", "p"),
+        ("{Q} only if {p}. {not_p}.", "q"),
+        ("{P} or {q}, but never both. {P}.", "q"),
+    ),
+    "unknown": (
+        ("If {p}, then {q}. {Q}.", "p"),
+        ("If {p}, then {q}. {not_p}.", "q"),
+        ("{Q} only if {p}. {P}.", "q"),
+        ("{P} or {q}, or both. {P}.", "q"),
+    ),
+}
+"""Premises, and the fact that is asked, by what they make of it."""
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def _rule(rng: random.Random, answer: str, number: int) -> tuple[str, str]:
+    """The premises and the statement of one form, with facts put in."""
+    text, asked = RULES[answer][number % len(RULES[answer])]
+    facts = rng.sample(FACTS, 3)
+    words = {letter: fact for letter, (fact, _) in zip("pqr", facts, strict=True)}
+    upper = {letter.upper(): _sentence(fact) for letter, fact in words.items()}
+    denied = {f"not_{letter}": _sentence(denial) for letter, (_, denial) in zip("pqr", facts, strict=True)}
+    return text.format(**words, **upper, **denied), words[asked]
+
+
+def _conditional(rng: random.Random, turn: int) -> Draft:
+    answer = ANSWERS[turn % 3]
+    said, statement = _rule(rng, answer, turn // 3)
+    prompt = rng.choice(
+        (
+            f"{said} Is it true, false or unknown that {statement}?",
+            f"This is all that is known: {said} That {statement}, is that true, false or unknown?",
+            f"{said} So, is it true, false or unknown whether {statement}?",
+        )
+    )
+    return worded(prompt, answer, ANSWERS, uses=f"{said} {statement}")
+
+
+def _certain(rng: random.Random, turn: int) -> Draft:
+    answer = ("true", "unknown", "true", "false")[turn % 4]
+    said, statement = _rule(rng, answer, turn // 2)
+    prompt = rng.choice(
+        (
+            f"{said} Does it follow that {statement}?",
+            f"This is all that is known: {said} Must it be that {statement}?",
+            f"{said} Can one conclude that {statement}?",
+        )
+    )
+    return yes_or_no(prompt, answer == "true", uses=f"{said} {statement}")
+
+
+def _lamps(rng: random.Random, turn: int) -> Draft:
+    letters = list("ABCDEF")
+    rng.shuffle(letters)
+    links = [f"If lamp {a} is on, lamp {b} is on." for a, b in itertools.pairwise(letters)]
+    rng.shuffle(links)
+    start = rng.randint(1, 4)
+    off = turn % 2 == 1
+    right = start + 1 if off else 6 - start
+    state = "off" if off else "on"
+    fact = f"Lamp {letters[start]} is {state}."
+    rules = " ".join(links)
+    prompt = rng.choice(
+        (
+            f"There are six lamps. {rules} {fact} How many of the six lamps are certainly {state}?",
+            f"Six lamps, A to F, are wired so: {rules} {fact} Of how many lamps does one know that they are {state}?",
+            f"These rules hold for six lamps. {rules} Now: {fact} How many lamps must be {state}?",
+        )
+    )
+    return numeric(prompt, right, near(right, 1, 2, 3), uses=f"{rules} {fact}")
+
+
+TOPICS: dict[str, Plan] = {
+    "syllogisms": ((_syllogism, 2, 10), (_follows, 2, 8), (_member, 1, 8)),
+    "conditionals": ((_conditional, 1, 10), (_certain, 2, 8), (_lamps, 3, 8)),
+}

@@ -1,0 +1,238 @@
+"""Science: the periodic table, planets, balanced equations and the atoms in a formula."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+from collections import Counter
+from functools import cache
+
+from standard_probe.drafts import Draft, Plan, near, numeric, worded
+from standard_probe.written import read_rows
+
+ELEMENTS = read_rows("facts/elements")
+FAMILIES = {"1": "alkali metals", "2": "alkaline earth metals", "17": "halogens", "18": "noble gases"}
+PLANETS = read_rows("facts/planets")
+ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
+MASSES = {"H": 1, "C": 12, "N": 14, "O": 16, "Na": 23, "Mg": 24, "S": 32, "Ca": 40}
+"""Rounded atomic masses; the question states those that it needs."""
+
+
+def _symbol(rng: random.Random, turn: int) -> Draft:
+    element = rng.choice([one for one in ELEMENTS if len(one["symbol"]) == 2])
+    symbol, name = element["symbol"], element["name"]
+    two_letters = [one["symbol"] for one in ELEMENTS if len(one["symbol"]) == 2]
+    alike = [other for other in two_letters if other[0] in (symbol[0], name[0].upper())]
+    wrong = [name[:2].title(), *rng.sample(alike, len(alike)), *rng.sample(two_letters, 5)]
+    prompt = rng.choice(
+        (
+            f"What is the chemical symbol of {name}?",
+            f"Which symbol does {name} have in the periodic table?",
+            f"By which symbol do chemists write {name}?",
+        )
+    )
+    return worded(
+        prompt, symbol, [other for other in dict.fromkeys(wrong) if other != symbol][:5], uses=f"symbol {symbol}"
+    )
+
+
+def _named(rng: random.Random, turn: int) -> Draft:
+    element = rng.choice(ELEMENTS)
+    wrong = [one["name"] for one in ELEMENTS if one["name"][0] == element["name"][0] and one != element]
+    wrong += [one["name"] for one in ELEMENTS if one["symbol"][0] == element["symbol"][0] and one != element]
+    wrong += [one["name"] for one in rng.sample(ELEMENTS, 6) if one != element]
+    prompt = rng.choice(
+        (
+            f"Which element has the symbol {element['symbol']}?",
+            f"What element does the symbol {element['symbol']} stand for?",
+            f"The symbol of which element is {element['symbol']}?",
+        )
+    )
+    wrong = rng.sample(list(dict.fromkeys(wrong))[:5], 4)
+    return worded(prompt, element["name"], wrong, uses=f"symbol {element['symbol']}")
+
+
+def _number(rng: random.Random, turn: int) -> Draft:
+    element = rng.choice(ELEMENTS[:36])
+    number = int(element["number"])
+    prompt = rng.choice(
+        (
+            f"What is the atomic number of {element['name']}?",
+            f"How many protons does an atom of {element['name']} have?",
+            f"At which number does {element['name']} stand in the periodic table?",
+        )
+    )
+    return numeric(prompt, number, near(number, 1, 2, 3, 4), uses=f"number {element['symbol']}")
+
+
+def _more_protons(rng: random.Random, turn: int) -> Draft:
+    one, two = rng.sample(ELEMENTS[:46], 2)
+    first, second = one["name"], two["name"]
+    prompt = rng.choice(
+        (
+            f"Which has more protons in its nucleus, {first} or {second}?",
+            f"Which element has the higher atomic number, {first} or {second}?",
+            f"Of {first} and {second}, which stands later in the periodic table?",
+        )
+    )
+    right = first if int(one["number"]) > int(two["number"]) else second
+    pair = "/".join(sorted((one["symbol"], two["symbol"])))
+    return worded(prompt, right, (first, second), uses=f"more protons {pair}")
+
+
+def _family(rng: random.Random, turn: int) -> Draft:
+    element = rng.choice([one for one in ELEMENTS if one["group"] in FAMILIES and one["symbol"] != "H"])
+    prompt = rng.choice(
+        (
+            f"To which family of elements does {element['name']} belong?",
+            f"In which family of the periodic table is {element['name']}?",
+            f"Which family of elements is {element['name']} a member of?",
+        )
+    )
+    wrong = [*FAMILIES.values(), "transition metals"]
+    return worded(prompt, FAMILIES[element["group"]], rng.sample(wrong, 5), uses=f"family {element['symbol']}")
+
+
+def _planet_order(rng: random.Random, turn: int) -> Draft:
+    place = rng.randrange(8)
+    right = PLANETS[place]["planet"]
+    near_places = sorted(range(8), key=lambda other: abs(other - place))[1:5]
+    prompt = rng.choice(
+        (
+            f"Which planet is the {ORDINALS[place]} from the Sun?",
+            f"Counting outward from the Sun, which planet comes {ORDINALS[place]}?",
+            f"What is the {ORDINALS[place]} planet of the solar system, seen from the Sun?",
+        )
+    )
+    return worded(prompt, right, rng.sample([PLANETS[p]["planet"] for p in near_places], 4), uses=f"order {right}")
+
+
+def _larger_planet(rng: random.Random, turn: int) -> Draft:
+    one, two = rng.sample(PLANETS, 2)
+    first, second = one["planet"], two["planet"]
+    bigger, slower = (float(one[key]) > float(two[key]) for key in ("diameter_km", "year_days"))
+    prompt, right = (
+        (
+            rng.choice(
+                (
+                    f"Which planet is larger, {first} or {second}?",
+                    f"Which has the greater diameter, {first} or {second}?",
+                )
+            ),
+            first if bigger else second,
+        ),
+        (
+            rng.choice(
+                (
+                    f"Which planet has the longer year, {first} or {second}?",
+                    f"Which takes longer to go around the Sun, {first} or {second}?",
+                )
+            ),
+            first if slower else second,
+        ),
+    )[turn % 2]
+    return worded(prompt, right, (first, second), uses=f"{turn % 2} {'/'.join(sorted((first, second)))}")
+
+
+def atoms(formula: str) -> Counter[str]:
+    """How many atoms of each element a formula has; one level of brackets.
+
+    >>> atoms("Ca(OH)2")
+    Counter({'O': 2, 'H': 2, 'Ca': 1})
+    """
+    flat = re.sub(r"\((\w+)\)(\d+)", lambda found: found[1] * int(found[2]), formula)
+    counts: Counter[str] = Counter()
+    for symbol, number in re.findall(r"([A-Z][a-z]?)(\d*)", flat):
+        counts[symbol] += int(number or 1)
+    return counts
+
+
+@cache
+def balanced(reaction: str) -> tuple[int, ...]:
+    """The smallest whole numbers that balance a reaction, in the order of its formulas."""
+    left, right = (side.split(" + ") for side in reaction.split(" -> "))
+    sides = [(atoms(formula), sign) for formulas, sign in ((left, 1), (right, -1)) for formula in formulas]
+    symbols = sorted({symbol for counts, _ in sides for symbol in counts})
+    return next(
+        numbers
+        for numbers in sorted(itertools.product(range(1, 14), repeat=len(sides)), key=sum)
+        if all(
+            sum(n * sign * counts[s] for n, (counts, sign) in zip(numbers, sides, strict=True)) == 0 for s in symbols
+        )
+    )
+
+
+def _coefficient(rng: random.Random, turn: int) -> Draft:
+    reaction = rng.choice(read_rows("facts/reactions"))["reaction"]
+    formulas = re.split(r" \+ | -> ", reaction)
+    numbers = balanced(reaction)
+    place = rng.choice([place for place, number in enumerate(numbers) if number > 1])
+    asked = formulas[place]
+    prompt = rng.choice(
+        (
+            f"When {reaction} is balanced with the smallest whole numbers, what number stands before {asked}?",
+            f"Balance {reaction} with the smallest whole numbers. What is the coefficient of {asked}?",
+            f"In {reaction}, balanced with the smallest whole numbers, which coefficient does {asked} get?",
+        )
+    )
+    return numeric(prompt, numbers[place], [*near(numbers[place], 1, 2, 3), *numbers], uses=f"balance {reaction}")
+
+
+FORMULAS = ("H2SO4", "Ca(OH)2", "C6H12O6", "Mg(NO3)2", "CaCO3", "NaHCO3", "C2H5OH", "HNO3", "CH3COOH", "C3H8", "Na2CO3")
+
+
+def _atom_count(rng: random.Random, turn: int) -> Draft:
+    formula = rng.choice(FORMULAS)
+    right = sum(atoms(formula).values())
+    prompt = rng.choice(
+        (
+            f"How many atoms are there in the formula {formula}?",
+            f"How many atoms does one formula unit of {formula} contain?",
+            f"Counting every atom, how many atoms make up {formula}?",
+        )
+    )
+    return numeric(prompt, right, near(right, 1, 2, 3), uses=f"atoms {formula}")
+
+
+def _molar_mass(rng: random.Random, turn: int) -> Draft:
+    formula = rng.choice(FORMULAS)
+    counts = atoms(formula)
+    right = sum(MASSES[symbol] * number for symbol, number in counts.items())
+    given = ", ".join(f"{symbol} = {MASSES[symbol]}" for symbol in counts)
+    prompt = rng.choice(
+        (
+            f"With {given}, what is the molar mass of {formula} in g/mol?",
+            f"Taking {given} g/mol, how many grams does one mole of {formula} weigh?",
+            f"What is the mass in grams of one mole of {formula}, if {given}?",
+        )
+    )
+    mistakes = [sum(MASSES[s] for s in counts), *near(right, 16, 1, MASSES[min(counts)], 12)]
+    return numeric(prompt, right, mistakes, uses=f"mass {formula}")
+
+
+NUCLEI = (
+    *(("silver", 47, 107), ("tin", 50, 120), ("iodine", 53, 131), ("xenon", 54, 132), ("barium", 56, 138)),
+    *(("tungsten", 74, 184), ("gold", 79, 197), ("mercury", 80, 202), ("lead", 82, 208), ("uranium", 92, 235)),
+)
+"""Elements whose number no other question asks for, since a question about neutrons tells it."""
+
+
+def _neutrons(rng: random.Random, turn: int) -> Draft:
+    name, number, mass = rng.choice(NUCLEI)
+    right = mass - number
+    prompt = rng.choice(
+        (
+            f"How many neutrons has an atom of {name}-{mass}, whose nucleus holds {number} protons?",
+            f"An atom of {name}-{mass} has {number} protons. How many neutrons does it have?",
+            f"With {number} protons in its nucleus, how many neutrons has {name}-{mass}?",
+        )
+    )
+    return numeric(prompt, right, [number, *near(right, 1, 2, 10)], uses=f"neutrons {name}")
+
+
+TOPICS: dict[str, Plan] = {
+    "elements": (*((_symbol, 1, 8), (_named, 2, 6), (_number, 2, 6), (_family, 2, 6), (_more_protons, 3, 6)),),
+    "astronomy": ((_planet_order, 1, 5), (_larger_planet, 1, 6)),
+    "chemistry": ((_coefficient, 3, 7), (_atom_count, 1, 3), (_molar_mass, 2, 3), (_neutrons, 2, 3)),
+}

@@ -1,0 +1,39 @@
+"""`forgetwatch demo`: the main job, offline, with a picture at the end."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from forgetwatch.errors import ForgetwatchError
+
+_NEEDS = ("torch", "transformers", "trl", "datasets")
+
+
+def run(
+    output: Annotated[Path, typer.Option(help="The folder that everything is written to.")] = Path("forgetwatch-demo"),
+    report_to: Annotated[str, typer.Option(help="A tracker of the Trainer: wandb, tensorboard, ... or none.")] = "none",
+) -> None:
+    """Watch a small model forget: train one, fine-tune it, and see question by question what it loses."""
+    if lacking := [name for name in _NEEDS if find_spec(name) is None]:
+        raise ForgetwatchError(
+            f"the demo trains a model and needs {', '.join(lacking)}: pip install 'forgetwatch[train]'"
+        )
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    console = Console(highlight=False)
+    Console(stderr=True).print("loading torch, transformers and trl ...", style="dim")
+    from forgetwatch.demo import TUNE_STEPS, run_demo
+
+    written = run_demo(output, report_to=report_to)
+    probe = written.run / "_forgetwatch" / "probe.jsonl"
+    console.print(f"\npictures: {', '.join(map(str, written.pictures))}", soft_wrap=True, markup=False)
+    console.print(f"models:   {written.base}, {written.run}/checkpoint-*", soft_wrap=True, markup=False)
+    console.print("the same comparison from the saved checkpoints:", soft_wrap=True, markup=False)
+    last = written.run / f"checkpoint-{TUNE_STEPS}"
+    console.print(f"  forgetwatch compare {written.base} {last} --probe {probe}", soft_wrap=True, markup=False)

@@ -1,0 +1,274 @@
+"""`forgetwatch probe list|show|build|check`: what can be asked, what a probe holds, and what is wrong with it.
+
+Probes as lines of text: what one holds, an item in full, what a check found.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from forgetwatch.cli.options import check_folder
+from forgetwatch.cli.output import print_hanging, result_console
+from forgetwatch.errors import ProbeError
+from forgetwatch.item import PRIVATE, Item
+from forgetwatch.probe import Probe
+from forgetwatch.probes import load_probe, probe_from
+from forgetwatch.probes.categories import Categories
+from forgetwatch.probes.checking import Finding, check_probe
+from forgetwatch.probes.hub import PRESETS, is_preset
+from forgetwatch.probes.hub.preset import FORMS
+from forgetwatch.probes.overlap import Overlap, overlap, training_text
+from forgetwatch.probes.tables import SUFFIXES, training_texts
+from forgetwatch.report.formatting import fit
+
+PROBLEMS = 1
+
+probe_app = typer.Typer(no_args_is_help=True, help="List, show, build and check probes.", rich_markup_mode=None)
+
+_Root = Annotated[
+    Path | None,
+    typer.Option(help="A folder with copies of the hub's data sets under their ids, such as ROOT/cais/mmlu."),
+]
+_Revision = Annotated[str | None, typer.Option(help="Revision of the hub's data sets.")]
+_Shots = Annotated[int | None, typer.Option(help="Worked examples before each question of a benchmark.")]
+_Limit = Annotated[int | None, typer.Option(help="Only so many items; of a benchmark a fair sample of its tasks.")]
+
+
+@probe_app.command("list")
+def list_command() -> None:
+    """List the probes that can be named, and how to make one's own."""
+    console = result_console()
+    for text, is_heading in listing():
+        console.print(text, style="bold" if is_heading else "", markup=False)
+
+
+@probe_app.command("show")
+def show_command(
+    name: Annotated[str, typer.Argument(help="A probe's name or file; - for none.")] = "-",
+    categories: Annotated[
+        bool, typer.Option("--categories", help="Write the map of tasks to categories, as CSV to edit.")
+    ] = False,
+    examples: Annotated[int, typer.Option(min=0, help="Items to show in full.")] = 3,
+    root: _Root = None,
+    revision: _Revision = None,
+    shots: _Shots = None,
+    limit: _Limit = None,
+) -> None:
+    """Show what a probe holds: items, categories, options, settings, fingerprint, and some items."""
+    if categories and name == "-":
+        typer.echo(Categories.paper().to_csv(), nl=False)
+        return
+    if name == "-":
+        raise typer.BadParameter("needed a probe's name or file, or --categories")
+    probe = _load(name, root=root, revision=revision, shots=shots, limit=limit)
+    if categories:
+        typer.echo(Categories({item.task: item.category for item in probe}).to_csv(), nl=False)
+        return
+    console = result_console()
+    for text in (*about(name), *summary(probe)):
+        console.print(text, markup=False)
+    for item in probe.items[:examples]:
+        console.print(f"\n{item.task} {item.id}", style="bold", markup=False)
+        for text in shown(item):
+            console.print(text, markup=False)
+
+
+@probe_app.command("build")
+def build_command(
+    source: Annotated[str, typer.Argument(help="A file of rows (CSV, JSONL, Parquet), or a probe's name.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The probe file to write (JSONL).")],
+    column: Annotated[
+        list[str] | None,
+        typer.Option(help="What a column of the file is, such as prompt=frage or choices=a,b,c; may be repeated."),
+    ] = None,
+    task: Annotated[str, typer.Option(help="Task of rows without one; default: the file's name.")] = "",
+    category: Annotated[str, typer.Option(help="Category of rows without one.")] = "",
+    scoring: Annotated[str, typer.Option(help="Of own rows: loglikelihood, letters or generate.")] = "loglikelihood",
+    rendering: Annotated[str | None, typer.Option(help="Of own rows: plain or chat.")] = None,
+    root: _Root = None,
+    revision: _Revision = None,
+    shots: _Shots = None,
+    limit: _Limit = None,
+) -> None:
+    """Build a probe file from rows of your own, or from a benchmark of the hub."""
+    if output.suffix != ".jsonl":
+        raise ProbeError(f"{output}: a probe is a JSONL file; give it a name that ends in .jsonl")
+    check_folder(str(output))
+    if column or task or category or scoring != "loglikelihood" or rendering:
+        if root is not None or revision is not None or shots is not None:
+            raise ProbeError(
+                f"{source}: --root, --revision and --shots are for benchmarks of the hub; --column, --task, "
+                "--category, --scoring and --rendering for rows of your own: leave out one or the other"
+            )
+        settings: dict[str, Any] = {"scoring": scoring, "rendering": rendering}
+        probe = probe_from(source, columns=_columns(column or []), task=task, category=category, **settings)
+        probe = probe if limit is None else probe.head(limit)
+    else:
+        probe = _load(source, root=root, revision=revision, shots=shots, limit=limit)
+    probe.save(output)
+    console = result_console()
+    for text in summary(probe):
+        console.print(text, markup=False)
+    console.print(f"written to {output}; `forgetwatch probe check {output}` looks for faults", markup=False)
+
+
+@probe_app.command("check")
+def check_command(
+    name: Annotated[str, typer.Argument(help="A probe's name or file.")],
+    tokenizer: Annotated[
+        str | None, typer.Option(help="A checkpoint folder or model id whose tokenizer is asked.")
+    ] = None,
+    context: Annotated[
+        int | None, typer.Option(min=1, help="Tokens that the model reads; default: the model's.")
+    ] = None,
+    train: Annotated[
+        list[Path] | None, typer.Option(help="Files of the training set (JSONL, Parquet, CSV, text); may be repeated.")
+    ] = None,
+    seconds: Annotated[float | None, typer.Option(min=0, help="Look at training rows for no longer than this.")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if anything is found.")] = False,
+    root: _Root = None,
+    revision: _Revision = None,
+    shots: _Shots = None,
+    limit: _Limit = None,
+) -> None:
+    """Check a probe: repeated questions, leaked answers, shortcuts, lengths, and what of it stands in training data."""
+    probe = _load(name, root=root, revision=revision, shots=shots, limit=limit)
+    tokenize, chats = None, True
+    if tokenizer is not None:
+        from forgetwatch.scoring.encoding import load_tokenizer
+
+        loaded = load_tokenizer(tokenizer)
+        tokenize, context, chats = loaded.tokenize, context or loaded.context, loaded.chats
+    findings = check_probe(probe, tokenize=tokenize, context=context, chats=chats)
+    found = None if not train else overlap(probe, training_texts(train), seconds=seconds)
+    console = result_console()
+    console.print(f"{probe.name}, {len(probe):,} items", style="bold", markup=False)
+    for finding in findings:
+        for text in finding_lines(finding):
+            print_hanging(console, text, style="" if finding.wrong else "dim")
+    if found is not None:
+        for text in overlap_lines(found):
+            print_hanging(console, text)
+    wrong = sum(finding.wrong for finding in findings) + int(found is not None and overlaps(found))
+    console.print(
+        f"{wrong} kind{'s' if wrong > 1 else ''} of fault" if wrong else "no fault found", style="bold", markup=False
+    )
+    if strict and wrong:
+        raise typer.Exit(PROBLEMS)
+
+
+def _load(name: str, *, root: Path | None, revision: str | None, shots: int | None, limit: int | None) -> Probe:
+    """The probe; what was left out of it goes to standard error, a line each."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        probe = load_probe(name, root=root, revision=revision, shots=shots, limit=limit)
+    for warning in told:
+        typer.echo(f"note: {warning.message}", err=True)
+    return probe
+
+
+def _columns(given: Iterable[str]) -> dict[str, str | list[str]]:
+    columns: dict[str, str | list[str]] = {}
+    for text in given:
+        part, mark, names = text.partition("=")
+        if not mark or not names:
+            raise typer.BadParameter(f"--column: needed WHAT=COLUMN, such as prompt=frage, got {text!r}")
+        several = names.split(",")
+        columns[part] = several if len(several) > 1 else names
+    return columns
+
+
+_CHOOSERS = ("position", "longest option")
+
+
+def listing() -> Iterator[tuple[str, bool]]:
+    """Every probe that can be named, a line each, and whether it is a heading."""
+
+    def line(name: str, about: str, items: str, k: str) -> tuple[str, bool]:
+        return f"  {fit(name, 14)} {fit(about, 37)} {items:>14}  {k}".rstrip(), False
+
+    yield "shipped, without network", True
+    yield line("standard", "nine categories, the default", "2,000", "k 2 to 5")
+    yield line("quick", "its first 500", "500", "k 2 to 5")
+    yield line("confirmation", "500 others, for looking twice", "500", "k 2 to 5")
+    yield line("behaviour", "short answers, written and judged", "96", "open")
+    yield line("demo", "an invented world, for the demo", "360", "k 2 to 5")
+    yield "benchmarks of the hub: NAME[:PART[+PART ...]][:FORM]", True
+    yield line("paper", "the paper's twelve, and IFEval", "about 49,000", "as these")
+    for preset in PRESETS.values():
+        k = f"k {preset.k}" if preset.k[0].isdigit() else preset.k
+        yield line(preset.name, preset.about, preset.items, k)
+    yield "forms", True
+    for form, (about, _) in FORMS.items():
+        yield f"  {form:<14} {about}", False
+    yield "your own: rows with a question, options and an answer", True
+    yield f"  {' '.join(SUFFIXES)}", False
+    yield "  forgetwatch probe build mine.csv -o probe.jsonl", False
+
+
+def about(name: str) -> Iterator[str]:
+    """What is known of a benchmark of the hub; nothing of others."""
+    if not Path(name).is_file() and is_preset(name) and name.split(":")[0] in PRESETS:
+        preset = PRESETS[name.split(":")[0]]
+        yield f"{preset.about}; licence: {preset.licence}; from {preset.sources[0].dataset}"
+        if preset.note:
+            yield preset.note
+
+
+def summary(probe: Probe) -> Iterator[str]:
+    """What a probe holds, and how it is asked."""
+    ks = Counter("open" if item.k is None else f"k {item.k}" for item in probe)
+    tasks = len({item.task for item in probe})
+    yield f"{probe.name}: {len(probe):,} items, {tasks:,} task{'s' if tasks > 1 else ''}; {_counts(ks)}"
+    yield f"categories: {_counts(Counter(item.category or 'none' for item in probe))}"
+    settings = dict(probe.settings)
+    decoding = settings.pop("decoding", None)
+    yield ", ".join(f"{key} {value}" for key, value in settings.items())
+    if decoding:
+        yield "answers written: " + ", ".join(f"{key} {value}" for key, value in decoding.items() if value)
+    yield f"fingerprint {probe.fingerprint}"
+
+
+def _counts(counter: Counter[str]) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in counter.most_common())
+
+
+def shown(item: Item) -> Iterator[str]:
+    """An item in full, its right options marked."""
+    if PRIVATE in item.tags:
+        yield "its text must not be published, and is not shown"
+        return
+    yield training_text(item.prompt)
+    for place, choice in enumerate(item.choices):
+        yield f"{'*' if place in item.answers else ' '}{choice}"
+    if not item.choices:
+        yield f"* {' | '.join(map(str, item.answers))}  (match {item.match})"
+
+
+def finding_lines(finding: Finding) -> Iterator[str]:
+    """What was looked for, how often it was found, and where first."""
+    mark = "!" if finding.wrong else " "
+    yield f"{mark} {fit(finding.name, 15)} {len(finding.items):>7,} of {finding.of:,}"
+    if finding.wrong or not finding.items or finding.name in _CHOOSERS:
+        yield f"    {finding.about}"
+    if finding.wrong and finding.name not in _CHOOSERS:
+        shown = ", ".join(f"{task} {name}" for task, name in finding.items[:3])
+        yield f"    {shown}{', ...' if len(finding.items) > 3 else ''}"
+
+
+def overlaps(found: Overlap) -> bool:
+    """Whether anything of the probe was found."""
+    return bool(found.exact) or any(found.grams.values())
+
+
+def overlap_lines(found: Overlap) -> Iterator[str]:
+    """What of the probe stands in the training set, and where first."""
+    yield f"{'!' if overlaps(found) else ' '} training data   {found.sentence}"
+    for task, name, row in found.examples:
+        yield f"    {task} {name}: row {row:,}"

@@ -1,0 +1,16 @@
+"""Two snapshots, or the looks of a run, to a comparison.
+
+    pairing          rows of one snapshot and the rows of the other that they belong to
+    aligned          both sides as arrays of equal length
+    checks           settings, questions and prompts that two snapshots must agree in
+    groups           all items, categories and tasks, counted
+    category_means   the paper's mean of means
+    comparison       `compare`: the above in order, and `Comparison`
+    verdict          PASS, FAIL or INCONCLUSIVE
+    flips            the items whose answer changed
+    trajectory       the looks of a run, in order
+    stages           several runs as one line
+    ranking          several models against one base
+
+Start with `comparison`. Nothing here imports torch or renders text for people.
+"""

@@ -1,0 +1,281 @@
+"""Two snapshots and their pairing to aligned arrays: the only thing that counting ever sees.
+
+Labels are codes, so that grouping a million rows costs a sort and not a million comparisons of text. A column that
+neither snapshot has is None.
+
+Which option came second: how attractive gold is to a model that answers wrongly.
+
+Read off the stored log-likelihoods of the options; what `metrics.guessing.guess_corrected_calibrated` needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from forgetwatch.comparing.pairing import Pairing
+from forgetwatch.metrics.answers import Answers
+from forgetwatch.snapshot import NONE, Snapshot, codes
+
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """A text column as codes.
+
+    Attributes:
+        code: Place of each row's name in `names`, int64 [rows].
+        names: The names, in the order in which they first stand.
+    """
+
+    code: Ints
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, column: pa.ChunkedArray) -> Self:
+        """The labels in a text column without nulls."""
+        encoded = pc.dictionary_encode(column).combine_chunks()
+        encoded = encoded.chunk(0) if isinstance(encoded, pa.ChunkedArray) else encoded
+        return cls(np.asarray(encoded.indices.to_numpy(), np.int64), tuple(encoded.dictionary.to_pylist()))
+
+    def take(self, rows: NDArray[Any]) -> Labels:
+        """The labels of some rows."""
+        return Labels(self.code[rows], self.names)
+
+    def split(self) -> Iterator[tuple[str, Ints]]:
+        """The rows of each name that is not empty, in the order of the names."""
+        order = np.argsort(self.code, kind="stable")
+        ends = np.cumsum(np.bincount(self.code, minlength=len(self.names)))
+        for name, rows in zip(self.names, np.split(order, ends[:-1]) if len(ends) else [], strict=True):
+            if name and rows.size:
+                yield name, rows
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Paired:
+    """Pairs of rows that were scored on both sides, `samples` rows per item. Arrays are [rows].
+
+    Attributes:
+        before: Right before.
+        after: Right after.
+        again: Right when the model before was measured again: 1, 0, or nan; None where it was not.
+        share_before: Gold's share of the option probability before; nan where it was not measured.
+        share_after: The same, after.
+        chosen_before: Option chosen before; -1 = no answer found. None where a side logs no options.
+        chosen_after: The same, after.
+        second_before: See `metrics.guessing.Answers`.
+        second_after: The same, after.
+        k: Number of options; -1 for open answers.
+        golds: Number of right options.
+        item: Code of the item.
+        cluster: Code of what is observed as one: the item's cluster, or the item where it has several samples; None
+            where every row stands alone.
+        form_before: Whether the answer stood in its form, see `metrics.form`; nan where that was not measured.
+        form_after: The same, after.
+        forced_after: Whether the right option scores highest after; nan where that is not known.
+        sample: Number of the sample.
+        kind: ``scored`` or ``written`` answers.
+        task: Names of the tasks.
+        category: Names of the categories.
+        samples: Rows per item.
+        unscored: Items that were left out because a sample of them was not scored.
+    """
+
+    before: Bools
+    after: Bools
+    again: Floats | None
+    share_before: Floats
+    share_after: Floats
+    chosen_before: Ints | None
+    chosen_after: Ints | None
+    second_before: Floats | None
+    second_after: Floats | None
+    k: Ints
+    golds: Ints
+    item: Ints
+    cluster: Ints | None
+    form_before: Floats
+    form_after: Floats
+    forced_after: Floats
+    sample: Ints
+    kind: Labels
+    task: Labels
+    category: Labels
+    samples: int
+    unscored: int
+
+    def __len__(self) -> int:
+        return len(self.before)
+
+    def take(self, rows: NDArray[Any]) -> Self:
+        """The pairs at some rows."""
+        columns = {name: x[rows] for name, x in vars(self).items() if isinstance(x, np.ndarray)}
+        labels = {name: getattr(self, name).take(rows) for name in ("kind", "task", "category")}
+        return replace(self, **columns, **labels)
+
+    def answers(self) -> Answers | None:
+        """The pairs with options, for the corrections that look at them; None where there are none."""
+        rows = self.k >= 2
+        if self.chosen_before is None or self.chosen_after is None or not rows.any():
+            return None
+        columns: dict[str, Any] = {"task": self.task.code}
+        columns |= {name: getattr(self, name) for name in Answers.__dataclass_fields__ if name != "task"}
+        return Answers(**columns).take(rows)
+
+    @classmethod
+    def align(
+        cls,
+        before: Snapshot,
+        after: Snapshot,
+        pairing: Pairing,
+        *,
+        again: Floats | None = None,
+        whole_items: bool = True,
+    ) -> Self:
+        """The pairs that were scored on both sides; labels are those of `before` where it has them.
+
+        Args:
+            before: The snapshot before.
+            after: The snapshot after.
+            pairing: Which rows belong together.
+            again: Right answers of a second measurement of `before`, in the order of its rows.
+            whole_items: Whether an item with one unscored sample leaves with all its samples, so that every item
+                weighs the same; without it only the sample leaves.
+        """
+        left, right, item = pairing.before, pairing.after, pairing.item
+        correct_before, correct_after = before.floats("correct")[left], after.floats("correct")[right]
+        scored = np.isfinite(correct_before) & np.isfinite(correct_after)
+        whole = np.ones(int(item.max()) + 1 if item.size else 0, bool)
+        whole[item[~scored]] = False
+        keep = whole[item] if whole_items else scored
+        items = len(np.unique(item[keep]))
+        samples = int(keep.sum()) // items if items else 1
+        options = not (before.missing("chosen") or after.missing("chosen"))
+        k_before, k_after = before.ints("k")[left], after.ints("k")[right]
+        cluster = _clusters(before, after, left, right, item)
+        aligned = cls(
+            before=correct_before == 1.0,
+            after=correct_after == 1.0,
+            again=None if again is None else again[left],
+            share_before=before.floats("gold_share")[left],
+            share_after=after.floats("gold_share")[right],
+            chosen_before=before.ints("chosen")[left] if options else None,
+            chosen_after=after.ints("chosen")[right] if options else None,
+            second_before=second_choice(before, left) if options else None,
+            second_after=second_choice(after, right) if options else None,
+            k=np.where(k_before == NONE, k_after, k_before),
+            golds=np.maximum(np.maximum(_golds(before)[left], _golds(after)[right]), 1),
+            item=item,
+            cluster=item if cluster is None and samples > 1 else cluster,
+            form_before=_form(before)[left],
+            form_after=_form(after)[right],
+            forced_after=np.where(_is_written(after), after.floats("forced_correct"), after.floats("correct"))[right],
+            sample=before.ints("sample")[left],
+            kind=Labels(_is_written(after)[right].astype(np.int64), ("scored", "written")),
+            task=Labels.of(before.table["task"].take(left)),
+            category=Labels.of(_first_named(before.table["category"].take(left), after.table["category"].take(right))),
+            samples=samples,
+            unscored=int(np.sum(~whole)),
+        )
+        return aligned.take(keep)
+
+
+def _is_written(snapshot: Snapshot) -> Bools:
+    """Whether the answer of each row was written by the model; bool [rows]."""
+    return np.asarray(pc.is_valid(snapshot.table["output"]))
+
+
+def _form(snapshot: Snapshot) -> Floats:
+    """Whether each answer stood in its form: that of a written answer, or what the model would begin to write."""
+    return np.where(_is_written(snapshot), snapshot.floats("in_form"), snapshot.floats("free_correct"))
+
+
+def _golds(snapshot: Snapshot) -> Ints:
+    """Number of right options of each row; 0 where it names none."""
+    if snapshot.missing("golds"):
+        return np.zeros(len(snapshot), np.int64)
+    lengths = pc.fill_null(pc.list_value_length(snapshot.table["golds"]), 0)
+    return np.asarray(lengths.to_numpy(), np.int64)
+
+
+def guess_chance(snapshot: Snapshot) -> Floats:
+    """Probability that a guess among the options is right, float64 [rows]; 0 for open answers, nan if none has any."""
+    k = snapshot.ints("k")
+    if (k < 1).all():
+        return np.full(len(k), np.nan)
+    return np.where(k >= 1, np.maximum(_golds(snapshot), 1) / np.maximum(k, 1), 0.0)
+
+
+def _first_named(one: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pa.chunked_array([pc.if_else(pc.equal(one, ""), other, one).combine_chunks()])
+
+
+def _clusters(before: Snapshot, after: Snapshot, left: Ints, right: Ints, item: Ints) -> Ints | None:
+    """Code of each pair's cluster, an item without one alone in its own; None where no item has one.
+
+    A name means the same cluster in every task: one passage may be asked about in several.
+    """
+    if before.missing("cluster") and after.missing("cluster"):
+        return None
+    sides = before.table["cluster"].take(left), after.table["cluster"].take(right)
+    named = [pc.if_else(pc.equal(side, ""), pa.scalar(None, pa.string()), side) for side in sides]
+    name = pc.coalesce(*(pa.chunked_array(side) if isinstance(side, pa.Array) else side for side in named))
+    alone = np.asarray(pc.is_null(name))
+    if alone.all():
+        return None
+    code = codes(name if isinstance(name, pa.ChunkedArray) else pa.chunked_array([name]))
+    return np.where(alone, int(code.max()) + 1 + item, code)
+
+
+def second_choice(snapshot: Snapshot, rows: Ints) -> Floats | None:
+    """1 where a right option has the second highest score behind the wrong one chosen, 0 where another has, at `rows`.
+
+    nan where the answer is right, no option has a score, or the option chosen is not the one with the highest score
+    (so that the scores at hand are not those that decided). None where no row has scores. The score is the one that
+    decides: `choice_logprobs` over the choice's length in the unit that the probe names.
+    """
+    if snapshot.missing("choice_logprobs") or snapshot.missing("chosen") or snapshot.missing("gold"):
+        return None
+    lists = snapshot.table["choice_logprobs"].combine_chunks()
+    length = np.asarray(pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False), np.int64)
+    scores = np.asarray(lists.flatten().to_numpy(zero_copy_only=False), np.float64)
+    norm = snapshot.meta.get("probe", {}).get("norm", "sum")
+    if norm == "unconditional":
+        priors = snapshot.table["choice_priors"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
+        if len(priors) != len(scores):
+            return None
+        scores = scores - priors
+    elif norm != "sum":
+        units = snapshot.table[f"choice_{norm}"].combine_chunks()
+        unit = np.asarray(units.flatten().to_numpy(zero_copy_only=False), np.float64)
+        if len(unit) != len(scores):
+            return None
+        scores = scores / unit
+    row = np.repeat(np.arange(len(length)), length)
+    option = np.arange(len(scores)) - np.repeat(np.cumsum(length) - length, length)
+    chosen, gold = snapshot.ints("chosen"), snapshot.ints("gold")
+    is_chosen, is_gold = option == chosen[row], option == gold[row]
+    if not snapshot.missing("golds"):
+        several = snapshot.table["golds"].combine_chunks()
+        golds = pa.array(several).flatten().to_numpy(zero_copy_only=False).astype(np.int64)
+        of_row = np.repeat(np.arange(len(snapshot)), np.asarray(pc.fill_null(pc.list_value_length(several), 0)))
+        starts, inside = np.cumsum(length) - length, golds < length[of_row]
+        is_gold[starts[of_row[inside]] + golds[inside]] = True
+    best = np.full(len(length), -np.inf)
+    best_wrong, best_gold = best.copy(), best.copy()
+    np.maximum.at(best, row[is_chosen], scores[is_chosen])
+    np.maximum.at(best_wrong, row[~is_chosen & ~is_gold], scores[~is_chosen & ~is_gold])
+    np.maximum.at(best_gold, row[~is_chosen & is_gold], scores[~is_chosen & is_gold])
+    right = np.zeros(len(length), bool)
+    right[row[is_chosen & is_gold]] = True
+    decided = np.isfinite(best) & (best >= np.maximum(best_wrong, best_gold)) & ~right & np.isfinite(best_gold)
+    return np.where(decided, (best_gold > best_wrong).astype(float), np.nan)[rows]

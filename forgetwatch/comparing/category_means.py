@@ -1,0 +1,171 @@
+"""The paper's aggregation of its adjusted rates: tasks to categories to one number, each an unweighted mean.
+
+    macro_rates     with each item's own k, nothing clipped: what the paper's text defines
+    paper_compat    as its released code computes it: one k a task, clipped at once, its own categories
+
+Source: Harmon et al. 2025, arXiv 2510.17776, and github.com/post-forget/post-forget at 5a5ca678. Pooling over items is
+not this mean: they differ by the covariance of the two accuracies over tasks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forgetwatch.comparing.aligned import Labels, Paired
+from forgetwatch.metrics.intervals import Interval, mean_interval, resample
+from forgetwatch.metrics.paper import as_released, paper
+from forgetwatch.probes.paper_tasks import UNMAPPED, PaperTasks
+
+Rates = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """Mean and sample standard deviation over seeds; the deviation is nan for one seed.
+
+    `se` is the bootstrap standard error of the mean, items drawn again; None where no generator was handed in.
+    """
+
+    mean: float
+    sd: float
+    se: float | None = None
+
+    @property
+    def interval(self) -> Interval | None:
+        """Mean plus and minus 1.96 standard errors; None without one."""
+        return None if self.se is None else mean_interval(self.mean, self.se)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Macro:
+    """Forgetting and backward transfer as means of means.
+
+    Attributes:
+        forgetting: Mean over categories.
+        backward_transfer: Mean over categories.
+        by_category: Both, by category: means over its tasks. Categories without a defined rate are left out.
+    """
+
+    forgetting: Spread
+    backward_transfer: Spread
+    by_category: Mapping[str, tuple[Spread, Spread]]
+
+
+def macro_rates(paired: Paired) -> Macro:
+    """The paper's adjusted rates per task and seed (`metrics.paper.paper`, not clipped), averaged as it does."""
+    seeds = np.unique(paired.sample)
+    rates: dict[str, list[Rates]] = {}
+    for category, rows in _every(paired.category):
+        inside = paired.take(rows)
+        for _, of_task in _every(inside.task):
+            task = inside.take(of_task)
+            of_seeds = [task.take(task.sample == seed) if len(seeds) > 1 else task for seed in seeds]
+            found = [paper(one.before, one.after, one.k) for one in of_seeds]
+            adjusted = [[one.forgetting_unclipped, one.backward_transfer_unclipped] for one in found]
+            rates.setdefault(category, []).append(np.array(adjusted))
+    return _aggregate(rates, seeds=len(seeds))
+
+
+def paper_compat(paired: Paired, tasks: PaperTasks | None = None) -> Macro:
+    """The paper's numbers as its released code computes them, from tasks named as there.
+
+    One k for each task, from a table for BIG-Bench Hard and 4 for every other task, whatever the items say; some tasks
+    ignored; every (task, seed) clipped at 0 before it is averaged; tasks that its categories do not name are a category
+    of their own that counts as much as any other.
+
+    Args:
+        paired: The pairs.
+        tasks: The released code's table; by default the one that is shipped.
+    """
+    tasks = tasks or PaperTasks.released()
+    seeds = np.unique(paired.sample)
+    rates: dict[str, list[Rates]] = {}
+    for name, rows in _every(paired.task):
+        if tasks.ignored(name):
+            continue
+        task = paired.take(rows)
+        of_seeds = [task.sample == seed for seed in seeds]
+        released = [as_released(task.before[seed], task.after[seed], k=tasks.k(name)) for seed in of_seeds]
+        rates.setdefault(tasks.category(name) or UNMAPPED, []).append(np.array(released))
+    return _aggregate(rates, seeds=len(seeds))
+
+
+def with_errors(
+    rates: Callable[[Paired], Macro], paired: Paired, rng: np.random.Generator, *, replications: int
+) -> Macro:
+    """The rates with bootstrap standard errors: a mean of clipped rates, or of tasks, has no closed form.
+
+    Standard errors and not percentiles: replications of a clipped rate lie above it.
+
+    Args:
+        rates: `macro_rates` or `paper_compat`.
+        paired: The pairs.
+        rng: Where the draws come from.
+        replications: Number of draws.
+    """
+    units = np.arange(len(paired)) if paired.cluster is None else paired.cluster
+    drawn = [rates(paired.take(rows)) for rows in resample(units, rng, replications=replications)]
+
+    def spread(of: Callable[[Macro], Spread | None], found: Spread) -> Spread:
+        means = [one.mean for macro in drawn if (one := of(macro)) is not None and math.isfinite(one.mean)]
+        return replace(found, se=float(np.std(means, ddof=1)) if len(means) > 1 else math.nan)
+
+    found = rates(paired)
+    return Macro(
+        forgetting=spread(lambda macro: macro.forgetting, found.forgetting),
+        backward_transfer=spread(lambda macro: macro.backward_transfer, found.backward_transfer),
+        by_category={
+            name: (spread(_rate_of(name, 0), lost), spread(_rate_of(name, 1), won))
+            for name, (lost, won) in found.by_category.items()
+        },
+    )
+
+
+def _rate_of(category: str, which: int) -> Callable[[Macro], Spread | None]:
+    return lambda macro: macro.by_category[category][which] if category in macro.by_category else None
+
+
+def _every(labels: Labels) -> Sequence[tuple[str, NDArray[np.int64]]]:
+    """The rows of each name, those without a name together."""
+    nameless = [at for at, name in enumerate(labels.names) if not name]
+    rows = np.flatnonzero(np.isin(labels.code, nameless)) if nameless else np.zeros(0, np.int64)
+    return [*labels.split(), *([("", rows)] if rows.size else [])]
+
+
+def _aggregate(rates: Mapping[str, Sequence[Rates]], *, seeds: int) -> Macro:
+    """Tasks to categories to one number, per seed; then mean and spread over the seeds.
+
+    Args:
+        rates: By category, one array [seeds, 2] a task; nan where a task has no rate for a seed.
+        seeds: Number of seeds.
+    """
+    of_category = {name: _mean(np.stack(of_tasks)) for name, of_tasks in rates.items()}
+    of_category = {name: mean for name, mean in of_category.items() if np.isfinite(mean).any()}
+    overall = _mean(np.stack(list(of_category.values()))) if of_category else np.full((max(seeds, 1), 2), math.nan)
+    return Macro(
+        forgetting=_spread(overall[:, 0]),
+        backward_transfer=_spread(overall[:, 1]),
+        by_category={name: (_spread(mean[:, 0]), _spread(mean[:, 1])) for name, mean in of_category.items()},
+    )
+
+
+def _mean(rates: Rates) -> Rates:
+    """Mean over the first axis of what is defined; nan where nothing is."""
+    defined = np.isfinite(rates)
+    count = defined.sum(axis=0)
+    total = np.where(defined, rates, 0.0).sum(axis=0)
+    return np.where(count > 0, total / np.maximum(count, 1), math.nan)
+
+
+def _spread(values: Rates) -> Spread:
+    """Over seeds [seeds]."""
+    values = values[np.isfinite(values)]
+    return Spread(
+        mean=float(values.mean()) if values.size else math.nan,
+        sd=float(values.std(ddof=1)) if values.size > 1 else math.nan,
+    )

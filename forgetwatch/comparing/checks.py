@@ -1,0 +1,154 @@
+"""What two snapshots must agree in before anything is counted: the settings, the questions, and the prompts."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import numpy as np
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from forgetwatch.comparing.pairing import Pairing, item_codes, pair
+from forgetwatch.errors import MismatchError
+from forgetwatch.snapshot import Snapshot
+
+OnMismatch = Literal["error", "intersect"]
+
+PROMPT_TOLERANCE: Final = 0.01
+"""Share of the items whose prompts may differ before a comparison is refused."""
+
+_BY_TASK: Final = {"task_versions": "versions of the task", "num_fewshot": "examples in the prompt"}
+_FOR_ALL: Final = {"chat_template_sha": "a chat template", "system_instruction_sha": "a system instruction"}
+"""Settings of another tool's run that change what is asked, by their names in a snapshot's metadata."""
+
+
+def over_prefix(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapshot, tuple[str, ...]]:
+    """Two looks of one run over the items that both hold, where it went on with the first of its probe; and a note."""
+    made = [side.meta.get("probe", {}) for side in (before, after)]
+    shorter = min((before, after), key=len).meta.get("probe", {})
+    if made[0].get("fingerprint") != made[1].get("fingerprint") or len(before) == len(after) or "of" not in shorter:
+        return before, after, ()
+    items = int(shorter["items"])
+    note = f"over the first {items:,} of {int(shorter['of']):,} items: the run's looks ask no more of them"
+    return before.head(items), after.head(items), (note,)
+
+
+def check_settings(before: Snapshot, after: Snapshot, *, allow_prompt_mismatch: bool) -> None:
+    """Refuse snapshots that were scored or judged in unlike ways."""
+    _check_metrics(before, after)
+    one, other = before.meta.get("probe", {}), after.meta.get("probe", {})
+    for name in ("scoring", "norm", "rendering"):
+        if name in one and name in other and one[name] != other[name]:
+            if name == "rendering" and allow_prompt_mismatch:
+                continue
+            remedy = "score both with the same probe" + (
+                ", or pass --allow-prompt-mismatch" if name == "rendering" else ""
+            )
+            raise MismatchError(
+                f"{before.label} was scored with {name} {one[name]!r} and {after.label} with {other[name]!r}; {remedy}"
+            )
+
+
+def _check_metrics(before: Snapshot, after: Snapshot) -> None:
+    """Refuse logs of which each was judged by another metric, or by another filter of it."""
+    if not all("metric" in side.meta for side in (before, after)):
+        return
+    of_before, of_after = (side.table["task"].unique().to_pylist() for side in (before, after))
+    for task in (task for task in of_before if task in of_after):
+        one, other = (str((side.meta.get("metrics") or {}).get(task, side.meta["metric"])) for side in (before, after))
+        filters = {name.partition(",")[2] for name in (one, other)} - {""}
+        if one.partition(",")[0] != other.partition(",")[0] or len(filters) > 1:
+            raise MismatchError(
+                f"task {task!r}: {before.label} is judged by {one} and {after.label} by {other}; name a metric that "
+                "both have with --metric"
+            )
+
+
+def unlike_settings(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
+    """What another tool's runs were told differently, in words; empty where one of them is not known."""
+    if not all("date" in side.meta for side in (before, after)):
+        return ()
+    notes = []
+    for name, words in _BY_TASK.items():
+        one, other = (side.meta.get(name) or {} for side in (before, after))
+        if changed := [
+            f"{task} {one[task]} and {other[task]}" for task in one if other.get(task, one[task]) != one[task]
+        ]:
+            notes.append(f"{words} differ: {', '.join(changed[:3])}{', ...' if len(changed) > 3 else ''}")
+    for name, words in _FOR_ALL.items():
+        one, other = (side.meta.get(name) for side in (before, after))
+        if one != other:
+            when = "with another text" if one and other else f"{'before' if one else 'after'} only"
+            notes.append(f"{words} was used {when}")
+    return tuple(notes)
+
+
+def check_pairing(before: Snapshot, after: Snapshot, pairing: Pairing, on_mismatch: OnMismatch) -> None:
+    """Refuse snapshots of unlike items, unless the caller asked for those that both have, or of unlike samples."""
+    names = f"{before.label} ({len(before):,} rows) and {after.label} ({len(after):,} rows)"
+    if not pairing.before.size:
+        raise MismatchError(f"{names} have no item in common; they are outcomes on different probes")
+    counts = sorted({int(n) for side in (before, after) for n in np.unique(np.bincount(item_codes(side)))})
+    if len(counts) > 1 or len(pairing.before) < counts[0] * len(np.unique(pairing.item)):
+        raise MismatchError(
+            f"{names} hold unlike samples: {' and '.join(map(str, counts))} per item; compare equal numbers, or the "
+            "first of each with --samples first"
+        )
+    if pairing.complete or on_mismatch == "intersect":
+        return
+    differs = f" ({pairing.content_differs:,} ids have unlike questions)" if pairing.content_differs else ""
+    raise MismatchError(
+        f"{names} are not outcomes on the same items: {len(pairing.only_before):,} items before and "
+        f"{len(pairing.only_after):,} after have no partner{differs}; compare the {len(np.unique(pairing.item)):,} "
+        "that both have with --on-mismatch intersect"
+    )
+
+
+def check_prompts(before: Snapshot, after: Snapshot, pairing: Pairing, *, allow_prompt_mismatch: bool) -> int:
+    """Refuse prompts that differ on more than `PROMPT_TOLERANCE` of the items; on how many they do."""
+    differs, items = prompt_differences(before, after, pairing, "prompt_hash"), len(np.unique(pairing.item))
+    if differs > PROMPT_TOLERANCE * items and not allow_prompt_mismatch:
+        raise MismatchError(
+            f"the prompts of {differs:,} of {items:,} items differ between {before.label} "
+            f"({_rendering(before)}) and {after.label} ({_rendering(after)}): what looks like forgetting may be the "
+            "format; score both in the same way, or pass --allow-prompt-mismatch"
+        )
+    return differs
+
+
+def prompt_differences(before: Snapshot, after: Snapshot, pairing: Pairing, column: str) -> int:
+    """Number of paired items whose prompts differ by the hashes in a column; a missing hash differs from none."""
+    if before.missing(column) or after.missing(column):
+        return 0
+    one, other = before.table[column].take(pairing.before), after.table[column].take(pairing.after)
+    differs = np.asarray(pc.fill_null(pc.not_equal(one, other), False))
+    return len(np.unique(pairing.item[differs]))
+
+
+def measured_again(before: Snapshot, null: Snapshot) -> tuple[NDArray[np.float64], list[str]]:
+    """Right answers of a second measurement in the order of the rows of the first, nan where none; and notes."""
+    check_settings(before, null, allow_prompt_mismatch=False)
+    pairing = pair(before, null)
+    if not pairing.before.size:
+        raise MismatchError(f"{null.label} has no item of {before.label}; the null is the same weights measured again")
+    steps, models = ((before.meta.get(name), null.meta.get(name)) for name in ("step", "model"))
+    if None not in steps and steps[0] != steps[1]:
+        raise MismatchError(
+            f"the null was measured at step {steps[1]}, and {before.label} at step {steps[0]}; the null is the same "
+            "weights measured again"
+        )
+    differs = [f"the null names another model, {models[1]}"] if None not in models and models[0] != models[1] else []
+    per_item = [len(side) / len(np.unique(item_codes(side))) for side in (before, null)]
+    if per_item[0] != per_item[1]:
+        raise MismatchError(
+            f"the null has {per_item[1]:g} samples per item and {before.label} has {per_item[0]:g}; measure as many"
+        )
+    again = np.full(len(before), np.nan)
+    again[pairing.before] = null.floats("correct")[pairing.after]
+    if not np.isfinite(again).any():
+        differs.append("the null has no scored item, and says nothing")
+    return again, differs
+
+
+def _rendering(snapshot: Snapshot) -> str:
+    return f"{snapshot.meta.get('probe', {}).get('rendering', 'unknown')} prompt"

@@ -1,0 +1,234 @@
+"""Two snapshots to a Comparison: pair, check, group, count.
+
+    before ─┐                        ┌─ all
+            ├─ pair ─ check ─ group ─┼─ category ...   each group: cells, known and lost, intervals, tests, chance
+    after ──┘                        └─ task ...
+
+What must agree is checked before anything is counted: the questions, the settings they were asked with, and the token
+ids that the models read. Unscored items are in no cell; they are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pyarrow as pa
+
+from forgetwatch.comparing.aligned import Paired
+from forgetwatch.comparing.category_means import Macro, macro_rates, paper_compat, with_errors
+from forgetwatch.comparing.checks import (
+    OnMismatch,
+    check_pairing,
+    check_prompts,
+    check_settings,
+    measured_again,
+    over_prefix,
+    prompt_differences,
+    unlike_settings,
+)
+from forgetwatch.comparing.groups import Group, Level, count_groups
+from forgetwatch.comparing.pairing import item_codes, pair
+from forgetwatch.probes.categories import Categories
+from forgetwatch.readers import load_snapshot
+from forgetwatch.snapshot import Snapshot
+
+Samples = Literal["all", "first"]
+ChanceRule = Literal["own", "paper-compat"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Items:
+    """How many items took part, and why others did not.
+
+    Attributes:
+        compared: Items in the cells.
+        unscored: Paired items without a usable outcome before or after; in no cell.
+        only_before: Items without a partner after.
+        only_after: Items without a partner before.
+        content_differs: Ids that are on both sides with unlike questions.
+        prompt_differs: Paired items whose prompts differ.
+    """
+
+    compared: float
+    unscored: int
+    only_before: int
+    only_after: int
+    content_differs: int
+    prompt_differs: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """What became of each answer between two snapshots of the same questions.
+
+    Attributes:
+        before: Metadata of the snapshot before.
+        after: Metadata of the snapshot after.
+        labels: Short names of the two, for people.
+        items: How many items took part.
+        groups: ``all`` first, then categories and tasks in the order of the probe.
+        macro: The paper's aggregation.
+        paper_compat: The same as its released code computes it; None unless it was asked for.
+        samples: Answers to each item.
+        clusters: Independent observations among the items, where items come in clusters; None where they do not.
+        notes: What a reader should be told.
+    """
+
+    before: Mapping[str, Any] = field(repr=False)
+    after: Mapping[str, Any] = field(repr=False)
+    labels: tuple[str, str]
+    items: Items
+    groups: tuple[Group, ...] = field(repr=False)
+    macro: Macro = field(repr=False)
+    paper_compat: Macro | None = field(default=None, repr=False)
+    samples: int = 1
+    clusters: int | None = None
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        whole, (low, high) = self.all, self.all.net_change_interval
+        return (
+            f"{' -> '.join(self.labels)}: {whole.forgotten:g} forgotten and {whole.gained:g} gained of {whole.n:g} "
+            f"items, net {100 * whole.net_change:+.1f} points ({100 * low:+.1f} to {100 * high:+.1f})"
+        )
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the summary, the verdict, and the categories."""
+        from forgetwatch.report.notebook import comparison_fragment
+
+        return comparison_fragment(self)
+
+    @property
+    def all(self) -> Group:
+        """The group of all items."""
+        return self.groups[0]
+
+    def by(self, level: Level) -> dict[str, Group]:
+        """The groups of a level, by name.
+
+        Raises:
+            ValueError: If there is no such level.
+        """
+        if level not in get_args(Level):
+            raise ValueError(f"by({level!r}): the levels are {', '.join(get_args(Level))}")
+        return {group.name: group for group in self.groups if group.level == level}
+
+
+def compare(
+    *,
+    before: Snapshot | str | Path,
+    after: Snapshot | str | Path,
+    on_mismatch: OnMismatch = "error",
+    allow_prompt_mismatch: bool = False,
+    samples: Samples = "all",
+    null: Snapshot | str | Path | None = None,
+    categories: Categories | None = None,
+    chance: ChanceRule = "own",
+    metric: str | None = None,
+    rng: np.random.Generator | None = None,
+    replications: int = 2000,
+) -> Comparison:
+    """Compare two snapshots, item by item.
+
+    Args:
+        before: A snapshot, or a file that `load_snapshot` reads.
+        after: The same, later.
+        on_mismatch: ``intersect`` compares the items that both sides have; by default unlike items are an error.
+        allow_prompt_mismatch: Compare although the models read different prompts.
+        samples: ``first`` keeps the lowest sample of each item.
+        null: The weights of `before` measured again; what flips between the two is noise (``null_lost``).
+        categories: Another map of tasks to categories, such as `Categories.read` gives of a file.
+        chance: ``paper-compat`` also computes the paper's numbers as its released code does.
+        metric: What makes an answer right, where logs of a harness judge it in several ways; for files.
+        rng: Where bootstrap draws come from; None leaves out the intervals that need them.
+        replications: Draws of each bootstrap interval.
+
+    Raises:
+        MismatchError: If the two do not hold the same questions, asked in the same way.
+        SnapshotError: If a file cannot be read.
+    """
+    before, after, over = over_prefix(_load(before, samples, metric), _load(after, samples, metric))
+    check_settings(before, after, allow_prompt_mismatch=allow_prompt_mismatch)
+    pairing = pair(before, after)
+    check_pairing(before, after, pairing, on_mismatch)
+    prompt_differs = check_prompts(before, after, pairing, allow_prompt_mismatch=allow_prompt_mismatch)
+    notes = [*over, *(f"{side.label}: {note}" for side in (before, after) for note in side.notes)]
+    if categories is not None:
+        (before, after), unlike = categories.applied(before, after)
+        notes += unlike
+    if pairing.by_id:
+        notes.append(
+            f"paired by task and item_id alone: {pairing.by_id:,} items; without content hashes nothing guarantees the "
+            "same question"
+        )
+    if source_differs := prompt_differences(before, after, pairing, "source_prompt_hash"):
+        notes.append(f"prompts that differ by their own tool's hash: {source_differs:,}")
+    notes += unlike_settings(before, after)
+    again = None
+    if null is not None:
+        again, differs = measured_again(before, _load(null, samples, metric))
+        notes += differs
+    paired = Paired.align(before, after, pairing, again=again)
+
+    def macro(rates: Callable[[Paired], Macro], *, whole_items: bool = True) -> Macro:
+        pairs = paired if whole_items else Paired.align(before, after, pairing, whole_items=False)
+        return rates(pairs) if rng is None else with_errors(rates, pairs, rng, replications=replications)
+
+    return Comparison(
+        before=dict(before.meta),
+        after=dict(after.meta),
+        labels=(before.label, after.label),
+        items=Items(
+            compared=len(paired) / paired.samples if paired.samples > 1 else len(paired),
+            unscored=paired.unscored,
+            only_before=len(pairing.only_before),
+            only_after=len(pairing.only_after),
+            content_differs=pairing.content_differs,
+            prompt_differs=prompt_differs,
+        ),
+        groups=tuple(count_groups(paired, rng=rng, replications=replications)),
+        macro=macro(macro_rates),
+        paper_compat=macro(paper_compat, whole_items=False) if chance == "paper-compat" else None,
+        samples=paired.samples,
+        clusters=_clusters(paired),
+        notes=tuple(notes),
+    )
+
+
+def with_null(comparison: Comparison, again: Comparison) -> Comparison:
+    """A comparison whose noise is also what flipped when a look was measured again on this machine: the larger."""
+    flips = {(group.level, group.name): group for group in again.groups}
+    groups = [
+        replace(group, null_n=found.n, null_lost=found.forgotten, null_gained=found.gained)
+        if (found := flips.get((group.level, group.name))) and found.forgotten >= (group.null_lost or 0)
+        else group
+        for group in comparison.groups
+    ]
+    return replace(comparison, groups=tuple(groups))
+
+
+def first_samples(snapshot: Snapshot) -> Snapshot:
+    """The answer of the lowest sample of each item, as a single answer."""
+    by_item = np.lexsort([snapshot.ints("sample"), item_codes(snapshot)])
+    first = by_item[np.unique(item_codes(snapshot)[by_item], return_index=True)[1]]
+    table = snapshot.table.take(np.sort(first))
+    return replace(snapshot, table=table.set_column(table.column_names.index("sample"), "sample", _zeros(len(first))))
+
+
+def _load(given: Snapshot | str | Path, samples: Samples, metric: str | None) -> Snapshot:
+    snapshot = given if isinstance(given, Snapshot) else load_snapshot(given, metric=metric)
+    return first_samples(snapshot) if samples == "first" else snapshot
+
+
+def _clusters(paired: Paired) -> int | None:
+    if paired.cluster is None or (clusters := len(np.unique(paired.cluster))) == len(np.unique(paired.item)):
+        return None
+    return clusters
+
+
+def _zeros(rows: int) -> pa.Array:
+    return pa.array(np.zeros(rows, np.int32))

@@ -1,0 +1,232 @@
+"""The items whose answer changed between two snapshots, one by one, with what each side answered.
+
+    forgotten   right before, wrong after          known_lost   those of them that were clearly known
+    gained      wrong before, right after          churned      wrong before and after, with another answer
+
+Questions and options come from the probe, or from the log that was read; without them an item is known by its id.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forgetwatch.comparing.pairing import pair
+from forgetwatch.comparing.trajectory import Trajectory
+from forgetwatch.item import PRIVATE, Item
+from forgetwatch.metrics.transitions import is_known
+from forgetwatch.probe import LETTERS, Probe
+from forgetwatch.readers.question_text import Asked
+from forgetwatch.snapshot import NONE, Snapshot
+
+What = Literal["forgotten", "gained", "churned"]
+Order = Literal["margin", "first"]
+FirstForgotten = Mapping[tuple[str, str, int], int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Side:
+    """What one of the two snapshots holds of an item.
+
+    Attributes:
+        chosen: The option, counted from 0; None where none was found.
+        margin: How far the best option lies before the second, nats; None where it was not measured.
+        output: What the model wrote; None where it wrote nothing.
+        outcome: ``ok``, or what became of a written answer instead.
+    """
+
+    chosen: int | None
+    margin: float | None
+    output: str | None
+    outcome: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flip:
+    """One item whose answer changed.
+
+    Attributes:
+        what: Where it went.
+        known: Whether it was clearly known before.
+        item_id: The item's id.
+        task: Its task.
+        category: Its category; may be empty.
+        sample: Number of the sample.
+        k: Number of options; None for an open answer.
+        gold: The right options, counted from 0.
+        before: What was answered before.
+        after: What was answered after.
+        first: Step of the look at which it was first wrong; None where that is not known, or it never was.
+        item: The question in words; None where nothing gives it, or it must not be published.
+        content_hash: What defines the question; None where that is not known.
+    """
+
+    what: What
+    known: bool
+    item_id: str
+    task: str
+    category: str
+    sample: int
+    k: int | None
+    gold: tuple[int, ...]
+    before: Side
+    after: Side
+    first: int | None
+    item: Item | Asked | None
+    content_hash: str | None = None
+
+    @property
+    def margin(self) -> float:
+        """How sure the model was, nats: before where it forgot, else after; minus infinity where nothing tells."""
+        side = self.before if self.what == "forgotten" else self.after
+        return -math.inf if side.margin is None else side.margin
+
+    @property
+    def question(self) -> str | None:
+        """The question as text; None where nothing gives it."""
+        return None if self.item is None else text_of(self.item.prompt)
+
+    @property
+    def right(self) -> str | None:
+        """The right answer in words, as far as it is known."""
+        if self.item is not None and not self.gold:
+            return " | ".join(str(answer) for answer in self.item.answers) or None
+        return " | ".join(self.option(index) for index in self.gold) or None
+
+    def answer(self, side: Side) -> str | None:
+        """What a side answered, in words: the option it chose, else what it wrote."""
+        if side.chosen is not None:
+            return self.option(side.chosen)
+        return side.output if side.output is not None else None if side.outcome == "ok" else side.outcome
+
+    def option(self, index: int) -> str:
+        """An option in words: its text where there is a probe, else its letter."""
+        if self.item is not None and index < len(self.item.choices):
+            return self.item.choices[index].strip()
+        return LETTERS[index] if index < len(LETTERS) else f"option {index + 1}"
+
+
+def flips(
+    before: Snapshot, after: Snapshot, *, probe: Probe | None = None, first: FirstForgotten | None = None
+) -> list[Flip]:
+    """The items whose answer changed, in the order of the snapshot before.
+
+    Args:
+        before: One snapshot.
+        after: The other.
+        probe: Gives questions and options.
+        first: Step at which an item was first wrong, by task, id and sample; see `first_forgotten`.
+    """
+    pairing = pair(before, after)
+    was, now = before.floats("correct")[pairing.before], after.floats("correct")[pairing.after]
+    answers = [side.ints("chosen")[rows] for side, rows in ((before, pairing.before), (after, pairing.after))]
+    kinds: dict[What, NDArray[np.bool_]] = {
+        "forgotten": (was == 1) & (now == 0),
+        "gained": (was == 0) & (now == 1),
+        "churned": (was == 0) & (now == 0) & (answers[0] != answers[1]) & (answers[1] != NONE) & (answers[0] != NONE),
+    }
+    shares = before.floats("gold_share")[pairing.before], after.floats("gold_share")[pairing.after]
+    known = is_known(was == 1, shares[0]) & np.isfinite(shares[1])
+    items = {(item.task, item.id): item for item in probe or () if PRIVATE not in item.tags}
+    whats = np.full(len(was), "", dtype=object)
+    for name, rows in kinds.items():
+        whats[rows] = name
+    sides = _Rows(before), _Rows(after)
+    found = []
+    for at in np.flatnonzero(whats != "").tolist():
+        row = int(pairing.before[at])
+        task, item_id, sample = sides[0].names(row)
+        found.append(
+            Flip(
+                what=whats[at],
+                known=bool(known[at]),
+                item_id=item_id,
+                task=task,
+                category=sides[0].category[row],
+                sample=sample,
+                k=sides[0].k(row),
+                gold=sides[0].gold(row) or _gold(items.get((task, item_id))),
+                before=sides[0].side(row),
+                after=sides[1].side(int(pairing.after[at])),
+                first=(first or {}).get((task, item_id, sample)),
+                item=items.get((task, item_id)),
+                content_hash=sides[0].hashes[row],
+            )
+        )
+    return found
+
+
+def _gold(item: Item | None) -> tuple[int, ...]:
+    """The right options as the probe has them, where a snapshot does not name them."""
+    return tuple(answer for answer in item.answers if isinstance(answer, int)) if item is not None else ()
+
+
+class _Rows:
+    """The columns of a snapshot that a flip shows."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._ints = {name: snapshot.ints(name) for name in ("k", "gold", "chosen", "sample")}
+        self._golds: list[Any] | None = None if snapshot.missing("golds") else snapshot.table["golds"].to_pylist()
+        self._task, self._id = snapshot.texts("task"), snapshot.texts("item_id")
+        self._output, self._outcome = snapshot.texts("output"), snapshot.texts("outcome")
+        self._margin = snapshot.floats("margin")
+        self.category, self.hashes = snapshot.texts("category"), snapshot.texts("content_hash")
+
+    def names(self, row: int) -> tuple[str, str, int]:
+        return self._task[row], self._id[row], int(self._ints["sample"][row])
+
+    def k(self, row: int) -> int | None:
+        return None if self._ints["k"][row] == NONE else int(self._ints["k"][row])
+
+    def gold(self, row: int) -> tuple[int, ...]:
+        if self._golds is not None and self._golds[row] is not None:
+            return tuple(self._golds[row])
+        return () if self._ints["gold"][row] == NONE else (int(self._ints["gold"][row]),)
+
+    def side(self, row: int) -> Side:
+        chosen, margin = int(self._ints["chosen"][row]), float(self._margin[row])
+        return Side(
+            chosen=None if chosen == NONE else chosen,
+            margin=margin if math.isfinite(margin) else None,
+            output=self._output[row],
+            outcome=self._outcome[row],
+        )
+
+
+def ordered(found: Sequence[Flip], *, by: Order = "margin") -> list[Flip]:
+    """The flips, those of which the model was surest first, or those that were forgotten first."""
+    keys: dict[Order, Callable[[Flip], Any]] = {
+        "margin": lambda flip: -flip.margin,
+        "first": lambda flip: (flip.first is None, flip.first or 0, -flip.margin),
+    }
+    return sorted(found, key=keys[by])
+
+
+def first_forgotten(trajectory: Trajectory) -> dict[tuple[str, str, int], int]:
+    """Step of the look at which each item was first wrong, by task, id and sample; those that never were are left out.
+
+    Right at the baseline, that is: an item that was wrong there cannot be forgotten.
+    """
+    wrong = (trajectory.right[0] == 1) & (trajectory.right[1:] == 0)
+    baseline = trajectory.baseline
+    tasks, ids, samples = baseline.texts("task"), baseline.texts("item_id"), baseline.ints("sample")
+    return {
+        (tasks[row], ids[row], int(samples[row])): trajectory.steps[1 + int(np.argmax(wrong[:, row]))]
+        for row in np.flatnonzero(wrong.any(axis=0)).tolist()
+    }
+
+
+SHOWN_MESSAGES: Final = "\n\n"
+"""What stands between the messages of a chat."""
+
+
+def text_of(prompt: str | Sequence[Mapping[str, Any]]) -> str:
+    """A prompt as text; messages of a chat one below the other, each with who speaks."""
+    if isinstance(prompt, str):
+        return prompt
+    return SHOWN_MESSAGES.join(f"{message.get('role', '')}: {message.get('content', '')}" for message in prompt)

@@ -1,0 +1,232 @@
+"""Aligned pairs to groups (all, categories, tasks), each with its cells, intervals, tests and chance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from forgetwatch.comparing.aligned import Labels, Paired
+from forgetwatch.metrics import bounds, guessing
+from forgetwatch.metrics.alarm import smallest_loss
+from forgetwatch.metrics.bounds import Bound, Persistence, bound, persistence
+from forgetwatch.metrics.form import losses
+from forgetwatch.metrics.guessing import Corrected
+from forgetwatch.metrics.intervals import Interval, bootstrap, effective_items, flip_interval, newcombe
+from forgetwatch.metrics.noise import NoiseFloor, Soft, noise_floor, null, soft
+from forgetwatch.metrics.paper import Paper, paper
+from forgetwatch.metrics.planning import detectable_change
+from forgetwatch.metrics.significance import (
+    NonInferiority,
+    false_discovery,
+    loss_p_value,
+    mcnemar,
+    non_inferiority,
+    sign_flip,
+)
+from forgetwatch.metrics.transitions import Cells, count_cells, count_known, is_known
+
+Level = Literal["all", "kind", "category", "task"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chance:
+    """What guessing makes of a group's flips; None where a quantity is undefined for it.
+
+    Attributes:
+        n: Items with k >= 2.
+        paper: The paper's adjustment, over those items.
+        guess_corrected: Needs logged options and k >= 3.
+        guess_corrected_calibrated: Needs the scores of the options as well.
+        bound: What balanced guessing leaves possible.
+        persistence: How much wrong answers stay the same; needs logged options.
+        tipping_interval: 95 % bootstrap interval of the tipping ratio; None where no generator was handed in.
+    """
+
+    n: float
+    paper: Paper | None
+    guess_corrected: Corrected | None
+    guess_corrected_calibrated: Corrected | None
+    bound: Bound | None
+    persistence: Persistence | None
+    tipping_interval: Interval | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group(Cells):
+    """The four cells of one group of items, and what follows from them. Intervals are 95 %.
+
+    Attributes:
+        level: ``all``, ``kind``, ``category`` or ``task``; a kind is there where some answers were scored and others
+            written.
+        name: The category's or task's name; ``all`` for the whole.
+        known: Items clearly known before; None without option probabilities. See `metrics.transitions.Known`.
+        known_lost: Those of them that are wrong now.
+        newly_known: Items clearly known now that were wrong before.
+        known_lost_interval: Of `known_lost` as a share of `known`; None without option probabilities.
+        format_lost: Answers right before whose form is lost, with nothing that says that the knowledge is; None where
+            no form was measured. See `metrics.form`.
+        knowledge_lost: Answers right before and wrong now, not by their form.
+        null_n: Items that were measured again with the same weights; None if none was.
+        null_lost: Items right before and wrong when the same weights were measured again; None if they were not.
+        null_gained: The reverse.
+        effective_n: Independent items that these are worth: below n where items come in clusters, above it where
+            independent samples of an item add up.
+        forgetting_interval: Of `forgetting` (Wilson; one-sided exact limit for no flips).
+        backward_transfer_interval: Of `backward_transfer`, in the same way.
+        net_change_interval: Of `net_change`, after minus before (Newcombe, corrected phi).
+        p_value: Two-sided mid-p McNemar test of "no net change"; over clusters where there are any.
+        loss_p_value: One-sided exact test of "no net loss", for alarms over many looks.
+        q_value: Benjamini-Hochberg over the groups of the level.
+        chance: What guessing makes of it.
+        soft: Loss and gain of gold's probability share; None without option probabilities.
+        noise_floor: What sampled decoding flips by itself; None for one sample an item.
+    """
+
+    level: Level
+    name: str
+    known: float | None
+    known_lost: float | None
+    newly_known: float | None
+    known_lost_interval: Interval | None
+    format_lost: float | None
+    knowledge_lost: float | None
+    null_n: float | None
+    null_lost: float | None
+    null_gained: float | None
+    effective_n: float
+    forgetting_interval: Interval
+    backward_transfer_interval: Interval
+    net_change_interval: Interval
+    p_value: float
+    loss_p_value: float
+    q_value: float
+    chance: Chance
+    soft: Soft | None
+    noise_floor: NoiseFloor | None
+
+    @property
+    def detectable_change(self) -> float:
+        """The smallest net change these items see with 80 % power, at the share of flips observed; nan for none."""
+        if not self.n:
+            return math.nan
+        return detectable_change(self.effective_n, max(self.forgotten + self.gained, 3) / self.n)
+
+    def no_worse_than(self, tolerance: float) -> NonInferiority:
+        """Whether accuracy is no worse than before by more than a tolerance, 0 to 1."""
+        return non_inferiority(
+            net_change=self.net_change,
+            interval=self.net_change_interval,
+            n=self.n,
+            tolerance=tolerance,
+        )
+
+    def smallest_loss(self, level: float) -> float:
+        """The smallest net loss (share) that could have given a one-sided p-value of `level`; nan where none could.
+
+        Exact for items that stand alone, an approximation by `effective_n` where they come in clusters.
+        """
+        worth = self.effective_n / self.n if self.n else 0.0
+        flips = round((self.forgotten + self.gained) * worth)
+        return smallest_loss(flips, level) / self.effective_n if worth else math.nan
+
+
+def count_groups(
+    paired: Paired, *, rng: np.random.Generator | None = None, replications: int = 2000
+) -> Iterator[Group]:
+    """The groups of every level: all, then categories, then tasks, in the order in which they first stand.
+
+    Args:
+        paired: The pairs.
+        rng: For bootstrap intervals; None leaves them out.
+        replications: Draws of each.
+    """
+    whole = _group(paired, "all", "all", rng, replications)
+    yield replace(whole, q_value=whole.p_value)
+    levels: list[tuple[Level, Labels]] = [("category", paired.category), ("task", paired.task)]
+    if len(np.unique(paired.kind.code)) > 1:
+        levels.insert(0, ("kind", paired.kind))
+    for level, labels in levels:
+        groups = [_group(paired.take(rows), level, name, rng, replications) for name, rows in labels.split()]
+        q_values = false_discovery(np.array([group.p_value for group in groups], float))
+        yield from (replace(group, q_value=float(q)) for group, q in zip(groups, q_values, strict=True))
+
+
+def _group(paired: Paired, level: Level, name: str, rng: np.random.Generator | None, replications: int) -> Group:
+    samples, cluster = paired.samples, paired.cluster
+    cells = count_cells(paired.before, paired.after, samples=samples)
+    known = count_known(paired.before, paired.after, paired.share_before, paired.share_after, samples=samples)
+    lost = losses(
+        paired.before, paired.after, paired.form_before, paired.form_after, paired.forced_after, samples=samples
+    )
+    again = null(paired.before, paired.again, samples=samples) if paired.again is not None else None
+    if cluster is None:
+        forgotten, gained = int(cells.forgotten), int(cells.gained)
+        p_values = mcnemar(forgotten, gained), loss_p_value(forgotten, gained)
+        worth_lost = worth_won = worth_net = cells.n
+    else:
+        gone, won = paired.before & ~paired.after, ~paired.before & paired.after
+        change = won.astype(np.int64) - gone
+        tested = sign_flip(change, cluster)
+        p_values = tested.p_value, tested.loss_p_value
+        worth_lost, worth_won, worth_net = (effective_items(x.astype(np.float64), cluster) for x in (gone, won, change))
+    return Group(
+        **vars(cells),
+        level=level,
+        name=name,
+        known=known.known if known else None,
+        known_lost=known.known_lost if known else None,
+        newly_known=known.newly_known if known else None,
+        known_lost_interval=_known_interval(paired) if known else None,
+        format_lost=lost.format_lost if lost else None,
+        knowledge_lost=lost.knowledge_lost if lost else None,
+        null_n=again.measured if again else None,
+        null_lost=again.null_lost if again else None,
+        null_gained=again.null_gained if again else None,
+        effective_n=worth_net,
+        forgetting_interval=flip_interval(cells.forgetting * worth_lost, worth_lost),
+        backward_transfer_interval=flip_interval(cells.backward_transfer * worth_won, worth_won),
+        net_change_interval=newcombe(_scaled(cells, worth_net)),
+        p_value=p_values[0],
+        loss_p_value=p_values[1],
+        q_value=math.nan,
+        chance=_chance(paired, rng, replications),
+        soft=soft(paired.share_before, paired.share_after, cluster=cluster),
+        noise_floor=noise_floor(paired.before, paired.after, paired.item, samples=samples, cluster=cluster),
+    )
+
+
+def _chance(paired: Paired, rng: np.random.Generator | None, replications: int) -> Chance:
+    adjusted = paper(paired.before, paired.after, paired.k, cluster=paired.cluster, samples=paired.samples)
+    answers = paired.answers()
+    tipping = None
+    if answers is not None and rng is not None:
+        units = np.arange(len(answers.k)) if answers.cluster is None else answers.cluster
+        drawn = answers
+        tipping = bootstrap(lambda rows: bounds.tipping_ratio(drawn.take(rows)), units, rng, replications=replications)
+    return Chance(
+        n=adjusted.n,
+        paper=adjusted if adjusted.n else None,
+        guess_corrected=guessing.guess_corrected(answers) if answers else None,
+        guess_corrected_calibrated=guessing.guess_corrected_calibrated(answers) if answers else None,
+        bound=bound(paired.before, paired.after, paired.k, paired.golds, cluster=paired.cluster),
+        persistence=persistence(answers) if answers else None,
+        tipping_interval=tipping,
+    )
+
+
+def _known_interval(paired: Paired) -> Interval:
+    """Of the items clearly known before, the share that is wrong now."""
+    rows = is_known(paired.before, paired.share_before) & np.isfinite(paired.share_after)
+    lost = ~paired.after[rows]
+    worth = len(lost) if paired.cluster is None else effective_items(lost.astype(float), paired.cluster[rows])
+    return flip_interval(float(lost.mean()) * worth, worth) if len(lost) else flip_interval(0, 0)
+
+
+def _scaled(cells: Cells, n: float) -> Cells:
+    """The same shares among another number of items."""
+    factor = n / cells.n if cells.n else 0.0
+    return Cells(**{name: count * factor for name, count in vars(cells).items()})

@@ -1,0 +1,74 @@
+"""Several runs as stages of one line: SFT, then DPO, then GRPO, all against the start of the first.
+
+    SFT    0 ── 200 ── 400
+    DPO                 0 ── 100 ── 200            steps go on counting: 500, 600
+    GRPO                             0 ── 50       650
+
+The start of a later stage is the end of the one before. Where the two answer unlike each other, a note says so: another
+model was taken, or another machine measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+from forgetwatch.comparing.comparison import compare
+from forgetwatch.comparing.trajectory import Trajectory, shortest
+from forgetwatch.errors import SnapshotError
+from forgetwatch.run_folder import StoredRun
+from forgetwatch.snapshot import Snapshot
+
+
+def stages(folders: Sequence[str | Path]) -> Trajectory:
+    """The looks of several runs, one after the other, against the baseline of the first.
+
+    Args:
+        folders: Run folders in the order of the training; at least one.
+
+    Raises:
+        SnapshotError: If there is none, or a look cannot be read.
+        MismatchError: If the runs do not ask the same questions.
+    """
+    if not folders:
+        raise SnapshotError("needed at least one run folder, got none")
+    runs = [StoredRun.read(folder) for folder in folders]
+    if len(runs) == 1:
+        return Trajectory.from_run(runs[0].folder)
+    looks, again, offset = [runs[0].baseline], list[Snapshot](), 0
+    begins = []
+    for run in runs:
+        begins.append(offset)
+        looks += [_later(look, offset) for look in run.looks]
+        again += [_later(look, offset) for look in run.again]
+        offset = int(looks[-1].meta["step"])
+    planned = [run.planned for run in runs]
+    made = Trajectory.of(
+        looks,
+        planned=None if None in planned else sum(number or 0 for number in planned),
+        null=runs[0].null,
+        again=again,
+    )
+    notes = [note for before, after in pairwise(runs) if (note := _broken(before, after))]
+    last = made.comparisons[-1]
+    comparisons = (*made.comparisons[:-1], replace(last, notes=(*last.notes, *notes)))
+    return replace(made, comparisons=comparisons, stages=tuple(begins[1:]))
+
+
+def _later(look: Snapshot, offset: int) -> Snapshot:
+    return replace(look, meta={**look.meta, "step": int(look.meta["step"]) + offset})
+
+
+def _broken(before: StoredRun, after: StoredRun) -> str | None:
+    """What the end of one stage and the start of the next answer otherwise, in words; None if nothing."""
+    end = (before.looks or (before.baseline,))[-1]
+    items = shortest([end, after.baseline]) or len(end)
+    found = compare(before=end.head(items), after=after.baseline.head(items)).all
+    if not found.forgotten and not found.gained:
+        return None
+    return (
+        f"{after.folder} began with a model that answers {found.forgotten + found.gained:g} of {found.n:g} questions "
+        f"otherwise than the end of {before.folder}"
+    )

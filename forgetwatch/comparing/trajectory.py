@@ -1,0 +1,241 @@
+"""The looks of one run, in order: each compared with the baseline, and the course of every item through them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Final, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from forgetwatch.comparing.aligned import guess_chance
+from forgetwatch.comparing.comparison import Comparison, compare, with_null
+from forgetwatch.comparing.groups import Group
+from forgetwatch.comparing.pairing import pair
+from forgetwatch.errors import SnapshotError
+from forgetwatch.metrics.alarm import alarm_level
+from forgetwatch.metrics.item_history import Course, Guessed, course, guessed
+from forgetwatch.run_folder import StoredRun
+from forgetwatch.snapshot import Snapshot
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alarm:
+    """What the look at one step says of one group: is there a net loss beyond luck?
+
+    Attributes:
+        step: Optimizer step of the look.
+        group: The group's counts at that look.
+        p_value: One-sided and exact, of "no net loss"; over clusters where there are any.
+        alarm_level: The p-value at and below which this look alarms.
+        smallest_loss: The smallest net loss (share of the items) that this look could alarm on, given how many items
+            flipped; nan where no loss could.
+    """
+
+    step: int
+    group: Group = field(repr=False)
+    p_value: float
+    alarm_level: float
+    smallest_loss: float
+
+    @property
+    def raised(self) -> bool:
+        """Whether the loss is more than luck, over all looks and groups."""
+        return self.p_value <= self.alarm_level
+
+    def __str__(self) -> str:
+        verdict = "ALARM" if self.raised else "no alarm"
+        return (
+            f"{verdict} at step {self.step}, {self.group.name}: {self.group.forgotten:g} forgotten and "
+            f"{self.group.gained:g} gained of {self.group.n:g}, p {self.p_value:.2g}, alarm at {self.alarm_level:.2g}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """The looks of one run, in order, each compared with the baseline.
+
+    Attributes:
+        steps: Optimizer step of each look, rising; the first is the baseline's.
+        comparisons: Baseline against the look at each step; the first compares the baseline with itself.
+        right: Right answers at each step in the order of the baseline's rows, 1, 0, or nan for unscored;
+            float64 [steps, rows].
+        baseline: The rows of the baseline that all looks have.
+        last: The same of the last look.
+        planned: Looks planned after the baseline; None if unknown.
+        stages: Steps at which later stages of the training begin; see `stages`.
+    """
+
+    steps: tuple[int, ...]
+    comparisons: tuple[Comparison, ...] = field(repr=False)
+    right: NDArray[np.float64] = field(repr=False)
+    baseline: Snapshot = field(repr=False)
+    last: Snapshot = field(repr=False)
+    planned: int | None = None
+    stages: tuple[int, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        looks: Sequence[Snapshot],
+        *,
+        planned: int | None = None,
+        null: Snapshot | None = None,
+        again: Sequence[Snapshot] = (),
+    ) -> Self:
+        """The trajectory of some snapshots, ordered by the steps in their metadata; the first is the baseline.
+
+        Where a run went on with the first items of its probe, all looks are compared over these.
+
+        Args:
+            looks: The snapshots.
+            planned: Looks planned after the baseline; None if unknown.
+            null: The baseline's weights measured again: what flips is noise.
+            again: Looks measured again where the run went on; later looks have these flips as their noise.
+
+        Raises:
+            SnapshotError: If there is no look, or one does not say at which step it was taken.
+            MismatchError: If a look does not hold the baseline's questions.
+        """
+        if not looks:
+            raise SnapshotError("needed at least a baseline, got no look")
+        for look in looks:
+            if type(look.meta.get("step")) is not int:
+                raise SnapshotError(f"{look.label}: its metadata name no step, got {look.meta.get('step')!r}")
+        items, unasked = shortest(looks) or max(map(len, looks)), _unasked(looks)
+        ordered = sorted(
+            (without(look.head(items), unasked) for look in looks), key=lambda look: int(look.meta["step"])
+        )
+        steps = [look.meta["step"] for look in ordered]
+        if twice := [step for step, after in pairwise(steps) if step == after]:
+            raise SnapshotError(f"two looks were taken at step {twice[0]}; a run has one look per step")
+        baseline, by_step = ordered[0], {int(look.meta["step"]): look for look in ordered}
+        comparisons = [
+            compare(before=baseline, after=look, null=null and without(null.head(items), unasked)) for look in ordered
+        ]
+        for second in sorted(again, key=lambda look: int(look.meta["step"])):
+            if (step := int(second.meta["step"])) in by_step:
+                flips = compare(before=by_step[step], after=without(second.head(items), unasked))
+                later = [look > step for look in by_step]
+                comparisons = [
+                    with_null(one, flips) if is_later else one for one, is_later in zip(comparisons, later, strict=True)
+                ]
+        return cls(
+            tuple(by_step),
+            tuple(comparisons),
+            np.stack([aligned(baseline, look) for look in ordered]),
+            baseline,
+            ordered[-1],
+            planned,
+        )
+
+    @classmethod
+    def from_run(cls, folder: str | Path) -> Self:
+        """The looks in a run folder (``output_dir/_forgetwatch``), or in the output_dir that holds one.
+
+        Raises:
+            SnapshotError: If the folder holds no baseline, or a look cannot be read.
+        """
+        stored = StoredRun.read(folder)
+        return cls.of([stored.baseline, *stored.looks], planned=stored.planned, null=stored.null, again=stored.again)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the last look against the start, and the curves."""
+        from forgetwatch.report.notebook import trajectory_fragment
+
+        return trajectory_fragment(self)
+
+    @cached_property
+    def course(self) -> Course:
+        """What was forgotten and came back, over the rows that were scored at every look."""
+        return course(self.right[:, self._scored] == 1.0, samples=self.comparisons[0].samples)
+
+    @cached_property
+    def guess(self) -> NDArray[np.float64]:
+        """Probability that a guess is right, float64 [rows]; 0 for open answers, nan where it is unknown."""
+        return guess_chance(self.baseline)
+
+    @cached_property
+    def guessed(self) -> Guessed:
+        """What a model that only guesses would show, over the same rows."""
+        return guessed(self.guess[self._scored], looks=len(self) - 1)
+
+    def alarms(self, *, alpha: float = 0.05) -> tuple[Alarm, ...]:
+        """The first alarm of each group, in the order of the looks; see `verdicts`."""
+        first: dict[tuple[str, str], Alarm] = {}
+        for verdict in self.verdicts(alpha=alpha):
+            if verdict.raised:
+                first.setdefault((verdict.group.level, verdict.group.name), verdict)
+        return tuple(first.values())
+
+    def verdicts(self, *, alpha: float = 0.05) -> tuple[Alarm, ...]:
+        """What each look says of the whole and of each category, look by look.
+
+        The rule is `metrics.alarm.alarm_level`: an unchanged model raises any alarm at all in at most `alpha` of runs.
+        Looks beyond those planned T, and all where no plan is known, are judged by the rule that needs no plan; with
+        them it is at most alpha (1 + 1 / (T + 1)). What was said of a look is never taken back by later ones.
+        """
+        looks = self.comparisons[1:]
+        found = []
+        for look, (step, comparison) in enumerate(zip(self.steps[1:], looks, strict=True), start=1):
+            watched = [group for group in comparison.groups if group.level in ("all", "category")]
+            planned = self.planned if self.planned is not None and look <= self.planned else None
+            level = alarm_level(look, groups=len(watched), planned=planned, alpha=alpha)
+            for group in watched:
+                smallest = group.smallest_loss(level)
+                verdict = Alarm(
+                    step=step, group=group, p_value=group.loss_p_value, alarm_level=level, smallest_loss=smallest
+                )
+                found.append(verdict)
+        return tuple(found)
+
+    @property
+    def _scored(self) -> NDArray[np.bool_]:
+        scored: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(self.right), axis=0)
+        return scored
+
+
+def shortest(looks: Sequence[Snapshot]) -> int | None:
+    """Items of the looks that ask fewest, where a run went on with the first of its probe; None where all ask all."""
+    return min(
+        (int(look.meta["probe"]["items"]) for look in looks if "of" in (look.meta.get("probe") or {})), default=None
+    )
+
+
+NOT_ASKED: Final = "unscored: its answer was not asked for"
+"""What becomes of an item whose answer would be written, at looks that write none."""
+
+
+def _unasked(looks: Sequence[Snapshot]) -> frozenset[tuple[str, str]]:
+    """Task and id of the items that some look did not ask, because their answers take too long to write."""
+    names: set[tuple[str, str]] = set()
+    for look in looks:
+        rows = np.flatnonzero(look.texts("outcome") == NOT_ASKED)
+        tasks, ids = look.texts("task"), look.texts("item_id")
+        names |= {(tasks[row], ids[row]) for row in rows}
+    return frozenset(names)
+
+
+def without(snapshot: Snapshot, names: frozenset[tuple[str, str]]) -> Snapshot:
+    """A snapshot without some items, by task and id; all of it where these are all that there is."""
+    if not names:
+        return snapshot
+    pairs = zip(snapshot.texts("task"), snapshot.texts("item_id"), strict=True)
+    kept = np.array([pair not in names for pair in pairs])
+    return snapshot if kept.all() or not kept.any() else replace(snapshot, table=snapshot.table.filter(pa.array(kept)))
+
+
+def aligned(baseline: Snapshot, look: Snapshot) -> NDArray[np.float64]:
+    """Right answers of a look in the order of the baseline's rows: 1, 0, or nan where unscored; float64 [rows]."""
+    pairing = pair(baseline, look)
+    right = np.full(len(baseline), np.nan)
+    right[pairing.before] = look.floats("correct")[pairing.after]
+    return right

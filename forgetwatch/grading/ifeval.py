@@ -1,0 +1,202 @@
+r"""Were the instructions of a prompt followed: the checks of IFEval that are exact.
+
+    answer    [["length_constraints:number_words", {"relation": "at least", "num_words": 300}],
+               ["punctuation:no_comma", {}]]
+    right     every one is followed (the strict, prompt-level score)
+
+Left out are those that need a language detector, a sentence splitter or a word tokenizer of others (`UNCHECKED`): the
+result would depend on their version. An item with one of these is unscored, and is not asked. Definitions: Zhou et al.
+2023, arXiv 2311.07911, and its code at github.com/google-research/google-research, instruction_following_eval; one
+check differs on purpose: a keyword is looked for as text, and never run as a pattern.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from forgetwatch.grading.text import NOTHING, Found
+
+Values = Mapping[str, Any]
+
+UNCHECKED: Final = {
+    "language:response_language": "a language detector",
+    "change_case:english_capital": "a language detector",
+    "change_case:english_lowercase": "a language detector",
+    "change_case:capital_word_frequency": "a word tokenizer",
+    "length_constraints:number_sentences": "a sentence splitter",
+}
+"""Instructions without an exact check, and what it would need."""
+
+_RESPONSES: Final = ("My answer is yes.", "My answer is no.", "My answer is maybe.")
+_FENCES: Final = ("```json", "```Json", "```JSON", "```")
+
+
+def is_list(answer: str) -> bool:
+    """Whether an answer is a list of instructions, each a name and its values."""
+    try:
+        asked = json.loads(answer)
+    except (ValueError, RecursionError):
+        return False
+    pairs = asked if isinstance(asked, list) else []
+    fit = [isinstance(one, list) and len(one) == 2 for one in pairs]
+    return bool(fit) and all(fit) and all(isinstance(n, str) and isinstance(v, dict) for n, v in pairs)
+
+
+def unchecked(answer: str) -> str:
+    """Why an item's instructions cannot be judged; empty where they can."""
+    for name, values in json.loads(answer):
+        if name in UNCHECKED:
+            return f"{name} needs {UNCHECKED[name]}"
+        if name not in _CHECKS:
+            return f"{name} is not known"
+        if missing := [key for key in _NEEDS.get(name, ()) if values.get(key) is None]:
+            return f"{name} comes without {missing[0]}"
+    return ""
+
+
+def instructions(body: str, answer: str) -> tuple[Found, bool]:
+    """The output, and whether it follows every instruction of the answer; an empty one follows none."""
+    if not body.strip():
+        return NOTHING, False
+    followed = all(_CHECKS[name](body, values) for name, values in json.loads(answer))
+    return Found(text=body.strip(), form=True), followed
+
+
+def _enough(count: int, values: Values, name: str, relation: str = "relation") -> bool:
+    """Whether a count is at least, or less than, what is asked."""
+    wanted = int(values[name])
+    return count < wanted if values[relation] == "less than" else count >= wanted
+
+
+def _occurrences(text: str, keyword: str) -> int:
+    return len(re.findall(re.escape(keyword), text, re.IGNORECASE))
+
+
+def _forbidden(text: str, values: Values) -> bool:
+    return not any(re.search(rf"\b{re.escape(word)}\b", text, re.IGNORECASE) for word in values["forbidden_words"])
+
+
+def _letters(text: str, values: Values) -> bool:
+    count = text.lower().count(str(values["letter"]).lower())
+    return _enough(count, values, "let_frequency", "let_relation")
+
+
+def _paragraphs(text: str, values: Values) -> bool:
+    """Paragraphs between lines of three asterisks; an empty one may stand at either end only."""
+    parts = [bool(part.strip()) for part in re.split(r"\s?\*\*\*\s?", text)]
+    return all(parts[1:-1]) and sum(parts) == int(values["num_paragraphs"])
+
+
+def _first_word(text: str, values: Values) -> bool:
+    """So many paragraphs between empty lines, and the first word of the n-th."""
+    parts = text.split("\n\n")
+    count, place = sum(1 for part in parts if part.strip()), int(values["nth_paragraph"])
+    if place > count or not parts[place - 1].strip():
+        return False
+    word = parts[place - 1].split()[0].lstrip("'").lstrip('"')
+    word = re.split(r"""[.,?!'"]""", word, maxsplit=1)[0].lower()
+    return count == int(values["num_paragraphs"]) and word == str(values["first_word"]).lower()
+
+
+def _postscript(text: str, values: Values) -> bool:
+    marker = str(values["postscript_marker"])
+    known = {"P.P.S": r"p\.\s?p\.\s?s", "P.S.": r"p\.\s?s\."}
+    return re.search(known.get(marker, re.escape(marker.lower())), text.lower()) is not None
+
+
+def _bullets(text: str, values: Values) -> bool:
+    marked = re.findall(r"^\s*\*[^\*].*$", text, re.MULTILINE) + re.findall(r"^\s*-.*$", text, re.MULTILINE)
+    return len(marked) == int(values["num_bullets"])
+
+
+def _highlights(text: str, values: Values) -> bool:
+    single = re.findall(r"\*[^\n\*]*\*", text)
+    double = re.findall(r"\*\*[^\n\*]*\*\*", text)
+    count = sum(bool(part.strip("*").strip()) for part in single)
+    count += sum(bool(part.removeprefix("**").removesuffix("**").strip()) for part in double)
+    return count >= int(values["num_highlights"])
+
+
+def _sections(text: str, values: Values) -> bool:
+    spliter = re.escape(str(values["section_spliter"]).strip())
+    return len(re.split(rf"\s?{spliter}\s?\d+\s?", text)) - 1 >= int(values["num_sections"])
+
+
+def _is_json(text: str, values: Values) -> bool:
+    text = text.strip()
+    for fence in _FENCES:
+        text = text.removeprefix(fence)
+    try:
+        json.loads(text.removesuffix("```").strip())
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _title(text: str, values: Values) -> bool:
+    return any(found.lstrip("<").rstrip(">").strip() for found in re.findall(r"<<[^\n]+>>", text))
+
+
+def _two_responses(text: str, values: Values) -> bool:
+    parts = text.split("******")
+    given = [part.strip() for part in parts if part.strip()]
+    return all(part.strip() for part in parts[1:-1]) and len(given) == 2 and given[0] != given[1]
+
+
+def _ends(text: str, values: Values) -> bool:
+    return text.strip().strip('"').lower().endswith(str(values["end_phrase"]).strip().lower())
+
+
+def _quoted(text: str, values: Values) -> bool:
+    text = text.strip()
+    return len(text) > 1 and text[0] == text[-1] == '"'
+
+
+_CHECKS: Final[Mapping[str, Callable[[str, Values], bool]]] = {
+    "keywords:existence": lambda text, values: all(_occurrences(text, word) for word in values["keywords"]),
+    "keywords:frequency": lambda text, values: _enough(_occurrences(text, values["keyword"]), values, "frequency"),
+    "keywords:forbidden_words": _forbidden,
+    "keywords:letter_frequency": _letters,
+    "length_constraints:number_paragraphs": _paragraphs,
+    "length_constraints:number_words": lambda text, values: _enough(len(re.findall(r"\w+", text)), values, "num_words"),
+    "length_constraints:nth_paragraph_first_word": _first_word,
+    "detectable_content:number_placeholders": lambda text, values: (
+        len(re.findall(r"\[.*?\]", text)) >= int(values["num_placeholders"])
+    ),
+    "detectable_content:postscript": _postscript,
+    "detectable_format:number_bullet_lists": _bullets,
+    "detectable_format:constrained_response": lambda text, values: any(one in text for one in _RESPONSES),
+    "detectable_format:number_highlighted_sections": _highlights,
+    "detectable_format:multiple_sections": _sections,
+    "detectable_format:json_format": _is_json,
+    "detectable_format:title": _title,
+    "combination:two_responses": _two_responses,
+    "combination:repeat_prompt": lambda text, values: (
+        text.strip().lower().startswith(str(values["prompt_to_repeat"]).strip().lower())
+    ),
+    "startend:end_checker": _ends,
+    "startend:quotation": _quoted,
+    "punctuation:no_comma": lambda text, values: "," not in text,
+}
+"""The instructions that can be checked."""
+
+_NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "keywords:existence": ("keywords",),
+    "keywords:frequency": ("keyword", "frequency", "relation"),
+    "keywords:forbidden_words": ("forbidden_words",),
+    "keywords:letter_frequency": ("letter", "let_frequency", "let_relation"),
+    "length_constraints:number_paragraphs": ("num_paragraphs",),
+    "length_constraints:number_words": ("num_words", "relation"),
+    "length_constraints:nth_paragraph_first_word": ("num_paragraphs", "nth_paragraph", "first_word"),
+    "detectable_content:number_placeholders": ("num_placeholders",),
+    "detectable_content:postscript": ("postscript_marker",),
+    "detectable_format:number_bullet_lists": ("num_bullets",),
+    "detectable_format:number_highlighted_sections": ("num_highlights",),
+    "detectable_format:multiple_sections": ("num_sections", "section_spliter"),
+    "combination:repeat_prompt": ("prompt_to_repeat",),
+    "startend:end_checker": ("end_phrase",),
+}
+"""The values without which they cannot."""

@@ -1,0 +1,256 @@
+r"""Numbers in text, as exact fractions.
+
+    1,234.50   1.234,50   1 234.5   1'234.5      1234.5     the last of two separators is the decimal one
+    1,234   12,34,567                            1234       groups of three (in India of two) are thousands
+    0,5   1,25                                   a decimal comma; 1.234 is read in the English way
+    3/4   ½   1 1/2   \frac{3}{4}                fractions
+    1e3   1.5 × 10^3   2^10                      powers
+    -5   −5   -$5   $-5   = - 5   negative 5      minus signs
+    42%                                          42, and also .42 where the other side has no percent sign
+    3 million                                    3, and also 3,000,000 where the other side has no such word
+
+Dates, versions, times and numbers within words (``12.05.2024``, ``1.2.3``, ``B12``) are none.
+
+The number that an output gives as its answer.
+
+"6 * 7 = 42\n#### 42"             behind the last statement ("####", "Answer:", a box)
+"Answer: 6 * 7 = 42 apples"       what the last equals sign leads to
+"The answer is 6 by 7, so 42"     the last of the sentence, where it does not begin with the number
+"Answer: 41. Wait, no, 42."       what stands instead
+"so she has 42 apples left"       or else the last number of the text; not in an asked form
+"Answer: 3 or 4"                  ambiguous
+"Answer: unknown"                 no answer, whatever numbers stand before
+"Answer: not 41 but 42"           a number that is denied is none
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from forgetwatch.grading.statements import Statement, plain, sentence, statements, taken_back
+from forgetwatch.grading.text import AMBIGUOUS, NOTHING, Found, fold, tail
+
+_DIGITS: Final = 400
+"""Digits and decimal exponents beyond this are no numbers that anybody compares."""
+
+_SPACES: Final = r"\u00a0\u2007\u2009\u202f "
+_NUMBER: Final = re.compile(
+    r"(?:(?<![^\W\d])|(?=[$€£¥₹]))(?<!\d)(?<!\d[.,:/])"
+    r"(?P<sign>(?<![\w)\]}.])(?:[-+]|–(?=[\d.$€£¥₹])|[Nn]egative\s))?(?:\\?[$€£¥₹])?(?P<inner>(?<=[$€£¥₹])-)?"
+    rf"(?P<digits>\d++(?:[.,'’]\d++|[{_SPACES}]\d{{3}}(?!\d))*+|\.\d++)"
+    r"(?:[eE](?P<exponent>[-+]?\d{1,4})(?!\w))?"
+    r"(?:\s?(?:[×*·]|x(?=\s?10\^)|\\times|\\cdot)\s?10\^\{?(?P<ten>[-+]?\d{1,4})\}?|\^\{?(?P<power>-?\d{1,3})\}?)?"
+    r"(?:\s?/\s?(?P<below>\d++)(?!\s?/\s?\d)(?![.,]\d)|\s(?P<top>\d{1,4})/(?P<bottom>\d{1,4})(?![\d/]))?"
+    r"(?P<percent>\s?\\?%|\s+per\s?cent\b|\s+percent\b)?"
+    r"(?:[\s-](?P<scale>[Tt]housand|[MmBb]illion|[Tt]rillion)\b)?"
+    r"(?![.:/]\d)"
+)
+_FRACTION: Final = re.compile(r"\\[dtc]?frac\s*(?:\{\s*(-?\d{1,99})\s*\}\s*\{\s*(\d{1,99})\s*\}|(\d)(\d))")
+_MINUS: Final = re.compile(r"(?<=[=(≈])(\s?)-\s+(?=[\d.$€£¥₹\\])")
+_SCALES: Final = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+_PRETTY: Final = re.compile(r"\{,\}|\\,|\\!")
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number in a text: its value, whether a percent sign follows, where it stands (start, end), and its scale.
+
+    The scale is that of a word behind it, such as a million; the value is without it.
+    """
+
+    value: Fraction
+    percent: bool
+    start: int
+    end: int
+    scale: int = 1
+
+
+def readable(text: str) -> str:
+    """The text with its digits as ASCII, and LaTeX fractions and thousands as plain ones."""
+    text = _PRETTY.sub(lambda found: "," if "," in found[0] and found[0] != "\\," else " ", fold(text))
+    return _MINUS.sub(r"\1-", _FRACTION.sub(_fraction, text))
+
+
+def _fraction(found: re.Match[str]) -> str:
+    # A digit before it is a whole part; a minus sign has to stay with it.
+    space = " " if found.string[found.start() - 1 : found.start()].isdigit() else ""
+    return f"{space}{found[1] or found[3]}/{found[2] or found[4]}"
+
+
+def find_numbers(text: str) -> list[Number]:
+    """All numbers in a readable text, in their order."""
+    found = []
+    for match in _NUMBER.finditer(text):
+        found += _read(match)
+    return found
+
+
+def _read(match: re.Match[str]) -> list[Number]:
+    """The number that a match stands for; several, where commas separate a list."""
+    digits = match["digits"]
+    start, end = match.span()
+    value = _decimal(digits)
+    if value is None:
+        if "," not in digits or re.search(r"[.'’]", digits) or len(digits) > _DIGITS:
+            return []
+        place, parts = match.start("digits"), []
+        for piece in digits.split(","):
+            if (part := _decimal(piece)) is not None:
+                parts.append(Number(part, False, place, place + len(piece)))
+            place += len(piece) + 1
+        return parts
+    exponent = int(match["exponent"] or match["ten"] or 0)
+    power = int(match["power"] or 1)
+    if abs(exponent) > _DIGITS or len(digits) * abs(power) > _DIGITS or (power < 0 and not value):
+        return []
+    value = value**power * Fraction(10) ** exponent
+    if match["below"]:
+        if len(match["below"]) > _DIGITS or not int(match["below"]):
+            return []
+        value /= int(match["below"])
+    elif match["bottom"] and int(match["bottom"]):
+        value += Fraction(int(match["top"]), int(match["bottom"]))
+    negative = match["sign"] not in (None, "+") or match["inner"] is not None
+    scale = _SCALES[match["scale"].lower()] if match["scale"] else 1
+    return [Number(-value if negative else value, match["percent"] is not None, start, end, scale)]
+
+
+def _decimal(digits: str) -> Fraction | None:
+    """The value of digits with separators; None where these fit neither thousands nor decimals."""
+    if len(digits) > _DIGITS:
+        return None
+    digits = re.sub(rf"[{_SPACES}'’]", "", digits)
+    points, commas = digits.count("."), digits.count(",")
+    if points and commas:
+        whole, mark, part = digits.rpartition("." if digits.rfind(".") > digits.rfind(",") else ",")
+        if mark in whole or not _grouped(whole):
+            return None
+        return Fraction(f"{re.sub('[.,]', '', whole)}.{part}")
+    if commas > 1 or points > 1:
+        return Fraction(re.sub("[.,]", "", digits)) if _grouped(digits) else None
+    if commas:
+        return Fraction(digits.replace(",", "" if _grouped(digits) else "."))
+    return Fraction("0" + digits if points and digits.startswith(".") else digits)
+
+
+def _grouped(digits: str) -> bool:
+    """Whether all separators stand before groups of three digits, or in the Indian way before two and a last three."""
+    if re.fullmatch(r"[1-9]\d?(?:,\d\d)+,\d{3}", digits):
+        return True
+    first, *groups = re.split("[.,]", digits)
+    return 0 < len(first) <= 3 and not first.startswith("0") and all(len(group) == 3 for group in groups)
+
+
+_EITHER: Final = re.compile(
+    r"\s*(?:,|;|&|(?:[^\W\d_]{1,12}\s+)?\b(?:or|and|to|oder|und|bis|ou|et)\b|-|–|—)\s*(?:[$€£]\s*)?"
+)
+_DENIED: Final = re.compile(r"(?:\bnot|n['’]t|\brather\s+than|\binstead\s+of)\s+\Z", re.IGNORECASE)
+_OPENING: Final = re.compile(
+    r"(?:[\W_]|\b(?:about|approx|approximately|around|roughly|exactly|nearly|almost|only|just|simply|still|indeed|"
+    r"therefore|thus|then|equal|equals|to|is|a|the|total|of|usd|eur|rs|[a-z])\b)*+",
+    re.IGNORECASE,
+)
+_DOLLAR: Final = re.compile(r"\\\$|(?<=[A-Za-z])\$(?=\d)")
+_OPERATOR: Final = re.compile(r"\s*(?:[-+*/×·÷]|\\times|\\cdot|\\div)\s*")
+_REST: Final = re.compile(r"(?:\s?[^\W\d_]+)?[.!]?[^\S\n]*(?:\n|\Z)")
+
+
+def last_number(body: str) -> Found:
+    """The number that the output gives as its answer, as a text that `same_number` reads."""
+    # Emphasis and LaTeX go; dollar signs and underscores matter to no number.
+    text = readable(plain(_DOLLAR.sub(" ", tail(body)).replace("\\(", " ").replace("\\)", " ")))
+    statement = _statement(text)
+    if statement is None:
+        inside = _given(text)
+        if not inside:
+            return NOTHING
+        alone = not re.search(r"[^\W\d_]", text[: inside[-1].start]) and len(inside) == 1
+        return AMBIGUOUS if _clash(text, inside[-2:]) else _found(text, inside[-1], form=alone)
+    if instead := _instead(text, statement):
+        return _found(text, instead, settled=bool(text[instead.end :].strip()) or body[-1:].isspace())
+    start, part = _part(sentence(statement.line))
+    inside = _given(part)
+    if not inside:
+        return NOTHING
+    direct = start > 0 or _begins(part, inside[0])
+    if _clash(part, inside[:2] if direct else inside[-2:]):
+        return AMBIGUOUS
+    number = inside[0 if direct else -1]
+    # A number that ends a cut text may have more digits.
+    rest = text[statement.slot + start + number.end :]
+    return _found(part, number, form=statement.form, settled=bool(rest.strip()) or body[-1:].isspace())
+
+
+def _statement(text: str) -> Statement | None:
+    """The last statement that is in an asked form or begins with a number; else the last with a number in it."""
+    other = None
+    for statement in reversed(list(statements(text))):
+        start, part = _part(sentence(statement.line))
+        inside = _given(part)
+        if statement.form or (inside and (start > 0 or _begins(part, inside[0]))):
+            return statement
+        other = other or (statement if inside else None)
+    return other
+
+
+def _part(line: str) -> tuple[int, str]:
+    """The side of an equation that is its result, and where it begins; the whole line where it is none."""
+    left, equals, right = line.rpartition("=")
+    inside = _given(right)
+    if not equals or not inside:
+        return 0, line
+    if len(inside) > 1 and _OPERATOR.fullmatch(right[inside[0].end : inside[1].start]) and len(_given(left)) == 1:
+        return 0, left  # "42 = 6 * 7"
+    return len(left) + 1, right
+
+
+def _given(text: str) -> list[Number]:
+    """The numbers of a text that are not denied."""
+    return [one for one in find_numbers(text) if not _DENIED.search(text[max(0, one.start - 20) : one.start])]
+
+
+def _begins(part: str, number: Number) -> bool:
+    return _OPENING.fullmatch(part[: number.start]) is not None
+
+
+def _instead(text: str, statement: Statement) -> Number | None:
+    """The number that stands instead of the stated one, where that is taken back."""
+    found = None
+    for place in taken_back(text, statement.slot):
+        inside = find_numbers(text[place : place + 60])
+        if inside and inside[0].start == 0 and _REST.match(text, place + inside[0].end):
+            one = inside[0]
+            found = Number(one.value, one.percent, place, place + one.end, one.scale)
+    return found
+
+
+def _clash(text: str, two: Sequence[Number]) -> bool:
+    """Whether two numbers are offered side by side and differ."""
+    if len(two) < 2 or two[0].value == two[1].value:
+        return False
+    return _EITHER.fullmatch(text[two[0].end : two[1].start]) is not None
+
+
+def _found(text: str, number: Number, *, form: bool = False, settled: bool = False) -> Found:
+    return Found(text=text[number.start : number.end].strip(), form=form, settled=settled)
+
+
+def same_number(found: str, answer: str) -> bool:
+    """Whether two texts are the same number.
+
+    A percent sign on one side only may also mean hundredths, and a word like million its multiple.
+    """
+    left, right = find_numbers(readable(found)), find_numbers(readable(answer))
+    if not left or not right:
+        return False
+    one, other = left[-1], right[-1]
+    if one.percent != other.percent:
+        bare, percent = (other, one) if one.percent else (one, other)
+        return bare.value in (percent.value, percent.value / 100)
+    if one.value * one.scale == other.value * other.scale:
+        return True
+    return 1 in (one.scale, other.scale) and one.value == other.value

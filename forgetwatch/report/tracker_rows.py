@@ -1,0 +1,123 @@
+"""A Comparison as one row of numbers for W&B, TensorBoard and other trackers.
+
+    eval_forget/all/forgotten            1->0 so far                  eval_forget/<category>/forgotten
+    eval_forget/all/gained               0->1 so far                  eval_forget/<category>/known_lost
+    eval_forget/all/known_lost           clearly known before, wrong now
+    eval_forget/all/net_change           accuracy now minus accuracy of the baseline
+    eval_forget/all/accuracy             right now, share of all
+    eval_forget/all/retention            still right, share of the items right before
+    eval_forget/all/null_lost            right, and wrong when the same weights were measured again
+    eval_forget/all/unscored             items without a usable outcome
+    eval_forget/all/items                items that were asked, and scored at both looks
+    eval_forget/all/seconds              what the look took
+
+With `full` also every other number of the JSON document, for all, categories and tasks, and the course of the run:
+
+    eval_forget/all/forgetting_paper     chance.paper.forgetting      eval_forget/tasks/<task>/net_change
+    eval_forget/all/ever_forgotten       and ever_forgotten_if_guessed, regained, regained_if_guessed
+    eval_forget/all/net_change_interval_low, net_change_interval_high
+
+and, where a trainer is watched, how far the model moved from its base on texts that the base wrote:
+
+    eval_forget/all/kl_probe             KL(base||now), nats per token, behind prompts of the probe; also kl_probe_se
+    eval_forget/all/kl_training          the same behind prompts of the training examples
+    eval_forget/all/overlap_probe        Bhattacharyya coefficient of whole completions
+
+A quantity that is undefined has no key: trackers draw nan and None as gaps or zeros.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any, Final
+
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.groups import Group
+from forgetwatch.comparing.trajectory import Trajectory
+from forgetwatch.report.export import group_json
+
+PREFIX: Final = "eval_forget"
+
+
+def tracker_row(
+    comparison: Comparison, *, seconds: float, full: bool = False, trajectory: Trajectory | None = None
+) -> dict[str, float]:
+    """The numbers of one look, by tracker key; whole numbers as int, the rest as float.
+
+    Args:
+        comparison: The baseline against the look.
+        seconds: What the look took.
+        full: Whether every number of every group is a key.
+        trajectory: The run up to this look, whose course is added where `full` is.
+    """
+    whole = comparison.all
+    row: dict[str, float | None] = {
+        "all/forgotten": whole.forgotten,
+        "all/gained": whole.gained,
+        "all/known_lost": whole.known_lost,
+        "all/net_change": whole.net_change,
+        "all/accuracy": whole.accuracy_after,
+        "all/retention": whole.retention,
+        "all/null_lost": whole.null_lost,
+        "all/unscored": comparison.items.unscored,
+        "all/items": whole.n,
+        "all/seconds": seconds,
+    }
+    for key, group in _named(comparison.by("category")).items():
+        row |= {f"{key}/forgotten": group.forgotten, f"{key}/known_lost": group.known_lost}
+    if full:
+        tasks = {f"tasks/{key}": group for key, group in _named(comparison.by("task")).items()}
+        for key, group in {"all": whole, **_named(comparison.by("category")), **tasks}.items():
+            for name, value in _flat(group_json(group)).items():
+                row.setdefault(f"{key}/{name}", value)
+        if trajectory is not None and len(trajectory) > 1:
+            row |= {f"all/{name}": value for name, value in _course(trajectory).items()}
+    return {f"{PREFIX}/{key}": value for key, value in row.items() if value is not None and math.isfinite(value)}
+
+
+def _flat(document: dict[str, Any], *, of: str = "") -> dict[str, float]:
+    """The numbers of a JSON object: {"paper": {"forgetting": x}} becomes {"forgetting_paper": x}."""
+    row: dict[str, float] = {}
+    for name, value in document.items():
+        if isinstance(value, dict):
+            flat = _flat(value, of="" if name == "chance" else f"_{name}")
+            row |= {"chance_n" if name == "chance" and key == "n" else key: number for key, number in flat.items()}
+        elif isinstance(value, list):
+            row |= {
+                f"{name}{of}_{end}": number
+                for end, number in zip(("low", "high"), value, strict=True)
+                if number is not None
+            }
+        elif isinstance(value, (int, float)):
+            row[f"{name}{of}"] = value
+    return row
+
+
+def _course(trajectory: Trajectory) -> dict[str, float]:
+    """What the run forgot so far, beside what a guesser would show."""
+    course, guessed, items = trajectory.course, trajectory.guessed, trajectory.course.items
+    return {
+        "ever_forgotten": course.ever_forgotten[-1].item(),
+        "ever_forgotten_if_guessed": items * float(guessed.ever_forgotten[-1]),
+        "regained": course.regained[-1].item(),
+        "regained_if_guessed": items * float(guessed.regained[-1]),
+        "newly_forgotten": course.newly_forgotten[-1].item(),
+        "newly_regained": course.newly_regained[-1].item(),
+        "never_forgotten": course.never_forgotten,
+        "never_forgotten_if_guessed": items * guessed.never_forgotten,
+        "temporal_forgetting": course.temporal_forgetting,
+        "temporal_forgetting_if_guessed": guessed.temporal_forgetting,
+    }
+
+
+def _named(groups: dict[str, Group]) -> dict[str, Group]:
+    """The groups by tracker name; a name that is taken (`all`, `tasks`, or twice the same) gets a number."""
+    named: dict[str, Group] = {}
+    for name, group in groups.items():
+        key = base = re.sub(r"[^a-z0-9]", "_", name.lower())
+        number = 2
+        while key in named or key in ("all", "tasks"):
+            key, number = f"{base}_{number}", number + 1
+        named[key] = group
+    return named

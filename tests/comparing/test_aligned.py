@@ -1,0 +1,111 @@
+"""Aligned pairs: labels, clusters, and which option came second."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import snapshot
+
+from forgetwatch.comparing.aligned import Labels, Paired, guess_chance, second_choice
+from forgetwatch.comparing.pairing import pair
+
+
+@given(st.lists(st.sampled_from(["a", "b", "", "c"]), max_size=30))
+def test_labels_split_into_the_rows_of_each_name_in_order(names: list[str]) -> None:
+    labels = Labels.of(pa.chunked_array([pa.array(names, pa.string())]))
+    found = {name: rows.tolist() for name, rows in labels.split()}
+    assert found == {
+        name: [i for i, other in enumerate(names) if other == name] for name in dict.fromkeys(names) if name
+    }
+
+
+def test_the_second_choice_is_that_of_the_score_that_decides() -> None:
+    columns = {
+        "k": [3, 3, 3, 3, 3],
+        "gold": [0, 0, 0, 0, 0],
+        "chosen": [1, 1, 0, 2, None],
+        "choice_logprobs": [[-2.0, -1.0, -3.0], [-3.0, -1.0, -2.0], [-1.0, -2.0, -3.0], [-2.0, -1.0, -3.0], None],
+    }
+    rows = snapshot([False, False, True, False, False], **columns)
+    # second, third, right, another option was chosen than these scores would choose, no scores
+    assert second_choice(rows, np.arange(5)) == pytest.approx([1.0, 0.0, math.nan, math.nan, math.nan], nan_ok=True)
+
+
+def test_the_second_choice_by_bytes_is_not_that_by_sum() -> None:
+    columns = {
+        "k": [3],
+        "gold": [0],
+        "chosen": [1],
+        "choice_logprobs": [[-6.0, -2.0, -4.0]],
+        "choice_bytes": [[6, 4, 2]],
+    }
+    assert second_choice(snapshot([False], **columns), np.arange(1)) == pytest.approx([0.0])
+    by_bytes = snapshot([False], meta={"probe": {"norm": "bytes"}}, **columns)  # -1, -.5, -2
+    assert second_choice(by_bytes, np.arange(1)) == pytest.approx([1.0])
+
+
+def test_any_of_several_right_options_may_come_second() -> None:
+    columns = {
+        "k": [4, 4],
+        "gold": [0, 1],
+        "golds": [[0, 3], None],
+        "chosen": [1, 0],
+        "choice_logprobs": [[-9.0, -1.0, -3.0, -2.0], [-1.0, -9.0, -3.0, -2.0]],
+    }
+    assert second_choice(snapshot([False, False], **columns), np.array([0, 1])) == pytest.approx([1.0, 0.0])
+
+
+def test_there_is_no_second_choice_without_scores() -> None:
+    assert second_choice(snapshot([False], k=[3], gold=[0], chosen=[1]), np.arange(1)) is None
+
+
+def aligned(before: list[bool | None], after: list[bool | None], **columns: object) -> Paired:
+    one, other = snapshot(before, **columns), snapshot(after, **columns)
+    return Paired.align(one, other, pair(one, other))
+
+
+def test_items_of_one_cluster_share_a_code_also_over_tasks_and_others_stand_alone() -> None:
+    pairs = aligned([True] * 6, [True] * 6, cluster=["p", "p", None, "", "p", "q"], task=["t", "t", "t", "t", "u", "u"])
+    assert pairs.cluster is not None
+    assert pairs.cluster[0] == pairs.cluster[1] == pairs.cluster[4]
+    assert len(set(pairs.cluster.tolist())) == 4  # p, two alone, q
+    assert aligned([True], [True]).cluster is None
+    assert aligned([True] * 3, [True] * 3, cluster=["", "", ""]).cluster is None
+
+
+def test_what_one_side_does_not_say_the_other_does() -> None:
+    bare = {"k": [6, 6], "gold": [0, 0], "chosen": [0, 1]}
+    one, other = (
+        snapshot([True, False], **bare),
+        snapshot([True, False], **bare, cluster=["p", "p"], golds=[[0, 3]] * 2),
+    )
+    for before, after in ((one, other), (other, one)):
+        pairs = Paired.align(before, after, pair(before, after))
+        assert pairs.cluster is not None
+        assert len(set(pairs.cluster.tolist())) == 1
+        assert pairs.golds.tolist() == [2, 2]
+
+
+def test_an_item_with_several_samples_is_one_observation() -> None:
+    columns = {"item_id": ["1", "1", "2", "2"], "content_hash": ["A", "A", "B", "B"], "sample": [0, 1, 0, 1]}
+    pairs = aligned([True] * 4, [True] * 4, **columns)
+    assert pairs.samples == 2
+    assert pairs.cluster is not None
+    assert np.array_equal(pairs.cluster, pairs.item)
+
+
+def test_a_sample_without_an_outcome_takes_its_item_with_it() -> None:
+    columns = {"item_id": ["1", "1", "2", "2"], "content_hash": ["A", "A", "B", "B"], "sample": [0, 1, 0, 1]}
+    pairs = aligned([True, None, True, True], [True] * 4, **columns)
+    assert (len(pairs), pairs.unscored, pairs.samples) == (2, 1, 2)
+
+
+def test_the_chance_of_a_guess() -> None:
+    rows = snapshot([True] * 3, k=[4, None, 6], gold=[0, None, 0], golds=[None, None, [0, 2]])
+    assert guess_chance(rows).tolist() == [0.25, 0.0, 1 / 3]
+    assert np.isnan(guess_chance(snapshot([True]))).all()

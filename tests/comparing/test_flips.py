@@ -1,0 +1,123 @@
+"""The items whose answer changed."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pages import choices, written
+from support import snapshot
+
+from forgetwatch import Item, Probe, Trajectory, compare
+from forgetwatch.comparing.flips import first_forgotten, flips, ordered, text_of
+
+
+def test_each_changed_answer_is_of_one_kind() -> None:
+    columns = {"k": [3] * 6, "gold": [0] * 6}
+    before = snapshot([True, True, False, False, False, None], chosen=[0, 0, 1, 1, 1, None], **columns)
+    after = snapshot([True, False, True, False, False, True], chosen=[0, 1, 0, 2, 1, 0], **columns)
+    assert [(flip.item_id, flip.what) for flip in flips(before, after)] == [
+        ("1", "forgotten"),
+        ("2", "gained"),
+        ("3", "churned"),
+    ]
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([True, False, None]), st.sampled_from([True, False, None])), min_size=1, max_size=40
+    )
+)
+def test_they_are_as_many_as_the_comparison_counts(rows: list[tuple[bool | None, bool | None]]) -> None:
+    before, after = (snapshot(list(side)) for side in zip(*rows, strict=True))
+    whats = [flip.what for flip in flips(before, after)]
+    whole = compare(before=before, after=after).all
+    assert (whats.count("forgotten"), whats.count("gained")) == (whole.forgotten, whole.gained)
+    back = [flip.what for flip in flips(after, before)]
+    assert (back.count("gained"), back.count("forgotten")) == (whole.forgotten, whole.gained)
+
+
+def test_known_and_lost_are_those_that_are_counted() -> None:
+    of = choices(600)
+    assert sum(flip.known and flip.what == "forgotten" for flip in of.changed) == of.comparison.all.known_lost
+    for name, group in of.comparison.by("category").items():
+        there = [flip for flip in of.changed if flip.category == name and flip.what == "forgotten"]
+        assert (len(there), sum(flip.known for flip in there)) == (group.forgotten, group.known_lost)
+
+
+def test_answers_are_told_in_words_where_there_is_a_probe_and_by_letter_without() -> None:
+    probe = Probe([Item(id="0", task="t", prompt="Q?", choices=(" yes", " no"), answer=0)])
+    sides = [snapshot([right], k=[2], gold=[0], chosen=[int(not right)]) for right in (True, False)]
+    flip = flips(*sides, probe=probe)[0]
+    assert (flip.question, flip.right, flip.answer(flip.before), flip.answer(flip.after)) == ("Q?", "yes", "yes", "no")
+    flip = flips(*sides)[0]
+    assert (flip.question, flip.right, flip.answer(flip.before), flip.answer(flip.after)) == (None, "A", "A", "B")
+    assert flip.option(30) == "option 31"
+
+
+def test_written_answers_are_what_was_written_or_what_became_of_it() -> None:
+    flip = written([("It is 7.", "It is 8.")]).changed[0]
+    assert (flip.right, flip.answer(flip.before), flip.answer(flip.after)) == ("7", "It is 7.", "It is 8.")
+    cut = snapshot([False], outcome=["truncated"])
+    flip = flips(snapshot([True]), cut)[0]
+    assert (flip.answer(flip.before), flip.answer(flip.after)) == (None, "truncated")
+
+
+def test_all_right_options_are_named() -> None:
+    sides = [snapshot([right], k=[3], gold=[0], golds=[[0, 2]], chosen=[0 if right else 1]) for right in (True, False)]
+    flip = flips(*sides)[0]
+    assert flip.gold == (0, 2)
+    assert flip.right == "A | C"
+
+
+def test_the_surest_stand_first_and_those_without_a_margin_last() -> None:
+    before, after = snapshot([True] * 3, margin=[0.5, None, 2.0]), snapshot([False] * 3, margin=[9.0, 9.0, 9.0])
+    found = flips(before, after)
+    assert [flip.item_id for flip in ordered(found)] == ["2", "0", "1"]
+    assert math.isinf(found[1].margin)
+    gained = flips(after, before)
+    assert ordered(gained)[0].margin == 2.0  # how sure it is now
+
+
+def test_the_first_wrong_look_is_named_and_orders() -> None:
+    looks = [
+        [True, True, False, True],
+        [True, False, False, True],
+        [False, True, True, True],
+        [False, False, False, True],
+    ]
+    run = Trajectory.of([snapshot(right, meta={"step": 10 * step}) for step, right in enumerate(looks)])
+    first = first_forgotten(run)
+    assert first == {("t", "0", 0): 20, ("t", "1", 0): 10}
+    found = flips(run.baseline, run.last, first=first)
+    assert [(flip.item_id, flip.first) for flip in ordered(found, by="first")] == [("1", 10), ("0", 20)]
+
+
+def test_samples_are_told_apart() -> None:
+    columns = {"item_id": ["q", "q"], "content_hash": ["h", "h"], "sample": [0, 1]}
+    found = flips(snapshot([True, True], **columns), snapshot([True, False], **columns))
+    assert [(flip.item_id, flip.sample) for flip in found] == [("q", 1)]
+
+
+def test_rows_in_another_order_are_the_same_items() -> None:
+    of = choices(60)
+    order = np.random.default_rng(0).permutation(60)
+    shuffled = type(of.after)(of.after.table.take(order), of.after.meta)
+    assert flips(of.before, shuffled, probe=of.probe) == of.changed
+
+
+@pytest.mark.parametrize(
+    ("prompt", "text"),
+    [
+        ("Q?", "Q?"),
+        (
+            [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Q?"}],
+            "system: Be brief.\n\nuser: Q?",
+        ),
+    ],
+)
+def test_a_chat_is_read_from_above(prompt: object, text: str) -> None:
+    assert text_of(prompt) == text  # type: ignore[arg-type]

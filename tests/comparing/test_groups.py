@@ -1,0 +1,142 @@
+"""Groups, on pairs whose numbers are counted by hand or by independent code."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import snapshot
+
+from forgetwatch import compare
+from forgetwatch.comparing.comparison import Comparison
+
+
+def made(seed: int, rows: int = 60) -> Comparison:
+    rng = np.random.default_rng(seed)
+    k = rng.integers(1, 6, rows)
+    labels = {
+        "task": [f"t{i}" for i in rng.integers(0, 5, rows)],
+        "category": [f"c{i}" for i in rng.integers(0, 3, rows)],
+        "k": k,
+        "gold": np.zeros(rows, int),
+    }
+    sides = []
+    for _ in range(2):
+        chosen = rng.integers(0, k)
+        sides.append(snapshot((chosen == 0).tolist(), chosen=chosen, gold_share=rng.random(rows), **labels))
+    return compare(before=sides[0], after=sides[1])
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_groups_of_a_level_add_up_to_the_whole(seed: int) -> None:
+    comparison = made(seed)
+    for level in ("category", "task"):
+        groups = comparison.by(level).values()
+        for name in ("n", "retained", "forgotten", "gained", "missed", "known", "known_lost", "newly_known"):
+            assert sum(getattr(group, name) for group in groups) == getattr(comparison.all, name)
+        assert sum(group.chance.n for group in groups) == comparison.all.chance.n
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_known_lost_is_part_of_forgotten(seed: int) -> None:
+    for group in made(seed).groups:
+        assert group.known_lost is not None
+        assert group.known_lost <= group.forgotten
+        assert group.newly_known is not None
+        assert group.newly_known <= group.gained
+
+
+def test_groups_come_in_the_order_in_which_they_first_stand() -> None:
+    labels = {"category": ["z", "a", "z"], "task": ["2", "1", "3"]}
+    comparison = compare(before=snapshot([True] * 3, **labels), after=snapshot([False] * 3, **labels))
+    assert [group.name for group in comparison.groups] == ["all", "z", "a", "2", "1", "3"]
+
+
+def test_rows_without_labels_are_in_no_named_group() -> None:
+    bare = snapshot([True, False], category=["", ""], task=["", ""])
+    assert [group.name for group in compare(before=bare, after=bare).groups] == ["all"]
+
+
+def test_q_values_are_taken_within_each_level() -> None:
+    before = snapshot([True] * 24, category=["a"] * 8 + ["b"] * 8 + ["c"] * 8, task=["t"] * 24)
+    after = snapshot(
+        [False] * 8 + [False] * 4 + [True] * 12, category=["a"] * 8 + ["b"] * 8 + ["c"] * 8, task=["t"] * 24
+    )
+    groups = compare(before=before, after=after).by("category")
+    p_values = {name: group.p_value for name, group in groups.items()}
+    assert groups["a"].q_value == pytest.approx(min(3 * p_values["a"], 3 * p_values["b"] / 2))
+    assert groups["c"].q_value == p_values["c"] == 1.0
+    assert compare(before=before, after=after).all.q_value == compare(before=before, after=after).all.p_value
+
+
+def test_cells_over_samples_are_means_and_tests_treat_the_item_as_one_observation() -> None:
+    items = [str(i) for i in range(10) for _ in range(4)]
+    columns = {"item_id": items, "content_hash": items, "sample": [0, 1, 2, 3] * 10}
+    before = snapshot([True] * 40, **columns)
+    after = snapshot([False] * 12 + [True] * 28, **columns)
+    comparison = compare(before=before, after=after)
+    assert (comparison.all.n, comparison.all.forgotten, comparison.items.compared) == (10, 3, 10)
+    assert comparison.all.p_value > 0.05  # three items, not twelve answers
+    one = compare(before=before, after=after, samples="first")
+    assert (one.all.n, one.all.forgotten) == (10, 3)
+
+
+def test_an_item_with_an_unscored_sample_leaves_with_all_its_samples() -> None:
+    columns = {"item_id": ["1", "1", "2", "2"], "content_hash": ["A", "A", "B", "B"], "sample": [0, 1, 0, 1]}
+    comparison = compare(before=snapshot([True, None, True, True], **columns), after=snapshot([False] * 4, **columns))
+    assert (comparison.all.n, comparison.all.forgotten, comparison.items.unscored) == (1, 1, 1)
+
+
+def test_options_that_were_never_logged_leave_the_corrections_undefined() -> None:
+    chance = compare(before=snapshot([True], k=[4]), after=snapshot([False], k=[4])).all.chance
+    assert chance.guess_corrected is None
+    assert chance.persistence is None
+    assert chance.paper is not None
+    assert chance.bound is not None
+
+
+@pytest.mark.parametrize("k", [None, 1])
+def test_open_and_single_option_items_count_in_the_raw_cells_only(k: int | None) -> None:
+    whole = compare(before=snapshot([True], k=[k]), after=snapshot([False], k=[k])).all
+    assert (whole.n, whole.forgotten, whole.chance.n, whole.chance.paper) == (1, 1, 0, None)
+
+
+def test_copies_of_items_in_one_cluster_change_no_interval_and_no_test() -> None:
+    """Nine copies of each item, said to be clusters, must count as one: in every error, interval and test."""
+    rng = np.random.default_rng(5)
+    n, k = 80, 4
+    chosen = [rng.integers(0, k, n), rng.integers(0, k, n)]
+    shares = [rng.random(n), rng.random(n)]
+
+    def compared(copies: int) -> Comparison:
+        ids = [f"{i}-{copy}" for i in range(n) for copy in range(copies)]
+        labels = {"item_id": ids, "content_hash": ids, "cluster": np.repeat(np.arange(n), copies).astype(str).tolist()}
+        sides = [
+            snapshot(
+                np.repeat(choice == 0, copies).tolist(),
+                chosen=np.repeat(choice, copies),
+                gold_share=np.repeat(share, copies),
+                k=[k] * n * copies,
+                task=["t"] * n * copies,
+                category=["c"] * n * copies,
+                **labels,
+            )
+            for choice, share in zip(chosen, shares, strict=True)
+        ]
+        return compare(before=sides[0], after=sides[1])
+
+    one, nine = compared(1).all, compared(9).all
+    for name in ("p_value", "loss_p_value", "effective_n"):
+        assert getattr(nine, name) == pytest.approx(getattr(one, name), rel=1e-6), name
+    for name in ("forgetting_interval", "backward_transfer_interval", "net_change_interval", "known_lost_interval"):
+        assert getattr(nine, name) == pytest.approx(getattr(one, name), rel=1e-6), name
+    assert nine.smallest_loss(0.01) == pytest.approx(one.smallest_loss(0.01))
+    for part in ("paper", "guess_corrected", "persistence", "bound"):
+        for name, value in vars(getattr(nine.chance, part)).items():
+            if name != "n" and value is not None:
+                assert value == pytest.approx(getattr(getattr(one.chance, part), name), rel=1e-6), (part, name)
+    assert vars(nine.soft) == pytest.approx(vars(one.soft), rel=1e-6)
+    assert one.forgetting_interval != pytest.approx(one.backward_transfer_interval, rel=1e-3)
+    assert nine.chance.guess_corrected is not None
+    assert nine.chance.guess_corrected.n == 9 * n  # items, not clusters

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from support import snapshot
+
+from forgetwatch import Snapshot
+from forgetwatch.comparing.pairing import pair
+
+
+def rows(*keys: tuple[str, str]) -> Snapshot:
+    """Items of (id, hash)."""
+    ids, hashes = zip(*keys, strict=True)
+    return snapshot([True] * len(keys), item_id=list(ids), content_hash=list(hashes))
+
+
+def names(before: Snapshot, after: Snapshot) -> list[tuple[str, str]]:
+    pairing = pair(before, after)
+    return list(zip(before.texts("item_id")[pairing.before], after.texts("item_id")[pairing.after], strict=True))
+
+
+def test_rows_pair_by_what_the_question_says_wherever_it_stands() -> None:
+    before, after = rows(("1", "A"), ("2", "B"), ("3", "C")), rows(("9", "C"), ("8", "A"), ("7", "B"))
+    assert names(before, after) == [("1", "8"), ("2", "7"), ("3", "9")]
+    assert pair(before, after).complete
+
+
+def test_repeated_questions_pair_by_id_first_and_then_in_order() -> None:
+    before = rows(("1", "A"), ("2", "A"), ("3", "A"))
+    after = rows(("2", "A"), ("x", "A"), ("y", "A"))
+    assert names(before, after) == [("1", "x"), ("2", "2"), ("3", "y")]
+
+
+def test_repeated_questions_are_never_multiplied() -> None:
+    before, after = rows(("1", "A"), ("2", "A"), ("3", "A")), rows(("7", "A"), ("8", "A"))
+    pairing = pair(before, after)
+    assert names(before, after) == [("1", "7"), ("2", "8")]
+    assert (pairing.only_before.tolist(), pairing.only_after.tolist()) == ([2], [])
+
+
+def test_an_id_with_another_question_is_counted_and_not_paired() -> None:
+    pairing = pair(rows(("1", "A"), ("2", "B")), rows(("1", "A"), ("2", "C")))
+    assert pairing.content_differs == 1
+    assert not pairing.complete
+    assert (pairing.only_before.tolist(), pairing.only_after.tolist()) == ([1], [1])
+
+
+def test_the_same_question_in_two_tasks_is_two_items() -> None:
+    before = snapshot([True, True], content_hash=["A", "A"], task=["t", "u"])
+    after = snapshot([True, True], content_hash=["A", "A"], task=["u", "t"], item_id=["p", "q"])
+    pairing = pair(before, after)
+    assert (pairing.before.tolist(), pairing.after.tolist()) == ([0, 1], [1, 0])
+
+
+def test_samples_pair_with_the_same_sample() -> None:
+    before = snapshot([True] * 4, item_id=["1", "1", "2", "2"], content_hash=["A", "A", "B", "B"], sample=[0, 1, 0, 1])
+    after = snapshot([True] * 4, item_id=["2", "2", "1", "1"], content_hash=["B", "B", "A", "A"], sample=[1, 0, 1, 0])
+    assert pair(before, after).after.tolist() == [3, 2, 1, 0]
+
+
+def test_without_hashes_ids_pair_and_another_gold_shows_another_question() -> None:
+    before = snapshot([True] * 3, content_hash=[None] * 3, k=[4, 4, 4], gold=[0, 1, 2])
+    after = snapshot([True] * 3, content_hash=[None] * 3, k=[4, 4, 5], gold=[0, 3, 2])
+    pairing = pair(before, after)
+    assert pairing.by_id == 1
+    assert pairing.before.tolist() == [0]
+    assert pairing.content_differs == 2
+
+
+def test_one_missing_hash_does_not_switch_off_the_others() -> None:
+    before = snapshot([True] * 3, content_hash=["h1", "h2", None])
+    after = snapshot([True] * 3, content_hash=["x1", "x2", None])
+    pairing = pair(before, after)
+    assert (pairing.before.tolist(), pairing.by_id, pairing.content_differs) == ([2], 1, 2)
+
+
+def test_the_nth_is_counted_in_the_order_of_the_rows_of_its_task() -> None:
+    before = snapshot([True, True, False], task=["u", "t", "t"], item_id=["4", "3", "4"], content_hash=["x", "d", "d"])
+    after = snapshot([True, True, False], task=["u", "t", "t"], item_id=["8", "6", "9"], content_hash=["x", "d", "d"])
+    assert pair(before, after).after.tolist() == [0, 1, 2]
+
+
+def test_samples_of_a_repeated_question_stay_together() -> None:
+    before = snapshot([True] * 2, item_id=["a", "a"], content_hash=["A", "A"], sample=[0, 1])
+    after = snapshot([True] * 4, item_id=["x", "y", "x", "y"], content_hash=["A"] * 4, sample=[0, 0, 1, 1])
+    pairing = pair(before, after)
+    assert pairing.after.tolist() == [0, 2]
+    assert after.texts("item_id")[pairing.only_after].tolist() == ["y"]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 30)), min_size=1, max_size=30, unique_by=lambda key: key[1]),
+    st.randoms(),
+)
+def test_a_shuffled_copy_pairs_completely_each_row_once_and_by_id(keys: list[tuple[int, int]], rng: object) -> None:
+    shuffled = list(keys)
+    rng.shuffle(shuffled)  # type: ignore[attr-defined]
+    before, after = (rows(*((str(i), str(h)) for h, i in order)) for order in (keys, shuffled))
+    pairing = pair(before, after)
+    assert pairing.complete
+    assert len(np.unique(pairing.after)) == len(keys)
+    assert all(one == other for one, other in names(before, after))
+
+
+@given(*[st.lists(st.integers(0, 5), min_size=1, max_size=20)] * 2)
+def test_as_many_pairs_per_question_as_both_sides_have(before: list[int], after: list[int]) -> None:
+    pairing = pair(
+        rows(*((f"b{i}", str(h)) for i, h in enumerate(before))),
+        rows(*((f"a{i}", str(h)) for i, h in enumerate(after))),
+    )
+    assert len(pairing.before) == sum(min(before.count(h), after.count(h)) for h in range(6))
+    assert len(pairing.before) + len(pairing.only_before) == len(before)
+    assert len(pairing.after) + len(pairing.only_after) == len(after)

@@ -1,0 +1,135 @@
+"""Several models against one base: the matrix, the ranking, the front."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import snapshot
+
+from forgetwatch import Snapshot, compare
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.ranking import Ranked, Target, ranked, transition_matrix
+
+OUTCOMES = st.lists(st.lists(st.sampled_from([True, False, None]), min_size=6, max_size=6), min_size=1, max_size=5)
+
+
+def outcomes(right: str, **columns: list[Any]) -> Snapshot:
+    """A snapshot from one letter an answer: 1, 0, or - for unscored."""
+    return snapshot([{"1": True, "0": False, "-": None}[letter] for letter in right], **columns)
+
+
+def against(base: list[bool], *others: list[bool]) -> list[Comparison]:
+    before = snapshot(base, meta={"model": "base"})
+    afters = [snapshot(right, meta={"model": f"m{at}"}) for at, right in enumerate(others, 1)]
+    return [compare(before=before, after=after) for after in afters]
+
+
+def keeping(*kept: int, target: Target | None = None) -> tuple[Ranked, ...]:
+    """Models that keep so many of ten right answers."""
+    return ranked(against([True] * 10, *([at < n for at in range(10)] for n in kept)), target)
+
+
+def test_a_row_is_right_and_a_column_is_wrong() -> None:
+    sides = [outcomes(right) for right in ("1110", "1001", "1100")]
+    found = transition_matrix(sides)
+    assert found.lost == [[0, 2, 1], [1, 0, 1], [0, 1, 0]]
+    assert (found.answers.dtype, found.items, found.left_out) == (np.int64, 4, 0)
+
+
+def test_an_item_that_one_model_lacks_or_could_not_answer_is_in_no_count() -> None:
+    base, full = snapshot([True, True, True, True]), snapshot([False, False, False, False])
+    unscored = snapshot([True, None, True, True])
+    fewer = snapshot([True, True, True])
+    found = transition_matrix([base, full, unscored, fewer])
+    assert (found.items, found.left_out) == (2, 2)
+    assert found.lost[0] == [0, 2, 0, 0]
+
+
+def test_rows_pair_by_what_they_ask_and_not_by_their_place() -> None:
+    other = snapshot([False, True], item_id=["1", "0"], content_hash=["h1", "h0"])
+    assert transition_matrix([snapshot([True, True]), other]).lost == [[0, 1], [0, 0]]
+
+
+def test_samples_count_as_parts_of_an_item() -> None:
+    rows: dict[str, list[Any]] = {
+        "item_id": ["a", "a", "b", "b"],
+        "content_hash": ["ha", "ha", "hb", "hb"],
+        "sample": [0, 1, 0, 1],
+    }
+    found = transition_matrix([outcomes("1111", **rows), outcomes("011-", **rows)])
+    assert (found.items, found.left_out, found.samples) == (1, 1, 2)
+    assert found.lost == [[0, 0.5], [0, 0]]
+
+
+@given(OUTCOMES)
+def test_the_matrix_is_the_comparison_of_each_two(outcomes: list[list[bool | None]]) -> None:
+    found = transition_matrix([snapshot(right) for right in outcomes])
+    kept = [items for items in zip(*outcomes, strict=True) if None not in items]
+    for row in range(len(outcomes)):
+        for column in range(len(outcomes)):
+            assert found.lost[row][column] == sum(bool(items[row]) and not items[column] for items in kept)
+    assert (found.items, found.left_out) == (len(kept), 6 - len(kept))
+
+
+def test_the_one_that_kept_most_stands_first_with_its_interval() -> None:
+    first, second, third = keeping(7, 9, 8)
+    assert [one.number for one in (first, second, third)] == [2, 3, 1]
+    assert (first.place, first.label, first.retention) == (1, "m2", 0.9)
+    low, high = first.retention_interval
+    assert low == pytest.approx(0.5958, abs=1e-3)  # Wilson, 9 of 10
+    assert high == pytest.approx(0.9821, abs=1e-3)
+    assert (first.target, first.on_front) == (None, None)
+
+
+def test_the_interval_is_wider_where_items_come_in_clusters() -> None:
+    base, after = [True] * 40, [at >= 10 for at in range(40)]
+    clusters = {"cluster": [f"p{at // 5}" for at in range(40)]}
+    alone = ranked([compare(before=snapshot(base), after=snapshot(after))])[0].retention_interval
+    pair = compare(before=snapshot(base, **clusters), after=snapshot(after, **clusters))
+    together = ranked([pair])[0].retention_interval
+    assert together[1] - together[0] > 1.5 * (alone[1] - alone[0])
+
+
+def test_equal_retention_shares_a_place_and_the_next_one_is_left_out() -> None:
+    assert [(one.number, one.place) for one in keeping(8, 9, 8, 7)] == [(2, 1), (1, 2), (3, 2), (4, 4)]
+
+
+def test_the_front_holds_those_that_no_other_beats() -> None:
+    target = Target(name="eval_accuracy", values=(0.5, 0.7, 0.6, 0.6))
+    front = {one.number: one.on_front for one in keeping(9, 7, 8, 6, target=target)}
+    assert front == {1: True, 2: True, 3: True, 4: False}
+
+
+def test_of_equal_targets_only_the_one_that_kept_more_is_on_the_front() -> None:
+    front = {one.number: one.on_front for one in keeping(9, 8, target=Target(name="x", values=(0.5, 0.5)))}
+    assert front == {1: True, 2: False}
+
+
+def test_models_that_are_equal_in_both_stand_on_the_front_together() -> None:
+    assert all(one.on_front for one in keeping(8, 8, target=Target(name="x", values=(0.5, 0.5))))
+
+
+@pytest.mark.parametrize(("name", "best"), [("eval_loss", 1), ("eval_accuracy", 2)])
+def test_less_is_better_of_a_loss(name: str, best: int) -> None:
+    found = keeping(8, 8, target=Target(name=name, values=(0.5, 0.9)))
+    assert [one.number for one in found if one.on_front] == [best]
+    assert found[0].number == best  # equal retention: the target decides the order
+
+
+def test_a_base_that_knew_nothing_ranks_nobody() -> None:
+    found = ranked(against([False, False], [True, False], [True, True]), Target(name="x", values=(1.0, 2.0)))
+    assert all(math.isnan(one.retention) and one.place is None and one.on_front is False for one in found)
+
+
+@given(st.lists(st.tuples(st.integers(0, 10), st.integers(0, 4)), min_size=1, max_size=6))
+def test_no_point_of_the_front_is_dominated_and_every_other_is(points: list[tuple[int, int]]) -> None:
+    target = Target(name="x", values=tuple(float(value) for _, value in points))
+    for one in keeping(*(kept for kept, _ in points), target=target):
+        mine = points[one.number - 1]
+        dominated = any(other[0] >= mine[0] and other[1] >= mine[1] and other != mine for other in points)
+        assert one.on_front is not dominated

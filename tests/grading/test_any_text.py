@@ -1,0 +1,132 @@
+"""What holds for every text: nothing raises, the same text gives the same, and a planted answer is found."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forgetwatch import Item
+from forgetwatch.grading import judge
+from forgetwatch.grading.numbers import find_numbers, readable
+from forgetwatch.grading.patterns import reach
+from forgetwatch.grading.text import TAIL, fold, tail
+from forgetwatch.grading.thinking import after_thinking
+
+CALL = '{"name": "f", "arguments": {"x": 1}}'
+ITEMS = [
+    Item(id="choices", task="t", prompt="p", choices=(" x", " a dog", "5", "-"), answer=1),
+    *(
+        Item(id=match, task="t", prompt="p", answer=answer, match=match)
+        for match, answer in {
+            "exact": "Lima",
+            "exact:fold": "Lima",
+            "contains": "Lima",
+            "number": "42",
+            "letter": "B",
+            "regex": r"li(ma)?\s*$",
+            r"regex:is (\w+)": "Lima",
+            "json": '{"a": 1}',
+            "json:keys": '["a"]',
+            "tool_call": CALL,
+            "boxed": r"\frac12",
+        }.items()
+    ),
+]
+PIECES = st.sampled_from(
+    [
+        *(
+            "Answer:",
+            "answer is",
+            "\\boxed{",
+            "}",
+            "<think>",
+            "</think>",
+            "####",
+            "```json\n",
+            "```",
+            "A",
+            "b",
+            "I",
+            "a",
+        ),
+        *("or", "not", ",", ".", "\n", " ", "42", "1,5", "-", "½", "1/2", "%", "{", "[", '"', "a", ":", "(", ")", "²"),
+        *("<tool_call>", "</tool_call>", "f(x=", "Lima", "is", "\\", "\u200f", "А", "10^", "e5", "\x00", "字", "🅱️"),
+    ]
+)
+TEXTS = st.one_of(
+    st.text(), st.lists(PIECES).map("".join), st.lists(st.one_of(PIECES, st.text(max_size=5))).map(" ".join)
+)
+PROSE = st.lists(st.one_of(PIECES, st.text()), max_size=20).map(" ".join)
+
+
+@pytest.mark.parametrize("item", ITEMS, ids=[item.id for item in ITEMS])
+@given(output=TEXTS, truncated=st.booleans())
+def test_no_text_raises_and_the_same_text_gives_the_same(item: Item, output: str, truncated: bool) -> None:
+    judged = judge(item, output, truncated=truncated)
+    assert judged == judge(item, output, truncated=truncated)
+    assert judged.outcome in ("ok", "no answer", "ambiguous", "truncated", "truncated in thinking")
+    assert isinstance(judged.correct, bool)
+    if judged.outcome != "ok":
+        assert (judged.correct, judged.chosen, judged.found, judged.as_text, judged.form) == (
+            False,
+            None,
+            None,
+            False,
+            False,
+        )
+    if item.choices and judged.chosen is not None:
+        assert judged.correct == (judged.chosen in item.answers)
+
+
+@given(
+    before=PROSE,
+    letter=st.sampled_from("ABCD"),
+    form=st.sampled_from(["Answer: {}", "**Answer:** ({})", r"\boxed{{{}}}"]),
+)
+def test_a_planted_letter_is_found_whatever_stands_before(before: str, letter: str, form: str) -> None:
+    if after_thinking(before) is None:
+        before += "</think>"
+    if after_thinking(before) is None:
+        return
+    judged = judge(ITEMS[0], f"{before}\n\n{form.format(letter)}")
+    assert (judged.outcome, judged.chosen, judged.form) == ("ok", "ABCD".index(letter), True)
+
+
+@given(before=PROSE, value=st.decimals(allow_nan=False, allow_infinity=False, places=3, min_value=-1e9, max_value=1e9))
+def test_a_planted_number_is_found_whatever_stands_before(before: str, value: object) -> None:
+    if after_thinking(before) is None:
+        return
+    item = Item(id="1", task="t", prompt="p", answer=str(value), match="number")
+    assert judge(item, f"{before}\n#### {value}").correct is True
+    assert judge(item, f"{before}\nAnswer: {value:,}").correct is True
+
+
+@given(before=st.text().filter(lambda text: not set("{[`<") & set(text)))
+def test_planted_json_and_calls_are_found_behind_prose(before: str) -> None:
+    by_id = {item.id: item for item in ITEMS}
+    assert judge(by_id["json"], f'{before}\n```json\n{{"a": 1}}\n```').correct is True
+    assert judge(by_id["tool_call"], f"{before}\n<tool_call>{CALL}</tool_call>").correct is True
+    assert judge(by_id["boxed"], f"{before}\n\\boxed{{\\frac12}}").correct is True
+    assert judge(by_id["contains"], f"{before}\nLima").correct is True
+    assert judge(by_id["regex"], f"{before}\nLima").correct is True
+
+
+@given(text=st.text(), limit=st.integers(1, 50))
+def test_a_tail_is_an_end_of_the_text_and_folding_twice_is_folding_once(text: str, limit: int) -> None:
+    assert len(tail(text, limit)) <= limit
+    assert text.rstrip().endswith(tail(text, limit))
+    assert fold(fold(text)) == fold(text)
+
+
+@given(value=st.fractions(max_denominator=999, min_value=-(10**12), max_value=10**12))
+def test_a_fraction_is_read_as_itself(value: object) -> None:
+    (number,) = find_numbers(readable(f"it is {value} metres"))
+    assert number.value == value
+
+
+def test_a_pattern_with_more_repeats_sees_less() -> None:
+    seen = [reach("a*" * repeats) for repeats in range(8)]
+    assert seen[0] == TAIL
+    assert seen == sorted(seen, reverse=True)
+    assert seen[-1] >= 30

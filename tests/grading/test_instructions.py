@@ -1,0 +1,105 @@
+"""IFEval's instructions: followed or not, and which cannot be told."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forgetwatch import Item
+from forgetwatch.errors import ProbeError
+from forgetwatch.grading import cannot_be_judged, check_item, judge
+from forgetwatch.grading.ifeval import _CHECKS, UNCHECKED
+
+CASES: list[tuple[str, dict[str, Any], str, str]] = [
+    ("keywords:existence", {"keywords": ["Sun", "c++"]}, "the sun and C++", "the sun and C"),
+    ("keywords:frequency", {"keyword": "la", "frequency": 2, "relation": "at least"}, "La la", "la"),
+    ("keywords:frequency", {"keyword": "la", "frequency": 2, "relation": "less than"}, "la", "la la"),
+    ("keywords:forbidden_words", {"forbidden_words": ["cat"]}, "concatenate", "A Cat."),
+    ("keywords:letter_frequency", {"letter": "A", "let_frequency": 2, "let_relation": "at least"}, "Aa", "a"),
+    ("length_constraints:number_paragraphs", {"num_paragraphs": 2}, "a\n***\nb", "a\n\nb"),
+    ("length_constraints:number_paragraphs", {"num_paragraphs": 2}, "***\na\n***\nb\n***", "a\n***\n***\nb"),
+    ("length_constraints:number_words", {"num_words": 3, "relation": "at least"}, "a b c", "a b"),
+    (
+        "length_constraints:nth_paragraph_first_word",
+        {"num_paragraphs": 2, "nth_paragraph": 2, "first_word": "well"},
+        "a\n\n'Well, so.",
+        "a\n\nso well",
+    ),
+    ("detectable_content:number_placeholders", {"num_placeholders": 2}, "[a] and [b c]", "[a]"),
+    ("detectable_content:postscript", {"postscript_marker": "P.S."}, "Hi\np. s. more", "Hi\nPS more"),
+    ("detectable_content:postscript", {"postscript_marker": "P.P.S"}, "Hi\nP.P.S more", "Hi\nP.S. more"),
+    ("detectable_format:number_bullet_lists", {"num_bullets": 2}, "* a\n- b", "* a\n** b"),
+    ("detectable_format:constrained_response", {}, "My answer is no.", "no."),
+    ("detectable_format:number_highlighted_sections", {"num_highlights": 2}, "*a* and **b**", "*a* and b"),
+    (
+        "detectable_format:multiple_sections",
+        {"section_spliter": "PART ", "num_sections": 2},
+        "PART 1\na\nPART 2\nb",
+        "PART 1\na\npart 2\nb",
+    ),
+    ("detectable_format:json_format", {}, '```json\n{"a": 1}\n```', "{a: 1}"),
+    ("detectable_format:title", {}, "<<A title>>\ntext", "<< >>\ntext"),
+    ("combination:two_responses", {}, "a\n******\nb", "a\n******\na"),
+    ("combination:repeat_prompt", {"prompt_to_repeat": "Say it."}, " say it. It.", "It. Say it."),
+    ("startend:end_checker", {"end_phrase": "The end."}, 'So "the end."', "The end. Or not"),
+    ("startend:quotation", {}, '"a"', '"'),
+    ("punctuation:no_comma", {}, "a b", "a, b"),
+]
+
+
+def item(*asked: tuple[str, dict[str, Any]]) -> Item:
+    return Item(id="1", task="ifeval", prompt="Do.", answer=json.dumps(asked), match="instructions")
+
+
+@pytest.mark.parametrize(("name", "values", "right", "wrong"), CASES)
+def test_an_instruction_is_followed_or_not(name: str, values: dict[str, Any], right: str, wrong: str) -> None:
+    asked = item((name, values))
+    check_item(asked)
+    assert judge(asked, right).correct is True
+    assert judge(asked, wrong).correct is False
+
+
+def test_every_check_is_tested_and_every_instruction_is_one_or_the_other() -> None:
+    assert {name for name, *_ in CASES} == set(_CHECKS)
+    assert not set(_CHECKS) & set(UNCHECKED)
+    assert len(_CHECKS) + len(UNCHECKED) == 25
+
+
+def test_all_instructions_of_a_prompt_must_be_followed() -> None:
+    both = item(("punctuation:no_comma", {}), ("startend:quotation", {}))
+    assert judge(both, '"a"').correct is True
+    assert judge(both, '"a, b"').correct is False
+    assert judge(both, " ").outcome == "no answer"
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        (("language:response_language", {"language": "de"}), "needs a language detector"),
+        (("length_constraints:number_sentences", {"num_sentences": 2, "relation": "at least"}), "a sentence splitter"),
+        (("keywords:colour", {}), "is not known"),
+        (("keywords:existence", {}), "comes without keywords"),
+    ],
+)
+def test_what_has_no_exact_check_is_unscored_and_says_why(asked: tuple[str, dict[str, Any]], why: str) -> None:
+    open_item = item(("punctuation:no_comma", {}), asked)
+    assert why in cannot_be_judged(open_item)
+    judged = judge(open_item, "a, b")
+    assert judged.correct is None
+    assert judged.outcome.startswith(f"unscored: {asked[0]}")
+
+
+@pytest.mark.parametrize("answer", ["x", "[]", "{}", '["a"]', '[["a"]]', '[["a", 1]]'])
+def test_what_is_no_list_of_instructions_is_refused(answer: str) -> None:
+    wrong = Item(id="1", task="t", prompt="Do.", answer=answer, match="instructions")
+    with pytest.raises(ProbeError, match="needs a list of"):
+        check_item(wrong)
+
+
+@given(st.text(), st.sampled_from([case[:2] for case in CASES]))
+def test_any_output_is_judged(output: str, asked: tuple[str, dict[str, Any]]) -> None:
+    assert judge(item(asked), output).correct in (True, False)

@@ -1,0 +1,478 @@
+"""What outputs to open questions are worth: one line an output."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+import pytest
+
+from forgetwatch import Item
+from forgetwatch.errors import ForgetwatchError, ProbeError
+from forgetwatch.grading import check_item, judge
+
+NUMBERS = [
+    # answer, output, right (None = no answer, "two" = ambiguous)
+    ("42", "#### 42", True),
+    ("42", "6 * 7 = 42\n#### 42", True),
+    ("42", "6*7 = 42", True),
+    ("42", "Answer: 42", True),
+    ("42", "**Answer:** 42 apples.", True),
+    ("42", "The answer is 42.", True),
+    ("42", "So she has 42 apples left.", True),
+    ("42", "She had 50, ate 8, and has 42 left.", True),
+    ("42", "Answer: 6 × 7 = 42", True),
+    ("42", "Answer: 42 (6 times 7)", True),
+    ("42", "Answer: 42, since 6 * 7 = 42", True),
+    ("42", "$42", True),
+    ("42", "$$42$$", True),
+    ("42", r"\(42\)", True),
+    ("42", r"\boxed{42}", True),
+    ("42", r"\boxed{42\text{ apples}}", True),
+    ("42", "42.", True),
+    ("42", "42.0", True),
+    ("42", "+42", True),
+    ("42", "42km", True),
+    ("42", "４２", True),
+    ("42", "٤٢", True),
+    ("42", "४२", True),
+    ("123", "١٢٣", True),
+    ("42", "Answer: 41\nWait.\nAnswer: 42", True),
+    ("42", "<answer>42</answer>", True),
+    ("42", "```\n42\n```", True),
+    ("42", "*42*", True),
+    ("42", "42 🎉", True),
+    ("42", "The answer is not 41. It is 42.", True),
+    ("42", "Answer: not 41 but 42", True),
+    ("42", "I get 42, not 41.", True),
+    ("42", "Answer: 41\nWait, no, 42.", True),
+    ("42", "Answer: 41. Actually, it's 42 apples.\n", True),
+    ("42", "Answer: 42. Actually, 3 of them are green.", True),
+    ("42", "Answer: 42\nThe answer is based on 3 facts.", True),
+    ("42", "The answer is found by multiplying 6 by 7, giving 42.", True),
+    ("42", "The answer is the product of 6 and 7, which is 42.", True),
+    ("42", "Answer: There are 40 red and 2 blue ones, so 42.", True),
+    ("42", "Answer: about 42, or 40 without the 2 others", True),
+    ("42", "The answer is $42 = 6 \\cdot 7$.", True),
+    ("42", "#### 42\n\nQuestion: What is 2 + 2?\nAnswer: 4", True),
+    ("42", "The answer is 42.\n\nQ: What is 2 + 2?\nA: The answer is 4.", True),
+    ("42", "Step 1: read.\nQuestion: 6 * 7?\nAnswer: 42", True),
+    ("42", "US$42", True),
+    ("42", "Answer: 42 US$", True),
+    ("3000000", "Answer: 3 million dollars", True),
+    ("3", "Answer: 3 million", True),
+    ("3.5 million", "3,500,000", True),
+    ("3000", "Answer: 3 million", False),
+    ("1234.5", "١٬٢٣٤٫٥", True),
+    ("50", "٥٠٪", True),
+    ("42", "Answer: 41", False),
+    ("42", "421", False),
+    ("42", "Answer: 42.5", False),
+    ("42", "B42", None),
+    ("42", "12.05.2024", None),
+    ("42", "version 1.2.3", None),
+    ("42", "I had 42.\nAnswer: unknown", None),
+    ("42", "", None),
+    ("42", "I'm sorry, I can't.", None),
+    ("42", "forty-two", None),
+    ("42", "Answer: 41 or 42", "two"),
+    ("42", "Answer: between 41 and 42", "two"),
+    ("42", "41 or 42", "two"),
+    ("42", "Answer: 42 or 42", True),
+    ("42", "Answer: 41, 42", "two"),
+    ("42", "Answer: 41 apples or 42 apples", "two"),
+    ("1234.5", "1,234.50", True),
+    ("1234.5", "1.234,50", True),
+    ("1234.5", "$1,234.50", True),
+    ("1234.5", "1234,5", True),
+    ("1,234.50", "Answer: 1234.5 dollars", True),
+    ("1234", "1,234", True),
+    ("1234", "1 234", True),
+    ("1234", "1\u202f234", True),
+    ("1234", "1'234", True),
+    ("1234", r"1{,}234", True),
+    ("1234567", "1,234,567", True),
+    ("1234567", "1.234.567", True),
+    ("1234567", "12,34,567", True),
+    ("0.5", "1/2", True),
+    ("0.5", "½", True),
+    ("0.5", ".5", True),
+    ("0.5", "0,5", True),
+    ("0.5", r"\frac{1}{2}", True),
+    ("0.5", r"\dfrac12", True),
+    ("1/2", "0.50", True),
+    ("3/4", "3/4", True),
+    ("3/4", "¾ of a cup", True),
+    ("1.5", "1½", True),
+    ("1.5", "1 1/2 cups", True),
+    ("0.75", "3 / 4", True),
+    ("3", "3/0", None),
+    ("0", "-0", True),
+    ("0", "-0.0", True),
+    ("-5", "-5", True),
+    ("-5", "−5", True),
+    ("-5", "－5", True),
+    ("-5", "x = -5", True),
+    ("-5", "-$5", True),
+    ("-5", "€-5", True),
+    ("-5", "Answer: –5", True),
+    ("-5", "x = - 5", True),
+    ("-5", "Answer: negative 5", True),
+    ("-3/4", r"-\frac{3}{4}", True),
+    ("3/4", r"-\frac{3}{4}", False),
+    ("-3/4", r"\boxed{-\frac{3}{4}}", True),
+    ("3.5", r"3\frac{1}{2}", True),
+    ("2", "Answer: 5 - 3 = 2", True),
+    ("5", "- 5 apples", True),
+    ("5", "-5", False),
+    ("3", "8 - 5 = 3", True),
+    ("5", "pages 3-5", "two"),
+    ("1000", "1e3", True),
+    ("1000", "1E+3", True),
+    ("1500", "1.5 × 10^3", True),
+    ("1500", r"1.5 \times 10^{3}", True),
+    ("1500", "1.5 x 10^3", True),
+    ("1500", "1.5 × 10³", True),
+    ("0.001", "1e-3", True),
+    ("1024", "2^10", True),
+    ("100", "10²", True),
+    ("1", "1e9999", None),
+    ("1", "9" * 5_000, None),
+    ("1", "9^999", None),
+    ("50", "50%", True),
+    ("0.5", "50%", True),
+    ("50%", "0.5", True),
+    ("50%", "50 percent", True),
+    ("50%", "40%", False),
+    ("42", "7" * 100_000, None),
+    ("42", "1," * 50_000, None),
+    ("42", "word " * 20_000 + "#### 42", True),
+]
+
+OTHERS: list[tuple[str, str, str, bool | None]] = [
+    # match, answer, output, right (None = no answer)
+    ("exact", "Santiago", "Santiago", True),
+    ("exact", "Santiago", "  Santiago\n", True),
+    ("exact", "Santiago de Chile", "Santiago  de\nChile", True),
+    ("exact", "Santiago", "santiago", False),
+    ("exact", "Santiago", "Santiago.", False),
+    ("exact", "Santiago", "It is Santiago.", False),
+    ("exact", "Santiago", "", None),
+    ("exact", "Santiago", " \n ", None),
+    ("exact:fold", "Santiago", "SANTIAGO", True),
+    ("exact:fold", "straße", "STRASSE", True),
+    ("exact:fold", "Santiago", "Lima", False),
+    ("contains", "Paris", "It is Paris, of course.", True),
+    ("contains", "Paris", "PARIS", True),
+    ("contains", "Paris", "**Paris**", True),
+    ("contains", "Paris", "Parisian food", False),
+    ("contains", "Paris", "London", False),
+    ("contains", "New York", "in New\nYork", True),
+    ("contains", "5", "15", False),
+    ("contains", "5", "5.2", False),
+    ("contains", "5", "It is 5.", True),
+    ("contains", "C++", "I use C++ daily", True),
+    ("contains", "Ｐａｒｉｓ", "Paris", True),
+    ("contains", "Paris", "", None),
+    ("contains", "שלום", "אמר שלום לכולם", True),
+    ("regex", r"santiago( de chile)?", "It is Santiago de Chile!", True),
+    ("regex", r"^yes\b", "Well.\nYes, it is", True),
+    ("regex", r"^yes\b", "no", False),
+    ("regex", r"yes", "", None),
+    (r"regex:total: (\d+)", "12", "total: 10\nTotal: 12", True),
+    (r"regex:total: (\d+)", "12", "total: 12\ntotal: 10", False),
+    (r"regex:total: (\d+)", "12", "nothing", None),
+    (r"regex:[A-D]\b(?!.*[A-D]\b)", "b", "A, no: B", True),
+    ("regex:(a)|b", "b", "b", True),
+    ("json", '{"city": "Lima"}', '{"city": "Lima"}', True),
+    ("json", '{"city": "Lima"}', '{ "city" :\n"Lima" }', True),
+    ("json", '{"city": "Lima"}', '```json\n{"city": "Lima"}\n```', True),
+    ("json", '{"city": "Lima"}', '```\n{"city": "Lima"}\n```', True),
+    ("json", '{"city": "Lima"}', 'Sure!\n```json\n{"city": "Lima"}\n```\nAnything else?', True),
+    ("json", '{"city": "Lima"}', 'In {braces} it is {"city": "Lima"} I think', True),
+    ("json", '{"city": "Lima"}', '{"city": "Quito"} or {"city": "Lima"}', False),
+    ("json", '{"city": "Lima"}', "{'city': 'Lima'}", None),
+    ("json", '{"city": "Lima"}', '{"city": "Lim', None),
+    ("json", '{"b": 1}', '{"a": {"b": 1}', None),
+    ("json", '{"city": "Lima"}', '{"city": "Lima",}', None),
+    ("json", '{"city": "Lima"}', "", None),
+    ("json", '{"a": {"b": [1, {"c": "}"}]}}', 'x {"a": {"b": [1, {"c": "}"}]}} y', True),
+    ("json", '{"a": 1, "b": 2}', '{"b": 2, "a": 1}', True),
+    ("json", '{"a": 1}', '{"a": 1.0}', True),
+    ("json", '{"a": 1}', '{"a": true}', False),
+    ("json", '{"a": 1}', '{"a": "1"}', False),
+    ("json", '{"a": 1}', 'see [1]: {"a": 1}', True),
+    ("json", "[1, 2]", "[1, 2]", True),
+    ("json", "[1, 2]", "[2, 1]", False),
+    ("json", "[1, 2]", "It is [1, 2].", True),
+    ("json", "42", "42", True),
+    ("json", '"x"', '"x"', True),
+    ("json", "null", "null", True),
+    ("json", "42", "It is 42", None),
+    ("json", '{"a": 1}', "[" * 100_000, None),
+    ("json", "[1]", "[" * 100_000, None),
+    ("json", '{"a": 1}', '{"a":' * 20_000, None),
+    ("json", "[1]", "1" * 100_000, None),
+    ("json:keys", '["a", "b"]', '{"a": 1, "b": 2, "c": 3}', True),
+    ("json:keys", '["a", "b"]', '{"a": 1}', False),
+    ("json:keys", '{"a": 1}', '{"a": 1, "b": 2}', True),
+    ("json:keys", '{"a": 1}', '{"a": 2}', False),
+    ("json:keys", '["a"]', "[1]", None),
+    ("tool_call", '{"name": "f", "arguments": {"x": 1}}', '{"name": "f", "arguments": {"x": 1}}', True),
+    ("tool_call", '{"name": "f", "arguments": {"x": 1}}', '{"name": "f", "parameters": {"x": 1}}', True),
+    (
+        "tool_call",
+        '{"name": "f", "arguments": {"x": 1}}',
+        '<tool_call>\n{"name": "f", "arguments": {"x": 1}}\n</tool_call>',
+        True,
+    ),
+    (
+        "tool_call",
+        '{"name": "f", "arguments": {"x": 1}}',
+        'ok <tool_call>{"name": "f", "arguments": {"x": 1}}</tool_call>',
+        True,
+    ),
+    ("tool_call", '{"name": "f", "arguments": {"x": 1}}', '[{"name": "f", "arguments": {"x": 1}}]', True),
+    ("tool_call", '{"name": "f", "arguments": {"x": 1}}', '[TOOL_CALLS] [{"name": "f", "arguments": {"x": 1}}]', True),
+    (
+        "tool_call",
+        '{"name": "f", "arguments": {"x": 1}}',
+        '{"function": {"name": "f", "arguments": "{\\"x\\": 1}"}}',
+        True,
+    ),
+    (
+        "tool_call",
+        '{"name": "f", "arguments": {"x": 1}}',
+        '{"tool_calls": [{"function": {"name": "f", "arguments": {"x": 1}}}]}',
+        True,
+    ),
+    ("tool_call", '{"name": "f", "arguments": {"x": 1}}', '```json\n{"name": "f", "arguments": {"x": 1}}\n```', True),
+    ("tool_call", '{"name": "f", "arguments": {"x": 1}}', "[f(x=1)]", True),
+    ("tool_call", '{"name": "f", "arguments": {"x": 1}}', "f(x=1)", True),
+    ("tool_call", '{"name": "f", "arguments": {"x": 1}}', "f(1)", None),
+    ("tool_call", '{"name": "f", "arguments": {"x": 1}}', "f(x=open('y'))", None),
+    ("tool_call", '{"name": "f", "arguments": {"x": 1}}', '{"name": "g", "arguments": {"x": 1}}', False),
+    ("tool_call", '{"name": "f", "arguments": {"x": 1}}', '{"name": "f", "arguments": {"x": 2}}', False),
+    ("tool_call", '{"name": "f", "arguments": {"x": 1}}', '{"name": "f", "arguments": {"x": 1, "y": 2}}', False),
+    ("tool_call", '{"name": "f"}', '{"name": "f", "arguments": {}}', True),
+    ("tool_call", '{"name": "f", "arguments": {"x": 1}}', "I would call f with x = 1.", None),
+    ("tool_call", '{"name": "f", "arguments": {"x": 1}}', '<tool_call>{"name": "f"', None),
+    ("tool_call", '{"name": "f"}', '<tool_call>{"name": "f"}</tool_call><tool_call>{bad</tool_call>', None),
+    ("tool_call", '[{"name": "f"}, {"name": "g"}]', '[{"name": "g"}, {"name": "f"}]', True),
+    ("tool_call", '[{"name": "f"}, {"name": "g"}]', "[g(), f()]", True),
+    ("tool_call", '[{"name": "f"}, {"name": "f"}]', '{"name": "f"}', False),
+    ("tool_call", '{"name": "f"}', "f(" * 1_000, None),
+    ("tool_call", '{"name": "f"}', "<tool_call>" * 10_000, None),
+    ("boxed", r"\frac{1}{2}", r"so \boxed{\frac{1}{2}}.", True),
+    ("boxed", r"\frac{1}{2}", r"so \boxed{\dfrac{1}{2}}.", True),
+    ("boxed", r"\frac{1}{2}", r"so \boxed{0.5}.", True),
+    ("boxed", r"-\frac{1}{2}", r"\boxed{-\frac12}", True),
+    ("boxed", r"\frac{1}{2}", r"\boxed{-\dfrac{1}{2}}", False),
+    ("boxed", "-0.5", r"\boxed{-\frac{1}{2}}", True),
+    ("boxed", "0.5", r"\boxed{-\frac{1}{2}}", False),
+    ("boxed", "x+1", r"\boxed{ x + 1 }", True),
+    ("boxed", r"\{1,2\}", r"\boxed{\{1,2\}}", True),
+    ("boxed", "a", r"\boxed{b} \boxed{a}", True),
+    ("boxed", "a", r"\boxed{a} \boxed{b}", False),
+    ("boxed", "a", r"\boxed{a", None),
+    ("boxed", "a", r"\boxed{}", None),
+    ("boxed", "a", "a", None),
+    ("boxed", "5", r"\boxed 5", True),
+    ("boxed", "5", r"\boxed{5\text{ cm}}", True),
+    ("boxed", "red", r"\boxed{\text{Red}}", True),
+    ("boxed", "1", r"\boxed{" * 15_000, None),
+]
+
+
+@pytest.mark.parametrize(
+    ("answer", "output", "right"), NUMBERS, ids=[f"{i}-{row[1][:25]!a}" for i, row in enumerate(NUMBERS)]
+)
+def test_a_number_is_read_as_its_line_says(answer: str, output: str, right: bool | str | None) -> None:
+    item = Item(id="1", task="t", prompt="p", answer=answer, match="number")
+    check_item(item)
+    judged = judge(item, output)
+    outcome = {None: "no answer", "two": "ambiguous"}.get(right, "ok")  # type: ignore[arg-type]
+    assert (judged.correct, judged.outcome) == (right is True, outcome)
+
+
+@pytest.mark.parametrize(
+    ("match", "answer", "output", "right"), OTHERS, ids=[f"{i}-{r[0]}-{r[2][:25]!a}" for i, r in enumerate(OTHERS)]
+)
+def test_an_open_answer_is_worth_what_its_line_says(match: str, answer: str, output: str, right: bool | None) -> None:
+    item = Item(id="1", task="t", prompt="p", answer=answer, match=match)
+    check_item(item)
+    judged = judge(item, output)
+    assert (judged.correct, judged.outcome) == (right is True, "no answer" if right is None else "ok")
+
+
+@pytest.mark.parametrize(
+    ("match", "answer", "output", "form"),
+    [
+        ("exact", "Lima", "It is Lima.", False),  # known, and not in the form
+        ("exact", "Lima", "Quito", True),
+        ("number", "4", "Answer: 4", True),
+        ("number", "4", "#### 4", True),
+        ("number", "4", "4", True),
+        ("number", "4", "That makes 4 apples.", False),
+        ("json", '{"a": 1}', '{"a": 1}', True),
+        ("json", '{"a": 1}', '```json\n{"a": 1}\n```', True),
+        ("json", '{"a": 1}', 'Here: {"a": 1}', False),
+        ("tool_call", '{"name": "f"}', '<tool_call>{"name": "f"}</tool_call>', True),
+        ("tool_call", '{"name": "f"}', 'I call {"name": "f"}', False),
+        ("boxed", "4", r"\boxed{4}", True),
+        ("boxed", "4", "4", False),
+    ],
+)
+def test_form_and_knowledge_are_told_apart(match: str, answer: str, output: str, form: bool) -> None:
+    assert judge(Item(id="1", task="t", prompt="p", answer=answer, match=match), output).form is form
+
+
+@pytest.mark.parametrize(
+    ("fields", "output", "outcome"),
+    [
+        ({"choices": ("x", "y"), "answer": 1}, "Answer: B", "truncated"),  # perhaps the first letter of "Beautiful"
+        ({"choices": ("x", "y"), "answer": 1}, "Answer: B\n", "ok"),
+        ({"choices": ("x", "y"), "answer": 1}, "Answer: B. It", "ok"),
+        ({"choices": ("x", "y"), "answer": 1}, r"\boxed{B}", "ok"),
+        ({"choices": ("x", "y"), "answer": 1}, "Answer: y", "truncated"),
+        ({"choices": ("x", "y"), "answer": 1}, "So B is correct, and then", "truncated"),
+        ({"choices": ("x", "y"), "answer": 1}, "Let us see, A or", "truncated"),
+        ({"choices": ("x", "y"), "answer": 1}, "", "truncated"),
+        ({"choices": ("x", "y"), "answer": 1}, "<think>B", "truncated in thinking"),
+        ({"answer": "42", "match": "number"}, "Answer: 42", "truncated"),
+        ({"answer": "42", "match": "number"}, "#### 42\n", "ok"),
+        ({"answer": "42", "match": "number"}, "First, 42 apples are", "truncated"),
+        ({"answer": "Lima", "match": "exact"}, "Lima", "truncated"),
+        ({"answer": "Lima", "match": "contains"}, "Lima is", "ok"),
+        ({"answer": "Lima", "match": "contains"}, "Lima", "truncated"),
+        ({"answer": "Lima", "match": "contains"}, "The", "truncated"),
+        ({"answer": "b+", "match": "regex"}, "abb", "truncated"),
+        ({"answer": "b+", "match": "regex"}, "abba", "ok"),
+        ({"answer": '{"a": 1}', "match": "json"}, '{"a": 1}', "ok"),
+        ({"answer": '{"a": 1}', "match": "json"}, '{"a": 1', "truncated"),
+        ({"answer": "1", "match": "json"}, "1", "truncated"),
+        ({"answer": "4", "match": "boxed"}, r"\boxed{4}", "ok"),
+        ({"answer": "4", "match": "boxed"}, r"\boxed{4", "truncated"),
+    ],
+)
+def test_a_cut_output_counts_where_its_answer_is_complete(fields: dict[str, Any], output: str, outcome: str) -> None:
+    item = Item(id="1", task="t", prompt="p", **fields)
+    judged = judge(item, output, truncated=True)
+    assert judged.outcome == outcome
+    assert judged.correct is (outcome == "ok")
+    assert judge(item, output, truncated=True, no_answer="unscored").correct is (True if outcome == "ok" else None)
+
+
+def test_without_an_answer_an_output_is_wrong_or_unscored() -> None:
+    item = Item(id="1", task="t", prompt="p", choices=("x", "y"), answer=1)
+    for output, outcome in (("", "no answer"), ("A or B", "ambiguous"), ("<think>", "truncated in thinking")):
+        assert (judge(item, output).correct, judge(item, output).outcome) == (False, outcome)
+        unscored = judge(item, output, no_answer="unscored")
+        assert (unscored.correct, unscored.outcome, unscored.chosen) == (None, outcome, None)
+
+
+def _raises(item: Item, output: str) -> bool:
+    raise ValueError(f"no idea\nwhat {output} is")
+
+
+@pytest.mark.parametrize(
+    ("own", "correct", "outcome"),
+    [
+        (lambda item, output: output == "B", True, "ok"),
+        (lambda item, output: item.id == "2", False, "ok"),
+        (lambda item, output: None, None, "unscored: the judge gave no verdict"),
+        (_raises, None, "unscored: the judge raised ValueError: no idea what B is"),
+        (lambda item, output: 0.7, None, "unscored: the judge needed True, False or None, gave float"),
+        (lambda item, output: [True], None, "unscored: the judge needed True, False or None, gave list"),
+    ],
+)
+def test_a_judge_of_ones_own(own: Any, correct: bool | None, outcome: str) -> None:
+    item = Item(id="1", task="t", prompt="p", answer="whatever")
+    judged = judge(item, "<think>A</think>B", judge=own)
+    assert (judged.correct, judged.outcome) == (correct, outcome)
+
+
+def test_a_judge_of_ones_own_sees_no_unfinished_thinking() -> None:
+    item = Item(id="1", task="t", prompt="p", answer="whatever")
+    assert judge(item, "<think>B", judge=lambda item, output: True).outcome == "truncated in thinking"
+    assert judge(item, "B", truncated=True, judge=lambda item, output: True).correct is True
+    assert judge(item, "B", truncated=True, judge=lambda item, output: False).outcome == "truncated"
+
+
+@pytest.mark.parametrize(
+    ("match", "answer", "says"),
+    [
+        (None, "x", "needs a match"),
+        ("letter", "AB", "capital letter"),
+        ("number", "many", "needs a number"),
+        ("json", "{", "in JSON"),
+        ("json:keys", "3", "list of names"),
+        ("tool_call", "{}", "name with arguments"),
+        ("regex", "(", "regular expression"),
+        ("regex:(", "x", "regular expression"),
+        ("regex", "(a+)+$", "for ever"),
+        ("regex", r"(\w+\s?)*:", "for ever"),
+        ("regex", "(.*)*x", "for ever"),
+        ("regex", "(a|aa)+$", "for ever"),
+        ("regex", "(a|a?)+$", "for ever"),
+        ("regex", "((a+))+$", "for ever"),
+        ("regex", "(a{1,9}){9}$", "for ever"),
+        ("regex", "(?:x(?:a*)y?)+", "for ever"),
+    ],
+)
+def test_an_item_that_cannot_be_judged_is_refused(match: str | None, answer: str, says: str) -> None:
+    item = Item(id="1", task="t", prompt="p", answer=answer, match=match)
+    with pytest.raises(ProbeError, match=says):
+        check_item(item)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *(r"\d{1,3}(?:,\d{3})*", "(?:yes|no)+", "(?>a+)+$", "(?:a++)+$", r"(?:\.\d+)?", "(a+)(b+)?", r"[(a+)+]+"),
+        *(
+            r"\((a)\)+",
+            "(?:ab)+",
+            "(?P<n>a)(?P=n)+",
+            "(?i:x)*",
+            "a+b+c+d+e+f+$",
+            r"[\]*+]*x",
+            "(?#a+ or so)b",
+            "(?:a{2})+",
+        ),
+    ],
+)
+def test_patterns_that_end_are_taken(pattern: str) -> None:
+    item = Item(id="1", task="t", prompt="p", answer=pattern, match="regex")
+    check_item(item)
+    for text in ("a" * 100_000, "ab" * 50_000, " " * 100_000, "abcdefgh" * 12_000):
+        judge(item, text + "!")  # comes back
+
+
+def test_mathematics_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    item = Item(id="1", task="t", prompt="p", answer="1", match="math")
+    with pytest.raises(ForgetwatchError, match="pip install math-verify"):
+        check_item(item)
+    with pytest.raises(ForgetwatchError, match="pip install math-verify"):
+        judge(item, r"\boxed{1}")
+
+
+@pytest.mark.parametrize(
+    ("answer", "output", "right"),
+    [
+        (r"\frac{1}{2}", r"so \boxed{0.5}", True),
+        ("x^2+2x+1", r"\boxed{(x+1)^2}", True),
+        (r"\{1,2\}", r"\boxed{\{2,1\}}", True),
+        (r"\sqrt{8}", r"Answer: $2\sqrt{2}$", True),
+        ("7", r"\boxed{8}", False),
+        ("7", r"\boxed{" + "9^" * 40 + "9}", False),
+        ("7", r"\boxed{" + "(" * 500 + "}", False),
+        ("7", "I do not know.\nSorry.", None),
+        ("7", "", None),
+    ],
+)
+def test_mathematics(answer: str, output: str, right: bool | None) -> None:
+    pytest.importorskip("math_verify")
+    judged = judge(Item(id="1", task="t", prompt="p", answer=answer, match="math"), output)
+    assert (judged.correct, judged.outcome) == (right is True, "no answer" if right is None else "ok")

@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forgetwatch import Item
+from forgetwatch.errors import ProbeError
+from forgetwatch.grading import check_item, judge
+from forgetwatch.grading.traits import count, limits, loops
+
+ASKED = {
+    "stops": "yes",
+    "loops": "no",
+    "refuses": "yes",
+    "language": "de",
+    "length": "2 to 4 sentences",
+    "case": "upper",
+}
+PIECES = st.sampled_from(
+    [
+        "I can't help",
+        "no",
+        "the",
+        "die",
+        "是",
+        "من",
+        "это",
+        ".",
+        "!",
+        "\n",
+        " ",
+        "- ",
+        "1. ",
+        "A",
+        "\x00",
+        "🐈",
+        "'",
+        "’",
+        "I",
+    ]
+)
+TEXTS = st.one_of(st.text(), st.lists(PIECES, max_size=60).map(" ".join), st.lists(PIECES).map("".join))
+
+
+def item(match: str, answer: str | list[str]) -> Item:
+    return Item(id="1", task="t", prompt="p", answer=answer, match=match)
+
+
+@pytest.mark.parametrize("match", ASKED)
+@given(output=TEXTS, truncated=st.booleans())
+def test_no_text_raises_and_an_answer_is_told_or_missing(match: str, output: str, truncated: bool) -> None:
+    judged = judge(item(match, ASKED[match]), output, truncated=truncated)
+    assert judged.outcome in ("ok", "no answer", "truncated", "truncated in thinking")
+    assert (judged.found is None) == (judged.outcome != "ok")
+    assert isinstance(judged.correct, bool)
+    if match not in ("length", "stops"):
+        assert judged.correct == judge(item(match, ASKED[match]), output).correct
+
+
+@pytest.mark.parametrize("match", ASKED)
+@pytest.mark.parametrize(
+    "unit", ["a", " ", "\x00", "🐈", "字", ".", "'", "- ", "I can't ", "no, ", "ha", "\n", "ß", "١"]
+)
+def test_a_very_long_text_is_judged_at_once(match: str, unit: str) -> None:
+    text = unit * (100_000 // len(unit))
+    begin = time.perf_counter()
+    judge(item(match, ASKED[match]), text)
+    assert time.perf_counter() - begin < 1
+
+
+@pytest.mark.parametrize("no_answer", ["wrong", "unscored"])
+def test_an_output_that_does_not_stop_is_wrong_whatever_a_missing_answer_is(no_answer: str) -> None:
+    asked = item("stops", "yes")
+    ended = judge(asked, "Honey.", no_answer=no_answer)  # type: ignore[arg-type]
+    assert (ended.correct, ended.outcome, ended.found) == (True, "ok", "yes")
+    for text, outcome in (
+        ("Honey. And then", "truncated"),
+        ("<think>well", "truncated in thinking"),
+        ("", "truncated"),
+    ):
+        cut = judge(asked, text, truncated=True, no_answer=no_answer)  # type: ignore[arg-type]
+        assert (cut.correct, cut.outcome) == (False, outcome)
+    assert judge(asked, "", no_answer=no_answer).outcome == "no answer"  # type: ignore[arg-type]
+
+
+def test_a_cut_output_still_shows_its_other_traits() -> None:
+    for match, answer, text in (
+        ("refuses", "yes", "I'm sorry, but I can't help with"),
+        ("language", "de", "Die Katze schläft auf dem"),
+        ("loops", "no", "One day the"),
+        ("case", "upper", "THE SEA IS"),
+    ):
+        assert judge(item(match, answer), text, truncated=True).correct is True
+
+
+def test_a_cut_output_is_too_long_or_not_yet_known_to_be() -> None:
+    asked = item("length", "2 words")
+    assert judge(asked, "one two", truncated=True).outcome == "truncated"
+    over = judge(asked, "one two three", truncated=True)
+    assert (over.correct, over.outcome, over.found) == (False, "ok", "3 words")
+    assert judge(item("length", "at least 2 words"), "one two", truncated=True).outcome == "truncated"
+
+
+def test_several_answers_are_allowed() -> None:
+    assert judge(item("language", ["de", "en"]), "It is on the stove.").correct is True
+    assert judge(item("length", ["1 word", "3 lines"]), "a\nb\nc").correct is True
+    assert judge(item("case", ["upper", "lower"]), "neither Nor").found == "mixed"
+
+
+@pytest.mark.parametrize(
+    ("match", "answer", "says"),
+    [
+        ("stops", "no", "match 'stops' needs one of yes"),
+        ("loops", "yes", "match 'loops' needs one of no"),
+        ("refuses", "maybe", "match 'refuses' needs one of yes, no"),
+        ("language", "German", "match 'language' needs one of en, de, fr, es, it, ru, zh, ar"),
+        ("case", "title", "match 'case' needs one of upper, lower"),
+        ("length", "short", "such as 'at most 20 words'"),
+        ("length", "at most 2 to 3 words", "such as 'at most 20 words'"),
+    ],
+)
+def test_what_no_output_can_be_is_refused_beforehand(match: str, answer: str, says: str) -> None:
+    with pytest.raises(ProbeError, match=says):
+        check_item(item(match, answer))
+    check_item(item(match, ASKED[match]))
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "number"),
+    [
+        ("Sour, fresh, sharp.", "words", 3),
+        ("a - b", "words", 2),
+        ("", "words", 0),
+        ("Snow falls. It is cold!", "sentences", 2),
+        ("It is 3.5 m high. Really?!", "sentences", 2),
+        ('He said "Stop." Then he left.', "sentences", 2),
+        ("1. Snow falls.\n2. It is cold.", "sentences", 2),
+        ("no stop at the end", "sentences", 1),
+        ("Snow falls. And then", "sentences", 2),
+        ("下雨了。天很冷。", "sentences", 2),
+        ("a\n\nb\n---\nc\n", "lines", 3),
+    ],
+)
+def test_words_sentences_and_lines_are_counted(text: str, unit: str, number: int) -> None:
+    assert count(text, unit) == number
+
+
+@given(number=st.integers(1, 99), more=st.integers(0, 9))
+def test_limits_are_read_and_hold_at_their_ends(number: int, more: int) -> None:
+    text = "word " * number
+    asked = item("length", f"{number} to {number + more} words")
+    assert judge(asked, text).correct is True
+    assert judge(asked, text + "word " * more).correct is True
+    assert judge(asked, text + "word " * (more + 1)).correct is False
+    at_most = limits(f"at most {number} lines")
+    assert at_most is not None
+    assert (at_most.least, at_most.most, at_most.unit) == (0, number, "lines")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the " * 30,
+        "A poem. " + "I am sure of it. " * 4,
+        "apple, pear, " * 6,
+        "哈" * 40,
+        "again\n" * 20,
+        "Row, row, row your boat. " * 5,
+        "x" * 60 + "a" * 60,
+    ],
+)
+def test_a_loop_is_seen(text: str) -> None:
+    assert loops(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "-" * 200,
+        "| --- " * 20,
+        "0." + "3" * 60,
+        "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14",
+        "No, no, no, no, no!",
+        "Ha ha ha ha ha, that is a good one.",
+        "The sea, the sea, the open sea, it grew so fresh the ever free.",
+        "A rose and a tulip and a lily and a daisy and a violet and an aster.",
+        "\n" * 500,
+        "Monday is wash day. Tuesday is wash day. Wednesday is wash day. Thursday is wash day.",
+    ],
+)
+def test_what_only_looks_like_a_loop_is_none(text: str) -> None:
+    assert not loops(text)
+
+
+@given(
+    unit=st.text(alphabet="abcdefg hij", min_size=8, max_size=60).filter(lambda text: text.strip()),
+    times=st.integers(4, 9),
+)
+def test_whatever_comes_four_times_in_a_row_is_a_loop(unit: str, times: int) -> None:
+    unit = " ".join(unit.split()) + " klmnop. "
+    assert loops("Before it. " + unit * times)

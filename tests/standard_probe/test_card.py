@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from importlib.resources import files
+
+import pytest
+from pools import pools
+from standard_probe.assemble import assemble
+from standard_probe.card import figures, with_figures
+
+from forgetwatch import Probe, load_probe
+from forgetwatch.errors import ProbeError
+from forgetwatch.probes.shipped import CANARY
+
+CARD = files("forgetwatch.probes.shipped").joinpath("CARD.md").read_text(encoding="utf-8")
+
+
+def test_the_figures_of_the_card_are_those_of_the_probe() -> None:
+    assert with_figures(CARD, [load_probe("behaviour")]) == CARD
+
+
+def test_the_card_tells_the_canary() -> None:
+    assert CANARY in CARD
+
+
+def test_figures_add_up() -> None:
+    items, _ = assemble(pools(size=40), standard=90, confirmation=9)
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in figures(Probe(items)).splitlines()
+        if line.startswith("|")
+    ]
+    header, _, *body = rows
+    assert header == ["category", "task", "items", "k=2", "k=3", "k=4", "k=5", *(f"difficulty {n}" for n in (1, 2, 3))]
+    tasks, categories = [row for row in body if row[1]], [row for row in body[:-1] if row[0]]
+    for part in (tasks, categories):
+        assert [str(sum(int(row[at]) for row in part)) for at in range(2, 10)] == body[-1][2:]
+    assert all(sum(map(int, row[3:7])) == sum(map(int, row[7:])) == int(row[2]) for row in body)
+
+
+def test_a_card_without_a_place_for_a_probe_is_refused() -> None:
+    with pytest.raises(ProbeError, match="needs a line '<!-- figures: behaviour -->'"):
+        with_figures("# Card\n", [load_probe("behaviour")])

@@ -1,0 +1,168 @@
+"""What holds for the pools of all nine categories, whatever the generator draws."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import standard_probe
+from pool_rules import SEEDS, number
+from standard_probe import common_sense, culture, knowledge, language, liberal_arts, safety
+from standard_probe.assemble import NAMES
+from standard_probe.make import MODULES
+from standard_probe.question import Question
+
+EVERYWHERE = pytest.mark.parametrize("module", [import_module(f"standard_probe.{one}") for one in MODULES])
+CATEGORIES = {"common_sense": "sense", "liberal_arts": "arts", "mathematics": "math"}
+CATEGORIES |= {name: name for name in MODULES if name not in CATEGORIES}
+HAND_WRITTEN = pytest.mark.parametrize("module", [language, common_sense, safety])
+
+
+@cache
+def pools(module: ModuleType) -> list[list[Question]]:
+    return [module.questions(random.Random(seed)) for seed in SEEDS]
+
+
+def edge(pool: list[Question], key: Callable[[str], Any]) -> float:
+    """How much more often than by chance the option that is first by this key is right; ties share."""
+    total = 0.0
+    for question in pool:
+        options = (question.right, *question.wrong)
+        first = min(map(key, options))
+        ties = [option for option in options if key(option) == first]
+        total += (question.right in ties) / len(ties) - 1 / len(options)
+    return total / len(pool)
+
+
+def _zeros(option: str) -> int:
+    return len(option) - len(option.rstrip("0"))
+
+
+CHOOSERS: dict[str, Callable[[str], Any]] = {
+    "longest": lambda option: -len(option),
+    "shortest": len,
+    "first by the alphabet": str.casefold,
+    "last by the alphabet": lambda option: (*(-ord(letter) for letter in option.casefold()), 0),
+    "smallest": lambda option: number(option) or 0,
+    "largest": lambda option: -(number(option) or 0),
+    "roundest": lambda option: -_zeros(option),
+    "least round": _zeros,
+}
+
+
+@EVERYWHERE
+def test_the_same_seed_gives_the_same_pool(module: ModuleType) -> None:
+    assert module.questions(random.Random(SEEDS[0])) == pools(module)[0]
+    if module is not safety:  # where nothing is drawn
+        assert pools(module)[0] != pools(module)[1]
+
+
+@EVERYWHERE
+def test_three_hundred_can_be_chosen_that_share_no_fact(module: ModuleType) -> None:
+    for pool in pools(module):
+        used: set[str] = set()
+        chosen = 0
+        for question in pool:
+            if not used & question.uses:
+                used |= question.uses
+                chosen += 1
+        assert chosen >= 300
+
+
+@pytest.mark.parametrize("module", [culture, knowledge, liberal_arts])
+def test_a_fact_of_a_table_is_asked_once(module: ModuleType) -> None:
+    for pool in pools(module):
+        assert max(Counter(fact for question in pool for fact in question.uses).values()) == 1
+
+
+@EVERYWHERE
+def test_nothing_is_asked_twice_and_all_is_of_one_category(module: ModuleType) -> None:
+    for pool in pools(module):
+        assert len({question.prompt for question in pool}) == len(pool)
+        assert {NAMES[question.category] for question in pool} == {CATEGORIES[module.__name__.split(".")[-1]]}
+        assert all(question.prompt.strip() == question.prompt and "None" not in question.prompt for question in pool)
+
+
+@EVERYWHERE
+@pytest.mark.parametrize("name", CHOOSERS)
+def test_options_alone_do_not_tell(module: ModuleType, name: str) -> None:
+    limit = 0.05 if module in (language, common_sense, safety) else 0.08
+    assert max(abs(edge(pool, CHOOSERS[name])) for pool in pools(module)) < limit
+
+
+def test_a_telling_length_would_be_noticed() -> None:
+    pool = pools(safety)[0]
+    told = [replace(question, right=question.right + ", which is the careful thing to say") for question in pool]
+    assert edge(told, CHOOSERS["longest"]) > 0.5
+
+
+@EVERYWHERE
+def test_yes_is_right_as_often_as_no(module: ModuleType) -> None:
+    for pool in pools(module):
+        two = [{question.right.casefold(), *map(str.casefold, question.wrong)} for question in pool]
+        asked = [question for question, options in zip(pool, two, strict=True) if options == {"yes", "no"}]
+        answers = Counter(question.right.casefold() for question in asked)
+        assert abs(answers["yes"] - answers["no"]) <= (1 if module is language else 0)
+        assert answers["no"] > 0
+
+
+@EVERYWHERE
+def test_numbers_of_options_and_difficulties_are_mixed(module: ModuleType) -> None:
+    for pool in pools(module):
+        sizes = Counter(1 + len(question.wrong) for question in pool)
+        for size, share in {2: 0.15, 3: 0.20, 4: 0.45, 5: 0.20}.items():
+            assert abs(sizes[size] / len(pool) - share) < 0.09
+        levels = Counter(question.difficulty for question in pool)
+        assert min(levels[1], levels[2], levels[3]) > 0.23 * len(pool)
+
+
+@EVERYWHERE
+def test_topics_are_of_like_size(module: ModuleType) -> None:
+    for pool in pools(module):
+        topics = Counter(question.topic for question in pool)
+        assert 5 <= len(topics) <= 13
+        assert min(topics.values()) >= 20
+        assert max(topics.values()) <= len(pool) / 4
+
+
+@HAND_WRITTEN
+def test_questions_stand_alone(module: ModuleType) -> None:
+    for pool in pools(module):
+        for question in pool:
+            options = (question.right, *question.wrong)
+            assert not any(phrase in question.prompt.casefold() for phrase in ("the following", "answer:", "option"))
+            assert not any("of the above" in option or option != option.strip() for option in options)
+            assert question.prompt[-1] in '?."', question.prompt
+            assert len({option.endswith(".") for option in options}) == 1
+            assert len(options) > 2 or set(options) == {"yes", "no"}
+
+
+@EVERYWHERE
+def test_every_process_makes_the_same_pool(module: ModuleType) -> None:
+    code = (
+        f"import random, hashlib; from {module.__name__} import questions;"
+        "pool = [(q.prompt, q.right, q.wrong) for q in questions(random.Random(5))];"
+        "print(hashlib.sha256(repr(pool).encode()).hexdigest())"
+    )
+    examples = str(Path(standard_probe.__file__).parent.parent)
+    seen = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONPATH": examples, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(seen) == 1

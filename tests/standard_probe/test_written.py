@@ -1,0 +1,43 @@
+"""Written tables become questions row by row."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from standard_probe.question import Category
+from standard_probe.written import read_rows, several, written
+
+TABLES: list[tuple[str, Category]] = [
+    ("common_sense", "Common Sense"),
+    ("language", "Language"),
+    ("safety", "Safety/Truth"),
+]
+
+
+@pytest.mark.parametrize(("name", "category"), TABLES)
+def test_every_row_is_one_question_in_its_place(name: str, category: Category) -> None:
+    rows = read_rows(f"facts/{name}")
+    questions = written(name, category=category)
+    assert [row["prompt"] for row in rows] == [question.prompt for question in questions]
+    assert {question.category for question in questions} == {category}
+
+
+def test_a_cell_of_several_entries_is_cut_at_the_bars() -> None:
+    assert several("a hammer|a brush") == ("a hammer", "a brush")
+    assert several("") == ()
+
+
+@pytest.mark.parametrize(("name", "category"), TABLES)
+def test_every_row_names_a_source_and_a_level(name: str, category: Category) -> None:
+    for question in written(name, category=category):
+        assert question.source.strip()
+        assert question.difficulty in (1, 2, 3)
+
+
+@pytest.mark.parametrize("name", [name for name, _ in TABLES])
+def test_no_cell_has_stray_spaces(name: str) -> None:
+    for row in read_rows(f"facts/{name}"):
+        for cell in row.values():
+            assert cell == cell.strip()
+            assert not re.search(r"  | \||\| |\|\|", cell), cell

@@ -36,8 +36,8 @@ from forgetwatch.errors import ForgetwatchError
 from forgetwatch.probes.world import Fact, demo_probe, facts
 from forgetwatch.report.plots import save_figure, trajectory_figure
 from forgetwatch.report.tracker_rows import PREFIX
+from forgetwatch.run_folder import RUN_FOLDER
 from forgetwatch.watch import ForgetWatchCallback
-from forgetwatch.watch.run_folder import NAME as RUN_FOLDER
 
 SEED: Final = 1
 KNOWN_SHARE: Final = 0.62

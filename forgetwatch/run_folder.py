@@ -1,31 +1,195 @@
-"""What a run folder holds, read back: ``output_dir/_forgetwatch``, as `watch.run_folder` writes it."""
+"""The run folder ``output_dir/_forgetwatch``: all files that a run keeps of its looks, written and read.
+
+    probe.jsonl            the items, and how they were scored
+    baseline.parquet       the snapshot that every look is compared with
+    null.parquet           the baseline measured twice: what flips between the two is noise
+    step-000200.parquet    one snapshot per look
+    completions.parquet    texts that the base wrote, where the drift from it is measured
+    again-000200.parquet   the look from which a run resumed, measured again after the resume
+    run.json               description of the run and its looks
+    report.html            the report of the run, for people
+
+The leading underscore keeps the folder out of uploads of `output_dir`. Every file is written whole or not at all: to a
+temporary file that is then renamed. Checkpoints carry copies of the baseline and the latest look in
+``checkpoint-N/forgetwatch``.
+
+A run writes through `RunFolder`; everything that only reads uses `StoredRun`. Neither needs torch.
+"""
 
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Literal, Self
 
-from forgetwatch.errors import ForgetwatchError, SnapshotError
+from forgetwatch.errors import ForgetwatchError, LostBaselineError, SnapshotError
+from forgetwatch.files import write_atomically
 from forgetwatch.probe import Probe, read_probe
 from forgetwatch.readers import load_snapshot
-from forgetwatch.snapshot import Snapshot
+from forgetwatch.snapshot import Snapshot, read_snapshot, save_snapshot
 
 RUN_FOLDER: Final = "_forgetwatch"
-"""Where a run keeps its looks, in its output_dir."""
+"""Name of the run folder in the run's output_dir."""
+
+CARRIED: Final = "forgetwatch"
+"""Name of the folder in a checkpoint that carries copies."""
+
+PROBE: Final = "probe.jsonl"
+BASELINE: Final = "baseline.parquet"
+NULL: Final = "null.parquet"
+COMPLETIONS: Final = "completions.parquet"
+DESCRIPTION: Final = "run.json"
+REPORT: Final = "report.html"
+
+FORMAT: Final = "forgetwatch/run@1"
+"""Value of ``format`` in ``run.json``."""
+
+Kind = Literal["step", "again"]
+"""Kind of a look's file: taken at a step, or measured again where the run resumed."""
+
+KINDS: Final[tuple[Kind, Kind]] = ("step", "again")
+
+
+class RunFolder:
+    """The run folder of a run in progress.
+
+    Args:
+        output_dir: The folder of the run's checkpoints.
+    """
+
+    def __init__(self, output_dir: str | Path) -> None:
+        self.output_dir = Path(output_dir)
+        self.path = self.output_dir / RUN_FOLDER
+
+    @property
+    def is_started(self) -> bool:
+        """True if the folder holds the baseline of a run."""
+        return (self.path / BASELINE).is_file()
+
+    def set_aside(self) -> Path | None:
+        """Rename the folder of an earlier run and return its new path; None if there is no folder."""
+        return self.path.rename(self._free_name()) if self.path.exists() else None
+
+    def copy_aside(self) -> Path | None:
+        """Copy the folder of a finished run and return the path of the copy; None if there is no folder."""
+        return shutil.copytree(self.path, self._free_name()) if self.path.exists() else None
+
+    def _free_name(self) -> Path:
+        number = 1
+        while (free := self.path.with_name(f"{RUN_FOLDER}-{number}")).exists():
+            number += 1
+        return free
+
+    def start(self, probe: Probe, baseline: Snapshot, null: Snapshot | None = None) -> None:
+        """Write the probe, the baseline and the second measurement of the baseline."""
+        probe.save(self.path / PROBE)
+        save_snapshot(baseline, self.path / BASELINE)
+        if null is None:  # a file from another baseline would pass for the noise of this one
+            (self.path / NULL).unlink(missing_ok=True)
+        else:
+            save_snapshot(null, self.path / NULL)
+
+    def owner(self) -> str | None:
+        """Checksum of the baseline of the run whose looks the folder holds; None if it cannot be read."""
+        try:
+            return str(json.loads((self.path / DESCRIPTION).read_text(encoding="utf-8"))["baseline"]["checksum"])
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+        found = _readable(self.path / BASELINE)
+        return None if found is None else found.checksum
+
+    def baseline(
+        self, *, checksum: str | None = None, carried: Sequence[Path] = ()
+    ) -> tuple[Snapshot, Snapshot | None]:
+        """Baseline of the run and its second measurement, from this folder or from copies in checkpoints.
+
+        Args:
+            checksum: Required checksum of the baseline; None accepts any.
+            carried: Folders in which checkpoints carry copies.
+
+        Raises:
+            LostBaselineError: If there is none, or only that of another run.
+        """
+        folders = [self.path, *carried]
+        for folder in folders:
+            found = _readable(folder / BASELINE)
+            if found is not None and checksum in (None, found.checksum):
+                return found, _readable(folder / NULL)
+        raise LostBaselineError(
+            "the run resumes, and its baseline is gone: needed it in "
+            + " or ".join(str(folder / BASELINE) for folder in folders)
+            + "; put the folder back, name the model that the run began with (baseline=...), or start the run anew"
+        )
+
+    def looks(self, kind: Kind = "step") -> dict[int, Path]:
+        """Files of the looks by step, in rising order."""
+        return _look_files(self.path, kind)
+
+    def restore(self, carried: Sequence[Path]) -> None:
+        """Copy back the looks that checkpoints carry and this folder lacks."""
+        for path in (path for folder in carried for path in sorted(folder.glob("*-[0-9]*.parquet"))):
+            if _readable(self.path / path.name) is None:
+                write_atomically(self.path / path.name, partial(shutil.copyfile, path))
+
+    def quarantine(self, path: Path) -> Path:
+        """Rename a file that cannot be read, so that the rest of the run can be; its new path."""
+        return path.rename(path.with_name(f"{path.name}.damaged"))
+
+    def drop_after(self, step: int) -> None:
+        """Delete the looks later than `step`: the run takes those steps again."""
+        for partial_file in self.path.glob(".*.partial"):  # left by a process that was killed while it wrote
+            partial_file.unlink()
+        for later, path in (*self.looks().items(), *self.looks("again").items()):
+            if later > step:
+                path.unlink()
+
+    def add(self, look: Snapshot, *, step: int, kind: Kind = "step") -> Path:
+        """Write one look and return its path."""
+        path = self.path / f"{kind}-{step:06d}.parquet"
+        save_snapshot(look, path)
+        return path
+
+    def describe(self, run: dict[str, Any]) -> None:
+        """Write ``run.json``."""
+        text = json.dumps({"format": FORMAT, **run}, indent=1) + "\n"
+        write_atomically(self.path / DESCRIPTION, lambda path: path.write_text(text, encoding="utf-8"))
+
+    def carried(self, step: int) -> Path:
+        """Path of the folder in which the checkpoint at `step` carries copies."""
+        return self.output_dir / f"checkpoint-{step}" / CARRIED
+
+    def carry(self, step: int, *, completions: bool = False) -> None:
+        """Copy the baseline and the latest look into the checkpoint at `step`, if there is one.
+
+        Args:
+            step: The checkpoint's step.
+            completions: Whether to copy the base's completions too: their prompts can be read from them.
+        """
+        target = self.carried(step)
+        if not target.parent.is_dir():
+            return
+        latest = [path for look, path in self.looks().items() if look <= step][-1:]
+        texts = [self.path / COMPLETIONS] if completions else []
+        for path in [self.path / BASELINE, self.path / NULL, *texts, *latest]:
+            # Only the baseline has to exist: without it the copy is of no use, and the failure must be seen.
+            if path.is_file() or path.name == BASELINE:
+                write_atomically(target / path.name, partial(shutil.copyfile, path))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class StoredRun:
-    """What a run folder holds.
+    """All snapshots in a run folder.
 
     Attributes:
         folder: The folder.
         baseline: The snapshot that every look is compared with.
-        looks: The looks after it.
-        again: Looks measured again where the run went on.
-        null: The baseline measured twice; None if it was not.
+        looks: The looks after it, by rising step.
+        again: Looks measured again where the run resumed, by rising step.
+        null: The second measurement of the baseline; None if there is none.
         planned: Looks planned after the baseline; None if unknown.
     """
 
@@ -38,28 +202,31 @@ class StoredRun:
 
     @classmethod
     def read(cls, given: str | Path) -> Self:
-        """What the run folder holds; see `run_folder`.
+        """Read a run folder; `given` is that folder or the output_dir that holds it.
 
         Raises:
             SnapshotError: If it holds no baseline, or a look cannot be read.
         """
-        folder = run_folder(given)
-        looks, again = (
-            tuple(map(load_snapshot, sorted(folder.glob(f"{kind}-*.parquet")))) for kind in ("step", "again")
-        )
-        null = load_snapshot(folder / "null.parquet") if (folder / "null.parquet").is_file() else None
+        path = find_run_folder(given)
+        # A folder that was copied from its run may have any name, so it is read by path and not as a RunFolder.
+        looks, again = (tuple(map(load_snapshot, _look_files(path, kind).values())) for kind in KINDS)
         return cls(
-            folder=folder,
-            baseline=load_snapshot(folder / "baseline.parquet"),
+            folder=path,
+            baseline=load_snapshot(path / BASELINE),
             looks=looks,
             again=again,
-            null=null,
-            planned=_planned(folder / "run.json"),
+            null=load_snapshot(path / NULL) if (path / NULL).is_file() else None,
+            planned=_planned(path / DESCRIPTION),
         )
 
 
-def run_folder(given: str | Path) -> Path:
-    """The folder that holds the looks of a run: the one that is given, or the one in it.
+def is_run_folder(given: str | Path) -> bool:
+    """True if the path is a run folder, or the output_dir that holds one."""
+    return (Path(given) / RUN_FOLDER).is_dir() or (Path(given) / BASELINE).is_file()
+
+
+def find_run_folder(given: str | Path) -> Path:
+    """Path of the run folder: the given folder itself, or the run folder in it.
 
     Raises:
         SnapshotError: If it holds no baseline.
@@ -67,26 +234,39 @@ def run_folder(given: str | Path) -> Path:
     folder = Path(given)
     if (folder / RUN_FOLDER).is_dir():
         folder /= RUN_FOLDER
-    if not (folder / "baseline.parquet").is_file():
+    if not (folder / BASELINE).is_file():
         raise SnapshotError(
-            f"{folder}: needed a run folder with baseline.parquet, found none there; give the output_dir of a run, "
+            f"{folder}: needed a run folder with {BASELINE}, found none there; give the output_dir of a run, "
             f"or the {RUN_FOLDER} in it"
         )
     return folder
 
 
 def run_probe(folder: str | Path) -> Probe | None:
-    """The probe of a run, for the text of its questions; None where it cannot be read."""
+    """The probe of a run, for the text of its questions; None if it cannot be read."""
     try:
-        return read_probe(run_folder(folder) / "probe.jsonl")
+        return read_probe(find_run_folder(folder) / PROBE)
     except ForgetwatchError:
         return None
 
 
+def _look_files(folder: Path, kind: Kind) -> dict[int, Path]:
+    # By number: from step 1,000,000 on the names do not sort like the steps.
+    found = {int(path.stem.removeprefix(f"{kind}-")): path for path in folder.glob(f"{kind}-[0-9]*.parquet")}
+    return dict(sorted(found.items()))
+
+
 def _planned(path: Path) -> int | None:
-    """The looks that a run planned after its baseline, from its ``run.json``; None where that says nothing."""
+    """Looks that a run planned after its baseline, from its ``run.json``; None if that holds no such number."""
     try:
         planned = json.loads(path.read_text(encoding="utf-8")).get("planned_looks")
     except (OSError, ValueError, AttributeError):
         return None
     return planned if type(planned) is int and planned > 0 else None
+
+
+def _readable(path: Path) -> Snapshot | None:
+    try:
+        return read_snapshot(path)
+    except SnapshotError:
+        return None

@@ -37,3 +37,7 @@ forgetwatch.load_probe("demo")
 
 def test_the_names_that_need_torch_do_load_it() -> None:
     assert "torch" in loaded("import forgetwatch\nforgetwatch.score")
+
+
+def test_reading_and_writing_a_run_folder_stays_light() -> None:
+    assert loaded("import forgetwatch.run_folder") == "[]"

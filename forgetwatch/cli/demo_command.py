@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from forgetwatch.errors import ForgetwatchError
+from forgetwatch.run_folder import PROBE, RUN_FOLDER
 
 _NEEDS = ("torch", "transformers", "trl", "datasets")
 
@@ -31,7 +32,7 @@ def run(
     from forgetwatch.demo import TUNE_STEPS, run_demo
 
     written = run_demo(output, report_to=report_to)
-    probe = written.run / "_forgetwatch" / "probe.jsonl"
+    probe = written.run / RUN_FOLDER / PROBE
     console.print(f"\npictures: {', '.join(map(str, written.pictures))}", soft_wrap=True, markup=False)
     console.print(f"models:   {written.base}, {written.run}/checkpoint-*", soft_wrap=True, markup=False)
     console.print("the same comparison from the saved checkpoints:", soft_wrap=True, markup=False)

@@ -19,7 +19,7 @@ from forgetwatch.errors import SnapshotError
 from forgetwatch.files import write_atomically
 from forgetwatch.probes import load_probe
 from forgetwatch.report.flip_list import flip_json, flip_lines
-from forgetwatch.run_folder import RUN_FOLDER, run_probe
+from forgetwatch.run_folder import is_run_folder, run_probe
 
 
 class _What(StrEnum):
@@ -76,7 +76,7 @@ def _flips(
         sides = [only(side(given, items, metric), tasks=tasks, categories=categories) for given in (before, after)]
         return with_questions(flips(sides[0], sides[1], probe=items), before, sides[0], metric)
     folder = Path(before)
-    if not (folder / RUN_FOLDER).is_dir() and not (folder / "baseline.parquet").is_file():
+    if not is_run_folder(folder):
         raise SnapshotError(f"{before}: one argument is a run folder, and this is none; give BEFORE and AFTER")
     run = Trajectory.from_run(folder)
     first = first_forgotten(run)

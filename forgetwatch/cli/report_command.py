@@ -17,7 +17,7 @@ from forgetwatch.report.export import trajectory_json
 from forgetwatch.report.pictures import save_run
 from forgetwatch.report.run_table import trajectory_table
 from forgetwatch.report.terminal import comparison_table
-from forgetwatch.run_folder import run_folder, run_probe
+from forgetwatch.run_folder import REPORT, find_run_folder, run_probe
 
 
 def run(
@@ -64,7 +64,7 @@ def run(
 def _write(trajectory: Trajectory, runs: list[Path], output: Path | None, *, tolerance: float, title: str) -> str:
     """Write the report; where it is, or why the page in the run folder could not be written, in words."""
     changed = flips(trajectory.baseline, trajectory.last, probe=run_probe(runs[0]), first=first_forgotten(trajectory))
-    path = output or run_folder(runs[-1]) / "report.html"
+    path = output or find_run_folder(runs[-1]) / REPORT
     last = trajectory.comparisons[-1]
     try:
         write_report(path, [last], changed, tolerance=tolerance, trajectory=trajectory, title=title)

@@ -17,12 +17,12 @@ from forgetwatch.completions import Completions, read_completions, save_completi
 from forgetwatch.errors import SnapshotError
 from forgetwatch.metrics.divergence import Drift
 from forgetwatch.probe import Probe
+from forgetwatch.run_folder import COMPLETIONS
 from forgetwatch.scoring.base_texts import completion_logprobs, sample_completions
 from forgetwatch.scoring.encoding import Ids, encode
 from forgetwatch.scoring.isolation import random_states
 from forgetwatch.scoring.model import context_length
 from forgetwatch.scoring.processes import on_first
-from forgetwatch.watch.run_folder import COMPLETIONS
 
 PROMPTS: Final = 64
 """Prompts of each set: a look reads so many completions of 32 tokens each."""

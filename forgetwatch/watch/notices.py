@@ -13,8 +13,8 @@ from forgetwatch.metrics.planning import detectable_change
 from forgetwatch.probe import Probe
 from forgetwatch.report.run_table import alarm_lines, course_line
 from forgetwatch.report.terminal import WIDTH, comparison_table
+from forgetwatch.run_folder import REPORT
 from forgetwatch.watch.budget import FEWEST_ITEMS, Cost
-from forgetwatch.watch.page import PAGE
 from forgetwatch.watch.schedule import Every
 from forgetwatch.watch.watch import Watch
 
@@ -86,7 +86,7 @@ def show(watch: Watch, *, max_steps: int, tripped: Sequence[str] = ()) -> None:
         console.print(line)
     for trip in tripped:
         console.print(f"guard: {trip}", soft_wrap=True, markup=False)
-    page = watch.folder.path / PAGE
+    page = watch.folder.path / REPORT
     console.print(
         f"report: {page}" if page.is_file() else f"every look: {watch.folder.path}", soft_wrap=True, markup=False
     )

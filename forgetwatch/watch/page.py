@@ -12,9 +12,9 @@ from typing import Final
 from forgetwatch.comparing.verdict import TOLERANCE
 from forgetwatch.files import write_atomically
 from forgetwatch.report.html import run_page
+from forgetwatch.run_folder import REPORT
 from forgetwatch.watch.watch import Watch
 
-PAGE: Final = "report.html"
 _SHARE: Final = 0.005
 
 
@@ -48,7 +48,7 @@ class Page:
             or (not soon and self._took > _SHARE * (started - self._written))
         ):
             return
-        path = watch.folder.path / PAGE
+        path = watch.folder.path / REPORT
         text = run_page(watch.trajectory(), probe=watch.probe, tolerance=self._tolerance, title=str(watch.folder.path))
         data = text.encode("utf-8", "replace")
         write_atomically(path, lambda partial: partial.write_bytes(data))

@@ -28,6 +28,7 @@ from transformers import TrainerState
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import LostBaselineError, WatchError
 from forgetwatch.probe import Probe
+from forgetwatch.run_folder import CARRIED
 from forgetwatch.scoring.scorer import Scorer
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.watch.trackers import resumed_from
@@ -106,8 +107,8 @@ def go_on(
 def carried_places(watch: Watch, step: int) -> list[Path]:
     """Where checkpoints carry the run's history: the one at `step`, and the one that the trainer goes on from."""
     places = [watch.folder.carried(step)]
-    if (checkpoint := resumed_from()) is not None and checkpoint / "forgetwatch" not in places:
-        places.append(checkpoint / "forgetwatch")
+    if (checkpoint := resumed_from()) is not None and checkpoint / CARRIED not in places:
+        places.append(checkpoint / CARRIED)
     return places
 
 

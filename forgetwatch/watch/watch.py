@@ -26,13 +26,13 @@ from forgetwatch.comparing.trajectory import shortest
 from forgetwatch.errors import ForgetwatchError, ScoringError, WatchError
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
+from forgetwatch.run_folder import PROBE, RunFolder
 from forgetwatch.scoring.generation import Writer
 from forgetwatch.scoring.processes import gathered_alone, on_first, rank
 from forgetwatch.scoring.scorer import Scorer
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch.console import say
 from forgetwatch.watch.looks import Looks
-from forgetwatch.watch.run_folder import RunFolder
 
 _FEWEST_TOKENS: Final = 64
 """Tokens of the smallest batch with which the baseline is measured again."""
@@ -121,7 +121,7 @@ class Watch(Looks):
                 say(f"the folder held another run, and is now {aside}")
             self.folder.start(self.probe, found, null)
             if step is not None:
-                self.folder.take_back(carried)
+                self.folder.restore(carried)
                 self.folder.drop_after(step)
             damaged: list[Path] = []
             looks, again = (self._readable(self.folder.looks(kind), damaged) for kind in ("step", "again"))
@@ -149,7 +149,7 @@ class Watch(Looks):
             raise WatchError(
                 f"the run's baseline was made with probe {made_with.get('name')!r} "
                 f"(fingerprint {str(made_with.get('fingerprint'))[:12]}), and this is probe {self.probe.name!r} "
-                f"({self.probe.fingerprint[:12]}); resume with the probe in {self.folder.path / 'probe.jsonl'}"
+                f"({self.probe.fingerprint[:12]}); resume with the probe in {self.folder.path / PROBE}"
             )
 
     def look(self, model: nn.Module, tokenizer: Any, *, step: int) -> Comparison:
@@ -322,7 +322,7 @@ class Watch(Looks):
             try:
                 found[step] = read_snapshot(path)
             except ForgetwatchError:
-                damaged.append(self.folder.put_by(path))
+                damaged.append(self.folder.quarantine(path))
         return found
 
 

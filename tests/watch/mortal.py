@@ -21,8 +21,8 @@ from transformers import TrainerCallback, TrainerState
 from transformers.trainer_utils import get_last_checkpoint
 
 from forgetwatch import ForgetWatchCallback
+from forgetwatch.run_folder import RunFolder
 from forgetwatch.scoring.scorer import Scorer
-from forgetwatch.watch.run_folder import RunFolder
 
 COUNTS = ("eval_forget/all/forgotten", "eval_forget/all/gained")
 

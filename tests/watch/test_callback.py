@@ -18,7 +18,7 @@ from transformers import TrainerCallback
 
 from forgetwatch import ForgetWatchCallback, Probe, Trajectory, load_snapshot, score
 from forgetwatch.errors import ForgetwatchError, ProbeError, WatchError
-from forgetwatch.watch.run_folder import RunFolder
+from forgetwatch.run_folder import RunFolder
 from forgetwatch.watch.trainer import token_budget as _token_budget
 from forgetwatch.watch.watch import Watch
 

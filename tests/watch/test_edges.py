@@ -14,11 +14,11 @@ from support import model, probe, snapshot, tokenizer, trainer
 
 from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, load_snapshot, save_snapshot, score
 from forgetwatch.errors import WatchError
+from forgetwatch.run_folder import RunFolder
 from forgetwatch.watch import notices
 from forgetwatch.watch.budget import Cost
 from forgetwatch.watch.command import checked_command
 from forgetwatch.watch.resume import agrees, packed
-from forgetwatch.watch.run_folder import RunFolder
 from forgetwatch.watch.trackers import composite_row, resumed_from
 from forgetwatch.watch.trainer import averaged
 from forgetwatch.watch.watch import Watch

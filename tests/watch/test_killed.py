@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from forgetwatch import Trajectory, load_snapshot
-from forgetwatch.watch.run_folder import RunFolder
+from forgetwatch.run_folder import RunFolder
 
 EVERY_5 = tuple(range(0, 61, 5))
 

@@ -10,8 +10,9 @@ import pytest
 from support import model, probe, tokenizer, trainer
 
 from forgetwatch import ForgetWatchCallback, Watch
+from forgetwatch.run_folder import REPORT
 from forgetwatch.watch import page as module
-from forgetwatch.watch.page import PAGE, Page
+from forgetwatch.watch.page import Page
 
 TOK = tokenizer()
 
@@ -52,13 +53,13 @@ def test_the_page_is_written_again_at_each_look(tmp_path: Path, monkeypatch: pyt
 
     def noted(path: Path, write: Any) -> None:
         written(path, write)
-        if path.name == PAGE:
+        if path.name == REPORT:
             headings.append(re.findall(r"step (\d+)</h1>", path.read_text(encoding="utf-8"))[-1])
 
     monkeypatch.setattr(module, "write_atomically", noted)
     trainer(tmp_path, steps=4, callbacks=[ForgetWatchCallback(probe(), every=2, max_overhead=None)]).train()
     assert headings == ["2", "4"]
-    assert (tmp_path / "_forgetwatch" / PAGE).is_file()
+    assert (tmp_path / "_forgetwatch" / REPORT).is_file()
 
 
 def test_a_page_that_cannot_be_written_is_told_once_and_the_run_goes_on(
@@ -77,7 +78,7 @@ def test_a_page_that_cannot_be_written_is_told_once_and_the_run_goes_on(
     assert told.count("writing the report at step") == 1
     assert "No space left on device" in told
     assert len(list((tmp_path / "_forgetwatch").glob("step-*.parquet"))) == 6
-    assert not (tmp_path / "_forgetwatch" / PAGE).exists()
+    assert not (tmp_path / "_forgetwatch" / REPORT).exists()
 
 
 def test_no_page_comes_where_it_would_take_more_than_its_share_of_the_time(tmp_path: Path, clock: Clock) -> None:
@@ -99,13 +100,13 @@ def test_but_the_end_of_the_run_always_has_one(tmp_path: Path, clock: Clock) -> 
     watch.look(model(TOK), TOK, step=5)
     page.write(watch, soon=True)
     assert clock.drawn == 2
-    assert (watch.folder.path / PAGE).read_text() == "page 2"
+    assert (watch.folder.path / REPORT).read_text() == "page 2"
     page.write(watch, soon=True)  # it shows the latest look already
     assert clock.drawn == 2
 
 
 def test_the_last_look_of_a_fast_run_is_in_its_page(tmp_path: Path) -> None:
     trainer(tmp_path, steps=5, callbacks=[ForgetWatchCallback(probe(), every=1, max_overhead=None)]).train()
-    text = (tmp_path / "_forgetwatch" / PAGE).read_text(encoding="utf-8")
+    text = (tmp_path / "_forgetwatch" / REPORT).read_text(encoding="utf-8")
     assert "to step 5</h1>" in text
     assert [int(step) for step in re.findall(r'data-group="look:(\d+)"', text)] == [1, 2, 3, 4, 5]

@@ -20,7 +20,7 @@ _RANK = """
 import hashlib, json, sys
 from pathlib import Path
 from forgetwatch import ForgetWatchCallback
-from forgetwatch.watch.run_folder import RunFolder
+from forgetwatch.run_folder import RunFolder
 from support import probe, trainer
 
 folder = Path(sys.argv[1])

@@ -13,7 +13,7 @@ from support import model, probe, tokenizer
 from forgetwatch import Item, Probe, Trajectory, Watch, load_snapshot
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import ProbeError, ScoringError, WatchError
-from forgetwatch.watch.run_folder import RunFolder
+from forgetwatch.run_folder import RunFolder
 
 TOK = tokenizer()
 

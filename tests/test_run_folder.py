@@ -6,7 +6,7 @@ import pytest
 from support import probe, snapshot
 
 from forgetwatch.errors import WatchError
-from forgetwatch.watch.run_folder import RunFolder
+from forgetwatch.run_folder import RunFolder
 
 BASE = snapshot([True, False], meta={"step": 0})
 

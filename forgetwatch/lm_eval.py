@@ -20,7 +20,7 @@ from tqdm import tqdm
 from forgetwatch.errors import ForgetwatchError
 from forgetwatch.scoring.encoding import Encoded, Ids
 from forgetwatch.scoring.engine import Engine
-from forgetwatch.scoring.layout import Way
+from forgetwatch.scoring.layout import Layout
 from forgetwatch.scoring.model import is_sharded
 
 try:
@@ -39,7 +39,7 @@ Request = tuple[tuple[str, str], list[int], list[int]]
 class ForgetwatchLM(HFLM):  # type: ignore[misc]
     """The harness's ``hf`` model with forgetwatch's log-likelihoods; takes the same arguments."""
 
-    _way: Way | None = None
+    _layout: Layout | None = None
 
     def _loglikelihood_tokens(
         self, requests: Sequence[Request], disable_tqdm: bool = False, override_bs: int | None = None
@@ -63,9 +63,14 @@ class ForgetwatchLM(HFLM):  # type: ignore[misc]
             for context, found in places.items()
         ]
         # Windows of a long text come in small batches and share nothing.
-        way, noise = ("rows", 0.0) if override_bs else (self._way, None)
+        layout, noise = ("rows", 0.0) if override_bs else (self._layout, None)
         engine = Engine(
-            self.model, encoded, [str(own) for own in contexts], way=cast(Way | None, way), noise=noise, greedy=True
+            self.model,
+            encoded,
+            [str(own) for own in contexts],
+            layout=cast(Layout | None, layout),
+            noise=noise,
+            greedy=True,
         )
         if cut := sum(len(context) + len(choice) > self.max_length + 1 for _, context, choice in requests):
             eval_logger.warning(
@@ -75,8 +80,10 @@ class ForgetwatchLM(HFLM):  # type: ignore[misc]
         autocast = torch.autocast(self.device.type, dtype=precision, enabled=precision is not None)
         with autocast, tqdm(total=len(encoded), disable=disable_tqdm or self.rank != 0, desc="log-likelihoods") as bar:
             scores = engine.score(self.model, lambda done, total: bar.update(done - bar.n))
-        if engine.way == "rows" and not override_bs:  # what single rows are needed for once they are needed for always
-            self._way = "rows"
+        if (
+            engine.layout == "rows" and not override_bs
+        ):  # what single rows are needed for once they are needed for always
+            self._layout = "rows"
         answers = []
         for (text, _, _), (own, choice) in zip(requests, asked, strict=True):
             found, at = scores[contexts[own]], places[own][choice]

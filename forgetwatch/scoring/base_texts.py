@@ -23,7 +23,7 @@ from forgetwatch.errors import ScoringError
 from forgetwatch.scoring.encoding import Encoded, Ids
 from forgetwatch.scoring.engine import CPU_TOKENS, CUDA_TOKENS, Engine
 from forgetwatch.scoring.model import base_model, context_length, device_of, vocabulary_size
-from forgetwatch.scoring.processes import on_first
+from forgetwatch.scoring.processes import on_main_process
 from forgetwatch.scoring.sampling import Sample, end_tokens, sample, seeds_of
 from forgetwatch.scoring.scorer import execution
 
@@ -76,7 +76,9 @@ def sample_completions(
     _check_vocabulary(prompts, vocabulary_size(model))
     ends, budget = end_tokens(model, tokenizer), token_budget or _default_budget(model)
     seeds = seeds_of(prompts, seed)
-    samples = on_first(lambda: sample(model, prompts, tokens=tokens, ends=ends, seeds=seeds, token_budget=budget))
+    samples = on_main_process(
+        lambda: sample(model, prompts, tokens=tokens, ends=ends, seeds=seeds, token_budget=budget)
+    )
     written = tuple(one.tokens for one in samples)
     logprobs = tuple(completion_logprobs(model, prompts, written, token_budget=token_budget))
     _check_follows(samples, logprobs, model)
@@ -114,7 +116,7 @@ def completion_logprobs(
         return []
     _check_vocabulary([one.context + one.choices[0] for one in encoded], vocabulary_size(model))
     keys = [one.prompt_hash for one in encoded]
-    engine = Engine(model, encoded, keys, way="rows", noise=0.0, token_budget=token_budget)  # no margins here
+    engine = Engine(model, encoded, keys, layout="rows", noise=0.0, token_budget=token_budget)  # no margins here
     scores = engine.score(model)
     return [scores[index].tokens[0] for index in range(len(encoded))]
 

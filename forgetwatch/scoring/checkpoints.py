@@ -24,7 +24,7 @@ from forgetwatch.errors import ForgetwatchError, ScoringError, SnapshotError
 from forgetwatch.grading import RULES
 from forgetwatch.probe import Probe
 from forgetwatch.scoring.forward import Progress
-from forgetwatch.scoring.processes import on_first
+from forgetwatch.scoring.processes import on_main_process
 from forgetwatch.scoring.scorer import SCORER, Scorer, versions
 from forgetwatch.snapshot import Snapshot, read_snapshot, save_snapshot
 
@@ -113,12 +113,12 @@ def score_checkpoint(
     """
     kept = _cache_file(given, probe, trust_remote_code=trust_remote_code)
     # One process decides for all: its disk may be the only one with a cache.
-    if (cached := on_first(lambda: _read_cached(kept))) is not None:
+    if (cached := on_main_process(lambda: _read_cached(kept))) is not None:
         return replace(cached, meta={**cached.meta, "model": given})
     model, tokenizer = load_model(given, trust_remote_code=trust_remote_code)
     snapshot = Scorer(probe, tokenizer, model).score(model, name=given, progress=progress)
     try:
-        on_first(lambda: save_snapshot(snapshot, kept))
+        on_main_process(lambda: save_snapshot(snapshot, kept))
     except (OSError, ForgetwatchError) as error:
         warnings.warn(f"the snapshot could not be kept in {kept.parent} ({error}); set FORGETWATCH_CACHE", stacklevel=2)
     return snapshot

@@ -23,7 +23,7 @@ from forgetwatch.errors import ScoringError
 from forgetwatch.grading import cannot_be_judged
 from forgetwatch.item import Item
 from forgetwatch.probe import Probe
-from forgetwatch.scoring.rendering import Rendered, render, render_written
+from forgetwatch.scoring.rendering import Rendered, render, render_prompt
 
 Ids = tuple[int, ...]
 
@@ -77,7 +77,7 @@ def encode(probe: Probe, tokenizer: Any, *, max_length: int) -> list[Encoded]:
     ]
 
 
-def encode_written(probe: Probe, items: Sequence[Item], tokenizer: Any, *, max_length: int) -> list[Encoded]:
+def encode_prompts(probe: Probe, items: Sequence[Item], tokenizer: Any, *, max_length: int) -> list[Encoded]:
     """What the model goes on from when it writes the answers to some items of a probe, as token ids.
 
     White space at the end of a plain prompt stays: the model goes on from the prompt as it stands.
@@ -88,7 +88,7 @@ def encode_written(probe: Probe, items: Sequence[Item], tokenizer: Any, *, max_l
         tokenizer: A transformers tokenizer; it is only called.
         max_length: Tokens that the model can read, those that it writes included.
     """
-    rendered = [render_written(item, probe, tokenizer) for item in items]
+    rendered = [render_prompt(item, probe, tokenizer) for item in items]
     bos = _added_bos(tokenizer)
     room = max_length - Decoding.of(probe.decoding).tokens
     found = []

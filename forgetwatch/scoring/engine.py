@@ -14,19 +14,19 @@ from forgetwatch.probe import Norm
 from forgetwatch.scoring.encoding import Encoded, Ids
 from forgetwatch.scoring.forward import Progress, Reader, Scores
 from forgetwatch.scoring.isolation import isolated, maskable
-from forgetwatch.scoring.layout import Batch, Way, plan
+from forgetwatch.scoring.layout import Batch, Layout, plan
 from forgetwatch.scoring.model import (
     base_model,
     device_of,
     has_weights,
     is_sharded,
     text_config,
+    tree_obstacle,
     unwrapped,
     vocabulary_size,
-    why_not_trees,
 )
-from forgetwatch.scoring.parity import Agreement, agreement, leak, reads_ahead
-from forgetwatch.scoring.processes import deal, gathered, is_tensor_parallel, world
+from forgetwatch.scoring.parity import Parity, check_parity, has_mask_leakage, is_non_causal
+from forgetwatch.scoring.processes import all_gather, is_tensor_parallel, shard, world_size
 
 CPU_TOKENS: Final = 1024
 CUDA_TOKENS: Final = 16384
@@ -41,8 +41,8 @@ class Engine:
     and the batches, so that what depends on them cancels in comparisons.
 
     Attributes:
-        way: How rows are made, ``prefix``, ``trie`` or ``rows``; None before the first score.
-        why_rows: Why it is ``rows``; empty where it is not.
+        layout: How rows are made, ``prefix``, ``trie`` or ``rows``; None before the first score.
+        fallback_reason: Why it is ``rows``; empty where it is not.
         noise: What no margin moves by, nats, when items are scored again in rows of their own, as far as a few items
             tell; None before the first score.
         token_budget: Tokens of a batch, padding included; a single row may exceed it.
@@ -52,7 +52,7 @@ class Engine:
         encoded: The items as token ids.
         keys: Their content hashes, which order items of equal length.
         norm: The unit of the score that decides.
-        way: How rows are made, if that is decided already.
+        layout: How rows are made, if that is decided already.
         noise: The noise of the margins, if that was measured already.
         token_budget: By default what suits the device.
         greedy: Whether to say which choices greedy decoding would write.
@@ -65,30 +65,30 @@ class Engine:
         keys: Sequence[str],
         *,
         norm: Norm = "sum",
-        way: Way | None = None,
+        layout: Layout | None = None,
         noise: float | None = None,
         token_budget: int | None = None,
         greedy: bool = False,
     ) -> None:
         on_cpu = has_weights(model) and device_of(model).type == "cpu"
-        self.way = way
-        self.why_rows = ""
+        self.layout = layout
+        self.fallback_reason = ""
         self.noise = noise
         self.token_budget = token_budget or (CPU_TOKENS if on_cpu else CUDA_TOKENS)
         self._norm, self._greedy = norm, greedy
         # What is asked twice is read once, and whichever stands first in the file: the lesser key orders it.
-        twins: dict[Encoded, list[int]] = {}
+        duplicates: dict[Encoded, list[int]] = {}
         for index, one in enumerate(encoded):
-            twins.setdefault(one, []).append(index)
-        self._twins = list(twins.values())
-        self._encoded = [encoded[group[0]] for group in self._twins]
-        self._keys = [min(keys[index] for index in group) for group in self._twins]
+            duplicates.setdefault(one, []).append(index)
+        self._duplicates = list(duplicates.values())
+        self._encoded = [encoded[group[0]] for group in self._duplicates]
+        self._keys = [min(keys[index] for index in group) for group in self._duplicates]
         self._vocabulary = vocabulary_size(model)
         # Per token, the layers cost about 24 h^2 and attention 4 h for each token that is looked at.
         self._attention = 6 * int(getattr(text_config(model), "hidden_size", 0) or 0)
         self._batches: tuple[Batch, ...] = ()
         self._tested = False
-        self._together = world() > 1 and (is_sharded(model) or is_tensor_parallel(model))
+        self._together = world_size() > 1 and (is_sharded(model) or is_tensor_parallel(model))
         self._reader = Reader(model, together=self._together)
 
     @property
@@ -112,17 +112,17 @@ class Engine:
             return {}
         model = unwrapped(model)
         with isolated(model):
-            if self._tested and self.way is not None:
-                scores = self._read(model, self.way, progress)
+            if self._tested and self.layout is not None:
+                scores = self._read(model, self.layout, progress)
             else:
-                gathered(lambda: self._check_causal(model))
-                find = self._find_way if self.way is None else self._keep_way
+                all_gather(lambda: self._check_causal(model))
+                find = self._find_layout if self.layout is None else self._keep_layout
                 scores = find(model, progress)
                 self._tested = True
-        return {index: one for at, one in scores.items() for index in self._twins[at]}
+        return {index: one for at, one in scores.items() for index in self._duplicates[at]}
 
     def _check_causal(self, model: nn.Module) -> None:
-        if (ids := self._some_tokens()) and reads_ahead(self._reader, model, ids, vocabulary=self._vocabulary):
+        if (ids := self._some_tokens()) and is_non_causal(self._reader, model, ids, vocabulary=self._vocabulary):
             raise ScoringError(
                 f"{type(base_model(model)).__name__} says something else of a text when more text follows; needed a "
                 "causal language model"
@@ -132,94 +132,98 @@ class Engine:
         """Token ids to try things out with; none where nothing can be scored."""
         return next((one.context + one.choices[0] for one in self._encoded if not one.unscored), ())[:12]
 
-    def _keep_way(self, model: nn.Module, progress: Progress | None) -> dict[int, Scores]:
+    def _keep_layout(self, model: nn.Module, progress: Progress | None) -> dict[int, Scores]:
         """Scores in the way that was decided elsewhere, if it is right here too.
 
         Raises:
             ScoringError: If shared rows are wrong on this model, with these versions, on this device.
         """
-        way = self.way or "rows"
-        scores = self._read(model, way, progress)
-        if way != "rows" or self.noise is None:
-            noise, why = self._test(model, way, scores)
+        layout = self.layout or "rows"
+        scores = self._read(model, layout, progress)
+        if layout != "rows" or self.noise is None:
+            noise, why = self._test(model, layout, scores)
             if why:
                 raise ScoringError(f"shared rows were right when the baseline was made, and are not here: {why}")
             self.noise = noise if self.noise is None else self.noise
         return scores
 
-    def _test(self, model: nn.Module, way: Way, scores: dict[int, Scores]) -> tuple[float, str]:
+    def _test(self, model: nn.Module, layout: Layout, scores: dict[int, Scores]) -> tuple[float, str]:
         """The noise of the margins, and why shared rows are wrong (empty if nothing shows that), in all processes."""
 
         def own() -> tuple[float, str]:
-            test = self._agreement(model, scores)
-            if way == "rows":
+            test = self._parity(model, scores)
+            if layout == "rows":
                 return test.noise, ""
             if not test.holds:
                 return test.noise, f"shared rows differ from single ones by {test.difference:.2g} nats"
             with maskable(model):
-                leaks = leak(self._reader, model, self._some_tokens(), way=way, vocabulary=self._vocabulary)
+                leaks = has_mask_leakage(
+                    self._reader, model, self._some_tokens(), layout=layout, vocabulary=self._vocabulary
+                )
             return test.noise, "tokens of one branch change another" if leaks else ""
 
-        return gathered(own)[0]
+        return all_gather(own)[0]
 
-    def _find_way(self, model: nn.Module, progress: Progress | None) -> dict[int, Scores]:
+    def _find_layout(self, model: nn.Module, progress: Progress | None) -> dict[int, Scores]:
         """Scores by shared rows, if they are right on this model; else by single rows, and why."""
-        self.why_rows = why_not_trees(model)
+        self.fallback_reason = tree_obstacle(model)
         # A prefix is a call of its own, and processes with parts of the model make as many calls each.
-        ways: tuple[Way, ...] = () if self.why_rows else ("trie",) if self._together else ("prefix", "trie")
-        for way in ways:
-            self._batches = self._plan(way)
-            if way == "prefix" and not any(batch.prefix for batch in self._batches):
+        layouts: tuple[Layout, ...] = (
+            () if self.fallback_reason else ("trie",) if self._together else ("prefix", "trie")
+        )
+        for layout in layouts:
+            self._batches = self._plan(layout)
+            if layout == "prefix" and not any(batch.prefix for batch in self._batches):
                 continue
             try:
-                scores = self._read(model, way, progress)
-                noise, self.why_rows = self._test(model, way, scores)
+                scores = self._read(model, layout, progress)
+                noise, self.fallback_reason = self._test(model, layout, scores)
             except torch.OutOfMemoryError:
                 if self._together:
                     raise
-                self.why_rows = "shared rows do not fit into memory"
+                self.fallback_reason = "shared rows do not fit into memory"
             except Exception as error:  # whatever the model does not like about a tree: single rows are always right
                 if self._together:  # the others may be in the middle of a call
                     raise
-                self.why_rows = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+                self.fallback_reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
             else:
-                if not self.why_rows:
-                    self.way, self.noise = way, noise
+                if not self.fallback_reason:
+                    self.layout, self.noise = layout, noise
                     return scores
-        self.way, self._batches = "rows", ()
+        self.layout, self._batches = "rows", ()
         scores = self._read(model, "rows", progress)
         self.noise, _ = self._test(model, "rows", scores)
         return scores
 
-    def _plan(self, way: Way) -> tuple[Batch, ...]:
+    def _plan(self, layout: Layout) -> tuple[Batch, ...]:
         return plan(
             self._keys,
             self._encoded,
             vocabulary=self._vocabulary,
-            way=way,
+            layout=layout,
             attention=self._attention,
             token_budget=self.token_budget,
         )
 
-    def _read(self, model: nn.Module, way: Way, progress: Progress | None) -> dict[int, Scores]:
+    def _read(self, model: nn.Module, layout: Layout, progress: Progress | None) -> dict[int, Scores]:
         """Scores of all items: each process reads its share of the batches, and all have all scores."""
-        self._batches = self._batches or self._plan(way)
+        self._batches = self._batches or self._plan(layout)
         batches = self._reader.narrowed(self._batches) if self._together else self._batches
 
         def own() -> dict[int, Scores]:
-            with nullcontext() if way == "rows" else maskable(model):
+            with nullcontext() if layout == "rows" else maskable(model):
                 return self._reader.read(
-                    model, deal(batches, model), self._encoded, way=way, greedy=self._greedy, progress=progress
+                    model, shard(batches, model), self._encoded, layout=layout, greedy=self._greedy, progress=progress
                 )
 
         merged: dict[int, Scores] = {}
-        for part in gathered(own):
+        for part in all_gather(own):
             for item, scores in part.items():
                 merged[item] = merged[item].with_read(scores) if item in merged else scores
         return merged
 
-    def _agreement(self, model: nn.Module, scores: dict[int, Scores]) -> Agreement:
-        return agreement(
+    def _parity(self, model: nn.Module, scores: dict[int, Scores]) -> Parity:
+        return check_parity(
             self._reader,
             model,
             self._keys,

@@ -17,15 +17,15 @@ from torch import Tensor, nn
 
 from forgetwatch.errors import ScoringError
 from forgetwatch.scoring.encoding import Encoded, Ids
-from forgetwatch.scoring.layout import LOGIT_BUDGET, Batch, Request, Row, Way
+from forgetwatch.scoring.layout import LOGIT_BUDGET, Batch, Layout, Request, Row
 from forgetwatch.scoring.model import (
     attention_of,
     base_model,
     device_of,
     head_in_fp32,
+    keep_modes,
     text_config,
     vocabulary_size,
-    ways_to_keep,
 )
 from forgetwatch.scoring.tensors import BatchTensors, Keep, PrefixCache, tensors_of, tree_options
 
@@ -90,7 +90,7 @@ class Reader:
     def __init__(self, model: nn.Module, *, together: bool = False) -> None:
         self.halved = 0
         self._together = together
-        self._keeps = ways_to_keep(model)
+        self._keeps = keep_modes(model)
         self._vocabulary = vocabulary_size(model)
 
     def read(
@@ -99,7 +99,7 @@ class Reader:
         batches: Sequence[Batch],
         encoded: Sequence[Encoded],
         *,
-        way: Way,
+        layout: Layout,
         greedy: bool = False,
         progress: Progress | None = None,
     ) -> dict[int, Scores]:
@@ -109,7 +109,7 @@ class Reader:
             model: The model, in evaluation mode; call inside `isolated`.
             batches: Made by `plan`.
             encoded: The items' token ids.
-            way: How the batches were made.
+            layout: How the batches were made.
             greedy: Whether to say which choices greedy decoding would write.
             progress: Called after each batch.
 
@@ -132,7 +132,7 @@ class Reader:
                     prefix = batch.prefix, self.read_prefix(model, batch.prefix)
                 try:
                     tensors = tensors_of(batch)
-                    flat = self.logits(model, tensors, way=way, cache=prefix[1])
+                    flat = self.logits(model, tensors, layout=layout, cache=prefix[1])
                 except torch.OutOfMemoryError:
                     if self._together or len(batch.rows) == 1:
                         raise
@@ -178,21 +178,23 @@ class Reader:
         cache, length = PrefixCache(), len(ids)
         last = Request(item=0, choice=0, places=(length - 1,), targets=ids[:1])
         row = Row(ids=ids, depths=tuple(range(length)), ends=(length,) * length, requests=(last,))
-        self.logits(model, tensors_of(Batch((row,))), way="prefix", cache=cache)
+        self.logits(model, tensors_of(Batch((row,))), layout="prefix", cache=cache)
         cache.is_read = True
         return cache
 
-    def logits(self, model: nn.Module, tensors: BatchTensors, *, way: Way, cache: PrefixCache | None = None) -> Tensor:
+    def logits(
+        self, model: nn.Module, tensors: BatchTensors, *, layout: Layout, cache: PrefixCache | None = None
+    ) -> Tensor:
         """The logits that are needed, [needed, vocabulary] in the order of `tensors.index`.
 
         Args:
             model: The model.
             tensors: The rows.
-            way: How they were made.
+            layout: How they were made.
             cache: Of the prefix before each row, or to be filled by them.
         """
         dtype, device = next(model.parameters()).dtype, device_of(model)
-        if way == "rows":
+        if layout == "rows":
             options: dict[str, Any] = {"attention_mask": tensors.mask}
         else:
             additive = dtype if attention_of(model) == "eager" else None
@@ -202,7 +204,7 @@ class Reader:
         if cache is not None:
             options["past_key_values"] = cache
         # A tree whose mask the model cannot take fails whatever is kept: the widest way is not tried for it.
-        keeps = [keep for keep in self._keeps if way == "rows" or keep != "all" or len(self._keeps) == 1]
+        keeps = [keep for keep in self._keeps if layout == "rows" or keep != "all" or len(self._keeps) == 1]
         for keep in keeps:
             kept = tensors.keep_as(keep)
             asked = options if kept is None else {**options, "logits_to_keep": kept}

@@ -20,19 +20,19 @@ from forgetwatch.grading import check_item, judge
 from forgetwatch.grading.thinking import is_mark, opened_by
 from forgetwatch.item import Item
 from forgetwatch.probe import Probe
-from forgetwatch.scoring.encoding import Encoded, Ids, encode_written
+from forgetwatch.scoring.encoding import Encoded, Ids, encode_prompts
 from forgetwatch.scoring.engine import CPU_TOKENS, CUDA_TOKENS
 from forgetwatch.scoring.model import device_of
-from forgetwatch.scoring.processes import gathered, rank, world
+from forgetwatch.scoring.processes import all_gather, rank, world_size
 from forgetwatch.scoring.sampling import end_tokens, sample, seeds_of
 
 
 @dataclass(frozen=True)
-class Written:
+class Generated:
     """What was written behind one prompt.
 
     Attributes:
-        text: The answer, without the text that ended it; see `text_of`.
+        text: The answer, without the text that ended it; see `answer_text`.
         truncated: Whether it was cut at its length.
         tokens: Its token ids, the end token included.
     """
@@ -42,19 +42,19 @@ class Written:
     tokens: Ids
 
 
-class Writer(Protocol):
+class Generator(Protocol):
     """Something that writes answers."""
 
     name: str
     """For the snapshot's metadata."""
 
-    def write(
+    def generate(
         self, prompts: Sequence[Ids], decoding: Decoding, *, seed: int, progress: Callable[[int], None] | None = None
-    ) -> list[Written]:
+    ) -> list[Generated]:
         """One answer behind each prompt, in their order; the same seed gives the same answers."""
 
 
-class ModelWriter:
+class ModelGenerator:
     """The model itself, by its own `generate`; it comes back as it was, as do all random states.
 
     Several processes share the prompts, and all have all answers.
@@ -73,18 +73,18 @@ class ModelWriter:
         # A step writes one token a row: rows are what keeps a device busy, not the tokens before them.
         self._budget = 8 * (token_budget or (CPU_TOKENS if on_cpu else CUDA_TOKENS))
 
-    def write(
+    def generate(
         self, prompts: Sequence[Ids], decoding: Decoding, *, seed: int, progress: Callable[[int], None] | None = None
-    ) -> list[Written]:
+    ) -> list[Generated]:
         """One answer behind each prompt, in their order.
 
         Raises:
             ScoringError: If the model cannot generate here.
         """
         ordered = sorted(range(len(prompts)), key=lambda at: (len(prompts[at]), prompts[at]))
-        own, seeds = ordered[rank() :: world()], seeds_of(prompts, seed)
+        own, seeds = ordered[rank() :: world_size()], seeds_of(prompts, seed)
 
-        def mine() -> list[tuple[int, Written]]:
+        def mine() -> list[tuple[int, Generated]]:
             samples = sample(
                 self._model,
                 [prompts[at] for at in own],
@@ -98,16 +98,16 @@ class ModelWriter:
                 progress=progress,
             )
             return [
-                (at, Written(self.text(one.tokens, decoding.stop), not one.ended, one.tokens))
+                (at, Generated(self.text(one.tokens, decoding.stop), not one.ended, one.tokens))
                 for at, one in zip(own, samples, strict=True)
             ]
 
-        found = dict(pair for part in gathered(mine) for pair in part)
+        found = dict(pair for part in all_gather(mine) for pair in part)
         return [found[at] for at in range(len(prompts))]
 
     def text(self, tokens: Ids, stop: Sequence[str]) -> str:
         """The text of an answer, up to the first text that ends it."""
-        return until(text_of(self._tokenizer, tokens), stop)
+        return cut_at_stop(answer_text(self._tokenizer, tokens), stop)
 
     def _stops(self, stop: Sequence[str]) -> Callable[[Ids], bool]:
         # A text of n characters is written by at most its bytes in tokens; a few more for what merges with it.
@@ -120,7 +120,7 @@ class ModelWriter:
         return stopped
 
 
-def text_of(tokenizer: Any, tokens: Sequence[int]) -> str:
+def answer_text(tokenizer: Any, tokens: Sequence[int]) -> str:
     """The text of some tokens without the special ones, but with those that part thinking from the answer."""
     special = {
         number
@@ -130,7 +130,7 @@ def text_of(tokenizer: Any, tokens: Sequence[int]) -> str:
     return str(tokenizer.decode([token for token in tokens if token not in special], skip_special_tokens=False))
 
 
-def until(text: str, stop: Sequence[str]) -> str:
+def cut_at_stop(text: str, stop: Sequence[str]) -> str:
     """A text up to the first of those that end it."""
     return text[: min((at for one in stop if (at := text.find(one)) >= 0), default=len(text))]
 
@@ -141,7 +141,7 @@ _TAIL: Final = 12
 """Tokens at the end of a prompt within which it may open a thinking block."""
 
 
-class WrittenItems:
+class GeneratedItems:
     """Asks the same items again and again, always with the same prompts and seeds.
 
     Args:
@@ -157,18 +157,18 @@ class WrittenItems:
     def __init__(self, probe: Probe, places: Sequence[int], tokenizer: Any, *, max_length: int) -> None:
         self.decoding = Decoding.of(probe.decoding)
         self._items = [probe.items[place] for place in places]
-        check_written(probe)
+        check_generated(probe)
         self._places = places
         self._tokenizer = tokenizer
-        self._encoded = encode_written(probe, self._items, tokenizer, max_length=max_length)
+        self._encoded = encode_prompts(probe, self._items, tokenizer, max_length=max_length)
 
     def ask(
-        self, writer: Writer, progress: Callable[[int, int], None] | None = None, *, again: bool = False
+        self, generator: Generator, progress: Callable[[int, int], None] | None = None, *, again: bool = False
     ) -> dict[int, list[dict[str, Any]]]:
         """Rows of each item, one a sample, by its place in the probe; without the columns that every row has.
 
         Args:
-            writer: What writes the answers.
+            generator: What writes the answers.
             progress: Called with the answers written and the answers in all.
             again: Draw with other seeds than the first time, to see what drawing alone changes.
         """
@@ -183,7 +183,9 @@ class WrittenItems:
                 if progress:
                     progress(done + count, self.decoding.samples * len(prompts))
 
-            texts = writer.write(prompts, self.decoding, seed=first_seed + index, progress=told) if prompts else []
+            texts = (
+                generator.generate(prompts, self.decoding, seed=first_seed + index, progress=told) if prompts else []
+            )
             found = dict(zip(asked, texts, strict=True))
             for number, (place, item, one) in enumerate(zip(self._places, self._items, self._encoded, strict=True)):
                 row: dict[str, Any] = {"outcome": f"unscored: {one.unscored}"}
@@ -196,7 +198,7 @@ class WrittenItems:
         """The thinking block that the prompt itself opened; the output cannot show that it began."""
         return opened_by(str(self._tokenizer.decode(list(encoded.context[-_TAIL:]))))
 
-    def _row(self, item: Item, encoded: Encoded, written: Written) -> dict[str, Any]:
+    def _row(self, item: Item, encoded: Encoded, written: Generated) -> dict[str, Any]:
         own = item.judge
         judged = judge(
             item,
@@ -215,7 +217,7 @@ class WrittenItems:
         }
 
 
-def check_written(probe: Probe) -> None:
+def check_generated(probe: Probe) -> None:
     """Refuse items whose answer could not be found in any text.
 
     Raises:

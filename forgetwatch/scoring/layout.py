@@ -26,7 +26,7 @@ import numpy as np
 
 from forgetwatch.scoring.encoding import Encoded, Ids
 
-Way = Literal["prefix", "trie", "rows"]
+Layout = Literal["prefix", "trie", "rows"]
 
 TOKEN_BUDGET: Final = 8192
 """Tokens of a batch, padding included."""
@@ -116,7 +116,7 @@ def plan(
     encoded: Sequence[Encoded],
     *,
     vocabulary: int,
-    way: Way = "rows",
+    layout: Layout = "rows",
     attention: int = 0,
     token_budget: int = TOKEN_BUDGET,
     logit_budget: int = LOGIT_BUDGET,
@@ -127,24 +127,24 @@ def plan(
         keys: What orders items of equal length, whatever file they stand in: their content hashes.
         encoded: Their token ids, in the same order.
         vocabulary: Size of the model's vocabulary.
-        way: How rows are made.
+        layout: How rows are made.
         attention: Tokens of a row at which attention costs as much as the rest of the model; it decides how many items
             share a row. 0 keeps items apart.
         token_budget: Most tokens of a batch; a single row may exceed it.
         logit_budget: Most logits of a batch; a single row may exceed it.
     """
     scored = [index for index, one in enumerate(encoded) if not one.unscored]
-    if way == "rows":
+    if layout == "rows":
         rows = [row for index in scored for row in _linear(_sequences(encoded[index], index), encoded)]
         return tuple(_batches(rows, keys, vocabulary, token_budget, logit_budget))
     ordered, groups = by_prefix(scored, encoded, cost=int(GROUP_COST * token_budget))
     batches: list[Batch] = []
     rest = ordered
-    for group in groups if way == "prefix" else ():
+    for group in groups if layout == "prefix" else ():
         prefix = encoded[group.items[0]].context[: group.length]
         own = list(_trees(group.items, encoded, prefix=prefix, attention=attention, longest=token_budget))
         batches += _batches(own, keys, vocabulary, token_budget, logit_budget, prefix=prefix)
-    if way == "prefix":
+    if layout == "prefix":
         grouped = {index for group in groups for index in group.items}
         rest = [index for index in ordered if index not in grouped]
     alone = list(_trees(rest, encoded, attention=attention, longest=token_budget))

@@ -99,7 +99,7 @@ def is_sharded(model: nn.Module) -> bool:
     return fsdp or any(hasattr(weight, "ds_id") or hasattr(weight, "device_mesh") for weight in model.parameters())
 
 
-def ways_to_keep(model: nn.Module) -> list[Keep]:
+def keep_modes(model: nn.Module) -> list[Keep]:
     """How the model may be told which logits are needed, the most exact way first."""
     if virtual_tokens(model):
         return ["last", "all"]  # counted from the end: what stands before the text does not matter
@@ -112,7 +112,7 @@ def ways_to_keep(model: nn.Module) -> list[Keep]:
     return [*first, "positions", "last", "all"]
 
 
-def why_not_trees(model: nn.Module) -> str:
+def tree_obstacle(model: nn.Module) -> str:
     """Why rows must not be shared between texts by a mask; empty if nothing is known against it.
 
     A layer that carries a state along the row mixes the branches, whatever the mask says.

@@ -18,7 +18,7 @@ from torch import nn
 from forgetwatch.probe import Norm
 from forgetwatch.scoring.encoding import Encoded
 from forgetwatch.scoring.forward import Reader, Scores
-from forgetwatch.scoring.layout import Batch, Request, Row, Way, plan
+from forgetwatch.scoring.layout import Batch, Layout, Request, Row, plan
 from forgetwatch.scoring.model import is_exact
 from forgetwatch.scoring.outcomes import decide, lengths
 from forgetwatch.scoring.tensors import tensors_of
@@ -38,7 +38,7 @@ TOLERANCE: Final = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Agreement:
+class Parity:
     """Scores of a few items, against the same choices in rows of their own.
 
     Attributes:
@@ -57,7 +57,7 @@ class Agreement:
         return self.difference <= self.tolerance
 
 
-def agreement(
+def check_parity(
     reader: Reader,
     model: nn.Module,
     keys: Sequence[str],
@@ -68,7 +68,7 @@ def agreement(
     norm: Norm,
     vocabulary: int,
     token_budget: int,
-) -> Agreement:
+) -> Parity:
     """Score a few choices of a few items again: those deepest in shared rows, the longest item, others spread over all.
 
     Args:
@@ -105,7 +105,7 @@ def agreement(
         longest = max((len(ids) for one in alone for ids in one.choices), default=1)
         # Each token's log-probability is rounded on its own way through the layers.
         tolerance = max(3 * rows, _ROUNDING * math.sqrt(longest))
-    return Agreement(difference=difference, tolerance=tolerance, noise=noise)
+    return Parity(difference=difference, tolerance=tolerance, noise=noise)
 
 
 _ROUNDING: Final = 0.02
@@ -121,8 +121,8 @@ def _read_rows(
     token_budget: int,
 ) -> list[np.ndarray]:
     """Log-likelihoods of the choices in rows of their own, in batches of so many tokens."""
-    batches = plan(keys, encoded, vocabulary=vocabulary, way="rows", token_budget=token_budget)
-    read = reader.read(model, batches, encoded, way="rows")
+    batches = plan(keys, encoded, vocabulary=vocabulary, layout="rows", token_budget=token_budget)
+    read = reader.read(model, batches, encoded, layout="rows")
     return [read[index].logprobs for index in range(len(encoded))]
 
 
@@ -161,7 +161,7 @@ def _deepest(batches: Sequence[Batch]) -> dict[int, int]:
     return {request.item: request.choice for _, _, _, request in (behind, shifted, *furthest)}
 
 
-def leak(reader: Reader, model: nn.Module, ids: Sequence[int], *, way: Way, vocabulary: int) -> bool:
+def has_mask_leakage(reader: Reader, model: nn.Module, ids: Sequence[int], *, layout: Layout, vocabulary: int) -> bool:
     """Whether a token of one branch is seen by another: are its logits changed when the token is?
 
     Four tokens and two branches of four, twice, the second time with another token in the first branch. The second
@@ -170,7 +170,7 @@ def leak(reader: Reader, model: nn.Module, ids: Sequence[int], *, way: Way, voca
     """
     root, size = 4, 12
     tokens = tuple(ids[at % len(ids)] for at in range(size))
-    before = root if way == "prefix" else 0
+    before = root if layout == "prefix" else 0
     ends = (*(size,) * root, *(2 * root,) * root, *(size,) * root)
     places = tuple(range(2 * root - before, size - before))
     row = Row(
@@ -182,7 +182,9 @@ def leak(reader: Reader, model: nn.Module, ids: Sequence[int], *, way: Way, voca
     first = root - before
     changed = replace(row, ids=(*row.ids[:first], (row.ids[first] + 1) % vocabulary, *row.ids[first + 1 :]))
     cache = reader.read_prefix(model, tokens[:before])
-    one, other = (reader.logits(model, tensors_of(Batch((each,))), way=way, cache=cache) for each in (row, changed))
+    one, other = (
+        reader.logits(model, tensors_of(Batch((each,))), layout=layout, cache=cache) for each in (row, changed)
+    )
     return bool((one - other).abs().max() > _LEAK * one.abs().max())
 
 
@@ -190,7 +192,7 @@ _LEAK: Final = 2e-5
 """Share of the largest logit by which rounding may move others."""
 
 
-def reads_ahead(reader: Reader, model: nn.Module, ids: Sequence[int], *, vocabulary: int) -> bool:
+def is_non_causal(reader: Reader, model: nn.Module, ids: Sequence[int], *, vocabulary: int) -> bool:
     """Whether a later token changes what the model says of an earlier position: then it is no causal language model.
 
     By more than noise, or by half of what the token before changes: a model that is not trained yet says little.
@@ -206,7 +208,7 @@ def reads_ahead(reader: Reader, model: nn.Module, ids: Sequence[int], *, vocabul
         replace(row, ids=(*tokens[:at], (tokens[at] + 1) % vocabulary, *tokens[at + 1 :])) for at in (7, place - 1)
     )
     one, ahead, behind = (
-        reader.logits(model, tensors_of(Batch((each,))), way="rows").float() for each in (row, later, earlier)
+        reader.logits(model, tensors_of(Batch((each,))), layout="rows").float() for each in (row, later, earlier)
     )
     much = 2 * (one - ahead).abs().max() > (one - behind).abs().max()
     # What is not finite is refused where it is read, with a better reason.

@@ -18,14 +18,14 @@ from forgetwatch.scoring.model import base_model, is_sharded
 T = TypeVar("T")
 
 
-def world() -> int:
+def world_size() -> int:
     """Number of processes; 1 outside of a process group."""
     return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
 
 
 def rank() -> int:
     """Number of this process."""
-    return distributed.get_rank() if world() > 1 else 0
+    return distributed.get_rank() if world_size() > 1 else 0
 
 
 def is_tensor_parallel(model: nn.Module) -> bool:
@@ -33,9 +33,9 @@ def is_tensor_parallel(model: nn.Module) -> bool:
     return int(getattr(base_model(model), "tp_size", None) or 1) > 1
 
 
-def deal(batches: Sequence[T], model: nn.Module) -> list[T]:
+def shard(batches: Sequence[T], model: nn.Module) -> list[T]:
     """The batches that this process reads; where parts of the model are elsewhere, as many as every other reads."""
-    count = world()
+    count = world_size()
     if count == 1 or is_tensor_parallel(model) or not batches:
         return list(batches)
     own = list(batches[rank() :: count])
@@ -44,20 +44,20 @@ def deal(batches: Sequence[T], model: nn.Module) -> list[T]:
     return own
 
 
-def gathered(own: Callable[[], T]) -> list[T]:
+def all_gather(own: Callable[[], T]) -> list[T]:
     """What `own` gives in each process, in order of rank. If it fails in one, it fails in all, with that reason.
 
     Raises:
         ScoringError: If it failed in another process.
     """
-    if world() == 1:
+    if world_size() == 1:
         return [own()]
     value, failed = None, None
     try:
         value = own()
     except Exception as error:  # told to all before it is raised: the others wait
         failed = error
-    everyone: list[Any] = [None] * world()
+    everyone: list[Any] = [None] * world_size()
     distributed.all_gather_object(everyone, (value, None if failed is None else f"{type(failed).__name__}: {failed}"))
     if failed is not None:
         raise failed
@@ -66,24 +66,24 @@ def gathered(own: Callable[[], T]) -> list[T]:
     return [value for value, _ in everyone]
 
 
-def gathered_alone(own: Callable[[], T]) -> T:
+def on_all_processes(own: Callable[[], T]) -> T:
     """What `own` gives here, once it has worked in every process. If it fails in one, it fails in all.
 
     Raises:
         ScoringError: If it failed in another process.
     """
     made: list[T] = []
-    gathered(lambda: made.append(own()))
+    all_gather(lambda: made.append(own()))
     return made[0]
 
 
-def on_first(decide: Callable[[], T]) -> T:
+def on_main_process(decide: Callable[[], T]) -> T:
     """What `decide` gives in the first process, in all of them. If it fails there, it fails in all.
 
     Raises:
         ForgetwatchError: If it failed in the first process; there the error itself is raised.
     """
-    if world() == 1:
+    if world_size() == 1:
         return decide()
     told: list[Any] = [None, None]
     failed = None

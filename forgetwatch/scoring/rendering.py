@@ -61,7 +61,7 @@ def render(item: Item, probe: Probe, tokenizer: Any) -> Rendered:
     return Rendered(context=context, choices=choices, spellings=spellings, templated=chat)
 
 
-def render_written(item: Item, probe: Probe, tokenizer: Any) -> Rendered:
+def render_prompt(item: Item, probe: Probe, tokenizer: Any) -> Rendered:
     """One item as the text that the model goes on from when it writes its answer.
 
     Items with choices list them as A, B, C, ... and ask for the letter, after reasoning step by step or alone.

@@ -43,9 +43,9 @@ from forgetwatch.scoring.model import (
     head_in_fp32,
     is_sharded,
     text_config,
+    tree_obstacle,
     virtual_tokens,
     vocabulary_size,
-    why_not_trees,
 )
 
 
@@ -110,7 +110,7 @@ def sample(
         tokens=tokens,
         token_budget=token_budget,
         most=max(1, LOGIT_BUDGET // vocabulary_size(model)),
-        padded=not why_not_trees(model),  # a state along the row does not skip padding
+        padded=not tree_obstacle(model),  # a state along the row does not skip padding
     )
     written: dict[int, Sample] = {}
     device = device_of(model)

@@ -17,8 +17,8 @@ from forgetwatch.probe import Probe
 from forgetwatch.scoring.encoding import encode, unprompted
 from forgetwatch.scoring.engine import Engine
 from forgetwatch.scoring.forward import Progress, Scores
-from forgetwatch.scoring.generation import ModelWriter, Writer, WrittenItems
-from forgetwatch.scoring.layout import Way
+from forgetwatch.scoring.generation import GeneratedItems, Generator, ModelGenerator
+from forgetwatch.scoring.layout import Layout
 from forgetwatch.scoring.model import base_model, context_length, vocabulary_size
 from forgetwatch.scoring.outcomes import decide, is_free_correct, lengths, option_mass
 from forgetwatch.snapshot import Snapshot
@@ -39,10 +39,10 @@ class Scorer:
         probe: The items.
         tokenizer: The models' tokenizer; it is only called, and left as it is.
         model: Any of the models; its vocabulary and context length are read.
-        way: How rows are made, if that is decided already.
+        layout: How rows are made, if that is decided already.
         noise: The noise of the margins, if that was measured already.
         token_budget: Tokens of a batch; by default what suits the device.
-        writes: Whether items whose answers are written are asked; else they are unscored, but for `must_pass` ones.
+        generates: Whether items whose answers are written are asked; else they are unscored, but for `must_pass` ones.
 
     Raises:
         ScoringError: If the model is no language model, or the probe cannot be rendered for the tokenizer.
@@ -54,16 +54,16 @@ class Scorer:
         tokenizer: Any,
         model: nn.Module,
         *,
-        way: Way | None = None,
+        layout: Layout | None = None,
         noise: float | None = None,
         token_budget: int | None = None,
-        writes: bool = True,
+        generates: bool = True,
     ) -> None:
         self.probe = probe
         self._tokenizer = tokenizer
         longest = context_length(model, tokenizer)
-        places = [place for place, item in enumerate(probe) if probe.is_written(item) and (writes or item.must_pass)]
-        self._written = WrittenItems(probe, places, tokenizer, max_length=longest) if places else None
+        places = [place for place, item in enumerate(probe) if probe.is_written(item) and (generates or item.must_pass)]
+        self._generated = GeneratedItems(probe, places, tokenizer, max_length=longest) if places else None
         self._encoded = encode(probe, tokenizer, max_length=longest)
         keys = [item.content_hash for item in probe]
         if probe.norm == "unconditional":  # the choices without their prompts, behind the items
@@ -75,7 +75,7 @@ class Scorer:
             self._encoded,
             keys,
             norm=probe.norm or "sum",
-            way=way,
+            layout=layout,
             noise=noise,
             token_budget=token_budget,
             greedy=any(not item.choices and not probe.is_written(item) for item in probe),
@@ -88,7 +88,7 @@ class Scorer:
         step: int | None = None,
         name: str | None = None,
         progress: Progress | None = None,
-        writer: Writer | None = None,
+        generator: Generator | None = None,
         again: bool = False,
     ) -> Snapshot:
         """The model's outcomes on the probe. The model, its mode and all random states come back as they were.
@@ -98,7 +98,7 @@ class Scorer:
             step: Optimizer step, for the metadata.
             name: The model's name, for the metadata; by default the one it was loaded by.
             progress: Called after each batch with the items done and the items in all.
-            writer: What writes answers, where items need that; by default the model itself.
+            generator: What writes answers, where items need that; by default the model itself.
             again: Draw written answers with other seeds, to see what drawing alone changes.
 
         Raises:
@@ -108,9 +108,9 @@ class Scorer:
         scores = self.engine.score(model, progress)
         written: dict[int, list[dict[str, Any]]] = {}
         scored = time.perf_counter()
-        if self._written:
-            writer = writer or ModelWriter(model, self._tokenizer, token_budget=self.engine.token_budget)
-            written = self._written.ask(writer, progress, again=again)
+        if self._generated:
+            generator = generator or ModelGenerator(model, self._tokenizer, token_budget=self.engine.token_budget)
+            written = self._generated.ask(generator, progress, again=again)
         seconds = time.perf_counter() - started
         meta = {
             "model": name
@@ -124,9 +124,9 @@ class Scorer:
                 **self.probe.settings,
             },
             "scorer": SCORER,
-            "way": self.engine.way,
-            "why_rows": self.engine.why_rows,
-            "engine": writer.name if writer else "transformers",
+            "way": self.engine.layout,
+            "why_rows": self.engine.fallback_reason,
+            "engine": generator.name if generator else "transformers",
             "batch": {"tokens": self.engine.token_budget, "halved": self.engine.halved},
             **ran,
             "noise": self.engine.noise,

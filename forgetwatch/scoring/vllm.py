@@ -1,7 +1,7 @@
 """vLLM as what writes answers. Never run yet on vLLM itself: tested with stand-ins that record how it is called.
 
-    VllmWriter       engines of its own on a checkpoint; see `vllm_engines`
-    TrainerWriter    the engine that a GRPO or RLOO trainer already has, through `trainer.vllm_generation`
+    VllmGenerator       engines of its own on a checkpoint; see `vllm_engines`
+    TrainerGenerator    the engine that a GRPO or RLOO trainer already has, through `trainer.vllm_generation`
 
 vLLM is imported when the first answers are asked for.
 
@@ -32,8 +32,8 @@ import torch
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ScoringError
 from forgetwatch.scoring.encoding import Ids
-from forgetwatch.scoring.generation import Written, text_of, until
-from forgetwatch.scoring.processes import gathered, rank, world
+from forgetwatch.scoring.generation import Generated, answer_text, cut_at_stop
+from forgetwatch.scoring.processes import all_gather, rank, world_size
 
 _SETTINGS: Final = (
     *("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "max_completion_length", "generation_kwargs"),
@@ -42,7 +42,7 @@ _SETTINGS: Final = (
 """What TRL's engine reads at each call, and what is put back after ours."""
 
 
-class VllmWriter:
+class VllmGenerator:
     """Engines of its own on a checkpoint, adapter-free, offline; they start when the first answers are asked for.
 
     Args:
@@ -80,9 +80,9 @@ class VllmWriter:
         )
         self._engines: Engines | None = None
 
-    def write(
+    def generate(
         self, prompts: Sequence[Ids], decoding: Decoding, *, seed: int, progress: Callable[[int], None] | None = None
-    ) -> list[Written]:
+    ) -> list[Generated]:
         """One answer behind each prompt, in their order.
 
         Raises:
@@ -100,10 +100,10 @@ class VllmWriter:
             "stop": list(decoding.stop) or None,
             "seed": seed if decoding.temperature else None,
         }
-        answers = self._engines.write(prompts, settings)
+        answers = self._engines.generate(prompts, settings)
         if progress:
             progress(len(prompts))
-        return [_written(self._tokenizer, tokens, cut, decoding) for tokens, cut in answers]
+        return [_generated(self._tokenizer, tokens, cut, decoding) for tokens, cut in answers]
 
     def close(self) -> None:
         """End the engines."""
@@ -112,7 +112,7 @@ class VllmWriter:
             self._engines = None
 
 
-class TrainerWriter:
+class TrainerGenerator:
     """The engine of a trainer that already generates with vLLM (TRL's GRPO, RLOO and their like).
 
     Its settings are put back after each call; its weights are those of the trainer's current step; and it sleeps again
@@ -148,9 +148,9 @@ class TrainerWriter:
                 f"set vllm_max_model_length to at least {longest}, or decoding.tokens lower"
             )
 
-    def write(
+    def generate(
         self, prompts: Sequence[Ids], decoding: Decoding, *, seed: int, progress: Callable[[int], None] | None = None
-    ) -> list[Written]:
+    ) -> list[Generated]:
         """One answer behind each prompt, in their order.
 
         Raises:
@@ -158,7 +158,7 @@ class TrainerWriter:
         """
         self.check(prompts, decoding)
         # A server wants equally many prompts of each process: all hand in all of their own share, padded.
-        count = world()
+        count = world_size()
         own = [list(prompts[at]) for at in range(rank(), len(prompts), count)]
         share = -(-len(prompts) // count)
         own += [list(prompts[0])] * (share - len(own))
@@ -166,12 +166,12 @@ class TrainerWriter:
             _, completions, *_ = self._engine.generate(prompts=own, images=None, num_generations=1)
         mine = {at: completions[place] for place, at in enumerate(range(rank(), len(prompts), count))}
         everyone: dict[int, Sequence[int]] = {}
-        for part in gathered(lambda: mine):
+        for part in all_gather(lambda: mine):
             everyone |= part
         if progress:
             progress(len(prompts))
         return [
-            _written(self._tokenizer, everyone[at], len(everyone[at]) >= decoding.tokens, decoding)
+            _generated(self._tokenizer, everyone[at], len(everyone[at]) >= decoding.tokens, decoding)
             for at in range(len(prompts))
         ]
 
@@ -222,12 +222,12 @@ def _take_apart(model: Any) -> None:
             layer.unmerge()
 
 
-def _written(tokenizer: Any, tokens: Sequence[int], cut: bool, decoding: Decoding) -> Written:
-    text = text_of(tokenizer, tokens)
-    ended = until(text, decoding.stop)
+def _generated(tokenizer: Any, tokens: Sequence[int], cut: bool, decoding: Decoding) -> Generated:
+    text = answer_text(tokenizer, tokens)
+    ended = cut_at_stop(text, decoding.stop)
     ends = tokenizer.eos_token_id
     by_itself = bool(tokens) and tokens[-1] == ends
-    return Written(ended, cut and not by_itself and ended == text, tuple(tokens))
+    return Generated(ended, cut and not by_itself and ended == text, tuple(tokens))
 
 
 Answer = tuple[Ids, bool]
@@ -278,7 +278,7 @@ class Engines:
             theirs.close()  # else nobody would notice that the other end is gone
             self._others.append((process, ours))
 
-    def write(self, prompts: Sequence[Ids], settings: Mapping[str, Any]) -> list[Answer]:
+    def generate(self, prompts: Sequence[Ids], settings: Mapping[str, Any]) -> list[Answer]:
         """One answer behind each prompt, in their order, by the settings of `vllm.SamplingParams`.
 
         Raises:
@@ -320,7 +320,7 @@ def _shares(tensor_parallel: int, data_parallel: int) -> list[str]:
 
 
 def _serve(pipe: Connection, options: Mapping[str, Any], gpus: str) -> None:
-    """Write what is asked through the pipe, until its other end is closed."""
+    """Write what is asked through the pipe, cut_at_stop its other end is closed."""
     os.environ["CUDA_VISIBLE_DEVICES"] = gpus
     engine = _engine(options)
     while True:

@@ -15,9 +15,9 @@ from forgetwatch.errors import ScoringError
 from forgetwatch.probe import Probe
 from forgetwatch.scoring.checkpoints import load_model, load_outline
 from forgetwatch.scoring.forward import Progress
-from forgetwatch.scoring.processes import world
+from forgetwatch.scoring.processes import world_size
 from forgetwatch.scoring.scorer import Scorer
-from forgetwatch.scoring.vllm import VllmWriter, check_installed
+from forgetwatch.scoring.vllm import VllmGenerator, check_installed
 from forgetwatch.snapshot import Snapshot
 
 
@@ -54,7 +54,7 @@ def score_with_vllm(
         torch.cuda.empty_cache()
 
     with closing(
-        VllmWriter(
+        VllmGenerator(
             given,
             tokenizer,
             tensor_parallel=tensor_parallel,
@@ -62,8 +62,8 @@ def score_with_vllm(
             trust_remote_code=trust_remote_code,
             make_room=make_room,
         )
-    ) as writer:
-        return Scorer(probe, tokenizer, model).score(model, name=given, progress=progress, writer=writer)
+    ) as generator:
+        return Scorer(probe, tokenizer, model).score(model, name=given, progress=progress, generator=generator)
 
 
 def _check(given: str, probe: Probe) -> None:
@@ -74,7 +74,7 @@ def _check(given: str, probe: Probe) -> None:
         )
     if not any(probe.is_written(item) for item in probe):
         raise ScoringError(f"vLLM writes answers, and probe {probe.name!r} has none to write; score it without vLLM")
-    if world() > 1:
+    if world_size() > 1:
         raise ScoringError(
-            f"needed one process to start vLLM from, got {world()}; --data-parallel starts several engines"
+            f"needed one process to start vLLM from, got {world_size()}; --data-parallel starts several engines"
         )

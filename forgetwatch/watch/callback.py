@@ -27,10 +27,10 @@ from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
 from forgetwatch.report.tracker_rows import PREFIX
 from forgetwatch.scoring.checkpoints import score_checkpoint
-from forgetwatch.scoring.generation import check_written
+from forgetwatch.scoring.generation import check_generated
 from forgetwatch.scoring.isolation import random_states
-from forgetwatch.scoring.processes import on_first
-from forgetwatch.scoring.vllm import TrainerWriter
+from forgetwatch.scoring.processes import on_main_process
+from forgetwatch.scoring.vllm import TrainerGenerator
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch import notices
 from forgetwatch.watch.budget import Clock
@@ -120,7 +120,7 @@ class ForgetWatchCallback(TrainerCallback):
         Schedule.make(every, max_steps=1)  # what cannot be read fails here, not after the queue
         self.probe = probe if isinstance(probe, Probe) else load_probe(probe or "standard")
         self._choose_probe = probe is None
-        check_written(self.probe)
+        check_generated(self.probe)
         self.every = every
         self.max_overhead = max_overhead or None
         self.against = references(against)
@@ -182,7 +182,7 @@ class ForgetWatchCallback(TrainerCallback):
         self._drift = self._drift if same_run else None
         if self.watch is not None and self.watch.baseline is not None and same_run:
             # A second train(), or another try with a smaller batch: the first snapshot wins.
-            if self._ended and (aside := on_first(self.watch.folder.copy_aside)):
+            if self._ended and (aside := on_main_process(self.watch.folder.copy_aside)):
                 self._say(state, f"the looks of the training before are now in {aside}")
             self.watch.forget_after(state.global_step)
             self.watch.planned = max(1, len(self._planned) - 1)
@@ -302,9 +302,9 @@ class ForgetWatchCallback(TrainerCallback):
         self._decided = self.max_overhead is None
         watch.undecided = not self._decided
         if getattr(trainer, "vllm_generation", None) and any(map(self.probe.is_written, self.probe)):
-            watch.writer = TrainerWriter(trainer, tokenizer_of(kwargs))
+            watch.writer = TrainerGenerator(trainer, tokenizer_of(kwargs))
         with random_states():  # a dataset may draw random numbers
-            watch.token_budget = on_first(lambda: token_budget(args, trainer.train_dataset))
+            watch.token_budget = on_main_process(lambda: token_budget(args, trainer.train_dataset))
         return watch
 
     def _begin(
@@ -316,7 +316,7 @@ class ForgetWatchCallback(TrainerCallback):
             watch.planned = len(self._planned)  # the look at the start is one among others then
         watch.look(kwargs["model"], tokenizer_of(kwargs), step=0)
         with self._telling(state, "looking for the probe in the training examples"):
-            found = on_first(lambda: held_out(self.probe, trainer.train_dataset, tokenizer_of(kwargs)))
+            found = on_main_process(lambda: held_out(self.probe, trainer.train_dataset, tokenizer_of(kwargs)))
             if found is not None:
                 self._say(state, overlap_line(found))
         if self.log == "full":

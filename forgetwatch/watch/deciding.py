@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from forgetwatch.scoring.processes import on_first
+from forgetwatch.scoring.processes import on_main_process
 from forgetwatch.watch.budget import Clock, Cost, decided, is_mixed
 from forgetwatch.watch.watch import Watch
 
@@ -42,7 +42,7 @@ def settle(watch: Watch, cost: Cost, overhead: float) -> tuple[Cost, int, bool]:
     Raises:
         WatchError: If the looks so far are not at hand.
     """
-    cost, items, writes = on_first(lambda: decided(cost, overhead))
+    cost, items, writes = on_main_process(lambda: decided(cost, overhead))
     if items < cost.items or writes != watch.writes:
         watch.ask_only(items=items if items < cost.items else None, writes=writes)
     return cost, items, writes

@@ -22,7 +22,7 @@ from forgetwatch.scoring.base_texts import completion_logprobs, sample_completio
 from forgetwatch.scoring.encoding import Ids, encode
 from forgetwatch.scoring.isolation import random_states
 from forgetwatch.scoring.model import context_length
-from forgetwatch.scoring.processes import on_first
+from forgetwatch.scoring.processes import on_main_process
 
 PROMPTS: Final = 64
 """Prompts of each set: a look reads so many completions of 32 tokens each."""
@@ -54,7 +54,7 @@ class DriftWatch:
             ScoringError: If the model cannot generate here.
         """
         with random_states():  # a dataset may draw random numbers
-            prompts = on_first(lambda: drift_prompts(probe, examples, model, tokenizer))
+            prompts = on_main_process(lambda: drift_prompts(probe, examples, model, tokenizer))
         return cls(sample_completions(model, tokenizer, prompts, token_budget=token_budget), token_budget=token_budget)
 
     @classmethod
@@ -74,12 +74,12 @@ class DriftWatch:
                         return there
             return None
 
-        completions = on_first(found)
+        completions = on_main_process(found)
         return None if completions is None else cls(completions, token_budget=token_budget)
 
     def save(self, folder: Path) -> None:
         """Write the completions into the run folder."""
-        on_first(lambda: save_completions(self.completions, folder / COMPLETIONS))
+        on_main_process(lambda: save_completions(self.completions, folder / COMPLETIONS))
 
     def look(self, model: nn.Module, *, step: int) -> dict[str, Drift]:
         """How far the model is from the base, by set; the model comes back as it was.

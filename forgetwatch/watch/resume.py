@@ -136,7 +136,7 @@ def _elsewhere(
             watch.probe,
             tokenizer,
             model,
-            way=made.get("way"),
+            layout=made.get("way"),
             noise=made.get("noise"),
             token_budget=(made.get("batch") or {}).get("tokens") or watch.token_budget,
         )

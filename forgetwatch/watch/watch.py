@@ -27,8 +27,8 @@ from forgetwatch.errors import ForgetwatchError, ScoringError, WatchError
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
 from forgetwatch.run_folder import PROBE, RunFolder
-from forgetwatch.scoring.generation import Writer
-from forgetwatch.scoring.processes import gathered_alone, on_first, rank
+from forgetwatch.scoring.generation import Generator
+from forgetwatch.scoring.processes import on_all_processes, on_main_process, rank
 from forgetwatch.scoring.scorer import Scorer
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch.console import say
@@ -77,7 +77,7 @@ class Watch(Looks):
         self.folder = RunFolder(output_dir)
         self.seconds: dict[int, float] = {}
         self.asking_seconds = self.writing_seconds = 0.0
-        self.writer: Writer | None = None
+        self.writer: Generator | None = None
         self.token_budget: int | None = None
         self.damaged: list[Path] = []
         self._twice = twice
@@ -127,7 +127,7 @@ class Watch(Looks):
             looks, again = (self._readable(self.folder.looks(kind), damaged) for kind in ("step", "again"))
             return found, null, looks, again, damaged
 
-        self.baseline, self.null, looks, again, self.damaged = on_first(restore)
+        self.baseline, self.null, looks, again, self.damaged = on_main_process(restore)
         self._started = True
         self.items = items if items is not None else shortest([self.baseline, *looks.values()])
         self.keep(self.baseline, step=int(self.baseline.meta["step"]))
@@ -194,7 +194,7 @@ class Watch(Looks):
             return None
         snapshot = self._measure(model, tokenizer, step=step)
         again = self.compare_again(snapshot, step=step)
-        on_first(lambda: self.folder.add(snapshot, step=step, kind="again") if self._started else None)
+        on_main_process(lambda: self.folder.add(snapshot, step=step, kind="again") if self._started else None)
         self._write_down()
         return again
 
@@ -225,18 +225,18 @@ class Watch(Looks):
         if self._scorer is None:
             made = self.baseline.meta if self.baseline else {}
             # Looks of one run are made in the same batches, also by the process that goes on with it.
-            self._scorer = gathered_alone(
+            self._scorer = on_all_processes(
                 lambda: Scorer(
                     self.probe.head(self.items or len(self.probe)),
                     tokenizer,
                     model,
-                    way=made.get("way"),
+                    layout=made.get("way"),
                     noise=made.get("noise"),
                     token_budget=(made.get("batch") or {}).get("tokens") or self.token_budget,
-                    writes=self.writes,
+                    generates=self.writes,
                 )
             )
-        snapshot = self._scorer.score(model, step=step, writer=self.writer)
+        snapshot = self._scorer.score(model, step=step, generator=self.writer)
         self._took(snapshot, share=1.0)
         if self.items is None or self.items >= len(self.probe):
             return snapshot
@@ -249,10 +249,10 @@ class Watch(Looks):
             return None
         engine = self._scorer.engine
         tokens = max(_FEWEST_TOKENS, engine.token_budget // 2)
-        twice = gathered_alone(
-            lambda: Scorer(self.probe, tokenizer, model, way=engine.way, noise=engine.noise, token_budget=tokens)
+        twice = on_all_processes(
+            lambda: Scorer(self.probe, tokenizer, model, layout=engine.layout, noise=engine.noise, token_budget=tokens)
         )
-        return twice.score(model, step=step, writer=self.writer, again=True)
+        return twice.score(model, step=step, generator=self.writer, again=True)
 
     def _took(self, snapshot: Snapshot, *, share: float) -> None:
         """Keep what asking took, or that share of it."""
@@ -293,14 +293,14 @@ class Watch(Looks):
             self.folder.describe(self.description())
             return True
 
-        self._started = on_first(write)
+        self._started = on_main_process(write)
 
     def forget_after(self, step: int) -> None:
         """Drop the looks later than `step`: the run takes those steps again."""
         self.drop_after(step)
         self.seconds = {look: took for look, took in self.seconds.items() if look <= step}
         if self._started:
-            on_first(lambda: self.folder.drop_after(step))
+            on_main_process(lambda: self.folder.drop_after(step))
             self._take_up_last()
             self._write_down()
 
@@ -313,7 +313,7 @@ class Watch(Looks):
             return {} if path is None else self._readable({last: path}, self.damaged)
 
         if not self.has_snapshot(last):
-            self._snapshots |= on_first(read)
+            self._snapshots |= on_main_process(read)
 
     def _readable(self, files: Mapping[int, Path], damaged: list[Path]) -> dict[int, Snapshot]:
         """The snapshots that can be read; the others are put by."""

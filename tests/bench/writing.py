@@ -20,7 +20,7 @@ from harness import make_model, make_tokenizer
 from transformers import GenerationConfig
 
 from forgetwatch.decoding import Decoding
-from forgetwatch.scoring.generation import ModelWriter
+from forgetwatch.scoring.generation import ModelGenerator
 
 
 def timed(act: Callable[[], Any]) -> tuple[Any, float]:
@@ -41,7 +41,7 @@ def main() -> None:
     decoding = Decoding(tokens=given.tokens)
 
     def batches() -> list[tuple[int, ...]]:
-        return [one.tokens for one in ModelWriter(model, tokenizer).write(prompts, decoding, seed=0)]
+        return [one.tokens for one in ModelGenerator(model, tokenizer).generate(prompts, decoding, seed=0)]
 
     def one_by_one() -> list[tuple[int, ...]]:
         config = GenerationConfig(do_sample=False, max_new_tokens=given.tokens, pad_token_id=0, eos_token_id=1)

@@ -27,14 +27,14 @@ def on_gpu(dtype: torch.dtype = torch.bfloat16) -> Any:
 
 def test_shared_rows_agree_with_single_ones_in_half_precision() -> None:
     network, items = on_gpu(), probe(120)
-    trees, rows = (Scorer(items, TOK, network, way=way) for way in ("trie", "rows"))  # type: ignore[arg-type]
+    trees, rows = (Scorer(items, TOK, network, layout=layout) for layout in ("trie", "rows"))  # type: ignore[arg-type]
     one, other = trees.score(network), rows.score(network)
     assert logprobs(one) == pytest.approx(logprobs(other), abs=0.2)
     changed = one.ints("chosen") != other.ints("chosen")
     assert not (changed & ~np.array(one.table["unstable"].to_pylist()) & (other.floats("margin") > 0.2)).any()
     found = Scorer(items, TOK, network)
     found.score(network)
-    assert found.engine.way == "trie", found.engine.why_rows
+    assert found.engine.layout == "trie", found.engine.fallback_reason
 
 
 def test_the_state_of_cuda_random_numbers_comes_back() -> None:
@@ -72,7 +72,7 @@ def test_flash_attention_is_set_aside_for_shared_rows_and_agrees() -> None:
     scorer = Scorer(items, TOK, network)
     assert logprobs(scorer.score(network)) == pytest.approx(plain, abs=0.2)
     assert network.config._attn_implementation == "flash_attention_2"
-    assert scorer.engine.way == "trie", scorer.engine.why_rows
+    assert scorer.engine.layout == "trie", scorer.engine.fallback_reason
 
 
 def test_a_look_needs_less_memory_than_a_training_step() -> None:

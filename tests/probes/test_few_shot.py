@@ -11,7 +11,7 @@ from forgetwatch import Item, Probe
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError
 from forgetwatch.probes import few_shot
-from forgetwatch.scoring.rendering import render, render_written
+from forgetwatch.scoring.rendering import render, render_prompt
 
 
 def items(count: int = 8, **fields: Any) -> list[Item]:
@@ -45,7 +45,7 @@ def test_an_example_ends_as_the_answer_is_asked_for() -> None:
     assert "\nB. w4\nAnswer: A\n\nQ w0" in str(letters[0].prompt) or "\nAnswer: A\n\nQ w0" in str(letters[0].prompt)
     assert render(letters[0], letters, tokenizer()).context.endswith("Answer:")
     written = few_shot(Probe(made, scoring="generate"), made, shots=1)
-    text = render_written(written[0], written, tokenizer()).context
+    text = render_prompt(written[0], written, tokenizer()).context
     assert "since so\nAnswer: A\n\nQ w0\nA. w1\nB. w2\nThink step by step" in text
     open_items = [Item(id=str(n), task="t", prompt=f"w{n} =", answer=f"w{n}", match="exact") for n in range(3)]
     assert str(few_shot(Probe(open_items), open_items, shots=1)[0].prompt).endswith("\n\nw0 =")
@@ -58,7 +58,7 @@ def test_in_a_chat_examples_are_turns_of_their_own() -> None:
     assert [message["role"] for message in prompt] == ["user", "assistant"] * 2 + ["user"]
     assert {message["content"] for message in prompt if message["role"] == "assistant"} <= {"A", "B"}
     assert prompt[-1]["content"] == "Q w0"
-    assert "assistant : A user :" in render_written(probe[0], probe, tokenizer()).context
+    assert "assistant : A user :" in render_prompt(probe[0], probe, tokenizer()).context
 
 
 def test_too_few_examples_are_an_error() -> None:

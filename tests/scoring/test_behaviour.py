@@ -11,7 +11,7 @@ from support import model, tokenizer
 from forgetwatch import load_probe, score
 from forgetwatch.decoding import Decoding
 from forgetwatch.scoring.encoding import Ids
-from forgetwatch.scoring.generation import Written, WrittenItems
+from forgetwatch.scoring.generation import Generated, GeneratedItems
 
 PROBE = load_probe("behaviour")
 TOK = tokenizer()
@@ -22,16 +22,16 @@ class StandIn:
 
     name = "stand-in"
 
-    def write(
+    def generate(
         self, prompts: Sequence[Ids], decoding: Decoding, *, seed: int, progress: Callable[[int], None] | None = None
-    ) -> list[Written]:
+    ) -> list[Generated]:
         table = Path(__file__).parent.parent / "probes" / "behaviour_answers.jsonl"
         good = {row["id"]: row["good"][0] for row in map(json.loads, table.read_text("utf-8").splitlines())}
-        return [Written(good[item.id], item.match == "stops", ()) for item in PROBE]
+        return [Generated(good[item.id], item.match == "stops", ()) for item in PROBE]
 
 
 def test_good_answers_are_right_and_those_that_do_not_stop_are_truncated_and_wrong() -> None:
-    written = WrittenItems(PROBE, range(len(PROBE)), TOK, max_length=4096)
+    written = GeneratedItems(PROBE, range(len(PROBE)), TOK, max_length=4096)
     for place, (row,) in written.ask(StandIn()).items():
         stops = PROBE[place].match == "stops"
         assert (row["correct"], row["outcome"]) == ((False, "truncated") if stops else (True, "ok"))

@@ -181,4 +181,4 @@ def test_where_processes_must_make_the_same_calls_nothing_is_tried_again() -> No
     encoded = encode(items, TOK, max_length=64)
     batches = plan([item.content_hash for item in items], encoded, vocabulary=len(TOK))
     with pytest.raises(torch.OutOfMemoryError):
-        Reader(network, together=True).read(network, batches, encoded, way="rows")
+        Reader(network, together=True).read(network, batches, encoded, layout="rows")

@@ -16,7 +16,7 @@ from forgetwatch.scoring.layout import KEYS, PREFIX_FACTOR, Batch, Row, by_prefi
 
 PROBE = probe(40)
 ENCODED = encode(PROBE, tokenizer(), max_length=100)
-WAYS: Any = pytest.mark.parametrize("way", ["prefix", "trie", "rows"])
+LAYOUTS: Any = pytest.mark.parametrize("layout", ["prefix", "trie", "rows"])
 
 
 def few_shot(items: int = 30) -> tuple[list[Item], list[Encoded]]:
@@ -45,14 +45,14 @@ def read(batch: Batch, row: Row, place: int) -> tuple[int, ...]:
     return batch.prefix + tuple(row.ids[at] for at in range(place + 1) if row.ends[at] > place)
 
 
-@WAYS
+@LAYOUTS
 @given(st.integers(1, 400), st.integers(1, 10**6), st.integers(0, 5000))
-def test_every_choice_is_asked_once_within_the_budgets(way: Any, tokens: int, logits: int, attention: int) -> None:
+def test_every_choice_is_asked_once_within_the_budgets(layout: Any, tokens: int, logits: int, attention: int) -> None:
     batches = plan(
         keys(PROBE.items),
         ENCODED,
         vocabulary=100,
-        way=way,
+        layout=layout,
         attention=attention,
         token_budget=tokens,
         logit_budget=logits,
@@ -67,11 +67,11 @@ def test_every_choice_is_asked_once_within_the_budgets(way: Any, tokens: int, lo
             assert sum(len(row.places) for row in batch.rows) * 100 <= logits
 
 
-@WAYS
-def test_each_place_sees_the_text_that_its_target_follows_and_nothing_else(way: Any) -> None:
+@LAYOUTS
+def test_each_place_sees_the_text_that_its_target_follows_and_nothing_else(layout: Any) -> None:
     for items, encoded in ((PROBE.items, ENCODED), few_shot()):
-        batches = plan(keys(items), encoded, vocabulary=100, way=way, attention=1000, token_budget=256)
-        assert any(batch.prefix for batch in batches) == (way == "prefix")
+        batches = plan(keys(items), encoded, vocabulary=100, layout=layout, attention=1000, token_budget=256)
+        assert any(batch.prefix for batch in batches) == (layout == "prefix")
         for batch in batches:
             for row in batch.rows:
                 for request in row.requests:
@@ -85,15 +85,17 @@ def test_each_place_sees_the_text_that_its_target_follows_and_nothing_else(way: 
 def test_a_tree_reads_a_shared_beginning_once() -> None:
     items, encoded = few_shot()
     sizes, ways = {}, ("prefix", "trie", "rows")
-    for way in ways:
-        batches = plan(keys(items), encoded, vocabulary=100, way=way, attention=10**6, token_budget=1024)  # type: ignore[arg-type]
+    for layout in ways:
+        batches = plan(keys(items), encoded, vocabulary=100, layout=layout, attention=10**6, token_budget=1024)  # type: ignore[arg-type]
         prefixes = {batch.prefix for batch in batches}
-        sizes[way] = sum(len(row.ids) for batch in batches for row in batch.rows) + sum(map(len, prefixes))
+        sizes[layout] = sum(len(row.ids) for batch in batches for row in batch.rows) + sum(map(len, prefixes))
     assert sizes["trie"] < sizes["rows"] / 5
     assert sizes["prefix"] < sizes["trie"]
     assert len(prefixes | {()}) == 1
     rows = [
-        row for batch in plan(keys(items), encoded, vocabulary=100, way="trie", attention=10**6) for row in batch.rows
+        row
+        for batch in plan(keys(items), encoded, vocabulary=100, layout="trie", attention=10**6)
+        for row in batch.rows
     ]
     assert max(len(row.ids) for row in rows) <= PREFIX_FACTOR * 42
     for row in rows:  # items of the two tasks share nothing, and no row
@@ -102,20 +104,22 @@ def test_a_tree_reads_a_shared_beginning_once() -> None:
 
 def test_items_stay_apart_where_attention_would_cost_more_than_is_saved() -> None:
     items, encoded = few_shot()
-    rows = [row for batch in plan(keys(items), encoded, vocabulary=100, way="trie", attention=0) for row in batch.rows]
+    rows = [
+        row for batch in plan(keys(items), encoded, vocabulary=100, layout="trie", attention=0) for row in batch.rows
+    ]
     assert all(len({request.item for request in row.requests}) == 1 for row in rows)
 
 
 def test_one_token_choices_share_one_row() -> None:
     item = Item(id="1", task="t", prompt="Q :", choices=(" w1", " w2", " w3 w4", " w3 w5"), answer=0)
     encoded = encode(Probe([item]), tokenizer(), max_length=100)
-    for way in ("trie", "rows"):
-        batches = plan(keys([item]), encoded, vocabulary=100, way=way)  # type: ignore[arg-type]
+    for layout in ("trie", "rows"):
+        batches = plan(keys([item]), encoded, vocabulary=100, layout=layout)  # type: ignore[arg-type]
         assert [(len(row.ids), len(row.requests)) for batch in batches for row in batch.rows] == [(3, 4)]
 
 
-@WAYS
-def test_the_batches_do_not_depend_on_the_order_of_the_items(way: Any) -> None:
+@LAYOUTS
+def test_the_batches_do_not_depend_on_the_order_of_the_items(layout: Any) -> None:
     items, encoded = few_shot()
 
     def contents(order: list[int]) -> list[list[tuple[int, ...]]]:
@@ -123,7 +127,7 @@ def test_the_batches_do_not_depend_on_the_order_of_the_items(way: Any) -> None:
             keys([items[i] for i in order]),
             [encoded[i] for i in order],
             vocabulary=100,
-            way=way,
+            layout=layout,
             attention=1000,
             token_budget=128,
         )
@@ -134,10 +138,10 @@ def test_the_batches_do_not_depend_on_the_order_of_the_items(way: Any) -> None:
     assert contents(shuffled) == contents(list(range(len(items))))
 
 
-@WAYS
-def test_items_that_cannot_be_scored_are_in_no_batch(way: Any) -> None:
+@LAYOUTS
+def test_items_that_cannot_be_scored_are_in_no_batch(layout: Any) -> None:
     encoded = encode(PROBE, tokenizer(), max_length=9)
-    batches = plan(keys(PROBE.items), encoded, vocabulary=100, way=way)
+    batches = plan(keys(PROBE.items), encoded, vocabulary=100, layout=layout)
     left = {i for i, one in enumerate(encoded) if one.unscored}
     assert left
     assert left.isdisjoint(r.item for batch in batches for row in batch.rows for r in row.requests)
@@ -145,7 +149,7 @@ def test_items_that_cannot_be_scored_are_in_no_batch(way: Any) -> None:
 
 def test_prefixes_are_read_once_each_and_their_batches_stand_together() -> None:
     items, encoded = few_shot()
-    batches = plan(keys(items), encoded, vocabulary=100, way="prefix", attention=1000, token_budget=128)
+    batches = plan(keys(items), encoded, vocabulary=100, layout="prefix", attention=1000, token_budget=128)
     prefixes = [batch.prefix for batch in batches]
     assert len(set(prefixes)) == 2
     assert sum(one != other for one, other in pairwise(prefixes)) == 1

@@ -24,7 +24,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from support import model, probe, tokenizer
 from forgetwatch.errors import ForgetwatchError
-from forgetwatch.scoring.processes import on_first
+from forgetwatch.scoring.processes import on_main_process
 from forgetwatch.scoring.scorer import Scorer
 store, rank, world, budget = sys.argv[1], *map(int, sys.argv[2:])
 dist.init_process_group("gloo", init_method="file://" + store, rank=rank, world_size=world)
@@ -50,7 +50,7 @@ for name, network in (("fsdp2", first), ("fsdp1", second)):
     network.register_forward_hook(lambda *_: calls.append(1))
     scorer = Scorer(probe(37), tok, network, token_budget=budget)
     scorer.score(network)
-    found[name] = [scorer.score(network).checksum, scorer.engine.way, len(calls)]
+    found[name] = [scorer.score(network).checksum, scorer.engine.layout, len(calls)]
 broken = model(tok)
 if rank == 1:
     torch.nn.init.constant_(broken.lm_head.weight, float("nan"))
@@ -60,10 +60,10 @@ def error(act):
     except ForgetwatchError as error:
         return str(error)
 found["broken"] = error(lambda: Scorer(probe(37), tok, broken, token_budget=budget).score(broken))
-found["first"] = on_first(lambda: rank + 7)
+found["first"] = on_main_process(lambda: rank + 7)
 def fail():
     raise ForgetwatchError("no")
-found["failed"] = error(lambda: on_first(fail))
+found["failed"] = error(lambda: on_main_process(fail))
 print(json.dumps(found))
 dist.destroy_process_group()
 """
@@ -96,7 +96,7 @@ def test_any_number_of_processes_gets_the_same_bits(world: int, tmp_path: Path) 
     # Where each holds a part of the model: the same rows, and as many calls each.
     assert len({tuple(rank["sharded"]) for rank in ranks}) == 1
     # And where each really does (FSDP in both its forms): the rows of a whole model, read in the same way.
-    whole = Scorer(probe(37), TOK, network, way="trie", token_budget=BUDGET).score(network).checksum
+    whole = Scorer(probe(37), TOK, network, layout="trie", token_budget=BUDGET).score(network).checksum
     for name in ("fsdp2", "fsdp1"):
         assert {tuple(rank[name][:2]) for rank in ranks} == {(whole, "trie")}
         assert len({rank[name][2] for rank in ranks}) == 1

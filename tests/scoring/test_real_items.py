@@ -140,7 +140,7 @@ def test_log_likelihoods_and_choices_are_the_harnesss(name: str, items: dict[str
     from lm_eval.api.instance import Instance
     from lm_eval.models.huggingface import HFLM
 
-    kind, options, way = MODELS[name]
+    kind, options, layout = MODELS[name]
     torch.manual_seed(0)
     config = AutoConfig.for_model(kind, **{**SIZES, "vocab_size": len(tok), **options})
     network = AutoModelForCausalLM.from_config(config).eval()
@@ -152,7 +152,7 @@ def test_log_likelihoods_and_choices_are_the_harnesss(name: str, items: dict[str
         theirs = iter([value for value, _ in harness.loglikelihood(asked, disable_tqdm=True)])
         scorer = Scorer(Probe(group), tok, network)
         rows = scorer.score(network).table.to_pylist()
-        ways[workload] = scorer.engine.way
+        ways[workload] = scorer.engine.layout
         for item, row in zip(group, rows, strict=True):
             expected = np.array([next(theirs) for _ in item.choices or ()])
             found = np.array(row["choice_logprobs"])
@@ -164,5 +164,5 @@ def test_log_likelihoods_and_choices_are_the_harnesss(name: str, items: dict[str
                     assert ours.argmax() == harnesss.argmax()
             sizes.add(len(found))
     assert {2, 4, 5, 13} <= sizes
-    assert set(ways.values()) == ({"prefix", "trie"} if way == "trie" else {"rows"})
-    assert ways["mmlu, five-shot"] == ("prefix" if way == "trie" else "rows")
+    assert set(ways.values()) == ({"prefix", "trie"} if layout == "trie" else {"rows"})
+    assert ways["mmlu, five-shot"] == ("prefix" if layout == "trie" else "rows")

@@ -15,7 +15,7 @@ from forgetwatch import Item, Probe
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ScoringError
 from forgetwatch.scoring.scorer import Scorer
-from forgetwatch.scoring.vllm import TrainerWriter, VllmWriter
+from forgetwatch.scoring.vllm import TrainerGenerator, VllmGenerator
 
 TOK = tokenizer()
 EOS = TOK.eos_token_id
@@ -65,12 +65,12 @@ def test_a_trainers_engine_is_given_back_as_it_was() -> None:
     ids = [tuple(TOK(text)["input_ids"]) for text in ("w1", "w2 w3")]
     engine = Engine({ids[0]: [*TOK("w7 w8")["input_ids"], EOS], ids[1]: TOK("w9 w9 w9")["input_ids"]})
     before, trainer = engine.settings, trainer_of(engine)
-    written = TrainerWriter(trainer, TOK).write(ids, Decoding(tokens=3, stop=("w8",)), seed=5)
+    written = TrainerGenerator(trainer, TOK).generate(ids, Decoding(tokens=3, stop=("w8",)), seed=5)
     assert [(one.text.strip(), one.truncated) for one in written] == [("w7", False), ("w9 w9 w9", True)]
     assert engine.log == ["sync", (0.0, -1, 3, {"stop": ["w8"]})]
     assert engine.settings == before
     assert trainer._last_loaded_step == 4
-    TrainerWriter(trainer, TOK).write(ids, Decoding(tokens=3), seed=5)
+    TrainerGenerator(trainer, TOK).generate(ids, Decoding(tokens=3), seed=5)
     assert engine.log.count("sync") == 1  # the weights are those of this step already
 
 
@@ -80,7 +80,7 @@ def test_after_an_exception_the_engine_has_its_settings_and_sleeps_again() -> No
     engine.fails = True
     before = engine.settings
     with pytest.raises(RuntimeError):
-        TrainerWriter(trainer_of(engine), TOK).write(ids, Decoding(tokens=3), seed=0)
+        TrainerGenerator(trainer_of(engine), TOK).generate(ids, Decoding(tokens=3), seed=0)
     assert engine.settings == before
     assert engine.log[-1] == "sleep 2"
     assert engine._llm_weights_sleeping
@@ -97,7 +97,7 @@ def test_an_adapter_that_was_being_handed_over_when_it_failed_is_taken_apart_aga
 
     engine.sync_weights = sync  # type: ignore[method-assign]
     with pytest.raises(RuntimeError):
-        TrainerWriter(trainer_of(engine, network), TOK).write([(5,)], Decoding(tokens=3), seed=0)
+        TrainerGenerator(trainer_of(engine, network), TOK).generate([(5,)], Decoding(tokens=3), seed=0)
     assert not any(getattr(module, "merged", False) for module in network.modules())
     for name, weight in network.named_parameters():
         assert torch.allclose(weight, weights[name], atol=1e-6)
@@ -106,16 +106,16 @@ def test_an_adapter_that_was_being_handed_over_when_it_failed_is_taken_apart_aga
 def test_what_the_engine_cannot_read_is_refused() -> None:
     engine = Engine({})
     with pytest.raises(ScoringError, match="take 22 tokens, and the engine reads 20; set vllm_max_model_length"):
-        TrainerWriter(trainer_of(engine), TOK).write([(5,) * 10], Decoding(tokens=12), seed=0)
+        TrainerGenerator(trainer_of(engine), TOK).generate([(5,) * 10], Decoding(tokens=12), seed=0)
     assert engine.log == []
     with pytest.raises(ScoringError, match="needed one with use_vllm=True"):
-        TrainerWriter(SimpleNamespace(), TOK)
+        TrainerGenerator(SimpleNamespace(), TOK)
 
 
 def test_without_vllm_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "vllm", None)
     with pytest.raises(ScoringError, match="pip install vllm"):
-        VllmWriter("model", TOK)
+        VllmGenerator("model", TOK)
 
 
 def test_an_engine_of_its_own_gets_the_settings_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,18 +131,18 @@ def test_an_engine_of_its_own_gets_the_settings_and_nothing_else(monkeypatch: py
             return [SimpleNamespace(outputs=[answer]) for _ in prompts]
 
     monkeypatch.setitem(sys.modules, "vllm", vllm_stand_in(LLM))
-    writer = VllmWriter("model", TOK, tensor_parallel=2, make_room=lambda: calls.append("room"))
+    generator = VllmGenerator("model", TOK, tensor_parallel=2, make_room=lambda: calls.append("room"))
     assert calls == []  # an engine takes its GPU's memory: it starts when it is needed
-    (written,) = writer.write([(5, 6)], Decoding(tokens=2, temperature=0.5, top_p=0.9), seed=3)
+    (written,) = generator.generate([(5, 6)], Decoding(tokens=2, temperature=0.5, top_p=0.9), seed=3)
     assert (written.text, written.truncated) == ("w5 w6", True)
     options = {"model": "model", "seed": 0, "tensor_parallel_size": 2, "trust_remote_code": False}
     assert calls[:2] == ["room", options]
     prompts, drawn = calls[2]
     assert prompts == [{"prompt_token_ids": [5, 6]}]
     assert drawn == {"n": 1, "temperature": 0.5, "top_p": 0.9, "max_tokens": 2, "stop": None, "seed": 3}
-    writer.write([(5, 6)], Decoding(tokens=2), seed=3)
+    generator.generate([(5, 6)], Decoding(tokens=2), seed=3)
     assert calls.count("room") == calls.count(options) == 1
-    writer.close()
+    generator.close()
 
 
 def test_where_no_answer_can_be_written_no_engine_is_asked() -> None:
@@ -152,6 +152,6 @@ def test_where_no_answer_can_be_written_no_engine_is_asked() -> None:
         Item(id="2", task="t", prompt="w1", choices=[" w2", " w3"], answer=0),
     ]
     scorer = Scorer(Probe(items, decoding={"tokens": 4}), TOK, network)
-    rows = scorer.score(network, writer=TrainerWriter(trainer_of(engine), TOK)).texts("outcome")
+    rows = scorer.score(network, generator=TrainerGenerator(trainer_of(engine), TOK)).texts("outcome")
     assert rows.tolist() == ["unscored: 20 tokens and 4 for the answer, and the model reads 16", "ok"]
     assert engine.log == []

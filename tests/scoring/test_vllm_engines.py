@@ -40,11 +40,11 @@ def vllm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_engines_share_the_prompts_and_no_gpu() -> None:
     prompts = [(100 + at,) for at in range(5)]
     with closing(Engines("model", tensor_parallel=2, data_parallel=2, trust_remote_code=False)) as engines:
-        found = engines.write(prompts, {})
+        found = engines.generate(prompts, {})
         assert [tokens for tokens, _ in found] == [
             (*prompt, *((4, 5) if at % 2 == 0 else (6, 7))) for at, prompt in enumerate(prompts)
         ]
-        assert [tokens for tokens, _ in engines.write(prompts[:1], {})] == [(100, 4, 5)]  # none for the other
+        assert [tokens for tokens, _ in engines.generate(prompts[:1], {})] == [(100, 4, 5)]  # none for the other
 
 
 def test_an_engine_that_dies_is_an_error_and_no_hang() -> None:
@@ -52,7 +52,7 @@ def test_an_engine_that_dies_is_an_error_and_no_hang() -> None:
         closing(Engines("model", tensor_parallel=1, data_parallel=2, trust_remote_code=False)) as engines,
         pytest.raises(ScoringError, match="ended before it had written"),
     ):
-        engines.write([(1,), (2,)], {"fails": True})
+        engines.generate([(1,), (2,)], {"fails": True})
 
 
 def test_too_few_gpus_are_told_before_anything_starts() -> None:

@@ -113,10 +113,10 @@ def test_shared_rows_are_exact(kind: str, attention: str) -> None:
         assert "does not support an attention implementation" in str(error)  # noqa: PT017 (some have eager only)
         return
     # A prefix is read on its own where that saves a quarter of the budget; half of the items share one of 20 tokens.
-    for budget, way in ((1024, "trie"), (128, "prefix")):
+    for budget, layout in ((1024, "trie"), (128, "prefix")):
         scorer = Scorer(items(), TOK, model, token_budget=budget)
         assert largest_error(model, scorer) < 1e-4
-        assert (scorer.engine.way, scorer.engine.why_rows) == (way, "")
+        assert (scorer.engine.layout, scorer.engine.fallback_reason) == (layout, "")
 
 
 @pytest.mark.parametrize("kind", sorted(ROWS))
@@ -125,10 +125,10 @@ def test_what_cannot_share_rows_is_scored_in_single_ones(kind: str) -> None:
     model = network(kind, options)
     scorer = Scorer(items(), TOK, model)
     assert largest_error(model, scorer) < 1e-4
-    assert scorer.engine.way == "rows"
-    assert why in scorer.engine.why_rows
+    assert scorer.engine.layout == "rows"
+    assert why in scorer.engine.fallback_reason
     meta = scorer.score(model).meta
-    assert (meta["way"], meta["why_rows"]) == ("rows", scorer.engine.why_rows)
+    assert (meta["way"], meta["why_rows"]) == ("rows", scorer.engine.fallback_reason)
 
 
 class _Deaf(LlamaForCausalLM):  # type: ignore[misc]
@@ -153,8 +153,8 @@ def test_a_mask_that_is_not_followed_is_noticed(kind: Any, why: str) -> None:
     model = kind(LlamaConfig(**SIZES)).eval()
     scorer = Scorer(items(), TOK, model)
     assert largest_error(model, scorer) < 1e-4
-    assert scorer.engine.way == "rows"
-    assert why in scorer.engine.why_rows
+    assert scorer.engine.layout == "rows"
+    assert why in scorer.engine.fallback_reason
 
 
 class _LastOnly(LlamaForCausalLM):  # type: ignore[misc]
@@ -197,15 +197,15 @@ def test_every_way_of_keeping_logits_gives_the_same(kind: Any) -> None:
     if kind is _LastOnly:
         # Its forward hides position_ids in the rest of its arguments: nothing says that it takes them.
         assert largest_error(model, scorer) < 1e-4
-        assert scorer.engine.way == "rows"
+        assert scorer.engine.layout == "rows"
     else:
         assert largest_error(model, scorer) < 1e-4
-        assert scorer.engine.way == "trie"
+        assert scorer.engine.layout == "trie"
 
 
 def test_later_scores_keep_the_way_and_the_batches() -> None:
     model = network("llama", {})
-    scorer = Scorer(items(), TOK, model, way="rows", noise=0.25)
+    scorer = Scorer(items(), TOK, model, layout="rows", noise=0.25)
     first = scorer.score(model)
     assert (first.meta["way"], first.meta["noise"]) == ("rows", 0.25)
     again = scorer.score(model)
@@ -214,7 +214,7 @@ def test_later_scores_keep_the_way_and_the_batches() -> None:
 
 def test_both_ways_choose_the_same() -> None:
     model = network("qwen3", {"head_dim": 8})
-    one, other = (Scorer(items(), TOK, model, way=way).score(model) for way in ("trie", "rows"))  # type: ignore[arg-type]
+    one, other = (Scorer(items(), TOK, model, layout=layout).score(model) for layout in ("trie", "rows"))  # type: ignore[arg-type]
     assert one.ints("chosen").tolist() == other.ints("chosen").tolist()
     assert one.floats("margin") == pytest.approx(other.floats("margin"), abs=1e-4)
     assert one.floats("option_mass") == pytest.approx(other.floats("option_mass"), abs=1e-5)
@@ -254,7 +254,7 @@ def test_the_test_looks_where_rows_are_shared(std: float) -> None:
             torch.nn.init.normal_(weight, std=std)
     scorer = Scorer(letters_behind_one_prefix(), TOK, model)
     assert largest_error(model, scorer) < 1e-4
-    assert scorer.engine.way == "rows"
+    assert scorer.engine.layout == "rows"
 
 
 def test_a_window_that_counts_places_is_noticed_where_rows_are_long() -> None:
@@ -268,7 +268,7 @@ def test_a_way_that_was_right_elsewhere_is_tested_here() -> None:
     torch.manual_seed(0)
     model = _Deaf(LlamaConfig(**SIZES)).eval()
     with pytest.raises(ScoringError, match="were right when the baseline was made, and are not here"):
-        Scorer(items(), TOK, model, way="trie", noise=0.0).score(model)
+        Scorer(items(), TOK, model, layout="trie", noise=0.0).score(model)
 
 
 @pytest.mark.parametrize("kind", ["bert", "bart", "t5"])
@@ -312,7 +312,7 @@ def test_prompt_learning_is_scored_behind_its_own_tokens() -> None:
             logits = logits[-len(one.context + ids) :]
             at = len(one.context) - 1
             assert value == pytest.approx(sum(float(logits[at + j, t]) for j, t in enumerate(ids)), abs=1e-4)
-    assert "prompt learning" in scorer.engine.why_rows
+    assert "prompt learning" in scorer.engine.fallback_reason
 
 
 def test_a_layer_that_merges_weights_in_eval_is_left_as_it_was() -> None:

@@ -19,8 +19,8 @@ from forgetwatch.errors import ProbeError
 from forgetwatch.grading import judge
 from forgetwatch.report.export import comparison_json
 from forgetwatch.report.terminal import comparison_table
-from forgetwatch.scoring.encoding import encode_written
-from forgetwatch.scoring.generation import ModelWriter, Written
+from forgetwatch.scoring.encoding import encode_prompts
+from forgetwatch.scoring.generation import Generated, ModelGenerator
 from forgetwatch.scoring.scorer import Scorer
 
 LETTERS = "ABCD"
@@ -82,7 +82,7 @@ def taught(start: Any, answers: dict[str, Sequence[str]], *, steps: int) -> Any:
     rows = []
     for ask, texts in answers.items():
         probe = letter_probe(ask=ask)
-        for one, text in zip(encode_written(probe, probe.items, TOK, max_length=64), texts, strict=True):
+        for one, text in zip(encode_prompts(probe, probe.items, TOK, max_length=64), texts, strict=True):
             written = TOK(text)["input_ids"] + [1]
             rows.append((list(one.context) + written, [-100] * len(one.context) + written))
     width = max(len(ids) for ids, _ in rows)
@@ -152,7 +152,7 @@ def test_another_form_is_a_loss_of_form_and_other_facts_are_a_loss_of_knowledge(
 def test_written_answers_are_those_of_one_by_one_greedy_decoding(knows: Any) -> None:
     probe = letter_probe()
     rows = score(knows, TOK, probe).table.to_pylist()
-    for one, row in zip(encode_written(probe, probe.items, TOK, max_length=64), rows, strict=True):
+    for one, row in zip(encode_prompts(probe, probe.items, TOK, max_length=64), rows, strict=True):
         ids = list(one.context)
         with torch.no_grad():
             while len(ids) < len(one.context) + 8 and ids[-1] != 1:
@@ -169,7 +169,7 @@ def test_open_and_scored_items_stand_in_one_probe_and_have_a_line_each(knows: An
     snapshot = score(knows, TOK, probe)
     assert snapshot.table["output"].null_count == len(facts())
     assert compare(before=snapshot, after=snapshot).by("kind").keys() == {"scored", "written"}
-    without = Scorer(probe, TOK, knows, writes=False).score(knows)
+    without = Scorer(probe, TOK, knows, generates=False).score(knows)
     assert compare(before=without, after=without).items.unscored == 6
 
 
@@ -189,12 +189,12 @@ def test_a_drawn_answer_is_the_same_whatever_is_written_beside_it() -> None:
     network = model(tok, dropout=0.0).eval()
     prompts = [tuple(tok(" ".join(WORDS[n : n + 1 + n % 4]))["input_ids"]) for n in range(12)]
     decoding = Decoding(tokens=8, temperature=1.0, top_p=0.9)
-    whole = ModelWriter(network, tok).write(prompts, decoding, seed=3)
-    assert ModelWriter(network, tok).write(prompts[:5], decoding, seed=3) == whole[:5]
-    assert ModelWriter(network, tok).write(prompts[::-1], decoding, seed=3) == whole[::-1]
-    assert ModelWriter(network, tok, token_budget=2).write(prompts, decoding, seed=3) == whole
-    assert ModelWriter(network, tok).write(prompts, decoding, seed=4) != whole
-    assert len({one.text for one in ModelWriter(network, tok).write(prompts[:1] * 6, decoding, seed=3)}) == 6
+    whole = ModelGenerator(network, tok).generate(prompts, decoding, seed=3)
+    assert ModelGenerator(network, tok).generate(prompts[:5], decoding, seed=3) == whole[:5]
+    assert ModelGenerator(network, tok).generate(prompts[::-1], decoding, seed=3) == whole[::-1]
+    assert ModelGenerator(network, tok, token_budget=2).generate(prompts, decoding, seed=3) == whole
+    assert ModelGenerator(network, tok).generate(prompts, decoding, seed=4) != whole
+    assert len({one.text for one in ModelGenerator(network, tok).generate(prompts[:1] * 6, decoding, seed=3)}) == 6
 
 
 def test_answers_are_drawn_with_the_models_own_probabilities() -> None:
@@ -209,7 +209,7 @@ def test_answers_are_drawn_with_the_models_own_probabilities() -> None:
         kept = order[: int((highest.cumsum(0) < top_p).sum()) + 1] if top_p < 1 else order
         wanted = torch.zeros_like(wanted).index_copy(0, kept, wanted[kept] / wanted[kept].sum())
         decoding = Decoding(tokens=1, temperature=temperature, top_p=top_p)
-        written = ModelWriter(network, tok).write([(20, 21)] * 4000, decoding, seed=0)
+        written = ModelGenerator(network, tok).generate([(20, 21)] * 4000, decoding, seed=0)
         found = torch.bincount(torch.tensor([one.tokens[0] for one in written]), minlength=len(wanted)) / 4000
         assert (found[wanted == 0] == 0).all()
         assert (found - wanted).abs().max() < 4 * (0.25 / 4000) ** 0.5
@@ -220,10 +220,10 @@ def test_a_text_ends_with_the_tokenizers_end_token_as_well_as_with_the_models() 
     tok = tokenizer()
     network = model(tok, dropout=0.0).eval()
     prompts = [(20 + n,) for n in range(6)]
-    first = [one.tokens[2] for one in ModelWriter(network, tok).write(prompts, Decoding(tokens=6), seed=0)]
+    first = [one.tokens[2] for one in ModelGenerator(network, tok).generate(prompts, Decoding(tokens=6), seed=0)]
     network.generation_config.eos_token_id = first[0]
     tok.eos_token = tok.convert_ids_to_tokens(first[1])
-    for row, one in enumerate(ModelWriter(network, tok).write(prompts[:2], Decoding(tokens=6), seed=0)):
+    for row, one in enumerate(ModelGenerator(network, tok).generate(prompts[:2], Decoding(tokens=6), seed=0)):
         assert one.tokens[-1] in (first[0], first[1]), row
         assert not one.truncated
 
@@ -232,11 +232,11 @@ def test_a_text_that_ends_the_answer_is_no_part_of_it(knows: Any) -> None:
     tok = tokenizer()
     network = model(tok, dropout=0.0).eval()
     prompts = [tuple(tok(f"w{n}")["input_ids"]) for n in range(6)]
-    writer = ModelWriter(network, tok)
-    whole = writer.write(prompts, Decoding(tokens=12, temperature=1.0, seed=3), seed=3)
+    generator = ModelGenerator(network, tok)
+    whole = generator.generate(prompts, Decoding(tokens=12, temperature=1.0, seed=3), seed=3)
     for row, one in enumerate(whole):
         stop = one.text.split()[4]
-        cut = writer.write(prompts, Decoding(tokens=12, temperature=1.0, stop=(stop,)), seed=3)[row]
+        cut = generator.generate(prompts, Decoding(tokens=12, temperature=1.0, stop=(stop,)), seed=3)[row]
         assert cut.text == one.text[: one.text.index(stop)]
         assert not cut.truncated
 
@@ -301,9 +301,9 @@ def test_an_unchanged_model_that_draws_its_answers_forgets_nothing_beyond_the_no
 def test_a_short_answer_is_checked_without_writing_it(knows: Any) -> None:
     network, tok = model(tokenizer(), dropout=0.0).eval(), tokenizer()
     prompts = [f"w{n} w{n + 1} w{n + 2}" for n in range(12)]
-    writer = ModelWriter(network, tok)
+    generator = ModelGenerator(network, tok)
     ids = [tuple(tok(prompt)["input_ids"]) for prompt in prompts]
-    greedy = [one.text for one in writer.write(ids, Decoding(tokens=3), seed=0)]
+    greedy = [one.text for one in generator.generate(ids, Decoding(tokens=3), seed=0)]
     items = [
         Item(id=str(n), task="t", prompt=prompt, match="exact",
              answer=[" w99 w98", " " + (text if n % 2 else "w97 " + text)])
@@ -327,8 +327,8 @@ def test_a_thinking_block_that_the_prompt_opens_is_closed_before_an_answer_count
         def __init__(self, text: str) -> None:
             self.text = text
 
-        def write(self, prompts: Any, decoding: Any, *, seed: int, progress: Any = None) -> list[Written]:
-            return [Written(self.text, True, ()) for _ in prompts]
+        def generate(self, prompts: Any, decoding: Any, *, seed: int, progress: Any = None) -> list[Generated]:
+            return [Generated(self.text, True, ()) for _ in prompts]
 
     tok = tokenizer(template=False)
     tok.add_tokens(["<think>"])
@@ -345,7 +345,7 @@ def test_a_thinking_block_that_the_prompt_opens_is_closed_before_an_answer_count
         tok.chat_template = template
         decoding = {"tokens": 8, "thinking": thinking, "ask": "letter"}
         probe = Probe(facts(2), scoring="generate", rendering="chat", decoding=decoding)
-        rows = Scorer(probe, tok, network).score(network, writer=Writes(text)).table.to_pylist()
+        rows = Scorer(probe, tok, network).score(network, generator=Writes(text)).table.to_pylist()
         assert {row["outcome"] for row in rows} == {outcome}
         assert [row["correct"] for row in rows] == [False, outcome == "ok"]
 
@@ -353,19 +353,19 @@ def test_a_thinking_block_that_the_prompt_opens_is_closed_before_an_answer_count
 def test_special_tokens_that_part_thinking_from_the_answer_are_seen() -> None:
     tok = tokenizer()
     tok.add_special_tokens({"extra_special_tokens": ["[THINK]", "[/THINK]"]})
-    writer = ModelWriter(model(tok), tok)
+    generator = ModelGenerator(model(tok), tok)
     ids = (*tok("[THINK] A [/THINK] <unk> B", add_special_tokens=False)["input_ids"], tok.eos_token_id)
-    text = writer.text(ids, ())
+    text = generator.text(ids, ())
     assert text == "[THINK] A [/THINK] B"
     item = Item(id="1", task="t", prompt="w1", choices=[" w2", " w3"], answer=1)
     assert judge(item, text).chosen == 1
-    assert judge(item, writer.text(ids[:2], ())).outcome == "truncated in thinking"
+    assert judge(item, generator.text(ids[:2], ())).outcome == "truncated in thinking"
 
 
 def test_an_empty_prompt_begins_with_the_start_token() -> None:
     tok = tokenizer()
     probe = Probe([Item(id="1", task="t", prompt="", answer="w2", match="contains")], decoding={"tokens": 3})
-    (encoded,) = encode_written(probe, probe.items, tok, max_length=64)
+    (encoded,) = encode_prompts(probe, probe.items, tok, max_length=64)
     assert (encoded.context, encoded.unscored) == ((tok.bos_token_id,), "")
 
 

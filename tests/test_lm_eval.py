@@ -43,7 +43,7 @@ def test_log_likelihoods_and_greedy_flags_are_the_harnesss() -> None:
     expected, found = theirs.loglikelihood(asked, disable_tqdm=True), ours.loglikelihood(asked, disable_tqdm=True)
     assert [one for one, _ in found] == pytest.approx([one for one, _ in expected], abs=1e-4)
     assert [greedy for _, greedy in found] == [greedy for _, greedy in expected]
-    assert ours._way is None  # shared rows are tested again at every call
+    assert ours._layout is None  # shared rows are tested again at every call
 
 
 def test_what_greedy_decoding_writes_is_flagged() -> None:

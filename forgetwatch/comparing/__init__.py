@@ -2,6 +2,7 @@
 
     pairing          rows of one snapshot and the rows of the other that they belong to
     aligned          both sides as arrays of equal length
+    subset           the items that all looks of a run evaluate
     checks           settings, questions and prompts that two snapshots must agree in
     groups           all items, categories and tasks, counted
     category_means   the paper's mean of means

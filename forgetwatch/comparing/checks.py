@@ -22,17 +22,6 @@ _FOR_ALL: Final = {"chat_template_sha": "a chat template", "system_instruction_s
 """Settings of another tool's run that change what is asked, by their names in a snapshot's metadata."""
 
 
-def over_prefix(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapshot, tuple[str, ...]]:
-    """Two looks of one run over the items that both hold, where it went on with the first of its probe; and a note."""
-    made = [side.meta.get("probe", {}) for side in (before, after)]
-    shorter = min((before, after), key=len).meta.get("probe", {})
-    if made[0].get("fingerprint") != made[1].get("fingerprint") or len(before) == len(after) or "of" not in shorter:
-        return before, after, ()
-    items = int(shorter["items"])
-    note = f"over the first {items:,} of {int(shorter['of']):,} items: the run's looks ask no more of them"
-    return before.head(items), after.head(items), (note,)
-
-
 def check_settings(before: Snapshot, after: Snapshot, *, allow_prompt_mismatch: bool) -> None:
     """Refuse snapshots that were scored or judged in unlike ways."""
     _check_metrics(before, after)

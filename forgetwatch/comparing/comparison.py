@@ -26,12 +26,12 @@ from forgetwatch.comparing.checks import (
     check_prompts,
     check_settings,
     measured_again,
-    over_prefix,
     prompt_differences,
     unlike_settings,
 )
 from forgetwatch.comparing.groups import Group, Level, count_groups
 from forgetwatch.comparing.pairing import item_codes, pair
+from forgetwatch.comparing.subset import cut_to_common
 from forgetwatch.probes.categories import Categories
 from forgetwatch.readers import load_snapshot
 from forgetwatch.snapshot import Snapshot
@@ -151,7 +151,7 @@ def compare(
         MismatchError: If the two do not hold the same questions, asked in the same way.
         SnapshotError: If a file cannot be read.
     """
-    before, after, over = over_prefix(_load(before, samples, metric), _load(after, samples, metric))
+    before, after, over = cut_to_common(_load(before, samples, metric), _load(after, samples, metric))
     check_settings(before, after, allow_prompt_mismatch=allow_prompt_mismatch)
     pairing = pair(before, after)
     check_pairing(before, after, pairing, on_mismatch)

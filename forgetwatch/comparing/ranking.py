@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.groups import Group
 from forgetwatch.comparing.pairing import item_codes
-from forgetwatch.comparing.trajectory import aligned
+from forgetwatch.comparing.trajectory import right_answers
 from forgetwatch.errors import SnapshotError
 from forgetwatch.metrics.intervals import Interval, flip_interval
 from forgetwatch.snapshot import Snapshot
@@ -129,7 +129,7 @@ def transition_matrix(snapshots: Sequence[Snapshot]) -> Matrix:
         snapshots: At least one; items are those of the first.
     """
     first = snapshots[0]
-    right = np.stack([aligned(first, one) for one in snapshots])
+    right = np.stack([right_answers(first, one) for one in snapshots])
     item = item_codes(first)
     scored = np.isfinite(right).all(axis=0)
     kept = np.bincount(item, weights=~scored) == 0  # an item with one unscored answer is left out as a whole

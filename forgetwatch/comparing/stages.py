@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from forgetwatch.comparing.comparison import compare
-from forgetwatch.comparing.trajectory import Trajectory, shortest
+from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.errors import SnapshotError
 from forgetwatch.run_folder import StoredRun
 from forgetwatch.snapshot import Snapshot
@@ -64,8 +64,7 @@ def _later(look: Snapshot, offset: int) -> Snapshot:
 def _broken(before: StoredRun, after: StoredRun) -> str | None:
     """What the end of one stage and the start of the next answer otherwise, in words; None if nothing."""
     end = (before.looks or (before.baseline,))[-1]
-    items = shortest([end, after.baseline]) or len(end)
-    found = compare(before=end.head(items), after=after.baseline.head(items)).all
+    found = compare(before=end, after=after.baseline).all  # cuts the two to the items that both evaluated
     if not found.forgotten and not found.gained:
         return None
     return (

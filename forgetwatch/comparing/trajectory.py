@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Final, Self
+from typing import Self
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from forgetwatch.comparing.aligned import guess_chance
 from forgetwatch.comparing.comparison import Comparison, compare, with_null
 from forgetwatch.comparing.groups import Group
 from forgetwatch.comparing.pairing import pair
+from forgetwatch.comparing.subset import Subset
 from forgetwatch.errors import SnapshotError
 from forgetwatch.metrics.alarm import alarm_level
 from forgetwatch.metrics.item_history import Course, Guessed, course, guessed
@@ -90,7 +90,7 @@ class Trajectory:
     ) -> Self:
         """The trajectory of some snapshots, ordered by the steps in their metadata; the first is the baseline.
 
-        Where a run went on with the first items of its probe, all looks are compared over these.
+        All looks are compared over the items that every one of them evaluated; see `comparing.subset`.
 
         Args:
             looks: The snapshots.
@@ -107,20 +107,17 @@ class Trajectory:
         for look in looks:
             if type(look.meta.get("step")) is not int:
                 raise SnapshotError(f"{look.label}: its metadata name no step, got {look.meta.get('step')!r}")
-        items, unasked = shortest(looks) or max(map(len, looks)), _unasked(looks)
-        ordered = sorted(
-            (without(look.head(items), unasked) for look in looks), key=lambda look: int(look.meta["step"])
-        )
+        subset = Subset.common(looks)
+        ordered = sorted(map(subset.apply, looks), key=lambda look: int(look.meta["step"]))
         steps = [look.meta["step"] for look in ordered]
         if twice := [step for step, after in pairwise(steps) if step == after]:
             raise SnapshotError(f"two looks were taken at step {twice[0]}; a run has one look per step")
         baseline, by_step = ordered[0], {int(look.meta["step"]): look for look in ordered}
-        comparisons = [
-            compare(before=baseline, after=look, null=null and without(null.head(items), unasked)) for look in ordered
-        ]
+        null = None if null is None else subset.apply(null)
+        comparisons = [compare(before=baseline, after=look, null=null) for look in ordered]
         for second in sorted(again, key=lambda look: int(look.meta["step"])):
             if (step := int(second.meta["step"])) in by_step:
-                flips = compare(before=by_step[step], after=without(second.head(items), unasked))
+                flips = compare(before=by_step[step], after=subset.apply(second))
                 later = [look > step for look in by_step]
                 comparisons = [
                     with_null(one, flips) if is_later else one for one, is_later in zip(comparisons, later, strict=True)
@@ -128,7 +125,7 @@ class Trajectory:
         return cls(
             tuple(by_step),
             tuple(comparisons),
-            np.stack([aligned(baseline, look) for look in ordered]),
+            np.stack([right_answers(baseline, look) for look in ordered]),
             baseline,
             ordered[-1],
             planned,
@@ -203,37 +200,7 @@ class Trajectory:
         return scored
 
 
-def shortest(looks: Sequence[Snapshot]) -> int | None:
-    """Items of the looks that ask fewest, where a run went on with the first of its probe; None where all ask all."""
-    return min(
-        (int(look.meta["probe"]["items"]) for look in looks if "of" in (look.meta.get("probe") or {})), default=None
-    )
-
-
-NOT_ASKED: Final = "unscored: its answer was not asked for"
-"""What becomes of an item whose answer would be written, at looks that write none."""
-
-
-def _unasked(looks: Sequence[Snapshot]) -> frozenset[tuple[str, str]]:
-    """Task and id of the items that some look did not ask, because their answers take too long to write."""
-    names: set[tuple[str, str]] = set()
-    for look in looks:
-        rows = np.flatnonzero(look.texts("outcome") == NOT_ASKED)
-        tasks, ids = look.texts("task"), look.texts("item_id")
-        names |= {(tasks[row], ids[row]) for row in rows}
-    return frozenset(names)
-
-
-def without(snapshot: Snapshot, names: frozenset[tuple[str, str]]) -> Snapshot:
-    """A snapshot without some items, by task and id; all of it where these are all that there is."""
-    if not names:
-        return snapshot
-    pairs = zip(snapshot.texts("task"), snapshot.texts("item_id"), strict=True)
-    kept = np.array([pair not in names for pair in pairs])
-    return snapshot if kept.all() or not kept.any() else replace(snapshot, table=snapshot.table.filter(pa.array(kept)))
-
-
-def aligned(baseline: Snapshot, look: Snapshot) -> NDArray[np.float64]:
+def right_answers(baseline: Snapshot, look: Snapshot) -> NDArray[np.float64]:
     """Right answers of a look in the order of the baseline's rows: 1, 0, or nan where unscored; float64 [rows]."""
     pairing = pair(baseline, look)
     right = np.full(len(baseline), np.nan)

@@ -16,6 +16,7 @@ from typing import Final
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.flips import Flip, ordered
 from forgetwatch.comparing.groups import Group
+from forgetwatch.comparing.subset import Subset
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.comparing.verdict import TOLERANCE, Verdict, verdict
 from forgetwatch.metrics.intervals import Interval
@@ -127,11 +128,9 @@ def _not_measured(comparison: Comparison, trajectory: Trajectory | None) -> str:
             f"{questions(counted.only_before)} of the first side and {questions(counted.only_after).lower()} of the "
             "second have no partner on the other, and are left out."
         )
-    probe = comparison.after.get("probe") or {}
-    if probe.get("of"):
-        parts.append(
-            f"The looks ask the first {count(probe['items'])} of {count(probe['of'])} questions, to save time."
-        )
+    subset = Subset.of_metadata(comparison.after)
+    if subset.items is not None and subset.total is not None:
+        parts.append(f"The looks ask the first {count(subset.items)} of {count(subset.total)} questions, to save time.")
     if comparison.all.known is None:
         parts.append("How sure it was is not known here, so nothing tells clear knowledge from a lucky guess.")
     parts.append(f"What these {count(counted.compared)} questions do not ask is not measured.")

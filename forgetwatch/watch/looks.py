@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetwatch.comparing.comparison import Comparison, compare, with_null
-from forgetwatch.comparing.pairing import pair
-from forgetwatch.comparing.trajectory import Trajectory, aligned, without
+from forgetwatch.comparing.subset import Subset
+from forgetwatch.comparing.trajectory import Trajectory, right_answers
 from forgetwatch.errors import WatchError
 from forgetwatch.probe import Probe
 from forgetwatch.readers import load_snapshot
@@ -74,28 +72,31 @@ class Looks:
         """
         if self.baseline is None:
             raise WatchError("a look was kept before there was a baseline; call look() first")
-        baseline, look = self._cut(self.baseline), self._cut(snapshot)
-        comparison = compare(before=baseline, after=look, null=None if self.null is None else self._cut(self.null))
+        subset = self.subset
+        baseline, look = subset.apply(self.baseline), subset.apply(snapshot)
+        comparison = compare(before=baseline, after=look, null=None if self.null is None else subset.apply(self.null))
         if earlier := [other for other in self.resumed if other < step]:
             comparison = with_null(comparison, self.resumed[max(earlier)])
         previous = [other for other in self.comparisons if other < step]
         for name, reference in self._references.items():
             if isinstance(reference, Snapshot):
-                self.others.setdefault(name, {})[step] = compare(before=self._cut_reference(reference), after=look)
+                before = subset.apply_to_reference(reference, baseline=self.baseline)
+                self.others.setdefault(name, {})[step] = compare(before=before, after=look)
             elif previous and max(previous) in self._snapshots:
-                before = self._cut(self._snapshots[max(previous)])
+                before = subset.apply(self._snapshots[max(previous)])
                 self.others.setdefault(name, {})[step] = compare(before=before, after=look)
         self.comparisons[step] = comparison
         if not self.undecided:
             self._snapshots.clear()
         self._snapshots[step] = snapshot
-        self._right[step] = aligned(baseline, look)
+        self._right[step] = right_answers(baseline, look)
         self._described[step] = {"step": step, "checksum": snapshot.checksum, "seconds": snapshot.meta.get("seconds")}
         return comparison
 
     def compare_again(self, again: Snapshot, *, step: int) -> Comparison:
         """Take in a look that was measured again: later looks have what flipped as their noise."""
-        self.resumed[step] = compare(before=self._cut(self._snapshots[step]), after=self._cut(again))
+        before, after = map(self.subset.apply, (self._snapshots[step], again))
+        self.resumed[step] = compare(before=before, after=after)
         return self.resumed[step]
 
     def cut(self, *, items: int | None, writes: bool) -> None:
@@ -136,7 +137,7 @@ class Looks:
     def latest(self) -> Snapshot | None:
         """The latest look, over the items that all looks have."""
         found = self._snapshots.get(max(self._snapshots, default=0))
-        return None if found is None else self._cut(found)
+        return None if found is None else self.subset.apply(found)
 
     def trajectory(self) -> Trajectory:
         """All looks so far, in order.
@@ -149,7 +150,7 @@ class Looks:
         steps = tuple(sorted(self.comparisons))
         right = np.stack([self._right[step] for step in steps])
         comparisons = tuple(self.comparisons[step] for step in steps)
-        baseline = self._cut(self.baseline)
+        baseline = self.subset.apply(self.baseline)
         latest = self.latest()
         return Trajectory(steps, comparisons, right, baseline, baseline if latest is None else latest, self.planned)
 
@@ -162,7 +163,7 @@ class Looks:
         if self.baseline is None:
             return []
         must = {(item.task, item.id) for item in self.probe if item.must_pass}
-        baseline = self._cut(self.baseline)
+        baseline = self.subset.apply(self.baseline)
         names = zip(baseline.texts("task"), baseline.texts("item_id"), strict=True)
         before, after = (self._right[look] for look in (min(self._right), step))
         lost = (
@@ -172,23 +173,10 @@ class Looks:
         )
         return list(dict.fromkeys(lost))
 
-    def _cut_reference(self, reference: Snapshot) -> Snapshot:
-        """The rows of a reference that stand for the items that the looks ask, wherever they stand in it."""
-        if (self.items is None and self.writes) or self.baseline is None:
-            return reference
-        pairing = pair(self._cut(self.baseline), reference)
-        return replace(reference, table=reference.table.take(np.sort(pairing.after)))
-
-    def _cut(self, snapshot: Snapshot) -> Snapshot:
-        """The rows that all looks of the run have."""
-        cut = snapshot if self.items is None else snapshot.head(self.items)
-        return cut if self.writes else without(cut, self._not_written)
-
-    @cached_property
-    def _not_written(self) -> frozenset[tuple[str, str]]:
-        """Task and id of the items that are asked no more where answers are not written."""
-        items = (item for item in self.probe if self.probe.is_written(item) and not item.must_pass)
-        return frozenset((item.task, item.id) for item in items)
+    @property
+    def subset(self) -> Subset:
+        """Items that all looks of the run evaluate."""
+        return Subset.of_probe(self.probe, items=self.items, generates=self.writes)
 
     def description(self) -> dict[str, Any]:
         """What the run is, for people and other programs."""

@@ -22,7 +22,7 @@ import numpy as np
 from torch import nn
 
 from forgetwatch.comparing.comparison import Comparison
-from forgetwatch.comparing.trajectory import shortest
+from forgetwatch.comparing.subset import Subset
 from forgetwatch.errors import ForgetwatchError, ScoringError, WatchError
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
@@ -129,7 +129,7 @@ class Watch(Looks):
 
         self.baseline, self.null, looks, again, self.damaged = on_main_process(restore)
         self._started = True
-        self.items = items if items is not None else shortest([self.baseline, *looks.values()])
+        self.items = items if items is not None else Subset.common([self.baseline, *looks.values()]).items
         self.keep(self.baseline, step=int(self.baseline.meta["step"]))
         for look, snapshot in sorted(looks.items()):
             self.keep(snapshot, step=look)
@@ -238,10 +238,7 @@ class Watch(Looks):
             )
         snapshot = self._scorer.score(model, step=step, generator=self.writer)
         self._took(snapshot, share=1.0)
-        if self.items is None or self.items >= len(self.probe):
-            return snapshot
-        of = {"fingerprint": self.probe.fingerprint, "items": self.items, "of": len(self.probe)}
-        return replace(snapshot, meta={**snapshot.meta, "probe": {**snapshot.meta["probe"], **of}})
+        return self.subset.describe(snapshot, fingerprint=self.probe.fingerprint)
 
     def _measure_twice(self, model: nn.Module, tokenizer: Any, *, step: int) -> Snapshot | None:
         """The baseline's weights in batches of half the tokens."""

@@ -265,7 +265,7 @@ def test_the_budget_is_decided_once_and_outlives_a_resume(tmp_path: Path, capfd:
         assert theirs.all.n == 100
     between = compare(before=folder / "step-000008.parquet", after=folder / "step-000020.parquet")
     assert between.all.n == 100
-    assert "over the first 100 of 150 items: the run's looks ask no more of them" in between.notes
+    assert "over the first 100 of 150 items, those that the looks of this run evaluate" in between.notes
 
 
 @pytest.mark.parametrize("told_seconds", [True, False])

@@ -1,0 +1,154 @@
+"""Subset: the items of a probe that every look of a run evaluates, and the one rule by which snapshots are cut to them.
+
+    probe             i1  i2  i3  g4  i5 ... i2000        g: the model generates its answer
+    baseline          x   x   x   x   x  ... x
+    look at step 200  x   x   x   -   x                   budget: the first 5 items, no generated answers
+    compared          i1  i2  i3      i5                  at every step, also those before the decision
+
+A run with a budget evaluates a prefix of its probe, and may leave out the items whose answers are generated. Every
+point of a curve has to be over one set of items, so looks that hold more are cut. A look stores its prefix in its
+metadata (``probe.items`` of ``probe.of`` items) and marks an item left out by its outcome. A prefix means something
+for snapshots of one probe only: where fingerprints differ nothing is cut, and the comparison refuses unlike items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Self
+
+import numpy as np
+import pyarrow as pa
+
+from forgetwatch.comparing.pairing import pair
+from forgetwatch.errors import SnapshotError
+from forgetwatch.probe import Probe
+from forgetwatch.snapshot import Snapshot
+
+_LEFT_OUT: Final = "unscored: its answer was not asked for"
+"""Outcome of an item whose answer would be generated, at a look that generates none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subset:
+    """Items of a probe that the looks of a run evaluate; all of them by default.
+
+    Attributes:
+        items: Length of the prefix of the probe, in items; None for the whole probe.
+        total: Items of the whole probe; None where `items` is.
+        left_out: Task and id of the items whose answers are not generated.
+    """
+
+    items: int | None = None
+    total: int | None = None
+    left_out: frozenset[tuple[str, str]] = frozenset()
+
+    @classmethod
+    def of_probe(cls, probe: Probe, *, items: int | None, generates: bool) -> Self:
+        """Subset of a probe as a run decided it.
+
+        Args:
+            probe: The probe of the run.
+            items: Length of the prefix, in items; None for the whole probe.
+            generates: Whether answers are generated; those of `must_pass` items always are.
+        """
+        left_out = () if generates else [item for item in probe if probe.is_written(item) and not item.must_pass]
+        return cls(
+            items=items,
+            total=None if items is None else len(probe),
+            left_out=frozenset((item.task, item.id) for item in left_out),
+        )
+
+    @classmethod
+    def of_metadata(cls, meta: Mapping[str, Any]) -> Self:
+        """Prefix that a snapshot's metadata name; the whole probe where they name none.
+
+        Raises:
+            SnapshotError: If they name a part of a probe without the number of its items.
+        """
+        probe = meta.get("probe") or {}
+        if "of" not in probe:
+            return cls()
+        items, total = probe.get("items"), probe["of"]
+        if type(items) is not int or type(total) is not int:
+            raise SnapshotError(
+                f"the metadata of a look must name its items and those of its probe as whole numbers, got "
+                f"items {items!r} of {total!r}"
+            )
+        return cls(items=items, total=total)
+
+    @classmethod
+    def of(cls, look: Snapshot) -> Self:
+        """Subset that one look evaluated, by its metadata and outcomes.
+
+        Raises:
+            SnapshotError: If its metadata name a part of a probe without the number of its items.
+        """
+        rows = np.flatnonzero(look.texts("outcome") == _LEFT_OUT)
+        tasks, ids = look.texts("task")[rows], look.texts("item_id")[rows]
+        return replace(cls.of_metadata(look.meta), left_out=frozenset(zip(tasks, ids, strict=True)))
+
+    @classmethod
+    def common(cls, looks: Sequence[Snapshot]) -> Self:
+        """Subset that all looks evaluated: the shortest prefix, without what any of them left out.
+
+        The prefix is None where the looks are of probes with unlike fingerprints.
+
+        Raises:
+            SnapshotError: If metadata name a part of a probe without the number of its items.
+        """
+        subsets = [cls.of(look) for look in looks]
+        left_out = frozenset[tuple[str, str]]().union(*(subset.left_out for subset in subsets))
+        prefixes = [subset for subset in subsets if subset.items is not None]
+        fingerprints = {(look.meta.get("probe") or {}).get("fingerprint") for look in looks}
+        if not prefixes or len(fingerprints) > 1:
+            return cls(left_out=left_out)
+        return replace(min(prefixes, key=lambda subset: subset.items or 0), left_out=left_out)
+
+    @property
+    def prefix(self) -> Self:
+        """The same prefix, with the items whose answers are not generated."""
+        return replace(self, left_out=frozenset())
+
+    def apply(self, snapshot: Snapshot) -> Snapshot:
+        """Rows of a snapshot of the same probe that belong to the subset, with all their samples.
+
+        A snapshot that holds nothing but items left out keeps them: they are unscored, and counted as that.
+        """
+        cut = snapshot if self.items is None else snapshot.head(self.items)
+        if not self.left_out:
+            return cut
+        pairs = zip(cut.texts("task"), cut.texts("item_id"), strict=True)
+        kept = np.array([pair not in self.left_out for pair in pairs])
+        return cut if kept.all() or not kept.any() else replace(cut, table=cut.table.filter(pa.array(kept)))
+
+    def apply_to_reference(self, reference: Snapshot, *, baseline: Snapshot) -> Snapshot:
+        """Rows of a snapshot in any order of items that pair with the subset of a run's baseline."""
+        if self.items is None and not self.left_out:
+            return reference
+        pairing = pair(self.apply(baseline), reference)
+        # `pairing.after` follows the baseline; the reference keeps its own order of rows.
+        return replace(reference, table=reference.table.take(np.sort(pairing.after)))
+
+    def describe(self, look: Snapshot, *, fingerprint: str | None) -> Snapshot:
+        """A look of the prefix, with the prefix and the fingerprint of the whole probe in its metadata."""
+        if self.items is None or self.total is None or self.items >= self.total:
+            return look
+        of = {"fingerprint": fingerprint, "items": self.items, "of": self.total}
+        return replace(look, meta={**look.meta, "probe": {**look.meta["probe"], **of}})
+
+
+def cut_to_common(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapshot, tuple[str, ...]]:
+    """Both sides of a comparison over the prefix that both hold, and a note where that leaves rows out.
+
+    Items whose answers were not generated stay: a comparison counts them as unscored.
+
+    Raises:
+        SnapshotError: If metadata name a part of a probe without the number of its items.
+    """
+    prefix = Subset.common((before, after)).prefix
+    cut = prefix.apply(before), prefix.apply(after)
+    if len(cut[0]) == len(before) and len(cut[1]) == len(after):
+        return before, after, ()
+    note = f"over the first {prefix.items:,} of {prefix.total:,} items, those that the looks of this run evaluate"
+    return *cut, (note,)

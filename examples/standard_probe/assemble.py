@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from forgetwatch.errors import ProbeError
-from forgetwatch.grading.text import fold, spaced
+from forgetwatch.grading.text import collapse_spaces, fold
 from forgetwatch.item import Item
 from standard_probe.positions import gold_positions, options_in_order
 from standard_probe.question import Question
@@ -96,7 +96,7 @@ def check(pools: Mapping[str, Sequence[Question]]) -> None:
 
 
 def _read(text: str) -> str:
-    return spaced(fold(text).casefold())
+    return collapse_spaces(fold(text).casefold())
 
 
 def _shares(total: int, parts: int) -> list[int]:

@@ -1,37 +1,31 @@
-"""What a generated text answers, and whether it is right: text in, small results out.
+"""A generated text and an item to a grade: right, wrong, or unscored and why. Text in, small frozen results out.
 
-    judging        one output, judged
-    thinking       what stands behind a thinking block
-    next_question  where it goes on to a question of its own
-    statement      where a final answer is stated
-    slot           the option letter in that place
-    letter         the option's letter
-    option_text    the option's text instead of its letter
-    number         numbers as exact fractions
-    last_number    the number that is the answer
-    verbatim       exact, contains
-    pattern        regular expressions; pattern_guard keeps them from running for hours
-    boxed          the last box; mathematics compares what is in it
-    json_value     JSON in text
-    tool_call      calls of tools
-    traits         what an output is, instead of what it answers
-    refusal        does it refuse
-    language       which of eight it is written in
-    loop           does it repeat itself
-    length         words, sentences, lines
-    instructions   were IFEval's instructions followed
-    text           bounded and folded text
-    found          what a search brings back
+Read `grader` first: `grade` removes the thinking block (`thinking`), extracts the answer by the item's match, and
+compares it with the item's answers.
 
-Patterns see a bounded end of an output, so that an output of any length costs a few milliseconds. Nothing here imports
-torch, reads a file, or runs what a model wrote.
+    grader       grade, and the check that an item can be graded
+    thinking     thinking blocks, and a next question that the model writes itself
+    statements   the places where a text states its final answer
+    letters      the option that an output names by letter or by text
+    numbers      numbers as exact fractions, and the one that is the answer
+    mathematics  boxes, and equality of expressions
+    patterns     exact, contains, regular expressions and their safety
+    json_values  JSON values and tool calls
+    traits       properties of the output itself: does it stop, loop, refuse; its length and case
+    language     the language of a text, one of eight
+    ifeval       the instructions of IFEval that have an exact check
+    text         bounded and normalised text; the record of an extracted answer
+
+All patterns search a bounded part of an output, so that an output of any length takes milliseconds. Nothing here
+imports torch, reads a file, or runs text that a model generated.
 """
 
 from typing import Final
 
-from forgetwatch.grading.grade import Judge, Judged, NoAnswer, cannot_be_judged, check_item, judge
+from forgetwatch.grading.grader import Grade, Judge, NoAnswer, check_item, grade, ungradable_reason
 
-__all__ = ["RULES", "Judge", "Judged", "NoAnswer", "cannot_be_judged", "check_item", "judge"]
+__all__ = ["RULES", "Grade", "Judge", "NoAnswer", "check_item", "grade", "ungradable_reason"]
 
 RULES: Final = 2
-"""Counts up when the same output may be judged otherwise than before: what was kept of an older one is judged anew."""
+"""Version of the grading rules. It rises when the same output may get another grade, so that cached grades of an older
+version are not used."""

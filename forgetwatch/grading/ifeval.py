@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from forgetwatch.grading.text import NOTHING, Found
+from forgetwatch.grading.text import NOTHING, Extracted
 
 Values = Mapping[str, Any]
 
@@ -34,7 +34,7 @@ _RESPONSES: Final = ("My answer is yes.", "My answer is no.", "My answer is mayb
 _FENCES: Final = ("```json", "```Json", "```JSON", "```")
 
 
-def is_list(answer: str) -> bool:
+def is_instruction_list(answer: str) -> bool:
     """Whether an answer is a list of instructions, each a name and its values."""
     try:
         asked = json.loads(answer)
@@ -45,7 +45,7 @@ def is_list(answer: str) -> bool:
     return bool(fit) and all(fit) and all(isinstance(n, str) and isinstance(v, dict) for n, v in pairs)
 
 
-def unchecked(answer: str) -> str:
+def unchecked_reason(answer: str) -> str:
     """Why an item's instructions cannot be judged; empty where they can."""
     for name, values in json.loads(answer):
         if name in UNCHECKED:
@@ -57,12 +57,12 @@ def unchecked(answer: str) -> str:
     return ""
 
 
-def instructions(body: str, answer: str) -> tuple[Found, bool]:
+def match_instructions(body: str, answer: str) -> tuple[Extracted, bool]:
     """The output, and whether it follows every instruction of the answer; an empty one follows none."""
     if not body.strip():
         return NOTHING, False
     followed = all(_CHECKS[name](body, values) for name, values in json.loads(answer))
-    return Found(text=body.strip(), form=True), followed
+    return Extracted(text=body.strip(), form=True), followed
 
 
 def _enough(count: int, values: Values, name: str, relation: str = "relation") -> bool:

@@ -28,7 +28,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any, Final
 
-from forgetwatch.grading.text import NOTHING, Found, tail
+from forgetwatch.grading.text import NOTHING, Extracted, tail
 
 _FENCE: Final = re.compile(r"```[^\n`]{0,40}\n(.*?)```", re.DOTALL)
 _TRIES: Final = 100
@@ -37,7 +37,7 @@ _TRIES: Final = 100
 _DECODER: Final = json.JSONDecoder()
 
 
-def json_value(body: str, answers: tuple[str, ...], *, keys: bool) -> tuple[Found, bool]:
+def match_json(body: str, answers: tuple[str, ...], *, keys: bool) -> tuple[Extracted, bool]:
     """The first JSON value of the answer's kind, and whether it is one of the answers."""
     wanted = [json.loads(answer) for answer in answers]
     kinds: set[type] = {dict} if keys else {_kind(value) for value in wanted}
@@ -48,7 +48,7 @@ def json_value(body: str, answers: tuple[str, ...], *, keys: bool) -> tuple[Foun
     return found, any(has_keys(value, one) if keys else same_json(value, one) for one in wanted)
 
 
-def first_value(body: str, kinds: set[type]) -> tuple[Any, Found] | None:
+def first_value(body: str, kinds: set[type]) -> tuple[Any, Extracted] | None:
     """The first value of the given kinds (dict, list, or object for all others), and where it was found."""
     text = body.strip()
     fences = _FENCE.findall(text) if text.count("```") < _TRIES else []
@@ -61,11 +61,11 @@ def first_value(body: str, kinds: set[type]) -> tuple[Any, Found] | None:
             alone = place == 0 or _FENCE.sub("", text, count=1).strip() == ""
             # A number that ends a cut text may have more digits; brackets and quotes are closed.
             settled = place > 0 or text[-1:] in '}]"' or body[-1:].isspace()
-            return value, Found(text=whole.strip(), form=alone, settled=settled)
+            return value, Extracted(text=whole.strip(), form=alone, settled=settled)
     return _within(text, ("{" if dict in kinds else "") + ("[" if list in kinds else ""))
 
 
-def _within(text: str, brackets: str) -> tuple[Any, Found] | None:
+def _within(text: str, brackets: str) -> tuple[Any, Extracted] | None:
     """The first value that begins with one of the brackets."""
     place = 0
     for _ in range(_TRIES if brackets else 0):
@@ -81,7 +81,7 @@ def _within(text: str, brackets: str) -> tuple[Any, Found] | None:
         except (ValueError, RecursionError):
             return None  # nothing that is nested a thousand deep, or has numbers of thousands of digits, is an answer
         else:
-            return value, Found(text=text[opening.start() : end], settled=True)
+            return value, Extracted(text=text[opening.start() : end], settled=True)
     return None
 
 
@@ -118,7 +118,7 @@ Call = tuple[str, Any]
 """Name and arguments."""
 
 
-def tool_call(body: str, answers: tuple[str, ...]) -> tuple[Found, bool]:
+def match_tool_calls(body: str, answers: tuple[str, ...]) -> tuple[Extracted, bool]:
     """The calls of the output as JSON, and whether they are those of one of the answers."""
     calls, form = _calls(body)
     if not calls:
@@ -128,7 +128,7 @@ def tool_call(body: str, answers: tuple[str, ...]) -> tuple[Found, bool]:
     except RecursionError:
         return NOTHING, False
     right = any(_same(calls, list(read_calls(json.loads(answer)))) for answer in answers)
-    return Found(text=text, form=form, settled=True), right
+    return Extracted(text=text, form=form, settled=True), right
 
 
 def read_calls(value: Any) -> Iterator[Call]:

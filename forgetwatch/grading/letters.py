@@ -31,15 +31,15 @@ from typing import Final
 
 from forgetwatch.grading.statements import (
     ALONE,
-    in_slot,
+    leading_letter,
     option,
     plain,
+    retractions,
     same_sentence,
     sentence,
     statements,
-    taken_back,
 )
-from forgetwatch.grading.text import AMBIGUOUS, NOTHING, Found, one_of, words
+from forgetwatch.grading.text import AMBIGUOUS, NOTHING, Extracted, normalise, whole_words
 from forgetwatch.probe import LETTERS
 
 _LOOK_ALIKE: Final = (
@@ -69,7 +69,7 @@ _LINE: Final = re.compile(
 )
 
 
-def letter(body: str, options: Sequence[str] | None) -> Found:
+def extract_letter(body: str, options: Sequence[str] | None) -> Extracted:
     """The option letter that the output gives.
 
     Args:
@@ -81,9 +81,9 @@ def letter(body: str, options: Sequence[str] | None) -> Found:
     return _stated(text, count, options, ends=body[-1:].isspace()) or _line(text, count, options) or _prose(text, count)
 
 
-def _stated(text: str, count: int, options: Sequence[str] | None, *, ends: bool) -> Found | None:
+def _stated(text: str, count: int, options: Sequence[str] | None, *, ends: bool) -> Extracted | None:
     """The letter of the last statement, unless it is taken back; two in the same sentence contradict each other."""
-    slots = ((s, in_slot(s.line, count=count, options=options)) for s in reversed(list(statements(text))))
+    slots = ((s, leading_letter(s.line, count=count, options=options)) for s in reversed(list(statements(text))))
     given = list(islice(((s, found) for s, found in slots if found), 2))
     if not given:
         return None
@@ -93,7 +93,7 @@ def _stated(text: str, count: int, options: Sequence[str] | None, *, ends: bool)
         unlike = earlier.option is not None and earlier.option != answer.option
         if unlike and same_sentence(text, before.slot, last.start):
             return AMBIGUOUS
-    instead = [found for at in taken_back(text, last.slot + end) if (found := _INSTEAD.match(text, at))]
+    instead = [found for at in retractions(text, last.slot + end) if (found := _INSTEAD.match(text, at))]
     if instead and (other := option(instead[-1][1], count=count)) != NOTHING:
         return replace(other, settled=ends or bool(text[instead[-1].end(1) :].strip()))
     if answer == NOTHING:
@@ -103,7 +103,7 @@ def _stated(text: str, count: int, options: Sequence[str] | None, *, ends: bool)
     return replace(answer, form=last.form and not answer.as_text, settled=settled)
 
 
-def _line(text: str, count: int, options: Sequence[str] | None) -> Found | None:
+def _line(text: str, count: int, options: Sequence[str] | None) -> Extracted | None:
     """The letter that the first or the last line is, as after a prompt that ends in ``Answer:``."""
     lines = [line for line in text.split("\n") if line.strip()]
     begins = [found for line in lines if (found := _LINE.match(line))]
@@ -113,11 +113,11 @@ def _line(text: str, count: int, options: Sequence[str] | None) -> Found | None:
         found = _LINE.match(lines[place])
         if found is None:
             continue
-        rest, chosen = words(found["rest"]), option(found[1], count=count)
-        same = options is not None and chosen.option is not None and rest == words(options[chosen.option])
+        rest, chosen = normalise(found["rest"]), option(found[1], count=count)
+        same = options is not None and chosen.option is not None and rest == normalise(options[chosen.option])
         marked = place == 0 and len(listed) == 1 and bool(found["mark"].strip()) and found[1].isupper()
         if not rest or (same and len(listed) < 2) or marked:
-            several = in_slot(lines[place], count=count)
+            several = leading_letter(lines[place], count=count)
             if several and several[0].ambiguous:
                 return AMBIGUOUS
             given[found[1].upper()] = not rest or same
@@ -129,18 +129,18 @@ def _line(text: str, count: int, options: Sequence[str] | None) -> Found | None:
     return None
 
 
-def _prose(text: str, count: int) -> Found:
+def _prose(text: str, count: int) -> Extracted:
     """The letter that the last sentence with a choice in it names."""
     last, place = NOTHING, -1
     for chooses in _CHOOSES.finditer(text):
-        slot = in_slot(text[chooses.end() : chooses.end() + 400].split("\n", 1)[0], count=count)
+        slot = leading_letter(text[chooses.end() : chooses.end() + 400].split("\n", 1)[0], count=count)
         if slot and slot[0] != NOTHING:
             last, place = slot[0], chooses.start()
     for right in _IS_RIGHT.finditer(text):
         if right[1].isupper() and right.start() > place:
             last, place = option(right[1], count=count), right.start()
     if last == NOTHING and len(text) < 60 and not re.search(r"[^\W\d_]{7}", text):
-        slot = in_slot(text, count=count)
+        slot = leading_letter(text, count=count)
         return AMBIGUOUS if slot and slot[0].ambiguous else NOTHING
     return last
 
@@ -149,20 +149,20 @@ _NEGATED: Final = re.compile(r"(?:\bnot|n['’]t|\bneither|\bnor|\brather than|\
 _LISTED: Final = re.compile(r"\W*[A-Z][.):]\s")
 
 
-def option_text(body: str, options: Sequence[str]) -> Found:
+def extract_option_text(body: str, options: Sequence[str]) -> Extracted:
     """The option whose text the output gives as its answer, flagged `as_text`."""
     text = plain(body)
     # A text of one letter was looked for as a letter; as a word it may be an article.
-    texts = ["" if re.fullmatch("[a-z]", said := words(option)) else said for option in options]
+    texts = ["" if re.fullmatch("[a-z]", said := normalise(option)) else said for option in options]
     lines = [line for line in text.split("\n") if line.strip()]
     stated = [statement.line for statement in statements(text)]
     for line in (*reversed(stated), text, *lines[-1:], *lines[:1]):
-        same = [index for index, option in enumerate(texts) if option and option == words(line)]
+        same = [index for index, option in enumerate(texts) if option and option == normalise(line)]
         if len(same) == 1:
             return _as_text(same[0], line, text, body)
     for line in (*stated[-1:], *(line for line in lines[-1:] if not _LISTED.match(line))):
         for part in (sentence(line), line):
-            inside = _inside(words(part), texts)
+            inside = _inside(normalise(part), texts)
             if len(inside) == 1:
                 return _as_text(inside.pop(), part, text, body)
             if inside:
@@ -170,9 +170,9 @@ def option_text(body: str, options: Sequence[str]) -> Found:
     return NOTHING
 
 
-def _as_text(index: int, line: str, text: str, body: str) -> Found:
+def _as_text(index: int, line: str, text: str, body: str) -> Extracted:
     cut = text.endswith(line.rstrip()) and not body[-1:].isspace() and not re.search(r"[.!?;\])}\"]\Z", line.rstrip())
-    return Found(text=line.strip(), option=index, as_text=True, settled=not cut)
+    return Extracted(text=line.strip(), option=index, as_text=True, settled=not cut)
 
 
 def _inside(line: str, texts: Sequence[str]) -> set[int]:
@@ -181,7 +181,7 @@ def _inside(line: str, texts: Sequence[str]) -> set[int]:
         return set()
     said = {
         found[0]
-        for found in re.finditer("|".join(one_of(text).pattern for text in known), line)
+        for found in re.finditer("|".join(whole_words(text).pattern for text in known), line)
         if not _NEGATED.search(line[max(0, found.start() - 40) : found.start()])
     }
     return {index for index, text in enumerate(texts) if text in said}

@@ -21,9 +21,9 @@ import threading
 from typing import Final
 
 from forgetwatch.errors import ProbeError
-from forgetwatch.grading.numbers import find_numbers, readable
+from forgetwatch.grading.numbers import find_numbers, normalise_numbers
 from forgetwatch.grading.statements import plain, statements
-from forgetwatch.grading.text import NOTHING, Found, fold, tail
+from forgetwatch.grading.text import NOTHING, Extracted, fold, tail
 
 _BOX: Final = re.compile(r"\\(?:boxed|fbox)\s*(?:\{|(?P<bare>[^\s{}\\$]))")
 _BRACE: Final = re.compile(r"\\.|[{}]", re.DOTALL)
@@ -33,20 +33,20 @@ _SPACING: Final = re.compile(
 _TEXT: Final = re.compile(r"\\(?:text|textbf|mathrm|mathbf)\{([^{}]*)\}")
 
 
-def boxed(body: str) -> Found:
+def extract_box(body: str) -> Extracted:
     """What stands in the last box, or nothing: a box that is not closed is none, and no box before it counts either."""
     text = tail(body)
     last = max(_BOX.finditer(text), key=re.Match.start, default=None)
     if last is None:
         return NOTHING
     if last["bare"]:
-        return Found(text=last["bare"], form=True, settled=last.end() < len(text) or body[-1:].isspace())
+        return Extracted(text=last["bare"], form=True, settled=last.end() < len(text) or body[-1:].isspace())
     depth = 1
     for brace in _BRACE.finditer(text, last.end()):
         depth += {"{": 1, "}": -1}.get(brace[0], 0)
         if depth == 0:
             inside = text[last.end() : brace.start()].strip()
-            return Found(text=inside, form=True, settled=True) if inside else NOTHING
+            return Extracted(text=inside, form=True, settled=True) if inside else NOTHING
     return NOTHING
 
 
@@ -65,7 +65,7 @@ def _plain(text: str) -> str:
 
 def _number(text: str) -> object:
     """The value of a text that is a number and nothing else."""
-    text = readable(_TEXT.sub("", text)).replace("$", "").strip(" .")
+    text = normalise_numbers(_TEXT.sub("", text)).replace("$", "").strip(" .")
     read = find_numbers(text)
     return (
         (read[0].value * read[0].scale, read[0].percent)
@@ -90,16 +90,18 @@ def check_installed() -> None:
         raise ProbeError("match 'math' compares answers with the package math-verify: pip install math-verify")
 
 
-def expression(body: str) -> Found:
+def extract_expression(body: str) -> Extracted:
     """The expression that the output gives: its last box, or else what its last statement or its only line says."""
     if "\\boxed" in body or "\\fbox" in body:
-        return boxed(body)
+        return extract_box(body)
     text = plain(body)
     last = max(statements(text), key=lambda statement: statement.start, default=None)
     lines = [text.strip()] if text.strip() and "\n" not in text.strip() else []
     line = last.line if last else (lines[0] if lines else "")
     inside = line.strip().rstrip(".").strip()
-    return Found(text=inside, form=last is not None and last.form, settled=body[-1:].isspace()) if inside else NOTHING
+    return (
+        Extracted(text=inside, form=last is not None and last.form, settled=body[-1:].isspace()) if inside else NOTHING
+    )
 
 
 def same_value(found: str, answer: str) -> bool:

@@ -31,8 +31,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from forgetwatch.grading.statements import Statement, plain, sentence, statements, taken_back
-from forgetwatch.grading.text import AMBIGUOUS, NOTHING, Found, fold, tail
+from forgetwatch.grading.statements import Statement, plain, retractions, sentence, statements
+from forgetwatch.grading.text import AMBIGUOUS, NOTHING, Extracted, fold, tail
 
 _DIGITS: Final = 400
 """Digits and decimal exponents beyond this are no numbers that anybody compares."""
@@ -69,7 +69,7 @@ class Number:
     scale: int = 1
 
 
-def readable(text: str) -> str:
+def normalise_numbers(text: str) -> str:
     """The text with its digits as ASCII, and LaTeX fractions and thousands as plain ones."""
     text = _PRETTY.sub(lambda found: "," if "," in found[0] and found[0] != "\\," else " ", fold(text))
     return _MINUS.sub(r"\1-", _FRACTION.sub(_fraction, text))
@@ -82,7 +82,7 @@ def _fraction(found: re.Match[str]) -> str:
 
 
 def find_numbers(text: str) -> list[Number]:
-    """All numbers in a readable text, in their order."""
+    """All numbers in a normalise_numbers text, in their order."""
     found = []
     for match in _NUMBER.finditer(text):
         found += _read(match)
@@ -159,10 +159,10 @@ _OPERATOR: Final = re.compile(r"\s*(?:[-+*/×·÷]|\\times|\\cdot|\\div)\s*")
 _REST: Final = re.compile(r"(?:\s?[^\W\d_]+)?[.!]?[^\S\n]*(?:\n|\Z)")
 
 
-def last_number(body: str) -> Found:
+def extract_number(body: str) -> Extracted:
     """The number that the output gives as its answer, as a text that `same_number` reads."""
     # Emphasis and LaTeX go; dollar signs and underscores matter to no number.
-    text = readable(plain(_DOLLAR.sub(" ", tail(body)).replace("\\(", " ").replace("\\)", " ")))
+    text = normalise_numbers(plain(_DOLLAR.sub(" ", tail(body)).replace("\\(", " ").replace("\\)", " ")))
     statement = _statement(text)
     if statement is None:
         inside = _given(text)
@@ -220,7 +220,7 @@ def _begins(part: str, number: Number) -> bool:
 def _instead(text: str, statement: Statement) -> Number | None:
     """The number that stands instead of the stated one, where that is taken back."""
     found = None
-    for place in taken_back(text, statement.slot):
+    for place in retractions(text, statement.slot):
         inside = find_numbers(text[place : place + 60])
         if inside and inside[0].start == 0 and _REST.match(text, place + inside[0].end):
             one = inside[0]
@@ -235,8 +235,8 @@ def _clash(text: str, two: Sequence[Number]) -> bool:
     return _EITHER.fullmatch(text[two[0].end : two[1].start]) is not None
 
 
-def _found(text: str, number: Number, *, form: bool = False, settled: bool = False) -> Found:
-    return Found(text=text[number.start : number.end].strip(), form=form, settled=settled)
+def _found(text: str, number: Number, *, form: bool = False, settled: bool = False) -> Extracted:
+    return Extracted(text=text[number.start : number.end].strip(), form=form, settled=settled)
 
 
 def same_number(found: str, answer: str) -> bool:
@@ -244,7 +244,7 @@ def same_number(found: str, answer: str) -> bool:
 
     A percent sign on one side only may also mean hundredths, and a word like million its multiple.
     """
-    left, right = find_numbers(readable(found)), find_numbers(readable(answer))
+    left, right = find_numbers(normalise_numbers(found)), find_numbers(normalise_numbers(answer))
     if not left or not right:
         return False
     one, other = left[-1], right[-1]

@@ -1,18 +1,26 @@
-r"""Answers that a regular expression finds: the last match in the output, without case.
+r"""Answers that are compared with the text of an output: exact, contains, and regular expressions.
 
-    match "regex", answer r"santiago( de chile)?"      right if the pattern is found
-    match r"regex:total: (\d+)", answer "12"           right if the last match's first group is the answer
+    exact                                     the whole output is the answer; white space counts as one space
+    exact:fold                                the same without case
+    contains                                  the answer is in the output as whole words, without case: "Paris", and
+                                              not "Parisian"
+    regex, answer r"santiago( de chile)?"     right if the pattern is found
+    regex:total: (\d+), answer "12"           right if the last match's first group is the answer; without a group the
+                                              whole match is compared
 
-Without a group the whole match is compared. `pattern_guard` says which patterns are refused, and how much of a long
-output a pattern sees.
+An output that contains the right answer among other text is no other answer: for ``exact`` it is wrong, and its form is
+what is wrong.
 
-What keeps a regular expression from running for hours: Python's `re` has no time limit.
+Python's `re` has no time limit, and a backtracking matcher tries every way to divide a text among the repeats of a
+pattern. Two rules bound a search to about 10^8 steps of the matcher, a second:
 
-A backtracking matcher tries every way to share a text between the repeats of a pattern. A repeat within a repeat,
-``(a+)+``, or a repeated choice between alternatives that begin alike, ``(a|ab)*``, has exponentially many ways: such
-patterns are refused. q repeats in a row, ``a*a*a*``, have about n^q / q! ways from each of n places: the longer a
-pattern's row of repeats, the shorter the end of the output that it is shown, so that a search is at most some 10^8
-steps of the matcher, about a second. Possessive repeats (``a++``) and atomic groups give back nothing and are free.
+* A repeat within a repeat, ``(a+)+``, or repeated alternatives that begin alike, ``(a|ab)*``, take exponential time.
+  Such patterns are refused (`unsafe_reason`).
+* q repeats in a row, ``a*a*a*``, take about m^q / q! steps from a position with m characters left. The more repeats a pattern has, the
+  fewer characters at the end of an output it searches (`reach`).
+
+Possessive repeats (``a++``) and atomic groups never backtrack and cost nothing. Both rules err on the side of refusing:
+some patterns that they refuse or bound would be fast.
 """
 
 from __future__ import annotations
@@ -24,29 +32,37 @@ from functools import lru_cache
 from typing import Final
 
 from forgetwatch.errors import ProbeError
-from forgetwatch.grading.text import NOTHING, TAIL, Found, spaced, tail
-
-_FLAGS: Final = re.IGNORECASE | re.MULTILINE
+from forgetwatch.grading.text import NOTHING, TAIL, Extracted, collapse_spaces, fold, tail, whole_words
 
 
-@lru_cache(maxsize=1024)
-def compiled(pattern: str) -> tuple[re.Pattern[str], int]:
-    """The pattern, and how many characters at the end of an output it is shown.
-
-    Raises:
-        ProbeError: If it is no regular expression, or one that could take exponential time.
-    """
-    try:
-        made = re.compile(pattern, _FLAGS)
-    except (re.error, RecursionError, OverflowError) as error:
-        raise ProbeError(f"needed a regular expression, got {pattern!r}: {error}") from error
-    if problem := why_unsafe(pattern):
-        raise ProbeError(f"regular expression {pattern!r}: {problem}")
-    return made, reach(pattern)
+def match_exact(body: str, answers: Sequence[str], *, case: bool) -> tuple[Extracted, bool]:
+    """(The whole output, is it one of the answers); at most the last `TAIL` characters are compared."""
+    said = collapse_spaces(tail(body))
+    if not said:
+        return NOTHING, False
+    text, wanted = said, [collapse_spaces(answer) for answer in answers]
+    if not case:
+        text, wanted = said.casefold(), [answer.casefold() for answer in wanted]
+    right = text in wanted
+    form = right or not _contained(said, answers)
+    # White space after a right answer shows that the next token did not continue it.
+    return Extracted(text=said, form=form, settled=right and body[-1:].isspace()), right
 
 
-def is_found(body: str, patterns: Sequence[str]) -> tuple[Found, bool]:
-    """The last match of the first pattern that is found, and whether one is.
+def match_contained(body: str, answers: Sequence[str]) -> tuple[Extracted, bool]:
+    """(First of the answers that is in the output's last `TAIL` characters, is there one)."""
+    text = _comparable(tail(body))
+    if not text:
+        return NOTHING, False
+    inside = _contained(body, answers)
+    if not inside:
+        return Extracted(text=None, form=True), False
+    end = max(found.end() for found in whole_words(_comparable(inside[0])).finditer(text))
+    return Extracted(text=inside[0], form=True, settled=end < len(text) or body[-1:].isspace()), True
+
+
+def match_any(body: str, patterns: Sequence[str]) -> tuple[Extracted, bool]:
+    """(Last match of the first pattern that is found, is one found).
 
     Raises:
         ProbeError: See `compiled`.
@@ -54,11 +70,11 @@ def is_found(body: str, patterns: Sequence[str]) -> tuple[Found, bool]:
     for pattern in patterns:
         if found := _last(body, pattern):
             return found, True
-    return (Found(form=True) if body.strip() else NOTHING), False
+    return (Extracted(form=True) if body.strip() else NOTHING), False
 
 
-def last_match(body: str, pattern: str, answers: Sequence[str]) -> tuple[Found, bool]:
-    """The last match of a pattern, and whether it is one of the answers, without case and with single spaces.
+def match_last(body: str, pattern: str, answers: Sequence[str]) -> tuple[Extracted, bool]:
+    """(Last match of a pattern, is it one of the answers); compared without case and with single spaces.
 
     Raises:
         ProbeError: See `compiled`.
@@ -66,10 +82,27 @@ def last_match(body: str, pattern: str, answers: Sequence[str]) -> tuple[Found, 
     found = _last(body, pattern)
     if found is None or found.text is None:
         return NOTHING, False
-    return found, spaced(found.text).casefold() in {spaced(answer).casefold() for answer in answers}
+    return found, collapse_spaces(found.text).casefold() in {collapse_spaces(answer).casefold() for answer in answers}
 
 
-def _last(body: str, pattern: str) -> Found | None:
+@lru_cache(maxsize=1024)
+def compiled(pattern: str) -> tuple[re.Pattern[str], int]:
+    """(Compiled pattern, number of characters at the end of an output that it searches).
+
+    Raises:
+        ProbeError: If it is no regular expression, or one that could take exponential time.
+    """
+    try:
+        made = re.compile(pattern, re.IGNORECASE | re.MULTILINE)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise ProbeError(f"needed a regular expression, got {pattern!r}: {error}") from error
+    if problem := unsafe_reason(pattern):
+        raise ProbeError(f"regular expression {pattern!r}: {problem}")
+    return made, reach(pattern)
+
+
+def _last(body: str, pattern: str) -> Extracted | None:
+    """The last match of a pattern, or its first group where that took part in the match."""
     made, limit = compiled(pattern)
     text = tail(body, limit)
     last = None
@@ -78,10 +111,23 @@ def _last(body: str, pattern: str) -> Found | None:
     if last is None:
         return None
     whole = last[1] if made.groups and last[1] is not None else last[0]
-    return Found(text=whole, form=True, settled=last.end() < len(text) or body[-1:].isspace())
+    return Extracted(text=whole, form=True, settled=last.end() < len(text) or body[-1:].isspace())
+
+
+def _contained(body: str, answers: Sequence[str]) -> list[str]:
+    """The answers that are in the output as whole words."""
+    said = _comparable(tail(body))
+    return [answer for answer in answers if (text := _comparable(answer)) and whole_words(text).search(said)]
+
+
+def _comparable(text: str) -> str:
+    return collapse_spaces(fold(text).casefold())
 
 
 _STEPS: Final = 1e8
+"""Steps of the matcher that one search may take."""
+
+# One token of a pattern: an escape, a character class, a comment, an opening parenthesis with its flags, a repeat.
 _TOKEN: Final = re.compile(
     r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?\#[^)]*\)|\((?:\?(?:P<\w+>|P=\w+|<?[=!]|[aiLmsux-]*:|>|[aiLmsux-]+(?=\))|\(\w+\)))?"
     r"|[)|]|(?P<repeat>[*+]|\{\d*,\d*\}|\{\d+\}|\?)(?P<kind>[+?]?)|.",
@@ -90,39 +136,48 @@ _TOKEN: Final = re.compile(
 
 
 class _Group:
-    """What stands between two parentheses."""
+    """Part of a pattern between two parentheses.
+
+    Attributes:
+        atomic: True for ``(?>...)``, which never backtracks.
+        varies: True if it holds a repeat that can match in more than one length.
+        heads: First token of each alternative; empty where there is none yet.
+    """
 
     def __init__(self, *, atomic: bool) -> None:
         self.atomic = atomic
-        self.varies = False  # holds something that can match in more than one length
-        self.heads: list[str] = [""]  # what each alternative begins with
+        self.varies = False
+        self.heads: list[str] = [""]
 
-    def begins(self, token: str) -> None:
+    def add(self, token: str) -> None:
+        """Record a token; only the first of an alternative matters."""
         self.heads[-1] = self.heads[-1] or token
 
     @property
     def alike(self) -> bool:
-        """Whether two alternatives may begin with the same character."""
+        """True if two alternatives may begin with the same character."""
+        # A class, an escape or an anchor may begin like anything: only plain characters are told apart.
         heads = [head.casefold() for head in self.heads]
         plain = all(len(head) == 1 and head not in ".^$" for head in heads)
         return len(heads) > 1 and (not plain or len(set(heads)) < len(heads))
 
 
-def why_unsafe(pattern: str) -> str | None:
-    """What in a valid pattern could take exponential time; None if nothing does."""
+def unsafe_reason(pattern: str) -> str | None:
+    """Reason why a valid pattern could take exponential time; None if it cannot."""
     return next((problem for problem in _walk(pattern) if isinstance(problem, str)), None)
 
 
 def reach(pattern: str) -> int:
-    """How many characters at the end of an output a safe pattern is shown, at most `TAIL`."""
+    """Number of characters at the end of an output that a safe pattern searches, at most `TAIL`."""
+    # With m characters left a position costs m^q / q! steps: over all positions n^(q+1) / (q+1)!. Solved for n.
     repeats = sum(1 for repeat in _walk(pattern) if repeat is None)
     return min(TAIL, int((_STEPS * math.factorial(repeats + 1)) ** (1 / (repeats + 1))))
 
 
 def _walk(pattern: str) -> Iterator[str | None]:
-    """None for each repeat that can give back, and a sentence for each that must not be."""
+    """Yield None for each repeat that can backtrack, and a sentence for each that is refused."""
     groups = [_Group(atomic=False)]
-    closed: _Group | None = None  # the group that ended right before
+    closed: _Group | None = None  # the group that the next token may repeat
     for token in _TOKEN.finditer(pattern):
         text = token[0]
         if token["repeat"]:
@@ -133,6 +188,7 @@ def _walk(pattern: str) -> Iterator[str | None]:
                     f"{text!r} at character {token.start() + 1} repeats a group that holds {inside}, which can take for"
                     " ever on some text; make the inner repeat possessive ('a++') or the group atomic ('(?>...)')"
                 )
+            # A possessive repeat never backtracks; a fixed count has one way to match.
             if token["kind"] != "+" and low != high:
                 groups[-1].varies = True
                 if high > 1:
@@ -141,7 +197,7 @@ def _walk(pattern: str) -> Iterator[str | None]:
             continue
         closed = None
         if text.startswith("(") and not text.startswith("(?#"):
-            groups[-1].begins(text)
+            groups[-1].add(text)
             groups.append(_Group(atomic=text == "(?>"))
         elif text == ")" and len(groups) > 1:
             closed = groups.pop()
@@ -149,11 +205,11 @@ def _walk(pattern: str) -> Iterator[str | None]:
         elif text == "|":
             groups[-1].heads.append("")
         else:
-            groups[-1].begins(text)
+            groups[-1].add(text)
 
 
 def _bounds(repeat: str) -> tuple[float, float]:
-    """The fewest and the most times that a repeat matches."""
+    """(Fewest, most) times that a repeat matches."""
     if repeat in ("*", "+", "?"):
         return {"*": (0, math.inf), "+": (1, math.inf), "?": (0, 1)}[repeat]
     low, comma, high = repeat.strip("{}").partition(",")

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from forgetwatch.grading.text import AMBIGUOUS, NOTHING, Found, fold, tail, words
+from forgetwatch.grading.text import AMBIGUOUS, NOTHING, Extracted, fold, normalise, tail
 from forgetwatch.probe import LETTERS
 
 _BEFORE: Final = r"(?<![^\W_\u2e80-\u9fff\uac00-\ud7af])"
@@ -112,7 +112,7 @@ def _is_list(text: str, place: int) -> bool:
     return first is not None and _SECOND.search(text, first.end()) is not None
 
 
-def taken_back(text: str, place: int) -> Iterator[int]:
+def retractions(text: str, place: int) -> Iterator[int]:
     """Where, behind a place, something may stand instead of what was stated there: "Wait, no, ..."."""
     return (found.end() for found in _TAKES_BACK.finditer(text, place))
 
@@ -160,7 +160,7 @@ _REFUSED: Final = re.compile(
 _SENTENCE: Final = re.compile(r"[.!?。！？;](?=\s|\Z)")
 
 
-def in_slot(line: str, *, count: int, options: Sequence[str] | None = None) -> tuple[Found, int] | None:
+def leading_letter(line: str, *, count: int, options: Sequence[str] | None = None) -> tuple[Extracted, int] | None:
     """The letter that a line begins with as an answer.
 
     Args:
@@ -181,10 +181,10 @@ def in_slot(line: str, *, count: int, options: Sequence[str] | None = None) -> t
     if first.islower() and not _LOWER_GIVEN.match(kept, place):
         return None
     if first in "AI" and options is not None and re.match(r"\s\w", kept[place:]):
-        said = words(kept[given.start() :])
-        same = [index for index, option in enumerate(options) if words(option) == said]
+        said = normalise(kept[given.start() :])
+        same = [index for index, option in enumerate(options) if normalise(option) == said]
         if len(same) == 1:
-            return Found(text=said, option=same[0], as_text=True), len(line)
+            return Extracted(text=said, option=same[0], as_text=True), len(line)
     if len({first.upper(), *_others(kept, place, lower=first.islower())}) > 1:
         return AMBIGUOUS, place
     return option(first, count=count), place
@@ -194,10 +194,10 @@ def _blank(denied: re.Match[str]) -> str:
     return " " * len(denied[0])
 
 
-def option(name: str, *, count: int) -> Found:
+def option(name: str, *, count: int) -> Extracted:
     """The option that a letter names; nothing, if there is no such option."""
     index = LETTERS.index(name.upper())
-    return Found(text=name.upper(), option=index) if index < count else NOTHING
+    return Extracted(text=name.upper(), option=index) if index < count else NOTHING
 
 
 def _others(line: str, place: int, *, lower: bool) -> set[str]:

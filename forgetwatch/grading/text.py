@@ -76,27 +76,27 @@ def _ascii_digit(found: re.Match[str]) -> str:
     return found[0] if digit is None else str(digit)
 
 
-def words(text: str) -> str:
+def normalise(text: str) -> str:
     """The text as it is compared: folded, without case, with single spaces, without quotes and stops around it.
 
-    >>> words(' “Santiago  de Chile.” ')
+    >>> normalise(' “Santiago  de Chile.” ')
     'santiago de chile'
     """
     return " ".join(fold(text).casefold().split()).strip(" .,;:!?\"'“”‘’«»„*`_$")
 
 
-def spaced(text: str) -> str:
+def collapse_spaces(text: str) -> str:
     """The text with runs of white space as one space, and none around it."""
     return " ".join(text.split())
 
 
-def one_of(text: str) -> re.Pattern[str]:
+def whole_words(text: str) -> re.Pattern[str]:
     """A pattern for a text as whole words: ``5`` is neither in ``15`` nor in ``5.2``, ``Paris`` not in ``Parisian``."""
     return re.compile(rf"(?<!\w)(?<!\d[.,]){re.escape(text)}(?!\w)(?![.,]\d)")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class Extracted:
     """The answer that an output gives, before it is compared with the right one.
 
     Attributes:
@@ -117,5 +117,5 @@ class Found:
     ambiguous: bool = False
 
 
-NOTHING: Final = Found()
-AMBIGUOUS: Final = Found(ambiguous=True)
+NOTHING: Final = Extracted()
+AMBIGUOUS: Final = Extracted(ambiguous=True)

@@ -5,7 +5,7 @@ r"""What stands behind a thinking block: models that reason aloud weigh every op
 
 A closing tag without an opening one is read as the end of a block that the prompt opened, which is how many chat
 templates begin an answer. Where the prompt opened it and the output ends before it is closed, the text alone cannot
-tell: put what `opened_by` says before the output.
+tell: put what `opening_tag` says before the output.
 
 Where an output goes on to a question of its own: base models do, once they have answered.
 
@@ -59,17 +59,17 @@ def after_thinking(output: str) -> str | None:
     return _CONTROL.sub("", text) if text.rstrip().endswith("|>") else text
 
 
-def opened_by(prompt: str) -> str:
+def opening_tag(prompt: str) -> str:
     r"""The tag of the thinking block that the end of a prompt opens, whatever was asked of its template; else empty.
 
-    >>> opened_by("Capital of Peru?<|assistant|><think>\n")
+    >>> opening_tag("Capital of Peru?<|assistant|><think>\n")
     '<think>'
     """
     last = max(_TAG.finditer(prompt), key=re.Match.start, default=None)
     return last[0] if last and not prompt[last.end() :].strip() and after_thinking(last[0]) is None else ""
 
 
-def is_mark(token: str) -> bool:
+def is_thinking_tag(token: str) -> bool:
     """Whether a token stands around thinking: without it the answer and what was thought run together."""
     return token in _CHANNEL or _TAG.fullmatch(token) is not None
 

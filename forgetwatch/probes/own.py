@@ -37,7 +37,7 @@ from typing import Any, Final
 
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError
-from forgetwatch.grading.numbers import find_numbers, readable
+from forgetwatch.grading.numbers import find_numbers, normalise_numbers
 from forgetwatch.item import Item, Rendering
 from forgetwatch.probe import LETTERS, Norm, Probe, Scoring
 from forgetwatch.probes.tables import Rows, read_rows
@@ -273,7 +273,7 @@ def parsed(value: Any) -> Any:
 
 def match_of(answers: Sequence[str]) -> str:
     """How an open answer is judged where the table does not say."""
-    return "number" if all(_is_number(readable(text.strip())) for text in answers) else "contains"
+    return "number" if all(_is_number(normalise_numbers(text.strip())) for text in answers) else "contains"
 
 
 def _is_number(text: str) -> bool:

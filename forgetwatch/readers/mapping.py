@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from forgetwatch.errors import ProbeError, SnapshotError
-from forgetwatch.grading import check_item, judge
+from forgetwatch.grading import check_item, grade
 from forgetwatch.item import Item
 from forgetwatch.readers import table
 from forgetwatch.readers.json_pieces import json_lines
@@ -136,7 +136,7 @@ def _judged(path: Path, number: int, row: Mapping[str, Any], match: str) -> bool
         check_item(item)
     except ProbeError as error:
         raise SnapshotError(f"{path}: {error}") from error
-    return judge(item, output).correct
+    return grade(item, output).correct
 
 
 def _at(row: Any, place: str) -> Any:

@@ -20,7 +20,7 @@ from transformers import AutoConfig, AutoTokenizer
 
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ScoringError
-from forgetwatch.grading import cannot_be_judged
+from forgetwatch.grading import ungradable_reason
 from forgetwatch.item import Item
 from forgetwatch.probe import Probe
 from forgetwatch.scoring.rendering import Rendered, render, render_prompt
@@ -96,7 +96,7 @@ def encode_prompts(probe: Probe, items: Sequence[Item], tokenizer: Any, *, max_l
     for item, one, ids in zip(items, rendered, tokenized, strict=True):
         context = (bos + ids if bos and not one.templated and ids[:1] != bos else ids) or _start(tokenizer)
         why = "" if context else "an empty prompt, and the tokenizer has no start token"
-        why = why or ("" if item.judge else cannot_be_judged(item))
+        why = why or ("" if item.judge else ungradable_reason(item))
         if len(context) > room:
             written = max_length - room
             why = f"{len(context)} tokens and {written} for the answer, and the model reads {max_length}"

@@ -16,8 +16,8 @@ from torch import nn
 
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError
-from forgetwatch.grading import check_item, judge
-from forgetwatch.grading.thinking import is_mark, opened_by
+from forgetwatch.grading import check_item, grade
+from forgetwatch.grading.thinking import is_thinking_tag, opening_tag
 from forgetwatch.item import Item
 from forgetwatch.probe import Probe
 from forgetwatch.scoring.encoding import Encoded, Ids, encode_prompts
@@ -125,7 +125,7 @@ def answer_text(tokenizer: Any, tokens: Sequence[int]) -> str:
     special = {
         number
         for number, token in tokenizer.added_tokens_decoder.items()
-        if token.special and not is_mark(token.content)
+        if token.special and not is_thinking_tag(token.content)
     }
     return str(tokenizer.decode([token for token in tokens if token not in special], skip_special_tokens=False))
 
@@ -196,11 +196,11 @@ class GeneratedItems:
 
     def _opened(self, encoded: Encoded) -> str:
         """The thinking block that the prompt itself opened; the output cannot show that it began."""
-        return opened_by(str(self._tokenizer.decode(list(encoded.context[-_TAIL:]))))
+        return opening_tag(str(self._tokenizer.decode(list(encoded.context[-_TAIL:]))))
 
     def _row(self, item: Item, encoded: Encoded, written: Generated) -> dict[str, Any]:
         own = item.judge
-        judged = judge(
+        graded = grade(
             item,
             self._opened(encoded) + written.text,
             truncated=written.truncated,
@@ -210,10 +210,10 @@ class GeneratedItems:
         return {
             "prompt_hash": encoded.prompt_hash,
             "output": written.text,
-            "outcome": judged.outcome,
-            "correct": judged.correct,
-            "chosen": judged.chosen,
-            "in_form": judged.form,
+            "outcome": graded.outcome,
+            "correct": graded.correct,
+            "chosen": graded.chosen,
+            "in_form": graded.form,
         }
 
 

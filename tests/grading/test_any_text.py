@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forgetwatch import Item
-from forgetwatch.grading import judge
-from forgetwatch.grading.numbers import find_numbers, readable
+from forgetwatch.grading import grade
+from forgetwatch.grading.numbers import find_numbers, normalise_numbers
 from forgetwatch.grading.patterns import reach
 from forgetwatch.grading.text import TAIL, fold, tail
 from forgetwatch.grading.thinking import after_thinking
@@ -63,20 +63,20 @@ PROSE = st.lists(st.one_of(PIECES, st.text()), max_size=20).map(" ".join)
 @pytest.mark.parametrize("item", ITEMS, ids=[item.id for item in ITEMS])
 @given(output=TEXTS, truncated=st.booleans())
 def test_no_text_raises_and_the_same_text_gives_the_same(item: Item, output: str, truncated: bool) -> None:
-    judged = judge(item, output, truncated=truncated)
-    assert judged == judge(item, output, truncated=truncated)
-    assert judged.outcome in ("ok", "no answer", "ambiguous", "truncated", "truncated in thinking")
-    assert isinstance(judged.correct, bool)
-    if judged.outcome != "ok":
-        assert (judged.correct, judged.chosen, judged.found, judged.as_text, judged.form) == (
+    graded = grade(item, output, truncated=truncated)
+    assert graded == grade(item, output, truncated=truncated)
+    assert graded.outcome in ("ok", "no answer", "ambiguous", "truncated", "truncated in thinking")
+    assert isinstance(graded.correct, bool)
+    if graded.outcome != "ok":
+        assert (graded.correct, graded.chosen, graded.extracted, graded.as_text, graded.form) == (
             False,
             None,
             None,
             False,
             False,
         )
-    if item.choices and judged.chosen is not None:
-        assert judged.correct == (judged.chosen in item.answers)
+    if item.choices and graded.chosen is not None:
+        assert graded.correct == (graded.chosen in item.answers)
 
 
 @given(
@@ -89,8 +89,8 @@ def test_a_planted_letter_is_found_whatever_stands_before(before: str, letter: s
         before += "</think>"
     if after_thinking(before) is None:
         return
-    judged = judge(ITEMS[0], f"{before}\n\n{form.format(letter)}")
-    assert (judged.outcome, judged.chosen, judged.form) == ("ok", "ABCD".index(letter), True)
+    graded = grade(ITEMS[0], f"{before}\n\n{form.format(letter)}")
+    assert (graded.outcome, graded.chosen, graded.form) == ("ok", "ABCD".index(letter), True)
 
 
 @given(before=PROSE, value=st.decimals(allow_nan=False, allow_infinity=False, places=3, min_value=-1e9, max_value=1e9))
@@ -98,18 +98,18 @@ def test_a_planted_number_is_found_whatever_stands_before(before: str, value: ob
     if after_thinking(before) is None:
         return
     item = Item(id="1", task="t", prompt="p", answer=str(value), match="number")
-    assert judge(item, f"{before}\n#### {value}").correct is True
-    assert judge(item, f"{before}\nAnswer: {value:,}").correct is True
+    assert grade(item, f"{before}\n#### {value}").correct is True
+    assert grade(item, f"{before}\nAnswer: {value:,}").correct is True
 
 
 @given(before=st.text().filter(lambda text: not set("{[`<") & set(text)))
 def test_planted_json_and_calls_are_found_behind_prose(before: str) -> None:
     by_id = {item.id: item for item in ITEMS}
-    assert judge(by_id["json"], f'{before}\n```json\n{{"a": 1}}\n```').correct is True
-    assert judge(by_id["tool_call"], f"{before}\n<tool_call>{CALL}</tool_call>").correct is True
-    assert judge(by_id["boxed"], f"{before}\n\\boxed{{\\frac12}}").correct is True
-    assert judge(by_id["contains"], f"{before}\nLima").correct is True
-    assert judge(by_id["regex"], f"{before}\nLima").correct is True
+    assert grade(by_id["json"], f'{before}\n```json\n{{"a": 1}}\n```').correct is True
+    assert grade(by_id["tool_call"], f"{before}\n<tool_call>{CALL}</tool_call>").correct is True
+    assert grade(by_id["boxed"], f"{before}\n\\boxed{{\\frac12}}").correct is True
+    assert grade(by_id["contains"], f"{before}\nLima").correct is True
+    assert grade(by_id["regex"], f"{before}\nLima").correct is True
 
 
 @given(text=st.text(), limit=st.integers(1, 50))
@@ -121,7 +121,7 @@ def test_a_tail_is_an_end_of_the_text_and_folding_twice_is_folding_once(text: st
 
 @given(value=st.fractions(max_denominator=999, min_value=-(10**12), max_value=10**12))
 def test_a_fraction_is_read_as_itself(value: object) -> None:
-    (number,) = find_numbers(readable(f"it is {value} metres"))
+    (number,) = find_numbers(normalise_numbers(f"it is {value} metres"))
     assert number.value == value
 
 

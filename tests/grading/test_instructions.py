@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from forgetwatch import Item
 from forgetwatch.errors import ProbeError
-from forgetwatch.grading import cannot_be_judged, check_item, judge
+from forgetwatch.grading import check_item, grade, ungradable_reason
 from forgetwatch.grading.ifeval import _CHECKS, UNCHECKED
 
 CASES: list[tuple[str, dict[str, Any], str, str]] = [
@@ -59,8 +59,8 @@ def item(*asked: tuple[str, dict[str, Any]]) -> Item:
 def test_an_instruction_is_followed_or_not(name: str, values: dict[str, Any], right: str, wrong: str) -> None:
     asked = item((name, values))
     check_item(asked)
-    assert judge(asked, right).correct is True
-    assert judge(asked, wrong).correct is False
+    assert grade(asked, right).correct is True
+    assert grade(asked, wrong).correct is False
 
 
 def test_every_check_is_tested_and_every_instruction_is_one_or_the_other() -> None:
@@ -71,9 +71,9 @@ def test_every_check_is_tested_and_every_instruction_is_one_or_the_other() -> No
 
 def test_all_instructions_of_a_prompt_must_be_followed() -> None:
     both = item(("punctuation:no_comma", {}), ("startend:quotation", {}))
-    assert judge(both, '"a"').correct is True
-    assert judge(both, '"a, b"').correct is False
-    assert judge(both, " ").outcome == "no answer"
+    assert grade(both, '"a"').correct is True
+    assert grade(both, '"a, b"').correct is False
+    assert grade(both, " ").outcome == "no answer"
 
 
 @pytest.mark.parametrize(
@@ -87,10 +87,10 @@ def test_all_instructions_of_a_prompt_must_be_followed() -> None:
 )
 def test_what_has_no_exact_check_is_unscored_and_says_why(asked: tuple[str, dict[str, Any]], why: str) -> None:
     open_item = item(("punctuation:no_comma", {}), asked)
-    assert why in cannot_be_judged(open_item)
-    judged = judge(open_item, "a, b")
-    assert judged.correct is None
-    assert judged.outcome.startswith(f"unscored: {asked[0]}")
+    assert why in ungradable_reason(open_item)
+    graded = grade(open_item, "a, b")
+    assert graded.correct is None
+    assert graded.outcome.startswith(f"unscored: {asked[0]}")
 
 
 @pytest.mark.parametrize("answer", ["x", "[]", "{}", '["a"]', '[["a"]]', '[["a", 1]]'])
@@ -102,4 +102,4 @@ def test_what_is_no_list_of_instructions_is_refused(answer: str) -> None:
 
 @given(st.text(), st.sampled_from([case[:2] for case in CASES]))
 def test_any_output_is_judged(output: str, asked: tuple[str, dict[str, Any]]) -> None:
-    assert judge(item(asked), output).correct in (True, False)
+    assert grade(item(asked), output).correct in (True, False)

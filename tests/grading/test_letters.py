@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from forgetwatch import Item
-from forgetwatch.grading import judge
+from forgetwatch.grading import grade
 
 CAPITALS = (" Santiago", " Lima", " Quito", " La Paz")
 LISTED = "A. Santiago\nB. Lima\nC. Quito\nD. La Paz"
@@ -309,14 +309,14 @@ OUTPUTS = [
 )
 def test_an_output_is_read_as_its_line_says(output: str, expected: str) -> None:
     item = Item(id="1", task="capitals", prompt="Capital of Peru?", choices=CAPITALS, answer=1)
-    judged = judge(item, output)
-    read = {"no answer": "none", "ambiguous": "two", "truncated in thinking": "thinking"}.get(judged.outcome)
-    if judged.outcome == "ok":
-        assert judged.chosen is not None
-        read = "ABCD"[judged.chosen] + (" text" if judged.as_text else "" if judged.form else " prose")
+    graded = grade(item, output)
+    read = {"no answer": "none", "ambiguous": "two", "truncated in thinking": "thinking"}.get(graded.outcome)
+    if graded.outcome == "ok":
+        assert graded.chosen is not None
+        read = "ABCD"[graded.chosen] + (" text" if graded.as_text else "" if graded.form else " prose")
     assert read == expected
-    assert judged.correct == (judged.chosen == 1)
-    assert (judged.found is None) == (judged.chosen is None)
+    assert graded.correct == (graded.chosen == 1)
+    assert (graded.extracted is None) == (graded.chosen is None)
 
 
 @pytest.mark.parametrize(
@@ -343,17 +343,17 @@ def test_an_output_is_read_as_its_line_says(output: str, expected: str) -> None:
     ],
 )
 def test_options_of_all_kinds(options: tuple[str, ...], output: str, chosen: int | None, as_text: bool) -> None:
-    judged = judge(Item(id="1", task="t", prompt="p", choices=options, answer=0), output)
-    assert (judged.chosen, judged.as_text) == (chosen, as_text)
+    graded = grade(Item(id="1", task="t", prompt="p", choices=options, answer=0), output)
+    assert (graded.chosen, graded.as_text) == (chosen, as_text)
 
 
 def test_several_right_options() -> None:
     item = Item(id="1", task="t", prompt="p", choices=CAPITALS, answer=(0, 2))
-    assert [judge(item, f"Answer: {letter}").correct for letter in "ABCD"] == [True, False, True, False]
+    assert [grade(item, f"Answer: {letter}").correct for letter in "ABCD"] == [True, False, True, False]
 
 
 def test_an_open_answer_can_be_a_letter() -> None:
     item = Item(id="1", task="t", prompt="... (E) is not listed", answer="F", match="letter")
-    judged = judge(item, "Answer: F")
-    assert (judged.correct, judged.chosen, judged.found) == (True, None, "F")
-    assert judge(item, "Answer: E").correct is False
+    graded = grade(item, "Answer: F")
+    assert (graded.correct, graded.chosen, graded.extracted) == (True, None, "F")
+    assert grade(item, "Answer: E").correct is False

@@ -9,7 +9,7 @@ import pytest
 
 from forgetwatch import Item
 from forgetwatch.errors import ForgetwatchError, ProbeError
-from forgetwatch.grading import check_item, judge
+from forgetwatch.grading import check_item, grade
 
 NUMBERS = [
     # answer, output, right (None = no answer, "two" = ambiguous)
@@ -290,9 +290,9 @@ OTHERS: list[tuple[str, str, str, bool | None]] = [
 def test_a_number_is_read_as_its_line_says(answer: str, output: str, right: bool | str | None) -> None:
     item = Item(id="1", task="t", prompt="p", answer=answer, match="number")
     check_item(item)
-    judged = judge(item, output)
+    graded = grade(item, output)
     outcome = {None: "no answer", "two": "ambiguous"}.get(right, "ok")  # type: ignore[arg-type]
-    assert (judged.correct, judged.outcome) == (right is True, outcome)
+    assert (graded.correct, graded.outcome) == (right is True, outcome)
 
 
 @pytest.mark.parametrize(
@@ -301,8 +301,8 @@ def test_a_number_is_read_as_its_line_says(answer: str, output: str, right: bool
 def test_an_open_answer_is_worth_what_its_line_says(match: str, answer: str, output: str, right: bool | None) -> None:
     item = Item(id="1", task="t", prompt="p", answer=answer, match=match)
     check_item(item)
-    judged = judge(item, output)
-    assert (judged.correct, judged.outcome) == (right is True, "no answer" if right is None else "ok")
+    graded = grade(item, output)
+    assert (graded.correct, graded.outcome) == (right is True, "no answer" if right is None else "ok")
 
 
 @pytest.mark.parametrize(
@@ -324,7 +324,7 @@ def test_an_open_answer_is_worth_what_its_line_says(match: str, answer: str, out
     ],
 )
 def test_form_and_knowledge_are_told_apart(match: str, answer: str, output: str, form: bool) -> None:
-    assert judge(Item(id="1", task="t", prompt="p", answer=answer, match=match), output).form is form
+    assert grade(Item(id="1", task="t", prompt="p", answer=answer, match=match), output).form is form
 
 
 @pytest.mark.parametrize(
@@ -357,17 +357,17 @@ def test_form_and_knowledge_are_told_apart(match: str, answer: str, output: str,
 )
 def test_a_cut_output_counts_where_its_answer_is_complete(fields: dict[str, Any], output: str, outcome: str) -> None:
     item = Item(id="1", task="t", prompt="p", **fields)
-    judged = judge(item, output, truncated=True)
-    assert judged.outcome == outcome
-    assert judged.correct is (outcome == "ok")
-    assert judge(item, output, truncated=True, no_answer="unscored").correct is (True if outcome == "ok" else None)
+    graded = grade(item, output, truncated=True)
+    assert graded.outcome == outcome
+    assert graded.correct is (outcome == "ok")
+    assert grade(item, output, truncated=True, no_answer="unscored").correct is (True if outcome == "ok" else None)
 
 
 def test_without_an_answer_an_output_is_wrong_or_unscored() -> None:
     item = Item(id="1", task="t", prompt="p", choices=("x", "y"), answer=1)
     for output, outcome in (("", "no answer"), ("A or B", "ambiguous"), ("<think>", "truncated in thinking")):
-        assert (judge(item, output).correct, judge(item, output).outcome) == (False, outcome)
-        unscored = judge(item, output, no_answer="unscored")
+        assert (grade(item, output).correct, grade(item, output).outcome) == (False, outcome)
+        unscored = grade(item, output, no_answer="unscored")
         assert (unscored.correct, unscored.outcome, unscored.chosen) == (None, outcome, None)
 
 
@@ -388,15 +388,15 @@ def _raises(item: Item, output: str) -> bool:
 )
 def test_a_judge_of_ones_own(own: Any, correct: bool | None, outcome: str) -> None:
     item = Item(id="1", task="t", prompt="p", answer="whatever")
-    judged = judge(item, "<think>A</think>B", judge=own)
-    assert (judged.correct, judged.outcome) == (correct, outcome)
+    graded = grade(item, "<think>A</think>B", judge=own)
+    assert (graded.correct, graded.outcome) == (correct, outcome)
 
 
 def test_a_judge_of_ones_own_sees_no_unfinished_thinking() -> None:
     item = Item(id="1", task="t", prompt="p", answer="whatever")
-    assert judge(item, "<think>B", judge=lambda item, output: True).outcome == "truncated in thinking"
-    assert judge(item, "B", truncated=True, judge=lambda item, output: True).correct is True
-    assert judge(item, "B", truncated=True, judge=lambda item, output: False).outcome == "truncated"
+    assert grade(item, "<think>B", judge=lambda item, output: True).outcome == "truncated in thinking"
+    assert grade(item, "B", truncated=True, judge=lambda item, output: True).correct is True
+    assert grade(item, "B", truncated=True, judge=lambda item, output: False).outcome == "truncated"
 
 
 @pytest.mark.parametrize(
@@ -446,7 +446,7 @@ def test_patterns_that_end_are_taken(pattern: str) -> None:
     item = Item(id="1", task="t", prompt="p", answer=pattern, match="regex")
     check_item(item)
     for text in ("a" * 100_000, "ab" * 50_000, " " * 100_000, "abcdefgh" * 12_000):
-        judge(item, text + "!")  # comes back
+        grade(item, text + "!")  # comes back
 
 
 def test_mathematics_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -455,7 +455,7 @@ def test_mathematics_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ForgetwatchError, match="pip install math-verify"):
         check_item(item)
     with pytest.raises(ForgetwatchError, match="pip install math-verify"):
-        judge(item, r"\boxed{1}")
+        grade(item, r"\boxed{1}")
 
 
 @pytest.mark.parametrize(
@@ -474,5 +474,5 @@ def test_mathematics_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_mathematics(answer: str, output: str, right: bool | None) -> None:
     pytest.importorskip("math_verify")
-    judged = judge(Item(id="1", task="t", prompt="p", answer=answer, match="math"), output)
-    assert (judged.correct, judged.outcome) == (right is True, "no answer" if right is None else "ok")
+    graded = grade(Item(id="1", task="t", prompt="p", answer=answer, match="math"), output)
+    assert (graded.correct, graded.outcome) == (right is True, "no answer" if right is None else "ok")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from forgetwatch import Item
 from forgetwatch.errors import ProbeError
-from forgetwatch.grading import check_item, judge
+from forgetwatch.grading import check_item, grade
 from forgetwatch.grading.traits import count, limits, loops
 
 ASKED = {
@@ -52,12 +52,12 @@ def item(match: str, answer: str | list[str]) -> Item:
 @pytest.mark.parametrize("match", ASKED)
 @given(output=TEXTS, truncated=st.booleans())
 def test_no_text_raises_and_an_answer_is_told_or_missing(match: str, output: str, truncated: bool) -> None:
-    judged = judge(item(match, ASKED[match]), output, truncated=truncated)
-    assert judged.outcome in ("ok", "no answer", "truncated", "truncated in thinking")
-    assert (judged.found is None) == (judged.outcome != "ok")
-    assert isinstance(judged.correct, bool)
+    graded = grade(item(match, ASKED[match]), output, truncated=truncated)
+    assert graded.outcome in ("ok", "no answer", "truncated", "truncated in thinking")
+    assert (graded.extracted is None) == (graded.outcome != "ok")
+    assert isinstance(graded.correct, bool)
     if match not in ("length", "stops"):
-        assert judged.correct == judge(item(match, ASKED[match]), output).correct
+        assert graded.correct == grade(item(match, ASKED[match]), output).correct
 
 
 @pytest.mark.parametrize("match", ASKED)
@@ -67,23 +67,23 @@ def test_no_text_raises_and_an_answer_is_told_or_missing(match: str, output: str
 def test_a_very_long_text_is_judged_at_once(match: str, unit: str) -> None:
     text = unit * (100_000 // len(unit))
     begin = time.perf_counter()
-    judge(item(match, ASKED[match]), text)
+    grade(item(match, ASKED[match]), text)
     assert time.perf_counter() - begin < 1
 
 
 @pytest.mark.parametrize("no_answer", ["wrong", "unscored"])
 def test_an_output_that_does_not_stop_is_wrong_whatever_a_missing_answer_is(no_answer: str) -> None:
     asked = item("stops", "yes")
-    ended = judge(asked, "Honey.", no_answer=no_answer)  # type: ignore[arg-type]
-    assert (ended.correct, ended.outcome, ended.found) == (True, "ok", "yes")
+    ended = grade(asked, "Honey.", no_answer=no_answer)  # type: ignore[arg-type]
+    assert (ended.correct, ended.outcome, ended.extracted) == (True, "ok", "yes")
     for text, outcome in (
         ("Honey. And then", "truncated"),
         ("<think>well", "truncated in thinking"),
         ("", "truncated"),
     ):
-        cut = judge(asked, text, truncated=True, no_answer=no_answer)  # type: ignore[arg-type]
+        cut = grade(asked, text, truncated=True, no_answer=no_answer)  # type: ignore[arg-type]
         assert (cut.correct, cut.outcome) == (False, outcome)
-    assert judge(asked, "", no_answer=no_answer).outcome == "no answer"  # type: ignore[arg-type]
+    assert grade(asked, "", no_answer=no_answer).outcome == "no answer"  # type: ignore[arg-type]
 
 
 def test_a_cut_output_still_shows_its_other_traits() -> None:
@@ -93,21 +93,21 @@ def test_a_cut_output_still_shows_its_other_traits() -> None:
         ("loops", "no", "One day the"),
         ("case", "upper", "THE SEA IS"),
     ):
-        assert judge(item(match, answer), text, truncated=True).correct is True
+        assert grade(item(match, answer), text, truncated=True).correct is True
 
 
 def test_a_cut_output_is_too_long_or_not_yet_known_to_be() -> None:
     asked = item("length", "2 words")
-    assert judge(asked, "one two", truncated=True).outcome == "truncated"
-    over = judge(asked, "one two three", truncated=True)
-    assert (over.correct, over.outcome, over.found) == (False, "ok", "3 words")
-    assert judge(item("length", "at least 2 words"), "one two", truncated=True).outcome == "truncated"
+    assert grade(asked, "one two", truncated=True).outcome == "truncated"
+    over = grade(asked, "one two three", truncated=True)
+    assert (over.correct, over.outcome, over.extracted) == (False, "ok", "3 words")
+    assert grade(item("length", "at least 2 words"), "one two", truncated=True).outcome == "truncated"
 
 
 def test_several_answers_are_allowed() -> None:
-    assert judge(item("language", ["de", "en"]), "It is on the stove.").correct is True
-    assert judge(item("length", ["1 word", "3 lines"]), "a\nb\nc").correct is True
-    assert judge(item("case", ["upper", "lower"]), "neither Nor").found == "mixed"
+    assert grade(item("language", ["de", "en"]), "It is on the stove.").correct is True
+    assert grade(item("length", ["1 word", "3 lines"]), "a\nb\nc").correct is True
+    assert grade(item("case", ["upper", "lower"]), "neither Nor").extracted == "mixed"
 
 
 @pytest.mark.parametrize(
@@ -152,9 +152,9 @@ def test_words_sentences_and_lines_are_counted(text: str, unit: str, number: int
 def test_limits_are_read_and_hold_at_their_ends(number: int, more: int) -> None:
     text = "word " * number
     asked = item("length", f"{number} to {number + more} words")
-    assert judge(asked, text).correct is True
-    assert judge(asked, text + "word " * more).correct is True
-    assert judge(asked, text + "word " * (more + 1)).correct is False
+    assert grade(asked, text).correct is True
+    assert grade(asked, text + "word " * more).correct is True
+    assert grade(asked, text + "word " * (more + 1)).correct is False
     at_most = limits(f"at most {number} lines")
     assert at_most is not None
     assert (at_most.least, at_most.most, at_most.unit) == (0, number, "lines")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from forgetwatch import Probe, load_probe
-from forgetwatch.grading import check_item, judge
+from forgetwatch.grading import check_item, grade
 from forgetwatch.item import Item
 from forgetwatch.probe import read_probe
 from forgetwatch.probes.shipped import CANARY
@@ -24,7 +24,7 @@ CUT = "CUT:"
 
 
 def is_right(item: Item, answer: str) -> bool | None:
-    return judge(item, answer.removeprefix(CUT), truncated=answer.startswith(CUT)).correct
+    return grade(item, answer.removeprefix(CUT), truncated=answer.startswith(CUT)).correct
 
 
 @pytest.mark.parametrize("name", ITEMS)

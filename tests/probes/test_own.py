@@ -13,7 +13,7 @@ from support import write_jsonl
 
 from forgetwatch import Probe, load_probe
 from forgetwatch.errors import ProbeError
-from forgetwatch.grading import judge
+from forgetwatch.grading import grade
 from forgetwatch.probes import probe_from
 
 ROW: dict[str, Any] = {"question": "Capital of Chile?", "options": ["Lima", "Santiago"], "answer": "Santiago"}
@@ -121,7 +121,7 @@ def test_every_kind_of_file_is_one_line_to_load(suffix: str, tmp_path: Path) -> 
 def test_an_answer_in_json_is_one_value(answer: Any, answers: tuple[str, ...]) -> None:
     item = only({"question": "Write it as JSON.", "answer": answer, "match": "json"})
     assert item.answers == answers
-    assert all(judge(item, text).correct for text in answers)
+    assert all(grade(item, text).correct for text in answers)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from forgetwatch import Item, Probe, compare, score
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError
-from forgetwatch.grading import judge
+from forgetwatch.grading import grade
 from forgetwatch.report.export import comparison_json
 from forgetwatch.report.terminal import comparison_table
 from forgetwatch.scoring.encoding import encode_prompts
@@ -358,8 +358,8 @@ def test_special_tokens_that_part_thinking_from_the_answer_are_seen() -> None:
     text = generator.text(ids, ())
     assert text == "[THINK] A [/THINK] B"
     item = Item(id="1", task="t", prompt="w1", choices=[" w2", " w3"], answer=1)
-    assert judge(item, text).chosen == 1
-    assert judge(item, generator.text(ids[:2], ())).outcome == "truncated in thinking"
+    assert grade(item, text).chosen == 1
+    assert grade(item, generator.text(ids[:2], ())).outcome == "truncated in thinking"
 
 
 def test_an_empty_prompt_begins_with_the_start_token() -> None:

@@ -16,8 +16,8 @@ pattern. Two rules bound a search to about 10^8 steps of the matcher, a second:
 
 * A repeat within a repeat, ``(a+)+``, or repeated alternatives that begin alike, ``(a|ab)*``, take exponential time.
   Such patterns are refused (`unsafe_reason`).
-* q repeats in a row, ``a*a*a*``, take about m^q / q! steps from a position with m characters left. The more repeats a pattern has, the
-  fewer characters at the end of an output it searches (`reach`).
+* q repeats in a row, ``a*a*a*``, take about m^q / q! steps from a position with m characters left. The more repeats a
+  pattern has, the fewer characters at the end of an output it searches (`reach`).
 
 Possessive repeats (``a++``) and atomic groups never backtrack and cost nothing. Both rules err on the side of refusing:
 some patterns that they refuse or bound would be fast.

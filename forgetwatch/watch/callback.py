@@ -46,18 +46,19 @@ from forgetwatch.watch.resume import STATE, carried_places, go_on, remembered, s
 from forgetwatch.watch.schedule import Every, Schedule
 from forgetwatch.watch.trackers import (
     alert,
-    calling_trainer,
     composite_row,
     log_flipped,
     log_row,
     look_row,
-    resumed_from,
 )
 from forgetwatch.watch.trainer import (
-    about_to_go,
-    averaged,
+    calling_trainer,
+    check_choice,
     check_trainer,
     chooses_by_forgetting,
+    evaluation_weights,
+    resume_checkpoint,
+    rotation_warning,
     token_budget,
     tokenizer_of,
 )
@@ -133,6 +134,7 @@ class ForgetWatchCallback(TrainerCallback):
         self.strict = strict
         self.watch: Watch | None = None
         self._trainer: Trainer | None = None
+        self._attached: Trainer | None = None
         self._schedule: Schedule | None = None
         self._watched: Trainer | None = None
         self._drift: DriftWatch | None = None
@@ -146,26 +148,21 @@ class ForgetWatchCallback(TrainerCallback):
         self._planned: frozenset[int] = frozenset()
 
     def attach(self, trainer: Trainer) -> None:
-        """Name the trainer whose reporters get the numbers; found by itself where the callback is passed to one."""
-        self._trainer = trainer
+        """Name the trainer whose trackers get the numbers; without it, the one that the callback is passed to."""
+        self._attached = trainer
 
     def on_init_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Find the trainer that this callback belongs to."""
-        self._trainer = calling_trainer() or self._trainer
+        self._trainer = self._attached or calling_trainer()
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Take the baseline, or pick up that of the run that goes on."""
-        self._trainer = calling_trainer() or self._trainer
+        self._trainer = self._attached or calling_trainer() or self._trainer
         if self._trainer is None:
             raise WatchError("no trainer found; pass the callback to one, or call attach(trainer)")
-        check_trainer(self._trainer, args, own=type(self))
-        if self.composite is None and (args.metric_for_best_model or "").endswith("/composite"):
-            raise WatchError(
-                f"metric_for_best_model={args.metric_for_best_model!r} needs composite='...': a metric of the "
-                "trainer's own evaluation that goes into it beside retention"
-            )
+        check_trainer(self._trainer, args, own=type(self), composite=self.composite)
         self._schedule = Schedule.make(self.every, max_steps=state.max_steps)
         self._planned = self._schedule.looks(
             save_steps=int(state.save_steps) if args.save_strategy == "steps" else None,
@@ -193,16 +190,12 @@ class ForgetWatchCallback(TrainerCallback):
             else:
                 self._begin(self.watch, self._trainer, state, control, kwargs)
         self._clock.spent = sum(self.watch.seconds.values())
-        saved_here = self._schedule.at_save and state.global_step > 0 and resumed_from() is not None
+        saved_here = self._schedule.at_save and state.global_step > 0 and resume_checkpoint() is not None
         if saved_here or self._due(state.global_step):
             self._look(args, state, control, kwargs)
         if state.global_step > 0:  # the run may have been killed between the save and this
             self._carry(self.watch, state)
-        if chooses_by_forgetting(args) and self.watch.retained_before() == 0:
-            raise WatchError(
-                f"metric_for_best_model={args.metric_for_best_model!r}: no answer of the baseline is right, so "
-                "that none can be retained; choose by another metric, or take a probe that the model knows something of"
-            )
+        check_choice(args, right=self.watch.retained_before())
         self._remember(self.watch, state)
         self._say(state, notices.cost_line(self.watch, planned=len(self._planned)))
         if self.guard is not None and self.guard.action != "warn" and args.save_strategy == "best":
@@ -223,7 +216,7 @@ class ForgetWatchCallback(TrainerCallback):
             self._look(args, state, control, kwargs)
         if control.should_save and self.watch is not None and state.is_world_process_zero:
             with self._telling(state, "looking at the checkpoints"):
-                if line := about_to_go(args, state, self.watch.comparisons):
+                if line := rotation_warning(args, state, self.watch.comparisons):
                     self._say(state, line)
         self._clock.go_on()
 
@@ -415,7 +408,7 @@ class ForgetWatchCallback(TrainerCallback):
             return
         self._tried = step
         started = time.perf_counter()
-        with self._telling(state, "the look"), averaged(kwargs.get("optimizer")):
+        with self._telling(state, "the look"), evaluation_weights(kwargs.get("optimizer")):
             watch.look(kwargs["model"], tokenizer_of(kwargs), step=step)
         if step not in watch.comparisons:
             return

@@ -31,7 +31,7 @@ from forgetwatch.probe import Probe
 from forgetwatch.run_folder import CARRIED
 from forgetwatch.scoring.scorer import Scorer
 from forgetwatch.snapshot import Snapshot
-from forgetwatch.watch.trackers import resumed_from
+from forgetwatch.watch.trainer import resume_checkpoint
 from forgetwatch.watch.watch import Watch
 
 STATE: Final = "forgetwatch"
@@ -107,7 +107,7 @@ def go_on(
 def carried_places(watch: Watch, step: int) -> list[Path]:
     """Where checkpoints carry the run's history: the one at `step`, and the one that the trainer goes on from."""
     places = [watch.folder.carried(step)]
-    if (checkpoint := resumed_from()) is not None and checkpoint / CARRIED not in places:
+    if (checkpoint := resume_checkpoint()) is not None and checkpoint / CARRIED not in places:
         places.append(checkpoint / CARRIED)
     return places
 

@@ -9,10 +9,8 @@ A look as the numbers and the table that reach the trackers.
 from __future__ import annotations
 
 import math
-import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from transformers import Trainer, TrainerControl
@@ -84,24 +82,6 @@ def _running_trackio() -> Any:
         return sys.modules["trackio"] if context_vars.current_run.get() is not None else None
     except (ImportError, AttributeError, LookupError):
         return None
-
-
-def calling_trainer() -> Trainer | None:
-    """The trainer whose event is being handled: the first `self` up the stack that is one."""
-    return next((owner for local in _locals() if isinstance(owner := local.get("self"), Trainer)), None)
-
-
-def resumed_from() -> Path | None:
-    """The checkpoint folder from which the trainer's `train` goes on; events do not tell it."""
-    named = (local.get("resume_from_checkpoint") for local in _locals() if isinstance(local.get("self"), Trainer))
-    return next((Path(path) for path in named if isinstance(path, (str, os.PathLike))), None)
-
-
-def _locals() -> Iterator[Mapping[str, Any]]:
-    frame = sys._getframe(1)
-    while frame is not None:
-        yield frame.f_locals
-        frame = frame.f_back  # type: ignore[assignment]
 
 
 def look_row(watch: Watch, drift: DriftWatch | None, *, step: int, full: bool) -> dict[str, float]:

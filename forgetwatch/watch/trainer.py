@@ -1,12 +1,17 @@
-"""What a trainer must be, so that its run can be watched; asked before the first step.
+"""Everything that is read from a trainer: itself, its fitness for a watched run, its memory and its checkpoints.
 
-How large a look's batches may be, so that it needs no more memory than a training step.
+    find it      calling_trainer, resume_checkpoint
+    check it     check_trainer, check_choice, chooses_by_forgetting
+    use it       tokenizer_of, evaluation_weights, token_budget
+    its saves    rotation_warning
 
-Which checkpoint goes with the next save, where only so many are kept: is it the one that retained most?
+Nothing here writes to the trainer.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,45 +23,106 @@ from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.errors import WatchError
 from forgetwatch.scoring.engine import CPU_TOKENS, CUDA_TOKENS
 
+_EXAMPLES: Final = 64
+"""Training examples whose lengths are read."""
 
-def check_trainer(trainer: Trainer, args: TrainingArguments, *, own: type[TrainerCallback]) -> None:
-    """Refuse what cannot work, before the first step.
+_FEWEST_TOKENS: Final = 512
+"""Tokens of a batch that need less memory than any training step."""
+
+
+def calling_trainer() -> Trainer | None:
+    """The trainer whose event is being handled: the nearest `self` up the call stack that is one; None outside."""
+    return next((owner for local in _frames() if isinstance(owner := local.get("self"), Trainer)), None)
+
+
+def resume_checkpoint() -> Path | None:
+    """The checkpoint folder that the trainer's `train` resumes from; None if it starts anew."""
+    given = (local.get("resume_from_checkpoint") for local in _frames() if isinstance(local.get("self"), Trainer))
+    return next((Path(path) for path in given if isinstance(path, (str, os.PathLike))), None)
+
+
+def _frames() -> Iterator[Mapping[str, Any]]:
+    """Local variables of the callers, the nearest first."""
+    # There is no public way: a callback is handed the model, the arguments and the state, but neither the trainer nor
+    # the checkpoint that it resumes from. Both are locals of the methods that fire the event.
+    frame = sys._getframe(1)
+    while frame is not None:
+        yield frame.f_locals
+        frame = frame.f_back  # type: ignore[assignment]
+
+
+def check_trainer(
+    trainer: Trainer, args: TrainingArguments, *, own: type[TrainerCallback], composite: str | None
+) -> None:
+    """Refuse, before the first step, a trainer whose run cannot be watched.
+
+    Args:
+        trainer: The trainer.
+        args: Its arguments.
+        own: The class of the watching callback.
+        composite: The metric of the trainer's evaluation that the composite is made with; None for no composite.
 
     Raises:
-        WatchError: If it cannot.
+        WatchError: If the run cannot be watched.
     """
-    callbacks = trainer.callback_handler.callbacks
-    places = [at for at, callback in enumerate(callbacks) if isinstance(callback, own)]
-    if len(places) > 1:
+    best = args.metric_for_best_model or ""
+    if composite is None and best.endswith("/composite"):
         raise WatchError(
-            f"the trainer has {len(places)} ForgetWatchCallbacks, and a run has one; put all items into one probe"
+            f"metric_for_best_model={best!r} needs composite='...': the metric of the trainer's own evaluation that "
+            "is combined with retention"
         )
-    stops = [at for at, callback in enumerate(callbacks) if isinstance(callback, EarlyStoppingCallback)]
-    if chooses_by_forgetting(args) and places and stops and stops[0] < places[0]:
+    callbacks = trainer.callback_handler.callbacks
+    own_positions = [position for position, callback in enumerate(callbacks) if isinstance(callback, own)]
+    if len(own_positions) > 1:
         raise WatchError(
-            f"EarlyStoppingCallback stands before ForgetWatchCallback and does not see {args.metric_for_best_model!r}; "
+            f"the trainer has {len(own_positions)} ForgetWatchCallbacks, and a run has one; put all items into one "
+            "probe"
+        )
+    stops = [position for position, callback in enumerate(callbacks) if isinstance(callback, EarlyStoppingCallback)]
+    if chooses_by_forgetting(args) and own_positions and stops and stops[0] < own_positions[0]:
+        raise WatchError(
+            f"EarlyStoppingCallback comes before ForgetWatchCallback and does not see {best!r}; "
             "put ForgetWatchCallback first in callbacks=[...]"
         )
     if chooses_by_forgetting(args) and str(getattr(args.save_strategy, "value", args.save_strategy)) == "no":
-        raise WatchError(
-            f"metric_for_best_model={args.metric_for_best_model!r} chooses among checkpoints, and save_strategy is 'no'"
-        )
+        raise WatchError(f"metric_for_best_model={best!r} chooses among checkpoints, and save_strategy is 'no'")
     parallel = getattr(getattr(trainer, "accelerator", None), "parallelism_config", None)
     split = max((int(getattr(parallel, name, None) or 1) for name in ("cp_size", "sp_size")), default=1)
     if split > 1:
         raise WatchError(
-            f"each text is split over {split} processes (context or sequence parallel), and a probe's items are read "
-            "whole; score the checkpoints beside the run instead"
+            f"each text is split over {split} processes (context or sequence parallel), and a probe's items need whole "
+            "texts; score the checkpoints in a process of their own instead"
+        )
+
+
+def check_choice(args: TrainingArguments, *, right: int) -> None:
+    """Refuse to choose the best checkpoint by retention where no answer of the baseline can be retained.
+
+    Args:
+        args: The trainer's arguments.
+        right: Right answers of the baseline.
+
+    Raises:
+        WatchError: If there is none.
+    """
+    if chooses_by_forgetting(args) and right == 0:
+        raise WatchError(
+            f"metric_for_best_model={args.metric_for_best_model!r}: no answer of the baseline is right, so that none "
+            "can be retained; choose by another metric, or take a probe of which the model knows something"
         )
 
 
 def chooses_by_forgetting(args: TrainingArguments) -> bool:
-    """Whether the best checkpoint is chosen by what was forgotten."""
+    """True if the trainer chooses its best checkpoint by a metric of forgetwatch."""
     return (args.metric_for_best_model or "").removeprefix("eval_").startswith("forget")
 
 
-def tokenizer_of(kwargs: dict[str, Any]) -> Any:
-    """The tokenizer among an event's arguments; that of a processor where it is one."""
+def tokenizer_of(kwargs: Mapping[str, Any]) -> Any:
+    """The tokenizer among an event's arguments; that of the processor if there is one.
+
+    Raises:
+        WatchError: If the trainer has none.
+    """
     processing_class = kwargs.get("processing_class")
     if processing_class is None:
         raise WatchError("the trainer has no tokenizer; pass processing_class=tokenizer to it")
@@ -64,8 +130,8 @@ def tokenizer_of(kwargs: dict[str, Any]) -> Any:
 
 
 @contextmanager
-def averaged(optimizer: Any) -> Iterator[None]:
-    """The weights that a schedule-free optimizer evaluates with; afterwards those that it trains."""
+def evaluation_weights(optimizer: Any) -> Iterator[None]:
+    """Put the weights in place that a schedule-free optimizer evaluates with, and afterwards those that it trains."""
     inner = getattr(optimizer, "optimizer", optimizer)
     if not all(callable(getattr(inner, name, None)) for name in ("eval", "train")):
         yield
@@ -77,20 +143,15 @@ def averaged(optimizer: Any) -> Iterator[None]:
         inner.train()
 
 
-_EXAMPLES: Final = 64
-_FEWEST_TOKENS: Final = 512
-"""Tokens of a batch that are less than any training step needs memory for."""
-
-
 def token_budget(args: TrainingArguments, examples: Any) -> int | None:
-    """Tokens of a micro-batch, so that a look needs no more memory than a training step; None where nothing says.
+    """Tokens of a batch with which a look needs no more memory than a training step; None if nothing gives a length.
 
     Args:
-        args: Their `max_length` (SFT, DPO and others of TRL) or `max_completion_length` (RL) says how long texts get.
-        examples: The training examples: where the arguments say nothing, the longest of the first few.
+        args: Their `max_length` (SFT, DPO and others of TRL) or `max_completion_length` (RL) bounds the texts.
+        examples: The training examples: without a bound, the longest of the first few counts.
     """
-    named = (getattr(args, name, None) for name in ("max_length", "max_completion_length"))
-    length = next((value for value in named if isinstance(value, int) and value > 0), 0) or _longest(examples)
+    bounds = (getattr(args, name, None) for name in ("max_length", "max_completion_length"))
+    length = next((value for value in bounds if isinstance(value, int) and value > 0), 0) or _longest(examples)
     if not length:
         return None
     device_tokens = CPU_TOKENS if args.device.type == "cpu" else CUDA_TOKENS
@@ -98,38 +159,40 @@ def token_budget(args: TrainingArguments, examples: Any) -> int | None:
 
 
 def _longest(examples: Any) -> int:
-    """Tokens of the longest of the first examples; 0 where they cannot be looked at without going through them."""
+    """Tokens of the longest of the first examples; 0 if they cannot be indexed."""
     try:
         count = min(len(examples), _EXAMPLES)
-        return max((len(examples[at]["input_ids"]) for at in range(count)), default=0)
-    except (LookupError, TypeError, NotImplementedError):  # no length, or examples of another kind
+        return max((len(examples[row]["input_ids"]) for row in range(count)), default=0)
+    except (LookupError, TypeError, NotImplementedError):  # a stream, or examples without token ids
         return 0
 
 
-def about_to_go(args: TrainingArguments, state: TrainerState, looks: Mapping[int, Comparison]) -> str | None:
-    """A line on the best retained checkpoint, if the save at this step removes it; None if it does not.
+def rotation_warning(args: TrainingArguments, state: TrainerState, looks: Mapping[int, Comparison]) -> str | None:
+    """A warning that the save at this step deletes the checkpoint with the highest retention; None if it does not.
 
-    The trainer removes the oldest beyond `save_total_limit`, but not the one that it holds for the best.
+    The trainer deletes the oldest checkpoints beyond `save_total_limit`, but never the one that it considers the best.
     """
     limit = args.save_total_limit
     if not limit or not args.output_dir:
         return None
-    there = {
+    saved = {
         int(path.name.rpartition("-")[2]): path
         for path in Path(args.output_dir).glob("checkpoint-*")
         if path.is_dir() and path.name.rpartition("-")[2].isdigit()
     }
-    best_of_trainer = Path(state.best_model_checkpoint).name if state.best_model_checkpoint else None
-    steps = sorted(step for step, path in there.items() if path.name != best_of_trainer)
-    going = steps[: max(0, len(there | {state.global_step: None}) - limit)]
-    looked = {step: looks[step].all.retention for step in there if step in looks and step > 0}
-    if not looked:
+    protected = Path(state.best_model_checkpoint).name if state.best_model_checkpoint else None
+    oldest_first = sorted(step for step, path in saved.items() if path.name != protected)
+    # The save is still to come: its checkpoint counts, whether or not a folder of that name is there already.
+    deleted = oldest_first[: max(0, len(saved | {state.global_step: None}) - limit)]
+    retention = {step: looks[step].all.retention for step in saved if step in looks and step > 0}
+    if not retention:
         return None
-    best = max(looked, key=lambda step: (looked[step], step))
+    best = max(retention, key=lambda step: (retention[step], step))
     now = looks.get(state.global_step)
-    if best not in going or (now is not None and now.all.retention >= looked[best]):
+    if best not in deleted or (now is not None and now.all.retention >= retention[best]):
         return None
     return (
-        f"{there[best]} retained most of those still there ({100 * looked[best]:.1f} %), and goes with this save: "
-        f"copy it, or raise save_total_limit={limit}; metric_for_best_model='forget/all/retention' would keep it"
+        f"this save deletes {saved[best]}, which has the highest retention of the saved checkpoints "
+        f"({100 * retention[best]:.1f} %): copy it, or raise save_total_limit={limit}; "
+        "metric_for_best_model='forget/all/retention' would keep it"
     )

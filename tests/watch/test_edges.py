@@ -19,8 +19,8 @@ from forgetwatch.watch import notices
 from forgetwatch.watch.budget import Cost
 from forgetwatch.watch.command import checked_command
 from forgetwatch.watch.resume import agrees, packed
-from forgetwatch.watch.trackers import composite_row, resumed_from
-from forgetwatch.watch.trainer import averaged
+from forgetwatch.watch.trackers import composite_row
+from forgetwatch.watch.trainer import evaluation_weights, resume_checkpoint
 from forgetwatch.watch.watch import Watch
 
 TOK = tokenizer()
@@ -155,7 +155,7 @@ def test_a_checkpoint_is_known_by_its_path_of_any_kind(tmp_path: Path) -> None:
     again.train(resume_from_checkpoint=tmp_path / "a" / "checkpoint-2")
     own = load_snapshot(tmp_path / "a" / "_forgetwatch" / "baseline.parquet").checksum
     assert load_snapshot(tmp_path / "b" / "_forgetwatch" / "baseline.parquet").checksum == own
-    assert resumed_from() is None
+    assert resume_checkpoint() is None
 
 
 def test_the_model_without_its_adapter_must_agree_with_what_the_checkpoint_remembers() -> None:
@@ -198,8 +198,8 @@ def test_a_composite_that_cannot_be_is_refused() -> None:
 def test_a_schedule_free_optimizer_is_read_with_its_averaged_weights() -> None:
     seen: list[str] = []
     inner = SimpleNamespace(eval=lambda: seen.append("eval"), train=lambda: seen.append("train"))
-    with averaged(SimpleNamespace(optimizer=inner)):
+    with evaluation_weights(SimpleNamespace(optimizer=inner)):
         seen.append("look")
     assert seen == ["eval", "look", "train"]
-    with averaged(torch.optim.SGD([torch.zeros(1)])):
+    with evaluation_weights(torch.optim.SGD([torch.zeros(1)])):
         pass

@@ -24,11 +24,11 @@ from forgetwatch.cli.resolve import only, outcomes, side, with_questions
 from forgetwatch.comparing.comparison import Comparison, compare, first_samples
 from forgetwatch.comparing.flips import flips
 from forgetwatch.comparing.ranking import Several, ranked, read_target, transition_matrix
-from forgetwatch.comparing.verdict import TOLERANCE, Word
+from forgetwatch.comparing.verdict import TOLERANCE, Word, worst
 from forgetwatch.errors import GateError, SnapshotError
 from forgetwatch.files import write_atomically
-from forgetwatch.gates import Condition, FailIf, Gate, Judgement, NoWorseThan, read_gate
-from forgetwatch.gates.gate import Limit, worst
+from forgetwatch.gates import Condition, FailIf, Gate, GateResult, NoWorseThan, read_gate
+from forgetwatch.gates.gate import Limit
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
 from forgetwatch.probes.categories import Categories
@@ -234,7 +234,7 @@ def asked_gate(
     return gate
 
 
-def settle(judgements: Sequence[Judgement], *, summary: Path | None, stdout_is_json: bool) -> None:
+def settle(judgements: Sequence[GateResult], *, summary: Path | None, stdout_is_json: bool) -> None:
     """Tell the judgements, write the summary, and leave with the exit status of the worst; nothing for none.
 
     What did not pass is told in one line a comparison on standard error, what passed on standard output.

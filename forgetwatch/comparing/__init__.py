@@ -5,6 +5,7 @@
     subset           the items that all looks of a run evaluate
     checks           settings, questions and prompts that two snapshots must agree in
     groups           all items, categories and tasks, counted
+    quantities       names and values of what a group counts
     category_means   the paper's mean of means
     comparison       `compare`: the above in order, and `Comparison`
     verdict          PASS, FAIL or INCONCLUSIVE

@@ -1,69 +1,79 @@
-"""PASS, FAIL or INCONCLUSIVE: did accuracy fall by more than is tolerated? One rule for the report, the gate, the page.
+"""PASS, FAIL or INCONCLUSIVE: did accuracy fall by more than is tolerated? The one rule that every output takes.
 
-PASS           the whole interval of the net change lies above minus the tolerance
-FAIL           it lies below
-INCONCLUSIVE   it holds minus the tolerance: more items would tell
+    net change     -4        -2         0        +2  points, tolerance 2
+    PASS                      |   [-----o-----]      the whole interval is above minus the tolerance
+    FAIL           [---o---]  |                      it is below
+    INCONCLUSIVE        [-----|--o-----]             it holds minus the tolerance: more items would decide
+
+The terminal, the page, the guard of a run, gates and trackers call this module, so that no two of them disagree about
+one comparison. The numbers are those of `metrics.significance.non_inferiority`; sentences are rendered by report/.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.groups import Group
-from forgetwatch.report.formatting import between, count, points
+from forgetwatch.metrics.intervals import Interval
 
 Word = Literal["PASS", "FAIL", "INCONCLUSIVE"]
 
 TOLERANCE: Final = 0.02
-"""Net loss of accuracy that is tolerated where nothing else is said: 2 points."""
+"""Net loss of accuracy that is tolerated where nothing else is given: 2 points."""
+
+_WORST_FIRST: Final[tuple[Word, ...]] = ("FAIL", "INCONCLUSIVE", "PASS")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """A verdict on one group.
+    """Decision on one group of items, with the numbers that it follows from.
 
     Attributes:
-        word: The verdict.
+        word: PASS, FAIL or INCONCLUSIVE; INCONCLUSIVE where nothing was measured.
         tolerance: The net loss that is tolerated, 0 to 1.
-        measured: The net change with its interval, and the items that would tell where they are too few.
-        sentence: It in plain words, without a symbol.
+        net_change: Accuracy after minus before, -1 to 1; nan where nothing was measured.
+        interval: Its 95 % interval.
+        items_needed: Number of items that would decide; None where the verdict is clear, nothing was measured, or the
+            net change is exactly minus the tolerance.
     """
 
     word: Word
     tolerance: float
-    measured: str
-    sentence: str
+    net_change: float
+    interval: Interval
+    items_needed: int | None
 
 
 def verdict(comparison: Comparison, tolerance: float = TOLERANCE) -> Verdict:
-    """The verdict on a comparison as a whole.
+    """Return the verdict on a comparison as a whole.
 
     Args:
-        comparison: What was measured.
+        comparison: Two snapshots, compared.
         tolerance: The net loss that is tolerated, 0 to 1.
     """
     return group_verdict(comparison.all, tolerance)
 
 
 def group_verdict(group: Group, tolerance: float) -> Verdict:
-    """The verdict on one group of items."""
-    found = group.no_worse_than(tolerance)
-    more = math.ceil(found.items_needed) if math.isfinite(found.items_needed) else None
-    measured = f"{points(group.net_change)} points ({between(found.interval, points)})"
-    measured += f", about {count(more)} items would tell" if more is not None else ""
+    """Return the verdict on one group of items; see `verdict`."""
+    tested = group.no_worse_than(tolerance)
     return Verdict(
-        word=found.verdict, tolerance=tolerance, measured=measured, sentence=_sentence(found.verdict, tolerance, more)
+        word=tested.verdict,
+        tolerance=tolerance,
+        net_change=group.net_change,
+        interval=tested.interval,
+        items_needed=math.ceil(tested.items_needed) if math.isfinite(tested.items_needed) else None,
     )
 
 
-def _sentence(word: Word, tolerance: float, more: int | None) -> str:
-    bound = f"{100 * tolerance:g} point{'' if tolerance == 0.01 else 's'}"
-    if word == "PASS":
-        return f"Accuracy did not fall by more than {bound}, and there are enough questions to say so."
-    if word == "FAIL":
-        return f"Accuracy fell by more than {bound}, and luck does not explain it."
-    told = f" About {count(more)} questions would tell." if more is not None else ""
-    return f"These questions cannot tell whether accuracy fell by more than {bound}.{told}"
+def worst(words: Iterable[Word]) -> Word:
+    """Return the worst of some verdicts: FAIL before INCONCLUSIVE before PASS.
+
+    Raises:
+        ValueError: If there is none.
+    """
+    return min(words, key=_WORST_FIRST.index)

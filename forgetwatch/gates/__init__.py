@@ -12,7 +12,7 @@ A gate never passes for want of a number: a group, an item or a quantity that is
 """
 
 from forgetwatch.gates.condition import Condition
-from forgetwatch.gates.gate import FailIf, Finding, Gate, Judgement, MustPass, NoWorseThan, Subset
+from forgetwatch.gates.gate import FailIf, Finding, Gate, GateResult, MustPass, NoWorseThan, Selection
 from forgetwatch.gates.gate_file import read_gate
 
-__all__ = ["Condition", "FailIf", "Finding", "Gate", "Judgement", "MustPass", "NoWorseThan", "Subset", "read_gate"]
+__all__ = ["Condition", "FailIf", "Finding", "Gate", "GateResult", "MustPass", "NoWorseThan", "Selection", "read_gate"]

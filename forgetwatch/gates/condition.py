@@ -17,12 +17,12 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.groups import Group
+from forgetwatch.comparing.quantities import QUANTITIES, group_values, value_at
 from forgetwatch.errors import GateError
-from forgetwatch.report.export import QUANTITIES, group_json
 
 _OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
     ">=": operator.ge,
@@ -99,12 +99,10 @@ class Condition:
         return self.met_by(self.measured(comparison))
 
     def _number(self, group: Group, quantity: str) -> float:
-        numbers = group_json(group)
-        value: Any = numbers
-        for part in quantity.split("."):
-            value = value.get(part) if isinstance(value, dict) else None
+        values = group_values(group)
+        value = value_at(values, quantity)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            known = ", ".join(name for name, number in numbers.items() if isinstance(number, (int, float)))
+            known = ", ".join(name for name, number in values.items() if isinstance(number, (int, float)))
             raise GateError(
                 f"gate {self.text!r}: {quantity!r} is no number for {group.name!r}; the quantities there are {known}"
             )

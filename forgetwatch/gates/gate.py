@@ -25,7 +25,7 @@ One thing that a gate looked at: what was measured, where its limit lies, and th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, cast
 
@@ -33,13 +33,11 @@ import numpy as np
 
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.groups import Group, Level
-from forgetwatch.comparing.verdict import Word, group_verdict
+from forgetwatch.comparing.verdict import Word, group_verdict, worst
 from forgetwatch.errors import GateError
 from forgetwatch.gates.condition import Condition
 from forgetwatch.probe import Probe
 from forgetwatch.snapshot import Snapshot
-
-_BAD_FIRST: Final[tuple[Word, ...]] = ("FAIL", "INCONCLUSIVE", "PASS")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,11 +60,6 @@ class Finding:
     def line(self) -> str:
         """It in one line, without the verdict."""
         return f"{self.what} {self.measured} ({self.limit})"
-
-
-def worst(verdicts: Iterable[Word]) -> Word:
-    """The worst of some verdicts: FAIL before INCONCLUSIVE before PASS."""
-    return min(verdicts, key=_BAD_FIRST.index)
 
 
 ALL: Final = "all"
@@ -93,12 +86,16 @@ class NoWorseThan:
         group = find_group(comparison, self.group)
         if math.isnan(group.net_change_interval[0]):
             raise GateError(f"gate: the net change of {self.group!r} is undefined; none of its items was compared")
-        found = group_verdict(group, self.tolerance)
+        verdict = group_verdict(group, self.tolerance)
+        low, high = (f"{100 * end:+.1f}" for end in verdict.interval)
+        measured = f"{100 * verdict.net_change:+.1f} points ({low} to {high})"
+        if verdict.items_needed is not None:
+            measured += f", about {verdict.items_needed:,} items would tell"
         return Finding(
             what=f"{self.group}.net_change",
-            measured=found.measured,
+            measured=measured,
             limit=f"no worse than -{100 * self.tolerance:g} points",
-            verdict=found.word,
+            verdict=verdict.word,
         )
 
 
@@ -239,7 +236,7 @@ _TOLD: Final[dict[Word, str]] = {"PASS": "passed", "FAIL": "failed", "INCONCLUSI
 
 
 @dataclass(frozen=True, kw_only=True)
-class Subset:
+class Selection:
     """The items that a comparison is about: those in one of the tasks, and in one of the categories, and listed.
 
     Attributes:
@@ -254,7 +251,7 @@ class Subset:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judgement:
+class GateResult:
     """What a gate says of one comparison.
 
     Attributes:
@@ -291,7 +288,7 @@ class Gate:
 
     limits: tuple[Limit, ...] = ()
     must_pass: MustPass | None = None
-    subset: Subset = Subset()
+    subset: Selection = Selection()
 
     @property
     def is_empty(self) -> bool:
@@ -305,7 +302,7 @@ class Gate:
             (one.tolerance for one in self.limits if isinstance(one, NoWorseThan) and one.group == ALL), default=None
         )
 
-    def judge(self, comparison: Comparison, after: Snapshot) -> Judgement:
+    def judge(self, comparison: Comparison, after: Snapshot) -> GateResult:
         """The judgement on a comparison.
 
         Args:
@@ -317,7 +314,7 @@ class Gate:
         """
         findings = [limit.judge(comparison) for limit in self.limits]
         findings += [self.must_pass.judge(after)] if self.must_pass is not None else []
-        return Judgement(comparison=comparison, findings=tuple(findings))
+        return GateResult(comparison=comparison, findings=tuple(findings))
 
 
 def _numbers(findings: Sequence[Finding], word: Word) -> str:

@@ -28,11 +28,11 @@ from typing import Final
 
 import yaml
 
+from forgetwatch.comparing.quantities import QUANTITIES
 from forgetwatch.errors import GateError
 from forgetwatch.gates.condition import Condition, fraction
-from forgetwatch.gates.gate import ALL, FailIf, Gate, Limit, MustPass, NoWorseThan, Subset
+from forgetwatch.gates.gate import ALL, FailIf, Gate, Limit, MustPass, NoWorseThan, Selection
 from forgetwatch.probe import Probe
-from forgetwatch.report.export import QUANTITIES
 
 _LIMITS: Final = ("tolerance", "fail_if")
 _KEYS: Final = (*_LIMITS, "groups", "must_pass", "subset")
@@ -62,7 +62,7 @@ def read_gate(path: Path, probe: Probe | None = None) -> Gate:
     gate = Gate(
         limits=tuple(limits),
         must_pass=_must_pass(given["must_pass"], source, probe) if "must_pass" in given else None,
-        subset=_subset(given["subset"], path) if "subset" in given else Subset(),
+        subset=_subset(given["subset"], path) if "subset" in given else Selection(),
     )
     if gate.is_empty:
         raise GateError(f"{source}: asks nothing; needed at least one of tolerance, fail_if, groups, must_pass")
@@ -119,7 +119,7 @@ def _must_pass(given: Plain, source: str, probe: Probe | None) -> MustPass:
     return MustPass(items=tuple((None, item) for item in _texts(given, where)))
 
 
-def _subset(given: Plain, path: Path) -> Subset:
+def _subset(given: Plain, path: Path) -> Selection:
     where = f"{path}: subset"
     keys = _mapping(given, where, _SUBSET)
     if not keys:
@@ -133,7 +133,7 @@ def _subset(given: Plain, path: Path) -> Subset:
         items = tuple(dict.fromkeys(line.strip() for line in _text(path.parent / file).splitlines() if line.strip()))
         if not items:
             raise GateError(f"{path.parent / file}: needed an id a line, and it holds none")
-    return Subset(tasks=named.get("tasks", ()), categories=named.get("categories", ()), items=items)
+    return Selection(tasks=named.get("tasks", ()), categories=named.get("categories", ()), items=items)
 
 
 def _mapping(given: Plain, where: str, known: tuple[str, ...] | None = None) -> dict[str, Plain]:

@@ -10,62 +10,20 @@ from __future__ import annotations
 
 import csv
 import io
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from forgetwatch.comparing.category_means import Macro, Spread
 from forgetwatch.comparing.comparison import Comparison
-from forgetwatch.comparing.groups import Chance, Group
+from forgetwatch.comparing.quantities import QUANTITIES, group_values, json_value, value_at
 from forgetwatch.comparing.ranking import Several
 from forgetwatch.comparing.trajectory import Trajectory
 
 SCHEMA: Final = "forgetwatch/comparison@1"
 SCHEMA_SEVERAL: Final = "forgetwatch/comparisons@1"
 SCHEMA_RUN: Final = "forgetwatch/trajectory@1"
-
-_GROUP: Final = (
-    *("level", "name", "n", "retained", "forgotten", "gained", "missed", "known", "known_lost", "newly_known"),
-    *("accuracy_before", "accuracy_after", "forgetting", "backward_transfer", "net_change", "forgetting_relative"),
-    *("retention", "format_lost", "knowledge_lost", "null_n", "null_lost", "null_gained", "known_lost_interval"),
-    "forgetting_interval",
-    *("backward_transfer_interval", "net_change_interval", "p_value", "loss_p_value", "q_value", "effective_n"),
-    "detectable_change",
-)
-_RATES: Final = ("forgetting", "backward_transfer")
-_ERRORS: Final = ("forgetting_se", "backward_transfer_se")
-_PAPER: Final = (
-    *("expected", *_RATES, "forgetting_unclipped", "backward_transfer_unclipped"),
-    *("forgetting_max", "backward_transfer_max", *_ERRORS, "forgetting_interval", "backward_transfer_interval"),
-)
-_CORRECTED: Final = ("n", *_RATES, *_ERRORS, "forgetting_band", "backward_transfer_band")
-_CALIBRATED: Final = (*_CORRECTED, "second_choice")
-_BOUND: Final = (*_RATES, "forgetting_interval", "backward_transfer_interval")
-_SOFT: Final = (*_RATES, *_ERRORS)
-_NOISE_FLOOR: Final = (
-    *("floor", *_RATES, "forgetting_above", "backward_transfer_above"),
-    *("forgetting_above_se", "backward_transfer_above_se"),
-)
-_PERSISTENCE: Final = ("same_wrong", "same_wrong_se", "same_wrong_if_fresh", "tipping_ratio")
-
-QUANTITIES: Final = tuple(
-    name
-    for name in (
-        *(name for name in _GROUP if name not in ("level", "name")),
-        *(f"soft.{name}" for name in _SOFT),
-        *(f"noise_floor.{name}" for name in _NOISE_FLOOR),
-        "chance.n",
-        *(f"chance.paper.{name}" for name in _PAPER),
-        *(f"chance.guess_corrected.{name}" for name in _CORRECTED),
-        *(f"chance.guess_corrected_calibrated.{name}" for name in _CALIBRATED),
-        *(f"chance.{name}" for name in _PERSISTENCE),
-    )
-    if not name.endswith(("interval", "band"))
-)
-"""Every quantity of a group that is one number, by its path in the document."""
-
 
 _COURSE: Final = ("newly_forgotten", "newly_regained", "ever_forgotten", "regained")
 
@@ -74,10 +32,10 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
     """One comparison as JSON values."""
     return {
         "schema": SCHEMA,
-        "before": _value(comparison.before),
-        "after": _value(comparison.after),
+        "before": json_value(comparison.before),
+        "after": json_value(comparison.after),
         "items": vars(comparison.items),
-        "groups": [group_json(group) for group in comparison.groups],
+        "groups": [group_values(group) for group in comparison.groups],
         "macro": _macro(comparison.macro),
         "paper_compat": None if comparison.paper_compat is None else _macro(comparison.paper_compat),
         "samples": comparison.samples,
@@ -106,8 +64,8 @@ def several_json(several: Several) -> dict[str, Any]:
     found = {"labels": matrix.labels, "items": matrix.items, "left_out": matrix.left_out, "lost": matrix.lost}
     named = None if target is None else {"name": target.name, "less_is_better": target.less_is_better}
     return {
-        "matrix": _value(found),
-        "ranking": {"target": named, "models": [_value(vars(one)) for one in several.ranking]},
+        "matrix": json_value(found),
+        "ranking": {"target": named, "models": [json_value(vars(one)) for one in several.ranking]},
     }
 
 
@@ -125,7 +83,7 @@ def trajectory_json(trajectory: Trajectory) -> dict[str, Any]:
             {
                 "step": step,
                 **{name: getattr(course, name)[at].item() for name in _COURSE},
-                "if_guessed": {name: _value(n * float(getattr(guessed, name)[at])) for name in _COURSE},
+                "if_guessed": {name: json_value(n * float(getattr(guessed, name)[at])) for name in _COURSE},
                 "alarms": [
                     {
                         "level": alarm.group.level,
@@ -133,7 +91,7 @@ def trajectory_json(trajectory: Trajectory) -> dict[str, Any]:
                         "raised": alarm.raised,
                         "p_value": alarm.p_value,
                         "alarm_level": alarm.alarm_level,
-                        "smallest_loss": _value(alarm.smallest_loss),
+                        "smallest_loss": json_value(alarm.smallest_loss),
                     }
                     for alarm in verdicts
                     if alarm.step == step
@@ -145,40 +103,18 @@ def trajectory_json(trajectory: Trajectory) -> dict[str, Any]:
     counts = (rows if n == len(course.events) else rows * n / len(course.events)).tolist()
     return {
         "schema": SCHEMA_RUN,
-        "baseline": {"step": trajectory.steps[0], **_value(trajectory.comparisons[0].before)},
+        "baseline": {"step": trajectory.steps[0], **json_value(trajectory.comparisons[0].before)},
         "planned_looks": trajectory.planned,
         "items": n,
         "forgetting_events": {str(number): count for number, count in zip(events, counts, strict=True)},
         "never_forgotten": course.never_forgotten,
-        "temporal_forgetting": _value(course.temporal_forgetting),
+        "temporal_forgetting": json_value(course.temporal_forgetting),
         "if_guessed": {
-            "forgetting_events": _value(n * guessed.events),
-            "never_forgotten": _value(n * guessed.never_forgotten),
-            "temporal_forgetting": _value(guessed.temporal_forgetting),
+            "forgetting_events": json_value(n * guessed.events),
+            "never_forgotten": json_value(n * guessed.never_forgotten),
+            "temporal_forgetting": json_value(guessed.temporal_forgetting),
         },
         "looks": looks,
-    }
-
-
-def group_json(group: Group) -> dict[str, Any]:
-    """One group as JSON values."""
-    return {
-        **{name: _value(getattr(group, name)) for name in _GROUP},
-        "chance": _chance(group.chance),
-        "soft": _pick(group.soft, _SOFT),
-        "noise_floor": _pick(group.noise_floor, _NOISE_FLOOR),
-    }
-
-
-def _chance(chance: Chance) -> dict[str, Any]:
-    return {
-        "n": chance.n,
-        "paper": _pick(chance.paper, _PAPER),
-        "guess_corrected": _pick(chance.guess_corrected, _CORRECTED),
-        "guess_corrected_calibrated": _pick(chance.guess_corrected_calibrated, _CALIBRATED),
-        "bound": _pick(chance.bound, _BOUND),
-        **{name: _value(getattr(chance.persistence, name, None)) for name in _PERSISTENCE},
-        "tipping_ratio_interval": _value(chance.tipping_interval),
     }
 
 
@@ -194,20 +130,7 @@ def _macro(macro: Macro) -> dict[str, Any]:
 
 
 def _spread(spread: Spread) -> dict[str, Any]:
-    return {"mean": _value(spread.mean), "sd": _value(spread.sd), "se": _value(spread.se)}
-
-
-def _pick(source: object, names: Sequence[str]) -> dict[str, Any] | None:
-    return None if source is None else {name: _value(getattr(source, name)) for name in names}
-
-
-def _value(value: Any) -> Any:
-    """The value in JSON's own types; a number that is not finite is null."""
-    if isinstance(value, Mapping):
-        return {str(name): _value(part) for name, part in value.items()}
-    if isinstance(value, (tuple, list)):
-        return [_value(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return {"mean": json_value(spread.mean), "sd": json_value(spread.sd), "se": json_value(spread.se)}
 
 
 _INTERVALS = ("known_lost_interval", "forgetting_interval", "backward_transfer_interval", "net_change_interval")
@@ -225,16 +148,8 @@ def comparisons_csv(comparisons: Sequence[Comparison]) -> str:
     writer.writerow(["before", "after", "level", "name", *QUANTITIES, *ends])
     for comparison in comparisons:
         for group in comparison.groups:
-            document = group_json(group)
-            values = [_at(document, path) for path in QUANTITIES]
+            document = group_values(group)
+            values = [value_at(document, path) for path in QUANTITIES]
             values += [end for name in _INTERVALS for end in (document[name] or (None, None))]
             writer.writerow([*comparison.labels, group.level, group.name, *values])
     return text.getvalue()
-
-
-def _at(document: dict[str, Any], path: str) -> Any:
-    """The value at a path with dots; None where the way ends."""
-    value: Any = document
-    for part in path.split("."):
-        value = value.get(part) if isinstance(value, dict) else None
-    return value

@@ -33,7 +33,7 @@ from forgetwatch.report.pareto import ranking_figure
 from forgetwatch.report.plots import CURVES, bars_figure, svg, trajectory_figure
 from forgetwatch.report.ranking_table import matrix_cells, ranking_cells, several_words
 from forgetwatch.report.run_table import alarm_sentences
-from forgetwatch.report.summary import summary
+from forgetwatch.report.summary import summary, verdict_sentence
 from forgetwatch.report.terminal import ASSUMES, chance_rows
 
 GROUPS: Final = 200
@@ -81,12 +81,14 @@ def page(
     run = trajectory if trajectory is not None and len(trajectory) > 1 else None
     listed = flip_list(changed)
     levels, more = _levels(comparison)
+    first = summary(comparison, changed=changed, trajectory=trajectory, tolerance=tolerance)
     return environment.from_string(texts["template.html"]).render(
         version=version("forgetwatch"),
         style=Markup(texts["style.css"]),
         script=Markup(texts["script.js"]),
         script_hash=base64.b64encode(hashlib.sha256(texts["script.js"].encode("utf-8")).digest()).decode(),
-        summary=summary(comparison, changed=changed, trajectory=trajectory, tolerance=tolerance),
+        summary=first,
+        verdict_sentence=verdict_sentence(first.verdict),
         several=None if several is None else _several(several),
         title=title,
         facts=_facts(comparison),

@@ -15,10 +15,10 @@ from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.flips import Flip, ordered
 from forgetwatch.comparing.groups import Level
 from forgetwatch.comparing.trajectory import Trajectory
-from forgetwatch.comparing.verdict import TOLERANCE
-from forgetwatch.gates.gate import Judgement, worst
+from forgetwatch.comparing.verdict import TOLERANCE, worst
+from forgetwatch.gates.gate import GateResult
 from forgetwatch.report.formatting import HEADINGS, group_cells, items, shorten, visible
-from forgetwatch.report.summary import summary
+from forgetwatch.report.summary import summary, verdict_sentence
 from forgetwatch.report.terminal import ASSUMES, chance_rows
 
 ITEMS = 20
@@ -44,7 +44,7 @@ def comparison_markdown(
     """
     first = summary(comparison, changed=changed, trajectory=trajectory, tolerance=tolerance)
     lines = [f"# {escaped(first.before)} → {escaped(first.after)}", ""]
-    lines += [f"**{first.verdict.word}** {first.verdict.sentence}", ""]
+    lines += [f"**{first.verdict.word}** {verdict_sentence(first.verdict)}", ""]
     lines += [f"**LOSS** {escaped(first.beyond_luck)}", ""] if first.beyond_luck else []
     for heading, text in first.sections:
         lines += [f"**{heading}** {escaped(text)}", ""]
@@ -104,7 +104,7 @@ def _item(flip: Flip) -> list[str]:
 _COLUMNS: Final = ("n", "forgotten", "gained", "known_lost", "net_change")
 
 
-def ci_summary(judgements: Sequence[Judgement]) -> str:
+def ci_summary(judgements: Sequence[GateResult]) -> str:
     """One or more judgements as Markdown.
 
     Args:

@@ -16,6 +16,7 @@ from forgetwatch.comparing.verdict import verdict
 from forgetwatch.report.formatting import HEADINGS, group_cells, visible
 from forgetwatch.report.plots import CURVES, svg, trajectory_figure
 from forgetwatch.report.run_table import alarm_lines
+from forgetwatch.report.summary import verdict_sentence
 
 ROWS = 30
 """Categories that are listed, in the order of the probe."""
@@ -43,12 +44,14 @@ def _fragment(
 ) -> str:
     template = files("forgetwatch.report").joinpath("page", "fragment.html").read_text(encoding="utf-8")
     groups = [comparison.all, *comparison.by("category").values()]
+    decided = verdict(comparison)
     return (
         Environment(autoescape=True, undefined=StrictUndefined)
         .from_string(template)
         .render(
             heading=visible(heading),
-            verdict=verdict(comparison),
+            verdict=decided,
+            sentence=verdict_sentence(decided),
             headings=HEADINGS.values(),
             rows=[(visible(group.name), group_cells(group).values()) for group in groups[: ROWS + 1]],
             more=max(len(groups) - ROWS - 1, 0),

@@ -80,6 +80,17 @@ def summary(
     )
 
 
+def verdict_sentence(verdict: Verdict) -> str:
+    """A verdict in plain words, without a symbol."""
+    bound = f"{100 * verdict.tolerance:g} point{'' if verdict.tolerance == 0.01 else 's'}"
+    if verdict.word == "PASS":
+        return f"Accuracy did not fall by more than {bound}, and there are enough questions to say so."
+    if verdict.word == "FAIL":
+        return f"Accuracy fell by more than {bound}, and luck does not explain it."
+    more = "" if verdict.items_needed is None else f" About {count(verdict.items_needed)} questions would tell."
+    return f"These questions cannot tell whether accuracy fell by more than {bound}.{more}"
+
+
 def _heading(before: str, after: str) -> tuple[tuple[str, bool], ...]:
     sides = [re.fullmatch(r"(.+) at step (\d+)", label, re.DOTALL) for label in (before, after)]
     if sides[0] and sides[1] and sides[0][1] == sides[1][1]:

@@ -34,8 +34,8 @@ from typing import Any, Final
 
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.groups import Group
+from forgetwatch.comparing.quantities import group_values
 from forgetwatch.comparing.trajectory import Trajectory
-from forgetwatch.report.export import group_json
 
 PREFIX: Final = "eval_forget"
 
@@ -69,7 +69,7 @@ def tracker_row(
     if full:
         tasks = {f"tasks/{key}": group for key, group in _named(comparison.by("task")).items()}
         for key, group in {"all": whole, **_named(comparison.by("category")), **tasks}.items():
-            for name, value in _flat(group_json(group)).items():
+            for name, value in _flat(group_values(group)).items():
                 row.setdefault(f"{key}/{name}", value)
         if trajectory is not None and len(trajectory) > 1:
             row |= {f"all/{name}": value for name, value in _course(trajectory).items()}

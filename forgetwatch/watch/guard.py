@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from forgetwatch.comparing.trajectory import Trajectory
+from forgetwatch.comparing.verdict import group_verdict
 from forgetwatch.errors import WatchError
 from forgetwatch.report.run_table import alarm_line
 
@@ -76,7 +77,11 @@ class Guard:
         recent = trajectory.comparisons[1:][-self.looks :]
         if self.net_loss is not None and len(recent) == self.looks:
             beyond = [
-                {(group.level, group.name) for group in look.groups if group.net_change_interval[1] < -self.net_loss}
+                {
+                    (group.level, group.name)
+                    for group in look.groups
+                    if group_verdict(group, self.net_loss).word == "FAIL"
+                }
                 for look in recent
             ]
             for group in recent[-1].groups:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from support import snapshot
 
 from forgetwatch import compare
-from forgetwatch.gates import Condition, FailIf, Gate, Judgement, NoWorseThan
+from forgetwatch.gates import Condition, FailIf, Gate, GateResult, NoWorseThan
 from forgetwatch.report.markdown import ci_summary
 
 GATE = Gate(limits=(FailIf(condition=Condition.parse("category:a|b.forgotten>1")), NoWorseThan(tolerance=0.02)))
@@ -11,7 +11,7 @@ LABELS = {"category": ["a|b", "a|b", "c"]}
 BEFORE = snapshot([True, True, True], meta={"model": "base"}, **LABELS)
 
 
-def judged(right: list[bool | None], name: str) -> Judgement:
+def judged(right: list[bool | None], name: str) -> GateResult:
     after = snapshot(right, meta={"model": name}, **LABELS)
     return GATE.judge(compare(before=BEFORE, after=after), after)
 

@@ -5,10 +5,10 @@ from support import snapshot
 
 from forgetwatch import compare
 from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.quantities import QUANTITIES, group_values
 from forgetwatch.errors import GateError
 from forgetwatch.gates import Condition
 from forgetwatch.gates.condition import fraction
-from forgetwatch.report.export import QUANTITIES, group_json
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_a_quantity_that_is_nearly_one_is_told_its_neighbours() -> None:
 
 def test_every_quantity_that_can_be_named_is_in_the_document(comparison: Comparison) -> None:
     for name in QUANTITIES:
-        value: object = group_json(comparison.all)
+        value: object = group_values(comparison.all)
         for part in name.split("."):
             value = {} if value is None else value[part]  # type: ignore[index]
 

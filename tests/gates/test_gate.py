@@ -4,7 +4,7 @@ import pytest
 from support import snapshot
 
 from forgetwatch import compare
-from forgetwatch.gates import Condition, FailIf, Finding, Gate, Judgement, MustPass, NoWorseThan
+from forgetwatch.gates import Condition, FailIf, Finding, Gate, GateResult, MustPass, NoWorseThan
 
 BEFORE, AFTER = snapshot([True] * 9), snapshot([True] * 8 + [None])
 COMPARISON = compare(before=BEFORE, after=AFTER)
@@ -50,4 +50,4 @@ def test_a_gate_that_asks_nothing_says_so() -> None:
 
 def test_a_judgement_is_made_of_its_findings() -> None:
     finding = Finding(what="x", measured="1", limit="fails if >0", verdict="FAIL")
-    assert Judgement(comparison=COMPARISON, findings=(finding,)).line == "gate failed: x 1 (fails if >0)"
+    assert GateResult(comparison=COMPARISON, findings=(finding,)).line == "gate failed: x 1 (fails if >0)"

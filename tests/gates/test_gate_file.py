@@ -11,7 +11,7 @@ from support import probe
 
 from forgetwatch import Item, Probe
 from forgetwatch.errors import GateError
-from forgetwatch.gates import Condition, FailIf, Gate, MustPass, NoWorseThan, Subset, read_gate
+from forgetwatch.gates import Condition, FailIf, Gate, MustPass, NoWorseThan, Selection, read_gate
 
 
 def read(folder: Path, text: str, **given_probe: Probe) -> Gate:
@@ -44,7 +44,7 @@ def test_a_whole_file(tmp_path: Path) -> None:
         FailIf(condition=Condition.parse("n<10"), group="all"),
     )
     assert gate.must_pass == MustPass(items=((None, "017"), (None, "yes")))
-    assert gate.subset == Subset(tasks=("gsm8k", "x:y"), categories=("Math",), items=("a", "b c"))
+    assert gate.subset == Selection(tasks=("gsm8k", "x:y"), categories=("Math",), items=("a", "b c"))
 
 
 def test_items_that_must_be_right_by_task_or_by_the_probe(tmp_path: Path) -> None:

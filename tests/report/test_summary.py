@@ -14,7 +14,7 @@ from forgetwatch import Item, Probe, Trajectory, compare
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.flips import flips
 from forgetwatch.report.formatting import by_points, listed, questions, shorten
-from forgetwatch.report.summary import Summary, summary
+from forgetwatch.report.summary import Summary, summary, verdict_sentence
 
 
 def said(comparison: Comparison, **options: Any) -> dict[str, str]:
@@ -103,7 +103,8 @@ def test_nothing_scored_at_all_says_that_nothing_can_be_said() -> None:
     assert (
         dict(made.sections)["Is that more than luck?"] == "Nothing was measured on both sides, so nothing can be said."
     )
-    assert "nan" not in str(made)
+    assert_words(made)
+    assert "nan" not in " ".join([verdict_sentence(made.verdict), *dict(made.sections).values(), *made.examples])
 
 
 def test_questions_of_one_side_only_are_counted() -> None:
@@ -217,7 +218,9 @@ def test_nor_on_that_of_a_run() -> None:
 
 
 def assert_words(made: Summary) -> None:
-    text = " ".join([made.verdict.sentence, made.beyond_luck, *(text for section in made.sections for text in section)])
+    text = " ".join(
+        [verdict_sentence(made.verdict), made.beyond_luck, *(text for section in made.sections for text in section)]
+    )
     assert re.findall(r"[^\w\s.,;:?“”']", text) == []
     assert not re.search(r"\b(p|q|n|k|nan|n/a|null)\b", text)
     assert text.isascii() or set(text) <= {"“", "”"} | set(map(chr, range(128)))

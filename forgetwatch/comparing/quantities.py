@@ -1,0 +1,103 @@
+"""Quantities of a group: their names, and their values as JSON types.
+
+    forgotten  net_change  soft.forgetting  chance.paper.forgetting  chance.guess_corrected.n  ...
+
+One list for all that names a quantity: the groups of a JSON document, the columns of a CSV file, the keys of a tracker
+and the conditions of a gate. Rates are fractions, counts whole numbers (means where items have several samples). A
+quantity that is undefined is None, never 0 and never nan. Later versions add names; none changes its meaning.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from forgetwatch.comparing.groups import Chance, Group
+
+_GROUP: Final = (
+    *("level", "name", "n", "retained", "forgotten", "gained", "missed", "known", "known_lost", "newly_known"),
+    *("accuracy_before", "accuracy_after", "forgetting", "backward_transfer", "net_change", "forgetting_relative"),
+    *("retention", "format_lost", "knowledge_lost", "null_n", "null_lost", "null_gained", "known_lost_interval"),
+    "forgetting_interval",
+    *("backward_transfer_interval", "net_change_interval", "p_value", "loss_p_value", "q_value", "effective_n"),
+    "detectable_change",
+)
+_RATES: Final = ("forgetting", "backward_transfer")
+_ERRORS: Final = ("forgetting_se", "backward_transfer_se")
+_PAPER: Final = (
+    *("expected", *_RATES, "forgetting_unclipped", "backward_transfer_unclipped"),
+    *("forgetting_max", "backward_transfer_max", *_ERRORS, "forgetting_interval", "backward_transfer_interval"),
+)
+_CORRECTED: Final = ("n", *_RATES, *_ERRORS, "forgetting_band", "backward_transfer_band")
+_CALIBRATED: Final = (*_CORRECTED, "second_choice")
+_BOUND: Final = (*_RATES, "forgetting_interval", "backward_transfer_interval")
+_SOFT: Final = (*_RATES, *_ERRORS)
+_NOISE_FLOOR: Final = (
+    *("floor", *_RATES, "forgetting_above", "backward_transfer_above"),
+    *("forgetting_above_se", "backward_transfer_above_se"),
+)
+_PERSISTENCE: Final = ("same_wrong", "same_wrong_se", "same_wrong_if_fresh", "tipping_ratio")
+
+QUANTITIES: Final = tuple(
+    name
+    for name in (
+        *(name for name in _GROUP if name not in ("level", "name")),
+        *(f"soft.{name}" for name in _SOFT),
+        *(f"noise_floor.{name}" for name in _NOISE_FLOOR),
+        "chance.n",
+        *(f"chance.paper.{name}" for name in _PAPER),
+        *(f"chance.guess_corrected.{name}" for name in _CORRECTED),
+        *(f"chance.guess_corrected_calibrated.{name}" for name in _CALIBRATED),
+        *(f"chance.{name}" for name in _PERSISTENCE),
+    )
+    if not name.endswith(("interval", "band"))
+)
+"""Names of the quantities of a group that are one number, as dotted paths into `group_values`."""
+
+
+def group_values(group: Group) -> dict[str, Any]:
+    """Nested mapping of the quantities of one group, in JSON types, with its level and name."""
+    return {
+        **{name: json_value(getattr(group, name)) for name in _GROUP},
+        "chance": _chance(group.chance),
+        "soft": _pick(group.soft, _SOFT),
+        "noise_floor": _pick(group.noise_floor, _NOISE_FLOOR),
+    }
+
+
+def value_at(values: Mapping[str, Any], name: str) -> Any:
+    """Value at a dotted path of a nested mapping; None where the path ends early.
+
+    >>> value_at({"chance": {"paper": None}}, "chance.paper.forgetting") is None
+    True
+    """
+    value: Any = values
+    for part in name.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
+def json_value(value: Any) -> Any:
+    """Copy of a value in JSON's own types; a number that is not finite is None."""
+    if isinstance(value, Mapping):
+        return {str(name): json_value(part) for name, part in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [json_value(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _chance(chance: Chance) -> dict[str, Any]:
+    return {
+        "n": chance.n,
+        "paper": _pick(chance.paper, _PAPER),
+        "guess_corrected": _pick(chance.guess_corrected, _CORRECTED),
+        "guess_corrected_calibrated": _pick(chance.guess_corrected_calibrated, _CALIBRATED),
+        "bound": _pick(chance.bound, _BOUND),
+        **{name: json_value(getattr(chance.persistence, name, None)) for name in _PERSISTENCE},
+        "tipping_ratio_interval": json_value(chance.tipping_interval),
+    }
+
+
+def _pick(source: object, names: Sequence[str]) -> dict[str, Any] | None:
+    return None if source is None else {name: json_value(getattr(source, name)) for name in names}

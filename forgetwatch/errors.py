@@ -12,6 +12,9 @@
 Each message says what was needed, what was got, where, and what to do about it.
 """
 
+import difflib
+from collections.abc import Iterable
+
 
 class ForgetwatchError(Exception):
     """Base of every error that forgetwatch raises on purpose."""
@@ -43,3 +46,13 @@ class LostBaselineError(WatchError):
 
 class GateError(ForgetwatchError):
     """A gate expression that cannot be read."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The clause ``", did you mean X?"`` for the known name closest to an unknown one; empty where none is close.
+
+    >>> did_you_mean("standrd", ["standard", "quick"])
+    ", did you mean 'standard'?"
+    """
+    near = difflib.get_close_matches(name.lower(), list(known), n=1)
+    return f", did you mean {near[0]!r}?" if near else ""

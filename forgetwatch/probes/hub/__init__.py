@@ -1,24 +1,16 @@
-"""Benchmarks of the hub as probes: one file a family, a row of a table a preset.
+"""Benchmarks of the hub as probes. Read presets.py first: it is the table of all of them.
 
-    names.py                   the grammar of names, the paper's twelve
-    preset.py                  where rows are, and the forms
-    question.py                one row in both its forms
-    rows.py                    rows, from hub or copies
-    load.py                    names to probes
-    mmlu.py                    MMLU, its redux, MMLU-Pro
-    science.py                 ARC, OpenBookQA, GPQA
-    everyday.py                HellaSwag, PIQA, SIQA, CSQA, WinoGrande
-    truth.py                   TruthfulQA, SALAD-Bench
-    bbh.py                     BIG-Bench Hard
-    reading.py                 MuSR, MCTest
-    written.py                 GSM8K, IFEval
-    languages.py               Belebele, Global-MMLU
-    small.py                   metabench, tinyBenchmarks
-
-Data sets, splits and licences as their pages on the hub had them in 2026.
+presets.py            one `Preset` per benchmark: sources, licence, settings
+preset.py             the shape of a preset, and the forms in which it can be evaluated
+question.py           one row as a question, and the helpers that read its fields
+multiple_choice.py    row functions: a question and its options, each in a field
+reasoning.py          row functions: options inside the text, passages, open answers
+selections.py         row functions: metabench and tinyBenchmarks, on those of their parents
+rows.py               rows from the hub, its cache or a folder of copies
+load.py               a name to a probe; the grammar of names
 """
 
-from forgetwatch.probes.hub.load import load_preset, read_preset
-from forgetwatch.probes.hub.names import PAPER, PRESETS, is_preset
+from forgetwatch.probes.hub.load import is_preset, load_preset, read_preset
+from forgetwatch.probes.hub.presets import PAPER, PRESETS
 
 __all__ = ["PAPER", "PRESETS", "is_preset", "load_preset", "read_preset"]

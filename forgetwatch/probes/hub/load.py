@@ -1,8 +1,19 @@
-"""Presets by name to probes: find the preset, read its rows, make its items, put them in their order.
+"""A preset's name to a probe: parse the name, read the rows, make the items, put them in order.
 
-Items are ordered so that every beginning of the probe is a fair sample of its tasks: within a task by content hash,
-tasks interleaved by their size. A run that can afford only the first 500 items sees all tasks. Rows that are no
-question are left out and counted; a shape that the loader does not know is an error.
+The grammar of names:
+
+    NAME[:PART[+PART ...]][:FORM]
+
+    mmlu                      a benchmark, its choices scored as lm-evaluation-harness scores them
+    mmlu:anatomy+virology     some of its parts: subjects, tasks or languages
+    mmlu:cot                  another form: `letters`, `cot` and `base` are described in `FORMS`
+    bbh:navigate:cot          part and form, always in this order
+    arc_easy                  names are those of lm-evaluation-harness where it has one; - and _ are the same
+    paper, paper:cot          the paper's twelve benchmarks and IFEval as one probe; it has forms and no parts
+
+Items are ordered so that every prefix of the probe is a fair sample of its tasks: within a task by content hash, tasks
+interleaved by their size. A run that evaluates only the first 500 items covers all tasks. Rows that are not questions
+are left out and counted; a row of unknown shape is an error.
 """
 
 from __future__ import annotations
@@ -14,29 +25,29 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from forgetwatch.errors import ProbeError
+from forgetwatch.errors import ProbeError, did_you_mean
 from forgetwatch.item import PRIVATE, Item
-from forgetwatch.probe import Probe
+from forgetwatch.probe import Norm, Probe
 from forgetwatch.probes.categories import paper_category
 from forgetwatch.probes.few_shot import few_shot
-from forgetwatch.probes.hub.names import Named, named
 from forgetwatch.probes.hub.preset import FORMS, Form, Preset, Source
+from forgetwatch.probes.hub.presets import ALIASES, PAPER, PAPER_DECODING, PAPER_PRESETS, PRESETS
 from forgetwatch.probes.hub.question import BadRowError, Question
 from forgetwatch.probes.hub.rows import rows_of
 
 _SHOTS: Final = 5
 """Worked examples of the form for base models."""
 
-_POOL: Final = 512
-"""Rows that are read of a split with worked examples."""
+_EXAMPLE_ROWS: Final = 512
+"""Most rows that are read of a split with worked examples."""
 
-_OWN: Final = 64
-"""Examples of a task from which those of an item are drawn."""
+_TASK_EXAMPLES: Final = 64
+"""Most examples of a task from which those of an item are drawn."""
 
 
 @dataclass(frozen=True)
-class Loaded:
-    """A probe, and what was left out of it: one sentence a reason."""
+class LoadedPreset:
+    """A probe, and one sentence for each reason for which rows were left out of it."""
 
     probe: Probe
     left_out: tuple[str, ...]
@@ -50,14 +61,14 @@ def load_preset(
     shots: int | None = None,
     limit: int | None = None,
 ) -> Probe:
-    """The probe of a preset's name, ``NAME[:PART[+PART ...]][:FORM]``; what had to be left out is a warning.
+    """Load the probe of a preset's name and warn about every kind of row that was left out.
 
     Args:
-        name: Such as ``mmlu``, ``bbh:navigate`` or ``arc_easy:cot``.
+        name: Such as ``mmlu``, ``bbh:navigate`` or ``arc_easy:cot``; the module's docstring has the grammar.
         root: A folder with copies of the data sets under their ids, in place of the hub.
         revision: Revision of the data sets.
         shots: Worked examples before each question; by default 5 in the form for base models, else none.
-        limit: Only so many items: a fair sample of the tasks.
+        limit: Most items: a fair sample of the tasks.
 
     Raises:
         ProbeError: If there is no such preset, or its data cannot be read.
@@ -75,77 +86,120 @@ def read_preset(
     revision: str | None = None,
     shots: int | None = None,
     limit: int | None = None,
-) -> Loaded:
-    """The same, with what was left out."""
+) -> LoadedPreset:
+    """Load the probe as `load_preset` does, and return what was left out instead of warning about it."""
     if limit is not None and limit < 1:
         raise ProbeError(f"{name}: limit must be at least 1 item, got {limit}")
     if shots is not None and shots < 0:
         raise ProbeError(f"{name}: shots must be 0 or more, got {shots}")
-    wanted = named(name)
-    count = shots if shots is not None else _SHOTS if wanted.form == "base" else 0
-    read = _Read(form=wanted.form, root=root, revision=revision)
-    pairs = [(preset, source) for preset, part in wanted.presets for source in preset.chosen(part)]
-    made = [(preset, source, read.questions(preset, source)) for preset, source in pairs]
+    parsed = _parse_name(name)
+    count = shots if shots is not None else _SHOTS if parsed.form == "base" else 0
+    reader = _Reader(form=parsed.form, root=root, revision=revision)
+    pairs = [(preset, source) for preset, part in parsed.presets for source in preset.sources_of(part)]
+    read = [(preset, source, reader.questions(preset, source)) for preset, source in pairs]
     items: list[tuple[Item, str]] = []
-    for preset, source, questions in made:
-        items += read.items(preset, source, questions)
-    chosen = spread([item for item, _ in items])[:limit]
+    for preset, source, questions in read:
+        items += reader.items(preset, source, questions)
+    chosen = _interleave([item for item, _ in items])[:limit]
     headers = {(item.task, item.id): header for item, header in items}
-    probe = Probe(chosen, name=name, **_settings(wanted, chosen))
+    probe = Probe(chosen, name=name, **_settings(parsed, chosen))
     if count:
-        examples = [item for preset, source, _ in made for item in read.examples(preset, source)]
-        own = {item.task for item in examples}
-        examples += [item for item, _ in items if item.task not in own]
+        examples = [item for preset, source, _ in read for item in reader.examples(preset, source)]
+        # A task without a split of examples takes them from its own items; few_shot leaves out the item itself.
+        with_examples = {item.task for item in examples}
+        examples += [item for item, _ in items if item.task not in with_examples]
         probe = _with_examples(probe, examples, count)
-    if wanted.form == "scored":
-        shown = (replace(item, prompt=headers[item.task, item.id] + str(item.prompt)) for item in probe)
-        probe = replace(probe, items=tuple(shown))
-    return Loaded(probe, tuple(read.left_out()))
+    if parsed.form == "scored":
+        # The header goes before the worked examples, so it is added last.
+        headed = (replace(item, prompt=headers[item.task, item.id] + str(item.prompt)) for item in probe)
+        probe = replace(probe, items=tuple(headed))
+    return LoadedPreset(probe, tuple(reader.left_out()))
 
 
-def spread(items: Sequence[Item]) -> list[Item]:
-    """The items in an order whose every beginning is a fair sample of the tasks."""
-    of_task: dict[str, list[Item]] = {}
-    for item in items:
-        of_task.setdefault(item.task, []).append(item)
-    placed = [
-        ((rank + 0.5) / len(own), task, item)
-        for task, own in of_task.items()
-        for rank, item in enumerate(sorted(own, key=lambda item: (item.content_hash, item.id)))
-    ]
-    return [item for _, _, item in sorted(placed, key=lambda one: one[:2])]
+def is_preset(name: str) -> bool:
+    """True if the first part of a name, up to its colon, is the name of a preset."""
+    return _canonical(name.split(":")[0]) in (*PRESETS, PAPER)
 
 
-def _settings(wanted: Named, items: Sequence[Item]) -> dict[str, Any]:
-    settings: dict[str, Any] = dict(FORMS[wanted.form][1])
-    if wanted.form == "scored":
-        settings["norm"] = wanted.norm
+@dataclass(frozen=True, kw_only=True)
+class _ParsedName:
+    """Presets with the parts of each, and the form and settings in which they are evaluated."""
+
+    presets: tuple[tuple[Preset, str], ...]
+    form: Form
+    norm: Norm
+    decoding: Mapping[str, Any] | None
+
+
+def _parse_name(name: str) -> _ParsedName:
+    first, *rest = name.split(":")
+    # The last segment is a form if it is the name of one; no part has such a name.
+    form = next((known for known in FORMS if rest[-1:] == [known]), None)
+    rest = rest[:-1] if form else rest
+    form = form or "scored"
+    if not is_preset(first):
+        near = did_you_mean(first, (*PRESETS, PAPER))
+        raise ProbeError(f"{name}: no such preset{near}; there are {PAPER}, {', '.join(PRESETS)}")
+    if len(rest) > 1:
+        raise ProbeError(f"{name}: needed NAME[:PART[+PART ...]][:FORM]; forms are {', '.join(FORMS)}")
+    part = rest[0] if rest else ""
+    if first == PAPER and part:
+        raise ProbeError(f"{name}: {PAPER} has no parts; forms are {', '.join(FORMS)}")
+    if first == PAPER:
+        presets = tuple((PRESETS[preset], "") for preset in PAPER_PRESETS)
+        return _ParsedName(presets=presets, form=form, norm="chars", decoding=PAPER_DECODING)
+    preset = PRESETS[_canonical(first)]
+    preset.sources_of(part)  # a wrong part is an error before any row is read
+    return _ParsedName(presets=((preset, part),), form=form, norm=preset.norm, decoding=preset.decoding)
+
+
+def _canonical(name: str) -> str:
+    canonical = name.lower().replace("_", "-")
+    return ALIASES.get(canonical, canonical)
+
+
+def _settings(parsed: _ParsedName, items: Sequence[Item]) -> dict[str, Any]:
+    settings: dict[str, Any] = dict(FORMS[parsed.form][1])
+    if parsed.form == "scored":
+        settings["norm"] = parsed.norm
         if any(not item.choices for item in items):
-            settings["decoding"] = wanted.written
+            settings["decoding"] = parsed.decoding
     return settings
 
 
+def _interleave(items: Sequence[Item]) -> list[Item]:
+    """The items in an order whose every prefix is a fair sample of the tasks."""
+    by_task: dict[str, list[Item]] = {}
+    for item in items:
+        by_task.setdefault(item.task, []).append(item)
+    # The item of rank r of n gets the position (r + 1/2) / n in (0, 1): every task is spread evenly over the probe.
+    positions = [
+        ((rank + 0.5) / len(own), task, item)
+        for task, own in by_task.items()
+        for rank, item in enumerate(sorted(own, key=lambda item: (item.content_hash, item.id)))
+    ]
+    return [item for _, _, item in sorted(positions, key=lambda entry: entry[:2])]
+
+
 def _with_examples(probe: Probe, examples: Sequence[Item], shots: int) -> Probe:
-    """Few-shot prompts, task by task; instructions are asked as they are."""
-    of_task: dict[str, list[Item]] = {}
+    """Few-shot prompts, task by task; instructions keep their prompts."""
+    by_task: dict[str, list[Item]] = {}
     for item in probe:
-        of_task.setdefault(item.task, []).append(item)
-    shown: dict[tuple[str, str], Item] = {}
-    for task, items in of_task.items():
+        by_task.setdefault(item.task, []).append(item)
+    prompted: dict[tuple[str, str], Item] = {}
+    for task, items in by_task.items():
         if items[0].match == "instructions":
             continue
-        own = [item for item in examples if item.task == task][:_OWN]
-        asked = few_shot(replace(probe, items=tuple(items), decoding=_decoding(probe, items)), own, shots=shots)
-        shown |= {(item.task, item.id): item for item in asked}
-    return replace(probe, items=tuple(shown.get((item.task, item.id), item) for item in probe))
+        pool = [item for item in examples if item.task == task][:_TASK_EXAMPLES]
+        # A probe of one task alone refuses a decoding if no item of it is generated.
+        decoding = probe.decoding if any(probe.is_written(item) for item in items) else None
+        of_task = few_shot(replace(probe, items=tuple(items), decoding=decoding), pool, shots=shots)
+        prompted |= {(item.task, item.id): item for item in of_task}
+    return replace(probe, items=tuple(prompted.get((item.task, item.id), item) for item in probe))
 
 
-def _decoding(probe: Probe, items: Sequence[Item]) -> Any:
-    return probe.decoding if any(probe.is_written(item) for item in items) else None
-
-
-class _Read:
-    """Rows read to questions and items, with a count of what was left out."""
+class _Reader:
+    """Reads rows to questions and questions to items, and counts the rows that are left out."""
 
     def __init__(self, *, form: Form, root: str | Path | None, revision: str | None) -> None:
         self._form = form
@@ -157,7 +211,7 @@ class _Read:
     def questions(
         self, preset: Preset, source: Source, *, split: str | None = None, most: int | None = None
     ) -> list[tuple[str, Question]]:
-        """The questions of a split, each with its name; at most so many rows."""
+        """The questions of a split, each with its id; at most `most` of them."""
         found: list[tuple[str, Question]] = []
         last, where = "", str(replace(source, split=split or source.split))
         for number, row in enumerate(rows_of(source, split=split, root=self._root, revision=self._revision)):
@@ -181,30 +235,32 @@ class _Read:
     def items(
         self, preset: Preset, source: Source, questions: Iterable[tuple[str, Question]], *, example: bool = False
     ) -> list[tuple[Item, str]]:
-        """Their items, each with the header of its prompt."""
+        """The items of some questions, each with the header of its prompt."""
         made = []
         for key, question in questions:
             task = question.task or source.task
+            # Ids may repeat within a task (two splits, two configs): later ones are numbered.
             self._names[task, key] += 1
-            again = self._names[task, key]
-            name = key if again == 1 else f"{key}#{again}"
+            times = self._names[task, key]
+            name = key if times == 1 else f"{key}#{times}"
             made.append((_item(question, preset, task, name, self._form, example=example), question.header))
         return made
 
     def examples(self, preset: Preset, source: Source) -> list[Item]:
-        """Worked examples from the split that is meant for them; none where there is none."""
+        """Worked examples from the split that holds them; empty where there is none."""
         if source.examples is None:
             return []
-        questions = self.questions(preset, source, split=source.examples, most=_POOL)
+        questions = self.questions(preset, source, split=source.examples, most=_EXAMPLE_ROWS)
         return [item for item, _ in self.items(preset, source, questions, example=True)]
 
     def left_out(self) -> Iterable[str]:
-        """What was left out, and why."""
+        """One sentence for each reason for which rows were left out, with their number."""
         for (source, why), count in self._skipped.items():
             yield f"{count:,} row{'s' if count > 1 else ''} of {source} left out: {why}"
 
 
 def _item(question: Question, preset: Preset, task: str, name: str, form: Form, *, example: bool) -> Item:
+    # Open questions of the base form keep the harness's prompt: it ends where the answer begins.
     scored = form == "scored" or (form == "base" and not question.choices)
     answer: Any = question.worked if example and question.worked else question.answer
     return Item(

@@ -1,12 +1,7 @@
-"""A preset: where a benchmark's rows are, and how one row becomes a question.
+"""The shape of a preset: a benchmark's sources on the hub, its row function and its settings.
 
-    load_probe("arc_easy")           one benchmark, its choices scored as lm-evaluation-harness scores them
-    load_probe("mmlu:anatomy")       one part of it
-    load_probe("mmlu:cot")           the model reasons and writes its answer, in a chat
-    load_probe("bbh:navigate:cot")   NAME[:PART[+PART ...]][:FORM], always in this order
-
-Every part of a preset is a `Source`: a data set of the hub, its config and its split. A name without a part stands for
-its sources without a part, or for all where each has one.
+Each part of a preset (a subject, a task, a language) is one or more `Source`s: a data set of the hub, its config and
+its split. presets.py is the table of all presets; load.py documents the names by which they are loaded.
 """
 
 from __future__ import annotations
@@ -15,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from forgetwatch.errors import ProbeError
+from forgetwatch.errors import ProbeError, did_you_mean
 from forgetwatch.probe import Norm
 from forgetwatch.probes.hub.question import Question, Row
 
@@ -33,7 +28,7 @@ FORMS: Final[Mapping[Form, tuple[str, Mapping[str, Any]]]] = {
         {"scoring": "generate", "rendering": "plain", "decoding": {"tokens": 512, "stop": ["\n\n"]}},
     ),
 }
-"""What each form is, and the settings of `Probe` that make it."""
+"""Forms in which every preset can be evaluated: a description, and the settings of `Probe`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,11 +37,11 @@ class Source:
 
     Attributes:
         dataset: Its id.
-        split: The split that is asked.
+        split: The split that is evaluated.
         task: The items' task, as lm-evaluation-harness or the paper names it.
         config: Its config; None for the only one.
-        part: What names it in the preset; empty for what the name alone stands for.
-        examples: A split with worked examples; None where there is none.
+        part: Name of this part of the preset; empty for a source of the preset's name alone.
+        examples: A split with worked examples; None where the data set has none.
         revision: The revision that holds the data, where it is not the main one.
         files: The files of a split in that revision, where it has no configs.
     """
@@ -70,17 +65,17 @@ class Preset:
 
     Attributes:
         name: Its name.
-        about: What it asks, in a few words.
-        items: How many, as its own documentation has it.
-        k: Its number of options, in words.
-        licence: Of the data.
-        sources: Where its rows are.
-        question: One row, and the source that it is from, to a question.
-        norm: What choices are divided by where they are scored: nothing for letters.
-        written: How answers are written where it has open ones, in the plain form.
-        note: What one should know of it.
-        whole: The name alone stands for something; otherwise a part must be named.
-        private: Its text must not be published, so that it stays out of logs.
+        about: Its subject, in a few words.
+        items: Number of items, as its own documentation states it.
+        k: Number of options, in words.
+        licence: Licence of the data.
+        sources: Its splits on the hub.
+        question: Function of a row and its source to a question; None leaves the row out.
+        norm: Normalisation of scored choices; letters need none.
+        decoding: Settings of generated answers in the scored form, where the preset has open answers.
+        note: A remark for users.
+        needs_part: True if the name alone loads nothing and a part must be named.
+        private: True if the text must not be published; it stays out of logs.
     """
 
     name: str
@@ -91,36 +86,39 @@ class Preset:
     sources: tuple[Source, ...]
     question: Callable[[Row, Source], Question | None]
     norm: Norm = "sum"
-    written: Mapping[str, Any] | None = None
+    decoding: Mapping[str, Any] | None = None
     note: str = ""
-    whole: bool = True
+    needs_part: bool = False
     private: bool = False
 
     def parts(self) -> tuple[str, ...]:
-        """The names of its parts."""
+        """Names of the parts, in order, without repetition."""
         return tuple(dict.fromkeys(source.part for source in self.sources if source.part))
 
-    def chosen(self, part: str) -> tuple[Source, ...]:
-        """The sources that some parts' names stand for, joined by ``+``; an empty one stands for the whole.
+    def sources_of(self, part: str) -> tuple[Source, ...]:
+        """Return the sources of one part, or of several joined by ``+``.
+
+        An empty name selects the sources without a part, or all sources if each has one.
 
         Raises:
-            ProbeError: If there is no such part, or one must be named.
+            ProbeError: If there is no such part, or a part is needed and none is named.
         """
-        if not part and not self.whole:
-            raise ProbeError(f"{self.name}: needed a part, such as {self.name}:{self.parts()[0]}; {self._known()}")
+        if not part and self.needs_part:
+            raise ProbeError(f"{self.name}: needed a part, such as {self.name}:{self.parts()[0]}; {self._parts_text()}")
         if not part:
             return tuple(source for source in self.sources if not source.part) or self.sources
         found: list[Source] = []
         for name in dict.fromkeys(part.split("+")):
-            of_name = [source for source in self.sources if source.part == name]
-            if not of_name or not name:
+            matching = [source for source in self.sources if source.part == name]
+            if not matching or not name:
+                near = did_you_mean(name, (*self.parts(), *FORMS))
                 raise ProbeError(
-                    f"{self.name}:{name}: no such part or form; {self._known()}; forms: {', '.join(FORMS)}"
+                    f"{self.name}:{name}: no such part or form{near}; {self._parts_text()}; forms: {', '.join(FORMS)}"
                 )
-            found += of_name
+            found += matching
         return tuple(found)
 
-    def _known(self) -> str:
+    def _parts_text(self) -> str:
         parts = self.parts()
         more = f", ... ({len(parts)} in all)" if len(parts) > 8 else ""
         return f"parts: {', '.join(parts[:8])}{more}" if parts else "it has no parts"

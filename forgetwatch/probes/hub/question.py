@@ -1,11 +1,12 @@
-"""One row of a data set, in the two forms in which it can be asked.
+"""One row of a data set as a question, in the two forms in which a preset can be evaluated.
 
-    scored    `prompt` and `choices` as lm-evaluation-harness 0.4 renders them; the space between the two belongs to
-              the choice
-    written   `question` and `options` as they are, for letters and for answers in the model's own words
+    scored       `prompt` and `choices` as lm-evaluation-harness 0.4 renders them; the space between the two belongs to
+                 the choice
+    other forms  `question` and `options` without any rendering: letters, cot and base list the options themselves
 
-Where a data set has no fixed order of its options (its right one always comes first, say), they are permuted by the
-question's own text: the same in every process, at every place, in every year.
+A row function (multiple_choice.py, reasoning.py, selections.py) takes a row and its `Source` and returns a `Question`.
+It reads the row through the helpers below, which raise `BadRowError` for a row that is not a question: such rows are
+left out and counted. Any other error means that the data set has changed its shape, and stops the load.
 """
 
 from __future__ import annotations
@@ -23,27 +24,27 @@ Row = Mapping[str, Any]
 
 
 class BadRowError(ProbeError):
-    """A row of a data set that is no question; it is left out and counted."""
+    """A row of a data set that is not a question; it is left out and counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What becomes an item.
+    """The content of one item, before a form is chosen.
 
     Attributes:
-        header: What stands once before everything, worked examples included, as the harness has it.
-        prompt: The text before the choices, as the harness has it.
+        header: Text that stands once before everything, worked examples included, as in the harness.
+        prompt: The text before the choices, as in the harness.
         choices: The choices as they are appended to it; empty for an open answer.
-        answer: Index of the right one, or several indices; the text or texts of an open answer.
+        answer: Index of the right option, or several indices; the text or texts of an open answer.
         question: The question alone, without its options.
         options: The options' texts, in the order of `choices`.
         task: The task, where the row decides it; empty for the source's.
         category: The category, where the row decides it; empty for that of the paper's tasks.
-        key: The data set's own name of the row; empty for its place in the split.
-        match: How an open answer is judged.
-        cluster: Rows that share a passage.
+        key: The data set's own id of the row; empty for its row number in the split.
+        match: How an open answer is graded.
+        cluster: Id of the passage that several rows share.
         reasoning: Worked steps to the right option, where the data set has them.
-        worked: What an example shows as the answer to an open question; empty for the answer.
+        worked: The answer that a worked example of an open question shows; empty for `answer`.
     """
 
     prompt: str
@@ -61,34 +62,11 @@ class Question:
     worked: str = ""
 
 
-def behind(options: Sequence[str]) -> tuple[str, ...]:
-    """Options as the harness appends them: behind one space."""
-    return tuple(f" {option}" for option in options)
-
-
-def letters(count: int) -> tuple[str, ...]:
-    """The choices of a question whose options are listed in its prompt."""
-    return behind(tuple(LETTERS[:count]))
-
-
-def listed(options: Sequence[str]) -> str:
-    """Options as lines ``A. ...``."""
-    return "".join(f"\n{letter}. {option}" for letter, option in zip(LETTERS, options, strict=False))
-
-
-def permuted(options: Sequence[str], gold: int, *, key: str) -> tuple[tuple[str, ...], int]:
-    """The options in an order that the key decides, and where the right one went."""
-    order = list(range(len(options)))
-    seed = hashlib.sha256("\n".join([key, *options]).encode()).digest()
-    random.Random(int.from_bytes(seed[:8], "big")).shuffle(order)
-    return tuple(options[place] for place in order), order.index(gold)
-
-
 def field_of(row: Row, name: str) -> Any:
-    """A field of a row.
+    """Return a field of a row.
 
     Raises:
-        BadRowError: If there is none, or nothing in it: the labels of some test splits are empty.
+        BadRowError: If the field is missing or empty: the labels of some test splits are empty.
     """
     value = row.get(name)
     if value is None or value == "":
@@ -97,10 +75,10 @@ def field_of(row: Row, name: str) -> Any:
 
 
 def label_of(row: Row, name: str, labels: Sequence[Any]) -> int:
-    """The place of a label among its labels, as text: ``"2"`` and 2 are the same.
+    """Return the index of a field's label among the labels, compared as text: ``"2"`` and 2 are the same.
 
     Raises:
-        BadRowError: If it is none of them.
+        BadRowError: If the field holds none of the labels.
     """
     value = str(field_of(row, name)).strip()
     known = [str(label).strip() for label in labels]
@@ -109,19 +87,46 @@ def label_of(row: Row, name: str, labels: Sequence[Any]) -> int:
     return known.index(value)
 
 
-def place_of(answer: object, options: int) -> int:
-    """The place of the option that an answer names: its index from 0, or its letter.
+def option_index(answer: object, options: int) -> int:
+    """Return the index of the option that an answer names by its index from 0 or by its letter.
 
     Raises:
         BadRowError: If there is no such option.
     """
     text = str(answer).strip()
-    place = LETTERS.index(text) if text in tuple(LETTERS) else int(text) if text.isdecimal() else -1
-    if not 0 <= place < options:
+    index = LETTERS.index(text) if text in tuple(LETTERS) else int(text) if text.isdecimal() else -1
+    if not 0 <= index < options:
         raise BadRowError(f"needed the index or the letter of one of {options} options, and the answer is {answer!r}")
-    return place
+    return index
+
+
+def spaced(options: Sequence[str]) -> tuple[str, ...]:
+    """Options as choices: each after one space, as the harness appends them."""
+    return tuple(f" {option}" for option in options)
+
+
+def letters(count: int) -> tuple[str, ...]:
+    """Choices of a question whose options are listed in its prompt: ``" A"``, ``" B"``, ..."""
+    return spaced(tuple(LETTERS[:count]))
+
+
+def lettered(options: Sequence[str]) -> str:
+    """Options as lines ``A. ...``, each after a line break."""
+    return "".join(f"\n{letter}. {option}" for letter, option in zip(LETTERS, options, strict=False))
+
+
+def permuted(options: Sequence[str], gold: int, *, key: str) -> tuple[tuple[str, ...], int]:
+    """Options in an order that the key decides, and the index of the right one in that order.
+
+    For data sets whose right option always comes first. The seed is a hash of the question's own text, so that the
+    order is the same in every process and does not change with the row's position.
+    """
+    order = list(range(len(options)))
+    seed = hashlib.sha256("\n".join([key, *options]).encode()).digest()
+    random.Random(int.from_bytes(seed[:8], "big")).shuffle(order)
+    return tuple(options[old] for old in order), order.index(gold)
 
 
 def cluster_of(passage: str) -> str:
-    """What stands for a passage: rows that share it are a cluster."""
+    """Cluster id of a passage, 12 hex digits: rows that share the passage share the id."""
     return hashlib.sha256(passage.encode()).hexdigest()[:12]

@@ -1,10 +1,10 @@
-"""The rows of a data set: from the hub, from its cache, or from a folder that holds a copy.
+"""The rows of a data set, from the hub, from its cache, or from a folder of copies.
 
-    root=None        the hub; without network what the cache holds
-    root="copies/"   copies/cais/mmlu/, copies/allenai/ai2_arc/, ...: copies of the hub's repositories, under their ids
+    root=None        the hub; without network, the cache
+    root="copies/"   copies/cais/mmlu/, copies/allenai/ai2_arc/, ...: copies of the hub's repositories under their ids
 
-The only file outside the scoring half that imports `datasets`, and only when rows are read: everything else of a probe
-works without it. Nothing that comes with a data set is executed.
+Only this module outside the scoring packages imports `datasets`, and only when rows are read: everything else of a
+probe works without it. No code of a data set is executed.
 """
 
 from __future__ import annotations
@@ -14,10 +14,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from forgetwatch.errors import ProbeError
 from forgetwatch.probes.hub.preset import Source
+
+_SWITCHES: Final = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
+"""Environment variables that switch the hub off."""
 
 
 def rows_of(
@@ -26,13 +29,13 @@ def rows_of(
     """The rows of one split, in their order.
 
     Args:
-        source: Which data set, config and split.
+        source: The data set, config and split.
         split: Another split of it, such as that of its worked examples.
         root: A folder with copies of data sets under their ids, in place of the hub.
         revision: Commit, tag or branch, in place of the source's.
 
     Raises:
-        ProbeError: If it cannot be read; the data set, its split and what to do are named.
+        ProbeError: If it cannot be read; names the data set, its split and the remedy.
     """
     split = split or source.split
     where = f"{source.dataset}{f' ({source.config})' if source.config else ''}, split {split}"
@@ -50,12 +53,12 @@ def rows_of(
         with TemporaryDirectory() as cache, _quiet(datasets):
             return list(_read(load_dataset, str(Path(root) / source.dataset), source, split, cache_dir=cache))
     except Exception as error:  # the hub's client raises what its own libraries raise
-        raise ProbeError(f"{where}: {_why(error, source, offline=_offline(), local=root is not None)}") from error
+        raise ProbeError(f"{where}: {_reason(error, source, offline=_offline(), local=root is not None)}") from error
 
 
 @contextmanager
 def _quiet(datasets: Any) -> Iterator[None]:
-    """No progress bars for what takes no time."""
+    """Switch progress bars off: local copies load in no time."""
     shown = not datasets.are_progress_bars_disabled()
     datasets.disable_progress_bars()
     try:
@@ -84,11 +87,8 @@ def _offline() -> bool:
     return any(os.environ.get(name, "").upper() in {"1", "ON", "YES", "TRUE"} for name in _SWITCHES)
 
 
-_SWITCHES = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
-
-
-def _why(error: Exception, source: Source, *, offline: bool, local: bool) -> str:
-    """What went wrong, and what to do."""
+def _reason(error: Exception, source: Source, *, offline: bool, local: bool) -> str:
+    """The cause of a failed load, and the remedy."""
     kind, said = type(error).__name__, " ".join(str(error).split())
     page = f"huggingface.co/datasets/{source.dataset}"
     if local:

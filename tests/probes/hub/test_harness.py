@@ -62,7 +62,7 @@ def test_prompt_and_choices_are_the_harnesss(name: str, tmp_path: Path, monkeypa
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
     monkeypatch.setitem(sys.modules, "tinyBenchmarks", ModuleType("tinyBenchmarks"))  # of its metrics, not its prompts
     preset = PRESETS[name.split(":")[0]]
-    (source,) = preset.chosen(name.partition(":")[2])
+    (source,) = preset.sources_of(name.partition(":")[2])
     row = row_of(preset.name, source)
     splits = {split: [row] for split in (source.split, "train", "validation", "dev", "test")}
     write_copy(tmp_path, source.dataset, {(source.config, split): rows for split, rows in splits.items()})
@@ -90,7 +90,7 @@ def test_metabenchs_worked_examples_are_the_harnesss(
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
     preset = PRESETS["metabench"]
     rows = {}
-    for source in preset.chosen(part):
+    for source in preset.sources_of(part):
         unused = {"ctx": "", "idx": 0}
         row = row_of("metabench", source) | unused
         short = config.lower()

@@ -21,7 +21,7 @@ LETTERS = (" A", " B", " C", " D", " E")
 
 def sources_of(preset: Preset) -> tuple[Source, ...]:
     """All sources of a preset, or of one with dozens of parts the first ones."""
-    return preset.sources if len(preset.sources) <= 27 and preset.whole else preset.sources[:2]
+    return preset.sources if len(preset.sources) <= 27 and not preset.needs_part else preset.sources[:2]
 
 
 def copy_of(preset: Preset, root: Path) -> Path:
@@ -50,11 +50,11 @@ def different(row: dict[str, Any], number: int) -> dict[str, Any]:
 
 
 def name_of(preset: Preset) -> str:
-    return preset.name if preset.whole else f"{preset.name}:{preset.sources[0].part}"
+    return f"{preset.name}:{preset.sources[0].part}" if preset.needs_part else preset.name
 
 
 def load(preset: Preset, root: Path, form: str = "") -> Probe:
-    part = "" if preset.whole and len(preset.sources) <= 27 else f":{preset.sources[0].part}"
+    part = "" if not preset.needs_part and len(preset.sources) <= 27 else f":{preset.sources[0].part}"
     part = "" if preset.name == "mmlu" else part
     return load_probe(f"{preset.name}{part}{form}", root=root)
 
@@ -76,7 +76,7 @@ def test_without_network_one_line_says_what_to_do_and_at_once(preset: Preset) ->
     with pytest.raises(ProbeError) as error:
         load_probe(name_of(preset))
     assert time.monotonic() - began < 5
-    source = preset.chosen("" if preset.whole else preset.sources[0].part)[0]
+    source = preset.sources_of(preset.sources[0].part if preset.needs_part else "")[0]
     assert str(error.value).startswith(source.dataset)
     assert f"split {source.split}" in str(error.value)
     assert "HF_HUB_OFFLINE" in str(error.value)
@@ -235,7 +235,7 @@ def test_gpqas_text_is_marked_as_private(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("mmlu:anatomi", "mmlu:anatomi: no such part or form; parts: abstract_algebra"),
+        ("mmlu:anatomi", "mmlu:anatomi: no such part or form, did you mean 'anatomy'.; parts: abstract_algebra"),
         ("mmlu:anatomy+", "mmlu:: no such part"),
         ("arc_easy:COT", "it has no parts; forms: scored, letters, cot, base"),
         ("mmlu:anatomy:cot:cot", "needed NAME"),

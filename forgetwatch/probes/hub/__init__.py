@@ -1,13 +1,15 @@
-"""Benchmarks of the hub as probes. Read presets.py first: it is the table of all of them.
+"""Benchmarks of the hub as probes.
 
-presets.py            one `Preset` per benchmark: sources, licence, settings
-preset.py             the shape of a preset, and the forms in which it can be evaluated
-question.py           one row as a question, and the helpers that read its fields
-multiple_choice.py    row functions: a question and its options, each in a field
-reasoning.py          row functions: options inside the text, passages, open answers
-selections.py         row functions: metabench and tinyBenchmarks, on those of their parents
-rows.py               rows from the hub, its cache or a folder of copies
-load.py               a name to a probe; the grammar of names
+Read presets.py first: it is the table of all of them.
+
+    presets.py            one `Preset` per benchmark: sources, licence, settings
+    preset.py             the shape of a preset, and the forms in which it can be evaluated
+    question.py           one row as a question, and the helpers that read its fields
+    multiple_choice.py    row functions: a question and its options, each in a field
+    reasoning.py          row functions: options inside the text, passages, open answers
+    selections.py         row functions: metabench and tinyBenchmarks, on those of their parents
+    rows.py               rows from the hub, its cache or a folder of copies
+    load.py               a name to a probe; the grammar of names
 """
 
 from forgetwatch.probes.hub.load import is_preset, load_preset, read_preset

@@ -120,7 +120,7 @@ class Probe(Sequence[Item]):
                         "answer is no text that a model would write; take check='forced' out of decoding"
                     )
 
-    def is_written(self, item: Item) -> bool:
+    def is_generated(self, item: Item) -> bool:
         """Whether the model writes the answer to an item, instead of reading its choices or its answer."""
         if item.choices:
             return self.scoring == "generate"
@@ -263,7 +263,7 @@ def _all_wrong(path: Path, wrong: Sequence[tuple[int, ProbeError]]) -> str:
     return f"{path}: {len(wrong)} lines are wrong{more}: " + "; ".join(f"line {at}: {error}" for at, error in wrong)
 
 
-def combined(first: Probe, second: Probe) -> Probe:
+def combine(first: Probe, second: Probe) -> Probe:
     """The items of both, those of the first in front; asked like the first, but for how the second's are rendered.
 
     Raises:

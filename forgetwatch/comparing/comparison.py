@@ -158,7 +158,7 @@ def compare(
     prompt_differs = check_prompts(before, after, pairing, allow_prompt_mismatch=allow_prompt_mismatch)
     notes = [*over, *(f"{side.label}: {note}" for side in (before, after) for note in side.notes)]
     if categories is not None:
-        (before, after), unlike = categories.applied(before, after)
+        (before, after), unlike = categories.relabel(before, after)
         notes += unlike
     if pairing.by_id:
         notes.append(

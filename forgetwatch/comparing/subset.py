@@ -52,7 +52,7 @@ class Subset:
             items: Length of the prefix, in items; None for the whole probe.
             generates: Whether answers are generated; those of `must_pass` items always are.
         """
-        left_out = () if generates else [item for item in probe if probe.is_written(item) and not item.must_pass]
+        left_out = () if generates else [item for item in probe if probe.is_generated(item) and not item.must_pass]
         return cls(
             items=items,
             total=None if items is None else len(probe),

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from forgetwatch.errors import ProbeError
-from forgetwatch.probe import Probe, combined, read_probe
+from forgetwatch.probe import Probe, combine, read_probe
 from forgetwatch.probes.few_shot import few_shot
 from forgetwatch.probes.hub import is_preset, load_preset
 from forgetwatch.probes.own import probe_from
@@ -67,7 +67,7 @@ def _local(name: str | Path | Iterable[Mapping[str, Any]]) -> Probe:
     parts = str(name).split("+")
     if all(part in (*NAMES, "demo") for part in parts):
         probes = [demo_probe() if part == "demo" else shipped_probe(part) for part in parts]
-        return reduce(combined, probes)
+        return reduce(combine, probes)
     raise ProbeError(
         f"{name}: no such file, and no such shipped probe; needed {', '.join(NAMES)}, demo, a file of items or rows, "
         "or a benchmark: `forgetwatch probe list` names them"

@@ -102,7 +102,7 @@ class Categories:
         writer.writerows([_COLUMNS, *self.names.items()])
         return out.getvalue()
 
-    def applied(self, *snapshots: Snapshot) -> tuple[tuple[Snapshot, ...], tuple[str, ...]]:
+    def relabel(self, *snapshots: Snapshot) -> tuple[tuple[Snapshot, ...], tuple[str, ...]]:
         """The snapshots with the map's categories, and what a reader should be told.
 
         Tasks that the map does not name keep their category; names of the map that match no task are listed.

@@ -224,7 +224,7 @@ def check_generated(probe: Probe) -> None:
         ProbeError: If there is one; the item is named.
     """
     for item in probe:
-        if probe.is_written(item) and item.judge is None:
+        if probe.is_generated(item) and item.judge is None:
             try:
                 check_item(item)
             except ProbeError as error:

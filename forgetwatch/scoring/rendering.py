@@ -45,7 +45,7 @@ def render(item: Item, probe: Probe, tokenizer: Any) -> Rendered:
     """
     chat = probe.rendering_of(item) == "chat"
     choices, prompt = tuple(item.choices), item.prompt
-    if not choices and not probe.is_written(item):
+    if not choices and not probe.is_generated(item):
         choices = tuple(map(str, item.answers))
     spellings: tuple[tuple[str, ...], ...] = ((),) * len(choices)
     if probe.scoring != "loglikelihood" and item.choices:

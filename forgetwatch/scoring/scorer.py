@@ -62,7 +62,9 @@ class Scorer:
         self.probe = probe
         self._tokenizer = tokenizer
         longest = context_length(model, tokenizer)
-        places = [place for place, item in enumerate(probe) if probe.is_written(item) and (generates or item.must_pass)]
+        places = [
+            place for place, item in enumerate(probe) if probe.is_generated(item) and (generates or item.must_pass)
+        ]
         self._generated = GeneratedItems(probe, places, tokenizer, max_length=longest) if places else None
         self._encoded = encode(probe, tokenizer, max_length=longest)
         keys = [item.content_hash for item in probe]
@@ -78,7 +80,7 @@ class Scorer:
             layout=layout,
             noise=noise,
             token_budget=token_budget,
-            greedy=any(not item.choices and not probe.is_written(item) for item in probe),
+            greedy=any(not item.choices and not probe.is_generated(item) for item in probe),
         )
 
     def score(

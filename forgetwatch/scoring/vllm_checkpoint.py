@@ -45,7 +45,7 @@ def score_with_vllm(
     """
     check_installed()
     _check(given, probe)
-    scored = any(item.choices or not probe.is_written(item) for item in probe)
+    scored = any(item.choices or not probe.is_generated(item) for item in probe)
     load = load_model if scored else load_outline
     model, tokenizer = load(given, trust_remote_code=trust_remote_code)
 
@@ -72,7 +72,7 @@ def _check(given: str, probe: Probe) -> None:
         raise ScoringError(
             f"{given} is an adapter, and vLLM writes with whole models here; merge it into its base first"
         )
-    if not any(probe.is_written(item) for item in probe):
+    if not any(probe.is_generated(item) for item in probe):
         raise ScoringError(f"vLLM writes answers, and probe {probe.name!r} has none to write; score it without vLLM")
     if world_size() > 1:
         raise ScoringError(

@@ -118,4 +118,4 @@ def decided(cost: Cost, overhead: float) -> tuple[Cost, int, bool]:
 
 def is_mixed(probe: Probe) -> bool:
     """Whether a probe has both, answers that are written and answers that are scored."""
-    return len({probe.is_written(item) for item in probe}) > 1
+    return len({probe.is_generated(item) for item in probe}) > 1

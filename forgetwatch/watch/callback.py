@@ -294,7 +294,7 @@ class ForgetWatchCallback(TrainerCallback):
         watch.planned = max(1, len(self._planned) - 1)
         self._decided = self.max_overhead is None
         watch.undecided = not self._decided
-        if getattr(trainer, "vllm_generation", None) and any(map(self.probe.is_written, self.probe)):
+        if getattr(trainer, "vllm_generation", None) and any(map(self.probe.is_generated, self.probe)):
             watch.writer = TrainerGenerator(trainer, tokenizer_of(kwargs))
         with random_states():  # a dataset may draw random numbers
             watch.token_budget = on_main_process(lambda: token_budget(args, trainer.train_dataset))

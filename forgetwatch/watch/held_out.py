@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from forgetwatch.probe import Probe, combined
+from forgetwatch.probe import Probe, combine
 from forgetwatch.probes import load_probe
 from forgetwatch.probes.overlap import Overlap, exact_overlap, training_text
 from forgetwatch.scoring.isolation import random_states
@@ -64,7 +64,7 @@ def default_probe(tokenizer: Any, *, fast: bool, saved: str | None = None) -> tu
         saved: Fingerprint of the probe of a run that goes on; it keeps its probe, whatever this machine has.
     """
     scored = load_probe("standard")
-    both = combined(scored, load_probe("behaviour"))
+    both = combine(scored, load_probe("behaviour"))
     if saved in (scored.fingerprint, both.fingerprint):
         return (both if saved == both.fingerprint else scored), "the run's own"
     if not getattr(tokenizer, "chat_template", None):

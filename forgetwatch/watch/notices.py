@@ -38,7 +38,7 @@ def cost_line(watch: Watch, *, planned: int) -> str:
 
 def not_written_line(probe: Probe) -> str:
     """That written answers are asked no more, and what goes with them."""
-    left = {item.category for item in probe if not probe.is_written(item) or item.must_pass}
+    left = {item.category for item in probe if not probe.is_generated(item) or item.must_pass}
     lost = sorted({item.category for item in probe} - left - {""})
     return (
         "written answers would take the looks beyond max_overhead: from here on only scored items and written "

@@ -9,7 +9,7 @@ import pytest
 from support import tokenizer, trainer
 
 from forgetwatch import ForgetWatchCallback, load_probe
-from forgetwatch.probe import combined
+from forgetwatch.probe import combine
 from forgetwatch.watch import held_out as module
 from forgetwatch.watch.held_out import default_probe
 
@@ -27,7 +27,7 @@ def test_without_a_name_it_is_standard_and_behaviour_where_writing_is_cheap() ->
 def test_a_run_that_goes_on_keeps_its_probe() -> None:
     plain = tokenizer()
     plain.chat_template = None
-    both = combined(load_probe("standard"), load_probe("behaviour"))
+    both = combine(load_probe("standard"), load_probe("behaviour"))
     assert default_probe(plain, fast=False, saved=both.fingerprint)[0].name == "standard+behaviour"
     chat = tokenizer()
     chat.chat_template = TEMPLATE

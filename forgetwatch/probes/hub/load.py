@@ -192,7 +192,7 @@ def _with_examples(probe: Probe, examples: Sequence[Item], shots: int) -> Probe:
             continue
         pool = [item for item in examples if item.task == task][:_TASK_EXAMPLES]
         # A probe of one task alone refuses a decoding if no item of it is generated.
-        decoding = probe.decoding if any(probe.is_written(item) for item in items) else None
+        decoding = probe.decoding if any(probe.is_generated(item) for item in items) else None
         of_task = few_shot(replace(probe, items=tuple(items), decoding=decoding), pool, shots=shots)
         prompted |= {(item.task, item.id): item for item in of_task}
     return replace(probe, items=tuple(prompted.get((item.task, item.id), item) for item in probe))

@@ -271,7 +271,7 @@ def test_the_paper_is_its_benchmarks_in_ten_categories(tmp_path: Path) -> None:
         *("Common Sense", "Culture", "Instruction Following", "Knowledge/QA", "Language", "Liberal Arts", "Logic"),
         *("Math", "Safety/Truth", "Science/Tech"),
     }
-    written = [item for item in probe if probe.is_written(item)]
+    written = [item for item in probe if probe.is_generated(item)]
     assert {item.category for item in written} == {"Instruction Following"}
     cot = load_probe("paper:cot", root=tmp_path)
-    assert all(map(cot.is_written, cot))
+    assert all(map(cot.is_generated, cot))

@@ -35,8 +35,8 @@ from forgetwatch.probes.categories import Categories
 from forgetwatch.report.export import comparisons_json
 from forgetwatch.report.markdown import ci_summary
 from forgetwatch.report.pictures import save_comparisons
-from forgetwatch.report.ranking_table import several_table
-from forgetwatch.report.terminal import comparison_table
+from forgetwatch.report.ranking_table import several_detail, several_table
+from forgetwatch.report.terminal import comparison_detail, comparison_table
 from forgetwatch.snapshot import Snapshot
 
 _FEWEST_DRAWS = 100
@@ -74,6 +74,9 @@ def run(
     metric: Annotated[
         str | None, typer.Option(help="What makes an answer right, where a log judges in several ways: acc_norm, say.")
     ] = None,
+    detail: Annotated[
+        bool, typer.Option("--detail", help="Also print every correction, bound, diagnostic and group.")
+    ] = False,
     json_path: Annotated[str | None, typer.Option("--json", help="Write JSON to this file; - for stdout.")] = None,
     fail_if: Annotated[
         list[str] | None,
@@ -175,7 +178,7 @@ def run(
         sides = [first_samples(one) if samples is _Samples.FIRST else one for one in (base, *others)]
         wanted = None if target is None else read_target(target, list(zip(after, others, strict=True)))
         several = Several(matrix=transition_matrix(sides), ranking=ranked(comparisons, wanted), target=wanted)
-    _show(comparisons, several, by=by, json_path=json_path)
+    _show(comparisons, several, by=by, detail=detail, tolerance=tolerated, json_path=json_path)
     if plots is not None:
         say_pictures(save_comparisons(comparisons, plots, several=several), err=json_path == "-")
     if output is not None:
@@ -187,19 +190,32 @@ def run(
     settle(judgements, summary=summary, stdout_is_json=json_path == "-")
 
 
-def _show(comparisons: list[Comparison], several: Several | None, *, by: _By, json_path: str | None) -> None:
+def _show(
+    comparisons: list[Comparison],
+    several: Several | None,
+    *,
+    by: _By,
+    detail: bool,
+    tolerance: float,
+    json_path: str | None,
+) -> None:
     if json_path is not None:
         write_json(comparisons_json(comparisons, several), json_path)
     if json_path == "-":
         return
     console = result_console()
-    for index, comparison in enumerate(comparisons):
-        if index:
-            console.print()
-        console.print(comparison_table(comparison, by=by.value, explain=True))
     if several is not None:
+        console.print(several_table(several, notes=[note for one in comparisons for note in one.notes]))
+    for comparison in comparisons if several is None or detail else ():
+        if several is not None:
+            console.print()
+        console.print(comparison_table(comparison, by=by.value, tolerance=tolerance))
+        if detail:
+            console.print()
+            console.print(comparison_detail(comparison, by=by.value))
+    if several is not None and detail:
         console.print()
-        console.print(several_table(several))
+        console.print(several_detail(several))
 
 
 EXIT: Final[dict[Word, int]] = {"PASS": 0, "FAIL": 3, "INCONCLUSIVE": 4}

@@ -15,8 +15,7 @@ from forgetwatch.comparing.stages import stages
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.report.export import trajectory_json
 from forgetwatch.report.pictures import save_run
-from forgetwatch.report.run_table import trajectory_table
-from forgetwatch.report.terminal import comparison_table
+from forgetwatch.report.run_table import run_detail, run_table
 from forgetwatch.run_folder import REPORT, find_run_folder, run_probe
 
 
@@ -35,6 +34,9 @@ def run(
     plots: Annotated[
         Path | None, typer.Option(help="Draw the pictures into this folder, as PNG and SVG; it is made.")
     ] = None,
+    detail: Annotated[
+        bool, typer.Option("--detail", help="Also print every look, correction, diagnostic and alarm.")
+    ] = False,
     tolerance: Annotated[str, typer.Option(help="Net loss of accuracy that the report's verdict tolerates.")] = "2%",
 ) -> None:
     """Show a run: what each look forgot and gained, what was ever forgotten, and which losses are more than luck."""
@@ -53,11 +55,10 @@ def run(
             _write(trajectory, runs, output, tolerance=tolerated, title=title)
         return
     console = result_console()
-    console.print(trajectory_table(trajectory, title=title))
-    if len(trajectory) > 1:
+    console.print(run_table(trajectory, tolerance=tolerated))
+    if detail:
         console.print()
-        against = f"step {trajectory.steps[-1]}, against step {trajectory.steps[0]}"
-        console.print(comparison_table(trajectory.comparisons[-1], title=against, explain=True))
+        console.print(run_detail(trajectory))
     console.print(_write(trajectory, runs, output, tolerance=tolerated, title=title), soft_wrap=True, markup=False)
 
 

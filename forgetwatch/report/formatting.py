@@ -20,7 +20,6 @@ from typing import Final
 
 from rich.cells import cell_len, set_cell_size
 
-from forgetwatch.comparing.groups import Group
 from forgetwatch.metrics.intervals import Interval
 
 
@@ -103,39 +102,6 @@ def fit_ends(name: str, width: int) -> str:
 def one_line(text: str) -> str:
     """A text in one line, with nothing in it that is not seen."""
     return visible(" ".join(text.split()))
-
-
-HEADINGS: Final = {
-    "n": "questions",
-    "accuracy_before": "right before",
-    "accuracy_after": "right after",
-    "forgotten": "forgotten",
-    "gained": "gained",
-    "known": "clearly known",
-    "known_lost": "now lost",
-    "net_change": "net points",
-    "q_value": "q",
-}
-"""The columns by quantity, and how they are headed."""
-
-NOT_THERE: Final = "–"
-
-
-def group_cells(group: Group) -> dict[str, str]:
-    """The numbers of one group by quantity, as text."""
-    known, lost = group.known, group.known_lost
-    share = f" ({percent(lost / known)} %)" if known and lost else ""
-    return {
-        "n": count(group.n),
-        "accuracy_before": f"{percent(group.accuracy_before)} %",
-        "accuracy_after": f"{percent(group.accuracy_after)} %",
-        "forgotten": count(group.forgotten),
-        "gained": count(group.gained),
-        "known": NOT_THERE if known is None else count(known),
-        "known_lost": NOT_THERE if lost is None else f"{count(lost)}{share}",
-        "net_change": f"{points(group.net_change)} ({between(group.net_change_interval, points)})",
-        "q_value": probability(group.q_value),
-    }
 
 
 NAMED: Final = 4

@@ -26,15 +26,15 @@ from forgetwatch.comparing.ranking import Several
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.comparing.verdict import TOLERANCE
 from forgetwatch.probe import Probe
+from forgetwatch.report.cells import ASSUMES, HEADINGS, chance_rows, group_cells
 from forgetwatch.report.flip_list import flip_list
-from forgetwatch.report.formatting import HEADINGS, count, group_cells, visible
+from forgetwatch.report.formatting import count, visible
 from forgetwatch.report.heatmap import heatmap, heatmap_caption, heatmap_figure
 from forgetwatch.report.pareto import ranking_figure
 from forgetwatch.report.plots import CURVES, bars_figure, svg, trajectory_figure
 from forgetwatch.report.ranking_table import matrix_cells, ranking_cells, several_words
 from forgetwatch.report.run_table import alarm_sentences
 from forgetwatch.report.summary import summary, verdict_sentence
-from forgetwatch.report.terminal import ASSUMES, chance_rows
 
 GROUPS: Final = 200
 """Categories, and as many tasks, in the table of all numbers; of more those that lost most."""

@@ -17,9 +17,9 @@ from forgetwatch.comparing.groups import Level
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.comparing.verdict import TOLERANCE, worst
 from forgetwatch.gates.gate import GateResult
-from forgetwatch.report.formatting import HEADINGS, group_cells, items, shorten, visible
+from forgetwatch.report.cells import ASSUMES, HEADINGS, chance_rows, group_cells
+from forgetwatch.report.formatting import items, shorten, visible
 from forgetwatch.report.summary import summary, verdict_sentence
-from forgetwatch.report.terminal import ASSUMES, chance_rows
 
 ITEMS = 20
 """Lost items that are listed."""

@@ -13,7 +13,8 @@ from markupsafe import Markup
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.comparing.verdict import verdict
-from forgetwatch.report.formatting import HEADINGS, group_cells, visible
+from forgetwatch.report.cells import HEADINGS, group_cells
+from forgetwatch.report.formatting import visible
 from forgetwatch.report.plots import CURVES, svg, trajectory_figure
 from forgetwatch.report.run_table import alarm_lines
 from forgetwatch.report.summary import verdict_sentence

@@ -17,6 +17,7 @@ from rich.text import Text
 from forgetwatch.comparing.ranking import Ranked, Several
 from forgetwatch.report.formatting import between, count, fit_ends, items, one_line, percent, points
 from forgetwatch.report.markdown import escaped, table
+from forgetwatch.report.terminal import note_lines
 
 _WIDTH: Final = 80
 _NAME: Final = 24
@@ -25,23 +26,45 @@ _SHORT: Final = 19
 _FRONT: Final = "*"
 
 
-def several_table(several: Several) -> Lines:
-    """The ranking and the matrix as lines for a console, 80 columns wide."""
-    base, target = several.matrix.labels[0], several.target
-    title = Text("forgetwatch  ", style="bold cyan")
-    title.append(f"{len(several.ranking)} models against {one_line(base)}", style="bold")
+MODELS: Final = 6
+"""Models in the first table; the detail has all."""
+
+
+def several_table(several: Several, *, notes: Sequence[str] = ()) -> Lines:
+    """First table of several models, of at most 12 lines: the best of the ranking, and how to read it.
+
+    Args:
+        several: The ranking and the matrix.
+        notes: Notes of all comparisons; the first is shown.
+    """
+    title = Text().append("forgetwatch  ", style="bold cyan")
+    name = fit_ends(f"{len(several.ranking)} models against {several.matrix.labels[0]}", _WIDTH - len(title)).rstrip()
+    lines = [title.append(name, style="bold"), *_ranking_lines(several, several.ranking[:MODELS])]
+    if (more := len(several.ranking) - MODELS) > 0:
+        lines.append(Text(f"{'':>11}{more} more; --detail has all", style="dim"))
+    lines.append(Text("kept: share of what the base had right and the model still has, 95 % interval", style="dim"))
+    if several.target is not None:
+        lines.append(Text(f"{_FRONT}: no other model is at least as good in both and better in one", style="dim"))
+    return Lines(*lines, *note_lines(notes))
+
+
+def several_detail(several: Several) -> Lines:
+    """The whole ranking, how to read it, and the matrix, as lines for a console."""
+    words = [Text(sentence, style="dim") for sentence in several_words(several)]
+    return Lines(*_ranking_lines(several, several.ranking), *words, Text(), *_matrix_lines(several))
+
+
+def _ranking_lines(several: Several, models: Sequence[Ranked]) -> list[Text]:
+    target = several.target
     name = fit_ends(target.name, _TARGET).strip() if target else ""
-    lines = [
-        title,
-        Text(f"place   no {'model':<{_NAME}} {'kept %':<21} {'net':>7} {name:>{_TARGET}}".rstrip(), style="bold"),
-    ]
-    for one in several.ranking:
+    heading = f"place   no {'model':<{_NAME}} {'kept %':<21} {'net':>7} {name:>{_TARGET}}".rstrip()
+    lines = [Text(heading, style="bold")]
+    for one in models:
         cells = ranking_cells(one)
         mark = _FRONT if one.on_front else " "
         text = f"{cells['place']:>5} {mark}{one.number:>3} {fit_ends(one.label, _NAME)} {cells['retention']:<21} "
         lines.append(Text(f"{text}{points(one.net_change):>7} {cells['target']:>{_TARGET}}".rstrip()))
-    lines += [Text(sentence, style="dim") for sentence in several_words(several)]
-    return Lines(*lines, Text(), *_matrix_lines(several))
+    return lines
 
 
 def _matrix_lines(several: Several) -> list[Text]:

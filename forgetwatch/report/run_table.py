@@ -1,39 +1,74 @@
-"""A run as a table of at most 80 columns: one line a look, then what was ever forgotten, and the alarms.
+"""A run in a terminal of 80 columns: the first table at its last look, and every look in detail.
 
-Beside each number that grows by noise alone stands, in brackets, what a model that only guesses would show.
+Counts that grow with the number of looks by noise alone have a reference in brackets: a model that only guesses.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Final
 
 from rich.console import Group as Lines
 from rich.text import Text
 
+from forgetwatch.comparing.groups import Level
 from forgetwatch.comparing.trajectory import Alarm, Trajectory
-from forgetwatch.report.formatting import between, brief, count, one_line, percent, points, probability
+from forgetwatch.comparing.verdict import TOLERANCE
+from forgetwatch.report.cells import flips, net_change
+from forgetwatch.report.formatting import brief, count, one_line, percent, probability
+from forgetwatch.report.terminal import comparison_detail, comparison_table
 
 ROWS: Final = 40
-"""Looks that the table shows; of more it shows the first, every n-th, and the last."""
+"""Looks in the detail; of more it has the first, every n-th, and the last."""
 
 
-def trajectory_table(trajectory: Trajectory, *, title: str = "") -> Lines:
-    """A run as lines for a console.
+def run_table(
+    trajectory: Trajectory, *, title: str = "", tolerance: float = TOLERANCE, tripped: Sequence[str] = ()
+) -> Lines:
+    """First table of a run: its last look against the start, and its alarms in one line.
 
     Args:
-        trajectory: What to show.
-        title: The first line; by default the name of the baseline.
+        trajectory: The run.
+        title: Title; by default the steps that are compared.
+        tolerance: Net loss of accuracy that the verdict tolerates, 0 to 1.
+        tripped: Lines of the guard, in the order in which it tripped.
     """
-    whole = trajectory.comparisons[0]
-    lines = [Text("forgetwatch  ", style="bold cyan").append(one_line(title or whole.labels[0]), style="bold")]
-    if len(trajectory) > 1:
-        lines += _look_lines(trajectory)
-        lines += course_lines(trajectory)
-        lines += alarm_lines(trajectory)
+    if len(trajectory) == 1:
+        return Lines(Text().append("forgetwatch  ", style="bold cyan").append("no look after the baseline"))
+    title = title or f"step {trajectory.steps[-1]}, against step {trajectory.steps[0]}"
+    alarms = _alarm_summary(trajectory, tripped)
+    return comparison_table(trajectory.comparisons[-1], title=title, tolerance=tolerance, alarms=alarms)
+
+
+def _alarm_summary(trajectory: Trajectory, tripped: Sequence[str]) -> Text:
+    """Number of alarms and of trips of the guard, with the first of each."""
+    looks, alarms = len(trajectory) - 1, trajectory.alarms()
+    text = Text(f"{looks} look{'s' if looks > 1 else ''}: ")
+    if alarms:
+        first = min(alarms, key=lambda alarm: alarm.step)
+        text.append(f"{len(alarms)} alarm{'s' if len(alarms) > 1 else ''}", style="bold red")
+        text.append(f" ({'first ' if len(alarms) > 1 else ''}{one_line(first.group.name)}, step {first.step})")
     else:
-        lines.append(course_line(trajectory))
-    return Lines(*lines)
+        text.append("no alarm")
+    if tripped:
+        # A trip of a group is "NAME, step N: the numbers"; the numbers were logged when it tripped.
+        first_trip = one_line(tripped[0]).split(": ")[0]
+        text.append(f", guard tripped {len(tripped)} time{'s' if len(tripped) > 1 else ''} ({first_trip})")
+    return text
+
+
+def run_detail(trajectory: Trajectory, *, by: Level = "category") -> Lines:
+    """All numbers of a run that a terminal shows: each look, the item history, the alarms, and the last look in full.
+
+    Args:
+        trajectory: The run.
+        by: Level of the groups that are listed for the last look.
+    """
+    last = comparison_detail(trajectory.comparisons[-1], by=by)
+    if len(trajectory) == 1:
+        return Lines(course_line(trajectory), last)
+    return Lines(*_look_lines(trajectory), *course_lines(trajectory), *alarm_lines(trajectory), Text(), last)
 
 
 def course_line(trajectory: Trajectory) -> Text:
@@ -74,7 +109,7 @@ def alarm_lines(trajectory: Trajectory) -> list[Text]:
     lines = []
     for alarm in alarms:
         now = last[alarm.group.level, alarm.group.name]
-        lines.append(alarm_line(alarm).append("" if now is alarm else f"; now {_flips(now)}"))
+        lines.append(alarm_line(alarm).append("" if now is alarm else f"; now {flips(now.group)}"))
     taken, planned = len(trajectory) - 1, trajectory.planned
     over = planned is not None and taken > planned
     looks = taken if planned is None or over else planned
@@ -121,11 +156,9 @@ def alarm_line(alarm: Alarm) -> Text:
     """One alarm, with its p-value and the level that it had to reach."""
     text = Text(f"ALARM {one_line(alarm.group.name)}", style="bold red")
     small = f"p {_small(alarm.p_value)}, alarm at {_small(alarm.alarm_level)}"
-    return text.append(f", step {alarm.step}: {_flips(alarm)} of {count(alarm.group.n)} ({small})", style="not bold")
-
-
-def _flips(alarm: Alarm) -> str:
-    return f"-{count(alarm.group.forgotten)} +{count(alarm.group.gained)}"
+    return text.append(
+        f", step {alarm.step}: {flips(alarm.group)} of {count(alarm.group.n)} ({small})", style="not bold"
+    )
 
 
 def _look_lines(trajectory: Trajectory) -> list[Text]:
@@ -141,7 +174,7 @@ def _look_lines(trajectory: Trajectory) -> list[Text]:
             continue
         group = trajectory.comparisons[at + 1].all
         known = "-" if group.known_lost is None else brief(group.known_lost, 10)
-        net = f"{points(group.net_change)} ({between(group.net_change_interval, points)})"
+        net = net_change(group)
         share = float(guessed.ever_forgotten[at])
         guess = "-" if math.isnan(share) else brief(round(n * share), 6)
         text = Text(f"{brief(trajectory.steps[at + 1], 7).replace(',', ''):>7} ")

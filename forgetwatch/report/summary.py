@@ -194,7 +194,7 @@ def luck(comparison: Comparison, trajectory: Trajectory | None) -> str:
         return text + _over_all_looks(trajectory)
     categories = len(comparison.by("category"))
     if categories > 1:
-        names = [group.name for group in _fallen(comparison, None) if group.level == "category"]
+        names = [group.name for group in fallen_groups(comparison, None) if group.level == "category"]
         text += (
             f" Among the {count(categories)} categories the fall is beyond luck for {listed(names)}."
             if names
@@ -239,21 +239,26 @@ def _against_noise(whole: Group, lost: float, gained: float) -> str:
     return f"{text}: so much of the gains and losses is noise."
 
 
-def _fallen(comparison: Comparison, trajectory: Trajectory | None) -> list[Group]:
-    """The groups whose fall is more than luck and is there at the last look: by the run's alarms, else by q."""
+def fallen_groups(comparison: Comparison, trajectory: Trajectory | None) -> list[Group]:
+    """Groups below their start at the last look, and by more than luck: the whole first, then the largest fall first.
+
+    The rule is an alarm of the run where there is one, else a false discovery rate of 5 % in one comparison.
+    """
     watched = [comparison.all, *comparison.by("category").values()]
     if len(watched) == 2:  # one category is the whole
         watched = watched[:1]
     down = [group for group in watched if group.net_change < 0]
     if trajectory is not None and len(trajectory) > 1:
         raised = {(alarm.group.level, alarm.group.name) for alarm in trajectory.alarms()}
-        return [group for group in down if (group.level, group.name) in raised]
-    return [group for group in down if group.q_value <= _FALSE_ALARMS]
+        fallen = [group for group in down if (group.level, group.name) in raised]
+    else:
+        fallen = [group for group in down if group.q_value <= _FALSE_ALARMS]
+    return sorted(fallen, key=lambda group: (group.level != "all", group.net_change))
 
 
 def beyond_luck(comparison: Comparison, trajectory: Trajectory | None) -> str:
     """Which groups fell by more than luck, in one sentence; empty where none did."""
-    fallen = sorted(_fallen(comparison, trajectory), key=lambda group: (group.level != "all", group.net_change))
+    fallen = fallen_groups(comparison, trajectory)
     if not fallen:
         return ""
     named = [

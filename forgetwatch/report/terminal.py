@@ -1,9 +1,15 @@
-"""A Comparison as a table of at most 80 columns; colour is never the only carrier of meaning.
+"""A Comparison in a terminal of 80 columns: the first table, and all its numbers in detail.
 
-    clearly known before 1,124   now lost 31 (2.8 %, 1.9 to 3.9)   measured twice -1 +0
-    all answers  -142 +151 of 2000   net +0.5 points (-1.2 to +2.1)   sees 2.4
+    forgetwatch  step 600 of 600, against the start   standard, 2,000 items, plain prompt
+    forgotten 142   gained 151   net +0.5 points (-1.2 to +2.1)   can see 2.4 points
+    clearly known 1,124   now lost 31 (2.8 %)
+    worst categories             n forgotten  gained               net points      q
+      Math                     222        14       3       -5.0 (-8.9 to -1.2)   .010
+    PASS: accuracy did not fall by more than 2 points
 
-Percentages are shares of the items; points are differences of percentages; brackets hold 95 % intervals.
+The first table has at most `LINES` lines and leaves out whatever is undefined. The detail has every correction, bound
+and diagnostic, and up to `ROWS` groups. Percentages are shares of the items, points are differences of percentages,
+brackets hold 95 % intervals. No meaning is carried by colour alone.
 """
 
 from __future__ import annotations
@@ -12,21 +18,22 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
+from rich.cells import cell_len
 from rich.console import Group as Lines
 from rich.text import Text
 
 from forgetwatch.comparing.category_means import Macro
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.groups import Group, Level
-from forgetwatch.metrics.bounds import Bound
-from forgetwatch.metrics.guessing import Corrected
-from forgetwatch.metrics.intervals import Interval, mean_interval
-from forgetwatch.metrics.paper import Paper
+from forgetwatch.comparing.verdict import TOLERANCE, group_verdict
+from forgetwatch.metrics.intervals import mean_interval
+from forgetwatch.report.cells import ASSUMES, chance_rows, net_change, ratio_text
 from forgetwatch.report.formatting import (
     between,
     brief,
     count,
     fit,
+    fit_ends,
     items,
     one_line,
     percent,
@@ -34,40 +41,193 @@ from forgetwatch.report.formatting import (
     probability,
     visible,
 )
+from forgetwatch.report.summary import fallen_groups
 
 WIDTH: Final = 80
+LINES: Final = 11
+"""Most lines of the first table; the path of a report below it is the twelfth."""
+WORST: Final = 3
+"""Groups in the first table."""
 ROWS: Final = 20
-"""Groups that the table shows; the JSON holds all of them."""
+"""Groups in the detail; the JSON holds all of them."""
 
 _LOST: Final = "red"
 _WON: Final = "green"
-
-
-ASSUMES: Final = {
-    "paper": "before and after unrelated; too high if guesses change, too low if they stay",
-    "guess-corrected": "gold tempts like any wrong option; too high if some are ruled out",
-    "calibrated": "gold tempts as often as it comes second; too high if half-known items move",
-    "bound": "guesses win as often as they lose; from the net loss to k/(k-1) x all flips",
-}
-"""What each correction assumes, and where it errs; in full in the module of its name in `metrics`."""
+_BRAND: Final = "forgetwatch  "
+_NAME: Final = 30
 
 
 def comparison_table(
-    comparison: Comparison, *, by: Level = "category", title: str = "", explain: bool = False
+    comparison: Comparison,
+    *,
+    by: Level = "category",
+    title: str = "",
+    tolerance: float = TOLERANCE,
+    alarms: Text | None = None,
 ) -> Lines:
-    """One comparison as lines for a console: the headline, the corrections, the groups of a level, worst first.
+    """First table of a comparison, for a console.
 
     Args:
-        comparison: What to show.
-        by: The level whose groups are listed.
-        title: The first line; by default the names of the two snapshots.
-        explain: Whether a line under each correction says what it assumes and where it errs.
+        comparison: The comparison.
+        by: Level of the groups that are listed, worst net change first; ``all`` lists none.
+        title: Title; by default the names of the two snapshots.
+        tolerance: Net loss of accuracy that the verdict tolerates, 0 to 1.
+        alarms: Line about the alarms of a run, in place of the one about groups that fell by more than luck.
     """
     whole = comparison.all
-    lines = [_title(comparison, title), *_subtitle(comparison)]
-    lines += [*_known_line(whole), _all_line(whole), _accuracy_line(whole), *_form_lines(comparison)]
-    lines += _noise_lines(comparison)
-    lines += _chance_lines(whole, explain=explain)
+    if not whole.n:
+        return Lines(*_heading(comparison, title), Text("nothing to compare: no item was scored on both sides"))
+    if not whole.forgotten and not whole.gained:
+        same = f"no item flipped: {count(whole.retained)} right and {count(whole.missed)} wrong, before and after"
+        lines = [_heading_line(comparison, title), Text(same), *_decision_line(whole, tolerance)]
+        return Lines(*lines, *([] if alarms is None else [_cut(alarms)]), *note_lines(comparison.notes))
+    top = [*_heading(comparison, title), _flips_line(whole), *_known_line(whole)]
+    bottom = _decision_line(whole, tolerance)
+    bottom += _losses_line(comparison) if alarms is None else [_cut(alarms)]
+    bottom += note_lines(comparison.notes)
+    room = min(WORST, LINES - len(top) - len(bottom) - 1)
+    return Lines(*top, *_worst_lines([] if by == "all" else list(comparison.by(by).values()), room), *bottom)
+
+
+def _heading(comparison: Comparison, title: str) -> list[Text]:
+    """The title and the facts, in one line where both fit."""
+    name, facts = one_line(title or " -> ".join(comparison.labels)), _facts(comparison)
+    if len(_BRAND) + cell_len(name) + 2 + cell_len(facts) <= WIDTH:
+        return [_heading_line(comparison, title)]
+    return [_title(fit_ends(name, WIDTH - len(_BRAND)).rstrip()), Text(facts, style="dim")]
+
+
+def _heading_line(comparison: Comparison, title: str) -> Text:
+    """The title, shortened in its middle if need be, and the facts at the right margin."""
+    name, facts = one_line(title or " -> ".join(comparison.labels)), _facts(comparison)
+    room = max(WIDTH - len(_BRAND) - cell_len(facts) - 2, 12)
+    return _cut(_title(fit_ends(name, room)).append(f"  {facts}", style="dim"))
+
+
+def _title(name: str) -> Text:
+    return Text().append(_BRAND, style="bold cyan").append(name, style="bold")
+
+
+def _facts(comparison: Comparison) -> str:
+    """Probe, number of items, and whatever limits the comparison; the last parts are dropped where they do not fit."""
+    probe: dict[str, Any] = comparison.after.get("probe", {})
+    counted = comparison.items
+    left_out = counted.only_before + counted.only_after
+    parts = [
+        fit_ends(str(probe["name"]), _NAME).rstrip() if "name" in probe else "",
+        items(counted.compared),
+        f"{counted.unscored:,} unscored" if counted.unscored else "",
+        f"{left_out:,} left out" if left_out else "",
+        f"{comparison.samples} samples each" if comparison.samples > 1 else "",
+        _clusters(comparison),
+        f"{one_line(str(probe['rendering']))} prompt" if "rendering" in probe else "",
+    ]
+    parts = [part for part in parts if part]
+    while cell_len(", ".join(parts)) > WIDTH:
+        parts.pop()
+    return ", ".join(parts)
+
+
+def _clusters(comparison: Comparison) -> str:
+    clusters = comparison.clusters
+    return f"in {clusters:,} cluster{'s' if clusters > 1 else ''}" if clusters else ""
+
+
+def _flips_line(group: Group) -> Text:
+    parts = [
+        Text("forgotten ").append(count(group.forgotten), style=f"bold {_LOST}"),
+        Text("gained ").append(count(group.gained), style=f"bold {_WON}"),
+    ]
+    interval = group.net_change_interval
+    net = Text(f"net {points(group.net_change)} points")
+    parts.append(net if math.isnan(interval[0]) else net.append(f" ({between(interval, points)})"))
+    if not math.isnan(seen := group.detectable_change):
+        parts.append(Text(f"can see {percent(seen)} points", style="dim"))
+    # Counts of five digits leave less room between the parts, and none for the last word.
+    gap = next((gap for gap in (3, 2, 1) if sum(map(len, parts)) + gap * (len(parts) - 1) <= WIDTH), 0)
+    if not gap:
+        parts[-1] = parts[-1][: -len(" points")]
+    return Text(" " * max(gap, 1)).join(parts)
+
+
+def _known_line(group: Group) -> list[Text]:
+    if group.known is None or group.known_lost is None:
+        return []
+    text = Text(f"clearly known {count(group.known)}   now lost ")
+    text.append(count(group.known_lost), style=f"bold {_LOST}")
+    return [text.append(f" ({percent(group.known_lost / group.known)} %)" if group.known else "")]
+
+
+def _worst_lines(groups: Sequence[Group], most: int) -> list[Text]:
+    """The groups of the lowest net change under a heading; none where there are fewer than two."""
+    if len(groups) < 2:
+        return []
+    heading = f"worst {_plural(groups[0].level)}"
+    lines = [Text(f"{heading:<22} {'n':>7} {'forgotten':>9} {'gained':>7} {'net points':>24} {'q':>5}", style="bold")]
+    for group in sorted(groups, key=_net_first)[:most]:
+        text = Text(f"  {fit(group.name, 20)} {brief(group.n, 7):>7} ")
+        text.append(f"{brief(group.forgotten, 9):>9}", style=_LOST).append(" ")
+        text.append(f"{brief(group.gained, 7):>7}", style=_WON)
+        lines.append(text.append(f" {net_change(group):>24} {probability(group.q_value):>5}"))
+    return lines
+
+
+def _plural(level: Level) -> str:
+    return "categories" if level == "category" else f"{level}s"
+
+
+def _net_first(group: Group) -> tuple[float, float]:
+    return group.net_change if math.isfinite(group.net_change) else math.inf, -group.forgotten
+
+
+def _decision_line(group: Group, tolerance: float) -> list[Text]:
+    """The verdict in a few words; nothing where the net change has no interval."""
+    if math.isnan(group.net_change_interval[0]):
+        return []
+    found = group_verdict(group, tolerance)
+    bound = f"{100 * tolerance:g} point{'' if tolerance == 0.01 else 's'}"
+    says = {
+        "PASS": f"accuracy did not fall by more than {bound}",
+        "FAIL": f"accuracy fell by more than {bound}",
+        "INCONCLUSIVE": f"a fall of more than {bound} is possible",
+    }[found.word]
+    more = f"; {count(found.items_needed)} items would decide" if found.items_needed is not None else ""
+    style = {"PASS": "bold green", "FAIL": "bold red", "INCONCLUSIVE": "bold"}[found.word]
+    return [_cut(Text().append(found.word, style=style).append(f": {says}{more}"))]
+
+
+def _losses_line(comparison: Comparison) -> list[Text]:
+    """The groups whose fall is more than luck at a false discovery rate of 5 %; nothing where there is none."""
+    fallen = [
+        f"{'accuracy' if group.level == 'all' else one_line(group.name)} {points(group.net_change)} points"
+        for group in fallen_groups(comparison, None)
+    ]
+    return [_cut(Text(f"fell by more than luck: {', '.join(fallen)}"))] if fallen else []
+
+
+def note_lines(notes: Sequence[str]) -> list[Text]:
+    """The first of some notes, cut at the margin, with their number; empty for no notes."""
+    if not notes:
+        return []
+    which = "note" if len(notes) == 1 else f"{len(notes)} notes, the first"
+    return [_cut(Text(f"{which}: {one_line(notes[0])}", style="dim"))]
+
+
+def _cut(text: Text) -> Text:
+    text.truncate(WIDTH, overflow="ellipsis")
+    return text
+
+
+def comparison_detail(comparison: Comparison, *, by: Level = "category") -> Lines:
+    """All numbers of a comparison that a terminal shows, for a console; the first table is not among them.
+
+    Args:
+        comparison: The comparison.
+        by: Level of the groups that are listed, worst first; ``all`` lists none.
+    """
+    whole = comparison.all
+    lines = [Text(_all_facts(comparison), style="dim"), *_known_detail(whole), _all_line(whole), _accuracy_line(whole)]
+    lines += [*_form_lines(comparison), *_noise_lines(comparison), *_chance_lines(whole)]
     if comparison.paper_compat is not None:
         lines += _compat_lines(comparison.paper_compat)
     if by != "all":
@@ -76,29 +236,23 @@ def comparison_table(
     return Lines(*lines)
 
 
-def _title(comparison: Comparison, title: str) -> Text:
-    text = Text("forgetwatch  ", style="bold cyan")
-    text.append(one_line(title or " -> ".join(comparison.labels)), style="bold")
-    return text
-
-
-def _subtitle(comparison: Comparison) -> list[Text]:
+def _all_facts(comparison: Comparison) -> str:
     probe: dict[str, Any] = comparison.after.get("probe", {})
     counted = comparison.items
-    parts = [one_line(str(probe["name"]))] if "name" in probe else []
-    parts.append(f"{items(counted.compared)} compared")
-    parts += [f"{comparison.samples} samples each"] if comparison.samples > 1 else []
-    parts += (
-        [f"in {comparison.clusters:,} cluster{'s' if comparison.clusters > 1 else ''}"] if comparison.clusters else []
-    )
-    parts += [f"{probe['rendering']} prompt"] if "rendering" in probe else []
-    parts += [f"{counted.unscored:,} unscored"] if counted.unscored else []
     left_out = counted.only_before + counted.only_after
-    parts += [f"left out {counted.only_before:,} only before, {counted.only_after:,} only after"] if left_out else []
-    return [Text(", ".join(parts), style="dim")]
+    parts = [
+        one_line(str(probe["name"])) if "name" in probe else "",
+        f"{items(counted.compared)} compared",
+        f"{comparison.samples} samples each" if comparison.samples > 1 else "",
+        _clusters(comparison),
+        f"{one_line(str(probe['rendering']))} prompt" if "rendering" in probe else "",
+        f"{counted.unscored:,} unscored" if counted.unscored else "",
+        f"left out {counted.only_before:,} only before, {counted.only_after:,} only after" if left_out else "",
+    ]
+    return ", ".join(filter(None, parts))
 
 
-def _known_line(group: Group) -> list[Text]:
+def _known_detail(group: Group) -> list[Text]:
     if group.known is None or group.known_lost is None:
         return []
     text = Text(f"clearly known {count(group.known)} before   ")
@@ -115,24 +269,7 @@ def _all_line(group: Group) -> Text:
     text.append(f" of {count(group.n, commas=False)}  net {points(group.net_change)} points ")
     text.append(f"({between(group.net_change_interval, points)})")
     seen = group.detectable_change
-    text.append("  too few flips" if math.isnan(seen) else f"  sees {percent(seen)}", style="dim")
-    return text
-
-
-def _form_lines(comparison: Comparison) -> list[Text]:
-    """Written answers beside scored ones, and what of the losses is form."""
-    lines = []
-    for name, group in comparison.by("kind").items():
-        text = Text(f"{name:<13} ")
-        text.append(f"-{count(group.forgotten)}", style=_LOST).append(" ").append(f"+{count(group.gained)}", style=_WON)
-        text.append(f" of {count(group.n)}  net {points(group.net_change)} points ")
-        lines.append(text.append(f"({between(group.net_change_interval, points)})"))
-    whole = comparison.all
-    if whole.format_lost and whole.knowledge_lost is not None:
-        text = Text("form lost     ").append(count(whole.format_lost), style=f"bold {_LOST}")
-        text.append(" (the asked form gone, the answer not)   knowledge lost ")
-        lines.append(text.append(count(whole.knowledge_lost), style=f"bold {_LOST}"))
-    return lines
+    return text.append("  too few flips" if math.isnan(seen) else f"  can see {percent(seen)}", style="dim")
 
 
 def _accuracy_line(group: Group) -> Text:
@@ -143,75 +280,63 @@ def _accuracy_line(group: Group) -> Text:
     )
 
 
+def _form_lines(comparison: Comparison) -> list[Text]:
+    """Generated answers next to log-likelihood ones, and the share of the losses that is one of form."""
+    lines = []
+    for name, group in comparison.by("kind").items():
+        text = Text(f"{name:<13} ")
+        text.append(f"-{count(group.forgotten)}", style=_LOST).append(" ").append(f"+{count(group.gained)}", style=_WON)
+        lines.append(text.append(f" of {count(group.n)}  net {points(group.net_change)} points ").append(_in(group)))
+    whole = comparison.all
+    if whole.format_lost and whole.knowledge_lost is not None:
+        text = Text("form lost     ").append(count(whole.format_lost), style=f"bold {_LOST}")
+        text.append(" (not in the form asked for, knowledge intact)   knowledge lost ")
+        lines.append(text.append(count(whole.knowledge_lost), style=f"bold {_LOST}"))
+    return lines
+
+
+def _in(group: Group) -> str:
+    return f"({between(group.net_change_interval, points)})"
+
+
 def _noise_lines(comparison: Comparison) -> list[Text]:
-    """What flips although nothing was forgotten: the same weights measured twice, and sampled decoding."""
+    """Flips without any forgetting: the same weights measured twice, and sampled decoding."""
     group, lines = comparison.all, []
     if group.null_lost is not None and group.null_gained is not None:
         flips = f"-{count(group.null_lost)} +{count(group.null_gained)}"
         of = f" of {count(group.null_n)}" if group.null_n is not None and group.null_n < group.n else ""
-        lines.append(Text(f"measured twice {flips}{of} by the same weights: that much is noise", "dim"))
+        lines.append(Text(f"measured twice {flips}{of} with the same weights: these flips are noise", "dim"))
     if (noise := group.noise_floor) is not None:
         interval = mean_interval(noise.forgetting_above, noise.forgetting_above_se)
-        lines.append(
-            Text(
-                f"sampling      flips {percent(noise.floor)} % each way by itself; "
-                f"forgot above it {points(noise.forgetting_above)} ({between(interval, points)})",
-                "dim",
-            )
-        )
+        above = f"{points(noise.forgetting_above)} ({between(interval, points)})"
+        lines.append(Text(f"sampling      flips {percent(noise.floor)} % each way; forgot {above} above that", "dim"))
     return lines
 
 
-def _chance_lines(group: Group, *, explain: bool) -> list[Text]:
+def _chance_lines(group: Group) -> list[Text]:
+    """Each correction with a line on its assumption and error, then the two diagnostics of guessing."""
     rows = chance_rows(group)
     if not rows:
         return []
     lines = [Text(f"{'corrected':<18}{'forgot %':<22}gained %")]
     for name, lost, won, tail in rows:
         numbers = f"  {name:<15} {lost:<21} {won:<21} " if tail else f"  {name:<15} {lost:<21} {won}"
-        lines.append(Text(numbers).append(tail, style="dim"))
-        lines += [Text(f"    {ASSUMES[name]}", style="dim")] if explain else []
+        lines += [Text(numbers).append(tail, style="dim"), Text(f"    {ASSUMES[name]}", style="dim")]
     if (stays := group.chance.persistence) is not None and not math.isnan(stays.same_wrong):
         fresh = percent(stays.same_wrong_if_fresh)
         lines.append(Text(f"wrong twice   same option {percent(stays.same_wrong)} % (fresh guesses {fresh} %)", "dim"))
         interval = group.chance.tipping_interval
-        drawn = "" if interval is None else f" ({between(interval, _ratio)})"
+        drawn = "" if interval is None else f" ({between(interval, ratio_text)})"
         if not math.isnan(ratio := stays.tipping_ratio):
-            lines.append(Text(f"tipping ratio {_ratio(ratio)}{drawn}: {_verdict(ratio)}", "dim"))
+            lines.append(Text(f"tipping ratio {ratio_text(ratio)}{drawn}: {_reading(ratio)}", "dim"))
     return lines
 
 
-def chance_rows(group: Group) -> list[tuple[str, str, str, str]]:
-    """What each correction leaves: its name, forgotten, gained, and how many items took part where not all did."""
-    chance, n = group.chance, group.n
-    rows = []
-    corrections: tuple[tuple[str, int, Paper | Corrected | None], ...] = (
-        ("paper", 2, chance.paper),
-        ("guess-corrected", 3, chance.guess_corrected),
-        ("calibrated", 3, chance.guess_corrected_calibrated),
-    )
-    for name, least, rates in corrections:
-        if rates is not None:
-            if isinstance(rates, Paper):
-                intervals = rates.forgetting_interval, rates.backward_transfer_interval
-            else:
-                intervals = rates.forgetting_band, rates.backward_transfer_band
-            lost, won = _from_zero(rates.forgetting, intervals[0]), _from_zero(rates.backward_transfer, intervals[1])
-            rows.append((name, lost, won, f"{count(rates.n)} with k>={least}" if rates.n < n else ""))
-    if (bound := chance.bound) is not None:
-        rows.append(("bound", *_bounds(bound), f"{count(chance.n)} with k>=2" if chance.n < n else ""))
-    return rows
-
-
-def _from_zero(rate: float, interval: Interval) -> str:
-    """Shown from 0: what is below is noise around it. The JSON keeps it."""
-    if interval[1] < 0:
-        return "0.0 (all below 0)"
-    return f"{percent(min(max(rate, 0.0), 1.0))} ({between((max(interval[0], 0.0), interval[1]), percent)})"
-
-
-def _bounds(bound: Bound) -> tuple[str, str]:
-    return between(bound.forgetting, percent), between(bound.backward_transfer, percent)
+def _reading(ratio: float) -> str:
+    """Reading of a tipping ratio; see `metrics.bounds.Persistence`."""
+    if ratio <= 1:
+        return "guessing explains all forgetting"
+    return "the finding of forgetting is fragile" if ratio <= 3 else "the finding of forgetting is robust"
 
 
 def _compat_lines(macro: Macro) -> list[Text]:
@@ -227,17 +352,6 @@ def _compat_lines(macro: Macro) -> list[Text]:
     return lines
 
 
-def _ratio(value: float) -> str:
-    return "n/a" if math.isnan(value) else "infinite" if math.isinf(value) else f"{value:.1f}"
-
-
-def _verdict(ratio: float) -> str:
-    """What a tipping ratio says of the forgetting that is left; see `metrics.bounds.Persistence`."""
-    if ratio <= 1:
-        return "guessing explains all that was forgotten"
-    return "that it was forgotten is fragile" if ratio <= 3 else "that it was forgotten is robust"
-
-
 def _group_lines(groups: Sequence[Group]) -> list[Text]:
     if not groups:
         return []
@@ -246,7 +360,7 @@ def _group_lines(groups: Sequence[Group]) -> list[Text]:
     lost_width = max([12, *(len(_known_share(group)) for group in shown)])
     name_width = 30 - lost_width if has_known else 22
     columns = f"{'known':>6}  {'now lost':<{lost_width}}" if has_known else f"{'forgot':>6} {'gained':>7}"
-    level = f"worst {'categories' if groups[0].level == 'category' else 'tasks'}"
+    level = f"worst {_plural(groups[0].level)}"
     lines = [Text(f"{level:<{name_width}} {'n':>6} {columns} {'net points':>24}       q", style="bold")]
     for group in shown:
         text = Text(f"  {fit(group.name, name_width - 2)} {brief(group.n, 6):>6} ")
@@ -256,16 +370,14 @@ def _group_lines(groups: Sequence[Group]) -> list[Text]:
         else:
             text.append(f"{'-' + brief(group.forgotten, 5):>6}", style=_LOST)
             text.append(f" {'+' + brief(group.gained, 6):>7}", style=_WON)
-        net = f"{points(group.net_change)} ({between(group.net_change_interval, points)})"
-        text.append(f" {net:>24}   {probability(group.q_value):>5}")
-        lines.append(text)
+        lines.append(text.append(f" {net_change(group):>24}   {probability(group.q_value):>5}"))
     if len(groups) > ROWS:
         lines.append(Text(f"  and {len(groups) - ROWS} more, none worse; --json has all", style="dim"))
     return lines
 
 
 def _badness(group: Group) -> tuple[float, float]:
-    """Worst first: by the share of the known that was lost where it exists, then by net change."""
+    """Sort key, worst first: by the share of the known that was lost where it exists, then by net change."""
     lost = -group.known_lost / group.known if group.known and group.known_lost else 0.0
     return lost, group.net_change if math.isfinite(group.net_change) else math.inf
 

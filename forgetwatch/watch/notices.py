@@ -11,8 +11,8 @@ from forgetwatch.comparing.groups import Group
 from forgetwatch.metrics.alarm import alarm_level
 from forgetwatch.metrics.planning import detectable_change
 from forgetwatch.probe import Probe
-from forgetwatch.report.run_table import alarm_lines, course_line
-from forgetwatch.report.terminal import WIDTH, comparison_table
+from forgetwatch.report.run_table import run_table
+from forgetwatch.report.terminal import WIDTH
 from forgetwatch.run_folder import REPORT
 from forgetwatch.watch.budget import FEWEST_ITEMS, Cost
 from forgetwatch.watch.schedule import Every
@@ -80,12 +80,7 @@ def show(watch: Watch, *, max_steps: int, tripped: Sequence[str] = ()) -> None:
     console = Console(highlight=False)
     console.width = min(console.width, 120) if console.is_terminal else WIDTH
     title = f"step {trajectory.steps[-1]} of {max_steps}, against the start"
-    console.print(comparison_table(trajectory.comparisons[-1], title=title))
-    console.print(course_line(trajectory))
-    for line in alarm_lines(trajectory):
-        console.print(line)
-    for trip in tripped:
-        console.print(f"guard: {trip}", soft_wrap=True, markup=False)
+    console.print(run_table(trajectory, title=title, tripped=tripped))
     page = watch.folder.path / REPORT
     console.print(
         f"report: {page}" if page.is_file() else f"every look: {watch.folder.path}", soft_wrap=True, markup=False

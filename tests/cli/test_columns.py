@@ -21,8 +21,8 @@ from forgetwatch.comparing.flips import flips
 from forgetwatch.comparing.groups import Group
 from forgetwatch.report.flip_list import flip_lines
 from forgetwatch.report.formatting import brief, fit, fit_ends
-from forgetwatch.report.run_table import trajectory_table
-from forgetwatch.report.terminal import comparison_table
+from forgetwatch.report.run_table import run_detail, run_table
+from forgetwatch.report.terminal import comparison_detail, comparison_table
 
 NAMES = {
     "plain": "Maths",
@@ -68,10 +68,24 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     "command",
     [
         ["compare", "base.parquet", "a.parquet"],
-        ["compare", "base.parquet", "a.parquet", "--by", "task", "--chance", "paper-compat", "--null", "base.parquet"],
+        ["compare", "base.parquet", "a.parquet", "--detail"],
+        [
+            "compare",
+            "base.parquet",
+            "a.parquet",
+            "--by",
+            "task",
+            "--detail",
+            "--chance",
+            "paper-compat",
+            "--null",
+            "base.parquet",
+        ],
         ["compare", "base.parquet", *["a.parquet", "b.parquet"] * 8],
+        ["compare", "base.parquet", *["a.parquet", "b.parquet"] * 8, "--detail"],
         ["flips", "base.parquet", "b.parquet"],
         ["report", "run"],
+        ["report", "run", "--detail"],
         ["plan", "--probe", "p.jsonl"],
         ["plan", "--items", "1000000000", "--change", "0.0001%", "--flips", "50%"],
         ["plan", "--items", "500", *[part for share in (1, 2, 5, 10, 20) for part in ("--flips", f"{share}%")]],
@@ -93,7 +107,7 @@ def test_huge_counts_keep_their_columns() -> None:
     after = snapshot([False] * 8, category=["a", "b"] * 4, gold_share=[0.1] * 8)
     comparison = compare(before=base, after=after)
     groups = tuple(_times(group, 1_234_567) for group in comparison.groups)
-    shown = printed(comparison_table(replace(comparison, groups=groups)))
+    shown = printed(comparison_detail(replace(comparison, groups=groups)))
     rows = [line for line in shown.splitlines() if re.match("  [ab] ", line)]
     assert len(rows) == 2
     assert all("4.9M   4.9M  4.9M (100.0 %)" in row and row.endswith("<.001") for row in rows)
@@ -107,7 +121,7 @@ def test_a_row_of_four_digit_losses_is_one_line() -> None:
     groups = tuple(_times(group, 2_000) for group in comparison.groups)
     rows = [
         line
-        for line in printed(comparison_table(replace(comparison, groups=groups))).splitlines()
+        for line in printed(comparison_detail(replace(comparison, groups=groups))).splitlines()
         if "8,000 (100" in line
     ]
     assert len([row for row in rows if row.startswith("  ")]) == 2
@@ -137,7 +151,7 @@ def coloured(lines: RenderableType) -> Iterator[tuple[str, str]]:
 
 
 def test_colour_is_never_the_only_carrier_of_meaning() -> None:
-    """Each has a sign or says it, stands in the column "now lost", or in a line whose first word says it."""
+    """Each has a sign or a word of its own, or its line or column is named for it."""
     labels = {"category": ["a", "b"] * 20, "k": [4] * 40, "gold": [0] * 40}
     looks = [
         snapshot(
@@ -155,15 +169,21 @@ def test_colour_is_never_the_only_carrier_of_meaning() -> None:
     tables = [
         comparison_table(trajectory.comparisons[-1]),
         comparison_table(trajectory.comparisons[-1], by="task"),
-        trajectory_table(trajectory),
+        comparison_detail(trajectory.comparisons[-1]),
+        comparison_detail(trajectory.comparisons[-1], by="task"),
+        run_table(trajectory),
+        run_detail(trajectory),
         flip_lines(changed[0]),
         flip_lines(gained[0]),
     ]
     pieces = [piece for table in tables for piece in coloured(table)]
     assert len(pieces) > 10
-    signed = re.compile(r"[-+][\d,.]+M?|now lost .*|[\d,.]+M? \([\d.]+ %\)")
-    named = re.compile(r"(ALARM|forgotten|gained|churned)\b")
-    assert [piece for piece, line in pieces if not signed.fullmatch(piece) and not named.match(line)] == []
+    signed = re.compile(r"[-+][\d,.]+M?|now lost .*|[\d,.]+M? \([\d.]+ %\)|PASS|FAIL|\d+ alarms?")
+    named = re.compile(r"(ALARM|forgotten|gained|churned|clearly known)\b")
+    columns = re.compile(r"  [ab] +20( +\d+){2} ")  # under "forgotten" and "gained" in the first table
+    assert [
+        piece for piece, line in pieces if not any((signed.fullmatch(piece), named.match(line), columns.match(line)))
+    ] == []
 
 
 def test_an_item_without_a_task_is_named_alone() -> None:

@@ -36,8 +36,7 @@ def test_the_table_is_plain_text_that_fits_eighty_columns(folder: Path) -> None:
     done = run(folder, "ok.csv", "after.csv")
     assert done.returncode == 0, done.stderr
     assert "ok -> after" in done.stdout
-    assert "-1 +1 of 2" in done.stdout
-    assert "Math" in done.stdout
+    assert "forgotten 1   gained 1   net +0.0 points" in done.stdout
     assert "\x1b" not in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
 
@@ -89,6 +88,9 @@ def test_unlike_items_are_compared_when_asked(folder: Path) -> None:
     (folder / "fewer.csv").write_text("item_id,correct\na,0\n")
     done = run(folder, "ok.csv", "fewer.csv", "--on-mismatch", "intersect")
     assert done.returncode == 0
+    assert "1 item, 1 left out" in done.stdout
+    assert "forgotten 1   gained 0" in done.stdout
+    done = run(folder, "ok.csv", "fewer.csv", "--on-mismatch", "intersect", "--detail")
     assert "1 only before, 0 only after" in done.stdout
     assert "-1 +0 of 1" in done.stdout
 
@@ -152,7 +154,7 @@ def test_measuring_twice_stands_beside_the_counts(tmp_path: Path) -> None:
     done = run(tmp_path, before, after, "--null", again, "--json", "-")
     whole = json.loads(done.stdout)["groups"][0]
     assert (whole["forgotten"], whole["null_lost"], whole["null_gained"]) == (2, 1, 0)
-    assert "measured twice -1 +0" in run(tmp_path, before, after, "--null", again).stdout
+    assert "measured twice -1 +0" in run(tmp_path, before, after, "--null", again, "--detail").stdout
     refused = run(tmp_path, before, after, "--null", outcomes(tmp_path, "o.csv", [1], task=["other"]))
     assert (refused.returncode, "no item of b" in refused.stderr) == (1, True)
 
@@ -184,7 +186,7 @@ def test_samples_go_the_whole_way_from_csv_to_table_and_json(tmp_path: Path) -> 
     assert (document["samples"], whole["n"], whole["forgotten"]) == (3, 2, pytest.approx(2 / 3))
     assert whole["p_value"] == 0.5  # one item changed: one coin
     assert whole["noise_floor"]["floor"] == pytest.approx((0 + 2 / 3 + 2 / 3 + 2 / 3) / 8)
-    assert "2 items compared, 3 samples each" in run(tmp_path, "b.csv", "a.csv").stdout
+    assert "2 items, 3 samples each" in run(tmp_path, "b.csv", "a.csv").stdout
     first = json.loads(run(tmp_path, "b.csv", "a.csv", "--samples", "first", "--json", "-").stdout)
     assert (first["samples"], first["groups"][0]["forgotten"]) == (1, 1)
 
@@ -225,7 +227,7 @@ def test_categories_of_ones_own_group_the_table(tmp_path: Path) -> None:
     (tmp_path / "b.csv").write_text("item_id,task,category,correct\n1,t,old,0\n2,u,old,1\n")
     (tmp_path / "c.yaml").write_text("t: Fresh\n")
     files = [str(tmp_path / name) for name in ("a.csv", "b.csv")]
-    done = CliRunner().invoke(app, ["compare", *files, "--categories", str(tmp_path / "c.yaml")])
+    done = CliRunner().invoke(app, ["compare", *files, "--categories", str(tmp_path / "c.yaml"), "--detail"])
     assert done.exit_code == 0
     assert "Fresh" in done.stdout
     assert "1 of 2 tasks are not in" in " ".join(done.stdout.split())

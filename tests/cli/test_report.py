@@ -29,7 +29,7 @@ def run(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("place", ["", "_forgetwatch"])
 def test_a_run_is_shown_look_by_look(run: Path, place: str) -> None:
-    done = CliRunner().invoke(app, ["report", str(run / place)])
+    done = CliRunner().invoke(app, ["report", str(run / place), "--detail"])
     assert done.exit_code == 0, done.output
     assert "ever forgotten 30 (a guesser 9), right again 5" in done.stdout
     assert (
@@ -40,6 +40,14 @@ def test_a_run_is_shown_look_by_look(run: Path, place: str) -> None:
     page = run / "_forgetwatch" / "report.html"
     assert f"report: {page}" in done.stdout
     assert "25 questions that it answered right before are now wrong." in page.read_text()
+
+
+def test_the_first_table_of_a_run_has_at_most_twelve_lines(run: Path) -> None:
+    done = CliRunner().invoke(app, ["report", str(run)])
+    lines = done.stdout.splitlines()
+    assert len(lines) <= 12
+    assert lines[-2] == "2 looks: 2 alarms (first all, step 5)"
+    assert lines[-1].startswith("report: ")
 
 
 def test_the_run_as_json(run: Path) -> None:
@@ -83,6 +91,6 @@ def test_a_page_that_cannot_be_written_leaves_the_table(run: Path, monkeypatch: 
     monkeypatch.setattr("forgetwatch.cli.report_command.write_report", full)
     done = CliRunner().invoke(app, ["report", str(run)])
     assert done.exit_code == 0, done.output
-    assert "ever forgotten 30" in done.stdout
+    assert "forgotten 25  gained 0" in done.stdout
     assert "no page is written (No space left on device" in done.stdout
     assert CliRunner().invoke(app, ["report", str(run), "-o", str(run / "r.html")]).exit_code == 1

@@ -36,8 +36,9 @@ def compared(*options: str) -> str:
 
 
 def test_several_models_end_with_their_ranking_and_matrix(folder: Path) -> None:
-    shown = compared()
-    assert shown.index("base -> checkpoint-20") < shown.index("2 models against base")
+    assert "base -> checkpoint-20" not in compared()
+    shown = compared("--detail")
+    assert shown.index("2 models against base") < shown.index("base -> checkpoint-20")
     assert [line.split()[:3] for line in shown.splitlines()[-3:]] == [
         ["0", "base", "–"],
         ["1", "checkpoint-10", "0"],
@@ -55,7 +56,7 @@ def test_the_target_is_read_from_the_checkpoints_that_the_snapshots_name(folder:
 
 def test_the_target_is_read_from_a_table(folder: Path) -> None:
     (folder / "t.csv").write_text("after,pass@1\ns20.parquet,0.1\ns10.parquet,0.9\n")
-    shown = compared("--target", "t.csv")
+    shown = compared("--target", "t.csv", "--detail")
     assert "pass@1" in shown
     assert "They are no 1." in " ".join(shown.split())
 

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import io
+import re
+from typing import Any
 
 import numpy as np
 from rich.console import Console
 from support import snapshot
 
 from forgetwatch import Trajectory
-from forgetwatch.report.run_table import course_line, trajectory_table
+from forgetwatch.report.run_table import course_line, run_detail, run_table
 from forgetwatch.report.terminal import WIDTH
 
 RUN = ([True, True, True, False], [False, False, True, False], [True, False, True, False])
@@ -20,7 +22,7 @@ def run(*looks: list[bool], planned: int | None = None, k: int | None = 4) -> Tr
 
 def text(trajectory: Trajectory) -> str:
     out = io.StringIO()
-    Console(file=out, width=WIDTH, highlight=False).print(trajectory_table(trajectory))
+    Console(file=out, width=WIDTH, highlight=False).print(run_detail(trajectory))
     return out.getvalue()
 
 
@@ -34,8 +36,8 @@ def test_the_course_of_a_run_stands_beside_a_guessers() -> None:
 def test_each_look_has_a_line() -> None:
     shown = text(run(*RUN))
     lines = [line.split() for line in shown.splitlines()]
-    assert lines[2][:3] == ["1", "-2", "+0"]
-    assert lines[3][:3] == ["2", "-1", "+0"]
+    assert lines[1][:3] == ["1", "-2", "+0"]
+    assert lines[2][:3] == ["2", "-1", "+0"]
     assert "forgetting events 2 (a guesser 2): 2 items once, 0 more often" in shown
     assert "never forgotten 1 (a guesser 1)" in shown.splitlines()
     assert "right at some look and wrong at the last 25.0 % (a guesser 32.8 %)" in shown.splitlines()
@@ -66,7 +68,34 @@ def test_a_run_that_lost_nothing_says_what_it_could_have_seen() -> None:
 def test_a_long_run_shows_every_nth_look_and_the_last() -> None:
     rng = np.random.default_rng(0)
     shown = text(run(*[(rng.random(20) < 0.5).tolist() for _ in range(104)]))
-    steps = [int(line.split()[0]) for line in shown.splitlines()[2:] if line.strip()[:1].isdigit()]
+    steps = [int(line.split()[0]) for line in shown.splitlines()[1:] if re.match(r" +\d+ +-", line)]
     assert steps[0] == 1
     assert steps[-1] == 103
     assert len(steps) <= 41
+
+
+def first(trajectory: Trajectory, **options: Any) -> list[str]:
+    out = io.StringIO()
+    Console(file=out, width=WIDTH, highlight=False).print(run_table(trajectory, **options))
+    return out.getvalue().splitlines()
+
+
+def test_the_first_table_of_a_run_ends_with_its_alarms_in_one_line() -> None:
+    kept, lost = [True] * 100, [False] * 40 + [True] * 60
+    trajectory = run(kept, kept, lost, lost, planned=5)
+    lines = first(trajectory)
+    assert lines[0].startswith("forgetwatch  step 3, against step 0 ")
+    assert lines[-1] == "3 looks: 2 alarms (first all, step 2)"
+    lines = first(trajectory, tripped=["Math, step 2: -40.0 points (-49.0 to -30.0)", "another"])
+    assert lines[-1] == "3 looks: 2 alarms (first all, step 2), guard tripped 2 times (Math, step 2)"
+    assert max(map(len, lines)) <= 80
+
+
+def test_a_run_without_alarms_or_flips_takes_four_lines() -> None:
+    lines = first(run([True] * 9, [True] * 9))
+    assert len(lines) == 4
+    assert lines[-1] == "1 look: no alarm"
+
+
+def test_a_baseline_alone_is_one_line() -> None:
+    assert first(run([True] * 9)) == ["forgetwatch  no look after the baseline"]

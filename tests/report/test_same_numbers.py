@@ -15,11 +15,11 @@ from pages import choices, clusters, plain, run, samples
 from rich.console import Console
 
 from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.report.cells import HEADINGS
 from forgetwatch.report.export import comparison_json, comparisons_csv
-from forgetwatch.report.formatting import HEADINGS
 from forgetwatch.report.html import page
 from forgetwatch.report.markdown import comparison_markdown
-from forgetwatch.report.terminal import WIDTH, comparison_table
+from forgetwatch.report.terminal import WIDTH, comparison_detail, comparison_table
 from forgetwatch.report.tracker_rows import tracker_row
 
 MADE = {
@@ -147,7 +147,7 @@ def _at(group: dict[str, Any], path: str) -> Any:
 def test_the_terminal_shows_the_same_numbers_of_the_whole_and_of_each_category(shown: tuple[Comparison, Any]) -> None:
     comparison, _ = shown
     out = io.StringIO()
-    Console(file=out, width=WIDTH, highlight=False).print(comparison_table(comparison))
+    Console(file=out, width=WIDTH, highlight=False).print(comparison_detail(comparison))
     lines, wanted = out.getvalue().replace(",", "").splitlines(), in_json(comparison)
     whole = wanted["all:all"]
     start = next(line for line in lines if line.startswith("all answers"))
@@ -167,6 +167,26 @@ def test_the_terminal_shows_the_same_numbers_of_the_whole_and_of_each_category(s
         known = [row["known"][0], *row["known_lost"]] if row["known"] != ["–"] else None
         counts = known or [f"-{row['forgotten'][0]}", f"+{row['gained'][0]}"]
         assert cells == [*row["n"], *counts, *row["net_change"], *row["q_value"]]
+
+
+def test_the_first_table_shows_the_same_numbers(shown: tuple[Comparison, Any]) -> None:
+    comparison, _ = shown
+    out = io.StringIO()
+    Console(file=out, width=WIDTH, highlight=False).print(comparison_table(comparison))
+    lines, wanted = out.getvalue().replace(",", "").splitlines(), in_json(comparison)
+    whole = wanted["all:all"]
+    lost, won, *net = numbers(next(line for line in lines if line.startswith("forgotten ")))[:5]
+    assert ([lost], [won], net) == (whole["forgotten"], whole["gained"], whole["net_change"])
+    if whole["known"] != ["–"]:
+        known, *gone = numbers(next(line for line in lines if line.startswith("clearly known ")))
+        assert ([known], gone) == (whole["known"], whole["known_lost"])
+    rows = [line for line in lines if line.startswith("  ")]
+    assert rows or len(comparison.by("category")) < 2
+    for line in rows:
+        name = max((name for name in comparison.by("category") if line.startswith(f"  {name} ")), key=len)
+        row = wanted[f"category:{name}"]
+        cells = numbers(line.removeprefix(f"  {name} "))
+        assert cells == [*row["n"], *row["forgotten"], *row["gained"], *row["net_change"], *row["q_value"]]
 
 
 def test_trackers_get_the_numbers_of_the_document(shown: tuple[Comparison, Any]) -> None:

@@ -8,14 +8,14 @@ import re
 
 import pytest
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, RenderableType
 from support import snapshot
 
 from forgetwatch import compare
 from forgetwatch.comparing.ranking import Several, Target, ranked, transition_matrix
 from forgetwatch.report.export import comparisons_json
 from forgetwatch.report.html import page
-from forgetwatch.report.ranking_table import several_markdown, several_table
+from forgetwatch.report.ranking_table import MODELS, several_detail, several_markdown, several_table
 
 KEPT = (7, 9, 8)
 
@@ -32,20 +32,36 @@ def made(*kept: int, target: Target | None = None, names: str = "m") -> tuple[Se
 
 
 def terminal(several: Several) -> str:
+    return printed(several_detail(several))
+
+
+def printed(lines: RenderableType) -> str:
     out = io.StringIO()
-    Console(file=out, width=80, highlight=False).print(several_table(several))
+    Console(file=out, width=80, highlight=False).print(lines)
     return out.getvalue()
+
+
+def test_the_first_table_ranks_in_at_most_twelve_lines() -> None:
+    target = Target(name="eval_accuracy", values=tuple(range(9)))
+    several = made(*[3, 9, 8, 7, 6, 5, 4, 2, 1], target=target)[0]
+    lines = printed(several_table(several, notes=["one", "two"])).splitlines()
+    assert len(lines) <= 12
+    assert max(map(len, lines)) <= 80
+    assert lines[0] == "forgetwatch  9 models against base"
+    assert [line.split()[0] for line in lines[2 : 2 + MODELS]] == ["1", "2", "3", "4", "5", "6"]
+    assert lines[2 + MODELS].strip() == "3 more; --detail has all"
+    assert lines[-2].startswith("*: no other model")
+    assert lines[-1] == "2 notes, the first: one"
 
 
 def test_the_table_ranks_and_the_matrix_counts() -> None:
     lines = terminal(made(*KEPT, target=Target(name="eval_accuracy", values=(0.9, 0.5, 0.4)))[0]).splitlines()
-    assert lines[0] == "forgetwatch  3 models against base"
-    assert [line.split()[:4] for line in lines[2:5]] == [
+    assert [line.split()[:4] for line in lines[1:4]] == [
         ["1", "*", "2", "m2"],
         ["2", "3", "m3", "80.0"],
         ["3", "*", "1", "m1"],
     ]
-    assert lines[2].endswith("90.0 (59.6 to 98.2)     -10.0           0.5")
+    assert lines[1].endswith("90.0 (59.6 to 98.2)     -10.0           0.5")
     assert "They are nos 1 and 2." in " ".join(lines)
     assert [line.split()[1:] for line in lines[-4:]] == [
         ["base", "–", "3", "1", "2"],

@@ -1,21 +1,32 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.text import Text
 from support import snapshot
 
 from forgetwatch import compare
 from forgetwatch.comparing.comparison import Comparison
-from forgetwatch.report.terminal import ROWS, WIDTH, comparison_table
+from forgetwatch.comparing.verdict import TOLERANCE
+from forgetwatch.report.terminal import LINES, ROWS, WIDTH, WORST, comparison_detail, comparison_table
 
 
-def text(comparison: Comparison, **options: Any) -> str:
+def first(comparison: Comparison, **options: Any) -> str:
+    return printed(comparison_table(comparison, **options))
+
+
+def detail(comparison: Comparison, **options: Any) -> str:
+    return printed(comparison_detail(comparison, **options))
+
+
+def printed(lines: RenderableType) -> str:
     out = io.StringIO()
-    Console(file=out, width=WIDTH, highlight=False).print(comparison_table(comparison, **options))
+    Console(file=out, width=WIDTH, highlight=False).print(lines)
     return out.getvalue()
 
 
@@ -28,52 +39,114 @@ def made(*, categories: int = 3, shares: bool = True, name: str = "c") -> Compar
     return compare(before=snapshot([True] * rows, **columns), after=snapshot(after, **columns))
 
 
-def test_the_counts_stand_as_people_quote_them() -> None:
-    lines = text(made()).splitlines()
+def test_the_first_table_has_what_a_stranger_needs() -> None:
+    lines = first(made()).splitlines()
     assert lines[0].startswith("forgetwatch  ")
+    assert lines[0].endswith("120 items")
+    assert lines[1].startswith("forgotten 12   gained 0   net -10.0 points (-16.7 to -")
+    assert " can see " in lines[1]
+    assert lines[2] == "clearly known 120   now lost 12 (10.0 %)"
+    assert lines[3].startswith("worst categories ")
+    assert [line.split()[:4] for line in lines[4:7]] == [
+        ["c2", "40", "8", "0"],
+        ["c1", "40", "4", "0"],
+        ["c0", "40", "0", "0"],
+    ]
+    assert lines[7:] == ["FAIL: accuracy fell by more than 2 points", lines[8]]
+    assert lines[8].startswith("fell by more than luck: accuracy -10.0 points, c2 -20.0 points")
+
+
+def test_the_first_table_has_at_most_eleven_lines_of_eighty_columns() -> None:
+    """Whatever its names, counts, notes and alarms are; a report's path is the twelfth."""
+    long = made(categories=30, name="a category with a very long name number ")
+    notes = ("a note that is far too long for one line " * 4, "another")
+    for title in ("", "a title that is much too long for a line " * 4):
+        for comparison in (long, replace(long, notes=notes)):
+            lines = first(comparison, title=title, alarms=Text("12 looks: 1 alarm " * 9)).splitlines()
+            assert len(lines) <= LINES
+            assert max(map(len, lines)) <= 80
+
+
+def test_the_first_table_lists_three_groups_and_the_detail_counts_those_it_leaves_out() -> None:
+    many = made(categories=30)
+    assert len([line for line in first(many).splitlines() if line.startswith("  c")]) == WORST
+    assert f"and {30 - ROWS} more" in detail(many)
+    assert "worst" not in first(made(categories=1))  # one category is the whole
+
+
+def test_nothing_changed_is_said_in_three_lines() -> None:
+    same = snapshot([True] * 30 + [False] * 10, category=["a", "b"] * 20)
+    lines = first(compare(before=same, after=same)).splitlines()
+    assert len(lines) == 3
+    assert lines[1] == "no item flipped: 30 right and 10 wrong, before and after"
+    assert lines[2].startswith("INCONCLUSIVE: a fall of more than 2 points is possible; ")
+
+
+def test_an_undefined_number_is_left_out_of_the_first_table_and_named_in_the_detail() -> None:
+    nothing = compare(before=snapshot([None]), after=snapshot([None]))
+    assert "1 unscored" in first(nothing)
+    assert first(nothing).splitlines()[1] == "nothing to compare: no item was scored on both sides"
+    assert "n/a" in detail(nothing)
+    for comparison in (nothing, compare(before=snapshot([True]), after=snapshot([False]))):
+        assert "n/a" not in first(comparison)
+        assert "nan" not in first(comparison) + detail(comparison)
+
+
+def test_the_decision_follows_the_tolerance() -> None:
+    comparison = made()
+    assert "FAIL: accuracy fell by more than 2 points" in first(comparison, tolerance=TOLERANCE)
+    assert "PASS: accuracy did not fall by more than 30 points" in first(comparison, tolerance=0.3)
+    assert "INCONCLUSIVE: a fall of more than 10 points is possible" in first(comparison, tolerance=0.1)
+
+
+def test_the_first_note_is_shown_with_the_number_of_notes() -> None:
+    comparison = made()
+    assert "note: only one" in first(replace(comparison, notes=("only one",)))
+    assert "2 notes, the first: one" in first(replace(comparison, notes=("one", "two")))
+    assert "note: two" in detail(replace(comparison, notes=("one", "two")))
+
+
+def test_the_detail_has_the_counts_as_people_quote_them() -> None:
+    lines = detail(made()).splitlines()
     assert any("-12 +0 of 120" in line for line in lines)
     assert any("clearly known 120 before   now lost 12 (10.0 %, 5.8 to 16.7)" in line for line in lines)
 
 
-def test_the_worst_category_stands_first() -> None:
+def test_the_worst_category_is_the_first() -> None:
     for shares in (True, False):
-        names = [line.split()[0] for line in text(made(shares=shares)).splitlines() if line.startswith("  c")]
-        assert names == ["c2", "c1", "c0"]
+        for shown in (first(made(shares=shares)), detail(made(shares=shares))):
+            names = [line.split()[0] for line in shown.splitlines() if line.startswith("  c")]
+            assert names == ["c2", "c1", "c0"]
 
 
-def test_every_line_fits_eighty_columns() -> None:
-    shown = text(made(categories=30, name="a category with a very long name number "))
+def test_every_line_of_the_detail_fits_eighty_columns() -> None:
+    shown = detail(made(categories=30, name="a category with a very long name number "))
     assert max(map(len, shown.splitlines())) <= 80
 
 
-def test_groups_that_are_not_shown_are_counted() -> None:
-    assert f"and {30 - ROWS} more" in text(made(categories=30))
-
-
 def test_the_level_and_the_title_can_be_chosen() -> None:
-    shown = text(made(), by="task", title="step 3 of 9")
-    assert "step 3 of 9" in shown
-    assert "worst tasks" in shown
-    assert "worst" not in text(made(), by="all")
-
-
-def test_undefined_numbers_say_so() -> None:
-    shown = text(compare(before=snapshot([None]), after=snapshot([None])))
-    assert "nan" not in shown
-    assert "n/a" in shown
-    assert "1 unscored" in shown
+    comparison = snapshot([True] * 4, task=["t", "u"] * 2), snapshot([False] * 4, task=["t", "u"] * 2)
+    tasks = compare(before=comparison[0], after=comparison[1])
+    assert "step 3 of 9" in first(tasks, by="task", title="step 3 of 9")
+    assert "worst tasks" in first(tasks, by="task")
+    assert "worst tasks" in detail(tasks, by="task")
+    assert "worst" not in first(tasks, by="all") + detail(tasks, by="all")
 
 
 @pytest.mark.parametrize("name", ["[red]", "[/]", "a\\[b"])
 def test_a_name_is_text_and_never_markup(name: str) -> None:
-    labelled = snapshot([True, False], category=[name, name])
-    assert name in text(compare(before=labelled, after=labelled))
+    before = snapshot([True, False], category=[name, "other"])
+    comparison = compare(before=before, after=snapshot([False, True], category=[name, "other"]))
+    assert name in first(comparison)
+    assert name in detail(comparison)
 
 
 def test_large_counts_fit_too() -> None:
     before = snapshot([True] * 9000 + [False] * 3000)
     after = snapshot([False] * 1018 + [True] * 7982 + [True] * 2487 + [False] * 513)
-    assert max(map(len, text(compare(before=before, after=after)).splitlines())) <= 80
+    comparison = compare(before=before, after=after)
+    assert max(map(len, (first(comparison) + detail(comparison)).splitlines())) <= 80
+    assert len(first(comparison).splitlines()) == 3
 
 
 def test_what_stays_the_same_when_measured_again_stands_beside() -> None:
@@ -81,10 +154,10 @@ def test_what_stays_the_same_when_measured_again_stands_beside() -> None:
     before = snapshot([True, True, False, False], **columns)
     after = snapshot([True, False, False, False], **{**columns, "chosen": [0, 1, 1, 3]})
     again = snapshot([True, True, True, False], **{**columns, "chosen": [0, 0, 0, 2]})
-    shown = text(compare(before=before, after=after, null=again))
-    assert "measured twice -0 +1 by the same weights" in shown
+    shown = detail(compare(before=before, after=after, null=again))
+    assert "measured twice -0 +1 with the same weights" in shown
     assert "wrong twice   same option 50.0 % (fresh guesses 33.3 %)" in shown.splitlines()
-    assert "tipping ratio 2.0: that it was forgotten is fragile" in shown.splitlines()
+    assert "tipping ratio 2.0: the finding of forgetting is fragile" in shown.splitlines()
 
 
 def test_the_corrections_stand_with_their_intervals_and_can_explain_themselves() -> None:
@@ -92,7 +165,7 @@ def test_the_corrections_stand_with_their_intervals_and_can_explain_themselves()
     sides = [rng.integers(0, 4, 400) for _ in range(2)]
     before, after = (snapshot((chosen == 0).tolist(), k=[4] * 400, chosen=chosen) for chosen in sides)
     comparison = compare(before=before, after=after)
-    lines = text(comparison, explain=True).splitlines()
+    lines = detail(comparison).splitlines()
     start = next(number for number, line in enumerate(lines) if line.startswith("corrected "))
     assert [line.split()[0] for line in lines[start + 1 : start + 7 : 2]] == ["paper", "guess-corrected", "bound"]
     for line in lines[start + 2 : start + 8 : 2]:
@@ -109,9 +182,10 @@ def test_samples_and_clusters_are_named() -> None:
     columns = {"item_id": ["1", "1", "2", "2"], "content_hash": ["A", "A", "B", "B"], "sample": [0, 1, 0, 1]}
     before = snapshot([True, True, True, False], cluster=["p", "p", "p", "p"], **columns)
     after = snapshot([False, True, False, False], cluster=["p", "p", "p", "p"], **columns)
-    shown = text(compare(before=before, after=after))
-    assert "2 items compared, 2 samples each, in 1 cluster" in shown
-    assert "sampling      flips 25.0 % each way by itself; forgot above it +25.0 (n/a)" in shown
+    comparison = compare(before=before, after=after)
+    assert "2 items, 2 samples each, in 1 cluster" in first(comparison)
+    assert "2 items compared, 2 samples each, in 1 cluster" in detail(comparison)
+    assert "sampling      flips 25.0 % each way; forgot +25.0 (n/a) above that" in detail(comparison)
 
 
 def test_the_papers_numbers_as_its_code_computes_them() -> None:
@@ -121,7 +195,7 @@ def test_the_papers_numbers_as_its_code_computes_them() -> None:
         after=snapshot([True, False, False, False], **labels),
         chance="paper-compat",
     )
-    lines = [line.split() for line in text(comparison).splitlines()]
+    lines = [line.split() for line in detail(comparison).splitlines()]
     assert ["all", "75.0", "0.0"] in lines
     assert ["Missing", "100.0", "0.0"] in lines
     assert ["Science/Tech", "50.0", "0.0"] in lines
@@ -130,6 +204,8 @@ def test_the_papers_numbers_as_its_code_computes_them() -> None:
 def test_text_of_others_does_not_steer_the_terminal() -> None:
     meta = {"model": "\x1b[2Jmodel", "probe": {"name": "\x1b]0;title\x07"}}
     labelled = snapshot([True, False], meta=meta, category=["\x1b[31mred\u202e", "b\rc"])
-    shown = text(compare(before=labelled, after=labelled))
-    assert not set(shown) & set("\x1b\x07\r\u202e")
-    assert "⟨U+001B⟩[31mred" in shown
+    other = snapshot([False, True], meta=meta, category=["\x1b[31mred\u202e", "b\rc"])
+    comparison = compare(before=labelled, after=other)
+    for shown in (first(comparison), detail(comparison)):
+        assert not set(shown) & set("\x1b\x07\r\u202e")
+        assert "⟨U+001B⟩[31mred" in shown

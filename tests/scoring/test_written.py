@@ -18,7 +18,7 @@ from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError
 from forgetwatch.grading import grade
 from forgetwatch.report.export import comparison_json
-from forgetwatch.report.terminal import comparison_table
+from forgetwatch.report.terminal import comparison_detail
 from forgetwatch.scoring.encoding import encode_prompts
 from forgetwatch.scoring.generation import Generated, ModelGenerator
 from forgetwatch.scoring.scorer import Scorer
@@ -137,7 +137,7 @@ def test_another_form_is_a_loss_of_form_and_other_facts_are_a_loss_of_knowledge(
     lost = comparison.all
     assert (lost.forgotten, lost.format_lost, lost.knowledge_lost) == (len(probe), len(probe), 0)
     console = Console(width=100, record=True, file=StringIO())
-    console.print(comparison_table(comparison))
+    console.print(comparison_detail(comparison))
     assert f"form lost     {len(probe)}" in console.export_text()
     assert comparison_json(comparison)["groups"][0]["format_lost"] == len(probe)
 

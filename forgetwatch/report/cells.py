@@ -1,0 +1,106 @@
+"""The quantities of a group as text. All tables of all reports take their cells from here: one place that rounds.
+
+group_cells      one text a quantity: terminal, Markdown, page, notebook
+chance_rows      what each correction for guessing leaves, with the reading of it in `ASSUMES`
+net_change, known_lost_share, all_flips      pieces of lines in the terminal
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from forgetwatch.comparing.groups import Group
+from forgetwatch.metrics.bounds import Bound
+from forgetwatch.metrics.guessing import Corrected
+from forgetwatch.metrics.intervals import Interval
+from forgetwatch.metrics.paper import Paper
+from forgetwatch.report.formatting import between, count, percent, points, probability
+
+HEADINGS: Final = {
+    "n": "questions",
+    "accuracy_before": "right before",
+    "accuracy_after": "right after",
+    "forgotten": "forgotten",
+    "gained": "gained",
+    "known": "clearly known",
+    "known_lost": "now lost",
+    "net_change": "net points",
+    "q_value": "q",
+}
+"""Heading of each column, by quantity."""
+
+NOT_THERE: Final = "–"
+
+ASSUMES: Final = {
+    "paper": "before and after are unrelated; too high if guesses change, too low if not",
+    "guess-corrected": "guesses hit like any wrong option; too high if some options are ruled out",
+    "calibrated": "guesses hit as often as gold is second; too high if half-known items move",
+    "bound": "guesses win as often as they lose; from the net loss to k/(k-1) x all flips",
+}
+"""Assumption of each correction, and the direction of its error; in full in the module of its name in `metrics`."""
+
+
+def group_cells(group: Group) -> dict[str, str]:
+    """Text of each quantity in `HEADINGS` for one group."""
+    known, lost = group.known, group.known_lost
+    share = f" ({percent(lost / known)} %)" if known and lost else ""
+    return {
+        "n": count(group.n),
+        "accuracy_before": f"{percent(group.accuracy_before)} %",
+        "accuracy_after": f"{percent(group.accuracy_after)} %",
+        "forgotten": count(group.forgotten),
+        "gained": count(group.gained),
+        "known": NOT_THERE if known is None else count(known),
+        "known_lost": NOT_THERE if lost is None else f"{count(lost)}{share}",
+        "net_change": net_change(group),
+        "q_value": probability(group.q_value),
+    }
+
+
+def net_change(group: Group) -> str:
+    """Net change in points with its 95 % interval, such as ``-1.1 (-7.4 to +5.2)``."""
+    return f"{points(group.net_change)} ({between(group.net_change_interval, points)})"
+
+
+def flips(group: Group) -> str:
+    """Forgotten and gained counts with their signs, such as ``-68 +64``."""
+    return f"-{count(group.forgotten)} +{count(group.gained)}"
+
+
+def chance_rows(group: Group) -> list[tuple[str, str, str, str]]:
+    """(name, forgotten %, gained %, items) of each correction; `items` is empty where all items took part."""
+    chance, n = group.chance, group.n
+    rows = []
+    corrections: tuple[tuple[str, int, Paper | Corrected | None], ...] = (
+        ("paper", 2, chance.paper),
+        ("guess-corrected", 3, chance.guess_corrected),
+        ("calibrated", 3, chance.guess_corrected_calibrated),
+    )
+    for name, least, rates in corrections:
+        if rates is not None:
+            if isinstance(rates, Paper):
+                intervals = rates.forgetting_interval, rates.backward_transfer_interval
+            else:
+                intervals = rates.forgetting_band, rates.backward_transfer_band
+            lost, won = _from_zero(rates.forgetting, intervals[0]), _from_zero(rates.backward_transfer, intervals[1])
+            rows.append((name, lost, won, f"{count(rates.n)} with k>={least}" if rates.n < n else ""))
+    if (bound := chance.bound) is not None:
+        rows.append(("bound", *_bounds(bound), f"{count(chance.n)} with k>=2" if chance.n < n else ""))
+    return rows
+
+
+def _from_zero(rate: float, interval: Interval) -> str:
+    """A rate and its interval, cut off at 0: what lies below is noise, which only the JSON keeps."""
+    if interval[1] < 0:
+        return "0.0 (all below 0)"
+    return f"{percent(min(max(rate, 0.0), 1.0))} ({between((max(interval[0], 0.0), interval[1]), percent)})"
+
+
+def _bounds(bound: Bound) -> tuple[str, str]:
+    return between(bound.forgetting, percent), between(bound.backward_transfer, percent)
+
+
+def ratio_text(value: float) -> str:
+    """A ratio to one decimal."""
+    return "n/a" if math.isnan(value) else "infinite" if math.isinf(value) else f"{value:.1f}"

@@ -1,13 +1,13 @@
-r"""Were the instructions of a prompt followed: the checks of IFEval that are exact.
+r"""The instructions of IFEval that have an exact check: does an output follow all of them?
 
     answer    [["length_constraints:number_words", {"relation": "at least", "num_words": 300}],
                ["punctuation:no_comma", {}]]
-    right     every one is followed (the strict, prompt-level score)
+    right     every instruction is followed (the strict, prompt-level score)
 
-Left out are those that need a language detector, a sentence splitter or a word tokenizer of others (`UNCHECKED`): the
-result would depend on their version. An item with one of these is unscored, and is not asked. Definitions: Zhou et al.
-2023, arXiv 2311.07911, and its code at github.com/google-research/google-research, instruction_following_eval; one
-check differs on purpose: a keyword is looked for as text, and never run as a pattern.
+Instructions that need another package's language detector, sentence splitter or word tokenizer are left out
+(`UNCHECKED`): the result would depend on its version. An item with one of these is unscored, and no answer to it is
+generated. Definitions: Zhou et al. 2023, arXiv 2311.07911, and its code at github.com/google-research/google-research,
+instruction_following_eval. One check differs on purpose: a keyword is searched as text, never run as a pattern.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from typing import Any, Final
 from forgetwatch.grading.text import NOTHING, Extracted
 
 Values = Mapping[str, Any]
-
 UNCHECKED: Final = {
     "language:response_language": "a language detector",
     "change_case:english_capital": "a language detector",
@@ -28,25 +27,26 @@ UNCHECKED: Final = {
     "change_case:capital_word_frequency": "a word tokenizer",
     "length_constraints:number_sentences": "a sentence splitter",
 }
-"""Instructions without an exact check, and what it would need."""
+"""Instructions without an exact check, and what a check would need."""
 
+# The answers that "constrained_response" allows, and the fences that "json_format" removes.
 _RESPONSES: Final = ("My answer is yes.", "My answer is no.", "My answer is maybe.")
 _FENCES: Final = ("```json", "```Json", "```JSON", "```")
 
 
 def is_instruction_list(answer: str) -> bool:
-    """Whether an answer is a list of instructions, each a name and its values."""
+    """True if an answer is a list of instructions, each a name and its values."""
     try:
-        asked = json.loads(answer)
+        pairs = json.loads(answer)
     except (ValueError, RecursionError):
         return False
-    pairs = asked if isinstance(asked, list) else []
-    fit = [isinstance(one, list) and len(one) == 2 for one in pairs]
-    return bool(fit) and all(fit) and all(isinstance(n, str) and isinstance(v, dict) for n, v in pairs)
+    if not isinstance(pairs, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
+        return False
+    return bool(pairs) and all(isinstance(name, str) and isinstance(values, dict) for name, values in pairs)
 
 
 def unchecked_reason(answer: str) -> str:
-    """Why an item's instructions cannot be judged; empty where they can."""
+    """Reason why an item's instructions cannot be checked; empty if they can."""
     for name, values in json.loads(answer):
         if name in UNCHECKED:
             return f"{name} needs {UNCHECKED[name]}"
@@ -58,7 +58,7 @@ def unchecked_reason(answer: str) -> str:
 
 
 def match_instructions(body: str, answer: str) -> tuple[Extracted, bool]:
-    """The output, and whether it follows every instruction of the answer; an empty one follows none."""
+    """(The output, does it follow every instruction of the answer); an empty output follows none."""
     if not body.strip():
         return NOTHING, False
     followed = all(_CHECKS[name](body, values) for name, values in json.loads(answer))
@@ -66,7 +66,7 @@ def match_instructions(body: str, answer: str) -> tuple[Extracted, bool]:
 
 
 def _enough(count: int, values: Values, name: str, relation: str = "relation") -> bool:
-    """Whether a count is at least, or less than, what is asked."""
+    """True if a count is at least, or less than, the number of the instruction."""
     wanted = int(values[name])
     return count < wanted if values[relation] == "less than" else count >= wanted
 
@@ -85,18 +85,19 @@ def _letters(text: str, values: Values) -> bool:
 
 
 def _paragraphs(text: str, values: Values) -> bool:
-    """Paragraphs between lines of three asterisks; an empty one may stand at either end only."""
+    """Number of paragraphs between marks of three asterisks; only the first and the last may be empty."""
     parts = [bool(part.strip()) for part in re.split(r"\s?\*\*\*\s?", text)]
     return all(parts[1:-1]) and sum(parts) == int(values["num_paragraphs"])
 
 
 def _first_word(text: str, values: Values) -> bool:
-    """So many paragraphs between empty lines, and the first word of the n-th."""
+    """Number of paragraphs between empty lines, and the first word of the n-th."""
     parts = text.split("\n\n")
-    count, place = sum(1 for part in parts if part.strip()), int(values["nth_paragraph"])
-    if place > count or not parts[place - 1].strip():
+    count, number = sum(1 for part in parts if part.strip()), int(values["nth_paragraph"])
+    # As the paper's code does: empty parts are not counted, but the n-th part is taken among all.
+    if number > count or not parts[number - 1].strip():
         return False
-    word = parts[place - 1].split()[0].lstrip("'").lstrip('"')
+    word = parts[number - 1].split()[0].lstrip("'").lstrip('"')
     word = re.split(r"""[.,?!'"]""", word, maxsplit=1)[0].lower()
     return count == int(values["num_paragraphs"]) and word == str(values["first_word"]).lower()
 
@@ -113,6 +114,7 @@ def _bullets(text: str, values: Values) -> bool:
 
 
 def _highlights(text: str, values: Values) -> bool:
+    # In "**text**" the pattern of single asterisks finds two empty pairs, which do not count.
     single = re.findall(r"\*[^\n\*]*\*", text)
     double = re.findall(r"\*\*[^\n\*]*\*\*", text)
     count = sum(bool(part.strip("*").strip()) for part in single)
@@ -168,7 +170,7 @@ _CHECKS: Final[Mapping[str, Callable[[str, Values], bool]]] = {
     ),
     "detectable_content:postscript": _postscript,
     "detectable_format:number_bullet_lists": _bullets,
-    "detectable_format:constrained_response": lambda text, values: any(one in text for one in _RESPONSES),
+    "detectable_format:constrained_response": lambda text, values: any(response in text for response in _RESPONSES),
     "detectable_format:number_highlighted_sections": _highlights,
     "detectable_format:multiple_sections": _sections,
     "detectable_format:json_format": _is_json,
@@ -181,7 +183,7 @@ _CHECKS: Final[Mapping[str, Callable[[str, Values], bool]]] = {
     "startend:quotation": _quoted,
     "punctuation:no_comma": lambda text, values: "," not in text,
 }
-"""The instructions that can be checked."""
+"""Check of each instruction: (output, values) to True if it is followed."""
 
 _NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "keywords:existence": ("keywords",),
@@ -199,4 +201,4 @@ _NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "combination:repeat_prompt": ("prompt_to_repeat",),
     "startend:end_checker": ("end_phrase",),
 }
-"""The values without which they cannot."""
+"""Values that an instruction needs."""

@@ -1,13 +1,13 @@
-"""In which of eight languages an output is written: by its script, and for Latin letters by their small words.
+"""Language of a text, one of eight: by its script, and for Latin letters by their function words.
 
     Кошка спит.                   ru    Cyrillic, and no letter that Russian lacks
-    猫在睡觉。                      zh    Chinese characters, and no kana beside them
+    猫在睡觉。                      zh    Chinese characters, and no kana next to them
     القطة نائمة.                   ar    Arabic, and no letter that Arabic lacks
-    Die Katze schläft auf dem ...  de    "die", "auf", "dem" are small words of German
+    Die Katze schläft auf dem ...  de    "die", "auf", "dem" are function words of German
 
-Small words (the, und, della) are a good third of any running text and hardly shared between languages. Those of
-Portuguese and Dutch are known too, so that neither is taken for Spanish or German. A text that is too short to tell, or
-half and half, has no language here.
+Function words (the, und, della) are a third of any running text, and languages share few of them. Portuguese and Dutch
+are known too, so that neither is taken for Spanish or German. A text that is too short, or in two languages, has none.
+The package's own detector keeps a grade independent of the version of another one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from collections import Counter
 from typing import Final
 
 LANGUAGES: Final = ("en", "de", "fr", "es", "it", "ru", "zh", "ar")
-
 _SMALL: Final = {
     "en": "the a an of and to in is are was were that this it its for with as on by from you your have has had not "
     "be been they their there what which when where who how can will would should at or if but than then so "
@@ -44,10 +43,10 @@ _SMALL: Final = {
     "ik hij zij we wij deze dit kan worden wordt heeft hebben nog wel",
 }
 _LETTERS: Final = {"de": "äöüß", "fr": "çêœûîè", "es": "ñ¿¡íóú", "it": "òì", "pt": "ãõâô"}
-"""Letters that few of the others have; each counts like a small word of two languages."""
+"""Letters that few of the other languages have; each counts like a function word of two languages."""
+
 _WORDS: Final = {name: frozenset(words.split()) for name, words in _SMALL.items()}
 _SHARED: Final = Counter(word for words in _WORDS.values() for word in words)
-
 _LATIN: Final = re.compile(r"[A-Za-zÀ-ɏḀ-ỿ]+")
 _SCRIPTS: Final = {
     "latin": _LATIN,
@@ -63,17 +62,23 @@ _FOREIGN: Final = {
 """Letters of other languages in the same script."""
 
 _WEIGHT: Final = {"zh": 3, "other": 2}
-"""A character of these stands for more text than a letter."""
+"""Letters that one character of a script counts for: it holds more text."""
 
 _MOST: Final = 4_000
+"""Characters that are looked at."""
+
 _LEAD: Final = 1.25
+"""Points of the first language over those of the second; less is undecided."""
+
 _SHARE: Final = 0.6
+"""Share of the text in the main script; less is a mixture."""
+
 _LEAST: Final = 0.05
-"""Small words of all words; less is a list of names."""
+"""Share of function words in all words; less is a list of names."""
 
 
 def language(body: str) -> str | None:
-    """The language of a text, one of `LANGUAGES`; None if it is another, or cannot be told.
+    """Language of a text, one of `LANGUAGES`; None if it is another one or undecided.
 
     >>> language("Die Katze schläft auf dem warmen Ofen.")
     'de'
@@ -85,13 +90,15 @@ def language(body: str) -> str | None:
         return None
     if script == "latin":
         return _latin(text.lower())
+    # One letter in fifty that the language lacks: Ukrainian or Persian, and not a name within Russian or Arabic.
     if script in _FOREIGN and len(_FOREIGN[script].findall(text)) * 50 > sizes[script]:
         return None
+    # Kana or Hangul ("other") with Chinese characters is Japanese or Korean.
     return script if script != "zh" or not sizes["other"] else None
 
 
 def _latin(text: str) -> str | None:
-    """The language whose small words are most; a word of n languages counts 1/n for each."""
+    """Language with most function words; a word that n languages share counts 1/n for each."""
     words = _LATIN.findall(text)
     points = dict.fromkeys(_WORDS, 0.0)
     for word, count in Counter(words).items():

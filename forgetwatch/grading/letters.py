@@ -1,23 +1,27 @@
-"""Which option's letter an output gives as its answer.
+"""The option that an output names, by its letter or by its text.
+
+By letter (`extract_letter`), in this order: the last statement of an answer, the first or the last line, prose.
 
     "... Answer: B"                  asked form; the last one counts
     "(B)", "B. Paris", "**B**"       nothing but the answer, on the first or the last line
-    "so I would pick B."             understood, but not the form
+    "so I would pick B."             prose: read, but no asked form
+    "not B but C"                    C
     "Answer: A or B"                 ambiguous
     "A dog is an animal."            no answer: an article
+    "A dog"                          the option that reads "A dog"; A if there is none
 
-Only letters that the item has are answers. Cyrillic and Greek capitals that look like Latin ones are read as these.
+Only letters of the item's options are answers, and only where they stand alone: neither in a word nor in "C++",
+"A-level" or "U.S.A". Cyrillic and Greek capitals that look like Latin ones are read as these.
 
-The option that an output names by its text where the letter was asked for: knowledge without the form.
-
-    options Santiago, Lima, Quito
+By text (`extract_option_text`), where the letter was asked for: knowledge without the form. With the options Santiago,
+Lima and Quito:
 
     "Answer: Santiago"                           Santiago
     "The capital of Chile is Santiago."          Santiago: the only option in the last line
     "It is Santiago, not Lima"                   Santiago
     "Santiago or Lima"                           ambiguous
 
-Texts are compared without case and with single spaces. Where one option's text holds another's (``Paris, Texas`` and
+Texts are compared without case and with single spaces. Where one option's text contains another's (``Paris, Texas`` and
 ``Paris``), the longer counts.
 """
 
@@ -29,19 +33,11 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-from forgetwatch.grading.statements import (
-    ALONE,
-    leading_letter,
-    option,
-    plain,
-    retractions,
-    same_sentence,
-    sentence,
-    statements,
-)
+from forgetwatch.grading.statements import first_sentence, plain, retractions, same_sentence, statements
 from forgetwatch.grading.text import AMBIGUOUS, NOTHING, Extracted, normalise, whole_words
 from forgetwatch.probe import LETTERS
 
+# Letters of other scripts and signs, and the Latin letters that they look like.
 _LOOK_ALIKE: Final = (
     str.maketrans("АВСЕНІЈКМОРЅТХΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "ABCEHIJKMOPSTXABEZHIKMNOPTYX")
     | str.maketrans("асеоԁ", "aceod")
@@ -50,40 +46,103 @@ _LOOK_ALIKE: Final = (
     | {0x1F1E6 + i: letter for i, letter in enumerate(LETTERS)}  # the letters that flags are made of
 )
 _SINGLE: Final = re.compile(rf"(?<!\w)[{''.join(map(chr, _LOOK_ALIKE))}](?!\w)")
+_PART: Final = r"[^\W\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]"
+"""Character of a word, in scripts that separate words by spaces."""
+
+_ALONE: Final = rf"(?<!{_PART})(?<!\w['’.-])([A-Za-z])(?!{_PART})(?!['’]\w)(?![-–]\w|\+\+|\#)(?!\.\w(?!\w))(?!\s*=)"
+"""Group 1: one letter that is no part of a word, a name (C++, A-level, U.S.A) or an equation."""
+
+# After a bare lower-case letter, A or I: no word may follow, or the letter may be an article or a pronoun.
+_NO_PROSE: Final = r"(?!\s+(?!(?:or|and|because|since|as|is|was)\b)[^\W\d_])"
+# Marks and words between the start of a statement and its letter: "**(", "most likely option". At most twelve.
+_LEAD_IN: Final = re.compile(
+    r"(?:[\s()\[\]{}<>\"'“”‘’«»|:>*–-]|\\boxed|(?:definitely|probably|likely|most|clearly|simply|just|therefore|thus|"
+    r"either|both|option|choice|letter|answer|the|correct|is|be|it|it's|that|la|le|el|I\s+(?:think|believe|guess|would\s+say))"
+    r"\b){0,12}",
+    re.IGNORECASE,
+)
+_GIVEN: Final = re.compile(rf"(?:(?![aI]\b){_ALONE}|([aI])(?![\w'’]){_NO_PROSE})")
+_LOWER_GIVEN: Final = re.compile(_NO_PROSE)
+# A further letter, joined by "or", "and", "/" or a comma: the answer is ambiguous.
+_JOINED: Final = re.compile(
+    r"[)\]}>\"'’”.\s]*(?:(?P<weak>[,;])\s*|(?:,\s*)?(?:\b(?:or|and|oder|und|ou)\b|[/|&+]|或|和)\s*)"
+    rf"(?:(?:option|choice|either|maybe)\s+)?[\s(\[{{<\"']*{_ALONE}(?P<word>\s+[^\W\d_]{{2}})?",
+)
+_OR_LATER: Final = re.compile(r"\bor\s+(?:option\s+|choice\s+)?(?:\(([A-Z])\)|([A-Z])[.):])")
+# "not B", "rather than B"; "B is wrong".
+_LETTER_NEGATED: Final = re.compile(
+    r"\b(?:(?:is|are|was)n['’]t|not|neither|nor|never|(?:rather|other)\s+than|instead\s+of|excluding)\s+"
+    rf"(?:(?:option|choice|the|answer)\s+)*[(\[]?{_ALONE}[)\]]?(?:\s*,?\s*(?:but|rather|instead)\b)?",
+    re.IGNORECASE,
+)
+_LETTER_REJECTED: Final = re.compile(
+    rf"[(\[]?{_ALONE}[)\]]?\s+(?:(?:is|was)\s+(?:clearly\s+|definitely\s+)?(?:not|wrong|incorrect|false)\b|(?:is|was)n['’]t\b)",
+)
+_SENTENCE: Final = re.compile(r"[.!?。！？;](?=\s|\Z)")
+# Words of choice in prose, right before the letter.
 _CHOOSES: Final = re.compile(
     r"\b(?:choose|chose|pick|picked|select|selected|opt\s+for|go(?:ing)?\s+(?:with|for)|settle\s+on|my\s+guess:?|"
     r"(?:it|that)(?:['’]s|\s+is|\s+must\s+be|\s+would\s+be)|(?:so|thus|therefore|hence|conclusion)[,:]?)\s+"
     r"|(?:⇒|→|=>|->)\s*|[选選](?:[择擇])?\s*:?\s*",
     re.IGNORECASE,
 )
+# "B is therefore the correct one".
 _IS_RIGHT: Final = re.compile(
-    rf"[(\[]?{ALONE}[)\]]?\s+(?:is|must\s+be|would\s+be|seems)\s+(?:(?:therefore|thus|clearly|definitely)\s+)?(?:the\s+)?"
+    rf"[(\[]?{_ALONE}[)\]]?\s+(?:is|must\s+be|would\s+be|seems)\s+(?:(?:therefore|thus|clearly|definitely)\s+)?(?:the\s+)?"
     r"(?:(?:most\s+)?(?:correct|right|best|true|accurate|appropriate)|answer)\b"
 )
+# After a retraction: the new letter, and nothing else on its line.
 _INSTEAD: Final = re.compile(
-    rf"[(\[\"'“]{{0,3}}{ALONE}[)\]\"'”]{{0,3}}(?:\s+is\s+(?:the\s+)?(?:correct|right|best)\b[^\n]*|[.!])?[^\S\n]*(?:\n|\Z)"
+    rf"[(\[\"'“]{{0,3}}{_ALONE}[)\]\"'”]{{0,3}}(?:\s+is\s+(?:the\s+)?(?:correct|right|best)\b[^\n]*|[.!])?[^\S\n]*(?:\n|\Z)"
 )
+# A line that begins with a letter; `mark` is what follows the letter at once, `rest` the text after that.
 _LINE: Final = re.compile(
-    rf"[\s(\[{{<\"'“>#*-]*(?:option\s+|choice\s+)?[(\[]?{ALONE}(?P<mark>[\s)\]}}>\"'”.:,!-]*)(?P<rest>.*)",
+    rf"[\s(\[{{<\"'“>#*-]*(?:option\s+|choice\s+)?[(\[]?{_ALONE}(?P<mark>[\s)\]}}>\"'”.:,!-]*)(?P<rest>.*)",
     re.IGNORECASE,
 )
+_TEXT_NEGATED: Final = re.compile(
+    r"(?:\bnot|n['’]t|\bneither|\bnor|\brather than|\binstead of)\s+(?:(?:the|an?)\s+)?\Z"
+)
+# A line of a list of options: it repeats the question and is no answer.
+_LISTED: Final = re.compile(r"\W*[A-Z][.):]\s")
 
 
 def extract_letter(body: str, options: Sequence[str] | None) -> Extracted:
-    """The option letter that the output gives.
+    """Extract the option letter that an output gives as its answer.
 
     Args:
-        body: The output behind its thinking block.
-        options: The options' texts, of which the first 26 have letters; None for an open answer, any letter.
+        body: The output after its thinking block.
+        options: Texts of the options, of which the first 26 have letters; None for an open answer, any letter.
     """
     text = _SINGLE.sub(lambda single: single[0].translate(_LOOK_ALIKE), plain(body))
     count = len(LETTERS) if options is None else min(len(options), len(LETTERS))
     return _stated(text, count, options, ends=body[-1:].isspace()) or _line(text, count, options) or _prose(text, count)
 
 
+def extract_option_text(body: str, options: Sequence[str]) -> Extracted:
+    """Extract the option whose text an output gives as its answer; the result has `as_text` set."""
+    text = plain(body)
+    # An option text of one letter was searched as a letter; as a word it may be an article.
+    texts = ["" if re.fullmatch("[a-z]", said := normalise(option)) else said for option in options]
+    lines = [line for line in text.split("\n") if line.strip()]
+    stated = [statement.line for statement in statements(text)]
+    for line in (*reversed(stated), text, *lines[-1:], *lines[:1]):
+        same = [index for index, option in enumerate(texts) if option and option == normalise(line)]
+        if len(same) == 1:
+            return _as_text(same[0], line, text, body)
+    for line in (*stated[-1:], *(line for line in lines[-1:] if not _LISTED.match(line))):
+        for part in (first_sentence(line), line):
+            inside = _inside(normalise(part), texts)
+            if len(inside) == 1:
+                return _as_text(inside.pop(), part, text, body)
+            if inside:
+                return AMBIGUOUS if len(inside) < len(texts) else NOTHING
+    return NOTHING
+
+
 def _stated(text: str, count: int, options: Sequence[str] | None, *, ends: bool) -> Extracted | None:
-    """The letter of the last statement, unless it is taken back; two in the same sentence contradict each other."""
-    slots = ((s, leading_letter(s.line, count=count, options=options)) for s in reversed(list(statements(text))))
+    """Letter of the last statement, unless it is taken back; two unlike letters in one sentence are ambiguous."""
+    slots = ((s, _leading_letter(s.line, count=count, options=options)) for s in reversed(list(statements(text))))
     given = list(islice(((s, found) for s, found in slots if found), 2))
     if not given:
         return None
@@ -94,80 +153,112 @@ def _stated(text: str, count: int, options: Sequence[str] | None, *, ends: bool)
         if unlike and same_sentence(text, before.slot, last.start):
             return AMBIGUOUS
     instead = [found for at in retractions(text, last.slot + end) if (found := _INSTEAD.match(text, at))]
-    if instead and (other := option(instead[-1][1], count=count)) != NOTHING:
+    if instead and (other := _option(instead[-1][1], count=count)) != NOTHING:
         return replace(other, settled=ends or bool(text[instead[-1].end(1) :].strip()))
     if answer == NOTHING:
         return NOTHING
-    # Where a text was cut right behind a letter, that letter may be the first of a word.
+    # A letter at the very end of a cut text may be the first letter of a word.
     settled = ends or bool(text[last.slot + end :].strip())
     return replace(answer, form=last.form and not answer.as_text, settled=settled)
 
 
 def _line(text: str, count: int, options: Sequence[str] | None) -> Extracted | None:
-    """The letter that the first or the last line is, as after a prompt that ends in ``Answer:``."""
+    """Letter that is the first or the last line, as after a prompt that ends in ``Answer:``."""
     lines = [line for line in text.split("\n") if line.strip()]
     begins = [found for line in lines if (found := _LINE.match(line))]
+    # Several lines with a letter and a mark are a list of options, not answers.
     listed = {found[1].upper() for found in begins if found[1].isupper() and found["mark"].strip()}
     given: dict[str, bool] = {}
-    for place in sorted({0, len(lines) - 1} if lines else ()):
-        found = _LINE.match(lines[place])
+    for index in sorted({0, len(lines) - 1} if lines else ()):
+        found = _LINE.match(lines[index])
         if found is None:
             continue
-        rest, chosen = normalise(found["rest"]), option(found[1], count=count)
+        rest, chosen = normalise(found["rest"]), _option(found[1], count=count)
         same = options is not None and chosen.option is not None and rest == normalise(options[chosen.option])
-        marked = place == 0 and len(listed) == 1 and bool(found["mark"].strip()) and found[1].isupper()
+        marked = index == 0 and len(listed) == 1 and bool(found["mark"].strip()) and found[1].isupper()
         if not rest or (same and len(listed) < 2) or marked:
-            several = leading_letter(lines[place], count=count)
+            several = _leading_letter(lines[index], count=count)
             if several and several[0].ambiguous:
                 return AMBIGUOUS
             given[found[1].upper()] = not rest or same
     if len(given) > 1 or (not given and 1 < len(listed) < count and len(listed) == len(lines)):
         return AMBIGUOUS
     for name, form in given.items():
-        chosen = option(name, count=count)
+        chosen = _option(name, count=count)
         return NOTHING if chosen == NOTHING else replace(chosen, form=form)
     return None
 
 
 def _prose(text: str, count: int) -> Extracted:
-    """The letter that the last sentence with a choice in it names."""
-    last, place = NOTHING, -1
+    """Letter that the last choice in prose names; in a text of a few short words, any letter at its start."""
+    last, position = NOTHING, -1
     for chooses in _CHOOSES.finditer(text):
-        slot = leading_letter(text[chooses.end() : chooses.end() + 400].split("\n", 1)[0], count=count)
+        slot = _leading_letter(text[chooses.end() : chooses.end() + 400].split("\n", 1)[0], count=count)
         if slot and slot[0] != NOTHING:
-            last, place = slot[0], chooses.start()
+            last, position = slot[0], chooses.start()
     for right in _IS_RIGHT.finditer(text):
-        if right[1].isupper() and right.start() > place:
-            last, place = option(right[1], count=count), right.start()
+        if right[1].isupper() and right.start() > position:
+            last, position = _option(right[1], count=count), right.start()
     if last == NOTHING and len(text) < 60 and not re.search(r"[^\W\d_]{7}", text):
-        slot = leading_letter(text, count=count)
+        slot = _leading_letter(text, count=count)
         return AMBIGUOUS if slot and slot[0].ambiguous else NOTHING
     return last
 
 
-_NEGATED: Final = re.compile(r"(?:\bnot|n['’]t|\bneither|\bnor|\brather than|\binstead of)\s+(?:(?:the|an?)\s+)?\Z")
-_LISTED: Final = re.compile(r"\W*[A-Z][.):]\s")
+def _leading_letter(line: str, *, count: int, options: Sequence[str] | None = None) -> tuple[Extracted, int] | None:
+    """Extract the letter that a line begins with as an answer.
 
+    Args:
+        line: Plain text from the start of the answer to the end of the line.
+        count: Number of options.
+        options: Texts of the options, where the line may also be one that begins with an article.
 
-def extract_option_text(body: str, options: Sequence[str]) -> Extracted:
-    """The option whose text the output gives as its answer, flagged `as_text`."""
-    text = plain(body)
-    # A text of one letter was looked for as a letter; as a word it may be an article.
-    texts = ["" if re.fullmatch("[a-z]", said := normalise(option)) else said for option in options]
-    lines = [line for line in text.split("\n") if line.strip()]
-    stated = [statement.line for statement in statements(text)]
-    for line in (*reversed(stated), text, *lines[-1:], *lines[:1]):
-        same = [index for index, option in enumerate(texts) if option and option == normalise(line)]
+    Returns:
+        (The answer, the end of the letter in the line); the answer is `NOTHING` if the letter is no option's. None if
+        the line does not begin with a letter.
+    """
+    # Denied letters become spaces, so that positions in the line stay valid.
+    kept = _LETTER_REJECTED.sub(_blank, _LETTER_NEGATED.sub(_blank, line))
+    opening = _LEAD_IN.match(kept)
+    given = _GIVEN.match(kept, opening.end() if opening else 0)
+    if given is None:
+        return None
+    first, end = given[1] or given[2], given.end()
+    if first.islower() and not _LOWER_GIVEN.match(kept, end):
+        return None
+    if first in "AI" and options is not None and re.match(r"\s\w", kept[end:]):
+        said = normalise(kept[given.start() :])
+        same = [index for index, option in enumerate(options) if normalise(option) == said]
         if len(same) == 1:
-            return _as_text(same[0], line, text, body)
-    for line in (*stated[-1:], *(line for line in lines[-1:] if not _LISTED.match(line))):
-        for part in (sentence(line), line):
-            inside = _inside(normalise(part), texts)
-            if len(inside) == 1:
-                return _as_text(inside.pop(), part, text, body)
-            if inside:
-                return AMBIGUOUS if len(inside) < len(texts) else NOTHING
-    return NOTHING
+            return Extracted(text=said, option=same[0], as_text=True), len(line)
+    if len({first.upper(), *_others(kept, end, lower=first.islower())}) > 1:
+        return AMBIGUOUS, end
+    return _option(first, count=count), end
+
+
+def _others(line: str, position: int, *, lower: bool) -> set[str]:
+    """Letters that are given next to the first, which ends at a position of the line."""
+    named: set[str] = set()
+    while joined := _JOINED.match(line, position):
+        # "B, I think": a letter with a word after it begins a clause; a lower-case letter is a word of one.
+        if (joined["weak"] and joined["word"]) or (joined[2].islower() and not lower):
+            break
+        named.add(joined[2].upper())
+        position = joined.end(2)
+    stop = _SENTENCE.search(line, position + 1)
+    if later := _OR_LATER.search(line, position, stop.end() if stop else len(line)):
+        named.add(later[1] or later[2])
+    return named
+
+
+def _option(name: str, *, count: int) -> Extracted:
+    """Option of a letter; `NOTHING` if there is no such option."""
+    index = LETTERS.index(name.upper())
+    return Extracted(text=name.upper(), option=index) if index < count else NOTHING
+
+
+def _blank(denied: re.Match[str]) -> str:
+    return " " * len(denied[0])
 
 
 def _as_text(index: int, line: str, text: str, body: str) -> Extracted:
@@ -176,12 +267,13 @@ def _as_text(index: int, line: str, text: str, body: str) -> Extracted:
 
 
 def _inside(line: str, texts: Sequence[str]) -> set[int]:
-    """The options whose text stands in a line, neither denied nor as the beginning of a longer option's."""
+    """Indices of the options whose text is in a line, not denied and not as the start of a longer option's text."""
     if not (known := sorted({text for text in texts if re.search(r"\w", text)}, key=len, reverse=True)):
         return set()
+    # Longest first: the alternation takes the first alternative that matches.
     said = {
         found[0]
         for found in re.finditer("|".join(whole_words(text).pattern for text in known), line)
-        if not _NEGATED.search(line[max(0, found.start() - 40) : found.start()])
+        if not _TEXT_NEGATED.search(line[max(0, found.start() - 40) : found.start()])
     }
     return {index for index, text in enumerate(texts) if text in said}

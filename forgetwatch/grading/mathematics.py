@@ -1,16 +1,15 @@
-r"""The last \boxed{...} of an output, with balanced braces.
+r"""Mathematical answers: the last \boxed{...} of an output, and equality of expressions.
 
     "so \boxed{\frac{1}{2}}."    "\frac{1}{2}"
     "\boxed{1"                   none: the text ends inside the box
 
-Two boxes are the same if they read the same without case, spaces, LaTeX spacing and dollar signs, or if they are the
-same number (units in ``\text`` left out). For equality in mathematics (``(x+1)^2`` and ``x^2+2x+1``) an item asks for
-the match ``math`` (mathematics.py).
+Match ``boxed``: two boxes are the same if they read the same without case, spaces, LaTeX spacing and dollar signs, or
+if they are the same number (units in ``\text`` left out).
 
-Equality in mathematics: ``\frac{1}{2}`` and ``0.5``, ``(x+1)^2`` and ``x^2+2x+1``, ``\{1,2\}`` and ``\{2,1\}``.
-
-This is the work of the package math-verify, which reads LaTeX into SymPy; it is optional. Its time limit of five
-seconds a step needs the main thread and takes its alarm clock (SIGALRM); elsewhere answers are only bounded in length.
+Match ``math``: two expressions are the same if they are equal, such as ``\frac{1}{2}`` and ``0.5``, ``(x+1)^2`` and
+``x^2+2x+1``, ``\{1,2\}`` and ``\{2,1\}``. The optional package math-verify decides, which reads LaTeX into SymPy. Its
+time limit, five seconds a step, uses the alarm signal and so needs the main thread; in other threads only the length of
+an answer is limited.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import threading
+from fractions import Fraction
 from typing import Final
 
 from forgetwatch.errors import ProbeError
@@ -25,16 +25,24 @@ from forgetwatch.grading.numbers import find_numbers, normalise_numbers
 from forgetwatch.grading.statements import plain, statements
 from forgetwatch.grading.text import NOTHING, Extracted, fold, tail
 
+# A box with braces, or with a single character after it.
 _BOX: Final = re.compile(r"\\(?:boxed|fbox)\s*(?:\{|(?P<bare>[^\s{}\\$]))")
+# A brace, or an escaped character, which is no brace.
 _BRACE: Final = re.compile(r"\\.|[{}]", re.DOTALL)
+# LaTeX that changes how an answer looks, not what it says; \dfrac and \tfrac become \frac.
 _SPACING: Final = re.compile(
     r"\\(?:left|right|displaystyle|quad|qquad)(?![A-Za-z])|\\[,;:! ]|\s+|\$|\\[()\[\]]|(?<=\\)[dt](?=frac)"
 )
 _TEXT: Final = re.compile(r"\\(?:text|textbf|mathrm|mathbf)\{([^{}]*)\}")
+_LONGEST: Final = 300
+"""Limit of the characters of an expression: a longer one is no answer, and may take hours to simplify."""
+
+_SECONDS: Final = 5
+"""Time limit of one step of math-verify."""
 
 
 def extract_box(body: str) -> Extracted:
-    """What stands in the last box, or nothing: a box that is not closed is none, and no box before it counts either."""
+    """Extract the content of the last box; nothing if that box is not closed, whatever boxes come before."""
     text = tail(body)
     last = max(_BOX.finditer(text), key=re.Match.start, default=None)
     if last is None:
@@ -51,47 +59,25 @@ def extract_box(body: str) -> Extracted:
 
 
 def same_box(found: str, answer: str) -> bool:
-    """Whether two contents of a box are the same as text or as a number."""
-    one, other = _plain(found), _plain(answer)
-    if one == other:
+    """True if two contents of a box are the same as text or as a number."""
+    if _plain(found) == _plain(answer):
         return True
     left, right = (_number(text) for text in (found, answer))
     return left is not None and left == right
 
 
-def _plain(text: str) -> str:
-    return _SPACING.sub("", _TEXT.sub(r"\1", fold(text))).rstrip(".").casefold()
-
-
-def _number(text: str) -> object:
-    """The value of a text that is a number and nothing else."""
-    text = normalise_numbers(_TEXT.sub("", text)).replace("$", "").strip(" .")
-    read = find_numbers(text)
-    return (
-        (read[0].value * read[0].scale, read[0].percent)
-        if len(read) == 1 and (read[0].start, read[0].end) == (0, len(text))
-        else None
-    )
-
-
-_LONGEST: Final = 300
-"""Characters of an answer that are read as mathematics; more is no answer, and may take hours to simplify."""
-
-_SECONDS: Final = 5
-
-
 def check_installed() -> None:
-    """Refuse items that need mathematics where math-verify is not installed.
+    """Raise if math-verify is not installed.
 
     Raises:
-        ProbeError: If it is not.
+        ProbeError: With the command that installs it.
     """
     if importlib.util.find_spec("math_verify") is None:
         raise ProbeError("match 'math' compares answers with the package math-verify: pip install math-verify")
 
 
 def extract_expression(body: str) -> Extracted:
-    """The expression that the output gives: its last box, or else what its last statement or its only line says."""
+    """Extract the expression that an output gives: its last box, else its last statement, else its only line."""
     if "\\boxed" in body or "\\fbox" in body:
         return extract_box(body)
     text = plain(body)
@@ -105,7 +91,7 @@ def extract_expression(body: str) -> Extracted:
 
 
 def same_value(found: str, answer: str) -> bool:
-    """Whether two expressions are equal; False where one cannot be read, or where it takes too long to tell.
+    """True if two expressions are equal; False where one cannot be read or the time limit is reached.
 
     Raises:
         ProbeError: If math-verify is not installed.
@@ -120,5 +106,18 @@ def same_value(found: str, answer: str) -> bool:
         left, right = (parse(f"${text}$", parsing_timeout=limit) for text in (answer, found))
         return bool(left and right and verify(left, right, timeout_seconds=limit))
     except Exception:
-        # Whatever a parser of foreign text trips over, such a text is not known to be the answer.
+        # A parser may raise anything on a model's text; such a text is not known to be the answer.
         return False
+
+
+def _plain(text: str) -> str:
+    return _SPACING.sub("", _TEXT.sub(r"\1", fold(text))).rstrip(".").casefold()
+
+
+def _number(text: str) -> tuple[Fraction, bool] | None:
+    """(Value, percent sign) of a text that is a number and nothing else; None for other texts."""
+    text = normalise_numbers(_TEXT.sub("", text)).replace("$", "").strip(" .")
+    numbers = find_numbers(text)
+    if len(numbers) != 1 or (numbers[0].start, numbers[0].end) != (0, len(text)):
+        return None
+    return numbers[0].value * numbers[0].scale, numbers[0].percent

@@ -182,6 +182,16 @@ class Snapshot:
         """Whether the column is null in every row."""
         return bool(self.table[name].null_count == len(self))
 
+    @property
+    def norms(self) -> dict[str, str]:
+        """Norm of the score that decides (see `metrics.choices`) by task; tasks without a known norm are left out.
+
+        The metadata name one norm for all tasks (``probe.norm``), or one for each (``norms``), as logs of several do.
+        """
+        for_all, by_task = self.meta.get("probe", {}).get("norm"), self.meta.get("norms") or {}
+        named = {task: by_task.get(task, for_all) for task in self.table["task"].unique().to_pylist()}
+        return {task: norm for task, norm in named.items() if norm is not None}
+
     @cached_property
     def checksum(self) -> str:
         """First 32 hex digits of SHA-256 over all columns, in a form that no file format changes."""

@@ -1,11 +1,9 @@
 """Two snapshots and their pairing to aligned arrays: the only thing that counting ever sees.
 
 Labels are codes, so that grouping a million rows costs a sort and not a million comparisons of text. A column that
-neither snapshot has is None.
-
-Which option came second: how attractive gold is to a model that answers wrongly.
-
-Read off the stored log-likelihoods of the options; what `metrics.guessing.guess_corrected_calibrated` needs.
+neither snapshot has is None. `second_choice` reads off the stored log-likelihoods which option came second: how
+attractive the right option is to a model that answers wrongly, which `metrics.guessing.guess_corrected_calibrated`
+needs.
 """
 
 from __future__ import annotations
@@ -20,7 +18,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from forgetwatch.comparing.pairing import Pairing
+from forgetwatch.errors import SnapshotError
 from forgetwatch.metrics.answers import Answers
+from forgetwatch.metrics.choices import marked, normalise, second_is_gold
 from forgetwatch.snapshot import NONE, Snapshot, codes
 
 Bools = NDArray[np.bool_]
@@ -237,45 +237,59 @@ def _clusters(before: Snapshot, after: Snapshot, left: Ints, right: Ints, item: 
 
 
 def second_choice(snapshot: Snapshot, rows: Ints) -> Floats | None:
-    """1 where a right option has the second highest score behind the wrong one chosen, 0 where another has, at `rows`.
+    """1 where a right option comes second to the wrong one that was chosen, 0 where another does, at `rows`.
 
-    nan where the answer is right, no option has a score, or the option chosen is not the one with the highest score
-    (so that the scores at hand are not those that decided). None where no row has scores. The score is the one that
-    decides: `choice_logprobs` over the choice's length in the unit that the probe names.
+    The score is the one that decides in the row's task: see `metrics.choices.second_is_gold`, also for where it is nan.
+    None where no row has the scores that decide.
     """
     if snapshot.missing("choice_logprobs") or snapshot.missing("chosen") or snapshot.missing("gold"):
         return None
-    lists = snapshot.table["choice_logprobs"].combine_chunks()
-    length = np.asarray(pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False), np.int64)
-    scores = np.asarray(lists.flatten().to_numpy(zero_copy_only=False), np.float64)
-    norm = snapshot.meta.get("probe", {}).get("norm", "sum")
-    if norm == "unconditional":
-        priors = snapshot.table["choice_priors"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
-        if len(priors) != len(scores):
-            return None
-        scores = scores - priors
-    elif norm != "sum":
-        units = snapshot.table[f"choice_{norm}"].combine_chunks()
-        unit = np.asarray(units.flatten().to_numpy(zero_copy_only=False), np.float64)
-        if len(unit) != len(scores):
-            return None
-        scores = scores / unit
-    row = np.repeat(np.arange(len(length)), length)
-    option = np.arange(len(scores)) - np.repeat(np.cumsum(length) - length, length)
-    chosen, gold = snapshot.ints("chosen"), snapshot.ints("gold")
-    is_chosen, is_gold = option == chosen[row], option == gold[row]
+    k, logprobs = _options(snapshot, "choice_logprobs")
+    scores = _scores_that_decide(snapshot, k, logprobs)
+    if np.isnan(scores).all():
+        return None
+    gold = snapshot.ints("gold")
+    golds = marked(k, np.arange(len(k)), gold)
     if not snapshot.missing("golds"):
-        several = snapshot.table["golds"].combine_chunks()
-        golds = pa.array(several).flatten().to_numpy(zero_copy_only=False).astype(np.int64)
-        of_row = np.repeat(np.arange(len(snapshot)), np.asarray(pc.fill_null(pc.list_value_length(several), 0)))
-        starts, inside = np.cumsum(length) - length, golds < length[of_row]
-        is_gold[starts[of_row[inside]] + golds[inside]] = True
-    best = np.full(len(length), -np.inf)
-    best_wrong, best_gold = best.copy(), best.copy()
-    np.maximum.at(best, row[is_chosen], scores[is_chosen])
-    np.maximum.at(best_wrong, row[~is_chosen & ~is_gold], scores[~is_chosen & ~is_gold])
-    np.maximum.at(best_gold, row[~is_chosen & is_gold], scores[~is_chosen & is_gold])
-    right = np.zeros(len(length), bool)
-    right[row[is_chosen & is_gold]] = True
-    decided = np.isfinite(best) & (best >= np.maximum(best_wrong, best_gold)) & ~right & np.isfinite(best_gold)
-    return np.where(decided, (best_gold > best_wrong).astype(float), np.nan)[rows]
+        named, several = _options(snapshot, "golds")
+        golds |= marked(k, np.repeat(np.arange(len(k)), named), several.astype(np.int64))
+    return second_is_gold(scores, k, golds, snapshot.ints("chosen"))[rows]
+
+
+def _scores_that_decide(snapshot: Snapshot, k: Ints, logprobs: Floats) -> Floats:
+    """The score that decides for each option that has a log-likelihood; nan where what its norm needs is missing."""
+    task, norms = Labels.of(snapshot.table["task"]), snapshot.norms
+    norm_of_row = np.array([norms.get(name, "sum") for name in task.names], object)[task.code]
+    lengths = {unit: _same_options(snapshot, f"choice_{unit}", k) for unit in ("chars", "bytes", "tokens")}
+    priors = _same_options(snapshot, "choice_priors", k)
+    scores = np.empty(len(logprobs), np.float64)
+    for norm in dict.fromkeys(norm_of_row.tolist()):
+        rows = norm_of_row == norm
+        cells = np.repeat(rows, k)
+        try:
+            scores[cells] = normalise(
+                logprobs[cells],
+                k[rows],
+                norm=norm,
+                lengths={unit: values[cells] for unit, values in lengths.items()},
+                priors=priors[cells],
+            )
+        except ValueError as error:
+            raise SnapshotError(f"{snapshot.label}: {error}") from error
+    return scores
+
+
+def _options(snapshot: Snapshot, column: str) -> tuple[Ints, Floats]:
+    """The number of values of each row of a list column, 0 for null [rows], and all values in their order."""
+    lists = snapshot.table[column].combine_chunks()
+    number = np.asarray(pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False), np.int64)
+    return number, np.asarray(lists.flatten().to_numpy(zero_copy_only=False), np.float64)
+
+
+def _same_options(snapshot: Snapshot, column: str, k: Ints) -> Floats:
+    """The values of a list column for the options counted by `k`; nan in rows where the column holds another number."""
+    number, values = _options(snapshot, column)
+    found = np.full(int(k.sum()), np.nan)
+    same = number == k
+    found[np.repeat(same, k)] = values[np.repeat(same, number)]
+    return found

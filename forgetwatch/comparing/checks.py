@@ -21,6 +21,9 @@ _BY_TASK: Final = {"task_versions": "versions of the task", "num_fewshot": "exam
 _FOR_ALL: Final = {"chat_template_sha": "a chat template", "system_instruction_sha": "a system instruction"}
 """Settings of another tool's run that change what is asked, by their names in a snapshot's metadata."""
 
+_NORM_WORKED_OUT: Final = frozenset({"lighteval"})
+"""Tools whose logs do not name the norm: it is inferred from what they judged, and is no setting to refuse."""
+
 
 def check_settings(before: Snapshot, after: Snapshot, *, allow_prompt_mismatch: bool) -> None:
     """Refuse snapshots that were scored or judged in unlike ways."""
@@ -30,6 +33,8 @@ def check_settings(before: Snapshot, after: Snapshot, *, allow_prompt_mismatch: 
         if name in one and name in other and one[name] != other[name]:
             if name == "rendering" and allow_prompt_mismatch:
                 continue
+            if name == "norm" and _NORM_WORKED_OUT & {before.meta.get("tool"), after.meta.get("tool")}:
+                continue  # `unlike_settings` names it
             remedy = "score both with the same probe" + (
                 ", or pass --allow-prompt-mismatch" if name == "rendering" else ""
             )
@@ -55,9 +60,9 @@ def _check_metrics(before: Snapshot, after: Snapshot) -> None:
 
 def unlike_settings(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
     """What another tool's runs were told differently, in words; empty where one of them is not known."""
+    notes = _unlike_norms(before, after)
     if not all("date" in side.meta for side in (before, after)):
-        return ()
-    notes = []
+        return tuple(notes)
     for name, words in _BY_TASK.items():
         one, other = (side.meta.get(name) or {} for side in (before, after))
         if changed := [
@@ -70,6 +75,16 @@ def unlike_settings(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
             when = "with another text" if one and other else f"{'before' if one else 'after'} only"
             notes.append(f"{words} was used {when}")
     return tuple(notes)
+
+
+def _unlike_norms(before: Snapshot, after: Snapshot) -> list[str]:
+    """A note on the tasks whose options were compared by unlike norms; empty where there are none."""
+    one, other = before.norms, after.norms
+    if not (
+        changed := [f"{task} {one[task]} and {other[task]}" for task in one if other.get(task, one[task]) != one[task]]
+    ):
+        return []
+    return [f"norms of the score that decides differ: {', '.join(changed[:3])}{', ...' if len(changed) > 3 else ''}"]
 
 
 def check_pairing(before: Snapshot, after: Snapshot, pairing: Pairing, on_mismatch: OnMismatch) -> None:

@@ -12,7 +12,7 @@ does, the choice stays unknown.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -22,20 +22,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from scipy.special import softmax
 
 from forgetwatch.errors import SnapshotError
 from forgetwatch.readers.json_pieces import Progress
 from forgetwatch.readers.lighteval_rows import NEW, OLD, READ, Answer, joined
 from forgetwatch.readers.log import Log
+from forgetwatch.readers.option_scores import LogLikelihoods, norms_in_metadata
 from forgetwatch.readers.question_text import Kept
 from forgetwatch.snapshot import Snapshot
 
 _NAME: Final = re.compile(r"details_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d(?:\.\d+)?)\.parquet")
 _LFS_POINTER: Final = b"version https://git-lfs"
 _BATCH: Final = 256
-_TIES: Final = 0.005
-"""Share of a task's questions that may be chosen otherwise: log-likelihoods are logged rounded, and ties break."""
 
 
 def recognises(schema: pa.Schema) -> bool:
@@ -71,7 +69,7 @@ def read(path: Path, *, metric: str | None, progress: Progress | None = None, ke
             progress(number, len(files))
     model = _model(files[0])
     snapshot = log.snapshot(log.metric(metric), {} if model is None else {"model": model}, notes)
-    return _with_choices(snapshot, answers)
+    return _with_choices(snapshot, answers, log)
 
 
 def _latest(folder: Path) -> tuple[list[Path], tuple[str, ...]]:
@@ -127,83 +125,56 @@ def _add(log: Log, answer: Answer, task: str) -> None:
     )
 
 
-def _with_choices(snapshot: Snapshot, answers: list[Answer]) -> Snapshot:
-    """The snapshot with `chosen`, `gold_share` and `margin` where log-likelihoods decided; no k where text did."""
-    rows = len(snapshot)
-    chosen, written = np.full(rows, np.nan), np.zeros(rows, bool)
-    share, margin = np.full(rows, np.nan), np.full(rows, np.nan)
-    by_task: dict[str, list[int]] = {}
-    for row, task in enumerate(snapshot.texts("task")):
-        by_task.setdefault(task, []).append(row)
-    correct, lost = snapshot.floats("correct"), 0
-    used: Mapping[str, str] = snapshot.meta.get("metrics", {})
-    for task, members in by_task.items():
-        metric = used.get(task, snapshot.meta["metric"])
-        written[members] = [metric in answers[row].written for row in members]
-        scored = [row for row in members if answers[row].logprobs and not (np.isnan(correct[row]) or written[row])]
-        scores, unlike = _deciding(answers, scored, correct, metric)
-        lost += len(unlike)
-        for row, of_row in scores.items():
-            if row not in unlike:
-                ordered = np.sort(of_row)
-                chosen[row] = np.argmax(of_row)
-                share[row] = min(1.0, float(softmax(of_row)[list(answers[row].golds)].sum()))
-                margin[row] = ordered[-1] - ordered[-2] if len(ordered) > 1 else np.nan
+def _with_choices(snapshot: Snapshot, answers: list[Answer], log: Log) -> Snapshot:
+    """The snapshot with the choices where log-likelihoods decided, and without options where generated text did."""
+    right, used = log.judged(snapshot.meta["metric"])
+    metrics = [used.get(task, "") for task in log.tasks]
+    generated = np.array([metrics[code] in answers[row].generated for row, code in enumerate(log.task_codes.tolist())])
+    options = LogLikelihoods()
+    for row in np.flatnonzero(~generated).tolist():
+        if (answer := answers[row]).logprobs:
+            texts = [text.removeprefix(" ") for text in answer.choices]
+            options.add(row, logprobs=answer.logprobs, priors=answer.priors, texts=texts, target=list(answer.golds))
+    norms = _norms(options, answers, right, log.task_codes, metrics)
+    columns, notes = options.columns(right=right, tasks=log.task_codes, norms=norms)
     table = snapshot.table
-    for name, values in (("chosen", chosen), ("gold_share", share), ("margin", margin)):
-        table = _replaced(table, name, pa.array(values, table.schema.field(name).type, from_pandas=True))
+    for name in ("chosen", "gold_share", "margin", "unstable") if columns else ():
+        table = _replaced(table, name, columns[name].cast(table.schema.field(name).type))
     for name in ("k", "gold", "golds"):
         table = _replaced(
-            table, name, pc.if_else(pa.array(written), pa.scalar(None, table.schema.field(name).type), table[name])
+            table, name, pc.if_else(pa.array(generated), pa.scalar(None, table.schema.field(name).type), table[name])
         )
-    note = f"{lost:,} answers whose log-likelihoods do not say which option was chosen"
-    return replace(snapshot, table=table, notes=(*snapshot.notes, note) if lost else snapshot.notes)
+    decided = set(log.task_codes[np.asarray(table["chosen"].is_valid())].tolist())
+    named = norms_in_metadata({task: norms[code] for task, code in log.tasks.items() if code in decided})
+    return replace(snapshot, table=table, meta={**snapshot.meta, **named}, notes=(*snapshot.notes, *notes))
 
 
 def _replaced(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
     return table.set_column(table.schema.get_field_index(name), table.schema.field(name), values)
 
 
-def _deciding(
-    answers: list[Answer], rows: list[int], correct: NDArray[np.float64], metric: str
-) -> tuple[dict[int, NDArray[np.float64]], set[int]]:
-    """The scores of the options at `rows` whose best gives `correct` back, and the rows where it does not."""
-    kinds = list(_SCORES) if "norm" not in metric else [*list(_SCORES)[1:], "sum"]
-    for kind in kinds:
-        try:
-            scores = {row: _SCORES[kind](answers[row]) for row in rows}
-        except (ZeroDivisionError, ValueError):
-            continue  # an empty option, or no priors
-        unlike = {
-            row
-            for row, of_row in scores.items()
-            if not np.isfinite(of_row.max()) or (np.argmax(of_row) in answers[row].golds) != correct[row]
-        }
-        if len(unlike) <= _TIES * len(rows):
-            return scores, unlike
-    return {}, set(rows)
+def _norms(
+    options: LogLikelihoods,
+    answers: list[Answer],
+    right: NDArray[np.int8],
+    tasks: NDArray[np.int64],
+    metrics: list[str],
+) -> list[str]:
+    """The norm of each task, by its code: the one whose scores leave the fewest logged judgements unexplained."""
+    lost = {name: options.unexplained(right=right, tasks=tasks, norm=name) for name in _NORMS}
+    unspaced = {int(tasks[row]) for row in options.rows if not all(text[:1] == " " for text in answers[row].choices)}
+    norms = []
+    for code, metric in enumerate(metrics):
+        # Lengths with a leading space are known where every option has one; without one they are those in characters.
+        tried = [name for name in _NORMS if name != "chars_with_space" or code not in unspaced]
+        if "norm" in metric:
+            tried = [*tried[1:], "sum"]
+        norms.append(min(tried, key=lambda name: lost[name][code]))
+    return norms
 
 
-def _per_unit(answer: Answer, units: list[int]) -> NDArray[np.float64]:
-    if 0 in units:
-        raise ZeroDivisionError
-    unit = np.array(units, np.float64)
-    return np.asarray(np.array(answer.logprobs) / unit * unit.mean())
-
-
-def _without_prior(answer: Answer) -> NDArray[np.float64]:
-    if not answer.priors:
-        raise ValueError("no priors")
-    with np.errstate(invalid="ignore"):  # both may be minus infinity
-        return np.subtract(answer.logprobs, answer.priors)
-
-
-_SCORES: Final[Mapping[str, Callable[[Answer], NDArray[np.float64]]]] = {
-    "sum": lambda answer: np.array(answer.logprobs),
-    "chars": lambda answer: _per_unit(answer, [len(text) for text in answer.choices]),
-    "letters": lambda answer: _per_unit(answer, [len(text.removeprefix(" ")) for text in answer.choices]),
-    "unconditional": _without_prior,
-}
+_NORMS: Final = ("sum", "chars_with_space", "chars", "unconditional")
+"""What lighteval may compare options by, the likeliest first; of a metric with "norm" in its name the sum is last."""
 
 
 def _task(path: Path) -> str:

@@ -43,7 +43,7 @@ class Answer:
         logprobs: Log-likelihood of each option, nats; empty for a written answer.
         priors: The same without the prompt, where the log has them.
         text: What the model wrote.
-        written: The metrics that judge `text`, where the question was scored as well.
+        generated: The metrics that judge `text`, where the question was scored as well.
         prompt_hash: A hash of what the model was given.
     """
 
@@ -58,7 +58,7 @@ class Answer:
     priors: tuple[float, ...]
     text: str | None
     prompt_hash: str | None
-    written: frozenset[str] = frozenset()
+    generated: frozenset[str] = frozenset()
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
@@ -150,7 +150,7 @@ def joined(answers: Iterable[Answer]) -> Iterator[Answer]:
         made[place] = replace(
             scored,
             text=written.text,
-            written=frozenset(written.metrics),
+            generated=frozenset(written.metrics),
             metrics={**made[place].metrics, **answer.metrics},
         )
     yield from made

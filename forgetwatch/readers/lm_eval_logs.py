@@ -26,13 +26,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
 from forgetwatch.errors import SnapshotError
 from forgetwatch.readers.json_pieces import Document, Progress, json_lines
 from forgetwatch.readers.lm_eval_samples import Task, norm_of
 from forgetwatch.readers.log import Log
-from forgetwatch.readers.option_scores import LogLikelihoods
+from forgetwatch.readers.option_scores import LogLikelihoods, norms_in_metadata
 from forgetwatch.readers.question_text import Kept
 from forgetwatch.snapshot import Snapshot
 
@@ -116,9 +114,8 @@ class _Gathered:
         meta: dict[str, Any] = {}
         for task, run in runs.items():
             meta = _merged(meta, run.describe([task]))
-        with_options = np.unique(log.task_codes[self.options.rows]).tolist()
-        if len(deciding := {list(norms.values())[code] for code in with_options}) == 1:
-            meta["probe"] = {"norm": deciding.pop()}
+        with_options = set(log.task_codes[self.options.rows].tolist())
+        meta |= norms_in_metadata({task: norms[task] for task, code in log.tasks.items() if code in with_options})
         return log.snapshot(metric, meta, (*self.notes, *_several(runs), *_fewer(log, runs), *notes), columns)
 
 

@@ -19,9 +19,9 @@ from typing import Any, Final
 
 from forgetwatch.errors import SnapshotError
 from forgetwatch.readers.log import Log, question_hash
-from forgetwatch.readers.option_scores import LogLikelihoods, Norm
+from forgetwatch.readers.option_scores import LogLikelihoods
 
-NORMS: Final[Mapping[str, Norm]] = {
+NORMS: Final[Mapping[str, str]] = {
     "acc": "sum",
     "acc_norm": "chars",
     "acc_bytes": "bytes",
@@ -230,6 +230,6 @@ def _asked(arguments: Any, k: int) -> list[tuple[str, str]] | None:
     return pairs
 
 
-def norm_of(metric: str) -> Norm:
+def norm_of(metric: str) -> str:
     """The score that a metric of multiple choice goes by."""
     return NORMS.get(metric.split(",")[0], "sum")

@@ -28,18 +28,16 @@ from __future__ import annotations
 import math
 import re
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy.special import softmax
 
+from forgetwatch.metrics.choices import decide, marked, normalise
 from forgetwatch.snapshot import NONE
-
-Norm = Literal["sum", "chars", "bytes", "unconditional"]
 
 _MOST_AGAINST: Final = 0.01
 """Share of a task's judged items that may contradict their scores before the scores are not what decided."""
@@ -97,58 +95,75 @@ class LogLikelihoods:
         """The rows of the log that have options, int64 [rows with options]."""
         return np.array(self._row, np.int64)
 
-    def columns(
-        self, *, right: Judged, tasks: Ints, norms: Sequence[Norm]
-    ) -> tuple[dict[str, pa.Array], tuple[str, ...]]:
-        """The columns of a snapshot that follow, and what the reader should be told.
+    def __len__(self) -> int:
+        return len(self._row)
+
+    @property
+    def k(self) -> Ints:
+        """Number of options of each row that has any, int64 [rows with options]."""
+        return np.array(self._k, np.int64)
+
+    def unexplained(self, *, right: Judged, tasks: Ints, norm: str) -> Ints:
+        """Number of judged rows of each task whose judgement the scores by one norm do not give back, int64 [tasks].
 
         Args:
-            right: What was logged of each row of the log.
-            tasks: The number of each row's task.
-            norms: The score that decides in each task.
+            right: Logged judgement of each row of the log.
+            tasks: Code of each row's task.
+            norm: The norm that is tried in every task.
         """
-        found = _Found(len(self._row))
-        of_row = tasks[np.asarray(self._row)] if self._row else tasks[:0]
-        for code, norm in enumerate(norms):
-            if (at := np.flatnonzero(of_row == code)).size:
-                self._settle_task(found, at, right[np.asarray(self._row)[at]], norm)
-        return (self._columns(found, len(right)) if self._row else {}), found.notes()
+        count = int(tasks.max(initial=-1)) + 1
+        if not len(self):
+            return np.zeros(count, np.int64)
+        found = self._agreed([norm] * count, right, tasks)
+        lost = (found.against | (found.best == NONE)) & (right[self.rows] >= 0)
+        return np.bincount(tasks[self.rows][lost], minlength=count)
 
-    def _settle_task(self, found: _Found, at: Ints, right: Judged, norm: Norm) -> None:
-        """Fill in the rows `at` of one task."""
-        k = np.asarray(self._k)
-        starts = np.cumsum(k) - k
-        best = np.full(len(at), NONE)
-        blocks = []
-        for options in np.unique(k[at]).tolist():
-            inside = np.flatnonzero(k[at] == options)
-            scores = self._scores(at[inside], starts[at[inside]][:, None] + np.arange(options), norm)
-            best[inside] = best_option(scores)
-            blocks.append((inside, scores))
-        gold = first_gold(np.asarray(self._by_index)[at], np.asarray(self._by_text)[at], best, right)
-        settled = []
-        for inside, scores in blocks:
-            golds = gold[inside][:, None] == np.arange(scores.shape[1])
-            for row, one in enumerate(at[inside].tolist() if self._several else ()):
-                golds[row, self._several.get(one, [])] = True
-            settled.append((at[inside], settle(scores, golds, right[inside])))
-        against = sum(int(choices.against.sum()) for _, choices in settled)
-        decides = against <= _MOST_AGAINST * int(((best != NONE) & (right >= 0)).sum())
-        for rows, choices in settled:
-            found.fill(rows, choices, decides=decides)
+    def columns(
+        self, *, right: Judged, tasks: Ints, norms: Sequence[str]
+    ) -> tuple[dict[str, pa.Array], tuple[str, ...]]:
+        """The columns of a snapshot that follow, and notes for its reader.
 
-    def _scores(self, at: Ints, cells: Ints, norm: Norm) -> Floats:
-        """The score of each option, nats, nan where it is not known [rows, k]; `cells` are the places of its parts."""
-        logprobs = np.array(self._logprobs, np.float64)[cells]
-        if norm == "unconditional":
-            return logprobs - np.array(self._priors, np.float64)[cells]
-        if norm == "sum":
-            return logprobs
-        lengths = np.array(self._chars if norm == "chars" else self._bytes, np.float64)[cells]
-        lengths[np.asarray(self._has_lengths)[at] == 0] = np.nan
-        with np.errstate(divide="ignore", invalid="ignore"):
-            scores: Floats = logprobs / lengths * lengths.mean(axis=1, keepdims=True)  # in nats again
-        return scores
+        Args:
+            right: Logged judgement of each row of the log.
+            tasks: Code of each row's task.
+            norms: The norm of the score that decides in each task, by the task's code.
+        """
+        if not len(self):
+            return {}, ()
+        found, task = _Found(self._agreed(norms, right, tasks)), tasks[self.rows]
+        for code in np.unique(task).tolist():
+            found.withdraw_undecided(task == code, right[self.rows])
+        return self._columns(found, len(right)), found.notes()
+
+    def _agreed(self, norms: Sequence[str], right: Judged, tasks: Ints) -> Choices:
+        judged, task, k = right[self.rows], tasks[self.rows], self.k
+        norm = np.array(norms, object)[task]
+        scores = np.empty(len(self._logprobs), np.float64)
+        for name in dict.fromkeys(norm.tolist()):
+            cells = np.repeat(norm == name, k)
+            scores[cells] = self._scores(name)[cells]
+        return agreed(scores, k, self._golds(scores, judged, task), judged)
+
+    def _scores(self, norm: str) -> Floats:
+        """The scores by one norm, nats, nan where a row has not what the norm needs, float64 [options]."""
+        lengths = {"chars": np.array(self._chars, np.float64), "bytes": np.array(self._bytes, np.float64)}
+        for values in lengths.values():
+            values[np.repeat(np.asarray(self._has_lengths) == 0, self.k)] = np.nan
+        logprobs, priors = np.array(self._logprobs, np.float64), np.array(self._priors, np.float64)
+        return normalise(logprobs, self.k, norm=norm, lengths=lengths, priors=priors)
+
+    def _golds(self, scores: Floats, judged: Judged, task: Ints) -> Bools:
+        """The right options as far as the targets name them, bool [options]."""
+        k, nothing = self.k, np.zeros(len(scores), bool)
+        best = decide(scores, k, nothing).chosen
+        by_index, by_text = np.array(self._by_index), np.array(self._by_text)
+        gold = np.full(len(k), NONE)
+        for code in np.unique(task).tolist():
+            rows = task == code
+            gold[rows] = first_gold(by_index[rows], by_text[rows], best[rows], judged[rows])
+        named = [(row, option) for row, options in self._several.items() for option in options]
+        several = np.array(named, np.int64).reshape(-1, 2)
+        return marked(k, np.arange(len(k)), gold) | marked(k, several[:, 0], several[:, 1])
 
     def _columns(self, found: _Found, rows: int) -> dict[str, pa.Array]:
         place, k = np.asarray(self._row), np.asarray(self._k)
@@ -189,35 +204,34 @@ class LogLikelihoods:
 
 
 class _Found:
-    """What follows for each row with options."""
+    """The choices of all rows with options, without those of tasks whose scores did not decide."""
 
-    def __init__(self, rows: int) -> None:
-        self.gold, self.chosen = np.full(rows, NONE), np.full(rows, NONE)
-        self.share, self.margin = np.full(rows, np.nan), np.full(rows, np.nan)
-        self.tied = np.zeros(rows, bool)
-        self._against = self._undecided = 0
+    def __init__(self, choices: Choices) -> None:
+        self.gold = choices.first_gold
+        self.chosen, self.share, self.margin = choices.chosen, choices.share, choices.margin
+        self.tied, self._against, self._best = choices.tied, choices.against, choices.best
+        self._undecided = 0
 
-    def fill(self, rows: Ints, choices: Choices, *, decides: bool) -> None:
-        """Take over what the scores of some rows say; of scores that did not decide only which option is right."""
-        self.gold[rows] = np.where(choices.golds.any(axis=1), np.argmax(choices.golds, axis=1), NONE)
-        if not decides:
-            self._undecided += len(rows)
+    def withdraw_undecided(self, rows: Bools, judged: Judged) -> None:
+        """Set the choices of a task's rows to unknown where too many of them contradict what was logged."""
+        against = int(self._against[rows].sum())
+        if against <= _MOST_AGAINST * int((rows & (self._best != NONE) & (judged >= 0)).sum()):
             return
-        self.chosen[rows], self.share[rows], self.margin[rows] = choices.chosen, choices.share, choices.margin
-        self.tied[rows] = choices.tied
-        self._against += int(choices.against.sum())
+        self.chosen[rows], self.share[rows], self.margin[rows] = NONE, np.nan, np.nan
+        self.tied[rows] = self._against[rows] = False
+        self._undecided += int(rows.sum())
 
     def notes(self) -> tuple[str, ...]:
-        """What the reader should be told."""
+        """Notes for the reader of the snapshot."""
         notes = []
         if ties := int(self.tied.sum()):
             notes.append(
                 f"the two best options have equal scores in {ties:,} of {len(self.tied):,} items, as sums in bf16 "
                 "have; the first of equals was taken, and a flip there may be rounding"
             )
-        if self._against:
+        if against := int(self._against.sum()):
             notes.append(
-                f"the logged log-likelihoods contradict right or wrong in {self._against:,} items; right or wrong "
+                f"the logged log-likelihoods contradict right or wrong in {against:,} items; right or wrong "
                 "stands, and the option chosen is the best that agrees with it"
             )
         if self._undecided:
@@ -232,30 +246,29 @@ Judged = NDArray[np.int8]
 """1 for right, 0 for wrong, -1 for not known."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Choices:
-    """What the scores of some items say.
+    """Choices on which scores and logged judgements agree. Arrays [rows] unless said otherwise.
 
     Attributes:
-        chosen: The option, -1 where it is not known, int64 [rows].
-        golds: The right options, bool [rows, k].
-        share: Share of the right options, 0 to 1; nan where it is not known [rows].
-        margin: Best minus second, nats; nan where it is not known [rows].
-        tied: Whether the two best are equal, bool [rows].
-        against: Whether the scores contradict what was logged, bool [rows].
+        chosen: Index of the option, -1 where it is not known; int64.
+        best: Index of the option with the highest score, -1 where it is not known; int64.
+        golds: The right options, bool [options].
+        first_gold: Index of the first right option, -1 where it is not known; int64.
+        share: Share of the right options, 0 to 1; nan where it is not known.
+        margin: Best minus second score, nats; nan where it is not known.
+        tied: The two best scores are equal; bool.
+        against: The scores contradict what was logged; bool.
     """
 
     chosen: Ints
+    best: Ints
     golds: Bools
+    first_gold: Ints
     share: Floats
     margin: Floats
     tied: Bools
     against: Bools
-
-
-def best_option(scores: Floats) -> Ints:
-    """The option with the highest score, the first of equals; -1 where a score is nan; int64 [rows]."""
-    return np.where(np.isnan(scores).any(axis=1), NONE, np.argmax(scores, axis=1))
 
 
 def first_gold(index: Ints, text: Ints, best: Ints, right: Judged) -> Ints:
@@ -275,38 +288,48 @@ def first_gold(index: Ints, text: Ints, best: Ints, right: Judged) -> Ints:
     return np.where(first != NONE, first, second)
 
 
-def settle(scores: Floats, golds: Bools, right: Judged) -> Choices:
-    """The choices that the scores and the logged outcomes agree on.
+def agreed(scores: Floats, k: Ints, golds: Bools, right: Judged) -> Choices:
+    """The choices that the scores and the logged judgements agree on.
 
     Args:
-        scores: The score that decides, nats, nan where it is not known [rows, k].
-        golds: The right options as far as the log names them, bool [rows, k].
-        right: What was logged [rows].
+        scores: The score that decides, nats, nan where it is not known [options].
+        k: Number of options of each row [rows].
+        golds: The right options as far as the log names them, bool [options].
+        right: Logged judgement [rows].
     """
-    best, rows = best_option(scores), np.arange(len(scores))
+    best, row, start = decide(scores, k, golds).chosen, np.repeat(np.arange(len(k)), k), np.cumsum(k) - k
     usable = best != NONE
-    golds = golds.copy()
-    silent = usable & ~golds.any(axis=1)
-    golds[rows[silent & (right == 1)], best[silent & (right == 1)]] = True
-    if scores.shape[1] == 2:
-        golds[rows[silent & (right == 0)], 1 - best[silent & (right == 0)]] = True
-    known = golds.any(axis=1)
-    against = usable & known & (right >= 0) & (golds[rows, best] != (right == 1))
-    fitting = np.where((golds == (right == 1)[:, None]) & usable[:, None], scores, -np.inf)
-    second = np.where(np.isneginf(fitting).all(axis=1), NONE, np.argmax(fitting, axis=1))
-    clear = usable & ~against
-    margin, tied = np.full(len(scores), np.nan), np.zeros(len(scores), bool)
-    if scores.shape[1] > 1:
-        ordered = np.sort(scores, axis=1)
-        finite = clear & np.isfinite(ordered[:, -2])
-        margin[finite] = ordered[finite, -1] - ordered[finite, -2]
-        tied = usable & (ordered[:, -1] == ordered[:, -2])
-    share = np.full(len(scores), np.nan)
-    shared = clear & known & np.isfinite(scores).any(axis=1)
-    share[shared] = np.minimum((softmax(scores[shared], axis=1) * golds[shared]).sum(axis=1), 1.0)
+    # A judgement names the right option of a row whose log does not: the best if right, the other of two if wrong.
+    silent = usable & ~np.logical_or.reduceat(golds, start)
+    follows = silent & ((right == 1) | ((right == 0) & (k == 2)))
+    golds = golds | marked(k, np.flatnonzero(follows), np.where(right == 1, best, 1 - best)[follows])
+    found = decide(scores, k, golds)
+    known = np.logical_or.reduceat(golds, start)
+    is_right = golds[start + np.maximum(best, 0)]
+    against = usable & known & (right >= 0) & (is_right != (right == 1))
+    fitting = np.where((golds == (right == 1)[row]) & usable[row], scores, -np.inf)
+    second = np.where(np.maximum.reduceat(fitting, start) == -np.inf, NONE, decide(fitting, k, golds).chosen)
     return Choices(
-        chosen=np.where(against, second, best), golds=golds, share=share, margin=margin, tied=tied, against=against
+        chosen=np.where(against, second, best),
+        best=best,
+        golds=golds,
+        first_gold=np.where(known, decide(golds.astype(float), k, golds).chosen, NONE),
+        share=np.where(against, np.nan, found.share),
+        margin=np.where(against, np.nan, found.margin),
+        tied=found.tied,
+        against=against,
     )
+
+
+def norms_in_metadata(norms: Mapping[str, str]) -> dict[str, Any]:
+    """The metadata of a snapshot that name the norm of each task, as `Snapshot.norms` reads them.
+
+    >>> norms_in_metadata({"arc": "sum", "boolq": "sum"}), norms_in_metadata({"arc": "chars", "boolq": "sum"})
+    ({'probe': {'norm': 'sum'}}, {'norms': {'arc': 'chars', 'boolq': 'sum'}})
+    """
+    if len(different := set(norms.values())) == 1:
+        return {"probe": {"norm": different.pop()}}
+    return {"norms": dict(norms)} if norms else {}
 
 
 _SEVERAL: Final = re.compile(r"\[\s*[0-9]{1,6}(\s*,\s*[0-9]{1,6})*\s*\]")

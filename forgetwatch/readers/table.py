@@ -245,4 +245,7 @@ def joined(snapshots: Sequence[Snapshot], *, as_samples: bool = False) -> Snapsh
     if len(models := sorted({str(one.meta["model"]) for one in snapshots if one.meta.get("model")})) > 1:
         notes.append(f"its files are of several models: {', '.join(models)}")
     meta = {**snapshots[0].meta, "sources": [str(one.meta.get("source", one.label)) for one in snapshots]}
+    norms = {task: norm for one in reversed(snapshots) for task, norm in one.norms.items()}
+    if len(set(norms.values())) > 1:  # then the first file's norm is not that of all tasks
+        meta["norms"] = norms
     return Snapshot.from_columns({name: table[name] for name in table.column_names}, meta, tuple(notes))

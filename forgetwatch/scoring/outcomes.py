@@ -1,17 +1,17 @@
-"""Log-likelihoods to outcomes: which option was chosen, how clearly, and was it right. numpy only."""
+"""The outcome of one item from the log-likelihoods of its options. numpy only; the rule is `metrics.choices`."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp, softmax
+from scipy.special import logsumexp
 
 from forgetwatch.item import Item
+from forgetwatch.metrics import choices
 from forgetwatch.probe import Norm
 from forgetwatch.scoring.encoding import Encoded
 
@@ -44,15 +44,12 @@ def decide(
     answers: Sequence[Any],
     priors: NDArray[np.float64] | None = None,
 ) -> Decision:
-    """The choice with the highest normalised log-likelihood, the first of equals.
-
-    `gold_share` is the softmax share of the right options and `margin` best minus second, both of the score that
-    decides, in nats: a normalised score is multiplied by the item's mean choice length in the same unit.
+    """The choice with the highest normalised log-likelihood, its margin and gold's share, by `metrics.choices`.
 
     Args:
         logprobs: Log-likelihood of each choice, nats [choices].
         lengths: Length of each choice by unit, as `lengths` gives them.
-        norm: The unit that the log-likelihoods are divided by.
+        norm: The score that decides.
         answers: Indices of the right choices.
         priors: Log-likelihood of each choice without the prompt, nats [choices]; for the norm ``unconditional``.
 
@@ -60,21 +57,14 @@ def decide(
     >>> decision.chosen, decision.correct, round(decision.gold_share, 6), round(decision.margin, 6)
     (0, True, 0.8, 1.386294)
     """
-    if norm == "sum":
-        scores = logprobs
-    elif norm == "unconditional":
-        scores = logprobs - (0.0 if priors is None else priors)
-    else:
-        unit = lengths[norm]
-        scores = logprobs / unit * unit.mean()
-    chosen = int(np.argmax(scores))
-    share = float(softmax(scores)[list(answers)].sum())
-    ordered = np.sort(scores)
+    k = np.array([len(logprobs)])
+    scores = choices.normalise(logprobs, k, norm=norm, lengths=lengths, priors=priors)
+    golds = np.zeros(len(logprobs), bool)
+    golds[list(answers)] = True
+    found = choices.decide(scores, k, golds)
+    chosen = int(found.chosen[0])
     return Decision(
-        chosen=chosen,
-        correct=chosen in answers,
-        gold_share=min(share, 1.0),
-        margin=float(ordered[-1] - ordered[-2]) if len(ordered) > 1 else math.nan,
+        chosen=chosen, correct=chosen in answers, gold_share=float(found.share[0]), margin=float(found.margin[0])
     )
 
 

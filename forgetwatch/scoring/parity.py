@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from forgetwatch.metrics import choices
 from forgetwatch.probe import Norm
 from forgetwatch.scoring.encoding import Encoded
 from forgetwatch.scoring.forward import Reader, Scores
@@ -217,9 +218,9 @@ def is_non_causal(reader: Reader, model: nn.Module, ids: Sequence[int], *, vocab
 
 def _likeliest(encoded: Encoded, scores: Scores, norm: Norm, also: int | None) -> tuple[int, ...]:
     """The choice with the highest score, the second, and one more that is to be tested."""
-    unit = lengths(encoded)
-    values = scores.logprobs / unit[norm] if norm in unit else scores.logprobs
-    found = [int(choice) for choice in np.argsort(-values, kind="stable")[:2]]
+    k = np.array([len(scores.logprobs)])
+    values = choices.normalise(scores.logprobs, k, norm=_without_priors(norm), lengths=lengths(encoded))
+    found = choices.ranking(values)[:2].tolist()
     return tuple(dict.fromkeys([*found, *([] if also is None else [also])]))
 
 
@@ -227,8 +228,12 @@ def _margin_change(encoded: Encoded, one: np.ndarray, other: np.ndarray, norm: N
     """How far the margin between the two moved."""
     if len(one) < 2:
         return 0.0
-    unit = lengths(encoded)
-    unit = {name: values[:2] for name, values in unit.items()}
-    first, second = (decide(x[:2], lengths=unit, norm=norm, answers=[0]) for x in (one, other))
+    unit = {name: values[:2] for name, values in lengths(encoded).items()}
+    first, second = (decide(x[:2], lengths=unit, norm=_without_priors(norm), answers=[0]) for x in (one, other))
     sign = 1.0 if first.chosen == second.chosen else -1.0
     return abs(first.margin - sign * second.margin)
+
+
+def _without_priors(norm: Norm) -> Norm:
+    """The norm by which choices are compared here: their priors are rows of their own, which are not scored again."""
+    return "sum" if norm == "unconditional" else norm

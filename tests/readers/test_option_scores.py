@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forgetwatch.readers.option_scores import first_gold, read_target, settle
+from forgetwatch.readers.option_scores import agreed, first_gold, read_target
 from forgetwatch.snapshot import NONE
 
 CASES = [  # scores, right, golds, chosen, completed golds
@@ -30,12 +30,13 @@ CASES = [  # scores, right, golds, chosen, completed golds
 def test_choices_agree_with_what_was_logged(
     scores: list[float], right: int, golds: list[int], chosen: int, completed: list[int]
 ) -> None:
-    matrix = np.zeros((1, len(scores)), bool)
-    matrix[0, golds] = True
-    found = settle(np.array([scores], float), matrix, np.array([right], np.int8))
+    named = np.zeros(len(scores), bool)
+    named[golds] = True
+    found = agreed(np.array(scores, float), np.array([len(scores)]), named, np.array([right], np.int8))
     assert found.chosen.tolist() == [chosen]
-    assert np.flatnonzero(found.golds[0]).tolist() == completed
-    assert matrix[0].nonzero()[0].tolist() == golds  # what came in is left alone
+    assert np.flatnonzero(found.golds).tolist() == completed
+    assert found.first_gold.tolist() == [min(completed, default=NONE)]
+    assert named.nonzero()[0].tolist() == golds  # what came in is left alone
 
 
 @given(st.data())
@@ -46,9 +47,10 @@ def test_a_choice_is_right_exactly_where_it_was_logged_as_right(data: st.DataObj
     scores = rng.integers(-4, 0, (rows, k)).astype(float)
     golds = rng.random((rows, k)) < 0.3
     right = rng.integers(0, 2, rows).astype(np.int8)
-    found = settle(scores, golds, right)
-    settled = (found.chosen != NONE) & found.golds.any(axis=1)
-    assert np.array_equal(found.golds[np.arange(rows), found.chosen][settled], right[settled] == 1)
+    found = agreed(scores.ravel(), np.full(rows, k), golds.ravel(), right)
+    completed = found.golds.reshape(rows, k)
+    settled = (found.chosen != NONE) & completed.any(axis=1)
+    assert np.array_equal(completed[np.arange(rows), found.chosen][settled], right[settled] == 1)
     clear = settled & ~found.against
     assert np.array_equal(found.chosen[clear], np.argmax(scores, axis=1)[clear])
     assert np.array_equal(found.tied, np.isclose(np.diff(np.sort(scores, axis=1))[:, -1], 0))

@@ -1,0 +1,197 @@
+"""The rule by which the scores of an item's options decide: norm, choice, right answer's share, margin, second choice.
+
+From the log-likelihoods ll_j of the options j of one item, in nats (METRICS.md, section 2):
+
+    sum              s_j = ll_j
+    chars            s_j = ll_j / length_j * mean length; the length in characters, without a leading space
+    chars_with_space the same, every length one more: a leading space counts (a setting of lighteval)
+    bytes, tokens    the same, lengths in bytes or tokens
+    unconditional    s_j = ll_j - prior_j, the prior without the prompt
+
+The choice is argmax s_j, the first of equals. The share of the right options is their part of softmax(s). The mean
+length makes a normalised score one in nats again, so that shares and margins of all norms have one unit.
+
+Items have different numbers of options, so the options of all items lie in one flat array, item by item, and `k`
+[items] says how many belong to each:
+
+    k        2           3
+    scores   -1.0 -2.0   -4.0 -0.5 -3.0
+    golds     yes   no     no   no  yes
+
+Everything that scores a model, reads a log or compares two snapshots decides by these functions.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+NO_CHOICE: Final = -1
+"""Stands for "no option" in arrays of option indices."""
+
+UNITS: Final[Mapping[str, tuple[str, int]]] = {
+    "chars": ("chars", 0),
+    "chars_with_space": ("chars", 1),
+    "bytes": ("bytes", 0),
+    "tokens": ("tokens", 0),
+}
+"""Norms that divide by a length: the unit of the lengths, and what is added to each."""
+
+NORMS: Final = ("sum", *UNITS, "unconditional")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Decisions:
+    """What the scores of some items decide. All arrays [items].
+
+    Attributes:
+        chosen: Index of the option with the highest score, the first of equals; -1 where a score is nan or there is no
+            option; int64.
+        share: Share of the right options in the softmax of the scores, 0 to 1; nan where no option is right, nothing
+            is chosen, or no score is finite.
+        margin: Best minus second score, nats; nan for fewer than two finite scores.
+        tied: The two best scores are equal; bool.
+    """
+
+    chosen: Ints
+    share: Floats
+    margin: Floats
+    tied: Bools
+
+
+def normalise(
+    logprobs: Floats,
+    k: Ints,
+    *,
+    norm: str,
+    lengths: Mapping[str, NDArray[np.generic]] | None = None,
+    priors: Floats | None = None,
+) -> Floats:
+    """The score that decides for each option, nats, float64 [options]; nan where a length or prior is nan.
+
+    Args:
+        logprobs: Log-likelihood of each option, nats [options].
+        k: Number of options of each item [items].
+        norm: One of `NORMS`.
+        lengths: Length of each option by unit [options]; the norm's unit is needed.
+        priors: Log-likelihood of each option without its prompt, nats [options]; needed for ``unconditional``.
+
+    Raises:
+        ValueError: If the norm is unknown, or what it needs is not given.
+
+    >>> normalise(np.array([-2.0, -3.0]), np.array([2]), norm="chars", lengths={"chars": np.array([1, 3])})
+    array([-4., -2.])
+    """
+    if norm not in NORMS:
+        near = difflib.get_close_matches(str(norm), NORMS, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"unknown norm {norm!r}; needed one of {', '.join(NORMS)}{hint}")
+    if norm == "sum":
+        return logprobs
+    if norm == "unconditional":
+        if priors is None:
+            raise ValueError("the norm 'unconditional' needs the options' log-likelihoods without the prompt")
+        with np.errstate(invalid="ignore"):  # both may be minus infinity
+            return np.asarray(logprobs - priors)
+    unit, extra = UNITS[norm]
+    if lengths is None or unit not in lengths:
+        raise ValueError(f"the norm {norm!r} needs the options' lengths in {unit}")
+    length = np.asarray(lengths[unit], np.float64) + extra
+    scores = np.empty(len(logprobs), np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):  # an empty option has length 0
+        for _, cells in _blocks(k):
+            block = length[cells]
+            scores[cells] = logprobs[cells] / block * block.mean(axis=1, keepdims=True)
+    return scores
+
+
+def decide(scores: Floats, k: Ints, golds: Bools) -> Decisions:
+    """The choice of each item and how clear it is.
+
+    Args:
+        scores: The score that decides, nats [options].
+        k: Number of options of each item [items].
+        golds: The right options, bool [options]; none of an item's where that is not known.
+
+    >>> found = decide(np.log([0.8, 0.2, 0.5, 0.1, 0.4]), np.array([2, 3]), np.array([1, 0, 0, 1, 1], bool))
+    >>> found.chosen, found.share.round(3), found.margin.round(3)
+    (array([0, 0]), array([0.8, 0.5]), array([1.386, 0.223]))
+    """
+    items = len(k)
+    chosen, tied = np.full(items, NO_CHOICE), np.zeros(items, bool)
+    share, margin = np.full(items, np.nan), np.full(items, np.nan)
+    for rows, cells in _blocks(k):
+        block, gold = scores[cells], golds[cells]
+        usable = ~np.isnan(block).any(axis=1)
+        chosen[rows] = np.where(usable, np.argmax(block, axis=1), NO_CHOICE)
+        if block.shape[1] > 1:
+            ordered = np.sort(block, axis=1)  # nan sorts last, and `usable` leaves those rows out
+            clear = usable & np.isfinite(ordered[:, -2])
+            margin[rows[clear]] = ordered[clear, -1] - ordered[clear, -2]
+            tied[rows] = usable & (ordered[:, -1] == ordered[:, -2])
+        shared = usable & gold.any(axis=1) & np.isfinite(block.max(axis=1))
+        # Rounding may carry a sum over several right options above 1.
+        share[rows[shared]] = np.minimum((softmax(block[shared], axis=1) * gold[shared]).sum(axis=1), 1.0)
+    return Decisions(chosen=chosen, share=share, margin=margin, tied=tied)
+
+
+def ranking(scores: Floats) -> Ints:
+    """Indices of one item's options from the highest score to the lowest, the first of equals first, int64 [k]."""
+    return np.argsort(-scores, kind="stable")
+
+
+def second_is_gold(scores: Floats, k: Ints, golds: Bools, chosen: Ints) -> Floats:
+    """1 where a right option comes second to the wrong one that was chosen, 0 where another does, float64 [items].
+
+    nan where the answer is right, nothing was chosen, no right option has a finite score, or the option chosen is not
+    the one with the highest score: then these scores are not those that decided.
+
+    Args:
+        scores: The score that decides, nats [options].
+        k: Number of options of each item [items].
+        golds: The right options, bool [options].
+        chosen: Index of the option chosen, -1 for none [items].
+    """
+    found = np.full(len(k), np.nan)
+    for rows, cells in _blocks(k):
+        block, gold = scores[cells], golds[cells]
+        is_chosen = chosen[rows][:, None] == np.arange(block.shape[1])
+        best = np.where(is_chosen, block, -np.inf).max(axis=1)
+        best_gold = np.where(gold & ~is_chosen, block, -np.inf).max(axis=1)
+        best_wrong = np.where(~gold & ~is_chosen, block, -np.inf).max(axis=1)
+        is_right = (is_chosen & gold).any(axis=1)
+        # A nan among the scores makes a maximum nan, and every comparison with it false.
+        decided = np.isfinite(best) & (best >= np.maximum(best_wrong, best_gold)) & ~is_right & np.isfinite(best_gold)
+        found[rows] = np.where(decided, (best_gold > best_wrong).astype(float), np.nan)
+    return found
+
+
+def marked(k: Ints, items: Ints, options: Ints) -> Bools:
+    """The named options of the named items as a mask, bool [options]; an index outside an item's options marks none.
+
+    >>> marked(np.array([2, 3]), np.array([0, 1, 1]), np.array([1, 0, 5]))
+    array([False,  True,  True, False, False])
+    """
+    mask = np.zeros(int(k.sum()), bool)
+    inside = (options >= 0) & (options < k[items])
+    mask[(np.cumsum(k) - k)[items[inside]] + options[inside]] = True
+    return mask
+
+
+def _blocks(k: Ints) -> Iterator[tuple[Ints, Ints]]:
+    """The items [n] of each number of options, and the positions of their options in the flat array [n, options]."""
+    starts = np.cumsum(k) - k
+    for options in np.unique(k).tolist():
+        if options:
+            rows = np.flatnonzero(k == options)
+            yield rows, starts[rows][:, None] + np.arange(options)

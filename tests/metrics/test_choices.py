@@ -1,0 +1,120 @@
+"""The rule by which scores decide: known values, and the same from one item at a time as from many."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import softmax
+
+from forgetwatch.metrics.choices import NORMS, decide, marked, normalise, ranking, second_is_gold
+from forgetwatch.probe import Norm
+
+LOGPROBS = np.array([-4.0, -6.0, -6.5, -1.0, -2.0])
+K = np.array([3, 2])
+LENGTHS = {"chars": np.array([2, 4, 5, 1, 4]), "bytes": np.array([2, 4, 6, 3, 3]), "tokens": np.array([1, 2, 2, 1, 1])}
+PRIORS = np.array([-1.0, -5.0, -4.0, -0.5, -3.0])
+BY_HAND = {  # log-likelihood / length * mean length, or minus the prior
+    "sum": [-4.0, -6.0, -6.5, -1.0, -2.0],
+    "chars": [-2 * 11 / 3, -1.5 * 11 / 3, -1.3 * 11 / 3, -2.5, -1.25],
+    "chars_with_space": [-4 / 3 * 14 / 3, -1.2 * 14 / 3, -6.5 / 6 * 14 / 3, -1.75, -1.4],
+    "bytes": [-8.0, -6.0, -6.5 / 6 * 4, -1.0, -2.0],
+    "tokens": [-4.0 * 5 / 3, -3.0 * 5 / 3, -3.25 * 5 / 3, -1.0, -2.0],
+    "unconditional": [-3.0, -1.0, -2.5, -0.5, 1.0],
+}
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_each_norm_gives_its_formula(norm: str) -> None:
+    found = normalise(LOGPROBS, K, norm=norm, lengths=LENGTHS, priors=PRIORS)
+    assert found == pytest.approx(BY_HAND[norm])
+    first, second = BY_HAND[norm][:3], BY_HAND[norm][3:]
+    assert decide(found, K, np.zeros(5, bool)).chosen.tolist() == [np.argmax(first), np.argmax(second)]
+
+
+def test_the_norms_of_a_probe_are_norms_of_the_rule() -> None:
+    assert set(get_args(Norm)) <= set(NORMS)
+
+
+@pytest.mark.parametrize(
+    ("given_", "says"),
+    [
+        ({"norm": "charz"}, r"unknown norm 'charz'; .*did you mean 'chars'\?"),
+        ({"norm": "bytes", "lengths": {"chars": LENGTHS["chars"]}}, "'bytes' needs the options' lengths in bytes"),
+        ({"norm": "tokens"}, "needs the options' lengths in tokens"),
+        ({"norm": "unconditional"}, "without the prompt"),
+    ],
+)
+def test_what_a_norm_lacks_is_an_error(given_: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        normalise(LOGPROBS, K, **given_)
+
+
+def test_of_equals_the_first_is_chosen_and_they_are_tied() -> None:
+    found = decide(np.array([-1.0, -1.0, -3.0, -1.0]), np.array([3, 1]), np.array([0, 1, 0, 1], bool))
+    assert (found.chosen.tolist(), found.tied.tolist()) == ([0, 0], [True, False])
+    assert found.margin == pytest.approx([0.0, np.nan], nan_ok=True)
+    assert ranking(np.array([-1.0, -3.0, -1.0])).tolist() == [0, 2, 1]
+
+
+def test_several_right_options_share_the_gold() -> None:
+    found = decide(np.log([0.5, 0.3, 0.2]), np.array([3]), np.array([False, True, True]))
+    assert found.share == pytest.approx([0.5])
+
+
+def test_where_a_score_is_unknown_nothing_is_decided() -> None:
+    scores = np.array([np.nan, -1.0, -np.inf, -np.inf, -1.0, -np.inf])
+    found = decide(scores, np.array([2, 0, 2, 2]), np.array([0, 1, 1, 0, 1, 0], bool))
+    assert found.chosen.tolist() == [-1, -1, 0, 0]
+    assert found.share == pytest.approx([np.nan, np.nan, np.nan, 1.0], nan_ok=True)
+    assert np.isnan(found.margin).all()
+
+
+def test_an_empty_option_is_never_chosen_by_its_length() -> None:
+    scores = normalise(np.array([-1.0, -2.0]), np.array([2]), norm="chars", lengths={"chars": np.array([0, 2])})
+    assert decide(scores, np.array([2]), np.zeros(2, bool)).chosen.tolist() == [1]
+
+
+SECOND = [  # scores, golds, chosen, is a right option second
+    ([-2.0, -1.0, -3.0], [0], 1, 1.0),
+    ([-3.0, -1.0, -2.0], [0], 1, 0.0),
+    ([-9.0, -1.0, -3.0, -2.0], [0, 3], 1, 1.0),
+    ([-1.0, -2.0, -3.0], [0], 0, np.nan),  # right
+    ([-2.0, -1.0, -3.0], [0], 2, np.nan),  # these scores would choose another option
+    ([-2.0, -1.0, -3.0], [0], -1, np.nan),  # nothing was chosen
+    ([-2.0, -1.0, -3.0], [], 1, np.nan),  # no option is right
+    ([-np.inf, -1.0, -3.0], [0], 1, np.nan),
+    ([np.nan, -1.0, -3.0], [0], 1, np.nan),
+]
+
+
+@pytest.mark.parametrize(("scores", "golds", "chosen", "second"), SECOND)
+def test_the_second_choice(scores: list[float], golds: list[int], chosen: int, second: float) -> None:
+    k = np.array([len(scores)])
+    mask = marked(k, np.zeros(len(golds), np.int64), np.array(golds, np.int64))
+    found = second_is_gold(np.array(scores), k, mask, np.array([chosen]))
+    assert found == pytest.approx([second], nan_ok=True)
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=60, derandomize=True)
+def test_many_items_decide_as_each_alone(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    k = rng.integers(1, 7, rng.integers(1, 12))
+    cells, ends = int(k.sum()), np.cumsum(k)
+    logprobs, golds = -rng.integers(1, 9, cells).astype(float), rng.random(cells) < 0.4
+    lengths = {"bytes": rng.integers(1, 9, cells)}
+    chosen = rng.integers(-1, k)
+    scores = normalise(logprobs, k, norm="bytes", lengths=lengths)
+    found, second = decide(scores, k, golds), second_is_gold(scores, k, golds, chosen)
+    for item, part in enumerate(map(slice, ends - k, ends)):
+        alone, one = logprobs[part] / lengths["bytes"][part] * lengths["bytes"][part].mean(), k[item : item + 1]
+        assert np.array_equal(scores[part], alone)
+        assert found.chosen[item] == np.argmax(alone)
+        share = softmax(alone)[golds[part]].sum() if golds[part].any() else np.nan
+        assert found.share[item] == pytest.approx(share, nan_ok=True)
+        again = second_is_gold(alone, one, golds[part], chosen[item : item + 1])
+        assert np.array_equal(second[item : item + 1], again, equal_nan=True)

@@ -1,5 +1,6 @@
 """The quantities that forgetwatch reports: arrays in, small frozen results out.
 
+    choices        the rule by which the scores of options decide
     transitions    the four cells and their rates, known and lost
     intervals      of shares, net changes and means; clusters; bootstrap
     significance   paired tests, over clusters, over many groups; no worse than

@@ -23,7 +23,6 @@ Everything that scores a model, reads a log or compares two snapshots decides by
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -93,9 +92,7 @@ def normalise(
     array([-4., -2.])
     """
     if norm not in NORMS:
-        near = difflib.get_close_matches(str(norm), NORMS, 1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"unknown norm {norm!r}; needed one of {', '.join(NORMS)}{hint}")
+        raise ValueError(f"unknown norm {norm!r}; needed one of {', '.join(NORMS)}")
     if norm == "sum":
         return logprobs
     if norm == "unconditional":

@@ -1,11 +1,20 @@
-"""Probes by name, by file, or from rows of one's own.
+"""Probes by name, from a file, or from a table of questions.
 
-standard, quick, confirmation    shipped with the package; shipped/CARD.md tells what they are
-behaviour                        short answers, shipped; quick+behaviour asks both
-demo                             questions about an invented world, for the demo and the tests
-mmlu, arc_easy, paper, ...       benchmarks of the hub: hub/names.py says what a name may be
-mine.jsonl                       a probe file
-mine.csv, rows, a Dataset        rows of one's own: own.py says which columns are understood
+    standard, quick, confirmation    shipped with the package; shipped/CARD.md describes them
+    behaviour                        open questions with short answers, shipped; quick+behaviour is one probe of both
+    demo                             questions about an invented world, for the demo and the tests
+    mmlu, arc_easy, paper, ...       benchmarks of the hub: hub/load.py has the grammar of their names
+    mine.jsonl                       a probe file
+    mine.csv, rows, a Dataset        a table of questions: own.py describes its columns
+
+`load_probe` is the way in. Beside it:
+
+    own.py, tables.py               a table of questions to a probe; files of rows
+    few_shot.py                     worked examples before each question
+    categories.py, paper_tasks.py   tasks to categories; the table of the paper
+    checking.py                     faults of a probe: repeated questions, leaked answers, shortcuts
+    overlap.py                      how much of a probe is in a training set
+    world.py                        the invented world of `demo`
 """
 
 from __future__ import annotations
@@ -14,17 +23,20 @@ import json
 from collections.abc import Iterable, Mapping
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from forgetwatch.errors import ProbeError
+from forgetwatch.errors import ProbeError, did_you_mean
 from forgetwatch.probe import Probe, combine, read_probe
 from forgetwatch.probes.few_shot import few_shot
-from forgetwatch.probes.hub import is_preset, load_preset
+from forgetwatch.probes.hub import PAPER, PRESETS, is_preset, load_preset
 from forgetwatch.probes.own import probe_from
 from forgetwatch.probes.shipped import NAMES, shipped_probe
 from forgetwatch.probes.world import demo_probe
 
 __all__ = ["demo_probe", "few_shot", "load_probe", "probe_from"]
+
+_LOCAL_NAMES: Final = (*NAMES, "demo")
+_PRESET_NAMES: Final = (PAPER, *PRESETS)
 
 
 def load_probe(
@@ -35,7 +47,7 @@ def load_probe(
     shots: int | None = None,
     limit: int | None = None,
 ) -> Probe:
-    """The probe of that name, in that file, or that those rows are.
+    """Load a probe by its name, from a file, or from rows.
 
     Args:
         name: A shipped probe, a benchmark of the hub (``mmlu``, ``bbh:navigate:cot``), a file of items or rows, or
@@ -43,17 +55,18 @@ def load_probe(
         root: For benchmarks: a folder with copies of the data sets under their ids, in place of the hub.
         revision: For benchmarks: revision of the data sets.
         shots: For benchmarks: worked examples before each question.
-        limit: Only so many items; the first, of benchmarks a fair sample of their tasks.
+        limit: Most items: the first ones; of benchmarks a fair sample of their tasks.
 
     Raises:
-        ProbeError: If there is none of that name, or it cannot be read.
+        ProbeError: If there is no probe of that name, or it cannot be read.
     """
     if limit is not None and limit < 1:
         raise ProbeError(f"{name}: limit must be at least 1 item, got {limit}")
     if isinstance(name, (str, Path)) and not Path(name).is_file() and is_preset(str(name)):
         return load_preset(str(name), root=root, revision=revision, shots=shots, limit=limit)
     if root is not None or revision is not None or shots is not None:
-        raise ProbeError(f"{name}: root, revision and shots are for benchmarks of the hub, and this is none")
+        near = did_you_mean(str(name), _PRESET_NAMES) if isinstance(name, str) else ""
+        raise ProbeError(f"{name}: root, revision and shots are for benchmarks of the hub, and this is not one{near}")
     probe = _local(name)
     return probe if limit is None else probe.head(limit)
 
@@ -65,17 +78,18 @@ def _local(name: str | Path | Iterable[Mapping[str, Any]]) -> Probe:
     if path.is_file():
         return read_probe(path) if _is_probe_file(path) else probe_from(path)
     parts = str(name).split("+")
-    if all(part in (*NAMES, "demo") for part in parts):
-        probes = [demo_probe() if part == "demo" else shipped_probe(part) for part in parts]
-        return reduce(combine, probes)
-    raise ProbeError(
-        f"{name}: no such file, and no such shipped probe; needed {', '.join(NAMES)}, demo, a file of items or rows, "
-        "or a benchmark: `forgetwatch probe list` names them"
-    )
+    unknown = [part for part in parts if part not in _LOCAL_NAMES]
+    if unknown:
+        near = did_you_mean(unknown[0], (*_LOCAL_NAMES, *_PRESET_NAMES))
+        raise ProbeError(
+            f"{name}: no such file, and no such shipped probe{near}; needed {', '.join(_LOCAL_NAMES)}, a file of items "
+            "or rows, or a benchmark: `forgetwatch probe list` names them"
+        )
+    return reduce(combine, [demo_probe() if part == "demo" else shipped_probe(part) for part in parts])
 
 
 def _is_probe_file(path: Path) -> bool:
-    """Whether a file holds items, with or without a header, and not rows in other columns."""
+    """True for a file of items, with or without a header; False for a table of questions."""
     if path.suffix in (".csv", ".tsv", ".json", ".parquet"):
         return False
     with path.open("rb") as file:
@@ -83,5 +97,5 @@ def _is_probe_file(path: Path) -> bool:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
-        return True  # whose error says what is wrong with it
+        return True  # reading it as a probe gives the error with its line
     return not isinstance(row, dict) or "forgetwatch_probe" in row or {"id", "task", "prompt", "answer"} <= set(row)

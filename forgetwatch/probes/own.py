@@ -1,32 +1,32 @@
-r"""Rows of one's own to a probe: a CSV or JSONL file, a list of dicts, a `datasets.Dataset`.
+r"""A table of questions as a probe: a CSV or JSONL file, a list of dicts, a `datasets.Dataset`.
 
-    probe_from("mine.csv")                            columns by their usual names, see columns.py
-    probe_from(rows, columns={"prompt": "frage"})     or as one names them
+    probe_from("mine.csv")                            columns by their usual names
+    probe_from(rows, columns={"prompt": "frage"})     or by names that are given
 
-Options may be a list, a list written in JSON or Python, ``{"text": [...], "label": [...]}``, or a column each. The
-answer may be an option's text, its letter or label, its index (from 0), or a list of these. An option that does not
-begin with a space gets one, so that it does not stick to the question. A bare question ("...?") with options is asked
-as the shipped probes ask, "Question: ...\nAnswer:"; a column named `prompt` is taken as it stands. Without options the
-answer is what the model has to write: a number, or words that its text must contain, unless a column `match` says
-otherwise. Every mistake of the first wrong rows is told at once.
-
-What the cells of a table of one's own mean: lists that are written out, answers that name an option, open answers.
-
-"['Lima', 'Santiago']"  two options            "B", "1", "Santiago"  the second of them
-"5", "$5", "5 %"        judged as a number     "Apollo 11"           words that must stand in the answer
-
-Which column of a table is what: names that people give to questions, options and answers.
+**Columns.** `USUAL_NAMES` lists the names by which a column is recognised, case aside; of several the first of the list
+is taken, so that `prompt` goes before `text`. These tables need no `columns`:
 
     question, options, answer           question, A, B, C, D, answer           goal, sol1, sol2, label
     ctx, endings, label                 prompt, choice_a, choice_b, correct    question, answer
 
-The first known name that is there is taken, so that `prompt` goes before `text`. A mapping of one's own replaces any
-of it: ``columns={"prompt": "frage", "choices": ["a", "b", "c"]}``.
+**Options** are a list, the text of a list in JSON or Python, ``{"text": [...], "label": [...]}``, or a column each. For
+log-likelihoods an option that does not begin with a space gets one, so that it does not stick to the question.
+
+**Answers** of questions with options are an option's text, its label or letter, its index from 0, or a list of these.
+With the options ``['Lima', 'Santiago']`` the answers ``Santiago``, ``B`` and ``1`` are the same. Without options the
+answer is open, and graded by the column `match`, or else by its form: ``5``, ``$5`` and ``5 %`` as a number,
+``Apollo 11`` as words that the output must contain.
+
+**Prompts.** A bare question ("...?") with options is framed as in the shipped probes, "Question: ...\nAnswer:". A
+column that is named `prompt` is taken as it is.
+
+An error lists the mistakes of the first five wrong rows.
 """
 
 from __future__ import annotations
 
 import ast
+import difflib
 import json
 import re
 from collections import Counter
@@ -36,14 +36,38 @@ from pathlib import Path
 from typing import Any, Final
 
 from forgetwatch.decoding import Decoding
-from forgetwatch.errors import ProbeError
+from forgetwatch.errors import ProbeError, did_you_mean
 from forgetwatch.grading.numbers import find_numbers, normalise_numbers
 from forgetwatch.item import Item, Rendering
 from forgetwatch.probe import LETTERS, Norm, Probe, Scoring
 from forgetwatch.probes.tables import Rows, read_rows
 
 _SHOWN: Final = 5
-"""Wrong rows whose mistakes are told."""
+"""Most wrong rows whose mistakes an error lists."""
+
+USUAL_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "prompt": (
+        *("prompt", "question", "query", "problem", "goal", "question_stem", "input", "instruction", "ctx"),
+        *("sentence", "messages", "text"),
+    ),
+    "choices": ("choices", "options", "endings", "candidates", "answers_options", "answer_options"),
+    "answer": (
+        *("answer", "answer_index", "answer_idx", "answerkey", "answer_key", "label", "gold", "correct"),
+        *("correct_answer", "correct_option", "target", "solution", "output", "response", "completion"),
+    ),
+    "id": ("id", "item_id", "question_id", "uid", "key", "idx"),
+    "task": ("task", "subject", "subset", "dataset", "source"),
+    "category": ("category", "topic", "domain"),
+    "match": ("match",),
+    "cluster": ("cluster", "passage_id", "story_id", "group"),
+    "system": ("system", "system_prompt"),
+    "must_pass": ("must_pass",),
+    "reasoning": ("reasoning", "rationale", "explanation"),
+}
+"""The parts of an item that a column can hold, and the usual names of such a column in lower case."""
+
+_NUMBERED: Final = re.compile(r"(?:choice|option|answer|opt|sol|ending|mc_answer)?[ _]?([a-j]|[0-9]|10)", re.IGNORECASE)
+"""Names of columns that hold one option each."""
 
 
 def probe_from(
@@ -58,11 +82,12 @@ def probe_from(
     rendering: Rendering | None = None,
     decoding: Decoding | Mapping[str, Any] | None = None,
 ) -> Probe:
-    """The probe that some rows are.
+    """Make a probe of a table's rows.
 
     Args:
         source: A file (CSV, TSV, JSONL, JSON, Parquet), or rows: a list of dicts, a `datasets.Dataset`.
-        columns: Column by what it is, where it has no usual name; ``choices`` may be several columns.
+        columns: Names of columns by the part of an item that they hold, where they have no usual name; ``choices`` may
+            be several columns.
         name: Name of the probe; by default the file's.
         task: The task of rows without one; by default the probe's name.
         category: The category of rows without one.
@@ -72,24 +97,23 @@ def probe_from(
         decoding: See `Probe`.
 
     Raises:
-        ProbeError: If there is no row, a column is missing, or rows cannot be used; the first are named.
+        ProbeError: If there is no row, a column is missing, or rows are wrong; names the first of them.
     """
     rows, where = _rows(source)
     name = name or (Path(source).stem if isinstance(source, (str, Path)) else "mine")
     if not rows:
         raise ProbeError(f"{where}: needed rows, and there are none")
     found = find_columns(dict.fromkeys(key for _, row in rows for key in row), columns or {}, where)
-    space = scoring == "loglikelihood"
     items: list[Item] = []
     wrong: list[str] = []
     for number, (place, row) in enumerate(rows):
-        made = _Row(row, found, space=space)
-        item = made.item(id=str(number), task=task or name, category=category)
+        reader = _RowReader(row, found, space=scoring == "loglikelihood")
+        item = reader.item(default_id=str(number), task=task or name, category=category)
         if item is None:
-            wrong.append(f"{place}: {', '.join(made.mistakes)}")
+            wrong.append(f"{place}: {', '.join(reader.mistakes)}")
         else:
             items.append(item)
-    wrong += _twice(items)
+    wrong += _repeated_ids(items)
     if wrong:
         more = f"; and {len(wrong) - _SHOWN:,} more" if len(wrong) > _SHOWN else ""
         raise ProbeError(
@@ -107,6 +131,7 @@ def probe_from(
 
 
 def _rows(source: Any) -> tuple[Rows, str]:
+    """The rows, each with its position for messages, and the name of the table."""
     if isinstance(source, (str, Path)):
         return read_rows(source), str(source)
     rows = [(f"row {number}", row) for number, row in enumerate(source)]
@@ -115,13 +140,79 @@ def _rows(source: Any) -> tuple[Rows, str]:
     return rows, "rows"
 
 
-def _twice(items: Sequence[Item]) -> list[str]:
+def _repeated_ids(items: Sequence[Item]) -> list[str]:
     times = Counter((item.task, item.id) for item in items)
     return [f"id {name!r} stands {count} times in task {task!r}" for (task, name), count in times.items() if count > 1]
 
 
-class _Row:
-    """One row on its way to an item, and what is wrong with it."""
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a table, by the part of an item that they hold.
+
+    Attributes:
+        of: Column by part; no entry where there is none.
+        choices: The columns that hold one option each; empty where one column holds them all, or there are none.
+    """
+
+    of: Mapping[str, str]
+    choices: tuple[str, ...] = ()
+
+
+def find_columns(names: Iterable[str], given: Mapping[str, str | Sequence[str]], where: str) -> Columns:
+    """Find the columns of a table by their usual names.
+
+    Args:
+        names: The table's columns.
+        given: Columns by part that are known; only the other parts are searched. ``choices`` may name several columns.
+        where: The table, for messages.
+
+    Raises:
+        ProbeError: If a column that is named is missing, or none holds the question or the answer.
+    """
+    names = list(names)
+    if unknown := sorted(set(given) - set(USUAL_NAMES)):
+        near = did_you_mean(unknown[0], USUAL_NAMES)
+        raise ProbeError(f"{where}: {unknown[0]!r} is not a part of an item{near}; there are {', '.join(USUAL_NAMES)}")
+    wanted = {part: [given[part]] if isinstance(given[part], str) else list(given[part]) for part in given}
+    if missing := [name for part in wanted.values() for name in part if name not in names]:
+        near = did_you_mean(str(missing[0]), names)
+        raise ProbeError(f"{where}: no column {missing[0]!r}{near}; there are {', '.join(names)}")
+    taken = {name for part in wanted.values() for name in part}
+    # A column that is given for one part is never guessed for another.
+    lower = {name.lower().strip(): name for name in names if name not in taken}
+    of = {part: str(columns[0]) for part, columns in wanted.items() if len(columns) == 1}
+    for part, usual in USUAL_NAMES.items():
+        if part not in wanted and (found := next((lower[name] for name in usual if name in lower), None)):
+            of[part] = found
+    choices = tuple(map(str, wanted.get("choices", ())))
+    if len(choices) < 2:
+        choices = () if "choices" in of else _numbered(name for name in names if name not in {*of.values(), *taken})
+    for part in ("prompt", "answer"):
+        if part not in of:
+            raise ProbeError(_missing_column(part, names, where))
+    return Columns(of, choices)
+
+
+def _missing_column(part: str, names: Sequence[str], where: str) -> str:
+    near = [
+        name for name in names if difflib.get_close_matches(name.lower().strip(), USUAL_NAMES[part], n=1, cutoff=0.7)
+    ]
+    quoted, bare = (repr(near[0]), near[0]) if near else ("...", "...")
+    return (
+        f"{where}: no column that is known to hold the {part}; there are {', '.join(names)}; name it: "
+        f"columns={{{part!r}: {quoted}}}, in the shell --column {part}={bare}"
+    )
+
+
+def _numbered(names: Iterable[str]) -> tuple[str, ...]:
+    """Columns such as A, B, C or choice_1, choice_2, in that order; at least two."""
+    # Padded to two characters, so that option 10 comes after option 9.
+    found = sorted((match[1].upper().zfill(2), name) for name in names if (match := _NUMBERED.fullmatch(name.strip())))
+    return tuple(name for _, name in found) if len(found) > 1 else ()
+
+
+class _RowReader:
+    """Reads one row to an item, and collects what is wrong with it."""
 
     def __init__(self, row: Mapping[str, Any], columns: Columns, *, space: bool) -> None:
         self._row = row
@@ -129,9 +220,9 @@ class _Row:
         self._space = space
         self.mistakes: list[str] = []
 
-    def item(self, *, id: str, task: str, category: str) -> Item | None:
-        """The item; None where something is wrong, and `mistakes` says what."""
-        prompt, choices, labels = self._prompt(), *self._choices()
+    def item(self, *, default_id: str, task: str, category: str) -> Item | None:
+        """The item; None where something is wrong, and `mistakes` then lists it."""
+        prompt, (choices, labels) = self._prompt(), self._choices()
         answer, match = self._answer(choices, labels)
         if self.mistakes:
             return None
@@ -142,7 +233,7 @@ class _Row:
         reasoning = self._text("reasoning")
         try:
             return Item(
-                id=self._text("id") or id,
+                id=self._text("id") or default_id,
                 task=self._text("task") or task,
                 category=self._text("category") or category,
                 prompt=prompt,
@@ -171,7 +262,7 @@ class _Row:
         if isinstance(value, (list, tuple)) and value:
             return tuple(value)
         if not isinstance(value, str) or not value.strip():
-            self.mistakes.append(f"column {self._columns.of['prompt']!r} holds no question ({shown(value)})")
+            self.mistakes.append(f"column {self._columns.of['prompt']!r} holds no question ({_short(value)})")
         return value
 
     def _is_bare(self, prompt: Any) -> bool:
@@ -182,53 +273,53 @@ class _Row:
         """The options, and the labels that the table itself gives them."""
         if self._columns.choices:
             cells = [self._row.get(name) for name in self._columns.choices]
-            given = tuple(str(cell) for cell in cells if is_there(cell))
+            given = tuple(str(cell) for cell in cells if _is_filled(cell))
             if not given:
                 self.mistakes.append(f"columns {', '.join(self._columns.choices)} hold no option")
             return given, ()
         if "choices" not in self._columns.of:
             return (), ()
-        value = parsed(self._value("choices"))
+        value = _parse_literal(self._value("choices"))
         labels: tuple[str, ...] = ()
         if isinstance(value, Mapping) and {"text", "label"} <= set(value):
             value, labels = value["text"], tuple(map(str, value["label"] or ()))
         elif isinstance(value, Mapping):
             labels, value = tuple(map(str, value)), list(value.values())
-        if not isinstance(value, (list, tuple)) or not value or not all(map(is_there, value)):
+        if not isinstance(value, (list, tuple)) or not value or not all(map(_is_filled, value)):
             column = self._columns.of["choices"]
-            self.mistakes.append(f"column {column!r} holds no list of options ({shown(self._value('choices'))})")
+            self.mistakes.append(f"column {column!r} holds no list of options ({_short(self._value('choices'))})")
             return (), ()
         return tuple(map(str, value)), labels
 
     def _answer(self, choices: Sequence[str], labels: Sequence[str]) -> tuple[Any, str | None]:
-        value, column = parsed(self._value("answer")), self._columns.of["answer"]
-        if not is_there(value) or value in ([], ()):
-            self.mistakes.append(f"column {column!r} holds no answer ({shown(value)})")
+        """The answer (indices of options, or texts of an open answer), and the match of an open one."""
+        value, column = _parse_literal(self._value("answer")), self._columns.of["answer"]
+        if not _is_filled(value) or value in ([], ()):
+            self.mistakes.append(f"column {column!r} holds no answer ({_short(value)})")
             return None, None
-        given = list(value) if isinstance(value, (list, tuple)) else [value]
         if not choices:
             if self._columns.choices or "choices" in self._columns.of:
-                return None, None  # that the options are missing has been said
+                return None, None  # `_choices` has reported that the options are missing
             match = self._text("match")
-            texts = open_answers(self._value("answer"), is_json=match.startswith("json"))
-            return texts if len(texts) > 1 else texts[0], match or match_of(texts)
-        places = [place_of(one, choices, labels) for one in given]
-        if wrong := [one for one, place in zip(given, places, strict=True) if place is None]:
+            texts = _open_answers(self._value("answer"), is_json=match.startswith("json"))
+            return texts if len(texts) > 1 else texts[0], match or _match_for(texts)
+        given = list(value) if isinstance(value, (list, tuple)) else [value]
+        indices = [_option_of(answer, choices, labels) for answer in given]
+        if wrong := [answer for answer, index in zip(given, indices, strict=True) if index is None]:
             self.mistakes.append(
-                f"column {column!r} holds {shown(wrong[0])}, which is none of the {len(choices)} options, nor their "
+                f"column {column!r} holds {_short(wrong[0])}, which is none of the {len(choices)} options, nor their "
                 "letter, nor their index from 0"
             )
             return None, None
-        return places[0] if len(places) == 1 else places, None
+        return indices[0] if len(indices) == 1 else indices, None
 
 
-def is_there(cell: Any) -> bool:
-    """Whether there is anything in a cell."""
-    return cell is not None and bool(str(cell).strip())
+def _option_of(answer: Any, choices: Sequence[str], labels: Sequence[str]) -> int | None:
+    """Index of the option that an answer names; None where it names none.
 
-
-def place_of(answer: Any, choices: Sequence[str], labels: Sequence[str]) -> int | None:
-    """Which option an answer names: by its text, its label, its letter or its index."""
+    The text of an option goes before its label, the label before the letter, and the letter before the index: with the
+    options 2, 1, 0 the text ``"0"`` is the third option and the number 0 the first.
+    """
     if isinstance(answer, float) and answer.is_integer():
         answer = int(answer)
     if isinstance(answer, bool) or not isinstance(answer, (int, str)):
@@ -249,18 +340,33 @@ def place_of(answer: Any, choices: Sequence[str], labels: Sequence[str]) -> int 
     return answer if 0 <= answer < len(choices) else None
 
 
-def open_answers(value: Any, *, is_json: bool) -> tuple[str, ...]:
-    """The texts of an open answer: one, or each of a list; a JSON value is one, but for a list of texts."""
-    given = value if is_json else parsed(value)
-    if isinstance(given, (list, tuple)) and (not is_json or all(isinstance(one, str) for one in given)):
+def _open_answers(value: Any, *, is_json: bool) -> tuple[str, ...]:
+    """The texts of an open answer: one, or each of a list. A JSON value is one text, unless it is a list of texts."""
+    given = value if is_json else _parse_literal(value)
+    if isinstance(given, (list, tuple)) and (not is_json or all(isinstance(text, str) for text in given)):
         return tuple(map(str, given))
     if isinstance(given, str) or not (is_json or isinstance(given, Mapping)):
         return (str(given),)
     return (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False),)
 
 
-def parsed(value: Any) -> Any:
-    """A list or object that is written out as text, as JSON or as Python; anything else as it is."""
+def _match_for(answers: Sequence[str]) -> str:
+    """The match of an open answer where the table names none."""
+    return "number" if all(_is_number(normalise_numbers(text.strip())) for text in answers) else "contains"
+
+
+def _is_number(text: str) -> bool:
+    """True for one number with at most a sign next to it: ``$5``, ``5 %``, not ``Apollo 11``."""
+    found = find_numbers(text)
+    return len(found) == 1 and len(text) <= found[0].end + 2 and not any(map(str.isalpha, text[: found[0].start]))
+
+
+def _is_filled(cell: Any) -> bool:
+    return cell is not None and bool(str(cell).strip())
+
+
+def _parse_literal(value: Any) -> Any:
+    """The list or object that a text spells in JSON or Python; any other value unchanged."""
     if not isinstance(value, str) or value.strip()[:1] not in ("[", "{"):
         return value
     for read in (json.loads, ast.literal_eval):
@@ -271,95 +377,7 @@ def parsed(value: Any) -> Any:
     return value
 
 
-def match_of(answers: Sequence[str]) -> str:
-    """How an open answer is judged where the table does not say."""
-    return "number" if all(_is_number(normalise_numbers(text.strip())) for text in answers) else "contains"
-
-
-def _is_number(text: str) -> bool:
-    """Whether a text is one number and at most a sign beside it: ``$5``, ``5 %``, not ``Apollo 11``."""
-    found = find_numbers(text)
-    return len(found) == 1 and len(text) <= found[0].end + 2 and not any(map(str.isalpha, text[: found[0].start]))
-
-
-def shown(value: Any) -> str:
+def _short(value: Any) -> str:
     """A value for a message, cut to 40 characters."""
     text = repr(value)
     return text if len(text) <= 40 else f"{text[:37]}..."
-
-
-KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
-    "prompt": (
-        *("prompt", "question", "query", "problem", "goal", "question_stem", "input", "instruction", "ctx"),
-        *("sentence", "messages", "text"),
-    ),
-    "choices": ("choices", "options", "endings", "candidates", "answers_options", "answer_options"),
-    "answer": (
-        *("answer", "answer_index", "answer_idx", "answerkey", "answer_key", "label", "gold", "correct"),
-        *("correct_answer", "correct_option", "target", "solution", "output", "response", "completion"),
-    ),
-    "id": ("id", "item_id", "question_id", "uid", "key", "idx"),
-    "task": ("task", "subject", "subset", "dataset", "source"),
-    "category": ("category", "topic", "domain"),
-    "match": ("match",),
-    "cluster": ("cluster", "passage_id", "story_id", "group"),
-    "system": ("system", "system_prompt"),
-    "must_pass": ("must_pass",),
-    "reasoning": ("reasoning", "rationale", "explanation"),
-}
-"""What a column may be, and the names it usually has, case aside."""
-
-_NUMBERED: Final = re.compile(r"(?:choice|option|answer|opt|sol|ending|mc_answer)?[ _]?([a-j]|[0-9]|10)", re.IGNORECASE)
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Which column is what.
-
-    Attributes:
-        of: Column by what it is; no entry where there is none.
-        choices: The columns that hold one option each; empty where one column holds them all, or there are none.
-    """
-
-    of: Mapping[str, str]
-    choices: tuple[str, ...] = ()
-
-
-def find_columns(names: Iterable[str], given: Mapping[str, str | Sequence[str]], where: str) -> Columns:
-    """The columns of a table, by the names that they usually have.
-
-    Args:
-        names: The table's columns.
-        given: What is said of some; these are not guessed. ``choices`` may name several columns.
-        where: The table, for messages.
-
-    Raises:
-        ProbeError: If a column that is named is not there, or none holds the question or the answer.
-    """
-    names = list(names)
-    if unknown := sorted(set(given) - set(KNOWN)):
-        raise ProbeError(f"{where}: {unknown[0]!r} is nothing that a column can be; there are {', '.join(KNOWN)}")
-    wanted = {part: [given[part]] if isinstance(given[part], str) else list(given[part]) for part in given}
-    if missing := [name for part in wanted.values() for name in part if name not in names]:
-        raise ProbeError(f"{where}: no column {missing[0]!r}; there are {', '.join(names)}")
-    taken = {name for part in wanted.values() for name in part}
-    lower = {name.lower().strip(): name for name in names if name not in taken}
-    of = {part: str(columns[0]) for part, columns in wanted.items() if len(columns) == 1}
-    for part, usual in KNOWN.items():
-        if part not in wanted and (found := next((lower[name] for name in usual if name in lower), None)):
-            of[part] = found
-    choices = tuple(map(str, wanted.get("choices", ())))
-    if len(choices) < 2:
-        choices = () if "choices" in of else _numbered(name for name in names if name not in {*of.values(), *taken})
-    if lacking := [part for part in ("prompt", "answer") if part not in of]:
-        raise ProbeError(
-            f"{where}: no column that is known to hold the {lacking[0]}; there are {', '.join(names)}; name it: "
-            f"columns={{{lacking[0]!r}: ...}}, in the shell --column {lacking[0]}=..."
-        )
-    return Columns(of, choices)
-
-
-def _numbered(names: Iterable[str]) -> tuple[str, ...]:
-    """Columns such as A, B, C or choice_1, choice_2; at least two."""
-    found = sorted((match[1].upper().zfill(2), name) for name in names if (match := _NUMBERED.fullmatch(name.strip())))
-    return tuple(name for _, name in found) if len(found) > 1 else ()

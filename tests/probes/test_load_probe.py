@@ -1,3 +1,5 @@
+"""A probe is loaded by name or path."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -15,10 +17,17 @@ def test_a_probe_is_loaded_by_path(tmp_path: Path) -> None:
     assert load_probe(str(tmp_path / "p.jsonl")).name == "toy"
 
 
-@pytest.mark.parametrize("name", ["standart", "none.jsonl", "."])
-def test_what_is_no_probe_is_refused(name: str) -> None:
-    with pytest.raises(
-        ProbeError,
-        match=r"no such file, and no such shipped probe; needed standard, quick, confirmation, behaviour, demo, a file",
-    ):
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("standrd", ", did you mean 'standard'[?]"),
+        ("quick+behavior", ", did you mean 'behaviour'[?]"),
+        ("helaswag", ", did you mean 'hellaswag'[?]"),
+        ("none.jsonl", ""),
+        (".", ""),
+    ],
+)
+def test_an_unknown_name_is_refused_with_the_closest_one(name: str, near: str) -> None:
+    needed = "needed standard, quick, confirmation, behaviour, demo, a file"
+    with pytest.raises(ProbeError, match=f"no such file, and no such shipped probe{near}; {needed}"):
         load_probe(name)

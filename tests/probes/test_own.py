@@ -1,4 +1,4 @@
-"""Rows of one's own become a probe, and what is wrong with them is told at once."""
+"""A table of questions becomes a probe, and an error lists what is wrong with it."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ def test_an_answer_is_a_text_a_letter_or_an_index(answer: Any) -> None:
         {"mc_answer1": "Lima", "mc_answer2": "Santiago", "correct": "b"},
     ],
 )
-def test_options_stand_in_one_column_or_in_several(row: dict[str, Any]) -> None:
+def test_options_are_one_column_or_several(row: dict[str, Any]) -> None:
     item = only({"Question": "Capital of Chile?"} | row)
     assert (item.choices, item.answers) == ((" Lima", " Santiago"), (1,))
 
 
-def test_options_that_are_numbers_are_texts_before_they_are_places() -> None:
+def test_an_answer_is_read_as_an_options_text_before_it_is_read_as_an_index() -> None:
     assert only({"question": "2 - 1?", "options": ["2", "1", "0"], "answer": "1"}).answers == (1,)
     assert only({"question": "2 - 1?", "options": ["2", "1", "0"], "answer": 0}).answers == (0,)
 
 
-def test_without_options_the_answer_is_written() -> None:
+def test_without_options_the_answer_is_open() -> None:
     number = only({"problem": "6 * 7?", "solution": "42"})
     words = only({"problem": "Where?", "solution": "in Rome in 44 BC"})
     own = only({"prompt": "Say a", "answer": "a", "match": "exact"})
@@ -62,7 +62,7 @@ def test_without_options_the_answer_is_written() -> None:
     assert only({"prompt": "Who?", "answer": ["Ann", "Anne"]}).answers == ("Ann", "Anne")
 
 
-def test_spaces_are_put_where_options_would_stick_and_only_there() -> None:
+def test_an_option_gets_a_space_only_where_it_would_stick_to_the_question() -> None:
     assert only(ROW | {"question": "Q: "}).choices == ("Lima", "Santiago")
     assert only(ROW | {"options": [" Lima", "\tSantiago"]}).choices == (" Lima", "\tSantiago")
     assert only(ROW, scoring="letters").choices == ("Lima", "Santiago")
@@ -80,7 +80,7 @@ def test_other_columns_are_kept_and_others_named() -> None:
     assert (bare.id, bare.task, bare.category) == ("0", "mine", "Other")
 
 
-def test_messages_are_asked_as_chat() -> None:
+def test_messages_are_rendered_as_chat() -> None:
     rows = [{"messages": [{"role": "user", "content": "Hi?"}], "answer": "Hi"}]
     assert probe_from(rows).rendering == "chat"
     assert probe_from([{"prompt": "Hi?", "system": "Be kind", "answer": "Hi"}]).rendering == "chat"
@@ -131,7 +131,7 @@ def test_an_answer_in_json_is_one_value(answer: Any, answers: tuple[str, ...]) -
         *((text, "contains") for text in ("18 km", "Apollo 11", "World War 2", "Lima")),
     ],
 )
-def test_a_number_in_a_name_is_no_number(answer: Any, match: str) -> None:
+def test_a_number_within_words_is_not_graded_as_a_number(answer: Any, match: str) -> None:
     assert only({"question": "Which?", "answer": answer}).match == match
 
 
@@ -150,7 +150,7 @@ def test_a_probe_file_stays_a_probe_file(tmp_path: Path) -> None:
     assert load_probe(write_jsonl(tmp_path / "q.jsonl", [row]))[0].match == "exact"
 
 
-def test_all_mistakes_of_the_first_wrong_rows_are_told() -> None:
+def test_an_error_lists_all_mistakes_of_the_first_wrong_rows() -> None:
     rows = [ROW, {"question": "", "options": "x", "answer": None}, ROW | {"answer": "Rome"}, ROW | {"answer": 2}]
     with pytest.raises(ProbeError) as error:
         probe_from([*rows, *[ROW | {"answer": "E"}] * 9])
@@ -173,7 +173,7 @@ def test_a_column_that_stands_twice_is_refused(tmp_path: Path) -> None:
         load_probe(path)
 
 
-def test_all_mistakes_of_a_probe_file_are_told(tmp_path: Path) -> None:
+def test_an_error_lists_all_mistakes_of_a_probe_file(tmp_path: Path) -> None:
     good = {"id": "1", "task": "t", "prompt": "a", "answer": 0, "choices": ["x", "y"]}
     path = write_jsonl(tmp_path / "p.jsonl", [good, good | {"answer": 2}, good | {"prompt": ""}, good | {"colour": 1}])
     with pytest.raises(
@@ -187,6 +187,7 @@ def test_all_mistakes_of_a_probe_file_are_told(tmp_path: Path) -> None:
     [
         ([], "needed rows, and there are none"),
         ([{"frage": "a", "answer": "b"}], "no column that is known to hold the prompt; there are frage, answer"),
+        ([{"qestion": "a", "answer": "b"}], "hold the prompt.*in the shell --column prompt=qestion"),
         ([{"question": "a"}], "no column that is known to hold the answer.*in the shell --column answer=..."),
         ([ROW | {"id": "x"}, ROW | {"id": "x"}], "id 'x' stands 2 times in task 'mine'"),
         ([{"question": "a", "A": "", "B": " ", "answer": "A"}], "columns A, B hold no option"),
@@ -199,7 +200,7 @@ def test_all_mistakes_of_a_probe_file_are_told(tmp_path: Path) -> None:
         ([None], "needed one dict a question, got NoneType"),
     ],
 )
-def test_rows_that_are_no_probe_are_refused(rows: list[dict[str, Any]], why: str) -> None:
+def test_rows_that_cannot_be_used_are_refused(rows: list[dict[str, Any]], why: str) -> None:
     with pytest.raises(ProbeError, match=why):
         probe_from(rows)
 
@@ -208,7 +209,9 @@ def test_rows_that_are_no_probe_are_refused(rows: list[dict[str, Any]], why: str
     ("columns", "why"),
     [
         ({"prompt": "nope"}, "no column 'nope'; there are question"),
-        ({"colour": "x"}, "'colour' is nothing that a column"),
+        ({"colour": "x"}, "'colour' is not a part of an item; there are prompt"),
+        ({"promt": "question"}, "'promt' is not a part of an item, did you mean 'prompt'"),
+        ({"prompt": "qestion"}, "no column 'qestion', did you mean 'question'"),
     ],
 )
 def test_columns_that_are_not_there_are_named(columns: dict[str, str], why: str) -> None:

@@ -30,9 +30,11 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Any, Final
 
 from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.flips import Flip
 from forgetwatch.comparing.groups import Group
 from forgetwatch.comparing.quantities import group_values
 from forgetwatch.comparing.trajectory import Trajectory
@@ -121,3 +123,33 @@ def _named(groups: dict[str, Group]) -> dict[str, Group]:
             key, number = f"{base}_{number}", number + 1
         named[key] = group
     return named
+
+
+FLIPPED: Final = ("what", "item_id", "task", "category", "k", "gold", "chosen before", "chosen after")
+FLIPPED_TEXTS: Final = ("question", "right answer", "answer after")
+"""Columns of the table of flipped items; those with texts are sent where the user shares them."""
+
+_MOST_FLIPPED: Final = 200
+"""Rows of a table that a tracker shows."""
+
+
+def flipped_rows(
+    changed: Sequence[Flip], *, texts: bool, limit: int = _MOST_FLIPPED
+) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    """Column names and rows of the table of flipped items: the forgotten ones first, each kind in its given order.
+
+    Args:
+        changed: Items whose answer changed; see `flips.flips`.
+        texts: Whether to add question and answers; they are None where the probe does not give or share them.
+        limit: Largest number of rows.
+    """
+    flipped = [flip for what in ("forgotten", "gained") for flip in changed if flip.what == what][:limit]
+    rows = []
+    for flip in flipped:
+        gold = flip.gold[0] if flip.gold else None
+        names = flip.what, flip.item_id, flip.task, flip.category
+        cells = (*names, flip.k, gold, flip.before.chosen, flip.after.chosen)
+        # A private item has no text here, and neither has what was answered to it.
+        shared = (None,) * 3 if flip.item is None else (flip.question, flip.right, flip.answer(flip.after))
+        rows.append((*cells, *shared) if texts else cells)
+    return (*FLIPPED, *FLIPPED_TEXTS) if texts else FLIPPED, rows

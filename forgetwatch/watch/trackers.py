@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from transformers import Trainer, TrainerControl
 
+from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import WatchError
-from forgetwatch.report.flipped import flipped_rows
-from forgetwatch.report.tracker_rows import PREFIX, tracker_row
+from forgetwatch.report.tracker_rows import PREFIX, flipped_rows, tracker_row
 from forgetwatch.watch.drift import DriftWatch, drift_row
 from forgetwatch.watch.watch import Watch
 
@@ -138,5 +138,6 @@ def log_flipped(trainer: Trainer, watch: Watch, *, step: int, share_text: bool) 
     """The flipped items of the latest look, to the trackers."""
     latest = watch.latest()
     if watch.baseline is not None and latest is not None:
-        columns, rows = flipped_rows(watch.baseline, latest, probe=watch.probe if share_text else None)
+        changed = flips(watch.baseline, latest, probe=watch.probe if share_text else None)
+        columns, rows = flipped_rows(changed, texts=share_text)
         log_table(trainer, columns, rows, step=step)

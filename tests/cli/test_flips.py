@@ -14,7 +14,7 @@ from forgetwatch import Item, Probe, Snapshot, save_snapshot
 from forgetwatch.cli import app
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import SnapshotError
-from forgetwatch.report.flipped import flipped_rows
+from forgetwatch.report.tracker_rows import flipped_rows
 
 
 @pytest.fixture
@@ -146,5 +146,5 @@ def test_private_questions_stand_in_no_report(tmp_path: Path) -> None:
     ]
     found = flips(sides[0], sides[1], probe=Probe(items))
     assert [(flip.question, flip.right) for flip in found] == [("Q0", "a"), (None, None)]
-    _, rows = flipped_rows(sides[0], sides[1], probe=Probe(items))
-    assert [row[-3] for row in rows] == ["Q0", None]
+    _, rows = flipped_rows(found, texts=True)
+    assert [row[-3:] for row in rows] == [("Q0", "a", None), (None, None, None)]

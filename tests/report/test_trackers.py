@@ -4,8 +4,9 @@ import math
 
 from support import snapshot
 
-from forgetwatch import Trajectory, compare
-from forgetwatch.report.tracker_rows import tracker_row
+from forgetwatch import Item, Probe, Trajectory, compare
+from forgetwatch.comparing.flips import flips
+from forgetwatch.report.tracker_rows import FLIPPED, FLIPPED_TEXTS, flipped_rows, tracker_row
 
 
 def test_one_look_becomes_the_documented_keys() -> None:
@@ -66,3 +67,31 @@ def test_the_full_row_holds_every_number_of_every_group_and_the_course() -> None
     assert full["eval_forget/tasks_2/net_change"] == 0.0  # a category called Tasks
     assert {"eval_forget/tasks/a_b/forgotten", "eval_forget/tasks/a_b_2/forgotten"} <= set(full)
     assert all(type(value) in (int, float) and math.isfinite(value) for value in full.values())
+
+
+def test_flipped_items_are_rows_of_ids_and_options_the_forgotten_first() -> None:
+    columns = {"k": [2, 2, 2], "gold": [0, 1, 0]}
+    before, after = snapshot([False, True, True], chosen=[1, 1, 0], **columns), snapshot([True, False, True], **columns)
+    assert flipped_rows(flips(before, after), texts=False) == (
+        FLIPPED,
+        [("forgotten", "1", "t", "c", 2, 1, 1, None), ("gained", "0", "t", "c", 2, 0, 1, None)],
+    )
+    assert len(flipped_rows(flips(before, after), texts=False, limit=1)[1]) == 1
+
+
+def test_a_chat_prompt_reaches_a_tracker_as_its_messages_with_their_roles() -> None:
+    chat = [{"role": "user", "content": "Capital of Chile?"}]
+    probe = Probe(
+        [Item(id="0", task="t", prompt=chat, choices=(" Santiago", " Lima"), answer=0)],
+        rendering="chat",
+    )
+    sides = [snapshot([right], k=[2], chosen=[0 if right else 1]) for right in (True, False)]
+    columns, rows = flipped_rows(flips(*sides, probe=probe), texts=True)
+    assert columns == (*FLIPPED, *FLIPPED_TEXTS)
+    assert rows == [("forgotten", "0", "t", "c", 2, 0, 0, 1, "user: Capital of Chile?", "Santiago", "Lima")]
+
+
+def test_a_private_item_reaches_a_tracker_without_its_texts_and_outputs() -> None:
+    probe = Probe([Item(id="0", task="t", prompt="secret?", answer="x", match="exact", tags=("private",))])
+    sides = [snapshot([right], output=["secret output"]) for right in (True, False)]
+    assert flipped_rows(flips(*sides, probe=probe), texts=True)[1][0][-3:] == (None, None, None)

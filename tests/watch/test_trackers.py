@@ -20,7 +20,8 @@ from support import model, probe, tokenizer, trainer
 from transformers import TrainerCallback
 
 from forgetwatch import ForgetWatchCallback, Probe, load_snapshot, score
-from forgetwatch.report.flipped import COLUMNS, TEXT, flipped_rows
+from forgetwatch.comparing.flips import flips
+from forgetwatch.report.tracker_rows import FLIPPED, FLIPPED_TEXTS, flipped_rows
 
 pytestmark = [  # both within MLflow
     pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning"),
@@ -271,7 +272,7 @@ def tracked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         read, told = tracker.read(folder), words_in(folder)
         files = folder / "plain" / "_forgetwatch"
         before, after = (load_snapshot(files / f"{name}.parquet") for name in ("baseline", f"step-{STEPS:06d}"))
-        flipped = cells(*flipped_rows(before, after))
+        flipped = cells(*flipped_rows(flips(before, after), texts=False))
         train("shared", share_text=True)
         yield Tracked(tracker, run, read, flipped, told, tracker.read(folder), words_in(folder))
 
@@ -299,16 +300,16 @@ def test_the_rows_of_the_trainer_are_all_there_in_one_run(tracked: Tracked) -> N
 def test_the_flipped_items_arrive_by_id(tracked: Tracked) -> None:
     assert len(tracked.flipped) > 1
     assert tracked.read.tables == [tracked.flipped]
-    assert tracked.flipped[0] == list(COLUMNS)
+    assert tracked.flipped[0] == list(FLIPPED)
 
 
 def test_no_text_of_an_item_arrives_unless_it_is_shared(tracked: Tracked) -> None:
     assert tracked.told == set()
     assert tracked.shared_told == set(SECRETS)
-    (shared,) = (table for table in tracked.shared.tables if table[0] == [*COLUMNS, *TEXT])
+    (shared,) = (table for table in tracked.shared.tables if table[0] == [*FLIPPED, *FLIPPED_TEXTS])
     texts = {item.id: item.prompt for item in known()}
     assert len(shared) > 1
-    assert all(row[len(COLUMNS)] == texts[row[1]] for row in shared[1:])
+    assert all(row[len(FLIPPED)] == texts[row[1]] for row in shared[1:])
 
 
 def test_an_alert_tells_once_what_must_not_be_lost(tracked: Tracked) -> None:

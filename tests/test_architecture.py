@@ -77,6 +77,42 @@ def test_no_circles_within_a_part() -> None:
     assert set(uses) - done == set()
 
 
+def names_bound(path: Path) -> set[str]:
+    """Names that a file binds at module level, but for submodules that it imports under their own name."""
+    package = ".".join(("forgetwatch", *path.parent.relative_to(ROOT).parts)) if path in FILES else ""
+    names: set[str] = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            if not (isinstance(node, ast.ImportFrom) and node.module == package):
+                names |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.If):  # `if TYPE_CHECKING:` names what a lazy `__getattr__` gives
+            names |= {
+                alias.name for inner in ast.walk(node) if isinstance(inner, ast.ImportFrom) for alias in inner.names
+            }
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names |= {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
+    return names
+
+
+@pytest.mark.parametrize(
+    "init", [path for path in FILES if path.name == "__init__.py"], ids=lambda p: str(p.parent.relative_to(ROOT))
+)
+def test_nothing_in_a_package_hides_a_module_of_the_same_name(init: Path) -> None:
+    """`import forgetwatch.a.b as b` gives the attribute `b` of the package, whatever that is."""
+    modules = {path.stem for path in init.parent.glob("*.py")}
+    modules |= {path.parent.name for path in init.parent.glob("*/__init__.py")}
+    assert not names_bound(init) & (modules - {"__init__"})
+
+
+def test_a_name_that_hides_a_module_is_found(tmp_path: Path) -> None:
+    init = tmp_path / "__init__.py"
+    init.write_text("from a.b import b\nimport c.d\nx = y = 1\ndef f(): pass\nclass K: pass\n")
+    assert names_bound(init) == {"b", "c", "x", "y", "f", "K"}
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_only_the_scoring_half_loads_torch(path: Path) -> None:
     if part(path) not in MAY_BE_HEAVY:

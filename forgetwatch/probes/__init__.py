@@ -27,10 +27,10 @@ from typing import Any, Final
 
 from forgetwatch.errors import ProbeError, did_you_mean
 from forgetwatch.probe import Probe, combine, read_probe
-from forgetwatch.probes.few_shot import few_shot
 from forgetwatch.probes.hub import PAPER, PRESETS, is_preset, load_preset
 from forgetwatch.probes.own import probe_from
 from forgetwatch.probes.shipped import NAMES, shipped_probe
+from forgetwatch.probes.shots import few_shot
 from forgetwatch.probes.world import demo_probe
 
 __all__ = ["demo_probe", "few_shot", "load_probe", "probe_from"]

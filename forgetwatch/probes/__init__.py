@@ -10,7 +10,7 @@
 `load_probe` is the way in. Beside it:
 
     own.py, tables.py               a table of questions to a probe; files of rows
-    few_shot.py                     worked examples before each question
+    shots.py                        worked examples before each question
     categories.py, paper_tasks.py   tasks to categories; the table of the paper
     checking.py                     faults of a probe: repeated questions, leaked answers, shortcuts
     overlap.py                      how much of a probe is in a training set

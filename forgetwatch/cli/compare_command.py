@@ -23,7 +23,7 @@ from forgetwatch.cli.output import result_console, write_json
 from forgetwatch.cli.resolve import only, outcomes, side, with_questions
 from forgetwatch.comparing.comparison import Comparison, compare, first_samples
 from forgetwatch.comparing.flips import flips
-from forgetwatch.comparing.ranking import Several, ranked, read_target, transition_matrix
+from forgetwatch.comparing.ranking import ModelComparison, rank_models, read_target, transition_matrix
 from forgetwatch.comparing.verdict import TOLERANCE, Word, worst
 from forgetwatch.errors import GateError, SnapshotError
 from forgetwatch.files import write_atomically
@@ -177,7 +177,9 @@ def run(
     if len(others) > 1:
         sides = [first_samples(one) if samples is _Samples.FIRST else one for one in (base, *others)]
         wanted = None if target is None else read_target(target, list(zip(after, others, strict=True)))
-        several = Several(matrix=transition_matrix(sides), ranking=ranked(comparisons, wanted), target=wanted)
+        several = ModelComparison(
+            matrix=transition_matrix(sides), ranking=rank_models(comparisons, wanted), target=wanted
+        )
     _show(comparisons, several, by=by, detail=detail, tolerance=tolerated, json_path=json_path)
     if plots is not None:
         say_pictures(save_comparisons(comparisons, plots, several=several), err=json_path == "-")
@@ -192,7 +194,7 @@ def run(
 
 def _show(
     comparisons: list[Comparison],
-    several: Several | None,
+    several: ModelComparison | None,
     *,
     by: _By,
     detail: bool,

@@ -12,7 +12,7 @@ import typer
 from forgetwatch.cli.options import check_folder
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.flips import Flip
-from forgetwatch.comparing.ranking import Several
+from forgetwatch.comparing.ranking import ModelComparison
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.errors import SnapshotError
 from forgetwatch.files import write_atomically
@@ -66,7 +66,7 @@ def write_report(
     *,
     tolerance: float,
     trajectory: Trajectory | None = None,
-    several: Several | None = None,
+    several: ModelComparison | None = None,
     title: str = "",
 ) -> None:
     """Write a report, whole or not at all.

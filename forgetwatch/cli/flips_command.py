@@ -13,7 +13,7 @@ import typer
 from forgetwatch.cli.options import check_folder
 from forgetwatch.cli.output import result_console
 from forgetwatch.cli.resolve import only, side, with_questions
-from forgetwatch.comparing.flips import Flip, first_forgotten, flips, ordered
+from forgetwatch.comparing.flips import Flip, first_forgotten, flips, sort_flips
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.errors import SnapshotError
 from forgetwatch.files import write_atomically
@@ -51,7 +51,7 @@ def run(
     """Show the items whose answer changed, with question, right answer, and what was answered before and after."""
     check_folder(jsonl)
     found = [flip for flip in _flips(before, after, probe, metric, task or [], category or []) if _is(flip, what)]
-    shown = ordered(found, by=sort.value)[: limit or None]
+    shown = sort_flips(found, by=sort.value)[: limit or None]
     if jsonl is not None:
         text = "".join(json.dumps(flip_json(flip), ensure_ascii=True) + "\n" for flip in shown)
         if jsonl == "-":

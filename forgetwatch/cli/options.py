@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from forgetwatch.errors import SnapshotError
-from forgetwatch.gates.condition import fraction
+from forgetwatch.gates.condition import parse_fraction
 
 
 def share(text: str, option: str) -> float:
@@ -18,7 +18,7 @@ def share(text: str, option: str) -> float:
         typer.BadParameter: If it is neither.
     """
     try:
-        value = fraction(text)
+        value = parse_fraction(text)
     except ValueError:
         value = math.nan
     if not 0 < value < 1:

@@ -11,7 +11,7 @@ from forgetwatch.cli.documents import check_plots, check_report, say_pictures, w
 from forgetwatch.cli.options import check_folder, share
 from forgetwatch.cli.output import result_console, write_json
 from forgetwatch.comparing.flips import first_forgotten, flips
-from forgetwatch.comparing.stages import stages
+from forgetwatch.comparing.stages import read_stages
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.report.export import trajectory_json
 from forgetwatch.report.pictures import save_run
@@ -44,7 +44,7 @@ def run(
     check_report(output)
     check_plots(plots)
     tolerated = share(tolerance, "--tolerance")
-    trajectory = stages(runs)
+    trajectory = read_stages(runs)
     title = " → ".join(map(str, runs))
     if json_path is not None:
         write_json(trajectory_json(trajectory), json_path)

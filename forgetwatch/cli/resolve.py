@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from forgetwatch.cli.output import bytes_bar, items_bar
-from forgetwatch.comparing.flips import Flip, What, ordered
+from forgetwatch.comparing.flips import Flip, What, sort_flips
 from forgetwatch.errors import SnapshotError
 from forgetwatch.probe import Probe
 from forgetwatch.readers import load_snapshot
@@ -68,7 +68,7 @@ def with_questions(changed: list[Flip], given: str, snapshot: Snapshot, metric: 
     """
     if "tool" not in snapshot.meta or not Path(given).exists() or all(flip.item for flip in changed):
         return changed
-    surest = {what: [flip for flip in ordered(changed) if flip.what == what][:_QUESTIONS] for what in get_args(What)}
+    surest = {what: [flip for flip in sort_flips(changed) if flip.what == what][:_QUESTIONS] for what in get_args(What)}
     kept = Kept(flip.content_hash for some in surest.values() for flip in some if flip.content_hash)
     with bytes_bar(f"reading questions in {given}") as progress:
         load_snapshot(given, metric=metric, progress=progress, kept=kept)

@@ -61,7 +61,7 @@ class Labels:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Paired:
+class AlignedPairs:
     """Pairs of rows that were scored on both sides, `samples` rows per item. Arrays are [rows].
 
     Attributes:

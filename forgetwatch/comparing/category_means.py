@@ -1,6 +1,6 @@
 """The paper's aggregation of its adjusted rates: tasks to categories to one number, each an unweighted mean.
 
-    macro_rates     with each item's own k, nothing clipped: what the paper's text defines
+    category_means     with each item's own k, nothing clipped: what the paper's text defines
     paper_compat    as its released code computes it: one k a task, clipped at once, its own categories
 
 Source: Harmon et al. 2025, arXiv 2510.17776, and github.com/post-forget/post-forget at 5a5ca678. Pooling over items is
@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.comparing.aligned import Labels, Paired
+from forgetwatch.comparing.aligned import AlignedPairs, Labels
 from forgetwatch.metrics.intervals import Interval, mean_interval, resample
 from forgetwatch.metrics.paper import as_released, paper
 from forgetwatch.probes.paper_tasks import UNMAPPED, PaperTasks
@@ -42,7 +42,7 @@ class Spread:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Macro:
+class CategoryMeans:
     """Forgetting and backward transfer as means of means.
 
     Attributes:
@@ -56,7 +56,7 @@ class Macro:
     by_category: Mapping[str, tuple[Spread, Spread]]
 
 
-def macro_rates(paired: Paired) -> Macro:
+def category_means(paired: AlignedPairs) -> CategoryMeans:
     """The paper's adjusted rates per task and seed (`metrics.paper.paper`, not clipped), averaged as it does."""
     seeds = np.unique(paired.sample)
     rates: dict[str, list[Rates]] = {}
@@ -71,7 +71,7 @@ def macro_rates(paired: Paired) -> Macro:
     return _aggregate(rates, seeds=len(seeds))
 
 
-def paper_compat(paired: Paired, tasks: PaperTasks | None = None) -> Macro:
+def paper_compat(paired: AlignedPairs, tasks: PaperTasks | None = None) -> CategoryMeans:
     """The paper's numbers as its released code computes them, from tasks named as there.
 
     One k for each task, from a table for BIG-Bench Hard and 4 for every other task, whatever the items say; some tasks
@@ -96,14 +96,14 @@ def paper_compat(paired: Paired, tasks: PaperTasks | None = None) -> Macro:
 
 
 def with_errors(
-    rates: Callable[[Paired], Macro], paired: Paired, rng: np.random.Generator, *, replications: int
-) -> Macro:
+    rates: Callable[[AlignedPairs], CategoryMeans], paired: AlignedPairs, rng: np.random.Generator, *, replications: int
+) -> CategoryMeans:
     """The rates with bootstrap standard errors: a mean of clipped rates, or of tasks, has no closed form.
 
     Standard errors and not percentiles: replications of a clipped rate lie above it.
 
     Args:
-        rates: `macro_rates` or `paper_compat`.
+        rates: `category_means` or `paper_compat`.
         paired: The pairs.
         rng: Where the draws come from.
         replications: Number of draws.
@@ -111,12 +111,12 @@ def with_errors(
     units = np.arange(len(paired)) if paired.cluster is None else paired.cluster
     drawn = [rates(paired.take(rows)) for rows in resample(units, rng, replications=replications)]
 
-    def spread(of: Callable[[Macro], Spread | None], found: Spread) -> Spread:
+    def spread(of: Callable[[CategoryMeans], Spread | None], found: Spread) -> Spread:
         means = [one.mean for macro in drawn if (one := of(macro)) is not None and math.isfinite(one.mean)]
         return replace(found, se=float(np.std(means, ddof=1)) if len(means) > 1 else math.nan)
 
     found = rates(paired)
-    return Macro(
+    return CategoryMeans(
         forgetting=spread(lambda macro: macro.forgetting, found.forgetting),
         backward_transfer=spread(lambda macro: macro.backward_transfer, found.backward_transfer),
         by_category={
@@ -126,7 +126,7 @@ def with_errors(
     )
 
 
-def _rate_of(category: str, which: int) -> Callable[[Macro], Spread | None]:
+def _rate_of(category: str, which: int) -> Callable[[CategoryMeans], Spread | None]:
     return lambda macro: macro.by_category[category][which] if category in macro.by_category else None
 
 
@@ -137,7 +137,7 @@ def _every(labels: Labels) -> Sequence[tuple[str, NDArray[np.int64]]]:
     return [*labels.split(), *([("", rows)] if rows.size else [])]
 
 
-def _aggregate(rates: Mapping[str, Sequence[Rates]], *, seeds: int) -> Macro:
+def _aggregate(rates: Mapping[str, Sequence[Rates]], *, seeds: int) -> CategoryMeans:
     """Tasks to categories to one number, per seed; then mean and spread over the seeds.
 
     Args:
@@ -147,7 +147,7 @@ def _aggregate(rates: Mapping[str, Sequence[Rates]], *, seeds: int) -> Macro:
     of_category = {name: _mean(np.stack(of_tasks)) for name, of_tasks in rates.items()}
     of_category = {name: mean for name, mean in of_category.items() if np.isfinite(mean).any()}
     overall = _mean(np.stack(list(of_category.values()))) if of_category else np.full((max(seeds, 1), 2), math.nan)
-    return Macro(
+    return CategoryMeans(
         forgetting=_spread(overall[:, 0]),
         backward_transfer=_spread(overall[:, 1]),
         by_category={name: (_spread(mean[:, 0]), _spread(mean[:, 1])) for name, mean in of_category.items()},

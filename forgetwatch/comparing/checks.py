@@ -34,7 +34,7 @@ def check_settings(before: Snapshot, after: Snapshot, *, allow_prompt_mismatch: 
             if name == "rendering" and allow_prompt_mismatch:
                 continue
             if name == "norm" and _NORM_WORKED_OUT & {before.meta.get("tool"), after.meta.get("tool")}:
-                continue  # `unlike_settings` names it
+                continue  # `setting_differences` names it
             remedy = "score both with the same probe" + (
                 ", or pass --allow-prompt-mismatch" if name == "rendering" else ""
             )
@@ -58,7 +58,7 @@ def _check_metrics(before: Snapshot, after: Snapshot) -> None:
             )
 
 
-def unlike_settings(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
+def setting_differences(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
     """What another tool's runs were told differently, in words; empty where one of them is not known."""
     notes = _unlike_norms(before, after)
     if not all("date" in side.meta for side in (before, after)):
@@ -129,7 +129,7 @@ def prompt_differences(before: Snapshot, after: Snapshot, pairing: Pairing, colu
     return len(np.unique(pairing.item[differs]))
 
 
-def measured_again(before: Snapshot, null: Snapshot) -> tuple[NDArray[np.float64], list[str]]:
+def align_repeat(before: Snapshot, null: Snapshot) -> tuple[NDArray[np.float64], list[str]]:
     """Right answers of a second measurement in the order of the rows of the first, nan where none; and notes."""
     check_settings(before, null, allow_prompt_mismatch=False)
     pairing = pair(before, null)

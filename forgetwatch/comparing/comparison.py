@@ -18,16 +18,16 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pyarrow as pa
 
-from forgetwatch.comparing.aligned import Paired
-from forgetwatch.comparing.category_means import Macro, macro_rates, paper_compat, with_errors
+from forgetwatch.comparing.aligned import AlignedPairs
+from forgetwatch.comparing.category_means import CategoryMeans, category_means, paper_compat, with_errors
 from forgetwatch.comparing.checks import (
     OnMismatch,
+    align_repeat,
     check_pairing,
     check_prompts,
     check_settings,
-    measured_again,
     prompt_differences,
-    unlike_settings,
+    setting_differences,
 )
 from forgetwatch.comparing.groups import Group, Level, count_groups
 from forgetwatch.comparing.pairing import item_codes, pair
@@ -83,8 +83,8 @@ class Comparison:
     labels: tuple[str, str]
     items: Items
     groups: tuple[Group, ...] = field(repr=False)
-    macro: Macro = field(repr=False)
-    paper_compat: Macro | None = field(default=None, repr=False)
+    macro: CategoryMeans = field(repr=False)
+    paper_compat: CategoryMeans | None = field(default=None, repr=False)
     samples: int = 1
     clusters: int | None = None
     notes: tuple[str, ...] = ()
@@ -167,15 +167,15 @@ def compare(
         )
     if source_differs := prompt_differences(before, after, pairing, "source_prompt_hash"):
         notes.append(f"prompts that differ by their own tool's hash: {source_differs:,}")
-    notes += unlike_settings(before, after)
+    notes += setting_differences(before, after)
     again = None
     if null is not None:
-        again, differs = measured_again(before, _load(null, samples, metric))
+        again, differs = align_repeat(before, _load(null, samples, metric))
         notes += differs
-    paired = Paired.align(before, after, pairing, again=again)
+    paired = AlignedPairs.align(before, after, pairing, again=again)
 
-    def macro(rates: Callable[[Paired], Macro], *, whole_items: bool = True) -> Macro:
-        pairs = paired if whole_items else Paired.align(before, after, pairing, whole_items=False)
+    def macro(rates: Callable[[AlignedPairs], CategoryMeans], *, whole_items: bool = True) -> CategoryMeans:
+        pairs = paired if whole_items else AlignedPairs.align(before, after, pairing, whole_items=False)
         return rates(pairs) if rng is None else with_errors(rates, pairs, rng, replications=replications)
 
     return Comparison(
@@ -191,7 +191,7 @@ def compare(
             prompt_differs=prompt_differs,
         ),
         groups=tuple(count_groups(paired, rng=rng, replications=replications)),
-        macro=macro(macro_rates),
+        macro=macro(category_means),
         paper_compat=macro(paper_compat, whole_items=False) if chance == "paper-compat" else None,
         samples=paired.samples,
         clusters=_clusters(paired),
@@ -224,7 +224,7 @@ def _load(given: Snapshot | str | Path, samples: Samples, metric: str | None) ->
     return first_samples(snapshot) if samples == "first" else snapshot
 
 
-def _clusters(paired: Paired) -> int | None:
+def _clusters(paired: AlignedPairs) -> int | None:
     if paired.cluster is None or (clusters := len(np.unique(paired.cluster))) == len(np.unique(paired.item)):
         return None
     return clusters

@@ -89,7 +89,7 @@ class Flip:
     @property
     def question(self) -> str | None:
         """The question as text; None where nothing gives it."""
-        return None if self.item is None else text_of(self.item.prompt)
+        return None if self.item is None else prompt_text(self.item.prompt)
 
     @property
     def right(self) -> str | None:
@@ -198,7 +198,7 @@ class _Rows:
         )
 
 
-def ordered(found: Sequence[Flip], *, by: Order = "margin") -> list[Flip]:
+def sort_flips(found: Sequence[Flip], *, by: Order = "margin") -> list[Flip]:
     """The flips, those of which the model was surest first, or those that were forgotten first."""
     keys: dict[Order, Callable[[Flip], Any]] = {
         "margin": lambda flip: -flip.margin,
@@ -221,12 +221,12 @@ def first_forgotten(trajectory: Trajectory) -> dict[tuple[str, str, int], int]:
     }
 
 
-SHOWN_MESSAGES: Final = "\n\n"
+_BETWEEN_MESSAGES: Final = "\n\n"
 """What stands between the messages of a chat."""
 
 
-def text_of(prompt: str | Sequence[Mapping[str, Any]]) -> str:
+def prompt_text(prompt: str | Sequence[Mapping[str, Any]]) -> str:
     """A prompt as text; messages of a chat one below the other, each with who speaks."""
     if isinstance(prompt, str):
         return prompt
-    return SHOWN_MESSAGES.join(f"{message.get('role', '')}: {message.get('content', '')}" for message in prompt)
+    return _BETWEEN_MESSAGES.join(f"{message.get('role', '')}: {message.get('content', '')}" for message in prompt)

@@ -9,11 +9,11 @@ from typing import Literal
 
 import numpy as np
 
-from forgetwatch.comparing.aligned import Labels, Paired
+from forgetwatch.comparing.aligned import AlignedPairs, Labels
 from forgetwatch.metrics import bounds, guessing
 from forgetwatch.metrics.alarm import smallest_loss
 from forgetwatch.metrics.bounds import Bound, Persistence, bound, persistence
-from forgetwatch.metrics.form import losses
+from forgetwatch.metrics.form import count_losses
 from forgetwatch.metrics.guessing import Corrected
 from forgetwatch.metrics.intervals import Interval, bootstrap, effective_items, flip_interval, newcombe
 from forgetwatch.metrics.noise import NoiseFloor, Soft, noise_floor, null, soft
@@ -135,7 +135,7 @@ class Group(Cells):
 
 
 def count_groups(
-    paired: Paired, *, rng: np.random.Generator | None = None, replications: int = 2000
+    paired: AlignedPairs, *, rng: np.random.Generator | None = None, replications: int = 2000
 ) -> Iterator[Group]:
     """The groups of every level: all, then categories, then tasks, in the order in which they first stand.
 
@@ -155,11 +155,11 @@ def count_groups(
         yield from (replace(group, q_value=float(q)) for group, q in zip(groups, q_values, strict=True))
 
 
-def _group(paired: Paired, level: Level, name: str, rng: np.random.Generator | None, replications: int) -> Group:
+def _group(paired: AlignedPairs, level: Level, name: str, rng: np.random.Generator | None, replications: int) -> Group:
     samples, cluster = paired.samples, paired.cluster
     cells = count_cells(paired.before, paired.after, samples=samples)
     known = count_known(paired.before, paired.after, paired.share_before, paired.share_after, samples=samples)
-    lost = losses(
+    lost = count_losses(
         paired.before, paired.after, paired.form_before, paired.form_after, paired.forced_after, samples=samples
     )
     again = null(paired.before, paired.again, samples=samples) if paired.again is not None else None
@@ -199,7 +199,7 @@ def _group(paired: Paired, level: Level, name: str, rng: np.random.Generator | N
     )
 
 
-def _chance(paired: Paired, rng: np.random.Generator | None, replications: int) -> Chance:
+def _chance(paired: AlignedPairs, rng: np.random.Generator | None, replications: int) -> Chance:
     adjusted = paper(paired.before, paired.after, paired.k, cluster=paired.cluster, samples=paired.samples)
     answers = paired.answers()
     tipping = None
@@ -218,7 +218,7 @@ def _chance(paired: Paired, rng: np.random.Generator | None, replications: int) 
     )
 
 
-def _known_interval(paired: Paired) -> Interval:
+def _known_interval(paired: AlignedPairs) -> Interval:
     """Of the items clearly known before, the share that is wrong now."""
     rows = is_known(paired.before, paired.share_before) & np.isfinite(paired.share_after)
     lost = ~paired.after[rows]

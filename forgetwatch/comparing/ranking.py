@@ -37,7 +37,7 @@ from forgetwatch.snapshot import Snapshot
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Matrix:
+class TransitionMatrix:
     """Answers that one model has right and another wrong, over the items that all models were scored on.
 
     Attributes:
@@ -80,7 +80,7 @@ class Target:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ranked:
+class RankedModel:
     """One model in the ranking.
 
     Attributes:
@@ -108,7 +108,7 @@ class Ranked:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Several:
+class ModelComparison:
     """What several comparisons with one base say together.
 
     Attributes:
@@ -117,12 +117,12 @@ class Several:
         target: The metric that they are ranked against; None without one.
     """
 
-    matrix: Matrix
-    ranking: tuple[Ranked, ...]
+    matrix: TransitionMatrix
+    ranking: tuple[RankedModel, ...]
     target: Target | None
 
 
-def transition_matrix(snapshots: Sequence[Snapshot]) -> Matrix:
+def transition_matrix(snapshots: Sequence[Snapshot]) -> TransitionMatrix:
     """The answers lost between each two models, over the items that all of them were scored on.
 
     Args:
@@ -135,7 +135,7 @@ def transition_matrix(snapshots: Sequence[Snapshot]) -> Matrix:
     kept = np.bincount(item, weights=~scored) == 0  # an item with one unscored answer is left out as a whole
     rows = right[:, kept[item]]
     items = int(kept.sum())
-    return Matrix(
+    return TransitionMatrix(
         labels=tuple(one.label for one in snapshots),
         answers=np.rint(rows @ (1 - rows).T).astype(np.int64),
         items=items,
@@ -144,7 +144,7 @@ def transition_matrix(snapshots: Sequence[Snapshot]) -> Matrix:
     )
 
 
-def ranked(comparisons: Sequence[Comparison], target: Target | None = None) -> tuple[Ranked, ...]:
+def rank_models(comparisons: Sequence[Comparison], target: Target | None = None) -> tuple[RankedModel, ...]:
     """The models of some comparisons with one base by retention, most first; equal ones by the target, then as given.
 
     Args:
@@ -160,7 +160,7 @@ def ranked(comparisons: Sequence[Comparison], target: Target | None = None) -> t
         return math.isnan(kept[at]), -kept[at] if not math.isnan(kept[at]) else 0.0, -wanted[at], at
 
     return tuple(
-        Ranked(
+        RankedModel(
             number=at + 1,
             label=comparisons[at].labels[1],
             place=None if math.isnan(kept[at]) else 1 + sum(other > kept[at] for other in kept),

@@ -22,7 +22,7 @@ from forgetwatch.run_folder import StoredRun
 from forgetwatch.snapshot import Snapshot
 
 
-def stages(folders: Sequence[str | Path]) -> Trajectory:
+def read_stages(folders: Sequence[str | Path]) -> Trajectory:
     """The looks of several runs, one after the other, against the baseline of the first.
 
     Args:

@@ -19,7 +19,7 @@ from forgetwatch.comparing.pairing import pair
 from forgetwatch.comparing.subset import Subset
 from forgetwatch.errors import SnapshotError
 from forgetwatch.metrics.alarm import alarm_level
-from forgetwatch.metrics.item_history import Course, Guessed, course, guessed
+from forgetwatch.metrics.item_history import GuesserHistory, ItemHistory, guesser_history, item_history
 from forgetwatch.run_folder import StoredRun
 from forgetwatch.snapshot import Snapshot
 
@@ -151,9 +151,9 @@ class Trajectory:
         return trajectory_fragment(self)
 
     @cached_property
-    def course(self) -> Course:
+    def course(self) -> ItemHistory:
         """What was forgotten and came back, over the rows that were scored at every look."""
-        return course(self.right[:, self._scored] == 1.0, samples=self.comparisons[0].samples)
+        return item_history(self.right[:, self._scored] == 1.0, samples=self.comparisons[0].samples)
 
     @cached_property
     def guess(self) -> NDArray[np.float64]:
@@ -161,9 +161,9 @@ class Trajectory:
         return guess_chance(self.baseline)
 
     @cached_property
-    def guessed(self) -> Guessed:
+    def guessed(self) -> GuesserHistory:
         """What a model that only guesses would show, over the same rows."""
-        return guessed(self.guess[self._scored], looks=len(self) - 1)
+        return guesser_history(self.guess[self._scored], looks=len(self) - 1)
 
     def alarms(self, *, alpha: float = 0.05) -> tuple[Alarm, ...]:
         """The first alarm of each group, in the order of the looks; see `verdicts`."""

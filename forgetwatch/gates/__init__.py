@@ -5,7 +5,7 @@
     limits         no worse than a tolerance; fails if a condition holds
     must_pass      items that must be right
     gate           all of these, and the judgement on a comparison: the worst of its findings
-    gate_file      a gate as YAML; plain_yaml reads YAML as texts, lists and mappings alone
+    gate_file      a gate as YAML; parse_plain_yaml reads YAML as texts, lists and mappings alone
     ci_summary     judgements as Markdown
 
 A gate never passes for want of a number: a group, an item or a quantity that is not there is an error.

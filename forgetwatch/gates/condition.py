@@ -60,7 +60,7 @@ class Condition:
         try:
             if match is None:
                 raise ValueError(text)
-            limit = fraction(match["limit"])
+            limit = parse_fraction(match["limit"])
         except ValueError as error:
             raise GateError(
                 f"gate {text!r}: needed [[category:|task:]NAME.]quantity OP number with OP one of > >= < <=, "
@@ -73,7 +73,7 @@ class Condition:
             raise GateError(f"gate {text!r}: {parts[-1]!r} is no quantity; {there}")
         return cls(text=text.strip(), left=match["left"], op=match["op"], limit=limit)
 
-    def measured(self, comparison: Comparison) -> float:
+    def measure(self, comparison: Comparison) -> float:
         """The number that the condition speaks of.
 
         Raises:
@@ -82,7 +82,7 @@ class Condition:
         group, quantity = self._group(comparison)
         return self._number(group, quantity)
 
-    def measured_in(self, group: Group) -> float:
+    def measure_in(self, group: Group) -> float:
         """The number in one group, of a condition that names none.
 
         Raises:
@@ -90,13 +90,13 @@ class Condition:
         """
         return self._number(group, self.left)
 
-    def met_by(self, number: float) -> bool:
+    def is_met_by(self, number: float) -> bool:
         """Whether a number meets the condition."""
         return _OPERATORS[self.op](number, self.limit)
 
     def holds(self, comparison: Comparison) -> bool:
         """Whether the condition is true of a comparison."""
-        return self.met_by(self.measured(comparison))
+        return self.is_met_by(self.measure(comparison))
 
     def _number(self, group: Group, quantity: str) -> float:
         values = group_values(group)
@@ -129,7 +129,7 @@ class Condition:
         return readings[0]
 
 
-def fraction(text: str) -> float:
+def parse_fraction(text: str) -> float:
     """A number as it is written, or a percentage as a fraction: 0.7% is exactly 0.007.
 
     Raises:

@@ -119,16 +119,16 @@ class FailIf:
         """
         condition = self.condition
         if self.group is None:
-            what, number = condition.left, condition.measured(comparison)
+            what, number = condition.left, condition.measure(comparison)
         else:
             what = f"{self.group}.{condition.left}"
-            number = condition.measured_in(find_group(comparison, self.group))
+            number = condition.measure_in(find_group(comparison, self.group))
         asked = condition.text.removeprefix(condition.left).strip()
         return Finding(
             what=what,
             measured=f"{100 * number:.6g}%" if asked.endswith("%") else f"{number:.6g}",
             limit=f"fails if {asked}",
-            verdict="FAIL" if condition.met_by(number) else "PASS",
+            verdict="FAIL" if condition.is_met_by(number) else "PASS",
         )
 
 

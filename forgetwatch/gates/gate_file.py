@@ -30,7 +30,7 @@ import yaml
 
 from forgetwatch.comparing.quantities import QUANTITIES
 from forgetwatch.errors import GateError
-from forgetwatch.gates.condition import Condition, fraction
+from forgetwatch.gates.condition import Condition, parse_fraction
 from forgetwatch.gates.gate import ALL, FailIf, Gate, Limit, MustPass, NoWorseThan, Selection
 from forgetwatch.probe import Probe
 
@@ -50,7 +50,7 @@ def read_gate(path: Path, probe: Probe | None = None) -> Gate:
         GateError: If the file cannot be read, or is no gate.
     """
     source = str(path)
-    given = _mapping(plain_yaml(_text(path), source), source, _KEYS)
+    given = _mapping(parse_plain_yaml(_text(path), source), source, _KEYS)
     limits = _limits(given, source, None)
     groups = given.get("groups", {})
     for name, asked in _mapping(groups, f"{source}: groups").items():
@@ -93,7 +93,7 @@ def _limits(given: dict[str, Plain], where: str, group: str | None) -> list[Limi
 
 def _tolerance(given: Plain, where: str) -> float:
     try:
-        value = fraction(given) if isinstance(given, str) else 0.0
+        value = parse_fraction(given) if isinstance(given, str) else 0.0
     except ValueError:
         value = 0.0
     if not 0 < value < 1:
@@ -159,7 +159,7 @@ def _short(given: Plain) -> str:
 Plain = str | Sequence["Plain"] | dict[str, "Plain"]
 
 
-def plain_yaml(text: str, source: str) -> Plain:
+def parse_plain_yaml(text: str, source: str) -> Plain:
     """The one document in a text.
 
     Args:

@@ -33,7 +33,7 @@ class Losses:
     knowledge_lost: float
 
 
-def losses(
+def count_losses(
     before: Bools, after: Bools, form_before: Floats, form_after: Floats, forced_after: Floats, *, samples: int = 1
 ) -> Losses | None:
     """Losses of form and of knowledge; None where no form was measured.

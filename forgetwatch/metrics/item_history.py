@@ -25,7 +25,7 @@ Counts = NDArray[Any]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Course:
+class ItemHistory:
     """Counts at each look against the baseline and against the look before, and the course of each item.
 
     Counts are whole numbers, and means over samples where items have several.
@@ -59,7 +59,7 @@ class Course:
     temporal_forgetting: float
 
 
-def course(right: Bools, *, samples: int = 1) -> Course:
+def item_history(right: Bools, *, samples: int = 1) -> ItemHistory:
     """The course of a run.
 
     Args:
@@ -69,7 +69,7 @@ def course(right: Bools, *, samples: int = 1) -> Course:
     Raises:
         ValueError: If there is no baseline row.
 
-    >>> course(np.array([[True, True, False], [False, True, True], [True, True, False]])).ever_forgotten.tolist()
+    >>> item_history(np.array([[True, True, False], [False, True, True], [True, True, False]])).ever_forgotten.tolist()
     [1, 1]
     """
     if right.ndim != 2 or not len(right):
@@ -90,7 +90,7 @@ def course(right: Bools, *, samples: int = 1) -> Course:
         total = rows.sum(axis=-1)
         return total if samples == 1 else total / samples
 
-    return Course(
+    return ItemHistory(
         items=right.shape[1] if samples == 1 else right.shape[1] / samples,
         forgotten=count(baseline & ~looks),
         gained=count(~baseline & looks),
@@ -106,7 +106,7 @@ def course(right: Bools, *, samples: int = 1) -> Course:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Guessed:
+class GuesserHistory:
     """What a model that only guesses, uniformly and afresh at each look, would show. Shares of the items, 0 to 1.
 
     All are nan where there is no item, or the chance of a guess is unknown. Open answers are never guessed, and count
@@ -135,14 +135,14 @@ class Guessed:
     temporal_forgetting: float
 
 
-def guessed(chance: Floats, *, looks: int) -> Guessed:
+def guesser_history(chance: Floats, *, looks: int) -> GuesserHistory:
     """The course of a pure guesser.
 
     Args:
         chance: Probability that a guess is right, 1/k for most items, 0 for open answers, float64 [items].
         looks: Looks after the baseline, T.
 
-    >>> round(guessed(np.array([1 / 4]), looks=9).temporal_forgetting, 3)
+    >>> round(guesser_history(np.array([1 / 4]), looks=9).temporal_forgetting, 3)
     0.694
     """
     right, counts = np.unique(chance, return_counts=True)
@@ -156,7 +156,7 @@ def guessed(chance: Floats, *, looks: int) -> Guessed:
         means: Floats = shares @ counts / counts.sum() if chance.size else np.full(shares.shape[:-1], math.nan)
         return means
 
-    return Guessed(
+    return GuesserHistory(
         newly_forgotten=mean(np.repeat((right * (1 - right))[None], looks, axis=0)),
         newly_regained=mean((1 - (1 - right) ** (look - 1)) * right * (1 - right)),
         ever_forgotten=mean(right * (1 - right**look)),

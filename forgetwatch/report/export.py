@@ -15,10 +15,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from forgetwatch.comparing.category_means import Macro, Spread
+from forgetwatch.comparing.category_means import CategoryMeans, Spread
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.quantities import QUANTITIES, group_values, json_value, value_at
-from forgetwatch.comparing.ranking import Several
+from forgetwatch.comparing.ranking import ModelComparison
 from forgetwatch.comparing.trajectory import Trajectory
 
 SCHEMA: Final = "forgetwatch/comparison@1"
@@ -44,7 +44,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def comparisons_json(comparisons: Sequence[Comparison], several: Several | None = None) -> dict[str, Any]:
+def comparisons_json(comparisons: Sequence[Comparison], several: ModelComparison | None = None) -> dict[str, Any]:
     """One comparison as its document, several as a list of documents with their matrix and ranking.
 
     Args:
@@ -58,7 +58,7 @@ def comparisons_json(comparisons: Sequence[Comparison], several: Several | None 
     return {"schema": SCHEMA_SEVERAL, "comparisons": documents, **together}
 
 
-def several_json(several: Several) -> dict[str, Any]:
+def several_json(several: ModelComparison) -> dict[str, Any]:
     """The keys of several comparisons together; `number` is a model's place in `comparisons`, from 1."""
     matrix, target = several.matrix, several.target
     found = {"labels": matrix.labels, "items": matrix.items, "left_out": matrix.left_out, "lost": matrix.lost}
@@ -118,7 +118,7 @@ def trajectory_json(trajectory: Trajectory) -> dict[str, Any]:
     }
 
 
-def _macro(macro: Macro) -> dict[str, Any]:
+def _macro(macro: CategoryMeans) -> dict[str, Any]:
     return {
         "forgetting": _spread(macro.forgetting),
         "backward_transfer": _spread(macro.backward_transfer),

@@ -20,7 +20,7 @@ from typing import Any, Final
 from rich.console import Group as Lines
 from rich.text import Text
 
-from forgetwatch.comparing.flips import Flip, Side, ordered
+from forgetwatch.comparing.flips import Flip, Side, sort_flips
 from forgetwatch.report.formatting import count, shorten, visible
 
 MOST: Final = 500
@@ -82,7 +82,7 @@ _WORDS: Final = {"forgotten": "forgotten", "gained": "gained", "churned": "wrong
 def _taken(flips: Sequence[Flip], place: dict[int, int]) -> list[str]:
     """As many items as there is room for, each as JSON, those of the largest margin first."""
     rows, room = [], ROOM
-    for flip in ordered(flips)[:MOST]:
+    for flip in sort_flips(flips)[:MOST]:
         row = json.dumps(_flip(flip, place[id(flip)]), ensure_ascii=False, separators=(",", ":"))
         room -= len(row.encode("utf-8"))
         if room < 0:

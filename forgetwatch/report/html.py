@@ -22,7 +22,7 @@ from markupsafe import Markup
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.flips import Flip, first_forgotten, flips
 from forgetwatch.comparing.groups import Level
-from forgetwatch.comparing.ranking import Several
+from forgetwatch.comparing.ranking import ModelComparison
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.comparing.verdict import TOLERANCE
 from forgetwatch.probe import Probe
@@ -54,7 +54,7 @@ def page(
     *,
     changed: Sequence[Flip] = (),
     trajectory: Trajectory | None = None,
-    several: Several | None = None,
+    several: ModelComparison | None = None,
     tolerance: float = TOLERANCE,
     title: str = "",
 ) -> str:
@@ -133,7 +133,7 @@ def _facts(comparison: Comparison) -> str:
     return f"{name}{count(comparison.items.compared)} questions compared, one by one"
 
 
-def _several(several: Several) -> dict[str, Any]:
+def _several(several: ModelComparison) -> dict[str, Any]:
     """The section of several models: their ranking, its picture, and the matrix."""
     matrix = several.matrix
     return {

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from forgetwatch.comparing.comparison import Comparison
-from forgetwatch.comparing.flips import Flip, ordered
+from forgetwatch.comparing.flips import Flip, sort_flips
 from forgetwatch.comparing.groups import Level
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.comparing.verdict import TOLERANCE, worst
@@ -57,7 +57,7 @@ def comparison_markdown(
                 [[*row[:3], ASSUMES[row[0]]] for row in rows],
             ),
         ]
-    lost = [flip for flip in ordered(changed) if flip.what == "forgotten"][:ITEMS]
+    lost = [flip for flip in sort_flips(changed) if flip.what == "forgotten"][:ITEMS]
     if lost:
         there = sum(flip.what == "forgotten" for flip in changed)
         lines += [

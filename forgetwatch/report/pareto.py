@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from forgetwatch.comparing.ranking import Ranked, Several
+from forgetwatch.comparing.ranking import ModelComparison, RankedModel
 from forgetwatch.report.formatting import count
 from forgetwatch.report.plots import name_in
 
@@ -22,7 +22,7 @@ _BEATEN: Final = "#777777"
 _NAME: Final = 40
 
 
-def ranking_figure(several: Several) -> Figure | None:
+def ranking_figure(several: ModelComparison) -> Figure | None:
     """Retention of each model against the target, or alone without one; None where no retention is defined."""
     from matplotlib.figure import Figure
 
@@ -43,7 +43,7 @@ def ranking_figure(several: Several) -> Figure | None:
     return figure
 
 
-def _draw_alone(panel: Axes, ranking: list[Ranked]) -> None:
+def _draw_alone(panel: Axes, ranking: list[RankedModel]) -> None:
     for row, one in enumerate(ranking):
         panel.plot([100 * end for end in one.retention_interval], [row, row], color=_FRONT, linewidth=1.8)
         panel.plot([100 * one.retention], [row], color=_FRONT, marker="o", markersize=5)
@@ -52,7 +52,7 @@ def _draw_alone(panel: Axes, ranking: list[Ranked]) -> None:
     panel.invert_yaxis()
 
 
-def _draw_against(panel: Axes, ranking: list[Ranked], target: str, *, less_is_better: bool) -> None:
+def _draw_against(panel: Axes, ranking: list[RankedModel], target: str, *, less_is_better: bool) -> None:
     """Points with their intervals, the front as a line of diamonds, and the names at the right."""
     from matplotlib.patches import ConnectionPatch
 
@@ -78,7 +78,7 @@ def _draw_against(panel: Axes, ranking: list[Ranked], target: str, *, less_is_be
     panel.set_ylabel("kept, %", fontsize=10)
 
 
-def matrix_figure(several: Several) -> Figure:
+def matrix_figure(several: ModelComparison) -> Figure:
     """The matrix as a heatmap with its numbers; the base is number 0."""
     from matplotlib.figure import Figure
 
@@ -103,5 +103,5 @@ def matrix_figure(several: Several) -> Figure:
     return figure
 
 
-def _named(one: Ranked) -> str:
+def _named(one: RankedModel) -> str:
     return f"{one.number}  {name_in(_NAME, one.label)}"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from forgetwatch.comparing.comparison import Comparison
-from forgetwatch.comparing.ranking import Several
+from forgetwatch.comparing.ranking import ModelComparison
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.report.heatmap import heatmap_figure
 from forgetwatch.report.pareto import matrix_figure, ranking_figure
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 SUFFIXES = (".png", ".svg")
 
 
-def save_comparisons(comparisons: Sequence[Comparison], folder: Path, *, several: Several | None = None) -> list[Path]:
+def save_comparisons(
+    comparisons: Sequence[Comparison], folder: Path, *, several: ModelComparison | None = None
+) -> list[Path]:
     """Draw some comparisons with one base; the files that were written.
 
     Args:

@@ -14,7 +14,7 @@ from typing import Final
 from rich.console import Group as Lines
 from rich.text import Text
 
-from forgetwatch.comparing.ranking import Ranked, Several
+from forgetwatch.comparing.ranking import ModelComparison, RankedModel
 from forgetwatch.report.formatting import between, count, fit_ends, items, one_line, percent, points
 from forgetwatch.report.markdown import escaped, table
 from forgetwatch.report.terminal import note_lines
@@ -30,7 +30,7 @@ MODELS: Final = 6
 """Models in the first table; the detail has all."""
 
 
-def several_table(several: Several, *, notes: Sequence[str] = ()) -> Lines:
+def several_table(several: ModelComparison, *, notes: Sequence[str] = ()) -> Lines:
     """First table of several models, of at most 12 lines: the best of the ranking, and how to read it.
 
     Args:
@@ -48,13 +48,13 @@ def several_table(several: Several, *, notes: Sequence[str] = ()) -> Lines:
     return Lines(*lines, *note_lines(notes))
 
 
-def several_detail(several: Several) -> Lines:
+def several_detail(several: ModelComparison) -> Lines:
     """The whole ranking, how to read it, and the matrix, as lines for a console."""
     words = [Text(sentence, style="dim") for sentence in several_words(several)]
     return Lines(*_ranking_lines(several, several.ranking), *words, Text(), *_matrix_lines(several))
 
 
-def _ranking_lines(several: Several, models: Sequence[Ranked]) -> list[Text]:
+def _ranking_lines(several: ModelComparison, models: Sequence[RankedModel]) -> list[Text]:
     target = several.target
     name = fit_ends(target.name, _TARGET).strip() if target else ""
     heading = f"place   no {'model':<{_NAME}} {'kept %':<21} {'net':>7} {name:>{_TARGET}}".rstrip()
@@ -67,7 +67,7 @@ def _ranking_lines(several: Several, models: Sequence[Ranked]) -> list[Text]:
     return lines
 
 
-def _matrix_lines(several: Several) -> list[Text]:
+def _matrix_lines(several: ModelComparison) -> list[Text]:
     """The matrix, in as many blocks of columns as its numbers need."""
     matrix = several.matrix
     cells = matrix_cells(several)
@@ -87,7 +87,7 @@ def _matrix_lines(several: Several) -> list[Text]:
     return lines
 
 
-def ranking_cells(one: Ranked) -> dict[str, str]:
+def ranking_cells(one: RankedModel) -> dict[str, str]:
     """The numbers of one model in the ranking, as text."""
     return {
         "place": "–" if one.place is None else str(one.place),
@@ -100,7 +100,7 @@ def ranking_cells(one: Ranked) -> dict[str, str]:
     }
 
 
-def matrix_cells(several: Several) -> list[list[str]]:
+def matrix_cells(several: ModelComparison) -> list[list[str]]:
     """The matrix as text; a model against itself is a dash."""
     return [
         ["–" if row == column else count(lost) for column, lost in enumerate(losses)]
@@ -108,7 +108,7 @@ def matrix_cells(several: Several) -> list[list[str]]:
     ]
 
 
-def several_words(several: Several) -> list[str]:
+def several_words(several: ModelComparison) -> list[str]:
     """How to read the ranking, and what it cannot tell, in sentences."""
     words = ["Kept: share of the questions that the base had right and the model still has. Brackets: 95 %."]
     target = several.target
@@ -126,7 +126,7 @@ def several_words(several: Several) -> list[str]:
     return words
 
 
-def several_markdown(several: Several) -> str:
+def several_markdown(several: ModelComparison) -> str:
     """The ranking and the matrix as Markdown."""
     base, target = several.matrix.labels[0], several.target
     names = ["place", "no", "model", "kept %", "net points"]
@@ -159,9 +159,9 @@ def target_text(value: float) -> str:
     return f"{value:.4g}"
 
 
-def _ties(ranking: Sequence[Ranked]) -> list[tuple[list[int], bool]]:
+def _ties(ranking: Sequence[RankedModel]) -> list[tuple[list[int], bool]]:
     """The numbers of models that share a place, and whether they share the target's value too."""
-    places: dict[int, list[Ranked]] = {}
+    places: dict[int, list[RankedModel]] = {}
     for one in ranking:
         if one.place is not None:
             places.setdefault(one.place, []).append(one)

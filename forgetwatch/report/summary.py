@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from forgetwatch.comparing.comparison import Comparison
-from forgetwatch.comparing.flips import Flip, ordered
+from forgetwatch.comparing.flips import Flip, sort_flips
 from forgetwatch.comparing.groups import Group
 from forgetwatch.comparing.subset import Subset
 from forgetwatch.comparing.trajectory import Trajectory
@@ -150,7 +150,7 @@ def _not_measured(comparison: Comparison, trajectory: Trajectory | None) -> str:
 
 def _examples(changed: Sequence[Flip]) -> list[str]:
     """The surest losses in words; of different tasks where there are."""
-    lost = [flip for flip in ordered(changed) if flip.what == "forgotten" and flip.question is not None]
+    lost = [flip for flip in sort_flips(changed) if flip.what == "forgotten" and flip.question is not None]
     lost.sort(key=lambda flip: not flip.known)  # stable: the surest of the clearly known first
     chosen: list[Flip] = []
     for flip in (*lost, *lost):

@@ -22,7 +22,7 @@ from rich.cells import cell_len
 from rich.console import Group as Lines
 from rich.text import Text
 
-from forgetwatch.comparing.category_means import Macro
+from forgetwatch.comparing.category_means import CategoryMeans
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.groups import Group, Level
 from forgetwatch.comparing.verdict import TOLERANCE, group_verdict
@@ -339,7 +339,7 @@ def _reading(ratio: float) -> str:
     return "the finding of forgetting is fragile" if ratio <= 3 else "the finding of forgetting is robust"
 
 
-def _compat_lines(macro: Macro) -> list[Text]:
+def _compat_lines(macro: CategoryMeans) -> list[Text]:
     """The paper's numbers as its released code computes them."""
     lines = [Text(f"{'paper-compat, categories':<30}{'forgot %':>8}{'gained %':>12}", style="bold")]
     rows = [("all", macro.forgetting, macro.backward_transfer)]

@@ -17,8 +17,8 @@ import time
 
 import numpy as np
 
-from forgetwatch.comparing.aligned import Labels, Paired
-from forgetwatch.comparing.category_means import macro_rates, paper_compat
+from forgetwatch.comparing.aligned import AlignedPairs, Labels
+from forgetwatch.comparing.category_means import category_means, paper_compat
 from forgetwatch.comparing.comparison import Comparison, Items
 from forgetwatch.comparing.groups import count_groups
 from forgetwatch.comparing.trajectory import Trajectory
@@ -27,7 +27,7 @@ from forgetwatch.snapshot import Snapshot
 TASKS, CATEGORIES = 100, 10
 
 
-def paired(rng: np.random.Generator, base: dict[str, np.ndarray]) -> Paired:
+def paired(rng: np.random.Generator, base: dict[str, np.ndarray]) -> AlignedPairs:
     """The baseline against one look: one option in five has changed."""
     n = len(base["k"])
     chosen = np.where(rng.random(n) < 0.2, rng.integers(0, base["k"]), base["chosen"])
@@ -36,7 +36,7 @@ def paired(rng: np.random.Generator, base: dict[str, np.ndarray]) -> Paired:
     def second(choice: np.ndarray) -> np.ndarray:
         return np.where(choice == 0, np.nan, (rng.random(n) < 0.35).astype(float))
 
-    return Paired(
+    return AlignedPairs(
         before=base["chosen"] == 0,
         after=chosen == 0,
         again=(base["chosen"] == 0).astype(float),
@@ -73,7 +73,7 @@ def measure(items: int, looks: int) -> dict[str, float]:
             labels=("base", "look"),
             items=counted,
             groups=tuple(count_groups(pairs)),
-            macro=macro_rates(pairs),
+            macro=category_means(pairs),
             paper_compat=paper_compat(pairs),
         )
         seconds += time.perf_counter() - started

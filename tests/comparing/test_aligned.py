@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import snapshot
 
-from forgetwatch.comparing.aligned import Labels, Paired, guess_chance, second_choice
+from forgetwatch.comparing.aligned import AlignedPairs, Labels, guess_chance, second_choice
 from forgetwatch.comparing.pairing import pair
 
 
@@ -64,9 +64,9 @@ def test_there_is_no_second_choice_without_scores() -> None:
     assert second_choice(snapshot([False], k=[3], gold=[0], chosen=[1]), np.arange(1)) is None
 
 
-def aligned(before: list[bool | None], after: list[bool | None], **columns: object) -> Paired:
+def aligned(before: list[bool | None], after: list[bool | None], **columns: object) -> AlignedPairs:
     one, other = snapshot(before, **columns), snapshot(after, **columns)
-    return Paired.align(one, other, pair(one, other))
+    return AlignedPairs.align(one, other, pair(one, other))
 
 
 def test_items_of_one_cluster_share_a_code_also_over_tasks_and_others_stand_alone() -> None:
@@ -85,7 +85,7 @@ def test_what_one_side_does_not_say_the_other_does() -> None:
         snapshot([True, False], **bare, cluster=["p", "p"], golds=[[0, 3]] * 2),
     )
     for before, after in ((one, other), (other, one)):
-        pairs = Paired.align(before, after, pair(before, after))
+        pairs = AlignedPairs.align(before, after, pair(before, after))
         assert pairs.cluster is not None
         assert len(set(pairs.cluster.tolist())) == 1
         assert pairs.golds.tolist() == [2, 2]

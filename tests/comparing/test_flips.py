@@ -12,7 +12,7 @@ from pages import choices, written
 from support import snapshot
 
 from forgetwatch import Item, Probe, Trajectory, compare
-from forgetwatch.comparing.flips import first_forgotten, flips, ordered, text_of
+from forgetwatch.comparing.flips import first_forgotten, flips, prompt_text, sort_flips
 
 
 def test_each_changed_answer_is_of_one_kind() -> None:
@@ -76,10 +76,10 @@ def test_all_right_options_are_named() -> None:
 def test_the_surest_stand_first_and_those_without_a_margin_last() -> None:
     before, after = snapshot([True] * 3, margin=[0.5, None, 2.0]), snapshot([False] * 3, margin=[9.0, 9.0, 9.0])
     found = flips(before, after)
-    assert [flip.item_id for flip in ordered(found)] == ["2", "0", "1"]
+    assert [flip.item_id for flip in sort_flips(found)] == ["2", "0", "1"]
     assert math.isinf(found[1].margin)
     gained = flips(after, before)
-    assert ordered(gained)[0].margin == 2.0  # how sure it is now
+    assert sort_flips(gained)[0].margin == 2.0  # how sure it is now
 
 
 def test_the_first_wrong_look_is_named_and_orders() -> None:
@@ -93,7 +93,7 @@ def test_the_first_wrong_look_is_named_and_orders() -> None:
     first = first_forgotten(run)
     assert first == {("t", "0", 0): 20, ("t", "1", 0): 10}
     found = flips(run.baseline, run.last, first=first)
-    assert [(flip.item_id, flip.first) for flip in ordered(found, by="first")] == [("1", 10), ("0", 20)]
+    assert [(flip.item_id, flip.first) for flip in sort_flips(found, by="first")] == [("1", 10), ("0", 20)]
 
 
 def test_samples_are_told_apart() -> None:
@@ -120,4 +120,4 @@ def test_rows_in_another_order_are_the_same_items() -> None:
     ],
 )
 def test_a_chat_is_read_from_above(prompt: object, text: str) -> None:
-    assert text_of(prompt) == text  # type: ignore[arg-type]
+    assert prompt_text(prompt) == text  # type: ignore[arg-type]

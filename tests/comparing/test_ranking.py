@@ -13,7 +13,7 @@ from support import snapshot
 
 from forgetwatch import Snapshot, compare
 from forgetwatch.comparing.comparison import Comparison
-from forgetwatch.comparing.ranking import Ranked, Target, ranked, transition_matrix
+from forgetwatch.comparing.ranking import RankedModel, Target, rank_models, transition_matrix
 
 OUTCOMES = st.lists(st.lists(st.sampled_from([True, False, None]), min_size=6, max_size=6), min_size=1, max_size=5)
 
@@ -29,9 +29,9 @@ def against(base: list[bool], *others: list[bool]) -> list[Comparison]:
     return [compare(before=before, after=after) for after in afters]
 
 
-def keeping(*kept: int, target: Target | None = None) -> tuple[Ranked, ...]:
+def keeping(*kept: int, target: Target | None = None) -> tuple[RankedModel, ...]:
     """Models that keep so many of ten right answers."""
-    return ranked(against([True] * 10, *([at < n for at in range(10)] for n in kept)), target)
+    return rank_models(against([True] * 10, *([at < n for at in range(10)] for n in kept)), target)
 
 
 def test_a_row_is_right_and_a_column_is_wrong() -> None:
@@ -89,9 +89,9 @@ def test_the_one_that_kept_most_stands_first_with_its_interval() -> None:
 def test_the_interval_is_wider_where_items_come_in_clusters() -> None:
     base, after = [True] * 40, [at >= 10 for at in range(40)]
     clusters = {"cluster": [f"p{at // 5}" for at in range(40)]}
-    alone = ranked([compare(before=snapshot(base), after=snapshot(after))])[0].retention_interval
+    alone = rank_models([compare(before=snapshot(base), after=snapshot(after))])[0].retention_interval
     pair = compare(before=snapshot(base, **clusters), after=snapshot(after, **clusters))
-    together = ranked([pair])[0].retention_interval
+    together = rank_models([pair])[0].retention_interval
     assert together[1] - together[0] > 1.5 * (alone[1] - alone[0])
 
 
@@ -122,7 +122,7 @@ def test_less_is_better_of_a_loss(name: str, best: int) -> None:
 
 
 def test_a_base_that_knew_nothing_ranks_nobody() -> None:
-    found = ranked(against([False, False], [True, False], [True, True]), Target(name="x", values=(1.0, 2.0)))
+    found = rank_models(against([False, False], [True, False], [True, True]), Target(name="x", values=(1.0, 2.0)))
     assert all(math.isnan(one.retention) and one.place is None and one.on_front is False for one in found)
 
 

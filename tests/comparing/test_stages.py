@@ -9,7 +9,7 @@ import pytest
 from support import snapshot
 
 from forgetwatch import Trajectory, save_snapshot
-from forgetwatch.comparing.stages import stages
+from forgetwatch.comparing.stages import read_stages
 from forgetwatch.errors import MismatchError, SnapshotError
 from forgetwatch.report.plots import trajectory_figure
 
@@ -36,7 +36,7 @@ BEST, MIDDLE, WORST = [True] * 8, [False] * 2 + [True] * 6, [False] * 5 + [True]
 def test_steps_go_on_counting_against_the_first_start(tmp_path: Path) -> None:
     sft = write(tmp_path / "sft", {0: BEST, 200: BEST, 400: MIDDLE}, planned=2)
     dpo = write(tmp_path / "dpo", {0: MIDDLE, 100: WORST}, planned=1)
-    line = stages([sft, dpo])
+    line = read_stages([sft, dpo])
     assert line.steps == (0, 200, 400, 500)
     assert [one.all.forgotten for one in line.comparisons] == [0, 0, 2, 5]
     assert line.planned == 3
@@ -51,39 +51,39 @@ def test_steps_go_on_counting_against_the_first_start(tmp_path: Path) -> None:
 def test_a_break_between_two_stages_is_told_with_its_size(tmp_path: Path) -> None:
     sft = write(tmp_path / "sft", {0: BEST, 200: MIDDLE})
     dpo = write(tmp_path / "dpo", {0: BEST, 100: WORST})
-    note = stages([sft, dpo]).comparisons[-1].notes[-1]
+    note = read_stages([sft, dpo]).comparisons[-1].notes[-1]
     assert note == f"{dpo} began with a model that answers 2 of 8 questions otherwise than the end of {sft}"
 
 
 def test_one_run_is_itself(tmp_path: Path) -> None:
     sft = write(tmp_path / "sft", {0: BEST, 200: MIDDLE}, planned=4)
-    one, same = stages([sft]), Trajectory.from_run(sft)
+    one, same = read_stages([sft]), Trajectory.from_run(sft)
     assert (one.steps, one.planned, one.comparisons[-1].all) == (same.steps, same.planned, same.comparisons[-1].all)
 
 
 def test_a_plan_that_one_stage_lacks_is_none(tmp_path: Path) -> None:
     sft = write(tmp_path / "sft", {0: BEST, 200: MIDDLE}, planned=4)
     dpo = write(tmp_path / "dpo", {0: MIDDLE, 100: WORST})
-    assert stages([sft, dpo]).planned is None
+    assert read_stages([sft, dpo]).planned is None
 
 
 def test_a_stage_without_looks_adds_none(tmp_path: Path) -> None:
     sft = write(tmp_path / "sft", {0: BEST, 200: MIDDLE})
     none = write(tmp_path / "none", {0: MIDDLE})
     grpo = write(tmp_path / "grpo", {0: MIDDLE, 50: WORST})
-    assert stages([sft, none, grpo]).steps == (0, 200, 250)
+    assert read_stages([sft, none, grpo]).steps == (0, 200, 250)
 
 
 def test_what_was_measured_again_in_a_later_stage_is_its_noise(tmp_path: Path) -> None:
     sft = write(tmp_path / "sft", {0: BEST, 200: MIDDLE})
     dpo = write(tmp_path / "dpo", {0: MIDDLE, 100: MIDDLE, 200: WORST}, again={100: WORST})
-    assert [one.all.null_lost for one in stages([sft, dpo]).comparisons] == [None, None, None, 3]
+    assert [one.all.null_lost for one in read_stages([sft, dpo]).comparisons] == [None, None, None, 3]
 
 
 def test_no_run_and_other_questions_are_errors(tmp_path: Path) -> None:
     with pytest.raises(SnapshotError, match="at least one run folder"):
-        stages([])
+        read_stages([])
     sft = write(tmp_path / "sft", {0: BEST, 200: MIDDLE})
     other = write(tmp_path / "other", {0: [True] * 3, 5: [False] * 3})
     with pytest.raises(MismatchError):
-        stages([sft, other])
+        read_stages([sft, other])

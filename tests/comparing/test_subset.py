@@ -9,7 +9,7 @@ import pytest
 from support import snapshot
 
 from forgetwatch import Item, Probe, Snapshot, Trajectory, compare, save_snapshot
-from forgetwatch.comparing.stages import stages
+from forgetwatch.comparing.stages import read_stages
 from forgetwatch.comparing.subset import Subset
 from forgetwatch.errors import MismatchError, SnapshotError
 
@@ -84,7 +84,7 @@ def test_a_comparison_a_trajectory_and_stages_cut_alike(tmp_path: Path) -> None:
         (tmp_path / folder).mkdir()
         save_snapshot(whole, tmp_path / folder / "baseline.parquet")
         save_snapshot(later, tmp_path / folder / "step-000005.parquet")
-    run, line = Trajectory.from_run(tmp_path / "sft"), stages([tmp_path / "sft", tmp_path / "dpo"])
+    run, line = Trajectory.from_run(tmp_path / "sft"), read_stages([tmp_path / "sft", tmp_path / "dpo"])
     assert [(each.all.n, each.all.forgotten) for each in run.comparisons] == [(2, 0), (2, 1)]
     assert [(each.all.n, each.all.forgotten) for each in line.comparisons] == [(2, 0), (2, 1), (2, 1)]
     assert "answers 1 of 2 questions" in line.comparisons[-1].notes[-1]
@@ -107,7 +107,7 @@ def test_looks_of_unlike_probes_are_refused_by_all(tmp_path: Path) -> None:
         save_snapshot(whole, tmp_path / folder / "baseline.parquet")
         save_snapshot(end, tmp_path / folder / "step-000005.parquet")
     with pytest.raises(MismatchError, match="not outcomes on the same items"):
-        stages([tmp_path / "sft", tmp_path / "dpo"])
+        read_stages([tmp_path / "sft", tmp_path / "dpo"])
 
 
 def test_metadata_that_name_a_part_without_its_size_are_refused() -> None:

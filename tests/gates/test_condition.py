@@ -8,7 +8,7 @@ from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.quantities import QUANTITIES, group_values
 from forgetwatch.errors import GateError
 from forgetwatch.gates import Condition
-from forgetwatch.gates.condition import fraction
+from forgetwatch.gates.condition import parse_fraction
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def comparison() -> Comparison:
 )
 def test_a_condition_speaks_of_a_group_and_a_quantity(comparison: Comparison, text: str, measured: float) -> None:
     condition = Condition.parse(text)
-    assert condition.measured(comparison) == pytest.approx(measured)
+    assert condition.measure(comparison) == pytest.approx(measured)
     assert condition.holds(comparison)
 
 
@@ -90,23 +90,23 @@ def test_every_quantity_that_can_be_named_is_in_the_document(comparison: Compari
 def test_names_that_look_like_quantities_are_told_apart_or_refused() -> None:
     labels = {"category": ["chance", "Math.chance", "Math", "all"], "k": [4] * 4}
     made = compare(before=snapshot([True] * 4, **labels), after=snapshot([False, False, True, True], **labels))
-    assert Condition.parse("category:chance.n>0").measured(made) == 1
-    assert Condition.parse("category:Math.chance.paper.forgetting>-1").measured(made) == 0
-    assert Condition.parse("category:Math.chance.forgetting>0").measured(made) == 1
-    assert Condition.parse("chance.paper.forgetting>0").measured(made) == pytest.approx(0.5)
-    assert Condition.parse("all.n>0").measured(made) == 4
-    assert Condition.parse("category:all.n>0").measured(made) == 1
+    assert Condition.parse("category:chance.n>0").measure(made) == 1
+    assert Condition.parse("category:Math.chance.paper.forgetting>-1").measure(made) == 0
+    assert Condition.parse("category:Math.chance.forgetting>0").measure(made) == 1
+    assert Condition.parse("chance.paper.forgetting>0").measure(made) == pytest.approx(0.5)
+    assert Condition.parse("all.n>0").measure(made) == 4
+    assert Condition.parse("category:all.n>0").measure(made) == 1
     with pytest.raises(GateError, match=r"may mean chance\.n of all 'all' or n of category 'chance'"):
-        Condition.parse("chance.n>0").measured(made)
+        Condition.parse("chance.n>0").measure(made)
 
 
 @pytest.mark.parametrize(("text", "value"), [("0.7%", 0.007), ("5%", 0.05), ("-2 %", -0.02), ("1e-3", 0.001), ("3", 3)])
 def test_a_percentage_is_exactly_its_fraction(text: str, value: float) -> None:
     """0.7 / 100 is less than 0.007: seven items of a thousand would be more than 0.7%."""
-    assert fraction(text) == value
+    assert parse_fraction(text) == value
 
 
 @pytest.mark.parametrize("text", ["", "%", "much", "nan", "inf%", "1e999999", "1e99999999999999999999", "1/2"])
 def test_what_is_no_number_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=text or None):
-        fraction(text)
+        parse_fraction(text)

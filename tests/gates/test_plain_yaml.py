@@ -5,20 +5,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forgetwatch.errors import GateError
-from forgetwatch.gates.gate_file import plain_yaml
+from forgetwatch.gates.gate_file import parse_plain_yaml
 
 
 def test_every_scalar_stays_the_text_that_was_written() -> None:
     text = "a: 017\nb: no\nc: 2%\nd: [null, 1:30, 2026-01-01, 'q', 1e3]\ne: !!int 3\n"
-    assert plain_yaml(text, "g") == {
+    assert parse_plain_yaml(text, "g") == {
         **{"a": "017", "b": "no", "c": "2%"},
         **{"d": ["null", "1:30", "2026-01-01", "q", "1e3"], "e": "3"},
     }
-    assert plain_yaml("", "g") == ""
+    assert parse_plain_yaml("", "g") == ""
 
 
 def test_a_tag_makes_no_object() -> None:
-    assert plain_yaml("!!python/object/apply:os.system ['true']", "g") == ["true"]
+    assert parse_plain_yaml("!!python/object/apply:os.system ['true']", "g") == ["true"]
 
 
 @pytest.mark.parametrize(
@@ -38,13 +38,13 @@ def test_a_tag_makes_no_object() -> None:
 )
 def test_what_is_not_read_is_an_error_with_its_place(text: str, says: str) -> None:
     with pytest.raises(GateError, match=says):
-        plain_yaml(text, "g")
+        parse_plain_yaml(text, "g")
 
 
 @given(st.one_of(st.text(), st.text(alphabet="a:-[]{}&*!|>%'\"#,? \n\t\\U0")))
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
-        read = plain_yaml(text, "g")
+        read = parse_plain_yaml(text, "g")
     except GateError:
         return
     assert isinstance(read, (str, list, dict))

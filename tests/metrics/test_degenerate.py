@@ -16,7 +16,7 @@ from forgetwatch.metrics.answers import Answers
 from forgetwatch.metrics.bounds import bound, persistence, tipping_ratio
 from forgetwatch.metrics.guessing import guess_corrected, guess_corrected_calibrated
 from forgetwatch.metrics.intervals import clustered_mean, effective_items, flip_interval, newcombe, wilson
-from forgetwatch.metrics.item_history import course, guessed
+from forgetwatch.metrics.item_history import guesser_history, item_history
 from forgetwatch.metrics.noise import noise_floor, null, soft
 from forgetwatch.metrics.paper import as_released, paper
 from forgetwatch.metrics.planning import detectable_change, items_needed
@@ -90,8 +90,8 @@ def everything(before: np.ndarray, after: np.ndarray, k: np.ndarray, *, clustere
         items_needed(cells.net_change, (lost + won) / n if n else math.nan),
         smallest_loss(lost + won, 0.001),
         alarm_power(n, discordance=0.1, loss=0.02, level=0.001),
-        course(np.stack([before, after])).temporal_forgetting,
-        guessed(1 / k[k >= 1], looks=2).temporal_forgetting,
+        item_history(np.stack([before, after])).temporal_forgetting,
+        guesser_history(1 / k[k >= 1], looks=2).temporal_forgetting,
     ]
 
 

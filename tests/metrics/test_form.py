@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forgetwatch.metrics.form import losses
+from forgetwatch.metrics.form import count_losses
 
 NAN = float("nan")
 
@@ -29,7 +29,7 @@ NAN = float("nan")
 def test_what_was_lost(
     before: int, after: int, form_before: float, form_after: float, forced_after: float, expected: tuple[int, int]
 ) -> None:
-    found = losses(
+    found = count_losses(
         np.array([before == 1]),
         np.array([after == 1]),
         np.array([float(form_before)]),
@@ -42,13 +42,13 @@ def test_what_was_lost(
 
 def test_nothing_is_said_where_no_form_was_measured() -> None:
     right, nothing = np.array([True, False]), np.full(2, NAN)
-    assert losses(right, ~right, nothing, nothing, nothing) is None
+    assert count_losses(right, ~right, nothing, nothing, nothing) is None
 
 
 @given(st.lists(st.tuples(*[st.integers(0, 1)] * 5), min_size=1, max_size=30), st.integers(1, 3))
 def test_every_forgotten_answer_is_lost_once(rows: list[tuple[int, ...]], samples: int) -> None:
     before, after, form_before, form_after, forced = (np.array(column) for column in zip(*rows * samples, strict=True))
-    found = losses(
+    found = count_losses(
         before == 1, after == 1, *(x.astype(float) for x in (form_before, form_after, forced)), samples=samples
     )
     assert found is not None

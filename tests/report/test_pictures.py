@@ -15,7 +15,7 @@ from support import snapshot
 
 from forgetwatch import Trajectory, compare
 from forgetwatch.comparing.comparison import Comparison
-from forgetwatch.comparing.ranking import Several, Target, ranked, transition_matrix
+from forgetwatch.comparing.ranking import ModelComparison, Target, rank_models, transition_matrix
 from forgetwatch.report.heatmap import heatmap_figure
 from forgetwatch.report.pareto import matrix_figure, ranking_figure
 from forgetwatch.report.pictures import save_comparisons, save_run
@@ -24,7 +24,7 @@ from forgetwatch.report.plots import bars_figure, drawn, trajectory_figure
 NAMES = ["short", "w" * 200, "数学和物理" * 30, "🙂🎉" * 40, "costs $5 and $_x, \\frac{1}", "two\nlines\x1b[31m"]
 
 
-def sweep(models: int = 15, *, targets: bool = True, names: str = "a-long-sweep-over-" + "x" * 60) -> Several:
+def sweep(models: int = 15, *, targets: bool = True, names: str = "a-long-sweep-over-" + "x" * 60) -> ModelComparison:
     base = snapshot([True] * 60, meta={"model": "base-" + "y" * 80})
     afters = [
         snapshot([at % 7 > 0 or at >= number for at in range(60)], meta={"model": f"{names}-{number}"})
@@ -32,9 +32,9 @@ def sweep(models: int = 15, *, targets: bool = True, names: str = "a-long-sweep-
     ]
     target = Target(name="eval_$accuracy$", values=tuple(0.7 + number % 2 for number in range(models)))
     comparisons = [compare(before=base, after=after) for after in afters]
-    return Several(
+    return ModelComparison(
         matrix=transition_matrix([base, *afters]),
-        ranking=ranked(comparisons, target if targets else None),
+        ranking=rank_models(comparisons, target if targets else None),
         target=target if targets else None,
     )
 
@@ -120,7 +120,7 @@ def test_the_front_is_told_by_shape_and_the_points_lie_where_the_numbers_are() -
 def test_of_a_loss_the_better_side_is_the_right_one() -> None:
     several = sweep(2)
     loss = Target(name="eval_loss", values=(1.0, 2.0))
-    figure = ranking_figure(Several(matrix=several.matrix, ranking=several.ranking, target=loss))
+    figure = ranking_figure(ModelComparison(matrix=several.matrix, ranking=several.ranking, target=loss))
     assert figure is not None
     left, right = figure.axes[0].get_xlim()
     assert left > right

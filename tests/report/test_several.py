@@ -12,7 +12,7 @@ from rich.console import Console, RenderableType
 from support import snapshot
 
 from forgetwatch import compare
-from forgetwatch.comparing.ranking import Several, Target, ranked, transition_matrix
+from forgetwatch.comparing.ranking import ModelComparison, Target, rank_models, transition_matrix
 from forgetwatch.report.export import comparisons_json
 from forgetwatch.report.html import page
 from forgetwatch.report.ranking_table import MODELS, several_detail, several_markdown, several_table
@@ -20,18 +20,20 @@ from forgetwatch.report.ranking_table import MODELS, several_detail, several_mar
 KEPT = (7, 9, 8)
 
 
-def made(*kept: int, target: Target | None = None, names: str = "m") -> tuple[Several, dict[str, object], str]:
+def made(*kept: int, target: Target | None = None, names: str = "m") -> tuple[ModelComparison, dict[str, object], str]:
     """Models that keep so many of ten right answers; together, as JSON, and as a page."""
     base = snapshot([True] * 10, meta={"model": "base"})
     afters = [
         snapshot([at < n for at in range(10)], meta={"model": f"{names}{number}"}) for number, n in enumerate(kept, 1)
     ]
     comparisons = [compare(before=base, after=after) for after in afters]
-    several = Several(matrix=transition_matrix([base, *afters]), ranking=ranked(comparisons, target), target=target)
+    several = ModelComparison(
+        matrix=transition_matrix([base, *afters]), ranking=rank_models(comparisons, target), target=target
+    )
     return several, comparisons_json(comparisons, several), page(comparisons[-1], several=several)
 
 
-def terminal(several: Several) -> str:
+def terminal(several: ModelComparison) -> str:
     return printed(several_detail(several))
 
 
@@ -141,7 +143,7 @@ def test_a_page_of_one_comparison_has_no_such_section() -> None:
 def test_no_value_of_the_page_is_a_python_object() -> None:
     sides = [snapshot([True] * (8 - at) + [False] * at, meta={"model": f"m{at}"}) for at in range(3)]
     comparisons = [compare(before=sides[0], after=other) for other in sides[1:]]
-    several = Several(matrix=transition_matrix(sides), ranking=ranked(comparisons, None), target=None)
+    several = ModelComparison(matrix=transition_matrix(sides), ranking=rank_models(comparisons, None), target=None)
     text = page(comparisons[-1], several=several)
     assert "Over 8 questions that all were scored on; 0 are left out." in text
     assert "object at 0x" not in text

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from forgetwatch.metrics.item_history import course, guessed
+from forgetwatch.metrics.item_history import guesser_history, item_history
 
 RUNS = st.tuples(st.integers(1, 6), st.integers(0, 12)).flatmap(lambda shape: arrays(bool, shape))
 
 
 @given(RUNS)
 def test_counts_are_those_of_a_loop_over_items_and_looks(right: np.ndarray) -> None:
-    found = course(right)
+    found = item_history(right)
     looks, items = len(right) - 1, right.shape[1]
     for look in range(1, looks + 1):
         was = [[bool(right[t, i]) for t in range(look + 1)] for i in range(items)]
@@ -39,7 +39,7 @@ def test_counts_are_those_of_a_loop_over_items_and_looks(right: np.ndarray) -> N
 
 @given(RUNS)
 def test_ever_forgotten_never_falls_and_holds_what_is_forgotten_now(right: np.ndarray) -> None:
-    found = course(right)
+    found = item_history(right)
     assert (np.diff(found.ever_forgotten) >= 0).all()
     assert (found.ever_forgotten >= found.forgotten).all()
     assert (found.ever_forgotten - found.forgotten <= found.regained + found.forgotten).all()
@@ -47,20 +47,20 @@ def test_ever_forgotten_never_falls_and_holds_what_is_forgotten_now(right: np.nd
 
 
 def test_nothing_gives_nan_and_a_run_without_looks_is_empty() -> None:
-    assert math.isnan(course(np.zeros((3, 0), bool)).temporal_forgetting)
-    empty = course(np.ones((1, 4), bool))
+    assert math.isnan(item_history(np.zeros((3, 0), bool)).temporal_forgetting)
+    empty = item_history(np.ones((1, 4), bool))
     assert empty.forgotten.tolist() == []
     assert empty.first_forgotten.tolist() == [-1] * 4
     with pytest.raises(ValueError, match=r"got shape \(0, 3\)"):
-        course(np.zeros((0, 3), bool))
+        item_history(np.zeros((0, 3), bool))
 
 
 def test_the_guess_references_are_those_of_simulated_guessers() -> None:
     rng = np.random.default_rng(0)
     k = np.repeat([2, 4, 5], 20_000)
     right = rng.random((10, len(k))) < 1 / k
-    found = course(right)
-    reference = guessed(1 / k, looks=9)
+    found = item_history(right)
+    reference = guesser_history(1 / k, looks=9)
     assert found.temporal_forgetting == pytest.approx(reference.temporal_forgetting, abs=0.006)
     assert found.events.mean() == pytest.approx(reference.events, abs=0.02)
     assert found.never_forgotten / len(k) == pytest.approx(reference.never_forgotten, abs=0.006)
@@ -70,25 +70,25 @@ def test_the_guess_references_are_those_of_simulated_guessers() -> None:
 
 def test_the_guess_references_on_worked_numbers() -> None:
     four = np.array([1 / 4])
-    assert guessed(four, looks=1).temporal_forgetting == pytest.approx(0.1875)
-    assert guessed(four, looks=9).temporal_forgetting == pytest.approx(0.694, abs=5e-4)
-    assert guessed(four, looks=1).ever_forgotten.tolist() == pytest.approx([0.1875])
-    assert guessed(four, looks=1000).ever_forgotten[-1] == pytest.approx(0.25)
-    assert guessed(np.array([1.0]), looks=3).never_forgotten == pytest.approx(1.0)
+    assert guesser_history(four, looks=1).temporal_forgetting == pytest.approx(0.1875)
+    assert guesser_history(four, looks=9).temporal_forgetting == pytest.approx(0.694, abs=5e-4)
+    assert guesser_history(four, looks=1).ever_forgotten.tolist() == pytest.approx([0.1875])
+    assert guesser_history(four, looks=1000).ever_forgotten[-1] == pytest.approx(0.25)
+    assert guesser_history(np.array([1.0]), looks=3).never_forgotten == pytest.approx(1.0)
 
 
 def test_the_guess_references_of_nothing_are_nan() -> None:
-    nobody = guessed(np.array([]), looks=3)
+    nobody = guesser_history(np.array([]), looks=3)
     assert math.isnan(nobody.temporal_forgetting)
     assert np.isnan(nobody.ever_forgotten).all()
     assert nobody.ever_forgotten.shape == (3,)
-    assert guessed(np.array([0.25]), looks=0).ever_forgotten.shape == (0,)
+    assert guesser_history(np.array([0.25]), looks=0).ever_forgotten.shape == (0,)
 
 
 def test_open_answers_are_never_guessed_and_count_among_the_items() -> None:
     rng = np.random.default_rng(1)
     chance = np.repeat([0.25, 0.0, 0.5], 20_000)  # four options, open, two right of four
-    found, reference = course(rng.random((4, len(chance))) < chance), guessed(chance, looks=3)
+    found, reference = item_history(rng.random((4, len(chance))) < chance), guesser_history(chance, looks=3)
     for name in ("ever_forgotten", "regained", "newly_regained"):
         assert getattr(found, name) / len(chance) == pytest.approx(getattr(reference, name), abs=0.006)
     assert found.never_forgotten / len(chance) == pytest.approx(reference.never_forgotten, abs=0.006)
@@ -96,7 +96,7 @@ def test_open_answers_are_never_guessed_and_count_among_the_items() -> None:
 
 def test_counts_of_several_samples_are_means_over_them() -> None:
     right = np.random.default_rng(2).random((4, 30)) < 0.5
-    one, three = course(right), course(np.repeat(right, 3, axis=1), samples=3)
+    one, three = item_history(right), item_history(np.repeat(right, 3, axis=1), samples=3)
     assert three.items == one.items == 30
     for name in ("forgotten", "newly_forgotten", "newly_regained", "ever_forgotten", "regained", "never_forgotten"):
         assert np.asarray(getattr(three, name)) == pytest.approx(np.asarray(getattr(one, name)))

@@ -127,7 +127,7 @@ def read_completions(path: str | Path) -> Completions:
         SnapshotError: If the file is none of these, of a newer format, cut, or changed since it was written.
     """
     path = Path(path)
-    table, meta = read_table(path, what="completions", made=FORMAT, schema=SCHEMA)
+    table, meta = read_table(path, what="completions", file_format=FORMAT, schema=SCHEMA)
     try:
         columns = table.cast(SCHEMA).to_pydict()
         completions = Completions(
@@ -141,5 +141,5 @@ def read_completions(path: str | Path) -> Completions:
     except (pa.ArrowException, SnapshotError) as error:
         raise SnapshotError(f"{path}: {error}") from error
     if meta.get("checksum") != completions.checksum:
-        raise SnapshotError(f"{path}: its rows do not fit its checksum; the file was changed after it was written")
+        raise SnapshotError(f"{path}: its rows do not match its checksum; the file was changed after it was written")
     return completions

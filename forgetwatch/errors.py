@@ -1,15 +1,15 @@
-"""Every error that forgetwatch raises on purpose, drawn as a tree.
+"""Every error that forgetwatch raises on purpose, drawn as a tree, and the clause that names a close spelling.
 
-    ForgetwatchError            anything below; the command line prints it as one line and exits with 1
-    ├── ProbeError              items or a probe that cannot be asked
-    ├── SnapshotError           a file or table that is no usable snapshot
-    ├── MismatchError           two snapshots that do not hold the same questions, asked the same way
+    ForgetwatchError            any of these; the command line prints it as one line and exits with status 1
+    ├── ProbeError              an item or a probe that cannot be used
+    ├── SnapshotError           a file or a table that cannot be read as a snapshot
+    ├── MismatchError           two snapshots of unlike questions or prompts
     ├── ScoringError            a model that cannot be scored on a probe
     ├── WatchError              a run folder or a schedule that cannot be used
-    │   └── LostBaselineError   a run that goes on without the baseline it began with
+    │   └── LostBaselineError   a resumed run whose baseline cannot be found
     └── GateError               a gate that cannot be read
 
-Each message says what was needed, what was got, where, and what to do about it.
+Each message gives what was needed, what was got, where (file, row or item), and the remedy.
 """
 
 import difflib
@@ -21,31 +21,31 @@ class ForgetwatchError(Exception):
 
 
 class ProbeError(ForgetwatchError):
-    """An item or a probe that cannot be asked."""
+    """An item or a probe cannot be used."""
 
 
 class SnapshotError(ForgetwatchError):
-    """A file or a table that is no usable snapshot."""
+    """A file or a table cannot be read as a snapshot."""
 
 
 class MismatchError(ForgetwatchError):
-    """Two snapshots that do not hold the same questions, asked in the same way."""
+    """Two snapshots do not have the same questions with the same prompts."""
 
 
 class ScoringError(ForgetwatchError):
-    """A model that cannot be scored on a probe."""
+    """A model cannot be scored on a probe."""
 
 
 class WatchError(ForgetwatchError):
-    """A run folder or a schedule that cannot be used."""
+    """A run folder or a schedule cannot be used."""
 
 
 class LostBaselineError(WatchError):
-    """A run that goes on, and whose baseline is nowhere to be found."""
+    """The baseline of a resumed run cannot be found."""
 
 
 class GateError(ForgetwatchError):
-    """A gate expression that cannot be read."""
+    """A gate expression or a gate file cannot be read."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

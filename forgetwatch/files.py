@@ -1,6 +1,8 @@
-"""Files that are whole or not there: written beside their place, flushed to disk, then renamed.
+"""Files that are complete or absent, and Parquet files with metadata.
 
-One Parquet file with its metadata as JSON: how forgetwatch keeps tables of its own.
+A file is written under a temporary name in its own folder, flushed to disk and renamed, so that a reader and a crash
+see the old file or the new one, never a part. forgetwatch's own tables are Parquet files whose metadata are one JSON
+object under the schema key ``forgetwatch``.
 """
 
 from __future__ import annotations
@@ -16,21 +18,26 @@ import pyarrow.parquet as pq
 
 from forgetwatch.errors import SnapshotError
 
+KEY: Final = b"forgetwatch"
+"""Schema key of the metadata."""
+
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a temporary file beside `path`, flush it, and rename it to `path`.
+    """Let `write` fill a temporary file next to `path`, flush it, and rename it to `path`.
 
-    A reader sees the old file or the new one, never a part; an exception leaves the old one in place. A link is
-    followed, and what is no regular file (a device, a pipe) is written to as it is.
+    An exception leaves the old file in place. Missing folders are made. A symbolic link is followed; what is no regular
+    file (a device, a pipe) is written to directly.
     """
     path = path.resolve()
     if path.exists() and not path.is_file():
         write(path)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
+    # The process id keeps two writers apart; the leading dot hides the file from globs over the folder.
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         write(partial)
+        # Without the flush a crash after the rename could leave an empty file under the final name.
         with partial.open("rb+") as file:
             os.fsync(file.fileno())
         partial.replace(path)
@@ -38,29 +45,29 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         partial.unlink(missing_ok=True)
 
 
-KEY: Final = b"forgetwatch"
-"""The schema key under which the metadata stand."""
-
-
 def write_table(table: pa.Table, meta: Mapping[str, Any], path: str | Path) -> None:
-    """Write a table and its metadata as one file; a reader sees all of it or none."""
+    """Write a table and its metadata (JSON values) as one Parquet file, atomically."""
     described = table.replace_schema_metadata({KEY: json.dumps(dict(meta)).encode()})
     write_atomically(Path(path), lambda partial: pq.write_table(described, partial, compression="zstd"))
 
 
-def read_table(path: Path, *, what: str, made: str, schema: pa.Schema) -> tuple[pa.Table, dict[str, Any]]:
-    """The columns of a schema and the metadata in a file that `write_table` wrote.
+def read_table(path: Path, *, what: str, file_format: str, schema: pa.Schema) -> tuple[pa.Table, dict[str, Any]]:
+    """Read a file that `write_table` wrote.
 
     Args:
         path: The file.
-        what: What it should hold, for messages.
-        made: The format that its metadata must name.
-        schema: Columns that must be there; they come without metadata, in this order, as they are.
+        what: Its expected content, as messages name it.
+        file_format: Required value of ``format`` in its metadata.
+        schema: Required columns. Their types are not checked: the caller casts.
+
+    Returns:
+        (The columns of `schema` in its order, without schema metadata; the metadata).
 
     Raises:
-        SnapshotError: If the file is none of these, of another format, cut, or lacks a column.
+        SnapshotError: If there is no such file, if it is damaged, has another format, or lacks a column.
     """
     try:
+        # `partitioning=None`: folder names such as "step=200" must not become columns.
         table = pq.read_table(path, partitioning=None)
         meta = json.loads((table.schema.metadata or {})[KEY])
     except FileNotFoundError as error:
@@ -69,9 +76,9 @@ def read_table(path: Path, *, what: str, made: str, schema: pa.Schema) -> tuple[
         raise SnapshotError(f"{path}: a Parquet file, but not {what} that forgetwatch wrote") from error
     except (pa.ArrowException, OSError, ValueError, RecursionError) as error:
         raise SnapshotError(f"{path}: needed {what} in Parquet, and it cannot be read: is it cut? ({error})") from error
-    if not isinstance(meta, dict) or meta.get("format") != made:
+    if not isinstance(meta, dict) or meta.get("format") != file_format:
         found = meta.get("format") if isinstance(meta, dict) else meta
-        raise SnapshotError(f"{path}: its format is {found!r}, this version reads {made!r}")
+        raise SnapshotError(f"{path}: its format is {found!r}, this version reads {file_format!r}")
     if lacking := [name for name in schema.names if name not in table.column_names]:
-        raise SnapshotError(f"{path}: {what} needs the column {lacking[0]!r}, and it is not there")
+        raise SnapshotError(f"{path}: {what} needs the column {lacking[0]!r}; the file has no such column")
     return table.select(schema.names).replace_schema_metadata(None), meta

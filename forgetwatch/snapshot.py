@@ -1,13 +1,17 @@
-"""A snapshot: one model's outcomes on one probe. One row per item and sample, and what made them.
+"""A snapshot: the outcomes of one model on one probe, one row per item and sample.
 
     item_id  content_hash      task      category  k  gold  chosen  correct  ...
     cap-1    9f2c41d07a6be310  capitals  Culture   4  2     2       true
     cap-2    1b77e0c3a95d2f48  capitals  Culture   4  0     3       false
-    cap-3    c08a5f6621e9bd74  capitals  Culture   4  1     null    null      unscored, and `outcome` says why
+    cap-3    c08a5f6621e9bd74  capitals  Culture   4  1     null    null      unscored; `outcome` gives the reason
 
-The table is columnar (`pyarrow`); `ints`, `floats` and `texts` hand its columns out as numpy arrays. A null means that
-the quantity does not exist for that row. On disk a snapshot is one Parquet file whose metadata stands as JSON under the
-schema key ``forgetwatch``, with a checksum over the columns.
+`SCHEMA` describes the columns; a null means that the quantity does not exist for that row. The table is columnar
+(`pyarrow`); `Snapshot.ints`, `floats` and `texts` return a column as a numpy array.
+
+On disk a snapshot is one Parquet file. Its metadata hold a checksum: SHA-256 over each column's name, nulls, list and
+text lengths, and values (numbers as little-endian float64, text as UTF-8). It depends on the values alone: a file that
+another program rewrote with another compression or wider text columns is read, and one with a changed value is refused.
+The metadata themselves are not covered.
 """
 
 from __future__ import annotations
@@ -24,53 +28,55 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from forgetwatch.errors import SnapshotError
+from forgetwatch.errors import SnapshotError, did_you_mean
 from forgetwatch.files import KEY, read_table, write_table
 
 FORMAT: Final = "forgetwatch/snapshot@1"
-
 SCHEMA: Final = pa.schema(
     [
-        ("item_id", pa.string()),  # stable name, unique by (task, item_id, sample)
-        ("content_hash", pa.string()),  # what defines the question; the maker's own hash in tables of others
-        ("prompt_hash", pa.string()),  # the token ids that were scored; made by forgetwatch only
+        ("item_id", pa.string()),  # stable name; unique by (task, item_id, sample)
+        ("content_hash", pa.string()),  # of what defines the question; in other tools' tables their own hash
+        ("prompt_hash", pa.string()),  # of the token ids that were scored; forgetwatch's own only
         ("source_prompt_hash", pa.string()),  # another tool's prompt hash
-        ("task", pa.string()),
-        ("category", pa.string()),
-        ("cluster", pa.string()),  # items that flip together
-        ("k", pa.int32()),  # options; null for an open answer
-        ("gold", pa.int32()),  # the right option; the first of them where several are right
-        ("golds", pa.list_(pa.int32())),  # all right options, where several are right
-        ("chosen", pa.int32()),  # the option that the model chose; null = no answer found
+        ("task", pa.string()),  # the benchmark
+        ("category", pa.string()),  # the coarser label
+        ("cluster", pa.string()),  # items that flip together, such as those of one passage
+        ("k", pa.int32()),  # number of options; null for an open answer
+        ("gold", pa.int32()),  # index of the right option; of the first where several are right
+        ("golds", pa.list_(pa.int32())),  # indices of all right options, where several are right
+        ("chosen", pa.int32()),  # index of the option that the model chose; null = no answer found
         ("correct", pa.bool_()),  # null = unscored
-        ("sample", pa.int32()),  # 0 for single answers
-        ("outcome", pa.string()),  # ok; "no answer", "truncated", ... of what was written; or "unscored: " and why
-        ("choice_logprobs", pa.list_(pa.float64())),  # sum over the tokens of each choice, nats
-        ("choice_priors", pa.list_(pa.float64())),  # the same without the prompt, where the probe's norm asks for it
-        ("choice_chars", pa.list_(pa.int32())),  # lengths without the leading space
-        ("choice_bytes", pa.list_(pa.int32())),
-        ("choice_tokens", pa.list_(pa.int32())),
-        ("gold_share", pa.float64()),  # gold's share of the option probability, of the score that decides
-        ("option_mass", pa.float64()),  # total probability of the options
-        ("free_correct", pa.bool_()),  # is the most likely next token the start of a right answer
-        ("margin", pa.float64()),  # best minus second, nats, of the score that decides
-        ("unstable", pa.bool_()),  # is the margin within measurement noise
-        ("output", pa.string()),  # what the model wrote
-        ("in_form", pa.bool_()),  # did the written answer stand in the asked form
-        ("forced_correct", pa.bool_()),  # beside a written answer: is the right option the likeliest when scored
+        ("sample", pa.int32()),  # number of the answer to the item, from 0
+        ("outcome", pa.string()),  # ok; "no answer", "truncated", ... of a generated answer; "unscored: " and reason
+        ("choice_logprobs", pa.list_(pa.float64())),  # log-likelihood of each choice, summed over its tokens, nats
+        ("choice_priors", pa.list_(pa.float64())),  # the same without the prompt, where the probe's norm needs it; nats
+        ("choice_chars", pa.list_(pa.int32())),  # length of each choice without its leading space
+        ("choice_bytes", pa.list_(pa.int32())),  # the same in UTF-8
+        ("choice_tokens", pa.list_(pa.int32())),  # number of tokens of each choice
+        ("gold_share", pa.float64()),  # gold's share of the options' probability, 0 to 1, by the score that decides
+        ("option_mass", pa.float64()),  # total probability of the options, 0 to 1
+        ("free_correct", pa.bool_()),  # true if the most likely next token begins a right answer
+        ("margin", pa.float64()),  # best minus second option, nats, by the score that decides
+        ("unstable", pa.bool_()),  # true if the margin is within measurement noise
+        ("output", pa.string()),  # text that the model generated
+        ("in_form", pa.bool_()),  # true if the generated answer has a form that prompts ask for
+        ("forced_correct", pa.bool_()),  # next to a generated answer: true if the right option scores highest
     ]
 )
 """The columns of a snapshot, in their order."""
 
+NONE: Final = -1
+"""Value of a null in the arrays that `Snapshot.ints` returns."""
+
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """One model's outcomes on one probe.
+    """Outcomes of one model on one probe.
 
     Attributes:
         table: One row per item and sample, with the columns of `SCHEMA`.
-        meta: What made the rows: model, step, probe, scorer, versions; JSON values only.
-        notes: What a reader of the snapshot should be told (values that were dropped on reading, say).
+        meta: Origin of the rows: model, step, probe, scorer, versions; JSON values only.
+        notes: Sentences for the reader of a comparison, such as values that were dropped when a log was read.
     """
 
     table: pa.Table
@@ -79,22 +85,31 @@ class Snapshot:
 
     @classmethod
     def from_columns(cls, columns: Mapping[str, Any], meta: Mapping[str, Any], notes: tuple[str, ...] = ()) -> Self:
-        """A snapshot from columns by name; those that are not given are null, `sample` is 0.
+        """Make a snapshot from columns by name.
+
+        Args:
+            columns: ``item_id`` and any other columns of `SCHEMA`, each a sequence or an array [rows]. Absent columns
+                are null, except ``sample`` (0), ``task`` and ``category`` (empty) and ``outcome`` (``ok``).
+            meta: See `Snapshot`.
+            notes: See `Snapshot`.
 
         Raises:
-            SnapshotError: If a column is unknown, ids repeat, an index is out of range, or there is no row.
+            SnapshotError: If a column is unknown or has a wrong type, an id repeats within a task, an index is out of
+                range, or there is no row.
         """
         if unknown := sorted(set(columns) - set(SCHEMA.names)):
-            raise SnapshotError(f"unknown column {unknown[0]!r}; a snapshot has {', '.join(SCHEMA.names)}")
+            near = did_you_mean(unknown[0], SCHEMA.names)
+            raise SnapshotError(f"unknown column {unknown[0]!r}{near}; a snapshot has {', '.join(SCHEMA.names)}")
         rows = len(columns["item_id"])
         if rows == 0:
             raise SnapshotError("the snapshot has no rows; it needs at least one item")
-        given: dict[str, Any] = {
+        defaults: dict[str, Any] = {
             "sample": np.zeros(rows, np.int32),
             "task": [""] * rows,
             "category": [""] * rows,
+            "outcome": ["ok"] * rows,
         }
-        given |= {"outcome": ["ok"] * rows, **columns}
+        given = defaults | dict(columns)
         arrays = []
         for spec in SCHEMA:
             try:
@@ -115,28 +130,31 @@ class Snapshot:
         if (empty := np.flatnonzero(self.texts("item_id") == "")).size:
             raise SnapshotError(f"row {empty[0] + 1}: item_id is empty")
         if (low := np.flatnonzero(self.ints("sample") < 0)).size:
-            raise SnapshotError(f"row {low[0] + 1}: sample is {self.ints('sample')[low[0]]}; samples count from 0")
+            raise SnapshotError(
+                f"row {low[0] + 1}: sample is {self.ints('sample')[low[0]]}; samples are numbered from 0"
+            )
         self._check_unique()
         self._check_options()
 
     def _check_unique(self) -> None:
         keys = codes(self.table["task"], self.table["item_id"], self.table["sample"])
-        first = np.unique(keys, return_index=True)[1]
+        first = np.unique(keys, return_index=True)[1]  # row of the first occurrence of each key
         if len(first) < len(keys):
             row = int(np.setdiff1d(np.arange(len(keys)), first)[0])
             raise SnapshotError(
-                f"item_id {self.texts('item_id')[row]!r} stands twice in task {self.texts('task')[row]!r} "
-                f"(again at row {row + 1}); ids must be unique within a task (several answers to one item: the column "
-                "sample numbers them)"
+                f"item_id {self.texts('item_id')[row]!r} is twice in task {self.texts('task')[row]!r} "
+                f"(again in row {row + 1}); ids must be unique within a task (number several answers to one item in "
+                "the column sample)"
             )
 
     def _check_options(self) -> None:
-        k, gold = self.floats("k"), self.floats("gold")  # nan where null: every comparison with it is false
+        k, gold = self.floats("k"), self.floats("gold")  # nan where null, so that every comparison is false
         if (low := np.flatnonzero(k < 1)).size:
             raise SnapshotError(f"row {low[0] + 1}: k is {k[low[0]]:g}; an item has at least one option")
         outside = (gold < 0) | (gold >= k)
         if not self.missing("golds"):
             lists = self.table["golds"].to_pylist()
+            # An open answer has no k: only negative and repeated indices are wrong there.
             bad = [
                 golds is not None
                 and not (0 <= min(golds, default=-1) <= max(golds) < options and len(set(golds)) == len(golds))
@@ -148,38 +166,39 @@ class Snapshot:
             given = self.table["golds"][row].as_py() or f"{gold[row]:g}"
             raise SnapshotError(
                 f"row {row + 1} (item {self.texts('item_id')[row]!r}): gold is {given}, outside the "
-                f"{k[row]:g} options, or twice the same; options count from 0"
+                f"{k[row]:g} options, or twice the same; options are numbered from 0"
             )
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
 
     def head(self, items: int) -> Snapshot:
-        """The rows of the first so many items, with all their samples."""
+        """Rows of the first `items` items, with all their samples; the snapshot itself if it has no more."""
         if items >= len(self):
             return self
         code = codes(self.table["task"], self.table["item_id"])
         _, first, of_row = np.unique(code, return_index=True, return_inverse=True)
         if items >= len(first):
             return self
-        place = np.argsort(np.argsort(first))[of_row]
-        return replace(self, table=self.table.filter(pa.array(place < items)))
+        # The codes are sorted by value: rank the items by the row of their first occurrence instead.
+        rank = np.argsort(np.argsort(first))[of_row]
+        return replace(self, table=self.table.filter(pa.array(rank < items)))
 
     def ints(self, name: str) -> NDArray[np.int64]:
-        """A whole-number column as int64 [rows]; -1 where it is null."""
+        """An integer column as int64 [rows]; `NONE` (-1) where it is null."""
         column = self.table[name]
         return np.asarray(pc.fill_null(pc.cast(column, pa.int64()), NONE).to_numpy())
 
     def floats(self, name: str) -> NDArray[np.float64]:
-        """A number or yes/no column as float64 [rows]; nan where it is null."""
+        """A numeric or boolean column as float64 [rows]; nan where it is null."""
         return np.asarray(pc.cast(self.table[name], pa.float64()).to_numpy(), dtype=np.float64)
 
     def texts(self, name: str) -> NDArray[np.object_]:
-        """A text column as object [rows]; None where it is null."""
+        """A text column as object [rows] of str; None where it is null."""
         return np.asarray(self.table[name].to_numpy(), dtype=object)
 
     def missing(self, name: str) -> bool:
-        """Whether the column is null in every row."""
+        """True if the column is null in every row."""
         return bool(self.table[name].null_count == len(self))
 
     @property
@@ -194,7 +213,7 @@ class Snapshot:
 
     @cached_property
     def checksum(self) -> str:
-        """First 32 hex digits of SHA-256 over all columns, in a form that no file format changes."""
+        """First 32 hex digits of SHA-256 over all columns; it depends on their values, not on the file format."""
         digest = hashlib.sha256()
         for name in SCHEMA.names:
             digest.update(name.encode())
@@ -203,7 +222,7 @@ class Snapshot:
 
     @property
     def label(self) -> str:
-        """A short name for people: the model and its step, or the file it was read from."""
+        """Short name for output: the model and its step, else the name of the file that was read."""
         if "model" in self.meta:
             name = str(self.meta["model"]).rstrip("/").rsplit("/", maxsplit=1)[-1]
         else:
@@ -211,22 +230,52 @@ class Snapshot:
         return name if self.meta.get("step") is None else f"{name} at step {self.meta['step']}"
 
 
-NONE: Final = -1
-"""Stands for null in the whole-number arrays that `Snapshot.ints` hands out."""
+def save_snapshot(snapshot: Snapshot, path: str | Path) -> None:
+    """Write a snapshot as one Parquet file, atomically."""
+    write_table(snapshot.table, {"format": FORMAT, **snapshot.meta, "checksum": snapshot.checksum}, path)
+
+
+def read_snapshot(path: str | Path) -> Snapshot:
+    """Read a snapshot from a Parquet file that `save_snapshot` wrote; `meta["source"]` is its path.
+
+    Raises:
+        SnapshotError: If there is no such file, if it is no snapshot, damaged, of another format, or changed since it
+            was written.
+    """
+    path = Path(path)
+    table, meta = read_table(path, what="a snapshot", file_format=FORMAT, schema=SCHEMA)
+    if not isinstance(meta.get("probe", {}), dict):
+        raise SnapshotError(f"{path}: needed an object under 'probe' in its metadata, got {meta['probe']!r}")
+    written = meta.pop("checksum", None)
+    meta.pop("format")
+    try:
+        snapshot = Snapshot(table.cast(SCHEMA), {**meta, "source": str(path)})
+        snapshot._check()
+    except (pa.ArrowException, SnapshotError) as error:
+        raise SnapshotError(f"{path}: {error}") from error
+    if written != snapshot.checksum:
+        raise SnapshotError(f"{path}: its rows do not match its checksum; the file was changed after it was written")
+    return snapshot
+
+
+def is_snapshot(schema: pa.Schema) -> bool:
+    """True if a Parquet schema is that of a file that forgetwatch wrote."""
+    return KEY in (schema.metadata or {})
 
 
 def codes(*columns: pa.ChunkedArray) -> NDArray[np.int64]:
-    """One whole number per row, equal exactly where the rows are equal in all columns; int64 [rows]."""
+    """One integer per row, int64 [rows]; equal exactly where the rows are equal in all columns, nulls too."""
     code = np.zeros(len(columns[0]), np.int64)
     for column in columns:
         part = pc.dictionary_encode(column, null_encoding="encode").combine_chunks()
         part = part.chunk(0) if isinstance(part, pa.ChunkedArray) else part
         code = code * max(len(part.dictionary), 1) + np.asarray(part.indices.to_numpy(zero_copy_only=False), np.int64)
-        code = np.unique(code, return_inverse=True)[1].astype(np.int64)  # small again, so that no product overflows
+        code = np.unique(code, return_inverse=True)[1].astype(np.int64)  # dense again, so that no product overflows
     return code
 
 
 def _as(values: Any, kind: pa.DataType) -> pa.Array:
+    """Values as an array of a type."""
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     if isinstance(values, pa.Array):
@@ -235,9 +284,10 @@ def _as(values: Any, kind: pa.DataType) -> pa.Array:
 
 
 def _digest(digest: Any, column: pa.Array) -> None:
-    """Feed an array's nulls, lengths and values, as fixed-width little-endian bytes."""
+    """Add an array to a digest: its nulls, its lengths and its values, as fixed-width little-endian bytes."""
     digest.update(np.asarray(column.is_null()).tobytes())
     if pa.types.is_list(column.type):
+        # The lengths tell [[1, 2], [3]] from [[1], [2, 3]].
         lengths = pc.fill_null(pc.list_value_length(column), 0)
         digest.update(np.asarray(lengths, "<i8").tobytes())
         _digest(digest, column.flatten())
@@ -248,35 +298,3 @@ def _digest(digest: Any, column: pa.Array) -> None:
     else:
         fill = False if pa.types.is_boolean(column.type) else 0
         digest.update(np.asarray(pc.fill_null(column, fill).cast(pa.float64()), "<f8").tobytes())
-
-
-def save_snapshot(snapshot: Snapshot, path: str | Path) -> None:
-    """Write a snapshot as one Parquet file; a reader sees all of it or none."""
-    write_table(snapshot.table, {"format": FORMAT, **snapshot.meta, "checksum": snapshot.checksum}, path)
-
-
-def is_snapshot(schema: pa.Schema) -> bool:
-    """Whether a Parquet schema is that of a snapshot written by forgetwatch."""
-    return KEY in (schema.metadata or {})
-
-
-def read_snapshot(path: str | Path) -> Snapshot:
-    """The snapshot in a Parquet file that forgetwatch wrote.
-
-    Raises:
-        SnapshotError: If the file is no such snapshot, of a newer format, cut, or changed since it was written.
-    """
-    path = Path(path)
-    table, meta = read_table(path, what="a snapshot", made=FORMAT, schema=SCHEMA)
-    if not isinstance(meta.get("probe", {}), dict):
-        raise SnapshotError(f"{path}: its metadata name a probe that is no object: {meta['probe']!r}")
-    written = meta.pop("checksum", None)
-    meta.pop("format")
-    try:
-        snapshot = Snapshot(table.cast(SCHEMA), {**meta, "source": str(path)})
-        snapshot._check()
-    except (pa.ArrowException, SnapshotError) as error:
-        raise SnapshotError(f"{path}: {error}") from error
-    if written != snapshot.checksum:
-        raise SnapshotError(f"{path}: its rows do not fit its checksum; the file was changed after it was written")
-    return snapshot

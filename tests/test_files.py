@@ -8,13 +8,13 @@ import pytest
 from forgetwatch.files import write_atomically
 
 
-def test_the_folder_is_made_and_nothing_else_is_left(tmp_path: Path) -> None:
+def test_missing_folders_are_made_and_no_temporary_file_is_left(tmp_path: Path) -> None:
     write_atomically(tmp_path / "new" / "a.txt", lambda path: path.write_text("whole"))
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["a.txt"]
     assert (tmp_path / "new" / "a.txt").read_text() == "whole"
 
 
-def test_a_link_is_followed_and_a_device_is_written_to_as_it_is(tmp_path: Path) -> None:
+def test_a_link_is_followed_and_a_pipe_is_written_to_directly(tmp_path: Path) -> None:
     (tmp_path / "real.txt").write_text("old")
     (tmp_path / "link.txt").symlink_to(tmp_path / "real.txt")
     write_atomically(tmp_path / "link.txt", lambda path: path.write_text("new"))

@@ -27,7 +27,7 @@ FULL: dict[str, Any] = {
 }
 
 
-def test_a_snapshot_comes_back_from_its_file(tmp_path: Path) -> None:
+def test_a_file_returns_the_snapshot_that_was_saved(tmp_path: Path) -> None:
     made = snapshot([True, False, None], meta={"model": "m", "step": 7}, **FULL)
     save_snapshot(made, tmp_path / "s.parquet")
     read = load_snapshot(tmp_path / "s.parquet")
@@ -36,7 +36,7 @@ def test_a_snapshot_comes_back_from_its_file(tmp_path: Path) -> None:
     assert (read.meta["model"], read.meta["step"]) == ("m", 7)
 
 
-def test_columns_come_out_as_arrays_with_stated_nulls() -> None:
+def test_columns_are_arrays_with_documented_nulls() -> None:
     made = snapshot([True, False, None], **FULL)
     assert made.ints("k").tolist() == [3, 2, NONE]
     assert made.floats("correct")[:2].tolist() == [1.0, 0.0]
@@ -53,7 +53,7 @@ def test_the_checksum_covers_every_column(column: str) -> None:
     assert snapshot([True, False, None], **without).checksum != made.checksum
 
 
-def test_the_checksum_tells_null_from_empty_and_from_zero() -> None:
+def test_the_checksum_distinguishes_null_empty_and_zero() -> None:
     values = ([None, None], ["", None], [None, ""])
     assert len({snapshot([True, True], output=v).checksum for v in values}) == 3
     assert snapshot([True], margin=[0.0]).checksum != snapshot([True], margin=[None]).checksum
@@ -102,7 +102,7 @@ def test_a_rewrite_with_wider_text_columns_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "says"),
     [
-        ({"item_id": ["a", "a"]}, "'a' stands twice in task 't'"),
+        ({"item_id": ["a", "a"]}, "'a' is twice in task 't'"),
         ({"k": [3, 0]}, "row 2: k is 0"),
         ({"k": [3, 3], "gold": [0, 3]}, r"row 2 \(item '1'\): gold is 3, outside the 3 options"),
         ({"k": [3, -1]}, "row 2: k is -1"),
@@ -112,11 +112,12 @@ def test_a_rewrite_with_wider_text_columns_is_read(tmp_path: Path) -> None:
         ({"sample": [0, -1]}, "row 2: sample is -1"),
         ({"item_id": ["a", ""]}, "row 2: item_id is empty"),
         ({"colour": [1, 2]}, "unknown column 'colour'"),
+        ({"choosen": [1, 2]}, "unknown column 'choosen', did you mean 'chosen'"),
         ({"k": ["x", 1]}, "column 'k' must be int32"),
         ({"item_id": ["a", None]}, "'item_id' has 1 empty"),
     ],
 )
-def test_rows_that_cannot_be_used_are_refused(columns: dict[str, Any], says: str) -> None:
+def test_invalid_rows_are_refused_by_row_and_value(columns: dict[str, Any], says: str) -> None:
     with pytest.raises(SnapshotError, match=says):
         snapshot([True, False], **columns)
 
@@ -126,7 +127,7 @@ def test_an_empty_snapshot_is_refused() -> None:
         Snapshot.from_columns({"item_id": [], "correct": []}, {})
 
 
-def test_the_same_id_in_two_tasks_or_samples_is_fine() -> None:
+def test_an_id_may_repeat_in_another_task_or_sample() -> None:
     assert len(snapshot([True, True], item_id=["a", "a"], task=["t", "u"])) == 2
     assert len(snapshot([True, True], item_id=["a", "a"], sample=[0, 1])) == 2
 

@@ -334,7 +334,7 @@ def test_damaged_files_are_refused_with_the_reason(completions: Completions, tmp
     values = table["logprobs"].to_pylist()
     values[0][0] -= 0.5
     pq.write_table(table.set_column(3, table.schema.field(3), pa.array(values)), path)
-    refused("do not fit its checksum")
+    refused("do not match its checksum")
     values[1] = None
     pq.write_table(table.set_column(3, table.schema.field(3), pa.array(values)), path)
     refused("completion 2 has")

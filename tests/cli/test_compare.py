@@ -58,7 +58,7 @@ def test_several_afters_are_each_compared_with_before(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        ("dup.csv", "item_id,correct\na,1\na,0\n", "stands twice"),
+        ("dup.csv", "item_id,correct\na,1\na,0\n", "is twice"),
         ("empty.csv", "item_id,correct\n", "no rows"),
         ("type.csv", "item_id,correct\na,maybe\n", "got 'maybe'"),
         ("columns.csv", "question,answer\nx,y\n", "item_id is missing"),

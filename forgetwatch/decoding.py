@@ -1,4 +1,4 @@
-"""How answers are written: how long, how drawn, how often, and what counts where no answer is found."""
+"""Settings of generated answers: length, sampling, number of samples, and the outcome where no answer is found."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, Self, get_args
 
-from forgetwatch.errors import ProbeError
+from forgetwatch.errors import ProbeError, did_you_mean
 
 NoAnswer = Literal["wrong", "unscored"]
 Ask = Literal["reasoning", "letter"]
@@ -15,22 +15,22 @@ Check = Literal["written", "forced"]
 
 @dataclass(frozen=True, kw_only=True)
 class Decoding:
-    """The settings of written answers; all of them are part of a probe's fingerprint.
+    """Settings of generated answers; all of them are part of a probe's fingerprint.
 
     Attributes:
-        tokens: Most tokens of an answer; one that needs more is truncated.
-        temperature: 0 takes the most likely token each time; above it tokens are drawn.
-        top_p: Tokens are drawn from the fewest that together have this probability.
-        samples: Answers to each item; sample j is drawn with seed + j.
-        seed: Of the drawing.
-        stop: Texts that end an answer; they are no part of it.
-        thinking: Whether a chat template may open a thinking block.
-        no_answer: What an output is in which no answer is found: ``wrong``, or ``unscored``.
-        ask: How items with choices are asked: ``reasoning`` step by step with the letter at the end, or for the
+        tokens: Most tokens of an answer; a longer one is truncated.
+        temperature: 0 takes the most likely token at each step; above 0 tokens are sampled.
+        top_p: Tokens are sampled from the smallest set that has at least this probability.
+        samples: Number of answers to each item; sample j uses seed + j.
+        seed: Seed of the sampling.
+        stop: Texts that end an answer and are not part of it.
+        thinking: True if a chat template may open a thinking block.
+        no_answer: Outcome where no answer is found in an output: ``wrong`` or ``unscored``.
+        ask: Instruction of items with choices: ``reasoning`` step by step with the letter at the end, or the
             ``letter`` alone.
-        check: How open answers are judged: what is ``written``, by the item's match; or ``forced``: whether greedy
-            decoding would begin with an answer, word for word, leading space included. That needs no writing, and costs
-            as much as scoring one choice.
+        check: How open answers are graded: ``written`` grades the generated text by the item's match; ``forced`` tests
+            if greedy decoding would begin with an answer, word for word, leading space included. That needs no
+            generation and costs as much as scoring one choice.
 
     Raises:
         ProbeError: If a value is out of range.
@@ -68,7 +68,7 @@ class Decoding:
 
     @classmethod
     def of(cls, given: Decoding | Mapping[str, Any] | None) -> Self | Decoding:
-        """The settings in a header's object, or as they are; the defaults for None.
+        """Settings from a header's object; a `Decoding` unchanged; the defaults for None.
 
         Raises:
             ProbeError: If a setting is unknown.
@@ -77,7 +77,8 @@ class Decoding:
             return given
         names = {spec.name for spec in fields(cls)}
         if unknown := sorted(set(given or {}) - names):
-            raise ProbeError(f"decoding: unknown setting {unknown[0]!r}; there are {', '.join(sorted(names))}")
+            near = did_you_mean(unknown[0], names)
+            raise ProbeError(f"decoding: unknown setting {unknown[0]!r}{near}; there are {', '.join(sorted(names))}")
         try:
             return cls(**(given or {}))
         except TypeError as error:

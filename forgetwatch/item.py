@@ -1,7 +1,7 @@
-"""One question with a stable id, and the hash of what defines it.
+"""One question with a stable id, and the hash of its content.
 
-The content hash covers prompt, choices, answers and what else the model sees, and neither the id nor the place in a
-file: two logs hold the same question exactly where their hashes are equal.
+The content hash covers prompt, choices, answers and everything else that the model sees, and neither the id nor the
+position in a file: two logs hold the same question if and only if their hashes are equal.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Final, Literal, Self, get_args
 
-from forgetwatch.errors import ProbeError
+from forgetwatch.errors import ProbeError, did_you_mean
 
 Message = Mapping[str, Any]
 
 _SHOWN: Final = 200
-"""Characters of a wrong value that an error shows."""
+"""Most characters of a wrong value that an error shows."""
 
 Rendering = Literal["plain", "chat"]
 
 PRIVATE: Final = "private"
-"""A tag: the item's text must not be published, and stands in no report and no tracker."""
+"""A tag: the item's text must not be published, and is left out of reports and trackers."""
 
 TRAITS: Final = ("stops", "loops", "refuses", "language", "length", "case")
-"""Matches that ask what an output itself is, instead of what it answers."""
+"""Matches that describe the output itself instead of its answer."""
 
 MATCHES: Final = (
     *("exact", "exact:fold", "contains", "number", "letter", "regex"),
     *("json", "json:keys", "tool_call", "boxed", "math", "instructions"),
     *TRAITS,
 )
-"""How an answer can be judged, beside ``regex:PATTERN``; the package extraction says what each means."""
+"""Ways to grade a generated answer, next to ``regex:PATTERN``; the package `grading` defines each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,16 +49,16 @@ class Item:
             open answer.
         answer: Index of the right choice, or several indices where several are right; the text or texts of an open
             answer.
-        match: How a generated answer is judged: one of `MATCHES`, or ``regex:PATTERN``; None for choices, which are
-            judged by their letters.
+        match: How a generated answer is graded: one of `MATCHES`, or ``regex:PATTERN``; None for choices, which are
+            graded by their letters.
         cluster: Items with the same cluster share a passage or a template and flip together.
         tags: Free labels; `PRIVATE` keeps the item's text out of reports.
         must_pass: An item that a release may never lose.
-        judge: Called with the model's output and the item; True, False, or None where it cannot say. In place of
-            `match`, in Python only: a file keeps its name.
+        judge: Function of the model's output and the item that returns True, False, or None where it cannot decide.
+            It replaces `match`, in Python only: a file keeps its name.
         system: System message for the chat rendering.
         tools: Tool descriptions for the chat rendering.
-        rendering: How this item is asked, where that is unlike the rest of its probe: ``plain`` or ``chat``.
+        rendering: ``plain`` or ``chat``, where it differs from the rest of its probe.
         meta: Anything else; never read by forgetwatch.
 
     Raises:
@@ -122,6 +122,7 @@ class Item:
         if self.match not in MATCHES and not (self.match.startswith("regex:") and len(self.match) > len("regex:")):
             raise ProbeError(
                 f"item {self.id!r}: match must be one of {', '.join(MATCHES)} or regex:PATTERN, got {self.match!r}"
+                f"{did_you_mean(self.match, MATCHES)}"
             )
         if self.choices and self.match != "letter":
             raise ProbeError(f"item {self.id!r}: match {self.match!r} is for open answers, and this item has choices")
@@ -138,7 +139,7 @@ class Item:
 
     @cached_property
     def content_hash(self) -> str:
-        """First 16 hex digits of SHA-256 over what defines the question, whatever its id, place or file."""
+        """First 16 hex digits of SHA-256 over the question's content, without its id, position or file."""
         prompt = self.prompt if isinstance(self.prompt, str) else [dict(m) for m in self.prompt]
         tools = None if self.tools is None else [dict(t) for t in self.tools]
         content = [prompt, list(self.choices), sorted(self.answers), self._judged_by, self.system, tools]
@@ -173,7 +174,8 @@ class Item:
         if missing := sorted(_REQUIRED - set(row)):
             raise ProbeError(f"an item needs {', '.join(missing)}, got only {', '.join(sorted(row)) or 'nothing'}")
         if unknown := sorted(set(row) - known):
-            raise ProbeError(f"unknown field {unknown[0]!r}; an item has {', '.join(sorted(known))}")
+            near = did_you_mean(unknown[0], known)
+            raise ProbeError(f"unknown field {unknown[0]!r}{near}; an item has {', '.join(sorted(known))}")
         return cls(**row)
 
 
@@ -191,7 +193,7 @@ def _is_prompt(value: Any) -> bool:
 
 
 def _is_text(value: Any) -> bool:
-    """Text that can be written as UTF-8: a lone half of a surrogate pair cannot."""
+    """True for text that can be encoded as UTF-8: half of a surrogate pair cannot."""
     return isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
 
 
@@ -219,4 +221,4 @@ _FIELDS: Final[dict[str, tuple[Callable[[Any], bool], str]]] = {
     "rendering": (_or_none(lambda value: value in get_args(Rendering)), "plain or chat"),
     "meta": (lambda value: isinstance(value, Mapping), "an object"),
 }
-"""What each field of an item must be."""
+"""Test of each field of an item, and its description for messages."""

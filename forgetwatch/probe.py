@@ -1,16 +1,17 @@
-"""A probe: a named, fixed, ordered set of questions, and the settings that decide how they are asked.
+"""A probe: a named, fixed, ordered set of items, and the settings by which they are evaluated.
 
-    Item    a question        content_hash   what defines it, wherever it stands       (item.py)
-    Probe   its items + how they are asked        fingerprint    what defines the measurement
+    Item    one question                     content_hash   identifies the question in any file       (item.py)
+    Probe   items and settings               fingerprint    identifies the measurement
 
-Two measurements may be compared only if the same questions were asked in the same way. The content hash settles the
-first: it covers prompt, choices, answers and what else the model sees, and neither the id nor the place in a file.
-The fingerprint settles the second: it covers all content hashes and every setting that can change an outcome.
+Two measurements may be compared only if the same questions were evaluated in the same way. The content hash decides
+the first: it covers prompt, choices, answers and everything else that the model sees, and neither the id nor the
+position in a file. The fingerprint decides the second: it covers all content hashes and every setting that can change
+an outcome.
 
-On disk a probe is JSONL: one item per line, after one header line that carries name, settings and canary. A file
-without the header is a probe with the default settings, named after the file. A name in `.gz` is a compressed one.
+On disk a probe is JSONL: one item per line, after one header line with name, settings and canary. A file without the
+header is a probe with the default settings, named after the file. A name that ends in ``.gz`` is a compressed file.
 
-Two probes as one: the second's written answers are asked as it asks them, whatever the first does.
+`combine` makes one probe of two: each item keeps its rendering, and the generated answers their decoding.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from forgetwatch.decoding import Decoding
-from forgetwatch.errors import ProbeError
+from forgetwatch.errors import ProbeError, did_you_mean
 from forgetwatch.files import write_atomically
 from forgetwatch.item import TRAITS, Item, Rendering
 
@@ -36,30 +37,30 @@ Norm = Literal["sum", "chars", "bytes", "tokens", "unconditional"]
 LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _HEADER: Final = "forgetwatch_probe"
 _MOST_WRONG: Final = 5
-"""Wrong lines after which a file is read no further."""
+"""Number of wrong lines after which reading stops."""
 
 _SETTINGS: Final = frozenset({"name", "canary", "scoring", "norm", "rendering", "decoding"})
 
 _NOT_FORCED: Final = frozenset({*TRAITS, "regex", "json:keys"})
-"""Matches whose answer describes an output, and is none."""
+"""Matches whose answer describes an output and is not itself a text that a model would generate."""
 
 
 @dataclass(frozen=True, eq=False)
 class Probe(Sequence[Item]):
-    """A named, fixed, ordered set of items, and how they are asked.
+    """A named, fixed, ordered set of items, and the settings by which they are evaluated.
 
     Attributes:
         items: The items, in their order.
         name: Name of the probe.
         scoring: ``loglikelihood`` appends each choice to the prompt and compares their log-likelihoods; ``letters``
             lists the choices in the prompt as A, B, C, ... and compares the letters (choices that already are the
-            letters in order are left as they are); ``generate`` lets the model write, and judges what it wrote. Items
-            without choices are written and judged in any case.
-        norm: What a log-likelihood is divided by before choices are compared: ``sum`` (nothing), ``chars``, ``bytes``
-            or ``tokens`` of the choice without its leading space; ``unconditional`` takes off the log-likelihood of
-            the choice without any prompt. Default: sum for letters, bytes for log-likelihood.
+            letters in order are unchanged); ``generate`` generates an answer and grades it. Items without choices are
+            generated and graded under every setting.
+        norm: Divisor of a log-likelihood before choices are compared: ``sum`` (none), ``chars``, ``bytes`` or
+            ``tokens`` of the choice without its leading space; ``unconditional`` subtracts the log-likelihood of the
+            choice without any prompt. Default: sum for letters, bytes for log-likelihood.
         rendering: ``plain`` sends the same text to every model; ``chat`` wraps it in the tokenizer's chat template.
-        decoding: How answers are written, where any are.
+        decoding: Settings of generated answers; None where no answer is generated.
         canary: A text by which the items can be found in training data, kept in the file; it changes no outcome.
 
     Raises:
@@ -102,36 +103,38 @@ class Probe(Sequence[Item]):
             self._check_rendering(item)
 
     def _check_decoding(self) -> None:
-        written = self.scoring == "generate" or any(isinstance(item, Item) and not item.choices for item in self.items)
-        if self.decoding is not None and not written:
-            raise ProbeError(f"probe {self.name!r}: decoding is for written answers, and no item has any")
-        made = Decoding.of(self.decoding) if written else None
+        generates = self.scoring == "generate" or any(
+            isinstance(item, Item) and not item.choices for item in self.items
+        )
+        if self.decoding is not None and not generates:
+            raise ProbeError(f"probe {self.name!r}: decoding is for generated answers, and no item has one")
+        made = Decoding.of(self.decoding) if generates else None
         object.__setattr__(self, "decoding", made)
         if made is not None and made.samples > 1 and self.scoring != "generate":
             raise ProbeError(
-                f"probe {self.name!r}: {made.samples} samples of each answer need scoring='generate'; beside scored "
-                "choices an item is written once"
+                f"probe {self.name!r}: {made.samples} samples of each answer need scoring='generate'; next to scored "
+                "choices an answer is generated once"
             )
         if made is not None and made.check == "forced":
             for item in self.items:
                 if isinstance(item, Item) and not item.choices and item.match in _NOT_FORCED:
                     raise ProbeError(
-                        f"probe {self.name!r}, item {item.id!r}: match {item.match!r} needs a written output: its "
-                        "answer is no text that a model would write; take check='forced' out of decoding"
+                        f"probe {self.name!r}, item {item.id!r}: match {item.match!r} needs a generated output: its "
+                        "answer is not a text that a model would generate; take check='forced' out of decoding"
                     )
 
     def is_generated(self, item: Item) -> bool:
-        """Whether the model writes the answer to an item, instead of reading its choices or its answer."""
+        """True if the model generates the answer to an item, False if its choices or its answer are scored."""
         if item.choices:
             return self.scoring == "generate"
         return not (isinstance(self.decoding, Decoding) and self.decoding.check == "forced")
 
     def rendering_of(self, item: Item) -> Rendering:
-        """How an item is asked: its own rendering, else the probe's."""
+        """Rendering of an item: its own, else the probe's."""
         return item.rendering or self.rendering
 
     def _check_rendering(self, item: Item) -> None:
-        """Refuse what the settings would silently leave out of the prompt."""
+        """Raise ProbeError for parts of an item that the settings would silently leave out of the prompt."""
         if self.rendering_of(item) == "plain":
             needs = [name for name in ("system", "tools") if getattr(item, name)]
             needs += [] if isinstance(item.prompt, str) else ["a prompt of chat messages"]
@@ -154,7 +157,7 @@ class Probe(Sequence[Item]):
         return iter(self.items)
 
     def head(self, items: int) -> Probe:
-        """The first so many items, asked in the same way."""
+        """The probe of the first `items` items, with the same settings."""
         return self if items >= len(self) else replace(self, items=self.items[:items])
 
     @property
@@ -166,6 +169,7 @@ class Probe(Sequence[Item]):
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 (64 hex digits) over the sorted (task, content_hash) of all items, and the settings."""
+        # An item's rendering is added only where it is set, so that all other probes keep their fingerprint.
         own = [[item.task, item.content_hash, *filter(None, [item.rendering])] for item in self.items]
         content = [sorted(own), self.settings]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
@@ -181,19 +185,19 @@ class Probe(Sequence[Item]):
         """Write the probe as JSONL, compressed where the name ends in ``.gz``."""
         path, content = Path(path), self.to_jsonl().encode()
         if path.suffix == ".gz":
-            content = gzip.compress(content, mtime=0)
+            content = gzip.compress(content, mtime=0)  # without a time, so that equal probes are equal files
         write_atomically(path, lambda partial: partial.write_bytes(content))
 
 
 def read_probe(path: str | Path, **settings: Any) -> Probe:
-    """The probe in a JSONL file.
+    """Read a probe from a JSONL file.
 
     Args:
         path: A file with one item per line, with or without the header line.
         settings: Settings of `Probe` that replace those of the header.
 
     Raises:
-        ProbeError: If the file is missing, cut, or holds something else; the line is named.
+        ProbeError: If the file is missing, cut, or holds something else; names the line.
     """
     path = Path(path)
     text = _text(path)
@@ -216,7 +220,9 @@ def read_probe(path: str | Path, **settings: Any) -> Probe:
     if wrong:
         raise ProbeError(_all_wrong(path, wrong)) from wrong[0][1]
     if unknown := sorted({*header, *settings} - _SETTINGS):
-        raise ProbeError(f"{path}: unknown setting {unknown[0]!r}; a probe has {', '.join(sorted(_SETTINGS))}")
+        near = did_you_mean(unknown[0], _SETTINGS)
+        raise ProbeError(f"{path}: unknown setting {unknown[0]!r}{near}; a probe has {', '.join(sorted(_SETTINGS))}")
+    # The header's norm belongs to the header's scoring; another scoring takes its own default.
     if "scoring" in settings and "norm" not in settings:
         header.pop("norm", None)
     try:
@@ -256,7 +262,7 @@ def _header(given: Any) -> dict[str, Any]:
 
 
 def _all_wrong(path: Path, wrong: Sequence[tuple[int, ProbeError]]) -> str:
-    """All mistakes in one message: who mends a file wants to see more than the first."""
+    """One message with all mistakes: whoever repairs a file needs more than the first."""
     if len(wrong) == 1:
         return f"{path}, line {wrong[0][0]}: {wrong[0][1]}"
     more = ", and perhaps more" if len(wrong) == _MOST_WRONG else ""
@@ -264,21 +270,23 @@ def _all_wrong(path: Path, wrong: Sequence[tuple[int, ProbeError]]) -> str:
 
 
 def combine(first: Probe, second: Probe) -> Probe:
-    """The items of both, those of the first in front; asked like the first, but for how the second's are rendered.
+    """Combine two probes: the items of the first, then those of the second, with the settings of the first.
+
+    Items of the second keep their rendering. The decoding is that of the probe that generates answers.
 
     Raises:
-        ProbeError: If both write answers in unlike ways, the second scores its choices otherwise, or an item stands in
-            both.
+        ProbeError: If both generate answers with unlike settings, the second scores its choices in another way, or an
+            item is in both.
     """
     name = f"{first.name}+{second.name}"
     if any(item.choices for item in second) and (first.scoring, first.norm) != (second.scoring, second.norm):
         raise ProbeError(f"{name}: needed choices that are scored in one way, got {first.scoring} and {second.scoring}")
-    written = [probe.decoding for probe in (first, second) if probe.decoding is not None]
-    if len(written) == 2 and written[0] != written[1]:
-        raise ProbeError(f"{name}: needed answers that are written in one way, got {written[0]} and {written[1]}")
+    decodings = [probe.decoding for probe in (first, second) if probe.decoding is not None]
+    if len(decodings) == 2 and decodings[0] != decodings[1]:
+        raise ProbeError(f"{name}: needed answers that are generated in one way, got {decodings[0]} and {decodings[1]}")
     own = [
         item if second.rendering_of(item) == first.rendering else replace(item, rendering=second.rendering_of(item))
         for item in second
     ]
-    decoding = written[0] if written else None
+    decoding = decodings[0] if decodings else None
     return replace(first, items=(*first, *own), name=name, decoding=decoding, canary=first.canary or second.canary)

@@ -1,4 +1,7 @@
-"""What is put behind a question with options, so that a model knows how to answer: the options, and what to do."""
+"""Text after a question with options: the options as lines A, B, C, ..., and the instruction how to answer.
+
+Models see this text: changing one byte of it changes measurements.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +16,18 @@ _REASONING: Final = "Think step by step. End with one line of the form 'Answer: 
 
 
 def options_of(item: Item, *, ask: Ask, chat: bool) -> str:
-    """The options as lines A, B, C, ..., and what is asked; a plain prompt ends where the answer begins."""
+    """Text that lists an item's options and asks for a letter or for reasoning.
+
+    A plain prompt ends where the answer begins; a chat prompt ends with the instruction.
+    """
     options = "".join(f"\n{letter}. {choice.strip()}" for letter, choice in zip(LETTERS, item.choices, strict=False))
     if ask == "letter":
         return f"{options}\n{_LETTER}" if chat else f"{options}\nAnswer:"
     return f"{options}\n{_REASONING}" if chat else f"{options}\n{_REASONING}\n"
 
 
-def worked(item: Item, *, ask: Ask, chat: bool) -> str:
-    """The right answer to such a question, in the form that is asked for; `meta["reasoning"]` stands before it."""
+def worked_answer(item: Item, *, ask: Ask, chat: bool) -> str:
+    """The right answer to such a question in the requested form; `meta["reasoning"]` goes before it."""
     letter = LETTERS[int(item.answers[0])]
     if ask == "letter":
         return letter if chat else f" {letter}"

@@ -76,7 +76,7 @@ def test_a_probe_comes_back_from_its_file(tmp_path: Path) -> None:
 def test_what_describes_an_output_cannot_be_forced(match: str, answer: str) -> None:
     open_item = Item(id="2", task="t", prompt="p", answer=answer, match=match)
     Probe([open_item])
-    with pytest.raises(ProbeError, match=rf"item '2': match '{match}' needs a written output"):
+    with pytest.raises(ProbeError, match=rf"item '2': match '{match}' needs a generated output"):
         Probe([open_item], decoding={"check": "forced"})
 
 

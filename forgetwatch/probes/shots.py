@@ -16,7 +16,7 @@ from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError
 from forgetwatch.item import Item
 from forgetwatch.probe import Probe
-from forgetwatch.prompting import options_of, worked
+from forgetwatch.prompting import options_of, worked_answer
 
 _LABEL: Final = re.compile(r"[^\n:]{1,30}:")
 """What a question begins with, up to its colon."""
@@ -88,4 +88,4 @@ def _shown(example: Item, probe: Probe) -> tuple[str, str]:
     if probe.scoring == "loglikelihood":
         return example.prompt, example.choices[int(example.answers[0])]
     ask = Decoding.of(probe.decoding).ask if probe.scoring == "generate" else "letter"
-    return example.prompt + options_of(example, ask=ask, chat=chat), worked(example, ask=ask, chat=chat)
+    return example.prompt + options_of(example, ask=ask, chat=chat), worked_answer(example, ask=ask, chat=chat)

@@ -1,4 +1,4 @@
-"""Two probes as one."""
+"""`combine` makes one probe of two."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ def test_an_own_rendering_is_part_of_the_fingerprint_and_of_the_file(tmp_path: P
     ("second", "message"),
     [
         (Probe([CHOICE], scoring="letters"), "scored in one way, got loglikelihood and letters"),
-        (Probe([OPEN], decoding={"tokens": 9}), "written in one way"),
+        (Probe([OPEN], decoding={"tokens": 9}), "generated in one way"),
     ],
 )
-def test_what_would_be_asked_in_two_ways_is_refused(second: Probe, message: str) -> None:
+def test_probes_with_conflicting_settings_are_refused(second: Probe, message: str) -> None:
     first = Probe([Item(id="0", task="o", prompt="Q0", answer="y", match="exact")], decoding={"tokens": 7})
     with pytest.raises(ProbeError, match=message):
         combine(first, second)
 
 
-def test_standard_and_behaviour_go_together() -> None:
+def test_quick_and_behaviour_combine() -> None:
     made = combine(load_probe("quick"), load_probe("behaviour"))
     assert (len(made), made.name) == (596, "quick+behaviour")
     assert sum(map(made.is_generated, made)) == 96

@@ -35,7 +35,7 @@ def test_a_whole_question_is_found_whatever_case_and_signs() -> None:
     assert (found.exact, found.answered) == ((("t0", "0"),), (("t0", "0"),))
     assert found.examples == (("t0", "0", 1),)
     assert (found.rows, found.items, found.grams) == (3, 2, {})
-    assert found.sentence.startswith("3 training rows: 1 of 2 questions stand in them word for word, 1 with")
+    assert found.sentence.startswith("3 training rows: 1 of 2 questions are in them word for word, 1 with")
 
 
 def test_a_question_of_a_few_words_counts_with_its_answer_only() -> None:

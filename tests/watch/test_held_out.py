@@ -53,4 +53,4 @@ def test_a_run_says_whether_its_probe_is_held_out(tmp_path: Path, capfd: pytest.
     run.train()
     lines = [line for line in capfd.readouterr().err.splitlines() if "is the probe held out?" in line]
     assert len(lines) == 1
-    assert f"of {len(ITEMS)} questions stand in them word for word" in lines[0]
+    assert f"of {len(ITEMS)} questions are in them word for word" in lines[0]

@@ -140,7 +140,7 @@ def test_a_csv_may_have_a_byte_order_mark_quotes_and_line_breaks_in_cells(tmp_pa
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        ("dup.csv", "item_id,correct\na,1\na,0\n", "'a' stands twice"),
+        ("dup.csv", "item_id,correct\na,1\na,0\n", "'a' is twice"),
         ("empty.csv", "item_id,correct\n", "no rows"),
         ("nothing.csv", "", "the file is empty"),
         (

@@ -148,7 +148,7 @@ def test_files_without_ids_are_joined_by_their_questions(tmp_path: Path) -> None
     )
     assert len(joined([one, other])) == 5
     assert one.texts("item_id")[1] == f"{one.texts('item_id')[0]}#2"
-    with pytest.raises(SnapshotError, match="stands twice"):
+    with pytest.raises(SnapshotError, match="is twice"):
         joined([one, one])
     again = read_mapped(write_jsonl(tmp_path / "again.jsonl", [{"q": q, "ok": 0} for q in "baa"]), columns)
     samples = compare(before=joined([one, again], as_samples=True), after=joined([again, one], as_samples=True))
@@ -168,7 +168,7 @@ def test_files_of_several_seeds_are_samples_of_one_item(tmp_path: Path) -> None:
     ]
     read = joined(seeds, as_samples=True)
     assert (read.ints("sample").tolist(), read.table["correct"].to_pylist()) == ([0, 1, 2], [False, True, False])
-    with pytest.raises(SnapshotError, match="stands twice"):
+    with pytest.raises(SnapshotError, match="is twice"):
         joined(seeds)
     with pytest.raises(SnapshotError, match="several samples already"):
         joined([read, read], as_samples=True)

@@ -15,7 +15,7 @@ from forgetwatch.comparing.flips import Flip, What, sort_flips
 from forgetwatch.errors import SnapshotError
 from forgetwatch.probe import Probe
 from forgetwatch.readers import load_snapshot
-from forgetwatch.readers.question_text import Asked, Kept
+from forgetwatch.readers.question_text import QuestionStore, QuestionText
 from forgetwatch.snapshot import Snapshot
 
 _QUESTIONS = 2000
@@ -69,16 +69,16 @@ def with_questions(changed: list[Flip], given: str, snapshot: Snapshot, metric: 
     if "tool" not in snapshot.meta or not Path(given).exists() or all(flip.item for flip in changed):
         return changed
     surest = {what: [flip for flip in sort_flips(changed) if flip.what == what][:_QUESTIONS] for what in get_args(What)}
-    kept = Kept(flip.content_hash for some in surest.values() for flip in some if flip.content_hash)
+    store = QuestionStore(flip.content_hash for some in surest.values() for flip in some if flip.content_hash)
     with bytes_bar(f"reading questions in {given}") as progress:
-        load_snapshot(given, metric=metric, progress=progress, kept=kept)
-    return [replace(flip, item=flip.item or _asked(flip, kept)) for flip in changed]
+        load_snapshot(given, metric=metric, progress=progress, kept=store)
+    return [replace(flip, item=flip.item or _question_text(flip, store)) for flip in changed]
 
 
-def _asked(flip: Flip, kept: Kept) -> Asked | None:
-    asked = kept.asked.get(flip.content_hash or "")
+def _question_text(flip: Flip, store: QuestionStore) -> QuestionText | None:
+    text = store.texts.get(flip.content_hash or "")
     # Documents list options that were not offered: an open answer has none.
-    return replace(asked, choices=()) if asked is not None and flip.k is None else asked
+    return replace(text, choices=()) if text is not None and flip.k is None else text
 
 
 def only(

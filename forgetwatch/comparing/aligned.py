@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from forgetwatch.comparing.pairing import Pairing
 from forgetwatch.errors import SnapshotError
 from forgetwatch.metrics.answers import Answers
-from forgetwatch.metrics.choices import marked, normalise, second_is_gold
+from forgetwatch.metrics.choices import normalise, option_mask, second_is_gold
 from forgetwatch.snapshot import NONE, Snapshot, codes
 
 Bools = NDArray[np.bool_]
@@ -249,10 +249,10 @@ def second_choice(snapshot: Snapshot, rows: Ints) -> Floats | None:
     if np.isnan(scores).all():
         return None
     gold = snapshot.ints("gold")
-    golds = marked(k, np.arange(len(k)), gold)
+    golds = option_mask(k, np.arange(len(k)), gold)
     if not snapshot.missing("golds"):
         named, several = _options(snapshot, "golds")
-        golds |= marked(k, np.repeat(np.arange(len(k)), named), several.astype(np.int64))
+        golds |= option_mask(k, np.repeat(np.arange(len(k)), named), several.astype(np.int64))
     return second_is_gold(scores, k, golds, snapshot.ints("chosen"))[rows]
 
 

@@ -21,7 +21,7 @@ from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.item import PRIVATE, Item
 from forgetwatch.metrics.transitions import is_known
 from forgetwatch.probe import LETTERS, Probe
-from forgetwatch.readers.question_text import Asked
+from forgetwatch.readers.question_text import QuestionText
 from forgetwatch.snapshot import NONE, Snapshot
 
 What = Literal["forgotten", "gained", "churned"]
@@ -77,7 +77,7 @@ class Flip:
     before: Side
     after: Side
     first: int | None
-    item: Item | Asked | None
+    item: Item | QuestionText | None
     content_hash: str | None = None
 
     @property

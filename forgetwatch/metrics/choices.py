@@ -173,10 +173,10 @@ def second_is_gold(scores: Floats, k: Ints, golds: Bools, chosen: Ints) -> Float
     return found
 
 
-def marked(k: Ints, items: Ints, options: Ints) -> Bools:
+def option_mask(k: Ints, items: Ints, options: Ints) -> Bools:
     """The named options of the named items as a mask, bool [options]; an index outside an item's options marks none.
 
-    >>> marked(np.array([2, 3]), np.array([0, 1, 1]), np.array([1, 0, 5]))
+    >>> option_mask(np.array([2, 3]), np.array([0, 1, 1]), np.array([1, 0, 5]))
     array([False,  True,  True, False, False])
     """
     mask = np.zeros(int(k.sum()), bool)

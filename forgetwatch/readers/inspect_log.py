@@ -1,13 +1,13 @@
 """Logs of Inspect, ``.eval`` (a ZIP file) and ``.json``, to a Snapshot.
 
     header.json                 task, model, status; before the end of a run: _journal/start.json
-    summaries.json              a line on each sample; before the end: _journal/summaries/1.json, 2.json, ...
-    samples/<id>_epoch_1.json   all of it, transcripts too
+    summaries.json              a record of each sample; before the end: _journal/summaries/1.json, 2.json, ...
+    samples/<id>_epoch_1.json   the whole sample, with its transcript
 
-The summaries are enough, but where they shorten a question, or an older version kept its options out of them: then the
-samples are read. A metric is a scorer, or scorer/key where its value is an object. Right is "C", "yes", "true" or 1;
-wrong is "I", "no", "false" or 0. "P" (partly right) and "N" (no answer) count as wrong, and a note says how many there
-are; Inspect's own accuracy gives "P" half a point. A sample without scores, after an error say, is unscored. Epochs
+The summaries are enough unless they shorten a question, or an older version left its options out: then the whole
+samples are read. A metric is a scorer, or scorer/key if the scorer's value is an object. Right is "C", "yes", "true" or
+1; wrong is "I", "no", "false" or 0. "P" (partly right) and "N" (no answer) count as wrong, and a note gives their
+number; Inspect's own accuracy gives "P" half a point. A sample without scores, as after an error, is unscored. Epochs
 are samples. Ids are often positions, so rows pair by a hash of input, target and choices.
 """
 
@@ -22,14 +22,13 @@ from typing import Any, Final
 
 from forgetwatch.errors import SnapshotError
 from forgetwatch.readers.archive import Archive
-from forgetwatch.readers.inspect_sample import WANTED, Sample, clean, is_shortened
-from forgetwatch.readers.json_pieces import Progress, built, parts, picked
-from forgetwatch.readers.log import Log
-from forgetwatch.readers.question_text import Kept
+from forgetwatch.readers.inspect_sample import FIELDS, Sample, clean, is_shortened
+from forgetwatch.readers.json_pieces import build, pick, spans
+from forgetwatch.readers.log import Log, Reading
 from forgetwatch.snapshot import Snapshot
 
 Spans = Mapping[str, tuple[int, int]]
-"""Where the values of an object begin and end, by name."""
+"""(start, end) of the values of an object in bytes, by name."""
 
 _HEADERS: Final = ("header.json", "_journal/start.json")
 _SUMMARIES: Final = "summaries.json"
@@ -40,12 +39,12 @@ _OPENING: Final = re.compile(
     rb'(?:\xef\xbb\xbf)?\s*\{(?:\s*"(?:version|status|invalidated|location)"\s*:\s*(?:\d+|"[^"]*"|true|false|null)\s*,)+'
     rb'\s*"eval"\s*:\s*\{'
 )
-"""How a JSON log begins."""
+"""Beginning of a JSON log."""
 _GRADES: Final = {"P": "partly right (P)", "N": "no answer (N)"}
 
 
-def recognises(path: Path) -> bool:
-    """Whether a file is a log of Inspect, by its content."""
+def is_inspect_log(path: Path) -> bool:
+    """True if a file is a log of Inspect, by its content."""
     with path.open("rb") as file:
         head = file.read(4096)
     if not head.startswith(_ZIP):
@@ -54,14 +53,12 @@ def recognises(path: Path) -> bool:
         return not archive.names.isdisjoint(_HEADERS)
 
 
-def read(path: Path, *, metric: str | None, progress: Progress | None = None, kept: Kept | None = None) -> Snapshot:
+def read(path: Path, reading: Reading) -> Snapshot:
     """The outcomes in a log.
 
     Args:
         path: The file.
-        metric: What makes `correct`, a scorer or scorer/key; None for the default of `readers.log`.
-        progress: Called with the samples (in JSON the bytes) that are read, and how many there are in all.
-        kept: Keeps some of the questions.
+        reading: Metric (a scorer or scorer/key), progress in samples (of JSON in bytes), and questions to keep.
 
     Raises:
         SnapshotError: If the file is cut, damaged or without samples, or the metric is no correctness.
@@ -71,20 +68,19 @@ def read(path: Path, *, metric: str | None, progress: Progress | None = None, ke
     try:
         if is_zip:
             with Archive(path) as archive:
-                return _snapshot(path, _header(archive), _of_archive(archive, progress), metric, kept)
+                return _snapshot(path, _header(archive), _archive_samples(archive, reading), reading)
         data = path.read_bytes().removeprefix(codecs.BOM_UTF8)
-        top = {name: (start, end) for name, start, end in parts(data, 0)}
-        return _snapshot(path, _described(data, top), _of_json(data, top, progress), metric, kept)
+        top = {name: (start, end) for name, start, end in spans(data, 0)}
+        return _snapshot(path, _description(data, top), _json_samples(data, top, reading), reading)
     except ValueError as error:
         raise SnapshotError(f"{path}: not a log of Inspect that can be read; is it cut? ({error})") from error
 
 
-def _snapshot(
-    path: Path, header: Mapping[str, Any], samples: Iterable[Sample], metric: str | None, kept: Kept | None
-) -> Snapshot:
-    log, grades = Log(path, "inspect", kept), Counter[tuple[str, str]]()
-    task, scorer = clean(str(header.get("task") or "")), None if metric is None else metric.split("/")[0]
-    judged = False
+def _snapshot(path: Path, header: Mapping[str, Any], samples: Iterable[Sample], reading: Reading) -> Snapshot:
+    log, grades = Log(path, "inspect", reading.questions), Counter[tuple[str, str]]()
+    task = clean(str(header.get("task") or ""))
+    scorer = None if reading.metric is None else reading.metric.split("/")[0]
+    has_scores = False
     for sample in samples:
         k = len(sample.choices) or None
         log.add(
@@ -101,88 +97,87 @@ def _snapshot(
             output=sample.answer(scorer) if sample.output is None else sample.output,
         )
         grades.update(sample.grades.items())
-        judged = judged or bool(sample.scores)
+        has_scores = has_scores or bool(sample.scores)
     if not len(log):
         raise SnapshotError(f"{path}: the log has no samples; was it written with log_samples off, or cut at once?")
-    if not judged:
+    if not has_scores:
         raise SnapshotError(f"{path}: none of its {len(log):,} samples has a score; score it first (`inspect score`)")
-    used = log.metric(metric)
+    metric = log.metric(reading.metric)
     notes = [
         f"{count:,} answers are {_GRADES[grade]} by {name} and count as wrong"
         for (name, grade), count in sorted(grades.items())
-        if name == used
+        if name == metric
     ]
     if (status := header.get("status")) != "success":
         notes.append(f"the run did not end well: its status is {status or 'started'!r:.40}")
     meta = {"model": header.get("model"), "time": header.get("created")}
-    return log.snapshot(used, {name: value for name, value in meta.items() if isinstance(value, str)}, tuple(notes))
+    return log.snapshot(metric, {name: value for name, value in meta.items() if isinstance(value, str)}, tuple(notes))
 
 
 def _header(archive: Archive) -> dict[str, Any]:
+    """Description of the run in an archive."""
     name = next((name for name in _HEADERS if name in archive.names), None)
     if name is None:
         raise SnapshotError(f"{archive.path}: a ZIP file without {' or '.join(_HEADERS)}; needed a log of Inspect")
     data = archive.read(name)
-    return _described(data, {name: (start, end) for name, start, end in parts(data, 0)})
+    return _description(data, {name: (start, end) for name, start, end in spans(data, 0)})
 
 
-def _described(data: bytes, top: Spans) -> dict[str, Any]:
-    """The status, and what is said of the evaluation but for the list of its sample ids, which may be long."""
-    status = {"status": built(data, *top["status"])} if "status" in top else {}
-    return status | (picked(data, *top["eval"], ("task", "model", "created")) if "eval" in top else {})
+def _description(data: bytes, top: Spans) -> dict[str, Any]:
+    """Status, task, model and time of a run; the list of its sample ids may be long, and is not built."""
+    status = {"status": build(data, *top["status"])} if "status" in top else {}
+    return status | (pick(data, *top["eval"], ("task", "model", "created")) if "eval" in top else {})
 
 
-def _of_archive(archive: Archive, progress: Progress | None) -> Iterator[Sample]:
-    """The samples of the summaries, or where there are none, of the samples' own files."""
-    whole = sorted(name for name in archive.names if _SAMPLE.fullmatch(name))
-    kept = _kept(archive)
-    total, number, optionless = len(kept) or len(whole), 0, None
-    for place, record in _summaries(archive, WANTED):
-        if place in kept:
+def _archive_samples(archive: Archive, reading: Reading) -> Iterator[Sample]:
+    """The samples of an archive, from its summaries; if there are none, from the samples' own files."""
+    files = sorted(name for name in archive.names if _SAMPLE.fullmatch(name))
+    latest = _latest_summaries(archive)
+    total, number, optionless = len(latest) or len(files), 0, None
+    for index, record in _summaries(archive, FIELDS):
+        if index in latest:
             number += 1
             name = f"samples/{record.get('id')}_epoch_{record.get('epoch')}.json"
             if name in archive.names:
                 if optionless is None:  # older versions kept the options out of the summaries
-                    optionless = "choices" not in record and bool(_whole(archive, name).get("choices"))
+                    optionless = "choices" not in record and bool(_whole_sample(archive, name).get("choices"))
                 if optionless or is_shortened(record):
-                    record = _whole(archive, name)
+                    record = _whole_sample(archive, name)
             yield Sample.from_record(record)
-            _tell(progress, number, total)
-    for name in whole if not kept else []:
+            reading.report(number, total)
+    for name in files if not latest else []:
         number += 1
-        yield Sample.from_record(_whole(archive, name))
-        _tell(progress, number, total)
+        yield Sample.from_record(_whole_sample(archive, name))
+        reading.report(number, total)
 
 
-def _whole(archive: Archive, name: str) -> dict[str, Any]:
+def _whole_sample(archive: Archive, name: str) -> dict[str, Any]:
     data = archive.read(name)
-    return picked(data, 0, len(data), WANTED)
+    return pick(data, 0, len(data), FIELDS)
 
 
-def _kept(archive: Archive) -> frozenset[int]:
-    """The places of the summaries to read: of a sample that was run again, the last."""
-    last = {(str(one.get("id")), str(one.get("epoch"))): place for place, one in _summaries(archive, ("id", "epoch"))}
+def _latest_summaries(archive: Archive) -> frozenset[int]:
+    """Indices of the summaries to read: of a sample that was run again, only the last."""
+    last = {
+        (str(record.get("id")), str(record.get("epoch"))): index
+        for index, record in _summaries(archive, ("id", "epoch"))
+    }
     return frozenset(last.values())
 
 
-def _summaries(archive: Archive, wanted: Collection[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The place and the wanted fields of each summary, in the order in which they were written."""
-    written = sorted((int(named[1]), named[0]) for name in archive.names if (named := _JOURNAL.fullmatch(name)))
-    place = 0
-    for name in [_SUMMARIES] if _SUMMARIES in archive.names else [name for _, name in written]:
+def _summaries(archive: Archive, fields: Collection[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(index, fields) of each summary, in the order in which they were written."""
+    journal = sorted((int(match[1]), match[0]) for name in archive.names if (match := _JOURNAL.fullmatch(name)))
+    index = 0
+    for name in [_SUMMARIES] if _SUMMARIES in archive.names else [name for _, name in journal]:
         data = archive.read(name)
-        for _, start, end in parts(data, 0):
-            yield place, picked(data, start, end, wanted)
-            place += 1
+        for _, start, end in spans(data, 0):
+            yield index, pick(data, start, end, fields)
+            index += 1
 
 
-def _of_json(data: bytes, top: Spans, progress: Progress | None) -> Iterator[Sample]:
+def _json_samples(data: bytes, top: Spans, reading: Reading) -> Iterator[Sample]:
     if "samples" in top:
-        for _, start, end in parts(data, top["samples"][0]):
-            yield Sample.from_record(picked(data, start, end, WANTED))
-            _tell(progress, end, len(data))
-
-
-def _tell(progress: Progress | None, done: int, total: int) -> None:
-    if progress is not None:
-        progress(done, total)
+        for _, start, end in spans(data, top["samples"][0]):
+            yield Sample.from_record(pick(data, start, end, FIELDS))
+            reading.report(end, len(data))

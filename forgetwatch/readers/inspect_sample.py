@@ -1,6 +1,7 @@
-"""One sample of a log of Inspect: its question, what the scorers say of it, and which option was chosen.
+"""One sample of a log of Inspect: question, scores, and the option chosen.
 
-Message ids are new in every run, and a text may stand alone or in a list: `_plain` keeps what a model is shown.
+Message ids are new in every run, and a text may be given alone or in a list. A question is therefore hashed without
+them: `_plain` keeps the content that a model is shown.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-WANTED: Final = frozenset(
+FIELDS: Final = frozenset(
     {
         *("id", "epoch", "input", "choices", "target", "score", "scores", "error", "completed", "invalidation"),
         "output",
@@ -20,26 +21,26 @@ WANTED: Final = frozenset(
 
 _SHORTENED: Final = "...\n(content truncated)"
 _MEDIUM: Final = re.compile(r"\([A-Z][a-z_]+\)")
-"""What stands in a summary for an image or a document."""
+"""Placeholder of an image or a document in a summary."""
 _TRUTH: Final = {"C": 1, "I": 0, "P": 0, "N": 0, "yes": 1, "true": 1, "no": 0, "false": 0}
 _MOST_EPOCHS: Final = 2**31
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What a record says of one answer.
+    """One answer of a log.
 
     Attributes:
         item_id: The sample's id in the data set, often its position.
-        epoch: From 1.
+        epoch: Number of the epoch, from 1.
         question: Input, targets and choices.
         choices: The options; empty for an open question.
-        golds: Indices of the right options, where targets name options.
-        scores: Each judgement by scorer, or scorer/key.
-        grades: The grades "P" and "N" that count as wrong, by the same names.
-        answers: What each scorer took for the answer.
-        unscored: Why there is no score, if so.
-        output: What the model wrote, where the record has it.
+        golds: Indices of the right options; empty if the targets name no options.
+        scores: Scores by scorer, or scorer/key.
+        grades: Grades "P" and "N", which count as wrong, by the same names.
+        answers: Extracted answers by scorer.
+        unscored: The reason if there is no score.
+        output: Generated text; None if the record has none.
     """
 
     item_id: str
@@ -67,7 +68,7 @@ class Sample:
             raise ValueError(f"sample {item_id!r:.40}: epoch must count from 1, got {epoch!r:.40}")
         choices = _texts(record, "choices")
         targets = _texts(record, "target")
-        scores, grades, answers = _judgements(record)
+        scores, grades, answers = _scores(record)
         return cls(
             item_id=clean(str(item_id)),
             epoch=epoch,
@@ -78,21 +79,21 @@ class Sample:
             grades=grades,
             answers=answers,
             unscored=None if scores else _reason(record),
-            output=clean(written) if (written := _output(record.get("output"))) is not None else None,
+            output=clean(text) if (text := _output(record.get("output"))) is not None else None,
         )
 
     def chosen(self, scorer: str | None) -> int | None:
-        """The option that the scorer took for the answer; None where there is none, or several."""
+        """Index of the option that the scorer extracted; None if it extracted none or several."""
         found = _options((self.answer(scorer) or "",), self.choices)
         return found[0] if len(found) == 1 else None
 
     def answer(self, scorer: str | None) -> str | None:
-        """What that scorer, or else the first that names one, took for the answer."""
+        """Answer that the scorer extracted, else that of the first scorer with one; None if no scorer has one."""
         return self.answers.get(scorer or "", next(iter(self.answers.values()), None))
 
 
 def is_shortened(record: Mapping[str, Any]) -> bool:
-    """Whether a summary shortened the question, or left pictures out of it."""
+    """True if a summary shortens the question, or leaves pictures out of it."""
     texts = [record.get("input"), *(target if isinstance(target := record.get("target"), list) else [target])]
     for message in texts[0] if isinstance(texts[0], list) else []:
         content = message.get("content") if isinstance(message, Mapping) else None
@@ -104,7 +105,8 @@ def is_shortened(record: Mapping[str, Any]) -> bool:
     return any(isinstance(text, str) and text.endswith(_SHORTENED) for text in texts)
 
 
-def _judgements(record: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str], dict[str, str]]:
+def _scores(record: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str], dict[str, str]]:
+    """Scores, grades "P" and "N", and extracted answers of a record, by name."""
     given = record.get("scores")
     if given is None:
         given = {} if record.get("score") is None else {"score": record["score"]}  # before there were several scorers
@@ -117,7 +119,7 @@ def _judgements(record: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, st
         if not isinstance(score, Mapping):
             raise ValueError(f"the score of {scorer!r:.40} must be an object, got {score!r:.40}")
         value = score.get("value")
-        nested = {f"{scorer}/{key}": one for key, one in value.items()} if isinstance(value, Mapping) else None
+        nested = {f"{scorer}/{key}": part for key, part in value.items()} if isinstance(value, Mapping) else None
         values |= {scorer: value} if nested is None else nested
         if isinstance(answer := score.get("answer"), str):
             answers[scorer] = answer
@@ -126,7 +128,7 @@ def _judgements(record: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, st
 
 
 def _number(value: Any) -> Any:
-    """1 or 0 where a text says right or wrong, a text that is a number as one, anything else as it is."""
+    """1 or 0 for a text that means right or wrong, the number in a text; any other value unchanged."""
     if not isinstance(value, str):
         return value
     if (found := _TRUTH.get(value, _TRUTH.get(value.lower()))) is not None:
@@ -138,6 +140,7 @@ def _number(value: Any) -> Any:
 
 
 def _reason(record: Mapping[str, Any]) -> str:
+    """Reason why a sample has no scores."""
     error = record.get("error")
     if isinstance(error, Mapping):
         error = error.get("message")
@@ -149,7 +152,7 @@ def _reason(record: Mapping[str, Any]) -> str:
 
 
 def _plain(content: Any) -> Any:
-    """A text, or what matters of messages and their parts."""
+    """The text, or the messages as role, content and tool calls."""
     if not isinstance(content, list):
         return content
     return [_message(part) if isinstance(part, Mapping) else part for part in content]
@@ -159,9 +162,9 @@ def _message(message: Mapping[str, Any]) -> Any:
     content = message.get("content")
     listed = [content] if isinstance(content, str) else content if isinstance(content, list) else []
     shown = [_part(part) if isinstance(part, Mapping) else part for part in listed]
-    calls = message.get("tool_calls")
-    asked = [_call(call) for call in calls if isinstance(call, Mapping)] if isinstance(calls, list) else []
-    return [message.get("role"), shown, asked]
+    given = message.get("tool_calls")
+    calls = [_call(call) for call in given if isinstance(call, Mapping)] if isinstance(given, list) else []
+    return [message.get("role"), shown, calls]
 
 
 def _part(part: Mapping[str, Any]) -> Any:
@@ -174,7 +177,7 @@ def _call(call: Mapping[str, Any]) -> list[Any]:
 
 
 def _output(output: Any) -> str | None:
-    """The text of the first answer in a sample's output."""
+    """Text of the first answer in a sample's output; None if there is none."""
     if not isinstance(output, Mapping):
         return None
     if isinstance(completion := output.get("completion"), str):
@@ -191,22 +194,26 @@ def _output(output: Any) -> str | None:
 
 
 def _options(named: tuple[str, ...], choices: tuple[str, ...]) -> tuple[int, ...]:
-    """The indices of the options that letters, numbers behind Z, or whole texts name; empty where one is none."""
+    """Indices of the options that letters ("A", "BD"), numbers after Z, or whole texts name.
+
+    Empty if one of the texts names no option.
+    """
     found: list[int | None] = []
     for text in named if choices else ():
         tokens = text.replace(",", " ").split()
+        # "BD" is two letters, "12" one number.
         marks = [mark for token in tokens for mark in ([token] if token.isdecimal() else token)]
-        places = [_place(mark) for mark in marks] or [None]
-        if all(place is not None and place < len(choices) for place in places):
-            found += places
+        indices = [_option_index(mark) for mark in marks] or [None]
+        if all(index is not None and index < len(choices) for index in indices):
+            found += indices
         else:
-            found.append(next((at for at, choice in enumerate(choices) if choice.strip() == text.strip()), None))
-    known = sorted({place for place in found if place is not None})
+            found.append(next((n for n, choice in enumerate(choices) if choice.strip() == text.strip()), None))
+    known = sorted({index for index in found if index is not None})
     return tuple(known) if None not in found else ()
 
 
-def _place(mark: str) -> int | None:
-    """A is 0, Z is 25, "1" is 26."""
+def _option_index(mark: str) -> int | None:
+    """Index of the option that a letter or number names: A is 0, Z is 25, "1" is 26; None for any other mark."""
     if mark.isascii() and mark.isdecimal() and len(mark) < 5:
         return int(mark) + 25
     return ord(mark.upper()) - ord("A") if len(mark) == 1 and "A" <= mark.upper() <= "Z" else None
@@ -215,11 +222,11 @@ def _place(mark: str) -> int | None:
 def _texts(record: Mapping[str, Any], name: str) -> tuple[str, ...]:
     value = record.get(name)
     listed = value if isinstance(value, list) else [] if value is None else [value]
-    if not all(isinstance(one, str) for one in listed):
+    if not all(isinstance(text, str) for text in listed):
         raise ValueError(f"{name} must be text or a list of texts, got {value!r:.40}")
     return tuple(listed)
 
 
 def clean(text: str) -> str:
-    """The text without lone halves of surrogate pairs, which JSON can hold and UTF-8 cannot."""
+    """The text with "?" for lone surrogates, which JSON can hold and UTF-8 cannot."""
     return text.encode("utf-8", "replace").decode()

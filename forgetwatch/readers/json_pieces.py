@@ -1,17 +1,13 @@
-"""JSON files piece by piece, so that a log of a gigabyte needs no gigabytes of memory.
+"""Large JSON files in pieces, so that a log of a gigabyte needs no gigabytes of memory.
 
     {"results": {...}, "samples": {"arc": [ROW, ROW, ...]}}      `Document`: one document, its rows one by one
     ROW, end of line, ROW, end of line, ...                      `json_lines`: one document a line
+    {"id": 7, "events": [...a megabyte...], "scores": {...}}     `pick`: some members of an object in memory
 
-Every error names the file and the place; a file that ends too early is one of them.
-
-Where the parts of a JSON text lie, so that only what is wanted is ever built.
-
-    data = b'{"id": 7, "events": [...a megabyte...], "scores": {...}}'
-    picked(data, 0, len(data), {"id", "scores"})       {"id": 7, "scores": {...}}; the events are stepped over
-
-A log's transcripts are a hundred times as large as what is read from it, and their Python objects five times as large
-again. Stepping over looks at quotes and brackets only: what is not wanted is not checked.
+`Document` and `json_lines` read files; their errors name the file and the line or byte, also where a file is cut.
+`spans`, `pick` and `build` work on bytes in memory: a log's transcripts are a hundred times as large as the fields that
+are needed, and their Python objects five times as large again, so those bytes are skipped and never decoded. Skipping
+looks at quotes and brackets only: JSON that is not needed is not checked.
 """
 
 from __future__ import annotations
@@ -26,26 +22,26 @@ from typing import Any, Final, Self
 from forgetwatch.errors import SnapshotError
 
 Progress = Callable[[int, int], None]
-"""Called with what is read, in bytes, samples or files, and how much there is in all."""
+"""Called with the amount read and the total, in bytes, samples or files."""
 
 _CHUNK: Final = 2**20
 _NEAR_END: Final = 64
-"""Where a value is cut, the decoder stops at most so many characters before the end, or within a string."""
+"""The decoder stops at most this many characters before the end of a cut value, or within a string."""
 _BLANK: Final = re.compile(r"[ \t\n\r]*")
 
 
 def json_lines(path: Path, progress: Progress | None = None) -> Iterator[tuple[int, Any]]:
-    """The number and the value of each line that is not empty.
+    """(number, value) of each line that is not empty; numbers count from 1.
 
     Raises:
         SnapshotError: If a line is no JSON.
     """
-    total, done, told, decode = path.stat().st_size, 0, 0, json.JSONDecoder().raw_decode
+    total, done, reported, decode = path.stat().st_size, 0, 0, json.JSONDecoder().raw_decode
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             done += len(line)
-            if progress is not None and done - told >= _CHUNK:
-                told = done
+            if progress is not None and done - reported >= _CHUNK:
+                reported = done
                 progress(done, total)
             try:
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip(" \t\r\n")
@@ -62,10 +58,14 @@ def json_lines(path: Path, progress: Progress | None = None) -> Iterator[tuple[i
 
 
 class Document:
-    """One JSON document of any size, of which only the piece at hand is in memory.
+    """One JSON document of any size, of which only the current piece is in memory.
 
-    `members` and `elements` go through an object and an array; between two steps the caller reads the value, with
-    `value` or by going through it in turn.
+    `members` and `elements` iterate over an object and an array. Between two steps the caller must read the value, with
+    `value` or by iterating over it in turn.
+
+    Args:
+        path: The file.
+        progress: Called with the bytes read and the size of the file.
     """
 
     def __init__(self, path: Path, progress: Progress | None = None) -> None:
@@ -84,7 +84,7 @@ class Document:
         self._file.close()
 
     def peek(self) -> str:
-        """The next character that is not blank; empty at the end of the file."""
+        """Next character that is not blank, without consuming it; empty at the end of the file."""
         while True:
             blank = _BLANK.match(self._text, self._at)
             self._at = self._at if blank is None else blank.end()
@@ -94,7 +94,7 @@ class Document:
                 return ""
 
     def members(self) -> Iterator[str]:
-        """The names in the object that begins here."""
+        """Names of the members of the object that begins here."""
         for _ in self._parts("{", "}"):
             name = self.value() if self.peek() == '"' else None
             if not isinstance(name, str):
@@ -103,11 +103,11 @@ class Document:
             yield name
 
     def elements(self) -> Iterator[None]:
-        """One step for each value of the array that begins here."""
+        """None for each element of the array that begins here."""
         yield from self._parts("[", "]")
 
     def value(self) -> Any:
-        """The value that begins here, whole."""
+        """The whole value that begins here."""
         self.peek()
         while True:
             try:
@@ -122,12 +122,12 @@ class Document:
             rest = self._text[end : end + _NEAR_END]
             is_number = self._text[end - 1] not in '"]}'
             if is_number and len(rest) < _NEAR_END and not rest.strip("0123456789+-.eE") and self._more():
-                continue  # it may go on
+                continue  # the number may have more digits in the next chunk
             self._at = end
             return value
 
     def end(self) -> None:
-        """Nothing but blanks may follow."""
+        """Raise unless only blanks follow."""
         if self.peek():
             raise self._broken("the end of the document")
 
@@ -149,9 +149,10 @@ class Document:
         self._at += 1
 
     def _more(self) -> bool:
-        """Read on; what was used is dropped. False at the end of the file."""
+        """Read the next chunk and drop the consumed text; False at the end of the file."""
         rest = self._text[self._at :]
-        chunk = self._file.read(max(_CHUNK, len(rest)))  # twice as much each time: a long value is not read too often
+        # A value that spans chunks is decoded anew after each: doubling keeps the total linear in its length.
+        chunk = self._file.read(max(_CHUNK, len(rest)))
         try:
             self._text, self._at = rest + self._utf8.decode(chunk, final=not chunk), 0
         except UnicodeDecodeError as error:
@@ -168,11 +169,11 @@ class Document:
         return SnapshotError(f"{self.path}: needed {needed}, got {found} (near byte {byte:,}); is the file cut?")
 
 
-def opening(path: Path) -> tuple[bool, dict[str, str]]:
-    """Whether a file begins with an array; and the names in its first object, up to ``samples``.
+def first_object(path: Path) -> tuple[bool, dict[str, str]]:
+    """True if a file begins with an array; and the names in its first object, each with its value's first character.
 
-    The object may stand alone, begin a line, or be the first of the array. Each name comes with the first character of
-    its value. None where there is no object; where the text breaks, those that stand before.
+    The object may be alone, the first line, or the first of the array. Names end with ``samples``. There are none if
+    there is no object; of a broken text there are those before the break.
     """
     is_array, names = False, dict[str, str]()
     with Document(path) as document:
@@ -185,7 +186,7 @@ def opening(path: Path) -> tuple[bool, dict[str, str]]:
                     break
                 document.value()
         except SnapshotError:
-            pass  # the reader of the format says what is wrong, and where
+            pass  # the reader of the format raises a better error
     return is_array, names
 
 
@@ -194,17 +195,17 @@ _STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _SCALAR: Final = re.compile(rb'[^ \t\n\r,:\[\]{}"]++')
 _PLAIN: Final = rb'[^"\[\]{}]++|"(?:[^"\\]++|\\.)*+"'
 _FLAT: Final = re.compile(rb"(?:" + _PLAIN + rb"|[\[{](?:" + _PLAIN + rb")*+[\]}])*+", re.DOTALL)
-"""What needs no counting: scalars, strings, and lists and objects that hold nothing else."""
+"""Text without deeper nesting: scalars, strings, and lists and objects that hold nothing else."""
 _SMALL: Final = 2**16
-"""Bytes up to which building a whole object is faster than stepping over its parts."""
+"""Bytes up to which building a whole object is faster than skipping its members."""
 _OPENING: Final = frozenset(b"{[")
 _CLOSING: Final = frozenset(b"}]")
-_MOST: Final = 500_000
-"""Values that one wanted part may hold: Python needs a hundred bytes for each, however short it is written."""
+_MAX_VALUES: Final = 500_000
+"""Values that one picked member may hold: Python needs a hundred bytes for each, however short its text."""
 
 
-def parts(data: bytes, at: int) -> Iterator[tuple[str, int, int]]:
-    """The name (empty in an array), beginning and end of each value in the object or array that begins at `at`.
+def spans(data: bytes, at: int) -> Iterator[tuple[str, int, int]]:
+    """(name, start, end) of each value in the object or array that begins at byte `at`; empty names in an array.
 
     Raises:
         ValueError: If there is no object or array, or it is cut.
@@ -228,28 +229,28 @@ def parts(data: bytes, at: int) -> Iterator[tuple[str, int, int]]:
             at = _blank(data, _after(data, at, b","))
 
 
-def picked(data: bytes, start: int, end: int, wanted: Collection[str]) -> dict[str, Any]:
-    """The values of the object from `start` to `end` whose names are wanted.
+def pick(data: bytes, start: int, end: int, names: Collection[str]) -> dict[str, Any]:
+    """The members with these names of the object in `data[start:end]`.
 
     Raises:
-        ValueError: If there is no object, it is cut, or a wanted value is no JSON or holds too many values.
+        ValueError: If there is no object, it is cut, or a picked value is no JSON or holds too many values.
     """
     if end - start > _SMALL:
-        return {name: built(data, at, to) for name, at, to in parts(data, start) if name in wanted}
-    whole = built(data, start, end)
-    if not isinstance(whole, dict):
+        return {name: build(data, at, to) for name, at, to in spans(data, start) if name in names}
+    members = build(data, start, end)
+    if not isinstance(members, dict):
         raise ValueError(f"needed an object, got {data[start : start + 20]!r} at byte {start:,}")
-    return {name: whole[name] for name in wanted if name in whole}
+    return {name: members[name] for name in names if name in members}
 
 
-def built(data: bytes, start: int, end: int) -> Any:
-    """The value that lies there.
+def build(data: bytes, start: int, end: int) -> Any:
+    """The value in `data[start:end]`.
 
     Raises:
         ValueError: If it is no JSON, or holds too many values.
     """
-    if end - start > _MOST and sum(data.count(mark, start, end) for mark in (b",", b"[", b"{")) > _MOST:
-        raise ValueError(f"the value at byte {start:,} holds more than {_MOST:,} values")
+    if end - start > _MAX_VALUES and sum(data.count(mark, start, end) for mark in (b",", b"[", b"{")) > _MAX_VALUES:
+        raise ValueError(f"the value at byte {start:,} holds more than {_MAX_VALUES:,} values")
     try:
         return json.loads(data[start:end].decode("utf-8"))
     except RecursionError as error:
@@ -257,7 +258,7 @@ def built(data: bytes, start: int, end: int) -> Any:
 
 
 def _end(data: bytes, at: int) -> int:
-    """Where the value that begins at `at` ends."""
+    """End of the value that begins at `at`."""
     if data[at : at + 1] not in (b"{", b"["):
         found = (_STRING if data[at : at + 1] == b'"' else _SCALAR).match(data, at)
         if found is None:
@@ -281,11 +282,13 @@ def _end(data: bytes, at: int) -> int:
 
 
 def _blank(data: bytes, at: int) -> int:
+    """First position from `at` on that is not blank."""
     found = _BLANK_BYTES.match(data, at)
     return at if found is None else found.end()
 
 
 def _after(data: bytes, at: int, mark: bytes) -> int:
+    """Position after the mark that must come next."""
     at = _blank(data, at)
     if data[at : at + 1] != mark:
         raise ValueError(f"needed {mark.decode()!r}, got {data[at : at + 20]!r} at byte {at:,}")

@@ -2,11 +2,12 @@
 
     details/<model>/<date>/details_<task>|<fewshot>_<date>.parquet
 
-A folder is one model's: the files of its latest date are one snapshot. `correct` is a metric that is 0 or 1 for every
-question; pass@k and avg@n of several samples are shares, and no correctness. Which option was chosen is not logged. It
-is worked out from the log-likelihoods of the options, with the normalisation that gives the logged correctness back:
-none, per character (with or without the leading space), or minus what the option gets without the prompt. Where none
-does, the choice stays unknown.
+A folder holds one model; the files of its latest date are one snapshot. `correct` is a metric that is 0 or 1 for every
+question; pass@k and avg@n of several samples are shares, and no correctness.
+
+The option chosen and the norm of the score that decides (`metrics.choices`) are not logged. The norm of each task is
+inferred: of the sum, the sum per character (with or without the leading space) and the sum minus the prior, it is the
+one whose best options agree with the logged correctness most often. If none does, the choices of the task are unknown.
 """
 
 from __future__ import annotations
@@ -24,56 +25,53 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from forgetwatch.errors import SnapshotError
-from forgetwatch.readers.json_pieces import Progress
-from forgetwatch.readers.lighteval_rows import NEW, OLD, READ, Answer, joined
-from forgetwatch.readers.log import Log
+from forgetwatch.readers.lighteval_rows import COLUMNS, NEW, OLD, Answer, merge_halves
+from forgetwatch.readers.log import Log, Reading, refuse_lfs_pointer
 from forgetwatch.readers.option_scores import LogLikelihoods, norms_in_metadata
-from forgetwatch.readers.question_text import Kept
 from forgetwatch.snapshot import Snapshot
 
 _NAME: Final = re.compile(r"details_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d(?:\.\d+)?)\.parquet")
-_LFS_POINTER: Final = b"version https://git-lfs"
-_BATCH: Final = 256
+_BATCH: Final = 256  # rows; a row may hold the tokens of a long prompt
+
+_NORMS: Final = ("sum", "chars_with_space", "chars", "unconditional")
+"""Norms that lighteval offers, the commonest first; for a metric with "norm" in its name the sum comes last."""
 
 
-def recognises(schema: pa.Schema) -> bool:
-    """Whether a Parquet schema is that of lighteval's details, old or new."""
+def is_details(schema: pa.Schema) -> bool:
+    """True if a Parquet schema is that of lighteval's details, old or new."""
     names = set(schema.names)
     return (names >= set(NEW) and pa.types.is_struct(schema.field("doc").type)) or names >= set(OLD)
 
 
 def holds_details(folder: Path) -> bool:
-    """Whether a folder has details files in it, at any depth."""
+    """True if a folder contains details files, at any depth."""
     return any(_NAME.fullmatch(path.name) for path in folder.rglob("details_*.parquet"))
 
 
-def read(path: Path, *, metric: str | None, progress: Progress | None = None, kept: Kept | None = None) -> Snapshot:
+def read(path: Path, reading: Reading) -> Snapshot:
     """The outcomes in a details file, or in the latest details of a folder.
 
     Args:
         path: The file or the folder.
-        metric: What makes `correct`; None for the default of `readers.log`.
-        progress: Called with the files that are read and the files in all.
-        kept: Keeps some of the questions.
+        reading: Metric, progress in files, and questions to keep.
 
     Raises:
-        SnapshotError: If a file cannot be read, several models are in the folder, or the metric is no correctness.
+        SnapshotError: If a file cannot be read, the folder holds several models, or the metric is no correctness.
     """
     files, notes = _latest(path) if path.is_dir() else ([path], ())
-    log, answers = Log(path, "lighteval", kept), list[Answer]()
+    log, answers = Log(path, "lighteval", reading.questions), list[Answer]()
     for number, file in enumerate(files, start=1):
-        for answer in joined(_answers(file)):
+        for answer in merge_halves(_answers(file)):
             _add(log, answer, _task(file))
-            answers.append(replace(answer, question=(), text=None))
-        if progress is not None:
-            progress(number, len(files))
+            answers.append(replace(answer, question=(), text=None))  # the log has these already
+        reading.report(number, len(files))
     model = _model(files[0])
-    snapshot = log.snapshot(log.metric(metric), {} if model is None else {"model": model}, notes)
+    snapshot = log.snapshot(log.metric(reading.metric), {} if model is None else {"model": model}, notes)
     return _with_choices(snapshot, answers, log)
 
 
 def _latest(folder: Path) -> tuple[list[Path], tuple[str, ...]]:
-    """The files of the folder's latest date, and what was left out, in words."""
+    """The files of the folder's latest date, and a note on those left out."""
     found = sorted(path for path in folder.rglob("details_*.parquet") if _NAME.fullmatch(path.name))
     if not found:
         raise SnapshotError(f"{folder}: needed details_<task>_<date>.parquet files of lighteval, found none")
@@ -90,11 +88,10 @@ def _latest(folder: Path) -> tuple[list[Path], tuple[str, ...]]:
 def _answers(path: Path) -> Iterator[Answer]:
     try:
         with path.open("rb") as file:
-            if file.read(len(_LFS_POINTER)) == _LFS_POINTER:
-                raise SnapshotError(f"{path}: a Git LFS pointer, not the data; fetch it with `git lfs pull`")
+            refuse_lfs_pointer(path, file.read(64))
         with pq.ParquetFile(path) as parquet:
             row = 0
-            for batch in parquet.iter_batches(batch_size=_BATCH, columns=list(READ)):
+            for batch in parquet.iter_batches(batch_size=_BATCH, columns=list(COLUMNS)):
                 for fields in batch.to_pylist():
                     row += 1
                     try:
@@ -102,8 +99,8 @@ def _answers(path: Path) -> Iterator[Answer]:
                     except ValueError as error:
                         raise SnapshotError(f"{path}, row {row}: {error}; not details of lighteval") from error
     except (pa.ArrowException, OSError, ValueError) as error:
-        said = str(error).split("\n", maxsplit=1)[0]
-        raise SnapshotError(f"{path}: a Parquet file that cannot be read; is it cut? ({said})") from error
+        cause = str(error).split("\n", maxsplit=1)[0]
+        raise SnapshotError(f"{path}: a Parquet file that cannot be read; is it cut? ({cause})") from error
 
 
 def _add(log: Log, answer: Answer, task: str) -> None:
@@ -127,7 +124,7 @@ def _add(log: Log, answer: Answer, task: str) -> None:
 
 def _with_choices(snapshot: Snapshot, answers: list[Answer], log: Log) -> Snapshot:
     """The snapshot with the choices where log-likelihoods decided, and without options where generated text did."""
-    right, used = log.judged(snapshot.meta["metric"])
+    right, used = log.correctness(snapshot.meta["metric"])
     metrics = [used.get(task, "") for task in log.tasks]
     generated = np.array([metrics[code] in answers[row].generated for row, code in enumerate(log.task_codes.tolist())])
     options = LogLikelihoods()
@@ -135,7 +132,7 @@ def _with_choices(snapshot: Snapshot, answers: list[Answer], log: Log) -> Snapsh
         if (answer := answers[row]).logprobs:
             texts = [text.removeprefix(" ") for text in answer.choices]
             options.add(row, logprobs=answer.logprobs, priors=answer.priors, texts=texts, target=list(answer.golds))
-    norms = _norms(options, answers, right, log.task_codes, metrics)
+    norms = _infer_norms(options, answers, right, log.task_codes, metrics)
     columns, notes = options.columns(right=right, tasks=log.task_codes, norms=norms)
     table = snapshot.table
     for name in ("chosen", "gold_share", "margin", "unstable") if columns else ():
@@ -153,19 +150,19 @@ def _replaced(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
     return table.set_column(table.schema.get_field_index(name), table.schema.field(name), values)
 
 
-def _norms(
+def _infer_norms(
     options: LogLikelihoods,
     answers: list[Answer],
     right: NDArray[np.int8],
     tasks: NDArray[np.int64],
     metrics: list[str],
 ) -> list[str]:
-    """The norm of each task, by its code: the one whose scores leave the fewest logged judgements unexplained."""
+    """Norm of each task, by its code: the one whose scores agree with the logged correctness of most rows."""
     lost = {name: options.unexplained(right=right, tasks=tasks, norm=name) for name in _NORMS}
     unspaced = {int(tasks[row]) for row in options.rows if not all(text[:1] == " " for text in answers[row].choices)}
     norms = []
     for code, metric in enumerate(metrics):
-        # Lengths with a leading space are known where every option has one; without one they are those in characters.
+        # A snapshot keeps lengths without the space. One more is the length with it only if every option has one.
         tried = [name for name in _NORMS if name != "chars_with_space" or code not in unspaced]
         if "norm" in metric:
             tried = [*tried[1:], "sum"]
@@ -173,23 +170,20 @@ def _norms(
     return norms
 
 
-_NORMS: Final = ("sum", "chars_with_space", "chars", "unconditional")
-"""What lighteval may compare options by, the likeliest first; of a metric with "norm" in its name the sum is last."""
-
-
 def _task(path: Path) -> str:
-    """The task that a file's name has; empty where it was renamed, so that two such files still pair."""
+    """Task in a file's name; empty if it was renamed, so that two such files still pair."""
     named = _NAME.fullmatch(path.name)
     return named["task"] if named else ""
 
 
 def _date(path: Path) -> str:
+    """Date in a file's name; empty if it was renamed."""
     named = _NAME.fullmatch(path.name)
     return named["date"] if named else ""
 
 
 def _model(path: Path) -> str | None:
-    """The model that the folders name; None where there are no such folders."""
+    """Model in the names of a file's folders; None if it is in no such folders."""
     parts = path.absolute().parts[:-2]  # without the folder of the date and the file
     if path.parent.name != _date(path) or not parts:
         return None

@@ -1,11 +1,11 @@
-"""One row of lighteval's details, in either schema, as one answer.
+"""Rows of lighteval's details, in either schema, as answers.
 
     from 0.11    doc {query, choices, gold_index, id, task_name, ...}  metric {acc: 1}   model_response {text, logprobs}
     up to 0.10   example, full_prompt, choices, gold_index, gold       metrics {acc: 1}  predictions
 
-In the older schema `predictions` holds a text, a log-likelihood for each option, or such a number with whether it was
-greedy; there is no id, so the question's own hash stands for it. A task with log-likelihood and generative metrics
-logs each question once for each kind, with null for the metrics of the other: `joined` makes one answer of the two.
+In the older schema `predictions` holds a text, a log-likelihood for each option, or pairs of a log-likelihood and a
+flag; there is no id, so a hash of the question is used as one. A task with log-likelihood and generative metrics logs
+each question once for each kind, with null for the metrics of the other: `merge_halves` makes one answer of the two.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from typing import Any, Final, Self
 NEW: Final = ("doc", "metric", "model_response")
 OLD: Final = ("example", "full_prompt", "choices", "gold_index", "gold", "metrics", "predictions")
 
-READ: Final = (
+COLUMNS: Final = (
     *(f"doc.{name}" for name in ("query", "choices", "gold_index", "id", "task_name")),
     *(f"model_response.{name}" for name in ("input", "input_tokens", "text", "logprobs", "unconditioned_logprobs")),
     *("metric", *OLD),
 )
-"""The columns that are read; the few-shot examples and the tokens of the answers are large, and say nothing more."""
+"""The columns that are read; the few-shot examples and the tokens of the answers are large, and not needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a row says of one question.
+    """One answer of a log.
 
     Attributes:
         item_id: The log's own id, else a hash of the question.
-        task: The task that the row names; empty where the file's name has it.
-        question: What defines the question: its text, its options and the right ones.
+        task: Task that the row names; empty if the file's name has it.
+        question: The question's text, its options and the right ones: they define it.
         choices: The options, or the reference texts of an open question.
-        golds: Indices of the right ones.
-        metrics: Every judgement that is not null.
-        is_whole: Whether none was null, so that no other row judges the same question.
-        logprobs: Log-likelihood of each option, nats; empty for a written answer.
-        priors: The same without the prompt, where the log has them.
-        text: What the model wrote.
-        generated: The metrics that judge `text`, where the question was scored as well.
-        prompt_hash: A hash of what the model was given.
+        golds: Indices of the right options.
+        metrics: The metric values that are not null, by name.
+        is_whole: No metric was null, so that no other row is about the same question.
+        logprobs: Log-likelihood of each option, nats; empty for a generated answer.
+        priors: Log-likelihood of each option without the prompt, nats; empty if the log has none.
+        text: The generated text.
+        generated: Metrics of `text`, if the question has log-likelihoods as well.
+        prompt_hash: Hash of the model's input.
     """
 
     item_id: str
@@ -86,7 +86,7 @@ class Answer:
             question=question,
             choices=choices,
             golds=golds,
-            metrics=_judgements(row, "metric"),
+            metrics=_metric_values(row, "metric"),
             is_whole=None not in row["metric"].values(),
             logprobs=logprobs if len(logprobs) == len(choices) else (),
             priors=priors if len(priors) == len(choices) else (),
@@ -100,8 +100,8 @@ class Answer:
         given = row.get("predictions") or []
         if not isinstance(given, list):
             raise ValueError(f"predictions must be a list, got {given!r:.40}")
-        firsts = [one[0] if isinstance(one, list) and one else one for one in given]  # [-4.7, 0.0]: with is_greedy
-        scores = tuple(float(one) for one in firsts if isinstance(one, (int, float)))
+        firsts = [entry[0] if isinstance(entry, list) and entry else entry for entry in given]  # [-4.7, is_greedy]
+        scores = tuple(float(first) for first in firsts if isinstance(first, (int, float)))
         question = (_text(row, "example"), options or references, golds)
         prompt = row.get("full_prompt")
         return cls(
@@ -110,30 +110,31 @@ class Answer:
             question=question,
             choices=options,
             golds=golds,
-            metrics=_judgements(row, "metrics"),
+            metrics=_metric_values(row, "metrics"),
             is_whole=None not in row["metrics"].values(),
             logprobs=scores if len(scores) == len(options) else (),
             priors=(),
-            text=next((one for one in firsts if isinstance(one, str)), None),
+            text=next((first for first in firsts if isinstance(first, str)), None),
             prompt_hash=_hash(prompt) if isinstance(prompt, str) else None,
         )
 
     @property
     def k(self) -> int | None:
-        """Number of options that the answer was chosen from; None where it was not, or nobody knows."""
+        """Number of options that the answer was chosen from; None for an open answer."""
         if self.logprobs:
             return len(self.choices)
-        letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: len(self.choices)]
-        return len(letters) if len(letters) > 1 and [one.strip() for one in self.choices] == list(letters) else None
+        # A generated answer has options if its references are the letters that name them.
+        letters = list("ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: len(self.choices)])
+        return len(letters) if len(letters) > 1 and [text.strip() for text in self.choices] == letters else None
 
 
-def joined(answers: Iterable[Answer]) -> Iterator[Answer]:
-    """The answers, where a scored and a written one to the same question, n-th with n-th, are one.
+def merge_halves(answers: Iterable[Answer]) -> Iterator[Answer]:
+    """The answers; one with log-likelihoods and a generated one to the same question, n-th with n-th, become one.
 
-    Those that lack a judgement come last, since what they lack may stand at the end.
+    Answers that lack a metric come last, because their other half may be the log's last row.
     """
-    made: list[Answer] = []
-    first: dict[tuple[Any, ...], int] = {}
+    halves: list[Answer] = []
+    position: dict[tuple[Any, ...], int] = {}
     times: Counter[tuple[Any, ...]] = Counter()
     for answer in answers:
         if answer.is_whole:
@@ -141,19 +142,20 @@ def joined(answers: Iterable[Answer]) -> Iterator[Answer]:
             continue
         key, is_scored = (answer.task, answer.item_id, answer.question), bool(answer.logprobs)
         times[key, is_scored] += 1
-        place = first.get((key, not is_scored, times[key, is_scored]))
-        if place is None or made[place].metrics.keys() & answer.metrics.keys():
-            first[key, is_scored, times[key, is_scored]] = len(made)
-            made.append(answer)
+        other = position.get((key, not is_scored, times[key, is_scored]))
+        # Halves of one answer have no metric in common.
+        if other is None or halves[other].metrics.keys() & answer.metrics.keys():
+            position[key, is_scored, times[key, is_scored]] = len(halves)
+            halves.append(answer)
             continue
-        scored, written = (answer, made[place]) if is_scored else (made[place], answer)
-        made[place] = replace(
+        scored, generated = (answer, halves[other]) if is_scored else (halves[other], answer)
+        halves[other] = replace(
             scored,
-            text=written.text,
-            generated=frozenset(written.metrics),
-            metrics={**made[place].metrics, **answer.metrics},
+            text=generated.text,
+            generated=frozenset(generated.metrics),
+            metrics={**halves[other].metrics, **answer.metrics},
         )
-    yield from made
+    yield from halves
 
 
 def _object(row: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -163,7 +165,7 @@ def _object(row: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return value
 
 
-def _judgements(row: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _metric_values(row: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {metric: value for metric, value in _object(row, name).items() if value is not None}
 
 
@@ -178,7 +180,7 @@ def _texts(row: Mapping[str, Any], name: str) -> tuple[str, ...]:
     value = row.get(name)
     if value is None:
         return ()
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
         raise ValueError(f"{name} must be a list of texts, got {value!r:.40}")
     return tuple(value)
 
@@ -187,15 +189,15 @@ def _numbers(row: Mapping[str, Any], name: str) -> tuple[float, ...]:
     value = row.get(name)
     if value is None:
         return ()
-    if not isinstance(value, list) or not all(isinstance(one, (int, float)) for one in value):
-        return ()  # a written answer's are those of its tokens, in lists
+    if not isinstance(value, list) or not all(isinstance(number, (int, float)) for number in value):
+        return ()  # a generated answer's are those of its tokens, in lists
     return tuple(map(float, value))
 
 
 def _indices(row: Mapping[str, Any], name: str) -> tuple[int, ...]:
     value = row.get(name)
     listed = value if isinstance(value, list) else [] if value is None else [value]
-    if not all(isinstance(one, int) for one in listed):
+    if not all(isinstance(index, int) for index in listed):
         raise ValueError(f"{name} must be an index or a list of them, got {value!r:.40}")
     return tuple(sorted(set(listed)))
 

@@ -3,11 +3,11 @@
     {"doc_id": 3, "doc": {...}, "target": "1", "arguments": {...}, "resps": [[["-2.25", "False"]], [["-1.5", "True"]]],
      "filtered_resps": [...], "filter": "none", "metrics": ["acc"], "doc_hash": ..., "prompt_hash": ..., "acc": 1.0}
 
-A question is its `doc` and `target`, whatever the order of their names (which other versions of the data's library
-change), and not `doc_id`, which can be wrong. The target counts as text: files hold text where the harness's results
-hold numbers. Rows of several filters are one answer judged in several ways ("exact_match,strict-match"); where a
-document stands twice, the n-th of one filter is the n-th of the other. Answers with a log-likelihood each are options;
-texts are what the model wrote. Repeats are samples where each of them was judged.
+A question is its `doc` and `target`, in any order of their names (which depends on the version of the data's library),
+and not `doc_id`, which can be wrong. The target counts as text: files hold text where the harness's results hold
+numbers. Rows of several filters are one answer under several metrics ("exact_match,strict-match"); of a document that
+occurs twice, the n-th row of one filter is the n-th of the other. Responses with a log-likelihood each are options;
+texts are generated answers. Repeats are samples if each of them has a metric value.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ NORMS: Final[Mapping[str, str]] = {
     "acc_bytes": "bytes",
     "acc_mutual_info": "unconditional",
 }
-"""The score that each metric of multiple choice goes by; any other goes by the sum, as far as it fits."""
+"""Norm of the score behind each metric of multiple choice; any other metric is tried with the sum."""
 
 Key = tuple[str, str]
-"""Id and content hash."""
+"""(item id, content hash)."""
 
 _NEEDED: Final = frozenset(("doc_id", "doc", "target"))
 _FIELDS: Final = frozenset(
@@ -40,23 +40,23 @@ _FIELDS: Final = frozenset(
     )
 )
 _FLAGS: Final = frozenset(("True", "False"))
-_MOST: Final = 1.0
-"""A log-likelihood above this, nats, is none."""
+_MAX_LOGPROB: Final = 1.0
+"""A number above this, nats, is no log-likelihood; those of bf16 may exceed 0 by rounding."""
 
 
 def is_sample(names: Iterable[str]) -> bool:
-    """Whether an object with these names is a row of the harness."""
+    """True if an object with these names is a row of the harness."""
     return set(names) >= _NEEDED
 
 
 class Task:
-    """The rows of one task, on their way into a log.
+    """Reader of one task's rows.
 
     Args:
-        log: Where the answers go.
-        options: Where their log-likelihoods go.
-        name: The task.
-        config: The harness's configuration of the task; empty where it is not known.
+        log: Receives the answers.
+        options: Receives their log-likelihoods.
+        name: Name of the task.
+        config: The harness's configuration of the task; empty if it is not known.
     """
 
     def __init__(self, log: Log, options: LogLikelihoods, name: str, config: Mapping[str, Any]) -> None:
@@ -70,8 +70,11 @@ class Task:
         """Add all rows.
 
         Args:
-            rows: Number and value of each.
-            unit: What the number counts, for messages.
+            rows: (number, value) of each row.
+            unit: Unit of the number in messages, such as "line".
+
+        Raises:
+            SnapshotError: If a row is not what the harness writes; it is named.
         """
         for number, row in rows:
             try:
@@ -92,49 +95,53 @@ class Task:
         resps = row.get("resps")
         if not isinstance(resps, list | None):
             raise ValueError(f"resps must be a list, got {type(resps).__name__}")
-        judged = _by_sample(metrics, resps or [])
+        by_sample = _by_sample(metrics, resps or [])
         known = self._filters.find(filtered or "none", item_id, question)
         if known is not None:
-            if len(judged) != (repeats := self._log.samples(known)):
-                raise ValueError(f"{len(judged)} repeats are judged, and {repeats} by another filter")
-            for sample, of_sample in enumerate(judged):
-                self._log.note(known + sample, of_sample)
+            if len(by_sample) != (repeats := self._log.samples(known)):
+                raise ValueError(f"{len(by_sample)} repeats have a metric, and {repeats} under another filter")
+            for sample, values in enumerate(by_sample):
+                self._log.add_metrics(known + sample, values)
             return
-        hashed = row.get("prompt_hash")
-        scored = _likelihoods(resps or [])
-        outputs = _outputs(resps or []) if scored is None else []
-        for sample, of_sample in enumerate(judged):
-            at = self._log.add(
+        prompt_hash = row.get("prompt_hash")
+        logprobs = _logprobs(resps or [])
+        outputs = _outputs(resps or []) if logprobs is None else []
+        for sample, values in enumerate(by_sample):
+            index = self._log.add(
                 task=self.name,
                 item_id=item_id,
                 question=question,
-                metrics=of_sample,
+                metrics=values,
                 sample=sample,
                 output=outputs[sample] if sample < len(outputs) else None,
-                source_prompt_hash=hashed if isinstance(hashed, str) else None,
+                source_prompt_hash=prompt_hash if isinstance(prompt_hash, str) else None,
             )
-        self._filters.added(at - len(judged) + 1)
-        if scored is not None and (len(scored) > 1 or self._is_choice):
-            self._add_options(at, row, scored)
+        self._filters.add(index - len(by_sample) + 1)
+        if logprobs is not None and (len(logprobs) > 1 or self._is_choice):
+            self._add_options(index, row, logprobs)
 
-    def _add_options(self, at: int, row: dict[str, Any], scored: list[float]) -> None:
-        k, priors = len(scored), []
-        if "acc_mutual_info" in row and k % 2 == 0:
+    def _add_options(self, index: int, row: dict[str, Any], logprobs: list[float]) -> None:
+        k, priors = len(logprobs), []
+        if "acc_mutual_info" in row and k % 2 == 0:  # the second half was scored without the prompt
             k //= 2
-            scored, priors = scored[:k], scored[k:]
-        asked = _asked(row.get("arguments"), k)
-        contexts_vary = asked is not None and k > 1 and any(one != asked[0][0] for one, _ in asked)
+            logprobs, priors = logprobs[:k], logprobs[k:]
+        requests = _requests(row.get("arguments"), k)
+        contexts_vary = requests is not None and k > 1 and any(context != requests[0][0] for context, _ in requests)
         texts = None
-        if asked is not None and not contexts_vary:
-            cut = len(self._delimiter) if all(text.startswith(self._delimiter) for _, text in asked) else 0
-            texts = [text[cut:] for _, text in asked]
-        # Where the contexts vary the target is what follows each of them, and names none.
+        if requests is not None and not contexts_vary:
+            has_delimiter = all(text.startswith(self._delimiter) for _, text in requests)
+            cut = len(self._delimiter) if has_delimiter else 0
+            texts = [text[cut:] for _, text in requests]
+        # winogrande varies the context: its target is the text that follows every context, and names no option.
         target = None if contexts_vary else row["target"]
-        self._options.add(at, logprobs=scored, priors=priors, texts=texts, target=target)
+        self._options.add(index, logprobs=logprobs, priors=priors, texts=texts, target=target)
 
 
 class _Filters:
-    """Which answer of a task a row of another filter judges again; costs nothing while there is one filter."""
+    """Index of a task's answers by item and question, for rows of further filters.
+
+    It is built at the first row of a second filter, so that a log with one filter costs nothing.
+    """
 
     def __init__(self, log: Log) -> None:
         self._log, self._start = log, len(log)
@@ -144,7 +151,7 @@ class _Filters:
         self._key: Key | None = None
 
     def find(self, filtered: str, item_id: str, question: object) -> int | None:
-        """The row that came under another filter; None where the answer is new."""
+        """Log row of the same answer under another filter; None if the answer is new."""
         if self._first is None:
             self._first = filtered
         if self._rows is None and filtered == self._first:
@@ -160,14 +167,14 @@ class _Filters:
         rows = self._rows.get(key, [])
         return rows[seen[key] - 1] if seen[key] <= len(rows) else None
 
-    def added(self, row: int) -> None:
-        """The answer that was new stands in this row."""
+    def add(self, row: int) -> None:
+        """Note the log row of the answer that `find` did not know."""
         if self._rows is not None and self._key is not None:
             self._rows.setdefault(self._key, []).append(row)
 
 
 def _metrics(row: Mapping[str, Any], suffix: str) -> dict[str, Any]:
-    """What judges the answer, by name; older rows do not list their metrics."""
+    """Metric values by name; older rows do not list their metrics."""
     names = row.get("metrics")
     if names is None:
         return {f"{name}{suffix}": value for name, value in row.items() if name not in _FIELDS}
@@ -177,10 +184,10 @@ def _metrics(row: Mapping[str, Any], suffix: str) -> dict[str, Any]:
 
 
 def _by_sample(metrics: dict[str, Any], resps: list[Any]) -> list[dict[str, Any]]:
-    """The judgements of each repeat, where a metric has one for each; else those of the one answer."""
+    """Metric values of each repeat if a metric has a list of them; else those of the one answer."""
     repeats = len(resps[0]) if len(resps) == 1 and isinstance(resps[0], list) else 1
     each = {name for name, value in metrics.items() if isinstance(value, list) and len(value) == repeats > 1}
-    each = {name for name in each if all(one in (0, 1) for one in metrics[name])}
+    each = {name for name in each if all(value in (0, 1) for value in metrics[name])}
     if not each:
         return [metrics]
     return [
@@ -189,13 +196,13 @@ def _by_sample(metrics: dict[str, Any], resps: list[Any]) -> list[dict[str, Any]
 
 
 def _outputs(resps: list[Any]) -> list[str]:
-    """What the model wrote, one text per repeat."""
-    written = resps[0] if resps and isinstance(resps[0], list) else resps[:1]
-    return [text for text in written if isinstance(text, str)]
+    """Generated texts, one per repeat."""
+    texts = resps[0] if resps and isinstance(resps[0], list) else resps[:1]
+    return [text for text in texts if isinstance(text, str)]
 
 
-def _likelihoods(resps: list[Any]) -> list[float] | None:
-    """The log-likelihood of each answer, nats, nan where it is none; None where answers are texts."""
+def _logprobs(resps: list[Any]) -> list[float] | None:
+    """Log-likelihood of each response, nats, nan if it is no number; None if responses are texts."""
     found = []
     for resp in resps:
         answer = resp[0] if isinstance(resp, list) and resp else None
@@ -208,12 +215,12 @@ def _likelihoods(resps: list[Any]) -> list[float] | None:
             number = math.nan if isinstance(value, bool) else float(value)
         except (TypeError, ValueError, OverflowError):
             number = math.nan
-        found.append(number if number <= _MOST else math.nan)
+        found.append(number if number <= _MAX_LOGPROB else math.nan)
     return found or None
 
 
-def _asked(arguments: Any, k: int) -> list[tuple[str, str]] | None:
-    """Context and continuation of the first k requests, in either of the shapes that logs have."""
+def _requests(arguments: Any, k: int) -> list[tuple[str, str]] | None:
+    """(context, continuation) of the first k requests, in either shape that logs have; None in any other."""
     pairs = []
     for number in range(k):
         try:
@@ -231,5 +238,5 @@ def _asked(arguments: Any, k: int) -> list[tuple[str, str]] | None:
 
 
 def norm_of(metric: str) -> str:
-    """The score that a metric of multiple choice goes by."""
+    """Norm of the score behind a metric of multiple choice."""
     return NORMS.get(metric.split(",")[0], "sum")

@@ -1,12 +1,12 @@
-"""Rows of another tool's log, gathered one by one, to a Snapshot.
+"""Rows of another tool's log, collected one by one, to a Snapshot.
 
     log = Log(path, "lm-evaluation-harness")
     row = log.add(task="arc_easy", item_id="17", question=[doc, target], metrics={"acc": 1.0, "acc_norm": 0.0})
-    log.note(row, {"exact_match": 0.0})          the same answer, judged in another way
+    log.add_metrics(row, {"exact_match": 0.0})   the same answer under another metric
     log.snapshot(log.metric(None), meta)         `correct` by the metric asked for, or by the first of DEFAULTS
 
-A log judges an answer in several ways (`judgements.py`). A task that lacks the metric is judged by its own first one,
-and a note says so. A row without the metric is unscored. Categories are those of `PaperTasks`, where the tool has none.
+A log may have several metrics (`logged_metrics.py`). A task that lacks the one asked for uses its own first metric, and
+a note says so. A row without a value is unscored. Categories are those of `PaperTasks` unless the tool gives its own.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import json
 from array import array
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,19 +26,52 @@ from numpy.typing import NDArray
 
 from forgetwatch.errors import SnapshotError
 from forgetwatch.probes.paper_tasks import PaperTasks
-from forgetwatch.readers.judgements import ABSENT, Judgements
-from forgetwatch.readers.question_text import Kept
+from forgetwatch.readers.json_pieces import Progress
+from forgetwatch.readers.logged_metrics import ABSENT, LoggedMetrics
+from forgetwatch.readers.question_text import QuestionStore
 from forgetwatch.snapshot import SCHEMA, Snapshot
 
-_GIVEN: Final = frozenset(SCHEMA.names) - {"item_id", "task", "content_hash", "correct", "outcome", "sample"}
+# The columns that `Log.add` takes by name; it makes the others itself.
+_EXTRA: Final = frozenset(SCHEMA.names) - {"item_id", "task", "content_hash", "correct", "outcome", "sample"}
 _CANONICAL: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
+_LFS_POINTER: Final = b"version https://git-lfs"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """Options of one reading, passed from `load_snapshot` to the reader of the format.
+
+    Attributes:
+        metric: The metric that makes `correct`; None for the default of `logged_metrics`.
+        progress: Called with the amount read and the total, in bytes, samples or files; None for no reports.
+        questions: Receives the questions of the rows that it names; None if no question is kept.
+    """
+
+    metric: str | None = None
+    progress: Progress | None = None
+    questions: QuestionStore | None = None
+
+    def report(self, done: int, total: int) -> None:
+        """Report progress, if somebody wants to know."""
+        if self.progress is not None:
+            self.progress(done, total)
+
+
+def refuse_lfs_pointer(path: Path, head: bytes) -> None:
+    """Raise if the first bytes of a file are those of a Git LFS pointer.
+
+    Raises:
+        SnapshotError: If they are; the remedy is in the message.
+    """
+    if head.startswith(_LFS_POINTER):
+        raise SnapshotError(f"{path}: a Git LFS pointer, not the data; fetch it with `git lfs pull`")
 
 
 def question_hash(question: object) -> str:
-    """First 16 hex digits of SHA-256 over JSON values; the order of names makes no difference.
+    """First 16 hex digits of the SHA-256 of JSON values; the order of names makes no difference.
 
     Raises:
-        TypeError, ValueError, RecursionError: If they are no JSON.
+        TypeError, ValueError, RecursionError: If the values are no JSON.
     """
     return hashlib.sha256(_CANONICAL(question).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
@@ -45,23 +79,26 @@ def question_hash(question: object) -> str:
 class Log:
     """Rows of one or several files of one run, as columns.
 
+    Attributes:
+        tasks: Code of each task, by its name.
+
     Args:
-        path: What is read; named in errors.
-        tool: What wrote it.
-        kept: Keeps some of the questions.
+        path: File or folder of the log; named in errors.
+        tool: The tool that wrote it.
+        questions: Receives the questions that it wants.
     """
 
-    def __init__(self, path: Path, tool: str, kept: Kept | None = None) -> None:
+    def __init__(self, path: Path, tool: str, questions: QuestionStore | None = None) -> None:
         self.path = path
         self.tool = tool
         self.tasks: dict[str, int] = {}
-        self._kept = kept
+        self._questions = questions
         self._sample = array("i")
         self._ids: list[str] = []
         self._hashes: list[str] = []
         self._unscored: dict[int, str] = {}
         self._extra: dict[str, list[Any]] = {}
-        self._judged = Judgements(path)
+        self._metrics = LoggedMetrics(path)
 
     def __len__(self) -> int:
         return len(self._sample)
@@ -77,35 +114,35 @@ class Log:
         unscored: str | None = None,
         **columns: Any,
     ) -> int:
-        """Add one answer; its row.
+        """Add one answer and return its row.
 
         Args:
             task: The benchmark.
             item_id: The item's name in the log; one that repeats gets a number.
-            question: JSON values that define the question, whatever its place; hashed.
-            metrics: Everything that judges the answer, by name.
-            sample: 0 for single answers.
-            unscored: Why the answer cannot be judged, if so.
-            columns: Other columns of a snapshot.
+            question: JSON values that define the question, wherever it is in the log; hashed.
+            metrics: Metric values of the answer, by name.
+            sample: Index of the sample; 0 for single answers.
+            unscored: The reason if the answer has no score.
+            columns: Values of other columns of a snapshot.
 
         Raises:
             SnapshotError: If a column is unknown, or the question is no JSON.
         """
         row = len(self)
         try:
-            hashed = question_hash(question)
+            content_hash = question_hash(question)
         except (TypeError, ValueError, RecursionError) as error:
             raise SnapshotError(f"{self.path}: the question of item {item_id!r} cannot be read ({error})") from error
         for name in columns:
             if name not in self._extra:
-                if name not in _GIVEN:
+                if name not in _EXTRA:
                     raise SnapshotError(f"{self.path}: a reader gave the unknown column {name!r}")
                 self._extra[name] = [None] * row
-        if self._kept is not None:
-            self._kept.see(hashed, question)
-        self._hashes.append(hashed)
+        if self._questions is not None:
+            self._questions.add(content_hash, question)
+        self._hashes.append(content_hash)
         self._ids.append(item_id)
-        self._judged.add_row(self.tasks.setdefault(task, len(self.tasks)))
+        self._metrics.add_row(self.tasks.setdefault(task, len(self.tasks)))
         self._sample.append(sample)
         if unscored is not None:
             self._unscored[row] = unscored
@@ -113,20 +150,20 @@ class Log:
             value = columns.get(name)
             # Long texts as UTF-8: as Python keeps them, one emoji makes a text four times as large.
             values.append(value.encode("utf-8", "replace") if name == "output" and value is not None else value)
-        self._judged.note(row, metrics)
+        self._metrics.add_values(row, metrics)
         return row
 
-    def note(self, row: int, metrics: Mapping[str, Any]) -> None:
-        """Add judgements of an answer that is there already."""
-        self._judged.note(row, metrics)
+    def add_metrics(self, row: int, metrics: Mapping[str, Any]) -> None:
+        """Add metric values of an answer that is in the log already."""
+        self._metrics.add_values(row, metrics)
 
     def keys(self, start: int) -> list[tuple[int, tuple[str, str]]]:
-        """Each row from `start` on that is the first sample of its item, with the item's id and content hash."""
+        """(row, (item id, content hash)) of each first sample of an item, from row `start` on."""
         rows = [row for row in range(start, len(self)) if self._sample[row] == 0]
         return [(row, (self._ids[row], self._hashes[row])) for row in rows]
 
     def samples(self, row: int) -> int:
-        """The number of samples of the item whose first sample stands in this row."""
+        """Number of samples of the item whose first sample is in this row."""
         end = row + 1
         while end < len(self) and self._sample[end] == end - row:
             end += 1
@@ -134,33 +171,33 @@ class Log:
 
     @property
     def task_codes(self) -> NDArray[np.int64]:
-        """The number of each row's task among `tasks`, int64 [rows]."""
-        return self._judged.tasks
+        """Code of each row's task, int64 [rows]."""
+        return self._metrics.tasks
 
     def items(self) -> dict[str, int]:
-        """The number of items of each task."""
+        """Number of items of each task, by name."""
         counts = np.bincount(self.task_codes[np.asarray(self._sample) == 0], minlength=len(self.tasks))
         return dict(zip(self.tasks, counts.tolist(), strict=True))
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics that are a correctness in some task, in the order of `DEFAULTS`, then as they came."""
-        return tuple(self._judged.usable())
+        """Names of the metrics that are a correctness in some task, in the order of `DEFAULTS`, then of the log."""
+        return tuple(self._metrics.usable())
 
     def metric(self, wanted: str | None) -> str:
-        """The metric that makes `correct`: the one that was asked for, or the stated default.
+        """Full name of the metric that makes `correct`: the one asked for, or the default.
 
-        A name with a filter behind a comma (``exact_match,strict-match``) may be asked for without it, and one without
-        may be asked for with ``none``, as results name it.
+        The filter after a comma (``exact_match,strict-match``) may be left out. A metric without a filter may be named
+        with ``none``, as the harness's totals name it.
 
         Raises:
-            SnapshotError: If there is none, or it is no correctness; what there is stands in the message.
+            SnapshotError: If the log has no such metric, or it is no correctness; the message lists those that are.
         """
-        return self._judged.choose(wanted)
+        return self._metrics.choose(wanted)
 
-    def judged(self, metric: str) -> tuple[NDArray[np.int8], dict[str, str]]:
-        """1 or 0 for each row, `ABSENT` where it is not judged, int8 [rows]; and what judged each task."""
-        right, used = self._judged.of_rows(metric)
+    def correctness(self, metric: str) -> tuple[NDArray[np.int8], dict[str, str]]:
+        """1 or 0 for each row, `ABSENT` if unscored, int8 [rows]; and the metric used, by name of the task."""
+        right, used = self._metrics.correctness(metric)
         right[list(self._unscored)] = ABSENT
         return right, {name: used[code] for name, code in self.tasks.items() if code in used}
 
@@ -174,17 +211,17 @@ class Log:
         """The rows as a snapshot whose `correct` is that metric.
 
         Args:
-            metric: What `metric` gave.
-            meta: What is known of the run.
-            notes: What the reader of the comparison should be told.
-            columns: Whole columns, where they were not given row by row.
+            metric: Full name of the metric, as `metric` returns it.
+            meta: Metadata of the run.
+            notes: Notes for the reader of a comparison.
+            columns: Whole columns that were not given row by row.
 
         Raises:
             SnapshotError: If there are no rows, or a value is outside its range.
         """
         if not len(self):
             raise SnapshotError(f"{self.path}: the log has no answers")
-        right, used = self.judged(metric)
+        right, used = self.correctness(metric)
         task = self.task_codes
         try:
             given = {
@@ -236,7 +273,7 @@ class Log:
         ]
 
     def _unique_ids(self) -> list[str]:
-        """The ids, with a number behind those that repeat within a task and sample."""
+        """The ids; one that repeats within a task and sample gets a number: "7", "7#2"."""
         if len(set(self._ids)) == len(self._ids):
             return self._ids
         keys = list(zip(self._ids, self.task_codes.tolist(), self._sample, strict=True))
@@ -247,6 +284,7 @@ class Log:
         for item_id, task, sample in keys:
             times[item_id, task, sample] += 1
             number, name = times[item_id, task, sample], item_id
+            # The log may use "7#2" as an id of its own.
             while number > 1 and ((name := f"{item_id}#{number}"), task, sample) in taken:
                 number += 1
             times[item_id, task, sample] = number
@@ -256,4 +294,5 @@ class Log:
 
 
 def _some(names: list[str]) -> str:
+    """The first three names, and the number of the others."""
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

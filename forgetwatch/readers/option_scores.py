@@ -1,26 +1,18 @@
 """Log-likelihoods of options, as a harness logs them, to the columns of a snapshot.
 
-A harness that logs the log-likelihood of each option, and whether the answer was right, need not log which option it
-chose, nor always which one is right; both follow (`choices.py`). The score that decides goes by the metric:
+A harness that logs the log-likelihood of each option, and whether the answer was right, need not log the option chosen,
+nor always the right one. Both follow from the scores that decide (`metrics.choices`) and the logged correctness:
 
-    sum             log-likelihood
-    chars, bytes    log-likelihood over the option's length
-    unconditional   log-likelihood minus that without the prompt
+    scores     correct   gold in the log   chosen   gold
+    -2 -1 -3   yes       not known         1        1      the option chosen was right
+    -2 -1      no        not known         1        0      the other of two
+    -2 -1 -3   no        0                 1        0
+    -2 -1 -3   no        1                 0        1      a contradiction: the best option that is not right
 
-A few items whose scores contradict what was logged are counted. Many of them in a task show that it was judged in
-another way: then no choice is known.
+The logged correctness is never changed. A few rows whose scores contradict it are counted, and have no margin. Many of
+them in a task show that its answers were compared by another score: then no choice of the task is known.
 
-Scores of options, and what was logged as right or wrong, to the choice, its clearness, and the right option.
-
-    scores     right   golds          chosen   gold
-    -2 -1 -3   yes     not known      1        1        the choice was right
-    -2 -1      no      not known      1        0        the other of two
-    -2 -1 -3   no      0              1        0
-    -2 -1 -3   no      1              0        1        contradicts: the best option that is not right, no margin
-
-What was logged as right or wrong stands. numpy only; all arrays have one row per item, items of equal k together.
-
-What a log names as right among an item's options: an index, several, a letter, or the text of an option.
+A log names the right option by an index, several indices, a letter, or the option's text: `target_options`.
 """
 
 from __future__ import annotations
@@ -36,23 +28,30 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from forgetwatch.metrics.choices import decide, marked, normalise
+from forgetwatch.metrics.choices import decide, normalise, option_mask
 from forgetwatch.snapshot import NONE
 
-_MOST_AGAINST: Final = 0.01
-"""Share of a task's judged items that may contradict their scores before the scores are not what decided."""
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Correct = NDArray[np.int8]
+"""Logged correctness: 1 for right, 0 for wrong, -1 for not known."""
+
+_MAX_CONTRADICTIONS: Final = 0.01
+"""Share of a task's scored rows above which the scores are not those that decided in it."""
 
 
 class LogLikelihoods:
-    """The options of a log's rows, gathered one by one, in the order of the rows."""
+    """Options and log-likelihoods of a log's rows, collected one by one, in the order of the rows."""
 
     def __init__(self) -> None:
         self._row, self._k = array("q"), array("q")
-        self._logprobs, self._priors = array("d"), array("d")  # option by option, as are the lengths
+        # Flat, option by option, row by row, as `metrics.choices` takes them.
+        self._logprobs, self._priors = array("d"), array("d")
         self._chars, self._bytes = array("i"), array("i")
         self._has_lengths, self._has_priors = array("b"), array("b")
         self._by_index, self._by_text = array("q"), array("q")
-        self._several: dict[int, list[int]] = {}
+        self._several_golds: dict[int, list[int]] = {}
 
     def add(
         self,
@@ -63,24 +62,24 @@ class LogLikelihoods:
         texts: Sequence[str] | None,
         target: object,
     ) -> None:
-        """Add one row.
+        """Add the options of one row.
 
         Args:
-            row: Its number in the log.
+            row: Index of the row in the log.
             logprobs: Log-likelihood of each option, nats; nan where the log holds no number.
-            priors: The same without the prompt; empty where it was not asked for.
-            texts: The options as they were scored, without the delimiter; None where they are not known.
-            target: What the log names as right.
+            priors: Log-likelihood of each option without the prompt, nats; empty if the log has none.
+            texts: The options without leading space or delimiter; None if they are not known.
+            target: The right option as the log names it.
         """
         k = len(logprobs)
-        known = [""] * k if texts is None else texts
-        golds, by_text = read_target(target, k, texts)
+        golds, by_text = target_options(target, k, texts)
         if len(golds) > 1:
-            self._several[len(self._row)] = golds
+            self._several_golds[len(self._row)] = golds
         self._row.append(row)
         self._k.append(k)
         self._logprobs.extend(logprobs)
         self._priors.extend(priors or [math.nan] * k)
+        known = [""] * k if texts is None else texts
         self._chars.extend([len(text) for text in known])
         self._bytes.extend(
             [len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass")) for text in known]
@@ -90,59 +89,59 @@ class LogLikelihoods:
         self._by_index.append(golds[0] if golds else NONE)
         self._by_text.append(by_text)
 
-    @property
-    def rows(self) -> Ints:
-        """The rows of the log that have options, int64 [rows with options]."""
-        return np.array(self._row, np.int64)
-
     def __len__(self) -> int:
         return len(self._row)
+
+    @property
+    def rows(self) -> Ints:
+        """Indices of the log's rows that have options, int64 [rows with options]."""
+        return np.array(self._row, np.int64)
 
     @property
     def k(self) -> Ints:
         """Number of options of each row that has any, int64 [rows with options]."""
         return np.array(self._k, np.int64)
 
-    def unexplained(self, *, right: Judged, tasks: Ints, norm: str) -> Ints:
-        """Number of judged rows of each task whose judgement the scores by one norm do not give back, int64 [tasks].
+    def unexplained(self, *, right: Correct, tasks: Ints, norm: str) -> Ints:
+        """Number of scored rows of each task whose correctness does not follow from the scores, int64 [tasks].
 
         Args:
-            right: Logged judgement of each row of the log.
+            right: Logged correctness of each row of the log.
             tasks: Code of each row's task.
-            norm: The norm that is tried in every task.
+            norm: Norm of the scores, in every task.
         """
         count = int(tasks.max(initial=-1)) + 1
         if not len(self):
             return np.zeros(count, np.int64)
-        found = self._agreed([norm] * count, right, tasks)
+        found = self._choices([norm] * count, right, tasks)
         lost = (found.against | (found.best == NONE)) & (right[self.rows] >= 0)
         return np.bincount(tasks[self.rows][lost], minlength=count)
 
     def columns(
-        self, *, right: Judged, tasks: Ints, norms: Sequence[str]
+        self, *, right: Correct, tasks: Ints, norms: Sequence[str]
     ) -> tuple[dict[str, pa.Array], tuple[str, ...]]:
         """The columns of a snapshot that follow, and notes for its reader.
 
         Args:
-            right: Logged judgement of each row of the log.
+            right: Logged correctness of each row of the log.
             tasks: Code of each row's task.
             norms: The norm of the score that decides in each task, by the task's code.
         """
         if not len(self):
             return {}, ()
-        found, task = _Found(self._agreed(norms, right, tasks)), tasks[self.rows]
+        found, task = _Found(self._choices(norms, right, tasks)), tasks[self.rows]
         for code in np.unique(task).tolist():
             found.withdraw_undecided(task == code, right[self.rows])
         return self._columns(found, len(right)), found.notes()
 
-    def _agreed(self, norms: Sequence[str], right: Judged, tasks: Ints) -> Choices:
-        judged, task, k = right[self.rows], tasks[self.rows], self.k
+    def _choices(self, norms: Sequence[str], right: Correct, tasks: Ints) -> Choices:
+        correct, task, k = right[self.rows], tasks[self.rows], self.k
         norm = np.array(norms, object)[task]
         scores = np.empty(len(self._logprobs), np.float64)
         for name in dict.fromkeys(norm.tolist()):
             cells = np.repeat(norm == name, k)
             scores[cells] = self._scores(name)[cells]
-        return agreed(scores, k, self._golds(scores, judged, task), judged)
+        return reconcile(scores, k, self._golds(scores, correct, task), correct)
 
     def _scores(self, norm: str) -> Floats:
         """The scores by one norm, nats, nan where a row has not what the norm needs, float64 [options]."""
@@ -152,7 +151,7 @@ class LogLikelihoods:
         logprobs, priors = np.array(self._logprobs, np.float64), np.array(self._priors, np.float64)
         return normalise(logprobs, self.k, norm=norm, lengths=lengths, priors=priors)
 
-    def _golds(self, scores: Floats, judged: Judged, task: Ints) -> Bools:
+    def _golds(self, scores: Floats, correct: Correct, task: Ints) -> Bools:
         """The right options as far as the targets name them, bool [options]."""
         k, nothing = self.k, np.zeros(len(scores), bool)
         best = decide(scores, k, nothing).chosen
@@ -160,45 +159,47 @@ class LogLikelihoods:
         gold = np.full(len(k), NONE)
         for code in np.unique(task).tolist():
             rows = task == code
-            gold[rows] = first_gold(by_index[rows], by_text[rows], best[rows], judged[rows])
-        named = [(row, option) for row, options in self._several.items() for option in options]
+            gold[rows] = choose_target(by_index[rows], by_text[rows], best[rows], correct[rows])
+        named = [(row, option) for row, options in self._several_golds.items() for option in options]
         several = np.array(named, np.int64).reshape(-1, 2)
-        return marked(k, np.arange(len(k)), gold) | marked(k, several[:, 0], several[:, 1])
+        return option_mask(k, np.arange(len(k)), gold) | option_mask(k, several[:, 0], several[:, 1])
 
     def _columns(self, found: _Found, rows: int) -> dict[str, pa.Array]:
-        place, k = np.asarray(self._row), np.asarray(self._k)
+        """Columns over all rows of the log, null where a row has no options."""
+        index, k = self.rows, self.k
+        # A sum is nan where one of its terms is.
         readable = ~np.isnan(np.add.reduceat(np.asarray(self._logprobs), np.cumsum(k) - k))
         has_lengths, has_priors = np.asarray(self._has_lengths, bool), np.asarray(self._has_priors, bool)
 
-        def spread(values: Any, there: Bools) -> pa.Array:
-            whole, absent = np.zeros(rows, np.asarray(values).dtype), np.ones(rows, bool)
-            whole[place], absent[place] = values, ~there
-            return pa.array(whole, mask=absent)
+        def scalars(values: Any, valid: Bools) -> pa.Array:
+            column, null = np.zeros(rows, np.asarray(values).dtype), np.ones(rows, bool)
+            column[index], null[index] = values, ~valid
+            return pa.array(column, mask=null)
 
-        def lists(values: array[Any], there: Bools) -> pa.Array:
-            length, absent = np.zeros(rows, np.int64), np.ones(rows, bool)
-            length[place[there]], absent[place[there]] = k[there], False
+        def lists(values: array[Any], valid: Bools) -> pa.Array:
+            length, null = np.zeros(rows, np.int64), np.ones(rows, bool)
+            length[index[valid]], null[index[valid]] = k[valid], False
             offsets = np.concatenate([[0], np.cumsum(length)]).astype(np.int32)
-            kept = pa.array(np.asarray(values)[np.repeat(there, k)])
-            return pa.ListArray.from_arrays(pa.array(offsets), kept, mask=pa.array(absent))
+            flat = pa.array(np.asarray(values)[np.repeat(valid, k)])
+            return pa.ListArray.from_arrays(pa.array(offsets), flat, mask=pa.array(null))
 
         columns = {
-            "k": spread(k, np.ones(len(k), bool)),
-            "gold": spread(found.gold, found.gold != NONE),
-            "chosen": spread(found.chosen, found.chosen != NONE),
+            "k": scalars(k, np.ones(len(k), bool)),
+            "gold": scalars(found.gold, found.gold != NONE),
+            "chosen": scalars(found.chosen, found.chosen != NONE),
             "choice_logprobs": lists(self._logprobs, readable),
             "choice_chars": lists(self._chars, has_lengths),
             "choice_bytes": lists(self._bytes, has_lengths),
-            "gold_share": spread(found.share, ~np.isnan(found.share)),
-            "margin": spread(found.margin, ~np.isnan(found.margin)),
-            "unstable": spread(found.tied, found.tied),
+            "gold_share": scalars(found.share, ~np.isnan(found.share)),
+            "margin": scalars(found.margin, ~np.isnan(found.margin)),
+            "unstable": scalars(found.tied, found.tied),
         }
         if has_priors.any():
             columns["choice_priors"] = lists(self._priors, has_priors)
-        if self._several:
+        if self._several_golds:
             golds: list[list[int] | None] = [None] * rows
-            for one, named in self._several.items():
-                golds[place[one]] = named
+            for position, options in self._several_golds.items():
+                golds[index[position]] = options
             columns["golds"] = pa.array(golds, pa.list_(pa.int32()))
         return columns
 
@@ -212,10 +213,10 @@ class _Found:
         self.tied, self._against, self._best = choices.tied, choices.against, choices.best
         self._undecided = 0
 
-    def withdraw_undecided(self, rows: Bools, judged: Judged) -> None:
-        """Set the choices of a task's rows to unknown where too many of them contradict what was logged."""
+    def withdraw_undecided(self, rows: Bools, correct: Correct) -> None:
+        """Set the choices in the rows of a task to unknown if too many of them contradict what was logged."""
         against = int(self._against[rows].sum())
-        if against <= _MOST_AGAINST * int((rows & (self._best != NONE) & (judged >= 0)).sum()):
+        if against <= _MAX_CONTRADICTIONS * int((rows & (self._best != NONE) & (correct >= 0)).sum()):
             return
         self.chosen[rows], self.share[rows], self.margin[rows] = NONE, np.nan, np.nan
         self.tied[rows] = self._against[rows] = False
@@ -239,16 +240,9 @@ class _Found:
         return tuple(notes)
 
 
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Judged = NDArray[np.int8]
-"""1 for right, 0 for wrong, -1 for not known."""
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Choices:
-    """Choices on which scores and logged judgements agree. Arrays [rows] unless said otherwise.
+    """Choices that follow from scores and logged correctness. Arrays [rows] unless said otherwise.
 
     Attributes:
         chosen: Index of the option, -1 where it is not known; int64.
@@ -258,7 +252,7 @@ class Choices:
         share: Share of the right options, 0 to 1; nan where it is not known.
         margin: Best minus second score, nats; nan where it is not known.
         tied: The two best scores are equal; bool.
-        against: The scores contradict what was logged; bool.
+        against: The scores contradict the logged correctness; bool.
     """
 
     chosen: Ints
@@ -271,42 +265,44 @@ class Choices:
     against: Bools
 
 
-def first_gold(index: Ints, text: Ints, best: Ints, right: Judged) -> Ints:
-    """The right option as the target names it, -1 for none, int64 [rows].
+def choose_target(index: Ints, text: Ints, best: Ints, right: Correct) -> Ints:
+    """Index of the right option, -1 for none, int64 [rows].
 
-    A target such as "2" may be an index or an option's text. All are read in the way that fits more outcomes.
+    A target such as "2" may be an index or an option's text. All targets of a task are read in the way that agrees with
+    more of the logged outcomes; by index if both agree equally.
 
     Args:
-        index: The option that the target names by index, -1 for none [rows].
-        text: The option that it names by text, -1 for none [rows].
-        best: The option with the highest score, -1 where it is not known [rows].
-        right: What was logged [rows].
+        index: Option that the target names by index, -1 for none [rows].
+        text: Option that the target names by text, -1 for none [rows].
+        best: Option with the highest score, -1 if not known [rows].
+        right: Logged correctness [rows].
     """
-    unlike = (index != NONE) & (text != NONE) & (index != text) & (best != NONE) & (right >= 0)
-    fits_index, fits_text = (((best == gold) == (right == 1))[unlike].sum() for gold in (index, text))
+    differs = (index != NONE) & (text != NONE) & (index != text) & (best != NONE) & (right >= 0)
+    fits_index, fits_text = (((best == gold) == (right == 1))[differs].sum() for gold in (index, text))
     first, second = (text, index) if fits_text > fits_index else (index, text)
     return np.where(first != NONE, first, second)
 
 
-def agreed(scores: Floats, k: Ints, golds: Bools, right: Judged) -> Choices:
-    """The choices that the scores and the logged judgements agree on.
+def reconcile(scores: Floats, k: Ints, golds: Bools, right: Correct) -> Choices:
+    """Choices and right options that follow from the scores and the logged correctness; see the module's table.
 
     Args:
         scores: The score that decides, nats, nan where it is not known [options].
         k: Number of options of each row [rows].
         golds: The right options as far as the log names them, bool [options].
-        right: Logged judgement [rows].
+        right: Logged correctness [rows].
     """
     best, row, start = decide(scores, k, golds).chosen, np.repeat(np.arange(len(k)), k), np.cumsum(k) - k
     usable = best != NONE
-    # A judgement names the right option of a row whose log does not: the best if right, the other of two if wrong.
-    silent = usable & ~np.logical_or.reduceat(golds, start)
-    follows = silent & ((right == 1) | ((right == 0) & (k == 2)))
-    golds = golds | marked(k, np.flatnonzero(follows), np.where(right == 1, best, 1 - best)[follows])
+    # The correctness names the right option where the log does not: the best if right, the other of two if wrong.
+    unnamed = usable & ~np.logical_or.reduceat(golds, start)
+    follows = unnamed & ((right == 1) | ((right == 0) & (k == 2)))
+    golds = golds | option_mask(k, np.flatnonzero(follows), np.where(right == 1, best, 1 - best)[follows])
     found = decide(scores, k, golds)
     known = np.logical_or.reduceat(golds, start)
     is_right = golds[start + np.maximum(best, 0)]
     against = usable & known & (right >= 0) & (is_right != (right == 1))
+    # In a contradiction the best option that agrees with the correctness counts as chosen.
     fitting = np.where((golds == (right == 1)[row]) & usable[row], scores, -np.inf)
     second = np.where(np.maximum.reduceat(fitting, start) == -np.inf, NONE, decide(fitting, k, golds).chosen)
     return Choices(
@@ -322,7 +318,7 @@ def agreed(scores: Floats, k: Ints, golds: Bools, right: Judged) -> Choices:
 
 
 def norms_in_metadata(norms: Mapping[str, str]) -> dict[str, Any]:
-    """The metadata of a snapshot that name the norm of each task, as `Snapshot.norms` reads them.
+    """Metadata of a snapshot that name the norm of each task, as `Snapshot.norms` reads them.
 
     >>> norms_in_metadata({"arc": "sum", "boolq": "sum"}), norms_in_metadata({"arc": "chars", "boolq": "sum"})
     ({'probe': {'norm': 'sum'}}, {'norms': {'arc': 'chars', 'boolq': 'sum'}})
@@ -332,38 +328,39 @@ def norms_in_metadata(norms: Mapping[str, str]) -> dict[str, Any]:
     return {"norms": dict(norms)} if norms else {}
 
 
-_SEVERAL: Final = re.compile(r"\[\s*[0-9]{1,6}(\s*,\s*[0-9]{1,6})*\s*\]")
+_LIST_OF_INDICES: Final = re.compile(r"\[\s*[0-9]{1,6}(\s*,\s*[0-9]{1,6})*\s*\]")
 _INDEX: Final = re.compile(r"[0-9]{1,6}")
 _LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-def read_target(target: object, k: int, texts: Sequence[str] | None) -> tuple[list[int], int]:
-    """The options that a target names by index; and the one that it names by letter or text, -1 for none.
+def target_options(target: object, k: int, texts: Sequence[str] | None) -> tuple[list[int], int]:
+    """Indices of the options that a target names by index; and of the one it names by letter or text, -1 for none.
 
-    Digits may be an index or the text of an option; then both come back.
+    Digits may be an index or the text of an option; then both are returned.
 
     Args:
-        target: A whole number, a list of them, or text; anything else names none.
+        target: A whole number, a list of them, or text; anything else names no option.
         k: Number of options.
-        texts: The options, where they are known.
+        texts: The options, if they are known.
 
-    >>> read_target("1", 3, ["3", "1", "2"]), read_target("Chile", 2, ["Peru", "Chile"]), read_target("B", 3, None)
-    (([1], 1), ([], 1), ([], 1))
-    >>> read_target([2, 0], 3, None), read_target("[0, 2]", 3, None), read_target(7, 3, None)
-    (([0, 2], -1), ([0, 2], -1), ([], -1))
+    >>> target_options("1", 3, ["3", "1", "2"]), target_options("Chile", 2, ["Peru", "Chile"])
+    (([1], 1), ([], 1))
+    >>> target_options("B", 3, None), target_options("[0, 2]", 3, None), target_options(7, 3, None)
+    (([], 1), ([0, 2], -1), ([], -1))
     """
-    if isinstance(target, str) and not _SEVERAL.fullmatch(target):
+    if isinstance(target, str) and not _LIST_OF_INDICES.fullmatch(target):
         index = [int(target)] if _INDEX.fullmatch(target) and int(target) < k else []
         return index, _by_text(target.strip(), k, texts)
-    named = [int(one) for one in _INDEX.findall(target)] if isinstance(target, str) else target
+    named = [int(digits) for digits in _INDEX.findall(target)] if isinstance(target, str) else target
     listed: list[object] = named if isinstance(named, list) else [named]
-    indices = [one for one in listed if isinstance(one, int) and not isinstance(one, bool)]
+    indices = [value for value in listed if isinstance(value, int) and not isinstance(value, bool)]
     if len(indices) < len(listed):
         return [], NONE
-    return sorted({one for one in indices if 0 <= one < k}), NONE
+    return sorted({index for index in indices if 0 <= index < k}), NONE
 
 
 def _by_text(target: str, k: int, texts: Sequence[str] | None) -> int:
+    """Index of the one option with this text, else with this letter; -1 for none."""
     same = [option for option, text in enumerate(texts or ()) if text.strip() == target]
     if len(same) == 1:
         return same[0]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import softmax
 
-from forgetwatch.metrics.choices import NORMS, decide, marked, normalise, ranking, second_is_gold
+from forgetwatch.metrics.choices import NORMS, decide, normalise, option_mask, ranking, second_is_gold
 from forgetwatch.probe import Norm
 
 LOGPROBS = np.array([-4.0, -6.0, -6.5, -1.0, -2.0])
@@ -94,7 +94,7 @@ SECOND = [  # scores, golds, chosen, is a right option second
 @pytest.mark.parametrize(("scores", "golds", "chosen", "second"), SECOND)
 def test_the_second_choice(scores: list[float], golds: list[int], chosen: int, second: float) -> None:
     k = np.array([len(scores)])
-    mask = marked(k, np.zeros(len(golds), np.int64), np.array(golds, np.int64))
+    mask = option_mask(k, np.zeros(len(golds), np.int64), np.array(golds, np.int64))
     found = second_is_gold(np.array(scores), k, mask, np.array([chosen]))
     assert found == pytest.approx([second], nan_ok=True)
 

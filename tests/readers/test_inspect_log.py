@@ -14,8 +14,11 @@ from zips import DEFLATED, STORED, ZSTANDARD, write_zip
 
 from forgetwatch import compare
 from forgetwatch.errors import SnapshotError
-from forgetwatch.readers.inspect_log import read, recognises
-from forgetwatch.snapshot import NONE
+from forgetwatch.readers import inspect_log
+from forgetwatch.readers.inspect_log import is_inspect_log
+from forgetwatch.readers.json_pieces import Progress
+from forgetwatch.readers.log import Reading
+from forgetwatch.snapshot import NONE, Snapshot
 
 HEADER: dict[str, Any] = {
     "version": 2,
@@ -35,6 +38,10 @@ def sample(index: int, value: Any, *, epoch: int = 1, **fields: Any) -> dict[str
         "scores": scores,
         **fields,
     }
+
+
+def read(path: Path, *, metric: str | None, progress: Progress | None = None) -> Snapshot:
+    return inspect_log.read(path, Reading(metric=metric, progress=progress))
 
 
 def members(samples: list[dict[str, Any]], header: dict[str, Any] | None = None) -> dict[str, bytes]:
@@ -61,7 +68,7 @@ def test_every_packing_gives_the_same_counts(tmp_path: Path, method: int | None)
         as_json(tmp_path / name, rows) if method is None else log(tmp_path / name, rows, method)
         for name, rows in (("before", BEFORE), ("after", AFTER))
     )
-    assert recognises(before)
+    assert is_inspect_log(before)
     counted = compare(before=read(before, metric=None), after=read(after, metric="match")).all
     # right before: not a multiple of 3; right after: not a multiple of 5
     assert (counted.n, counted.forgotten, counted.gained) == (30, 4, 8)
@@ -211,11 +218,11 @@ def test_an_unfinished_log_is_read_from_its_journal_and_says_so(tmp_path: Path) 
 
 def test_a_log_without_summaries_is_read_from_its_samples(tmp_path: Path) -> None:
     samples = {f"samples/{row['id']}_epoch_1.json": json.dumps(row).encode() for row in BEFORE}
-    told: list[tuple[int, int]] = []
+    reports: list[tuple[int, int]] = []
     path = write_zip(tmp_path / "a", {"header.json": json.dumps(HEADER).encode(), **samples})
-    found = read(path, metric=None, progress=lambda done, total: told.append((done, total)))
+    found = read(path, metric=None, progress=lambda done, total: reports.append((done, total)))
     assert compare(before=read(log(tmp_path / "b", BEFORE), metric=None), after=found).all.n == 30
-    assert told[-1] == (30, 30)
+    assert reports[-1] == (30, 30)
 
 
 def test_an_old_log_with_one_score_is_read(tmp_path: Path) -> None:
@@ -271,8 +278,8 @@ def test_other_files_are_not_recognised(tmp_path: Path) -> None:
         file.writestr("word/document.xml", "<x/>")
     (tmp_path / "b").write_text('{"item_id": "1", "correct": 1}\n')
     (tmp_path / "c").write_text('{"results": {}, "samples": {}}')
-    assert not any(recognises(tmp_path / name) for name in "abc")
-    assert recognises(as_json(tmp_path / "d", BEFORE))
+    assert not any(is_inspect_log(tmp_path / name) for name in "abc")
+    assert is_inspect_log(as_json(tmp_path / "d", BEFORE))
 
 
 JSON = st.recursive(
@@ -305,7 +312,7 @@ def said(path: Path) -> str:
 def test_real_logs_are_read_or_say_that_they_have_no_scores(real_data: Path) -> None:
     found = {}
     for path in sorted((real_data / "inspect").glob("*.[ej]*")):
-        assert recognises(path)
+        assert is_inspect_log(path)
         if not said(path):
             found[path.name] = read(path, metric=None)
         else:
@@ -341,7 +348,7 @@ def test_what_inspects_own_writer_writes_is_read(tmp_path: Path, extension: str)
     )
     path = tmp_path / f"log.{extension}"
     inspect_log.write_eval_log(made, str(path))
-    assert recognises(path)
+    assert is_inspect_log(path)
     found = read(path, metric=None)
     by_id = dict(zip(found.texts("item_id"), found.table["correct"].to_pylist(), strict=True))
     assert by_id == {str(row["id"]): row["scores"]["match"]["value"] == "C" for row in BEFORE}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from forgetwatch.errors import SnapshotError
 from forgetwatch.readers import json_pieces
-from forgetwatch.readers.json_pieces import Document, json_lines, opening
+from forgetwatch.readers.json_pieces import Document, first_object, json_lines
 
 VALUES = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(max_size=8)),
@@ -104,4 +104,4 @@ def test_lines_are_numbered_and_empty_ones_left_out(tmp_path: Path) -> None:
 def test_the_opening_tells_what_a_file_is(tmp_path: Path, text: str, found: tuple[bool, dict[str, str]]) -> None:
     path = tmp_path / "a"
     path.write_text(text)
-    assert opening(path) == found
+    assert first_object(path) == found

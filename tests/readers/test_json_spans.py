@@ -13,17 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forgetwatch.readers import json_pieces
-from forgetwatch.readers.json_pieces import parts
+from forgetwatch.readers.json_pieces import spans
 
 SMALL = json_pieces._SMALL
 
 
 def picked(data: bytes, wanted: Collection[str]) -> dict[str, Any]:
-    """What is picked, in both ways of picking."""
+    """The picked members, which a small and a large object must give alike."""
     # Spaces make an object large, so that it is stepped through.
     large = data[:1] + b" " * SMALL + data[1:]
-    stepped = json_pieces.picked(large, 0, len(large), wanted)
-    assert json_pieces.picked(data, 0, len(data), wanted) == stepped
+    stepped = json_pieces.pick(large, 0, len(large), wanted)
+    assert json_pieces.pick(data, 0, len(data), wanted) == stepped
     return stepped
 
 
@@ -48,7 +48,7 @@ def test_what_is_picked_is_what_json_says(document: dict[str, Any], ascii_only: 
 @given(st.lists(VALUES))
 def test_the_parts_of_a_list_are_its_elements(document: list[Any]) -> None:
     data = json.dumps(document).encode()
-    assert [json.loads(data[start:end]) for _, start, end in parts(data, 0)] == document
+    assert [json.loads(data[start:end]) for _, start, end in spans(data, 0)] == document
 
 
 @settings(max_examples=100, derandomize=True, deadline=None)
@@ -76,14 +76,14 @@ def test_a_cut_or_damaged_text_is_a_value_error_or_read(data: st.DataObject) -> 
 )
 def test_what_is_wrong_is_said(text: str, says: str) -> None:
     with pytest.raises(ValueError, match=says):
-        json_pieces.picked(text.encode(), 0, SMALL + 1, ("a",))
+        json_pieces.pick(text.encode(), 0, SMALL + 1, ("a",))
 
 
 def test_what_is_not_wanted_costs_no_memory() -> None:
     events = '[{"tokens": [1, 2, 3], "text": "\\u00e4"}, [], {}]'
     data = ('{"events": [' + ",".join([events] * 20_000) + '], "id": 3}').encode()
     tracemalloc.start()
-    assert json_pieces.picked(data, 0, len(data), ("id",)) == {"id": 3}
+    assert json_pieces.pick(data, 0, len(data), ("id",)) == {"id": 3}
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2**18

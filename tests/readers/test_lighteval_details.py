@@ -17,8 +17,14 @@ from lighteval_files import DATE, PER_CHARACTER, new, scored, write, write_new
 
 from forgetwatch import compare
 from forgetwatch.errors import SnapshotError
-from forgetwatch.readers.lighteval_details import holds_details, read, recognises
-from forgetwatch.snapshot import NONE
+from forgetwatch.readers import lighteval_details
+from forgetwatch.readers.lighteval_details import holds_details, is_details
+from forgetwatch.readers.log import Reading
+from forgetwatch.snapshot import NONE, Snapshot
+
+
+def read(path: Path, *, metric: str | None) -> Snapshot:
+    return lighteval_details.read(path, Reading(metric=metric))
 
 
 @pytest.mark.parametrize("schema", ["new", "old"])
@@ -139,10 +145,10 @@ def test_a_folder_without_details_or_with_a_pointer_is_named(tmp_path: Path) -> 
 
 
 def test_both_schemas_are_told_from_other_tables(tmp_path: Path) -> None:
-    assert recognises(pq.read_schema(write(tmp_path / "a", scored(1), "new")))
-    assert recognises(pq.read_schema(write(tmp_path / "b", scored(1), "old")))
-    assert not recognises(pa.schema([("item_id", pa.string()), ("correct", pa.bool_())]))
-    assert not recognises(pa.schema([(name, pa.string()) for name in ("doc", "metric", "model_response")]))
+    assert is_details(pq.read_schema(write(tmp_path / "a", scored(1), "new")))
+    assert is_details(pq.read_schema(write(tmp_path / "b", scored(1), "old")))
+    assert not is_details(pa.schema([("item_id", pa.string()), ("correct", pa.bool_())]))
+    assert not is_details(pa.schema([(name, pa.string()) for name in ("doc", "metric", "model_response")]))
 
 
 @pytest.mark.parametrize(

@@ -217,7 +217,7 @@ def test_repeats_are_samples_where_each_was_judged(tmp_path: Path) -> None:
     read = load_snapshot(write_samples(tmp_path / "b", "t", together))
     assert columns(read, "item_id", "sample", "output") == [["0", "1"], [0, 0], ["a", "a"]]
     unlike = [*together, *(open_row(0, "", {"all": [1, 1, 0]}, resps=[["a", "b", "c"]], filtered="f"),)]
-    with pytest.raises(SnapshotError, match="line 3: 3 repeats are judged, and 1 by another filter"):
+    with pytest.raises(SnapshotError, match="line 3: 3 repeats have a metric, and 1 under another filter"):
         load_snapshot(write_samples(tmp_path / "c", "t", unlike))
 
 

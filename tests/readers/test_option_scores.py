@@ -1,4 +1,4 @@
-"""Scores and logged outcomes to choices, and targets to options."""
+"""Choices from scores and logged correctness, and options from targets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forgetwatch.readers.option_scores import agreed, first_gold, read_target
+from forgetwatch.readers.option_scores import choose_target, reconcile, target_options
 from forgetwatch.snapshot import NONE
 
 CASES = [  # scores, right, golds, chosen, completed golds
@@ -32,7 +32,7 @@ def test_choices_agree_with_what_was_logged(
 ) -> None:
     named = np.zeros(len(scores), bool)
     named[golds] = True
-    found = agreed(np.array(scores, float), np.array([len(scores)]), named, np.array([right], np.int8))
+    found = reconcile(np.array(scores, float), np.array([len(scores)]), named, np.array([right], np.int8))
     assert found.chosen.tolist() == [chosen]
     assert np.flatnonzero(found.golds).tolist() == completed
     assert found.first_gold.tolist() == [min(completed, default=NONE)]
@@ -47,7 +47,7 @@ def test_a_choice_is_right_exactly_where_it_was_logged_as_right(data: st.DataObj
     scores = rng.integers(-4, 0, (rows, k)).astype(float)
     golds = rng.random((rows, k)) < 0.3
     right = rng.integers(0, 2, rows).astype(np.int8)
-    found = agreed(scores.ravel(), np.full(rows, k), golds.ravel(), right)
+    found = reconcile(scores.ravel(), np.full(rows, k), golds.ravel(), right)
     completed = found.golds.reshape(rows, k)
     settled = (found.chosen != NONE) & completed.any(axis=1)
     assert np.array_equal(completed[np.arange(rows), found.chosen][settled], right[settled] == 1)
@@ -61,8 +61,8 @@ def test_a_choice_is_right_exactly_where_it_was_logged_as_right(data: st.DataObj
 def test_digits_are_read_in_the_way_that_fits_the_outcomes() -> None:
     index, text = np.array([0, 1, 2]), np.array([1, 2, NONE])
     best = np.array([1, 2, 2])
-    assert first_gold(index, text, best, np.array([1, 1, 1], np.int8)).tolist() == [1, 2, 2]
-    assert first_gold(index, text, best, np.array([0, 0, 1], np.int8)).tolist() == [0, 1, 2]
+    assert choose_target(index, text, best, np.array([1, 1, 1], np.int8)).tolist() == [1, 2, 2]
+    assert choose_target(index, text, best, np.array([0, 0, 1], np.int8)).tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -87,4 +87,4 @@ def test_digits_are_read_in_the_way_that_fits_the_outcomes() -> None:
     ],
 )
 def test_targets(target: object, k: int, texts: list[str] | None, found: tuple[list[int], int]) -> None:
-    assert read_target(target, k, texts) == found
+    assert target_options(target, k, texts) == found

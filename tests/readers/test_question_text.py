@@ -1,4 +1,4 @@
-"""Questions of other tools' logs in words, and the pass that keeps some of them."""
+"""Questions of other tools' logs as text, and the pass that keeps some of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forgetwatch import load_snapshot
-from forgetwatch.readers.question_text import Asked, Kept, in_words
+from forgetwatch.readers.question_text import QuestionStore, QuestionText, question_text
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
@@ -21,29 +21,32 @@ JSON = st.recursive(
 
 
 @pytest.mark.parametrize(
-    ("question", "asked"),
+    ("question", "expected"),
     [
-        (["Why?", ["because"], ["a", "b"]], Asked(prompt="Why?", choices=("a", "b"), answers=("because",))),
-        ([{"passage": "Long ago.", "question": "When?"}, "1"], Asked(prompt="Long ago.\n\nWhen?", answers=("1",))),
+        (["Why?", ["because"], ["a", "b"]], QuestionText(prompt="Why?", choices=("a", "b"), answers=("because",))),
+        (
+            [{"passage": "Long ago.", "question": "When?"}, "1"],
+            QuestionText(prompt="Long ago.\n\nWhen?", answers=("1",)),
+        ),
         (
             [[{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}], "x"],
-            Asked(prompt="user: Hi\n\nassistant: Ho", answers=("x",)),
+            QuestionText(prompt="user: Hi\n\nassistant: Ho", answers=("x",)),
         ),
         (
             [{"ctx": "A man", "endings": ["sits", "runs"]}, 1],
-            Asked(prompt="A man", choices=("sits", "runs"), answers=("1",)),
+            QuestionText(prompt="A man", choices=("sits", "runs"), answers=("1",)),
         ),
-        ([{"odd": 1}, "y"], Asked(prompt='{\n "odd": 1\n}', answers=("y",))),
+        ([{"odd": 1}, "y"], QuestionText(prompt='{\n "odd": 1\n}', answers=("y",))),
     ],
 )
-def test_common_documents(question: Any, asked: Asked) -> None:
-    assert in_words(question) == asked
+def test_common_documents_give_prompt_choices_and_answers(question: Any, expected: QuestionText) -> None:
+    assert question_text(question) == expected
 
 
 @settings(derandomize=True, max_examples=200)
 @given(JSON)
-def test_any_document_has_words(question: Any) -> None:
-    assert isinstance(in_words(question).prompt, str)
+def test_any_document_has_a_prompt(question: Any) -> None:
+    assert isinstance(question_text(question).prompt, str)
 
 
 def test_only_the_questions_that_are_wanted_are_kept(tmp_path: Path) -> None:
@@ -61,6 +64,6 @@ def test_only_the_questions_that_are_wanted_are_kept(tmp_path: Path) -> None:
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     hashes = load_snapshot(path).texts("content_hash")
-    kept = Kept([hashes[3]])
-    load_snapshot(path, kept=kept)
-    assert {hashed: one.prompt for hashed, one in kept.asked.items()} == {hashes[3]: "Q3?"}
+    store = QuestionStore([hashes[3]])
+    load_snapshot(path, kept=store)
+    assert {content_hash: text.prompt for content_hash, text in store.texts.items()} == {hashes[3]: "Q3?"}

@@ -1,4 +1,4 @@
-"""Rows, files and results as lm-evaluation-harness writes them, small and made here."""
+"""Small rows, files and results in the format of lm-evaluation-harness."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ def choice_row(
     as_file: bool = True,
     **changes: Any,
 ) -> dict[str, Any]:
-    """A row of multiple choice; `acc` by the sum unless metrics are given; as a file has it, or as results have it."""
+    """Row of a multiple-choice task, in the form of a file or of results; `acc` by the sum unless metrics are given."""
     options = choices or [f"option {letter}" for letter in "ABCDEFGH"[: len(scores)]]
     question = f"Question {doc_id}?"
     best = max(range(len(scores)), key=scores.__getitem__)
-    judged = metrics if metrics is not None else {"acc": float(best == gold)}
-    asked: Any = [[f"{question}\nAnswer:", f" {option}"] for option in options]
+    graded = metrics if metrics is not None else {"acc": float(best == gold)}
+    arguments: Any = [[f"{question}\nAnswer:", f" {option}"] for option in options]
     answers: Any = [[score, False] for score in scores]
     if as_file:
-        asked = {f"gen_args_{n}": {"arg_0": one, "arg_1": other} for n, (one, other) in enumerate(asked)}
+        arguments = {f"gen_args_{n}": {"arg_0": p, "arg_1": c} for n, (p, c) in enumerate(arguments)}
         answers = [[str(part) for part in answer] for answer in answers]
     return {
         "doc_id": doc_id,
         "doc": {"question": question, "choices": list(options), "answer": gold},
         "target": str(gold) if as_file else gold,
-        "arguments": asked,
+        "arguments": arguments,
         "resps": [[answer] for answer in answers],
         "filtered_resps": answers,
         "filter": "none",
-        "metrics": list(judged),
+        "metrics": list(graded),
         "doc_hash": f"d{doc_id}",
         "prompt_hash": f"p{doc_id}",
         "target_hash": f"t{gold}",
-        **judged,
+        **graded,
         **changes,
     }
 
@@ -50,7 +50,7 @@ def choice_row(
 def open_row(
     doc_id: int, output: str, metrics: dict[str, Any], *, filtered: str = "none", **changes: Any
 ) -> dict[str, Any]:
-    """A row of generation."""
+    """Row of a generation task."""
     return {
         "doc_id": doc_id,
         "doc": {"question": f"Question {doc_id}?", "answer": str(doc_id)},
@@ -69,7 +69,7 @@ def open_row(
 
 
 def write_samples(folder: Path, task: str, rows: Sequence[dict[str, Any]], *, date: str = DATE) -> Path:
-    """A file of samples with the harness's name."""
+    """Write a file of samples under the harness's name and return its path."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"samples_{task}_{date}.jsonl"
     path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
@@ -77,7 +77,7 @@ def write_samples(folder: Path, task: str, rows: Sequence[dict[str, Any]], *, da
 
 
 def results(tasks: dict[str, Sequence[dict[str, Any]]], *, config: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Results of a run of these tasks, with their samples."""
+    """Results of a run over tasks, with their samples."""
     return {
         "results": {task: {"alias": task} for task in tasks},
         "configs": {task: {"task": task, "target_delimiter": " ", **(config or {})} for task in tasks},
@@ -97,7 +97,7 @@ def results(tasks: dict[str, Sequence[dict[str, Any]]], *, config: dict[str, Any
 
 
 def write_json(path: Path, value: Any) -> Path:
-    """One JSON document."""
+    """Write one JSON document and return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(value, ensure_ascii=False), encoding="utf-8")
     return path

@@ -1,4 +1,4 @@
-"""Comparisons and runs that tests make pages of: with choices, samples, clusters, written answers, and hostile text."""
+"""Comparisons and runs for tests of pages: choices, samples, clusters, generated answers, and hostile text."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ HOSTILE = (
     "漢字 العربية עברית 🦜",
     "w" * 3000,
 )
-"""Texts that would do something, if anything but text were made of them."""
+"""Texts that would have an effect if a page treated them as anything but text."""
 
 
 class Made(NamedTuple):
-    """What a page is made of."""
+    """Inputs of a page."""
 
     comparison: Comparison
     changed: list[Flip]
@@ -101,7 +101,7 @@ def _names(probe: Probe) -> dict[str, Any]:
 
 
 def samples() -> Made:
-    """Sixty items asked three times each."""
+    """Sixty items with three samples each."""
     rng = np.random.default_rng(1)
     names = {
         "item_id": [f"q{i // 3}" for i in range(180)],
@@ -140,7 +140,7 @@ def clusters() -> Made:
 
 
 def written(outputs: Sequence[tuple[str, str]] = (("It is 7.", "It is 8, I think."),) * 4) -> Made:
-    """Open answers, all right before and wrong after, with what was written."""
+    """Open answers, all right before and wrong after, with the generated texts."""
     probe = Probe(
         [
             Item(id=f"o{i}", task="open", category="Sums", prompt=f"What is {i} + 7?", answer="7", match="number")
@@ -164,7 +164,7 @@ def run(items: int = 240, looks: int = 5) -> tuple[Trajectory, Probe]:
 
 
 def hostile() -> Made:
-    """Hostile text wherever text of others can stand; half of a surrogate pair in a name, where no table refuses it."""
+    """Hostile text in every field that holds foreign text; an unpaired surrogate in a name, which no table refuses."""
     long = "a b " * 250_000
     texts = [*HOSTILE, *(f"{text} again" for text in HOSTILE)]
     probe = Probe(
@@ -202,5 +202,5 @@ def hostile() -> Made:
 
 
 def plain(text: str) -> str:
-    """A text without the spaces that a browser folds."""
+    """Text with runs of white space as one space, as a browser shows it."""
     return re.sub(r"\s+", " ", text).strip()

@@ -1,4 +1,4 @@
-"""A model that answers by sampling: each item has a probability of being right, and a second scoring draws again."""
+"""Simulated sampling model: each item has a probability of a right answer, and each scoring draws anew."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ Floats = NDArray[np.float64]
 
 
 def chances(rng: np.random.Generator, items: int) -> Floats:
-    """Half of the items known (.97), three in ten guessed (.25), the others anything between: 1 answer in 5 flips."""
+    """Probabilities [items]: half known (.97), three in ten guessed (.25), the others uniform; 1 answer in 5 flips."""
     kind = rng.random(items)
     return np.where(kind < 0.5, 0.97, np.where(kind < 0.8, 0.25, rng.random(items)))
 
 
 def scored(rng: np.random.Generator, chance: Floats, samples: int) -> Bools:
-    """Right or wrong, item by item and sample by sample; bool [items * samples]."""
+    """Outcomes by item and sample; bool [items * samples]."""
     return (rng.random((len(chance), samples)) < chance[:, None]).ravel()
 
 
 def forgetful(rng: np.random.Generator, chance: Floats, loss: float) -> Floats:
-    """The same model after so much net loss of accuracy: known items, drawn at random, are never right again."""
+    """Probabilities after a net loss of accuracy: known items, drawn at random, are never right again."""
     known = np.flatnonzero(chance == 0.97)
     after = chance.copy()
     after[rng.choice(known, round(loss * len(chance) / 0.97), replace=False)] = 0.0
@@ -35,7 +35,7 @@ def forgetful(rng: np.random.Generator, chance: Floats, loss: float) -> Floats:
 
 
 def with_outcomes(comparison: Comparison, before: Bools, after: Bools, samples: int) -> Comparison:
-    """The comparison with these cells and this net change in place of its own: compare() without all the rest."""
+    """The comparison with cells and net change of these outcomes: the part of `compare` that a gate reads, fast."""
     cells = count_cells(before, after, samples=samples)
     worth = cells.n
     if samples > 1:

@@ -1,4 +1,4 @@
-"""Small things that several tests need: tables, a probe, a tokenizer and a model made in memory."""
+"""Fixtures that several tests share, made in memory: snapshots, a probe, a tokenizer, a model and a trainer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WORDS = [f"w{i}" for i in range(120)]
 
 
 def snapshot(correct: Sequence[bool | None], *, meta: dict[str, Any] | None = None, **columns: Any) -> Snapshot:
-    """A snapshot of items "0", "1", ... of one task, with the columns given."""
+    """Snapshot of items "0", "1", ... of one task; any column can be replaced."""
     rows = len(correct)
     given: dict[str, Any] = {
         "item_id": [str(i) for i in range(rows)],
@@ -29,7 +29,7 @@ def snapshot(correct: Sequence[bool | None], *, meta: dict[str, Any] | None = No
 
 
 def probe(items: int = 30, **settings: Any) -> Probe:
-    """Items over three tasks and two categories, k from 2 to 4, choices of one to three tokens."""
+    """Probe of items in three tasks and two categories, k from 2 to 4, choices of one to three tokens."""
     rng = random.Random(5)
     made = []
     for index in range(items):
@@ -49,7 +49,7 @@ def probe(items: int = 30, **settings: Any) -> Probe:
 
 
 def tokenizer(*, bos: bool = False, template: bool = True) -> Any:
-    """A tokenizer with one token per word; with `bos` it puts <bos> before every text."""
+    """Tokenizer with one token per word; with `bos` it puts <bos> before every text."""
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
 
@@ -70,7 +70,7 @@ def tokenizer(*, bos: bool = False, template: bool = True) -> Any:
 
 
 def model(tok: Any, *, seed: int = 0, positions: int = 128, dropout: float = 0.1) -> Any:
-    """A random Qwen3 of two layers."""
+    """Qwen3 of two layers with random weights."""
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
@@ -93,7 +93,7 @@ def model(tok: Any, *, seed: int = 0, positions: int = 128, dropout: float = 0.1
 
 
 def log_likelihood(network: Any, context: tuple[int, ...], choice: tuple[int, ...]) -> float:
-    """Log-likelihood of a choice behind a context, nats, in one forward of its own."""
+    """Log-likelihood of a choice after a context, in nats, by a forward pass of its own."""
     import torch
 
     with torch.no_grad():
@@ -110,7 +110,7 @@ def trainer(
     peft_config: Any = None,
     **options: Any,
 ) -> Any:
-    """TRL's SFTTrainer over 32 random texts and the random model, on the CPU, dropout on; it evaluates on the same."""
+    """TRL's SFTTrainer of the random model on 32 random texts, on the CPU with dropout, which it also evaluates."""
     from datasets import Dataset
     from trl import SFTConfig, SFTTrainer
 
@@ -143,13 +143,13 @@ def trainer(
 
 
 def write_jsonl(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
-    """One JSON object a line."""
+    """Write one JSON object per line and return the path."""
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
 
 
 def vllm_stand_in(engine: type) -> ModuleType:
-    """A module that has what is used of vLLM."""
+    """Module with the parts of vLLM that forgetwatch uses."""
     fake = ModuleType("vllm")
     fake.LLM, fake.SamplingParams = engine, dict  # type: ignore[attr-defined]
     fake.__spec__ = ModuleSpec("vllm", None)

@@ -1,4 +1,4 @@
-"""Made answers whose truth is known: what was forgotten is planted, the rest is guessing and noise.
+"""Simulated answers with a planted truth: the share forgotten is known, the rest is guessing and noise.
 
 know_or_guess    an item is known or guessed uniformly; a guess persists with a probability
 logits           an option has a score; unknown items have preferences, and training moves every score a little
@@ -19,7 +19,7 @@ Unknown = Literal["exchangeable", "partial", "ruled out", "attractor"]
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """Paired answers, gold's share of the option probability on both sides, and the shares truly lost and learned."""
+    """Paired answers, gold's share of the option probability before and after [n], and the shares lost and learnt."""
 
     answers: Answers
     share_before: NDArray[np.float64]
@@ -39,10 +39,10 @@ def know_or_guess(
     persistence: float = 0.0,
     silent: float = 0.0,
 ) -> World:
-    """Items known or guessed. The truth is the expected one: `lost` of the known, `won` of the rest.
+    """Items that are known or guessed; the expected truth is `lost` of the known and `won` of the rest.
 
     Args:
-        rng: Where the draws come from.
+        rng: Source of the draws.
         n: Number of items.
         k: Number of options, one for all or [n].
         known: Share of the items that is known before.
@@ -70,13 +70,13 @@ def know_or_guess(
 
 
 def logits(rng: np.random.Generator, *, n: int, k: int = 4, unknown: Unknown, lost: float, noise: float) -> World:
-    """Half of the items are known; the scores of the others are drawn once, normal with sd 1, and moved by noise.
+    """Items with scores: half are known, the others normal with standard deviation 1; noise moves all.
 
     Args:
-        rng: Where the draws come from.
+        rng: Source of the draws.
         n: Number of items.
         k: Number of options.
-        unknown: What the scores of unknown items look like. exchangeable: all alike. partial: gold raised by .8 on half
+        unknown: Distribution of the scores of unknown items. exchangeable: all alike. partial: gold raised by .8 on half
             of them. ruled out: one wrong option is never chosen. attractor: a wrong option raised by .8 on half.
         lost: Share of all items that is known before and unknown after; every option of these is then alike.
         noise: Standard deviation by which training moves every score.
@@ -110,7 +110,7 @@ def _answers(
     before: NDArray[np.float64] | None = None,
     after: NDArray[np.float64] | None = None,
 ) -> Answers:
-    """Gold is option 0 everywhere: nothing here looks at positions."""
+    """Answers whose gold is option 0 everywhere, since no estimator looks at positions."""
     ones = np.ones(len(k), np.int64)
     return Answers(
         before=chosen == 0,
@@ -126,9 +126,9 @@ def _answers(
 
 
 def _second(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """1 where option 0 comes second, 0 where another does, nan where it is first."""
-    place = (scores > scores[:, :1]).sum(axis=1)
-    return np.where(place == 0, np.nan, (place == 1).astype(float))
+    """1 where option 0 is second, 0 where it is lower, nan where it is first; float64 [n]."""
+    rank = (scores > scores[:, :1]).sum(axis=1)
+    return np.where(rank == 0, np.nan, (rank == 1).astype(float))
 
 
 def _softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:

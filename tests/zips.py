@@ -1,4 +1,4 @@
-"""ZIP files as other tools write them, and as nobody should: any packing, flags and sizes that lie."""
+"""ZIP files as other tools write them, and damaged ones: any compression, any flags, wrong sizes."""
 
 from __future__ import annotations
 
@@ -24,12 +24,14 @@ def packed(content: bytes, method: int) -> bytes:
 def write_zip(
     path: Path, members: Mapping[str, bytes], *, method: int = DEFLATED, flags: int = 0, size: int | None = None
 ) -> Path:
-    """Write a ZIP file; `size` is what it says of every member's size, the truth where it is None."""
+    """Write a ZIP file; `size` is the size it records for every member, the true one where it is None."""
     written, directory = b"", b""
     for name, content in members.items():
         body = packed(content, method)
-        said = len(content) if size is None else size
-        common = struct.pack("<HHHHHIIIHH", 20, flags, method, 0, 0, zlib.crc32(content), len(body), said, len(name), 0)
+        recorded = len(content) if size is None else size
+        common = struct.pack(
+            "<HHHHHIIIHH", 20, flags, method, 0, 0, zlib.crc32(content), len(body), recorded, len(name), 0
+        )
         directory += b"PK\x01\x02" + struct.pack("<H", 20) + common
         directory += struct.pack("<HHHII", 0, 0, 0, 0, len(written)) + name.encode()
         written += b"PK\x03\x04" + common + name.encode() + body

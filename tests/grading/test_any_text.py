@@ -1,4 +1,4 @@
-"""What holds for every text: nothing raises, the same text gives the same, and a planted answer is found."""
+"""Properties of grading that hold for every text: no exception, one grade per text, a planted answer is extracted."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ PROSE = st.lists(st.one_of(PIECES, st.text()), max_size=20).map(" ".join)
 
 @pytest.mark.parametrize("item", ITEMS, ids=[item.id for item in ITEMS])
 @given(output=TEXTS, truncated=st.booleans())
-def test_no_text_raises_and_the_same_text_gives_the_same(item: Item, output: str, truncated: bool) -> None:
+def test_no_text_raises_and_grading_is_deterministic(item: Item, output: str, truncated: bool) -> None:
     graded = grade(item, output, truncated=truncated)
     assert graded == grade(item, output, truncated=truncated)
     assert graded.outcome in ("ok", "no answer", "ambiguous", "truncated", "truncated in thinking")
@@ -84,7 +84,7 @@ def test_no_text_raises_and_the_same_text_gives_the_same(item: Item, output: str
     letter=st.sampled_from("ABCD"),
     form=st.sampled_from(["Answer: {}", "**Answer:** ({})", r"\boxed{{{}}}"]),
 )
-def test_a_planted_letter_is_found_whatever_stands_before(before: str, letter: str, form: str) -> None:
+def test_a_planted_letter_is_extracted_after_any_text(before: str, letter: str, form: str) -> None:
     if after_thinking(before) is None:
         before += "</think>"
     if after_thinking(before) is None:
@@ -94,7 +94,7 @@ def test_a_planted_letter_is_found_whatever_stands_before(before: str, letter: s
 
 
 @given(before=PROSE, value=st.decimals(allow_nan=False, allow_infinity=False, places=3, min_value=-1e9, max_value=1e9))
-def test_a_planted_number_is_found_whatever_stands_before(before: str, value: object) -> None:
+def test_a_planted_number_is_extracted_after_any_text(before: str, value: object) -> None:
     if after_thinking(before) is None:
         return
     item = Item(id="1", task="t", prompt="p", answer=str(value), match="number")
@@ -103,7 +103,7 @@ def test_a_planted_number_is_found_whatever_stands_before(before: str, value: ob
 
 
 @given(before=st.text().filter(lambda text: not set("{[`<") & set(text)))
-def test_planted_json_and_calls_are_found_behind_prose(before: str) -> None:
+def test_planted_json_and_calls_are_extracted_after_prose(before: str) -> None:
     by_id = {item.id: item for item in ITEMS}
     assert grade(by_id["json"], f'{before}\n```json\n{{"a": 1}}\n```').correct is True
     assert grade(by_id["tool_call"], f"{before}\n<tool_call>{CALL}</tool_call>").correct is True
@@ -113,19 +113,19 @@ def test_planted_json_and_calls_are_found_behind_prose(before: str) -> None:
 
 
 @given(text=st.text(), limit=st.integers(1, 50))
-def test_a_tail_is_an_end_of_the_text_and_folding_twice_is_folding_once(text: str, limit: int) -> None:
+def test_a_tail_is_the_end_of_its_text_and_folding_is_idempotent(text: str, limit: int) -> None:
     assert len(tail(text, limit)) <= limit
     assert text.rstrip().endswith(tail(text, limit))
     assert fold(fold(text)) == fold(text)
 
 
 @given(value=st.fractions(max_denominator=999, min_value=-(10**12), max_value=10**12))
-def test_a_fraction_is_read_as_itself(value: object) -> None:
+def test_a_fraction_is_read_exactly(value: object) -> None:
     (number,) = find_numbers(normalise_numbers(f"it is {value} metres"))
     assert number.value == value
 
 
-def test_a_pattern_with_more_repeats_sees_less() -> None:
+def test_a_pattern_with_more_repeats_searches_less_text() -> None:
     seen = [reach("a*" * repeats) for repeats in range(8)]
     assert seen[0] == TAIL
     assert seen == sorted(seen, reverse=True)

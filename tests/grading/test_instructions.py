@@ -1,4 +1,4 @@
-"""IFEval's instructions: followed or not, and which cannot be told."""
+"""IFEval's instructions: each check with an output that follows it and one that does not."""
 
 from __future__ import annotations
 
@@ -51,19 +51,19 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
 ]
 
 
-def item(*asked: tuple[str, dict[str, Any]]) -> Item:
-    return Item(id="1", task="ifeval", prompt="Do.", answer=json.dumps(asked), match="instructions")
+def item(*instruction: tuple[str, dict[str, Any]]) -> Item:
+    return Item(id="1", task="ifeval", prompt="Do.", answer=json.dumps(instruction), match="instructions")
 
 
 @pytest.mark.parametrize(("name", "values", "right", "wrong"), CASES)
 def test_an_instruction_is_followed_or_not(name: str, values: dict[str, Any], right: str, wrong: str) -> None:
-    asked = item((name, values))
-    check_item(asked)
-    assert grade(asked, right).correct is True
-    assert grade(asked, wrong).correct is False
+    instruction = item((name, values))
+    check_item(instruction)
+    assert grade(instruction, right).correct is True
+    assert grade(instruction, wrong).correct is False
 
 
-def test_every_check_is_tested_and_every_instruction_is_one_or_the_other() -> None:
+def test_every_instruction_has_a_tested_check_or_is_listed_as_unchecked() -> None:
     assert {name for name, *_ in CASES} == set(_CHECKS)
     assert not set(_CHECKS) & set(UNCHECKED)
     assert len(_CHECKS) + len(UNCHECKED) == 25
@@ -77,7 +77,7 @@ def test_all_instructions_of_a_prompt_must_be_followed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "why"),
+    ("instruction", "why"),
     [
         (("language:response_language", {"language": "de"}), "needs a language detector"),
         (("length_constraints:number_sentences", {"num_sentences": 2, "relation": "at least"}), "a sentence splitter"),
@@ -85,21 +85,23 @@ def test_all_instructions_of_a_prompt_must_be_followed() -> None:
         (("keywords:existence", {}), "comes without keywords"),
     ],
 )
-def test_what_has_no_exact_check_is_unscored_and_says_why(asked: tuple[str, dict[str, Any]], why: str) -> None:
-    open_item = item(("punctuation:no_comma", {}), asked)
+def test_an_instruction_without_exact_check_is_unscored_with_its_reason(
+    instruction: tuple[str, dict[str, Any]], why: str
+) -> None:
+    open_item = item(("punctuation:no_comma", {}), instruction)
     assert why in ungradable_reason(open_item)
     graded = grade(open_item, "a, b")
     assert graded.correct is None
-    assert graded.outcome.startswith(f"unscored: {asked[0]}")
+    assert graded.outcome.startswith(f"unscored: {instruction[0]}")
 
 
 @pytest.mark.parametrize("answer", ["x", "[]", "{}", '["a"]', '[["a"]]', '[["a", 1]]'])
-def test_what_is_no_list_of_instructions_is_refused(answer: str) -> None:
+def test_an_answer_that_is_no_instruction_list_is_refused(answer: str) -> None:
     wrong = Item(id="1", task="t", prompt="Do.", answer=answer, match="instructions")
     with pytest.raises(ProbeError, match="needs a list of"):
         check_item(wrong)
 
 
 @given(st.text(), st.sampled_from([case[:2] for case in CASES]))
-def test_any_output_is_judged(output: str, asked: tuple[str, dict[str, Any]]) -> None:
-    assert grade(item(asked), output).correct in (True, False)
+def test_any_output_is_graded(output: str, instruction: tuple[str, dict[str, Any]]) -> None:
+    assert grade(item(instruction), output).correct in (True, False)

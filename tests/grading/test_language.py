@@ -1,4 +1,4 @@
-"""Twelve sentences of each language, and what is none of them."""
+"""Twelve sentences of each language, and texts without a language."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ NONE = (
 @pytest.mark.parametrize(
     ("name", "sentence"), [(name, line) for name, text in SENTENCES.items() for line in text.splitlines()]
 )
-def test_one_sentence_tells_its_language(name: str, sentence: str) -> None:
+def test_one_sentence_shows_its_language(name: str, sentence: str) -> None:
     assert language(sentence) == name
 
 
@@ -136,7 +136,7 @@ def test_at_least_ten_sentences_were_tried_in_each_language() -> None:
 
 
 @pytest.mark.parametrize("text", NONE)
-def test_what_is_none_of_them_or_half_and_half_has_no_language(text: str) -> None:
+def test_a_mixed_or_unknown_text_has_no_language(text: str) -> None:
     assert language(text) is None
 
 

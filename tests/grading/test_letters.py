@@ -1,6 +1,6 @@
-"""What outputs to items with options are read as: one line an output.
+"""Outputs to items with options, and the answer that is extracted from each; one output per line.
 
-"B" the letter; "B prose" the letter, not in an asked form; "B text" the option's text; "none"; "two" an ambiguous one.
+"B" the letter; "B prose" the letter in no asked form; "B text" the option's text; "none"; "two" an ambiguous answer.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ CAPITALS = (" Santiago", " Lima", " Quito", " La Paz")
 LISTED = "A. Santiago\nB. Lima\nC. Quito\nD. La Paz"
 
 OUTPUTS = [
-    # The paper's form, and what people and tokenizers make of it.
+    # The paper's form and its variants.
     ("Answer: B", "B"),
     ("answer: b", "B"),
     ("ANSWER: B", "B"),
@@ -76,7 +76,7 @@ OUTPUTS = [
     (r"Answer: \textbf{B}", "B"),
     (r"Answer: \(B\)", "B"),
     (r"Answer: $\mathrm{B}$", "B"),
-    # Characters that look alike, and some that do not show.
+    # Look-alike and invisible characters.
     ("Ａｎｓｗｅｒ： Ｂ", "B"),
     ("Answer： B", "B"),
     ("Answer﹕B", "B"),
@@ -153,7 +153,7 @@ OUTPUTS = [
     ("Possible answers:\n**A.** Santiago\n**B.** Lima\n", "none"),
     ("Correct option: A. Santiago\nNot B. Lima", "A"),
     ("Answer:\nB. Lima\n\nThe others:\nA. Santiago is in Chile.\nC. Quito is in Ecuador.", "B"),
-    # A base model goes on with questions of its own.
+    # A base model continues with questions of its own.
     (f"Answer: B\n\nQuestion: Capital of Chile?\n{LISTED}\nAnswer: A", "B"),
     (f" B\n\nQ: Capital of Chile?\n{LISTED}\nAnswer: A", "B"),
     (f"It lies on the coast. The answer is B.\n\nQ: Capital of Chile?\n{LISTED}\nThe answer is A.", "B prose"),
@@ -307,7 +307,7 @@ OUTPUTS = [
 @pytest.mark.parametrize(
     ("output", "expected"), OUTPUTS, ids=[f"{i}-{output[:25]!a}" for i, (output, _) in enumerate(OUTPUTS)]
 )
-def test_an_output_is_read_as_its_line_says(output: str, expected: str) -> None:
+def test_the_option_extracted_from_an_output(output: str, expected: str) -> None:
     item = Item(id="1", task="capitals", prompt="Capital of Peru?", choices=CAPITALS, answer=1)
     graded = grade(item, output)
     read = {"no answer": "none", "ambiguous": "two", "truncated in thinking": "thinking"}.get(graded.outcome)
@@ -342,12 +342,14 @@ def test_an_output_is_read_as_its_line_says(output: str, expected: str) -> None:
         (("", "x"), "", None, False),
     ],
 )
-def test_options_of_all_kinds(options: tuple[str, ...], output: str, chosen: int | None, as_text: bool) -> None:
+def test_options_may_be_words_numbers_sentences_or_letters(
+    options: tuple[str, ...], output: str, chosen: int | None, as_text: bool
+) -> None:
     graded = grade(Item(id="1", task="t", prompt="p", choices=options, answer=0), output)
     assert (graded.chosen, graded.as_text) == (chosen, as_text)
 
 
-def test_several_right_options() -> None:
+def test_each_of_several_right_options_is_right() -> None:
     item = Item(id="1", task="t", prompt="p", choices=CAPITALS, answer=(0, 2))
     assert [grade(item, f"Answer: {letter}").correct for letter in "ABCD"] == [True, False, True, False]
 

@@ -1,4 +1,4 @@
-"""What outputs to open questions are worth: one line an output."""
+"""Outputs to open questions and their grades; one output per line."""
 
 from __future__ import annotations
 
@@ -287,7 +287,7 @@ OTHERS: list[tuple[str, str, str, bool | None]] = [
 @pytest.mark.parametrize(
     ("answer", "output", "right"), NUMBERS, ids=[f"{i}-{row[1][:25]!a}" for i, row in enumerate(NUMBERS)]
 )
-def test_a_number_is_read_as_its_line_says(answer: str, output: str, right: bool | str | None) -> None:
+def test_the_number_extracted_from_an_output(answer: str, output: str, right: bool | str | None) -> None:
     item = Item(id="1", task="t", prompt="p", answer=answer, match="number")
     check_item(item)
     graded = grade(item, output)
@@ -298,7 +298,7 @@ def test_a_number_is_read_as_its_line_says(answer: str, output: str, right: bool
 @pytest.mark.parametrize(
     ("match", "answer", "output", "right"), OTHERS, ids=[f"{i}-{r[0]}-{r[2][:25]!a}" for i, r in enumerate(OTHERS)]
 )
-def test_an_open_answer_is_worth_what_its_line_says(match: str, answer: str, output: str, right: bool | None) -> None:
+def test_the_grade_of_an_open_answer(match: str, answer: str, output: str, right: bool | None) -> None:
     item = Item(id="1", task="t", prompt="p", answer=answer, match=match)
     check_item(item)
     graded = grade(item, output)
@@ -308,7 +308,7 @@ def test_an_open_answer_is_worth_what_its_line_says(match: str, answer: str, out
 @pytest.mark.parametrize(
     ("match", "answer", "output", "form"),
     [
-        ("exact", "Lima", "It is Lima.", False),  # known, and not in the form
+        ("exact", "Lima", "It is Lima.", False),  # right in content, wrong in form
         ("exact", "Lima", "Quito", True),
         ("number", "4", "Answer: 4", True),
         ("number", "4", "#### 4", True),
@@ -323,14 +323,14 @@ def test_an_open_answer_is_worth_what_its_line_says(match: str, answer: str, out
         ("boxed", "4", "4", False),
     ],
 )
-def test_form_and_knowledge_are_told_apart(match: str, answer: str, output: str, form: bool) -> None:
+def test_form_is_graded_apart_from_correctness(match: str, answer: str, output: str, form: bool) -> None:
     assert grade(Item(id="1", task="t", prompt="p", answer=answer, match=match), output).form is form
 
 
 @pytest.mark.parametrize(
     ("fields", "output", "outcome"),
     [
-        ({"choices": ("x", "y"), "answer": 1}, "Answer: B", "truncated"),  # perhaps the first letter of "Beautiful"
+        ({"choices": ("x", "y"), "answer": 1}, "Answer: B", "truncated"),  # may be the first letter of "Beautiful"
         ({"choices": ("x", "y"), "answer": 1}, "Answer: B\n", "ok"),
         ({"choices": ("x", "y"), "answer": 1}, "Answer: B. It", "ok"),
         ({"choices": ("x", "y"), "answer": 1}, r"\boxed{B}", "ok"),
@@ -386,13 +386,13 @@ def _raises(item: Item, output: str) -> bool:
         (lambda item, output: [True], None, "unscored: the judge needed True, False or None, gave list"),
     ],
 )
-def test_a_judge_of_ones_own(own: Any, correct: bool | None, outcome: str) -> None:
+def test_a_judge_replaces_the_match_and_its_failure_is_unscored(own: Any, correct: bool | None, outcome: str) -> None:
     item = Item(id="1", task="t", prompt="p", answer="whatever")
     graded = grade(item, "<think>A</think>B", judge=own)
     assert (graded.correct, graded.outcome) == (correct, outcome)
 
 
-def test_a_judge_of_ones_own_sees_no_unfinished_thinking() -> None:
+def test_a_judge_does_not_see_unfinished_thinking() -> None:
     item = Item(id="1", task="t", prompt="p", answer="whatever")
     assert grade(item, "<think>B", judge=lambda item, output: True).outcome == "truncated in thinking"
     assert grade(item, "B", truncated=True, judge=lambda item, output: True).correct is True
@@ -420,7 +420,7 @@ def test_a_judge_of_ones_own_sees_no_unfinished_thinking() -> None:
         ("regex", "(?:x(?:a*)y?)+", "for ever"),
     ],
 )
-def test_an_item_that_cannot_be_judged_is_refused(match: str | None, answer: str, says: str) -> None:
+def test_an_item_that_cannot_be_graded_is_refused(match: str | None, answer: str, says: str) -> None:
     item = Item(id="1", task="t", prompt="p", answer=answer, match=match)
     with pytest.raises(ProbeError, match=says):
         check_item(item)
@@ -442,11 +442,11 @@ def test_an_item_that_cannot_be_judged_is_refused(match: str | None, answer: str
         ),
     ],
 )
-def test_patterns_that_end_are_taken(pattern: str) -> None:
+def test_safe_patterns_are_accepted_and_end_on_long_text(pattern: str) -> None:
     item = Item(id="1", task="t", prompt="p", answer=pattern, match="regex")
     check_item(item)
     for text in ("a" * 100_000, "ab" * 50_000, " " * 100_000, "abcdefgh" * 12_000):
-        grade(item, text + "!")  # comes back
+        grade(item, text + "!")  # returns
 
 
 def test_mathematics_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -472,7 +472,7 @@ def test_mathematics_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
         ("7", "", None),
     ],
 )
-def test_mathematics(answer: str, output: str, right: bool | None) -> None:
+def test_equal_expressions_are_right(answer: str, output: str, right: bool | None) -> None:
     pytest.importorskip("math_verify")
     graded = grade(Item(id="1", task="t", prompt="p", answer=answer, match="math"), output)
     assert (graded.correct, graded.outcome) == (right is True, "no answer" if right is None else "ok")

@@ -72,15 +72,15 @@ ANSWERS = (
 
 
 @pytest.mark.parametrize("text", REFUSALS)
-def test_a_refusal_is_heard(text: str) -> None:
+def test_a_refusal_is_recognised(text: str) -> None:
     assert refuses(text)
     assert refuses(text.upper())
 
 
 @pytest.mark.parametrize("text", ANSWERS)
-def test_an_answer_with_words_of_refusal_is_none(text: str) -> None:
+def test_an_answer_with_words_of_refusal_is_no_refusal(text: str) -> None:
     assert not refuses(text)
 
 
-def test_only_the_beginning_counts() -> None:
+def test_only_the_start_of_a_text_counts() -> None:
     assert not refuses("Peel the onion. " * 40 + REFUSALS[0])

@@ -11,7 +11,7 @@ from forgetwatch.errors import ProbeError
 from forgetwatch.grading import check_item, grade
 from forgetwatch.grading.traits import count, limits, loops
 
-ASKED = {
+REQUIRED = {
     "stops": "yes",
     "loops": "no",
     "refuses": "yes",
@@ -49,44 +49,44 @@ def item(match: str, answer: str | list[str]) -> Item:
     return Item(id="1", task="t", prompt="p", answer=answer, match=match)
 
 
-@pytest.mark.parametrize("match", ASKED)
+@pytest.mark.parametrize("match", REQUIRED)
 @given(output=TEXTS, truncated=st.booleans())
-def test_no_text_raises_and_an_answer_is_told_or_missing(match: str, output: str, truncated: bool) -> None:
-    graded = grade(item(match, ASKED[match]), output, truncated=truncated)
+def test_no_text_raises_and_every_outcome_is_named(match: str, output: str, truncated: bool) -> None:
+    graded = grade(item(match, REQUIRED[match]), output, truncated=truncated)
     assert graded.outcome in ("ok", "no answer", "truncated", "truncated in thinking")
     assert (graded.extracted is None) == (graded.outcome != "ok")
     assert isinstance(graded.correct, bool)
     if match not in ("length", "stops"):
-        assert graded.correct == grade(item(match, ASKED[match]), output).correct
+        assert graded.correct == grade(item(match, REQUIRED[match]), output).correct
 
 
-@pytest.mark.parametrize("match", ASKED)
+@pytest.mark.parametrize("match", REQUIRED)
 @pytest.mark.parametrize(
     "unit", ["a", " ", "\x00", "🐈", "字", ".", "'", "- ", "I can't ", "no, ", "ha", "\n", "ß", "١"]
 )
-def test_a_very_long_text_is_judged_at_once(match: str, unit: str) -> None:
+def test_a_very_long_text_is_graded_within_a_second(match: str, unit: str) -> None:
     text = unit * (100_000 // len(unit))
     begin = time.perf_counter()
-    grade(item(match, ASKED[match]), text)
+    grade(item(match, REQUIRED[match]), text)
     assert time.perf_counter() - begin < 1
 
 
 @pytest.mark.parametrize("no_answer", ["wrong", "unscored"])
-def test_an_output_that_does_not_stop_is_wrong_whatever_a_missing_answer_is(no_answer: str) -> None:
-    asked = item("stops", "yes")
-    ended = grade(asked, "Honey.", no_answer=no_answer)  # type: ignore[arg-type]
+def test_an_output_that_does_not_stop_is_wrong_under_both_rules_of_missing_answers(no_answer: str) -> None:
+    question = item("stops", "yes")
+    ended = grade(question, "Honey.", no_answer=no_answer)  # type: ignore[arg-type]
     assert (ended.correct, ended.outcome, ended.extracted) == (True, "ok", "yes")
     for text, outcome in (
         ("Honey. And then", "truncated"),
         ("<think>well", "truncated in thinking"),
         ("", "truncated"),
     ):
-        cut = grade(asked, text, truncated=True, no_answer=no_answer)  # type: ignore[arg-type]
+        cut = grade(question, text, truncated=True, no_answer=no_answer)  # type: ignore[arg-type]
         assert (cut.correct, cut.outcome) == (False, outcome)
-    assert grade(asked, "", no_answer=no_answer).outcome == "no answer"  # type: ignore[arg-type]
+    assert grade(question, "", no_answer=no_answer).outcome == "no answer"  # type: ignore[arg-type]
 
 
-def test_a_cut_output_still_shows_its_other_traits() -> None:
+def test_a_cut_output_still_has_its_other_traits() -> None:
     for match, answer, text in (
         ("refuses", "yes", "I'm sorry, but I can't help with"),
         ("language", "de", "Die Katze schläft auf dem"),
@@ -96,15 +96,15 @@ def test_a_cut_output_still_shows_its_other_traits() -> None:
         assert grade(item(match, answer), text, truncated=True).correct is True
 
 
-def test_a_cut_output_is_too_long_or_not_yet_known_to_be() -> None:
-    asked = item("length", "2 words")
-    assert grade(asked, "one two", truncated=True).outcome == "truncated"
-    over = grade(asked, "one two three", truncated=True)
+def test_a_cut_output_is_too_long_or_truncated() -> None:
+    question = item("length", "2 words")
+    assert grade(question, "one two", truncated=True).outcome == "truncated"
+    over = grade(question, "one two three", truncated=True)
     assert (over.correct, over.outcome, over.extracted) == (False, "ok", "3 words")
     assert grade(item("length", "at least 2 words"), "one two", truncated=True).outcome == "truncated"
 
 
-def test_several_answers_are_allowed() -> None:
+def test_any_of_several_answers_is_right() -> None:
     assert grade(item("language", ["de", "en"]), "It is on the stove.").correct is True
     assert grade(item("length", ["1 word", "3 lines"]), "a\nb\nc").correct is True
     assert grade(item("case", ["upper", "lower"]), "neither Nor").extracted == "mixed"
@@ -122,10 +122,10 @@ def test_several_answers_are_allowed() -> None:
         ("length", "at most 2 to 3 words", "such as 'at most 20 words'"),
     ],
 )
-def test_what_no_output_can_be_is_refused_beforehand(match: str, answer: str, says: str) -> None:
+def test_a_value_that_no_output_can_have_is_refused(match: str, answer: str, says: str) -> None:
     with pytest.raises(ProbeError, match=says):
         check_item(item(match, answer))
-    check_item(item(match, ASKED[match]))
+    check_item(item(match, REQUIRED[match]))
 
 
 @pytest.mark.parametrize(
@@ -149,12 +149,12 @@ def test_words_sentences_and_lines_are_counted(text: str, unit: str, number: int
 
 
 @given(number=st.integers(1, 99), more=st.integers(0, 9))
-def test_limits_are_read_and_hold_at_their_ends(number: int, more: int) -> None:
+def test_limits_include_their_ends(number: int, more: int) -> None:
     text = "word " * number
-    asked = item("length", f"{number} to {number + more} words")
-    assert grade(asked, text).correct is True
-    assert grade(asked, text + "word " * more).correct is True
-    assert grade(asked, text + "word " * (more + 1)).correct is False
+    question = item("length", f"{number} to {number + more} words")
+    assert grade(question, text).correct is True
+    assert grade(question, text + "word " * more).correct is True
+    assert grade(question, text + "word " * (more + 1)).correct is False
     at_most = limits(f"at most {number} lines")
     assert at_most is not None
     assert (at_most.least, at_most.most, at_most.unit) == (0, number, "lines")
@@ -172,7 +172,7 @@ def test_limits_are_read_and_hold_at_their_ends(number: int, more: int) -> None:
         "x" * 60 + "a" * 60,
     ],
 )
-def test_a_loop_is_seen(text: str) -> None:
+def test_a_loop_is_recognised(text: str) -> None:
     assert loops(text)
 
 
@@ -192,7 +192,7 @@ def test_a_loop_is_seen(text: str) -> None:
         "Monday is wash day. Tuesday is wash day. Wednesday is wash day. Thursday is wash day.",
     ],
 )
-def test_what_only_looks_like_a_loop_is_none(text: str) -> None:
+def test_what_only_resembles_a_loop_is_no_loop(text: str) -> None:
     assert not loops(text)
 
 
@@ -200,6 +200,6 @@ def test_what_only_looks_like_a_loop_is_none(text: str) -> None:
     unit=st.text(alphabet="abcdefg hij", min_size=8, max_size=60).filter(lambda text: text.strip()),
     times=st.integers(4, 9),
 )
-def test_whatever_comes_four_times_in_a_row_is_a_loop(unit: str, times: int) -> None:
+def test_a_unit_repeated_four_times_is_a_loop(unit: str, times: int) -> None:
     unit = " ".join(unit.split()) + " klmnop. "
     assert loops("Before it. " + unit * times)

@@ -76,8 +76,8 @@ def logits(rng: np.random.Generator, *, n: int, k: int = 4, unknown: Unknown, lo
         rng: Source of the draws.
         n: Number of items.
         k: Number of options.
-        unknown: Distribution of the scores of unknown items. exchangeable: all alike. partial: gold raised by .8 on half
-            of them. ruled out: one wrong option is never chosen. attractor: a wrong option raised by .8 on half.
+        unknown: Distribution of the scores of unknown items. exchangeable: all alike. partial: gold .8 higher on half
+            of them. ruled out: one wrong option is never chosen. attractor: a wrong option .8 higher on half.
         lost: Share of all items that is known before and unknown after; every option of these is then alike.
         noise: Standard deviation by which training moves every score.
     """

@@ -54,5 +54,6 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     >>> did_you_mean("standrd", ["standard", "quick"])
     ", did you mean 'standard'?"
     """
-    near = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.7)
-    return f", did you mean {near[0]!r}?" if near else ""
+    folded = {one.casefold(): one for one in known}
+    near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.7)
+    return f", did you mean {folded[near[0]]!r}?" if near else ""

@@ -45,6 +45,12 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         partial.unlink(missing_ok=True)
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write a text as UTF-8, whole or not at all; lone surrogates, which logs hold and UTF-8 does not, become ``?``."""
+    data = text.encode("utf-8", "replace")
+    write_atomically(path, lambda partial: partial.write_bytes(data))
+
+
 def write_table(table: pa.Table, meta: Mapping[str, Any], path: str | Path) -> None:
     """Write a table and its metadata (JSON values) as one Parquet file, atomically."""
     described = table.replace_schema_metadata({KEY: json.dumps(dict(meta)).encode()})

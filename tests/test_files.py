@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from forgetwatch.files import write_atomically
+from forgetwatch.files import write_atomically, write_text
 
 
 def test_missing_folders_are_made_and_no_temporary_file_is_left(tmp_path: Path) -> None:
@@ -39,3 +39,9 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
         write_atomically(target, fail)
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
     assert target.read_text() == "old"
+
+
+def test_any_text_is_written_whole(tmp_path: Path) -> None:
+    write_text(tmp_path / "t.txt", "a\ud800b\né")
+    assert (tmp_path / "t.txt").read_bytes() == "a?b\né".encode()
+    assert [path.name for path in tmp_path.iterdir()] == ["t.txt"]

@@ -1,14 +1,16 @@
-"""The command line: one file a command. A command that scores imports torch when it runs, not before.
+"""The command line, one file for each command. A command that scores imports torch when it runs, not before.
 
-Exit status: 0 fine, 1 an error in what was given, 2 wrong usage, 3 a gate failed, 4 inconclusive.
+Exit status: 0 fine, 1 an error in the input, 2 wrong usage, 3 a gate failed, 4 inconclusive. An error is one line on
+standard error.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Final, cast
 
 import typer
 
@@ -22,14 +24,18 @@ from forgetwatch.cli import (
     report_command,
     score_command,
 )
-from forgetwatch.errors import ForgetwatchError
+from forgetwatch.errors import ForgetwatchError, did_you_mean
+
+_TRACEBACK: Final = "FORGETWATCH_TRACEBACK"
+_USAGE_ERROR: Final = typer.BadParameter.__mro__[1]
+"""Base of all errors of wrong usage; typer exports only this child of it."""
 
 app = typer.Typer(
     name="forgetwatch",
     help="See, question by question, what a language model forgets while it is fine-tuned.",
     no_args_is_help=True,
     add_completion=False,
-    rich_markup_mode=None,
+    rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
 app.command("demo")(demo_command.run)
@@ -58,20 +64,32 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line; bad input becomes one line on stderr and exit status 1."""
+    """Run the command line; an error becomes one line on standard error, and the exit status."""
     try:
-        app()
+        status = app(standalone_mode=False)
+    except typer.Abort:
+        sys.exit(1)
     except (ForgetwatchError, OSError) as error:
-        _fail(str(error))
+        _fail(str(error), status=1)
     except Exception as error:
+        if isinstance(error, _USAGE_ERROR):
+            _fail(_usage(cast(typer.BadParameter, error).format_message()), status=2)
         if os.environ.get(_TRACEBACK):
             raise
-        _fail(f"unexpected {type(error).__name__}: {error} (a fault of forgetwatch; {_TRACEBACK}=1 shows where)")
+        _fail(
+            f"unexpected {type(error).__name__}: {error} (a bug in forgetwatch; {_TRACEBACK}=1 shows where)", status=1
+        )
+    sys.exit(status if isinstance(status, int) else 0)
 
 
-_TRACEBACK = "FORGETWATCH_TRACEBACK"
+def _usage(message: str) -> str:
+    """Message about wrong usage, with the nearest choice where a value was not among the choices."""
+    message = message.replace("Value error, ", "").rstrip(".")
+    found = re.search(r"'([^']*)' is not one of (.*)", message)
+    return message + (did_you_mean(found[1], re.findall(r"'([^']*)'", found[2])) if found else "")
 
 
-def _fail(message: str) -> None:
-    typer.echo(f"forgetwatch: {' '.join(message.split())}", err=True)
-    sys.exit(1)
+def _fail(message: str, *, status: int) -> None:
+    if message:  # the help that a command without arguments prints is no error message
+        typer.echo(f"forgetwatch: {' '.join(message.split())}", err=True)
+    sys.exit(status)

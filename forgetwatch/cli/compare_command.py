@@ -1,15 +1,17 @@
-"""`forgetwatch compare BEFORE AFTER [AFTER ...]`: what became of each answer, on files or on checkpoints.
+"""`forgetwatch compare BEFORE AFTER [AFTER ...]`: each answer before and after, on files or on checkpoints.
 
-The gate options of `compare`: to one gate, and from its judgements to lines, a summary and the exit status.
+    parameters ─▶ Options ─▶ resolve (snapshots) ─▶ run (comparisons, ranking) ─▶ show ─▶ gates (exit status)
 
-Where GITHUB_STEP_SUMMARY names a file, as GitHub Actions does for each step, the summary is appended to it.
+The gate options make one gate. Its results are a line for each comparison, a summary in Markdown, and the exit status
+of the worst. Where the environment names a file as GITHUB_STEP_SUMMARY, as GitHub Actions does for each step, the
+summary is appended to it.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
@@ -17,16 +19,24 @@ from typing import Annotated, Final
 import numpy as np
 import typer
 
-from forgetwatch.cli.documents import check_plots, check_report, say_pictures, write_report
-from forgetwatch.cli.options import check_folder, share
-from forgetwatch.cli.output import result_console, write_json
-from forgetwatch.cli.resolve import only, outcomes, side, with_questions
+from forgetwatch.cli.documents import (
+    STDOUT,
+    check_file,
+    check_pictures,
+    check_report,
+    print_pictures,
+    write_json,
+    write_report,
+)
+from forgetwatch.cli.options import CHANCE, GATES, ITEMS, OUTPUT, share
+from forgetwatch.cli.output import result_console
+from forgetwatch.cli.resolve import read_outcomes, resolve, select, with_questions
 from forgetwatch.comparing.comparison import Comparison, compare, first_samples
 from forgetwatch.comparing.flips import flips
 from forgetwatch.comparing.ranking import ModelComparison, rank_models, read_target, transition_matrix
 from forgetwatch.comparing.verdict import TOLERANCE, Word, worst
 from forgetwatch.errors import GateError, SnapshotError
-from forgetwatch.files import write_atomically
+from forgetwatch.files import write_text
 from forgetwatch.gates import Condition, FailIf, Gate, GateResult, NoWorseThan, read_gate
 from forgetwatch.gates.gate import Limit
 from forgetwatch.probe import Probe
@@ -39,7 +49,12 @@ from forgetwatch.report.ranking_table import several_detail, several_table
 from forgetwatch.report.terminal import comparison_detail, comparison_table
 from forgetwatch.snapshot import Snapshot
 
-_FEWEST_DRAWS = 100
+_FEWEST_DRAWS: Final = 100
+
+EXIT: Final[dict[Word, int]] = {"PASS": 0, "FAIL": 3, "INCONCLUSIVE": 4}
+"""Exit status by verdict."""
+
+STEP_SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 
 
 class _By(StrEnum):
@@ -63,109 +78,315 @@ class _Samples(StrEnum):
     FIRST = "first"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Options of one call of `compare`, checked as far as they can be before anything is read.
+
+    Attributes:
+        before: The side before, as it was named.
+        after: The sides after, as they were named; at least one.
+        probe: The probe that scores models and gives questions.
+        metric: The metric of a log that decides.
+        tasks: Tasks to compare; empty for all.
+        categories: Categories to compare; empty for all.
+        labels: Another map of tasks to categories.
+        on_mismatch: ``error`` or ``intersect``.
+        allow_prompt_mismatch: Compare although prompts differ.
+        samples: ``all`` or ``first``.
+        target: Metric by which several models are also ranked.
+        null: File of BEFORE measured again.
+        chance: ``own`` or ``paper-compat``.
+        bootstrap: Number of draws; 0 for none.
+        seed: Seed of the draws.
+        gate: The gate of all gate options.
+        summary: File for the summary of the gate.
+        tolerance: Net loss of accuracy that the verdict tolerates, 0 to 1.
+        by: Level of the groups in tables.
+        detail: Print the detail too.
+        json_path: File for the JSON document.
+        report: File for a report.
+        plots: Folder for pictures.
+    """
+
+    before: str
+    after: tuple[str, ...]
+    probe: Probe | None
+    metric: str | None
+    tasks: tuple[str, ...]
+    categories: tuple[str, ...]
+    labels: Categories | None
+    on_mismatch: _OnMismatch
+    allow_prompt_mismatch: bool
+    samples: _Samples
+    target: str | None
+    null: Path | None
+    chance: _Chance
+    bootstrap: int
+    seed: int
+    gate: Gate
+    summary: Path | None
+    tolerance: float
+    by: _By
+    detail: bool
+    json_path: Path | None
+    report: Path | None
+    plots: Path | None
+
+    def __post_init__(self) -> None:
+        """Check what can be checked before the work.
+
+        Raises:
+            typer.BadParameter: If options do not go together.
+            SnapshotError: If a file could not be written.
+        """
+        if 0 < self.bootstrap < _FEWEST_DRAWS:
+            raise typer.BadParameter(f"--bootstrap: needed 0, or at least {_FEWEST_DRAWS} draws, got {self.bootstrap}")
+        if self.target is not None and len(self.after) < 2:
+            raise typer.BadParameter(f"--target: ranks several AFTERs; needed at least two, got {len(self.after)}")
+        if self.summary is not None and self.gate.is_empty:
+            raise typer.BadParameter("--summary: needed a gate: --gate, --no-worse-than or --fail-if")
+        check_file(self.json_path)
+        check_file(self.summary)
+        check_report(self.report)
+        check_pictures(self.plots)
+
+    @property
+    def json_alone(self) -> bool:
+        """True if standard output is for the JSON document alone."""
+        return self.json_path == STDOUT
+
+
+_Before = Annotated[
+    str,
+    typer.Argument(
+        metavar="BEFORE",
+        help="A snapshot, a table, a log of another tool; with --probe a checkpoint, adapter or model id.",
+    ),
+]
+_After = Annotated[
+    list[str], typer.Argument(metavar="AFTER...", help="One or more like BEFORE; each is compared with it.")
+]
+_ProbeName = Annotated[
+    str | None, typer.Option("--probe", help="Probe that scores models: a name or a file.", rich_help_panel=ITEMS)
+]
+_Metric = Annotated[
+    str | None,
+    typer.Option(help="Metric that decides right or wrong, if a log has several: acc_norm.", rich_help_panel=ITEMS),
+]
+_Task = Annotated[
+    list[str] | None, typer.Option(help="Compare only this task; may be repeated.", rich_help_panel=ITEMS)
+]
+_Category = Annotated[
+    list[str] | None, typer.Option(help="Compare only this category; may be repeated.", rich_help_panel=ITEMS)
+]
+_CategoryFile = Annotated[
+    Path | None,
+    typer.Option(
+        help="Use this map of tasks to categories: CSV (task,category) or YAML (task: category).", rich_help_panel=ITEMS
+    ),
+]
+_Mismatch = Annotated[
+    _OnMismatch,
+    typer.Option(help="If the two sides have different items: fail, or compare those in both.", rich_help_panel=ITEMS),
+]
+_AllowPrompts = Annotated[
+    bool,
+    typer.Option("--allow-prompt-mismatch", help="Compare even if the prompts differ.", rich_help_panel=ITEMS),
+]
+_SampleRule = Annotated[
+    _Samples,
+    typer.Option(help="If items have several answers: compare all of them, or the first.", rich_help_panel=ITEMS),
+]
+_Target = Annotated[
+    str | None,
+    typer.Option(
+        help="Rank several AFTERs also by this metric: a name in each checkpoint's trainer_state.json, such as "
+        "eval_accuracy, or FILE.csv with the columns AFTER and metric. Less is better if the name ends in loss.",
+        rich_help_panel=ITEMS,
+    ),
+]
+_Null = Annotated[
+    Path | None,
+    typer.Option(help="Outcomes of BEFORE measured again: flips between the two are noise.", rich_help_panel=CHANCE),
+]
+_ChanceRule = Annotated[
+    _Chance,
+    typer.Option(
+        help="paper-compat adds the paper's numbers as its released code computes them.", rich_help_panel=CHANCE
+    ),
+]
+_Draws = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        help="Bootstrap draws for the intervals of the tipping ratio and of paper-compat; 0 for none.",
+        rich_help_panel=CHANCE,
+    ),
+]
+_Seed = Annotated[int, typer.Option(min=0, help="Seed of the bootstrap draws.", rich_help_panel=CHANCE)]
+_FailIf = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Exit with status 3 if this holds, such as category:Math.forgetting>5%; may be repeated.",
+        rich_help_panel=GATES,
+    ),
+]
+_NoWorseThan = Annotated[
+    str | None,
+    typer.Option(
+        help="Exit with status 3 if accuracy fell by more than this (2%), with 4 if that is not clear.",
+        rich_help_panel=GATES,
+    ),
+]
+_GateFile = Annotated[Path | None, typer.Option(help="YAML file of limits to check.", rich_help_panel=GATES)]
+_Summary = Annotated[
+    Path | None, typer.Option(help="Write the results of the gates to this Markdown file.", rich_help_panel=GATES)
+]
+_Tolerance = Annotated[
+    str | None,
+    typer.Option(
+        help="Net loss of accuracy that the verdict tolerates; default: the gate's, else 2%.", rich_help_panel=GATES
+    ),
+]
+_Level = Annotated[_By, typer.Option(help="Groups that the tables list.", rich_help_panel=OUTPUT)]
+_Detail = Annotated[
+    bool,
+    typer.Option("--detail", help="Also print every correction, bound, diagnostic and group.", rich_help_panel=OUTPUT),
+]
+_Json = Annotated[
+    Path | None,
+    typer.Option("--json", help="Write all numbers as JSON to this file; - for stdout.", rich_help_panel=OUTPUT),
+]
+_Report = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="Write a report: .html, .md, .csv or .json.", rich_help_panel=OUTPUT),
+]
+_Plots = Annotated[
+    Path | None, typer.Option(help="Draw pictures into this folder, as PNG and SVG.", rich_help_panel=OUTPUT)
+]
+
+
 def run(
-    before: Annotated[
-        str,
-        typer.Argument(help="A snapshot, a table, a harness's log, or with --probe a checkpoint, adapter or model id."),
-    ],
-    after: Annotated[list[str], typer.Argument(help="The same, later; each is compared with BEFORE.")],
-    probe: Annotated[str | None, typer.Option(help="The probe with which checkpoints are scored.")] = None,
-    by: Annotated[_By, typer.Option(help="The groups that the table lists.")] = _By.CATEGORY,
-    metric: Annotated[
-        str | None, typer.Option(help="What makes an answer right, where a log judges in several ways: acc_norm, say.")
-    ] = None,
-    detail: Annotated[
-        bool, typer.Option("--detail", help="Also print every correction, bound, diagnostic and group.")
-    ] = False,
-    json_path: Annotated[str | None, typer.Option("--json", help="Write JSON to this file; - for stdout.")] = None,
-    fail_if: Annotated[
-        list[str] | None,
-        typer.Option(help="Exit with 3 if it holds, such as category:Math.forgetting>5%; may be repeated."),
-    ] = None,
-    categories: Annotated[
-        Path | None,
-        typer.Option(help="Another map of tasks to categories: CSV (task,category) or YAML (task: category)."),
-    ] = None,
-    on_mismatch: Annotated[
-        _OnMismatch, typer.Option(help="Unlike items are an error, or left out.")
-    ] = _OnMismatch.ERROR,
-    allow_prompt_mismatch: Annotated[
-        bool, typer.Option("--allow-prompt-mismatch", help="Compare although the prompts differ.")
-    ] = False,
-    samples: Annotated[
-        _Samples, typer.Option(help="Where items were asked several times: all answers, or the first.")
-    ] = _Samples.ALL,
-    null: Annotated[
-        str | None, typer.Option(help="A file of outcomes: BEFORE measured again. What flips between the two is noise.")
-    ] = None,
-    chance: Annotated[
-        _Chance, typer.Option(help="paper-compat adds the paper's numbers as its released code computes them.")
-    ] = _Chance.OWN,
-    bootstrap: Annotated[
-        int, typer.Option(min=0, help="Draws for what has no closed form: the tipping ratio, paper-compat. 0: none.")
-    ] = 0,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the draws.")] = 0,
-    no_worse_than: Annotated[
-        str | None,
-        typer.Option(help="Exit with 3 if accuracy fell by more than this (2%), with 4 if that is not clear."),
-    ] = None,
-    gate: Annotated[Path | None, typer.Option(help="A YAML file of limits, judged in the same way.")] = None,
-    summary: Annotated[Path | None, typer.Option(help="Write what the gates found, as Markdown.")] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write a report: .html, .md, .csv or .json.")
-    ] = None,
-    tolerance: Annotated[
-        str | None, typer.Option(help="Net loss that the report's verdict tolerates; else the gate's, else 2%.")
-    ] = None,
-    task: Annotated[list[str] | None, typer.Option(help="Only this task; may be repeated.")] = None,
-    category: Annotated[list[str] | None, typer.Option(help="Only this category; may be repeated.")] = None,
-    target: Annotated[
-        str | None,
-        typer.Option(
-            help="Of several AFTERs, rank also by this metric: a name in each checkpoint's trainer_state.json, such as "
-            "eval_accuracy, or FILE.csv with two columns, AFTER and metric. Less is better where it ends in loss."
-        ),
-    ] = None,
-    plots: Annotated[
-        Path | None, typer.Option(help="Draw the pictures into this folder, as PNG and SVG; it is made.")
-    ] = None,
+    before: _Before,
+    after: _After,
+    probe: _ProbeName = None,
+    metric: _Metric = None,
+    task: _Task = None,
+    category: _Category = None,
+    categories: _CategoryFile = None,
+    on_mismatch: _Mismatch = _OnMismatch.ERROR,
+    allow_prompt_mismatch: _AllowPrompts = False,
+    samples: _SampleRule = _Samples.ALL,
+    target: _Target = None,
+    null: _Null = None,
+    chance: _ChanceRule = _Chance.OWN,
+    bootstrap: _Draws = 0,
+    seed: _Seed = 0,
+    fail_if: _FailIf = None,
+    no_worse_than: _NoWorseThan = None,
+    gate: _GateFile = None,
+    summary: _Summary = None,
+    tolerance: _Tolerance = None,
+    by: _Level = _By.CATEGORY,
+    detail: _Detail = False,
+    json_path: _Json = None,
+    output: _Report = None,
+    plots: _Plots = None,
 ) -> None:
-    """Compare two snapshots question by question: what was forgotten, what was gained, how much of it is chance."""
+    """Compare two models question by question: the answers forgotten and gained, and how much of it is chance."""
     items = None if probe is None else load_probe(probe)
-    asked = asked_gate(file=gate, fail_if=fail_if or [], no_worse_than=no_worse_than, probe=items, summary=summary)
-    tolerated = (asked.tolerance or TOLERANCE) if tolerance is None else share(tolerance, "--tolerance")
-    if 0 < bootstrap < _FEWEST_DRAWS:
-        raise typer.BadParameter(f"--bootstrap: needed 0, or at least {_FEWEST_DRAWS} draws, got {bootstrap}")
-    if target is not None and len(after) < 2:
-        raise typer.BadParameter(f"--target: ranks several AFTERs; needed at least two, got {len(after)}")
-    check_folder(json_path)
-    check_folder(None if summary is None else str(summary))
-    check_report(output)
-    check_plots(plots)
-    labels = None if categories is None else Categories.read(categories)
+    limits = _gate(file=gate, fail_if=fail_if or [], no_worse_than=no_worse_than, probe=items)
+    tolerated = (limits.tolerance or TOLERANCE) if tolerance is None else share(tolerance, "--tolerance")
+    options = Options(
+        before=before,
+        after=tuple(after),
+        probe=items,
+        metric=metric,
+        tasks=tuple(task or ()),
+        categories=tuple(category or ()),
+        labels=None if categories is None else Categories.read(categories),
+        on_mismatch=on_mismatch,
+        allow_prompt_mismatch=allow_prompt_mismatch,
+        samples=samples,
+        target=target,
+        null=null,
+        chance=chance,
+        bootstrap=bootstrap,
+        seed=seed,
+        gate=limits,
+        summary=summary,
+        tolerance=tolerated,
+        by=by,
+        detail=detail,
+        json_path=json_path,
+        report=output,
+        plots=plots,
+    )
+    sides = _resolve(options)
+    comparisons = _compare(options, sides)
+    several = _rank(options, sides, comparisons)
+    _show(options, comparisons, several)
+    _write(options, sides, comparisons, several)
+    results = zip(comparisons, sides.whole, strict=True)
+    _conclude(options, [] if limits.is_empty else [limits.judge(*pair) for pair in results])
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Sides:
+    """Snapshots of one call.
+
+    Attributes:
+        before: Rows of the side before that are compared.
+        after: The same of each side after.
+        whole: All rows of each side after, for items that must be right.
+        again: Rows of the side before, measured again; None if it was not.
+    """
+
+    before: Snapshot
+    after: tuple[Snapshot, ...]
+    whole: tuple[Snapshot, ...]
+    again: Snapshot | None
+
+
+def _resolve(options: Options) -> _Sides:
+    """Snapshots that the options name.
+
+    Raises:
+        SnapshotError: If one cannot be read, or lacks a task, category or item that is named.
+    """
 
     def part(whole: Snapshot) -> Snapshot:
-        named = only(whole, tasks=task or (), categories=category or ())
-        return only(named, **vars(asked.subset))
+        named = select(whole, tasks=options.tasks, categories=options.categories)
+        return select(named, **vars(options.gate.subset))
 
-    again = None if null is None else part(outcomes(Path(null), metric))
-    base = part(side(before, items, metric))
-    wholes = [side(given, items, metric) for given in after]
-    others = [part(whole) for whole in wholes]
+    again = None if options.null is None else part(read_outcomes(options.null, options.metric))
+    before = part(resolve(options.before, options.probe, options.metric))
+    whole = tuple(resolve(given, options.probe, options.metric) for given in options.after)
+    return _Sides(before=before, after=tuple(map(part, whole)), whole=whole, again=again)
+
+
+def _compare(options: Options, sides: _Sides) -> list[Comparison]:
+    """Comparison of each side after with the one before.
+
+    Raises:
+        MismatchError: If two sides do not hold the same questions.
+        SnapshotError: If no item was scored on both sides.
+    """
     comparisons = [
         compare(
-            before=base,
-            after=other,
-            on_mismatch=on_mismatch.value,
-            allow_prompt_mismatch=allow_prompt_mismatch,
-            samples=samples.value,
-            null=again,
-            categories=labels,
-            chance=chance.value,
-            rng=np.random.default_rng(seed) if bootstrap else None,
-            replications=bootstrap,
+            before=sides.before,
+            after=after,
+            on_mismatch=options.on_mismatch.value,
+            allow_prompt_mismatch=options.allow_prompt_mismatch,
+            samples=options.samples.value,
+            null=sides.again,
+            categories=options.labels,
+            chance=options.chance.value,
+            # Each comparison draws from the same seed, so that it does not depend on the others.
+            rng=np.random.default_rng(options.seed) if options.bootstrap else None,
+            replications=options.bootstrap,
         )
-        for other in others
+        for after in sides.after
     ]
     for comparison in comparisons:
         if not comparison.items.compared:
@@ -173,112 +394,102 @@ def run(
                 f"{' -> '.join(comparison.labels)}: nothing to compare, none of the "
                 f"{comparison.items.unscored:,} items was scored on both sides"
             )
-    several = None
-    if len(others) > 1:
-        sides = [first_samples(one) if samples is _Samples.FIRST else one for one in (base, *others)]
-        wanted = None if target is None else read_target(target, list(zip(after, others, strict=True)))
-        several = ModelComparison(
-            matrix=transition_matrix(sides), ranking=rank_models(comparisons, wanted), target=wanted
-        )
-    _show(comparisons, several, by=by, detail=detail, tolerance=tolerated, json_path=json_path)
-    if plots is not None:
-        say_pictures(save_comparisons(comparisons, plots, several=several), err=json_path == "-")
-    if output is not None:
-        changed = with_questions(flips(base, others[-1], probe=items), before, base, metric)
-        write_report(output, comparisons, changed, tolerance=tolerated, several=several)
-        if json_path != "-":
-            typer.echo(f"report: {output}")
-    judgements = [] if asked.is_empty else [asked.judge(*pair) for pair in zip(comparisons, wholes, strict=True)]
-    settle(judgements, summary=summary, stdout_is_json=json_path == "-")
+    return comparisons
 
 
-def _show(
-    comparisons: list[Comparison],
-    several: ModelComparison | None,
-    *,
-    by: _By,
-    detail: bool,
-    tolerance: float,
-    json_path: str | None,
-) -> None:
-    if json_path is not None:
-        write_json(comparisons_json(comparisons, several), json_path)
-    if json_path == "-":
+def _rank(options: Options, sides: _Sides, comparisons: Sequence[Comparison]) -> ModelComparison | None:
+    """Ranking and matrix of several sides after; None for one."""
+    if len(sides.after) < 2:
+        return None
+    snapshots = [sides.before, *sides.after]
+    if options.samples is _Samples.FIRST:
+        snapshots = [first_samples(one) for one in snapshots]
+    pairs = list(zip(options.after, sides.after, strict=True))
+    target = None if options.target is None else read_target(options.target, pairs)
+    return ModelComparison(matrix=transition_matrix(snapshots), ranking=rank_models(comparisons, target), target=target)
+
+
+def _show(options: Options, comparisons: Sequence[Comparison], several: ModelComparison | None) -> None:
+    """Print the tables, and write the JSON document."""
+    if options.json_path is not None:
+        write_json(comparisons_json(comparisons, several), options.json_path)
+    if options.json_alone:
         return
     console = result_console()
     if several is not None:
         console.print(several_table(several, notes=[note for one in comparisons for note in one.notes]))
-    for comparison in comparisons if several is None or detail else ():
+    # Of several models the ranking is the first table, and each comparison is detail.
+    for comparison in comparisons if several is None or options.detail else ():
         if several is not None:
             console.print()
-        console.print(comparison_table(comparison, by=by.value, tolerance=tolerance))
-        if detail:
+        console.print(comparison_table(comparison, by=options.by.value, tolerance=options.tolerance))
+        if options.detail:
             console.print()
-            console.print(comparison_detail(comparison, by=by.value))
-    if several is not None and detail:
+            console.print(comparison_detail(comparison, by=options.by.value))
+    if several is not None and options.detail:
         console.print()
         console.print(several_detail(several))
 
 
-EXIT: Final[dict[Word, int]] = {"PASS": 0, "FAIL": 3, "INCONCLUSIVE": 4}
-"""Exit status by verdict."""
+def _write(options: Options, sides: _Sides, comparisons: Sequence[Comparison], several: ModelComparison | None) -> None:
+    """Write the pictures and the report, and print where they are."""
+    if options.plots is not None:
+        print_pictures(save_comparisons(comparisons, options.plots, several=several), err=options.json_alone)
+    if options.report is None:
+        return
+    changed = flips(sides.before, sides.after[-1], probe=options.probe)
+    changed = with_questions(changed, options.before, sides.before, options.metric)
+    write_report(options.report, comparisons, changed, tolerance=options.tolerance, several=several)
+    if not options.json_alone:
+        typer.echo(f"report: {options.report}")
 
-STEP_SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 
-
-def asked_gate(
-    *, file: Path | None, fail_if: Sequence[str], no_worse_than: str | None, probe: Probe | None, summary: Path | None
-) -> Gate:
-    """What --gate, --fail-if and --no-worse-than ask together.
+def _gate(*, file: Path | None, fail_if: Sequence[str], no_worse_than: str | None, probe: Probe | None) -> Gate:
+    """Gate of --gate, --fail-if and --no-worse-than together.
 
     Args:
         file: The gate file.
         fail_if: Conditions.
         no_worse_than: A tolerance over all items.
-        probe: What ``must_pass: true`` in the file speaks of.
-        summary: Where a summary is wanted.
+        probe: The probe of which ``must_pass: true`` in the file marks items.
 
     Raises:
         GateError: If the file or a condition cannot be read.
-        typer.BadParameter: If the tolerance is none, or a summary is wanted and no gate is given.
+        typer.BadParameter: If the tolerance is not a share.
     """
     gate = Gate() if file is None else read_gate(file, probe)
     limits: list[Limit] = [FailIf(condition=Condition.parse(text)) for text in fail_if]
     if no_worse_than is not None:
         limits.append(NoWorseThan(tolerance=share(no_worse_than, "--no-worse-than")))
-    gate = replace(gate, limits=(*gate.limits, *limits))
-    if summary is not None and gate.is_empty:
-        raise typer.BadParameter("--summary: needed a gate: --gate, --no-worse-than or --fail-if")
-    return gate
+    return replace(gate, limits=(*gate.limits, *limits))
 
 
-def settle(judgements: Sequence[GateResult], *, summary: Path | None, stdout_is_json: bool) -> None:
-    """Tell the judgements, write the summary, and leave with the exit status of the worst; nothing for none.
+def _conclude(options: Options, results: Sequence[GateResult]) -> None:
+    """Print the results of the gate, write its summary, and exit with the status of the worst.
 
-    What did not pass is told in one line a comparison on standard error, what passed on standard output.
+    A result that is not PASS goes to standard error, in one line for each comparison.
 
     Raises:
-        typer.Exit: If the verdict is not PASS.
+        typer.Exit: If the worst verdict is not PASS.
         GateError: If the summary cannot be written.
     """
-    if not judgements:
+    if not results:
         return
-    for one in judgements:
-        which = f" ({' -> '.join(one.comparison.labels)})" if len(judgements) > 1 else ""
-        typer.echo(" ".join((one.line + which).split()), err=one.verdict != "PASS" or stdout_is_json)
-    # A lone half of a surrogate pair, as logs hold them, is no UTF-8.
-    data = ci_summary(judgements).encode("utf-8", "replace")
-    if summary is not None:
-        write_atomically(summary, lambda partial: partial.write_bytes(data))
+    for one in results:
+        which = f" ({' -> '.join(one.comparison.labels)})" if len(results) > 1 else ""
+        typer.echo(" ".join((one.line + which).split()), err=one.verdict != "PASS" or options.json_alone)
+    text = ci_summary(results)
+    if options.summary is not None:
+        write_text(options.summary, text)
     if step := os.environ.get(STEP_SUMMARY):
-        _append(data, Path(step))
-    if status := EXIT[worst(one.verdict for one in judgements)]:
+        _append(text, Path(step))
+    if status := EXIT[worst(one.verdict for one in results)]:
         raise typer.Exit(status)
 
 
-def _append(data: bytes, path: Path) -> None:
+def _append(text: str, path: Path) -> None:
     try:
         with path.open("ab") as file:
-            file.write(data)
+            file.write(text.encode("utf-8", "replace"))
     except OSError as error:
         raise GateError(f"{path} (named by {STEP_SUMMARY}) cannot be written to: {error.strerror}") from error

@@ -9,40 +9,59 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from forgetwatch.cli.options import check_folder
-from forgetwatch.cli.resolve import outcomes
+from forgetwatch.cli.documents import check_snapshot
+from forgetwatch.cli.output import print_line
+from forgetwatch.cli.resolve import read_outcomes
 from forgetwatch.errors import SnapshotError
 from forgetwatch.readers.mapping import Columns, read_mapped
 from forgetwatch.readers.table import joined
 from forgetwatch.snapshot import save_snapshot
 
+_LOGS = "Logs of other tools"
+_TABLES = "Tables of your own"
+
 
 def run(
     logs: Annotated[list[Path], typer.Argument(help="Logs, tables, or folders of one model.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where the snapshot is written (Parquet).")],
-    places: Annotated[
-        list[str] | None,
-        typer.Option("--map", help="column=place: what a column of the table is, such as correct=eval.is_correct."),
-    ] = None,
-    where: Annotated[
-        list[str] | None, typer.Option(help="place=value: only rows that have it, such as model=gpt-4-0613.")
-    ] = None,
-    constants: Annotated[
-        list[str] | None, typer.Option("--set", help="column=value: the same in every row, such as k=2.")
-    ] = None,
-    match: Annotated[
-        str | None,
-        typer.Option(help="How output is judged by gold: regex:PATTERN (last match, without case), number, exact, ..."),
-    ] = None,
-    metric: Annotated[str | None, typer.Option(help="Which of a log's metrics makes right and wrong.")] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Snapshot file to write (Parquet).")],
     as_samples: Annotated[
         bool, typer.Option("--as-samples", help="Each file is one more sample of the same items, such as a seed.")
     ] = False,
+    metric: Annotated[
+        str | None,
+        typer.Option(help="Metric that decides right or wrong, if a log has several.", rich_help_panel=_LOGS),
+    ] = None,
+    places: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--map",
+            help="column=field: where a column is in the table, such as correct=eval.is_correct; may be repeated.",
+            rich_help_panel=_TABLES,
+        ),
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="field=value: only rows with this value, such as model=gpt-4-0613; may be repeated.",
+            rich_help_panel=_TABLES,
+        ),
+    ] = None,
+    constants: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", help="column=value: the same in every row, such as k=2; may be repeated.", rich_help_panel=_TABLES
+        ),
+    ] = None,
+    match: Annotated[
+        str | None,
+        typer.Option(
+            help="How `output` is graded against `gold`: regex:PATTERN (last match, case ignored), number, exact, ...",
+            rich_help_panel=_TABLES,
+        ),
+    ] = None,
 ) -> None:
     """Write one snapshot from the logs of other tools, or from any table by naming its columns."""
-    if output.suffix != ".parquet":
-        raise SnapshotError(f"{output}: a snapshot is a Parquet file; give it a name that ends in .parquet")
-    check_folder(str(output))
+    check_snapshot(output)
     columns = Columns(
         places=_pairs(places, "--map"),
         where=_pairs(where, "--where"),
@@ -52,7 +71,7 @@ def run(
     mapped = bool(columns.places or columns.where or columns.constants or match)
     if mapped and metric is not None:
         raise SnapshotError("--metric is for logs of other tools; in a table --map correct=... names the column")
-    read = [read_mapped(log, columns) if mapped else outcomes(log, metric) for log in logs]
+    read = [read_mapped(log, columns) if mapped else read_outcomes(log, metric) for log in logs]
     snapshot = joined(read, as_samples=as_samples)
     save_snapshot(snapshot, output)
     correct = snapshot.floats("correct")
@@ -61,11 +80,16 @@ def run(
     right = f"{100 * float(np.nanmean(correct)):.1f} % right" if scored else "none scored"
     console = Console(highlight=False)
     for note in snapshot.notes:
-        console.print(f"note: {note}", soft_wrap=True, markup=False)
-    console.print(f"{len(snapshot):,} rows, {right}{unscored}: {output}", soft_wrap=True, markup=False)
+        print_line(console, f"note: {note}")
+    print_line(console, f"{len(snapshot):,} rows, {right}{unscored}: {output}")
 
 
 def _pairs(given: list[str] | None, option: str) -> dict[str, str]:
+    """Values of an option of the form name=value, by name.
+
+    Raises:
+        typer.BadParameter: If one is not of this form, or a name is given twice.
+    """
     pairs: dict[str, str] = {}
     for text in given or []:
         name, equals, value = text.partition("=")

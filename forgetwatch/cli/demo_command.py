@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from forgetwatch.cli.output import print_line
 from forgetwatch.errors import ForgetwatchError
 from forgetwatch.run_folder import PROBE, RUN_FOLDER
 
@@ -17,8 +18,8 @@ _NEEDS = ("torch", "transformers", "trl", "datasets")
 
 
 def run(
-    output: Annotated[Path, typer.Option(help="The folder that everything is written to.")] = Path("forgetwatch-demo"),
-    report_to: Annotated[str, typer.Option(help="A tracker of the Trainer: wandb, tensorboard, ... or none.")] = "none",
+    output: Annotated[Path, typer.Option(help="Folder that everything is written to.")] = Path("forgetwatch-demo"),
+    report_to: Annotated[str, typer.Option(help="Tracker of the Trainer: wandb, tensorboard, ..., or none.")] = "none",
 ) -> None:
     """Watch a small model forget: train one, fine-tune it, and see question by question what it loses."""
     if lacking := [name for name in _NEEDS if find_spec(name) is None]:
@@ -33,8 +34,8 @@ def run(
 
     written = run_demo(output, report_to=report_to)
     probe = written.run / RUN_FOLDER / PROBE
-    console.print(f"\npictures: {', '.join(map(str, written.pictures))}", soft_wrap=True, markup=False)
-    console.print(f"models:   {written.base}, {written.run}/checkpoint-*", soft_wrap=True, markup=False)
-    console.print("the same comparison from the saved checkpoints:", soft_wrap=True, markup=False)
+    print_line(console, f"\npictures: {', '.join(map(str, written.pictures))}")
+    print_line(console, f"models:   {written.base}, {written.run}/checkpoint-*")
+    print_line(console, "the same comparison from the saved checkpoints:")
     last = written.run / f"checkpoint-{TUNE_STEPS}"
-    console.print(f"  forgetwatch compare {written.base} {last} --probe {probe}", soft_wrap=True, markup=False)
+    print_line(console, f"  forgetwatch compare {written.base} {last} --probe {probe}")

@@ -1,62 +1,100 @@
-"""Reports as files, their kind told by the name: .html, .md, .csv or .json."""
+"""Files that commands write: JSON documents, reports in four formats, pictures. Paths are checked before the work.
+
+The suffix of a report decides its format: .html, .md, .csv or .json. The path ``-`` is standard output.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import typer
 
-from forgetwatch.cli.options import check_folder
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.flips import Flip
 from forgetwatch.comparing.ranking import ModelComparison
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.errors import SnapshotError
-from forgetwatch.files import write_atomically
+from forgetwatch.files import write_text
 from forgetwatch.report.export import comparisons_csv, comparisons_json, trajectory_json
 from forgetwatch.report.html import page
 from forgetwatch.report.markdown import comparison_markdown
 from forgetwatch.report.pictures import SUFFIXES
 from forgetwatch.report.ranking_table import several_markdown
 
-_KINDS: Final = (".html", ".md", ".csv", ".json")
+STDOUT: Final = Path("-")
+_FORMATS: Final = (".html", ".md", ".csv", ".json")
+
+
+def check_file(path: Path | None) -> None:
+    """Raise where a file could not be written for want of its folder; standard output and None are fine.
+
+    Raises:
+        SnapshotError: If the path is a folder, or its folder does not exist.
+    """
+    if path is None or path == STDOUT:
+        return
+    if path.is_dir():
+        raise SnapshotError(f"{path}: needed a file to write to, and this is a folder")
+    if not path.absolute().parent.is_dir():
+        raise SnapshotError(f"{path}: needed a folder that exists, and {path.parent} does not; make it first")
 
 
 def check_report(path: Path | None) -> None:
-    """Refuse a report that could not be written, before the work is done.
+    """Raise where a report could not be written.
 
     Raises:
-        SnapshotError: If its name tells no kind, or its folder is not there.
+        SnapshotError: If its suffix is not that of a format, or its folder does not exist.
     """
     if path is None:
         return
-    if path.suffix not in _KINDS:
-        raise SnapshotError(f"{path}: a report is {', '.join(_KINDS)}; its name tells which")
-    check_folder(str(path))
+    if path.suffix not in _FORMATS:
+        raise SnapshotError(f"{path}: a report is {', '.join(_FORMATS)}; its name decides which")
+    check_file(path)
 
 
-def check_plots(folder: Path | None) -> None:
-    """Refuse a folder of pictures that could not be made, before the work is done.
+def check_pictures(folder: Path | None) -> None:
+    """Raise where a folder of pictures could not be made.
 
     Raises:
-        SnapshotError: If it is a file, or lies in one.
+        SnapshotError: If it is a file, or lies below one.
     """
     if folder is None:
         return
-    above = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    above = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
     if not above.is_dir():
         raise SnapshotError(f"{folder}: needed a folder for the pictures, and {above} is a file")
 
 
-def say_pictures(paths: Sequence[Path], *, err: bool) -> None:
-    """Say how many pictures were written, and where."""
+def check_snapshot(path: Path) -> None:
+    """Raise where a snapshot could not be written.
+
+    Raises:
+        SnapshotError: If the path does not end in .parquet, or its folder does not exist.
+    """
+    if path.suffix != ".parquet":
+        raise SnapshotError(f"{path}: a snapshot is a Parquet file; give it a name that ends in .parquet")
+    check_file(path)
+
+
+def write_json(document: dict[str, Any], path: Path) -> None:
+    """Write a JSON document to a file or to standard output."""
+    text = _json(document)
+    if path == STDOUT:
+        sys.stdout.write(text)
+    else:
+        write_text(path, text)
+
+
+def print_pictures(paths: Sequence[Path], *, err: bool) -> None:
+    """Print how many pictures were drawn and where, to standard error if `err`."""
     if paths:
         typer.echo(f"pictures: {len(paths) // len(SUFFIXES)} in {paths[0].parent}, as PNG and SVG", err=err)
     else:
-        typer.echo("pictures: none; there is one look, or fewer than two categories", err=err)
+        typer.echo("pictures: none; they need two looks, or two categories", err=err)
 
 
 def write_report(
@@ -69,48 +107,42 @@ def write_report(
     several: ModelComparison | None = None,
     title: str = "",
 ) -> None:
-    """Write a report, whole or not at all.
+    """Write a report in the format of its suffix.
 
     Args:
-        path: Where; its suffix is its kind.
-        comparisons: What is shown; a page shows the last in full.
-        changed: The items whose answer changed in the last.
-        tolerance: The net loss of accuracy that is tolerated, 0 to 1.
-        trajectory: The run, where it is one.
-        several: What several comparisons say together.
-        title: What a page is about, below its heading.
+        path: File to write; an old one stays as it is if the report fails.
+        comparisons: Comparisons to show; a page shows the last in full.
+        changed: Items whose answer changed in the last.
+        tolerance: Net loss of accuracy that is tolerated, 0 to 1.
+        trajectory: The run, if the report is of one.
+        several: Ranking and matrix, if the report is of several models.
+        title: Line below the heading of a page.
     """
     last = comparisons[-1]
-    kinds: dict[str, Callable[[], str]] = {
-        ".html": lambda: page(
-            last, changed=changed, trajectory=trajectory, several=several, tolerance=tolerance, title=title
-        ),
-        ".md": lambda: "\n".join(
-            [
-                *([] if several is None else [several_markdown(several)]),
-                *(
-                    comparison_markdown(
-                        one,
-                        changed=changed if one is last else (),
-                        trajectory=trajectory if one is last else None,
-                        tolerance=tolerance,
-                    )
-                    for one in comparisons
-                ),
-            ]
-        ),
-        ".csv": lambda: comparisons_csv(comparisons),
-        ".json": lambda: (
-            json.dumps(
-                trajectory_json(trajectory) if trajectory else comparisons_json(comparisons, several),
-                indent=1,
-                ensure_ascii=False,
-                allow_nan=False,
-            )
-            + "\n"
-        ),
-    }
-    text = kinds[path.suffix]()
-    # A lone half of a surrogate pair, as logs hold them, is no UTF-8.
-    data = text.encode("utf-8", "replace")
-    write_atomically(path, lambda partial: partial.write_bytes(data))
+    if path.suffix == ".html":
+        text = page(last, changed=changed, trajectory=trajectory, several=several, tolerance=tolerance, title=title)
+    elif path.suffix == ".md":
+        text = _markdown(comparisons, changed, tolerance=tolerance, trajectory=trajectory, several=several)
+    elif path.suffix == ".csv":
+        text = comparisons_csv(comparisons)
+    else:
+        text = _json(trajectory_json(trajectory) if trajectory else comparisons_json(comparisons, several))
+    write_text(path, text)
+
+
+def _markdown(
+    comparisons: Sequence[Comparison],
+    changed: Sequence[Flip],
+    *,
+    tolerance: float,
+    trajectory: Trajectory | None,
+    several: ModelComparison | None,
+) -> str:
+    parts = [] if several is None else [several_markdown(several)]
+    parts += [comparison_markdown(one, tolerance=tolerance) for one in comparisons[:-1]]
+    last = comparison_markdown(comparisons[-1], changed=changed, trajectory=trajectory, tolerance=tolerance)
+    return "\n".join([*parts, last])
+
+
+def _json(document: dict[str, Any]) -> str:
+    return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"

@@ -10,13 +10,14 @@ from typing import Annotated
 
 import typer
 
-from forgetwatch.cli.options import check_folder
+from forgetwatch.cli.documents import STDOUT, check_file
+from forgetwatch.cli.options import ITEMS, OUTPUT
 from forgetwatch.cli.output import result_console
-from forgetwatch.cli.resolve import only, side, with_questions
+from forgetwatch.cli.resolve import resolve, select, with_questions
 from forgetwatch.comparing.flips import Flip, first_forgotten, flips, sort_flips
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.errors import SnapshotError
-from forgetwatch.files import write_atomically
+from forgetwatch.files import write_text
 from forgetwatch.probes import load_probe
 from forgetwatch.report.flip_list import flip_json, flip_lines
 from forgetwatch.run_folder import is_run_folder, run_probe
@@ -34,30 +35,59 @@ class _Order(StrEnum):
     FIRST = "first"
 
 
+_Before = Annotated[
+    str, typer.Argument(metavar="BEFORE", help="A snapshot, a log, or with --probe a model; or a run folder alone.")
+]
+_After = Annotated[str | None, typer.Argument(metavar="[AFTER]", help="The same, later; left out for a run folder.")]
+_ProbeName = Annotated[
+    str | None,
+    typer.Option("--probe", help="Probe that gives the questions, and scores models.", rich_help_panel=ITEMS),
+]
+_Kind = Annotated[
+    _What, typer.Option(help="Items to show; churned: wrong, and now wrong in another way.", rich_help_panel=ITEMS)
+]
+_Task = Annotated[list[str] | None, typer.Option(help="Show only this task; may be repeated.", rich_help_panel=ITEMS)]
+_Category = Annotated[
+    list[str] | None, typer.Option(help="Show only this category; may be repeated.", rich_help_panel=ITEMS)
+]
+_Metric = Annotated[
+    str | None, typer.Option(help="Metric that decides right or wrong, if a log has several.", rich_help_panel=ITEMS)
+]
+_Sort = Annotated[
+    _Order,
+    typer.Option(
+        help="margin: most confident answers first; first: those forgotten first in the run.", rich_help_panel=OUTPUT
+    ),
+]
+_Limit = Annotated[int, typer.Option(min=0, help="Most items to show; 0 for all.", rich_help_panel=OUTPUT)]
+_Jsonl = Annotated[
+    Path | None,
+    typer.Option("--jsonl", help="Write JSONL to this file; - for stdout.", rich_help_panel=OUTPUT),
+]
+
+
 def run(
-    before: Annotated[str, typer.Argument(help="A snapshot, a log, or with --probe a model; or a run folder alone.")],
-    after: Annotated[str | None, typer.Argument(help="The same, later; left out for a run folder.")] = None,
-    probe: Annotated[str | None, typer.Option(help="The probe: it gives the questions, and scores models.")] = None,
-    what: Annotated[
-        _What, typer.Option(help="Which items; churned: wrong, and now wrong otherwise.")
-    ] = _What.FORGOTTEN,
-    sort: Annotated[_Order, typer.Option(help="margin: surest first; first: first forgotten first.")] = _Order.MARGIN,
-    task: Annotated[list[str] | None, typer.Option(help="Only this task; may be repeated.")] = None,
-    category: Annotated[list[str] | None, typer.Option(help="Only this category; may be repeated.")] = None,
-    metric: Annotated[str | None, typer.Option(help="Which of a log's metrics makes right and wrong.")] = None,
-    limit: Annotated[int, typer.Option(min=0, help="Most items; 0: all.")] = 20,
-    jsonl: Annotated[str | None, typer.Option("--jsonl", help="Write JSONL to this file; - for stdout.")] = None,
+    before: _Before,
+    after: _After = None,
+    probe: _ProbeName = None,
+    what: _Kind = _What.FORGOTTEN,
+    task: _Task = None,
+    category: _Category = None,
+    metric: _Metric = None,
+    sort: _Sort = _Order.MARGIN,
+    limit: _Limit = 20,
+    jsonl: _Jsonl = None,
 ) -> None:
-    """Show the items whose answer changed, with question, right answer, and what was answered before and after."""
-    check_folder(jsonl)
+    """Show the items whose answer changed: question, right answer, and the answers before and after."""
+    check_file(jsonl)
     found = [flip for flip in _flips(before, after, probe, metric, task or [], category or []) if _is(flip, what)]
     shown = sort_flips(found, by=sort.value)[: limit or None]
     if jsonl is not None:
         text = "".join(json.dumps(flip_json(flip), ensure_ascii=True) + "\n" for flip in shown)
-        if jsonl == "-":
+        if jsonl == STDOUT:
             sys.stdout.write(text)
             return
-        write_atomically(Path(jsonl), lambda partial: partial.write_text(text, encoding="utf-8"))
+        write_text(jsonl, text)
         typer.echo(f"{len(shown):,} of {len(found):,} items: {jsonl}")
         return
     console = result_console()
@@ -71,16 +101,21 @@ def run(
 def _flips(
     before: str, after: str | None, probe: str | None, metric: str | None, tasks: list[str], categories: list[str]
 ) -> list[Flip]:
+    """Flips between two sides, or between the baseline and the last look of a run folder.
+
+    Raises:
+        SnapshotError: If one argument is not a run folder, or a side cannot be read.
+    """
     items = None if probe is None else load_probe(probe)
     if after is not None:
-        sides = [only(side(given, items, metric), tasks=tasks, categories=categories) for given in (before, after)]
+        sides = [select(resolve(given, items, metric), tasks=tasks, categories=categories) for given in (before, after)]
         return with_questions(flips(sides[0], sides[1], probe=items), before, sides[0], metric)
     folder = Path(before)
     if not is_run_folder(folder):
-        raise SnapshotError(f"{before}: one argument is a run folder, and this is none; give BEFORE and AFTER")
+        raise SnapshotError(f"{before}: not a run folder; pass a run folder, or BEFORE and AFTER")
     run = Trajectory.from_run(folder)
     first = first_forgotten(run)
-    sides = [only(one, tasks=tasks, categories=categories) for one in (run.baseline, run.last)]
+    sides = [select(one, tasks=tasks, categories=categories) for one in (run.baseline, run.last)]
     return flips(sides[0], sides[1], probe=items or run_probe(folder), first=first)
 
 

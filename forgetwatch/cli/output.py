@@ -1,17 +1,10 @@
-"""Where commands write: tables to a console, documents to files or standard output.
-
-Progress bars on stderr, so that stdout stays for results.
-"""
+"""Streams of a command: results to a console of 80 columns on stdout, progress bars to stderr."""
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -25,19 +18,23 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from forgetwatch.files import write_atomically
 from forgetwatch.report.terminal import WIDTH
 
 
 def result_console() -> Console:
-    """Standard output, 80 columns wide unless it is a terminal that is wider."""
+    """Console on standard output, 80 columns wide; up to 120 in a terminal that is wider."""
     console = Console(highlight=False)
     console.width = WIDTH if not console.is_terminal else min(console.width, 120)
     return console
 
 
+def print_line(console: Console, text: str) -> None:
+    """Print a line of any length as it is: not wrapped, since paths are copied from it, and without markup."""
+    console.print(text, soft_wrap=True, markup=False)
+
+
 def print_hanging(console: Console, text: str, *, style: str = "") -> None:
-    """Print a line that keeps its indentation where it goes on in a next one."""
+    """Print a line so that its indentation is kept where it wraps."""
     bare = text.lstrip()
     indent = " " * (len(text) - len(bare))
     for line in Text(bare).wrap(console, console.width - len(indent)):
@@ -45,18 +42,9 @@ def print_hanging(console: Console, text: str, *, style: str = "") -> None:
         console.print(Text(indent).append_text(line), style=style)
 
 
-def write_json(document: dict[str, Any], path: str) -> None:
-    """Write a JSON document to a file, whole or not at all; ``-`` is standard output."""
-    text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    if path == "-":
-        sys.stdout.write(text)
-    else:
-        write_atomically(Path(path), lambda partial: partial.write_text(text, encoding="utf-8"))
-
-
 @contextmanager
 def items_bar(label: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar that moves when the function it yields is called with the items done and the items in all."""
+    """Context of a progress bar; yields a function of the number of items done and of all items."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -77,7 +65,7 @@ def items_bar(label: str) -> Iterator[Callable[[int, int], None]]:
 
 @contextmanager
 def bytes_bar(label: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar that moves when the function it yields is called with the bytes done and the bytes in all."""
+    """Context of a progress bar; yields a function of the number of bytes done and of all bytes."""
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:

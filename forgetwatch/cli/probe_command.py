@@ -13,7 +13,8 @@ from typing import Annotated, Any
 
 import typer
 
-from forgetwatch.cli.options import check_folder
+from forgetwatch.cli.documents import check_file
+from forgetwatch.cli.options import ITEMS
 from forgetwatch.cli.output import print_hanging, result_console
 from forgetwatch.errors import ProbeError
 from forgetwatch.item import PRIVATE, Item
@@ -29,20 +30,29 @@ from forgetwatch.report.formatting import fit
 
 PROBLEMS = 1
 
-probe_app = typer.Typer(no_args_is_help=True, help="List, show, build and check probes.", rich_markup_mode=None)
+probe_app = typer.Typer(no_args_is_help=True, help="List, show, build and check probes.", rich_markup_mode="rich")
+
+_HUB = "Benchmarks of the hub"
+_OWN = "Rows of your own"
+_CHECKS = "Checks"
 
 _Root = Annotated[
     Path | None,
-    typer.Option(help="A folder with copies of the hub's data sets under their ids, such as ROOT/cais/mmlu."),
+    typer.Option(
+        help="Folder with copies of the hub's data sets under their ids, such as ROOT/cais/mmlu.", rich_help_panel=_HUB
+    ),
 ]
-_Revision = Annotated[str | None, typer.Option(help="Revision of the hub's data sets.")]
-_Shots = Annotated[int | None, typer.Option(help="Worked examples before each question of a benchmark.")]
-_Limit = Annotated[int | None, typer.Option(help="Only so many items; of a benchmark a fair sample of its tasks.")]
+_Revision = Annotated[str | None, typer.Option(help="Revision of the hub's data sets.", rich_help_panel=_HUB)]
+_Shots = Annotated[int | None, typer.Option(help="Worked examples before each question.", rich_help_panel=_HUB)]
+_Limit = Annotated[
+    int | None,
+    typer.Option(help="Most items; of a benchmark a stratified sample of its tasks.", rich_help_panel=ITEMS),
+]
 
 
 @probe_app.command("list")
 def list_command() -> None:
-    """List the probes that can be named, and how to make one's own."""
+    """List the probes that have a name, and how to make one of your own."""
     console = result_console()
     for text, is_heading in listing():
         console.print(text, style="bold" if is_heading else "", markup=False)
@@ -50,7 +60,7 @@ def list_command() -> None:
 
 @probe_app.command("show")
 def show_command(
-    name: Annotated[str, typer.Argument(help="A probe's name or file; - for none.")] = "-",
+    name: Annotated[str, typer.Argument(help="A probe's name or file; - for the map of the paper's tasks.")] = "-",
     categories: Annotated[
         bool, typer.Option("--categories", help="Write the map of tasks to categories, as CSV to edit.")
     ] = False,
@@ -60,7 +70,7 @@ def show_command(
     shots: _Shots = None,
     limit: _Limit = None,
 ) -> None:
-    """Show what a probe holds: items, categories, options, settings, fingerprint, and some items."""
+    """Show a probe: number of items, categories, options, settings, fingerprint, and some items in full."""
     if categories and name == "-":
         typer.echo(Categories.paper().to_csv(), nl=False)
         return
@@ -82,15 +92,22 @@ def show_command(
 @probe_app.command("build")
 def build_command(
     source: Annotated[str, typer.Argument(help="A file of rows (CSV, JSONL, Parquet), or a probe's name.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The probe file to write (JSONL).")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Probe file to write (JSONL).")],
     column: Annotated[
         list[str] | None,
-        typer.Option(help="What a column of the file is, such as prompt=frage or choices=a,b,c; may be repeated."),
+        typer.Option(
+            help="Meaning of a column of the file, such as prompt=frage or choices=a,b,c; may be repeated.",
+            rich_help_panel=_OWN,
+        ),
     ] = None,
-    task: Annotated[str, typer.Option(help="Task of rows without one; default: the file's name.")] = "",
-    category: Annotated[str, typer.Option(help="Category of rows without one.")] = "",
-    scoring: Annotated[str, typer.Option(help="Of own rows: loglikelihood, letters or generate.")] = "loglikelihood",
-    rendering: Annotated[str | None, typer.Option(help="Of own rows: plain or chat.")] = None,
+    task: Annotated[
+        str, typer.Option(help="Task of rows without one; default: the file's name.", rich_help_panel=_OWN)
+    ] = "",
+    category: Annotated[str, typer.Option(help="Category of rows without one.", rich_help_panel=_OWN)] = "",
+    scoring: Annotated[
+        str, typer.Option(help="Scoring: loglikelihood, letters or generate.", rich_help_panel=_OWN)
+    ] = "loglikelihood",
+    rendering: Annotated[str | None, typer.Option(help="Rendering: plain or chat.", rich_help_panel=_OWN)] = None,
     root: _Root = None,
     revision: _Revision = None,
     shots: _Shots = None,
@@ -99,7 +116,7 @@ def build_command(
     """Build a probe file from rows of your own, or from a benchmark of the hub."""
     if output.suffix != ".jsonl":
         raise ProbeError(f"{output}: a probe is a JSONL file; give it a name that ends in .jsonl")
-    check_folder(str(output))
+    check_file(output)
     if column or task or category or scoring != "loglikelihood" or rendering:
         if root is not None or revision is not None or shots is not None:
             raise ProbeError(
@@ -122,22 +139,33 @@ def build_command(
 def check_command(
     name: Annotated[str, typer.Argument(help="A probe's name or file.")],
     tokenizer: Annotated[
-        str | None, typer.Option(help="A checkpoint folder or model id whose tokenizer is asked.")
+        str | None,
+        typer.Option(
+            help="Checkpoint folder or model id whose tokenizer gives the lengths in tokens.", rich_help_panel=_CHECKS
+        ),
     ] = None,
     context: Annotated[
-        int | None, typer.Option(min=1, help="Tokens that the model reads; default: the model's.")
+        int | None, typer.Option(min=1, help="Context length in tokens; default: the model's.", rich_help_panel=_CHECKS)
     ] = None,
     train: Annotated[
-        list[Path] | None, typer.Option(help="Files of the training set (JSONL, Parquet, CSV, text); may be repeated.")
+        list[Path] | None,
+        typer.Option(
+            help="File of the training set (JSONL, Parquet, CSV, text) to search for the items; may be repeated.",
+            rich_help_panel=_CHECKS,
+        ),
     ] = None,
-    seconds: Annotated[float | None, typer.Option(min=0, help="Look at training rows for no longer than this.")] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if anything is found.")] = False,
+    seconds: Annotated[
+        float | None, typer.Option(min=0, help="Most seconds for reading training rows.", rich_help_panel=_CHECKS)
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with status 1 if a fault is found.", rich_help_panel=_CHECKS)
+    ] = False,
     root: _Root = None,
     revision: _Revision = None,
     shots: _Shots = None,
     limit: _Limit = None,
 ) -> None:
-    """Check a probe: repeated questions, leaked answers, shortcuts, lengths, and what of it stands in training data."""
+    """Check a probe for repeated questions, leaked answers, shortcuts, lengths, and overlap with training data."""
     probe = _load(name, root=root, revision=revision, shots=shots, limit=limit)
     tokenize, chats = None, True
     if tokenizer is not None:

@@ -1,4 +1,4 @@
-"""One side of a comparison, as the command line names it: a file of outcomes, a folder of logs, or a model to score."""
+"""Names on the command line to snapshots: a file of outcomes, a folder of logs, or a model that is scored."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ import pyarrow as pa
 
 from forgetwatch.cli.output import bytes_bar, items_bar
 from forgetwatch.comparing.flips import Flip, What, sort_flips
-from forgetwatch.errors import SnapshotError
+from forgetwatch.errors import SnapshotError, did_you_mean
 from forgetwatch.probe import Probe
 from forgetwatch.readers import load_snapshot
 from forgetwatch.readers.question_text import QuestionStore, QuestionText
 from forgetwatch.snapshot import Snapshot
 
 _QUESTIONS = 2000
-"""Items of each kind whose questions are read: as many as any report lists, and more."""
+"""Items of each kind whose questions are read; no report lists more."""
 
 _FILE_SUFFIXES = (".parquet", ".csv", ".jsonl", ".json", ".eval")
 
 
-def outcomes(path: Path, metric: str | None = None) -> Snapshot:
-    """What a file or a folder of outcomes holds; a long one shows how far it is read.
+def read_outcomes(path: Path, metric: str | None = None) -> Snapshot:
+    """Snapshot of a file or a folder of outcomes, read with a progress bar.
 
     Raises:
         SnapshotError: See `readers.load_snapshot`.
@@ -34,22 +34,29 @@ def outcomes(path: Path, metric: str | None = None) -> Snapshot:
         return load_snapshot(path, metric=metric, progress=progress)
 
 
-def side(given: str, probe: Probe | None, metric: str | None = None) -> Snapshot:
-    """A file or folder of outcomes, or a model that is scored, once.
+def resolve(given: str, probe: Probe | None, metric: str | None = None) -> Snapshot:
+    """Snapshot of a file or folder of outcomes, or of a model, which is scored once and then cached.
+
+    Args:
+        given: A path, or the id of a model.
+        probe: The probe that scores a model.
+        metric: The metric that decides, where a log has several.
 
     Raises:
-        SnapshotError: If it is neither, or a model and no probe is named.
+        SnapshotError: If `given` is none of these, or a model and there is no probe.
     """
     path = Path(given)
     is_model = path.is_dir() and any((path / name).is_file() for name in ("config.json", "adapter_config.json"))
     if path.exists() and not is_model:
-        return outcomes(path, metric)
+        return read_outcomes(path, metric)
     if not is_model and (path.is_symlink() or path.suffix in _FILE_SUFFIXES or given.startswith((".", "/"))):
-        raise SnapshotError(f"{given}: no such file or folder")
+        near = did_you_mean(path.name, _names_beside(path))
+        raise SnapshotError(f"{given}: no such file or folder{near}")
     if probe is None and is_model:
-        raise SnapshotError(f"{given}: a model folder; a model needs --probe to be scored on")
+        raise SnapshotError(f"{given}: a model folder, which needs --probe to be scored")
     if probe is None:
-        raise SnapshotError(f"{given}: no such file or folder; a model id needs --probe to be scored on")
+        near = did_you_mean(path.name, _names_beside(path))
+        raise SnapshotError(f"{given}: no such file or folder{near or ';'} a model id needs --probe to be scored")
     from forgetwatch.scoring.checkpoints import score_checkpoint, silence_loading
 
     silence_loading()
@@ -57,19 +64,26 @@ def side(given: str, probe: Probe | None, metric: str | None = None) -> Snapshot
         return score_checkpoint(given, probe, progress=progress)
 
 
+def _names_beside(path: Path) -> list[str]:
+    try:
+        return [other.name for other in path.parent.iterdir() if other.name != path.name]
+    except OSError:
+        return []
+
+
 def with_questions(changed: list[Flip], given: str, snapshot: Snapshot, metric: str | None) -> list[Flip]:
-    """The flips with their questions in words, which a second pass takes from another tool's log.
+    """Flips with the text of their questions, taken in a second pass from another tool's log.
 
     Args:
         changed: The items whose answer changed.
-        given: What the command line named as the side before.
-        snapshot: What was read there.
-        metric: As it was read.
+        given: The side before, as named on the command line.
+        snapshot: The snapshot that was read from it.
+        metric: The metric it was read with.
     """
     if "tool" not in snapshot.meta or not Path(given).exists() or all(flip.item for flip in changed):
         return changed
-    surest = {what: [flip for flip in sort_flips(changed) if flip.what == what][:_QUESTIONS] for what in get_args(What)}
-    store = QuestionStore(flip.content_hash for some in surest.values() for flip in some if flip.content_hash)
+    listed = {what: [flip for flip in sort_flips(changed) if flip.what == what][:_QUESTIONS] for what in get_args(What)}
+    store = QuestionStore(flip.content_hash for some in listed.values() for flip in some if flip.content_hash)
     with bytes_bar(f"reading questions in {given}") as progress:
         load_snapshot(given, metric=metric, progress=progress, kept=store)
     return [replace(flip, item=flip.item or _question_text(flip, store)) for flip in changed]
@@ -77,28 +91,29 @@ def with_questions(changed: list[Flip], given: str, snapshot: Snapshot, metric: 
 
 def _question_text(flip: Flip, store: QuestionStore) -> QuestionText | None:
     text = store.texts.get(flip.content_hash or "")
-    # Documents list options that were not offered: an open answer has none.
+    # A log may list options that the model was not offered: an open answer has none.
     return replace(text, choices=()) if text is not None and flip.k is None else text
 
 
-def only(
+def select(
     snapshot: Snapshot, *, tasks: Sequence[str] = (), categories: Sequence[str] = (), items: Sequence[str] = ()
 ) -> Snapshot:
-    """The rows of some tasks, categories and item ids; all of them where none is named.
+    """Rows of the named tasks, categories and item ids; an empty list selects all.
 
     Raises:
-        SnapshotError: If there is no such task, category or item, or no row is in all of them.
+        SnapshotError: If a task, category or item does not exist, or no row meets all conditions.
     """
     kept = np.ones(len(snapshot), bool)
     for name, wanted in (("task", tasks), ("category", categories), ("item_id", items)):
         if not wanted:
             continue
-        there = snapshot.texts(name)
-        known = set(there)
+        values = snapshot.texts(name)
+        known = set(values)
         if unknown := [one for one in wanted if one not in known]:
-            named = ", ".join(sorted(filter(None, known))[:20]) or "none"
-            raise SnapshotError(f"{snapshot.label}: no {name} {unknown[0]!r}; there are {named}")
-        kept &= np.isin(there, list(wanted))
+            listed = ", ".join(sorted(filter(None, known))[:20]) or "none"
+            near = did_you_mean(unknown[0], filter(None, known))
+            raise SnapshotError(f"{snapshot.label}: no {name} {unknown[0]!r}{near or ';'} there are {listed}")
+        kept &= np.isin(values, list(wanted))
     if not kept.any():
-        raise SnapshotError(f"{snapshot.label}: no item is in all that was named: task, category, id")
+        raise SnapshotError(f"{snapshot.label}: no item meets all that was named (task, category, id)")
     return snapshot if kept.all() else replace(snapshot, table=snapshot.table.filter(pa.array(kept)))

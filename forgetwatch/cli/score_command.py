@@ -11,72 +11,103 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from forgetwatch.errors import ScoringError, SnapshotError
+from forgetwatch.cli.documents import check_snapshot
+from forgetwatch.cli.output import items_bar, print_line
+from forgetwatch.errors import ScoringError, SnapshotError, did_you_mean
+from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
-from forgetwatch.snapshot import save_snapshot
+from forgetwatch.snapshot import Snapshot, save_snapshot
+
+_ENGINES = ("transformers", "vllm")
+_VLLM = "vLLM (experimental: not yet run on vLLM itself)"
 
 
 def run(
     model: Annotated[str, typer.Argument(help="A checkpoint folder, an adapter folder, or a model id.")],
-    probe: Annotated[str, typer.Option(help="The items to ask: a probe's name or file.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where the snapshot is written (Parquet).")],
-    engine: Annotated[
-        str, typer.Option(help="What writes answers, where items need that: transformers, or vllm (not yet run).")
-    ] = "transformers",
-    tensor_parallel: Annotated[
-        int, typer.Option(min=1, help="With --engine vllm: GPUs that share the weights of one engine.")
-    ] = 1,
-    data_parallel: Annotated[
-        int, typer.Option(min=1, help="With --engine vllm: engines that share the items, each on GPUs of its own.")
-    ] = 1,
+    probe: Annotated[str, typer.Option(help="Probe to score: a name or a file.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Snapshot file to write (Parquet).")],
     trust_remote_code: Annotated[
         bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")
     ] = False,
+    engine: Annotated[
+        str,
+        typer.Option(
+            help="Engine that generates answers, if items need it: transformers or vllm.", rich_help_panel=_VLLM
+        ),
+    ] = "transformers",
+    tensor_parallel: Annotated[
+        int,
+        typer.Option(
+            min=1, help="With --engine vllm: GPUs that share the weights of one engine.", rich_help_panel=_VLLM
+        ),
+    ] = 1,
+    data_parallel: Annotated[
+        int,
+        typer.Option(
+            min=1, help="With --engine vllm: engines that share the items, each on its own GPUs.", rich_help_panel=_VLLM
+        ),
+    ] = 1,
 ) -> None:
-    """Ask a model every item of a probe, and write one row per item."""
+    """Score a model on a probe, and write a snapshot with one row for each item."""
     items = load_probe(probe)
-    if output.suffix != ".parquet":
-        raise SnapshotError(f"{output}: a snapshot is a Parquet file; give it a name that ends in .parquet")
-    if engine not in ("transformers", "vllm"):
-        raise ScoringError(f"--engine {engine}: needed transformers or vllm")
-    if engine == "transformers" and (tensor_parallel, data_parallel) != (1, 1):
-        raise ScoringError("--tensor-parallel and --data-parallel are for --engine vllm; add it, or leave them out")
+    check_snapshot(output)
     folder = output.absolute().parent
     if not os.access(folder, os.W_OK):
-        raise SnapshotError(f"{output}: needed a folder that can be written to, and {folder} is none")
-    from forgetwatch.cli.output import items_bar
+        raise SnapshotError(f"{output}: needed a folder that can be written to, and {folder} cannot")
+    if engine not in _ENGINES:
+        near = did_you_mean(engine, _ENGINES)
+        raise ScoringError(f"--engine {engine}: needed {' or '.join(_ENGINES)}{near}")
+    if engine == "transformers" and (tensor_parallel, data_parallel) != (1, 1):
+        raise ScoringError("--tensor-parallel and --data-parallel are for --engine vllm; add it, or leave them out")
+    if engine == "vllm":
+        snapshot = _with_vllm(model, items, tensor_parallel, data_parallel, trust_remote_code=trust_remote_code)
+    else:
+        snapshot = _with_transformers(model, items, trust_remote_code=trust_remote_code)
+    save_snapshot(snapshot, output)
+    _print_result(snapshot, output)
+
+
+def _with_transformers(model: str, items: Probe, *, trust_remote_code: bool) -> Snapshot:
     from forgetwatch.scoring import Scorer
     from forgetwatch.scoring.checkpoints import load_model, silence_loading
 
     silence_loading()
-    if engine == "vllm":
-        from forgetwatch.scoring.vllm_checkpoint import score_with_vllm
+    loaded, tokenizer = load_model(model, trust_remote_code=trust_remote_code)
+    with items_bar(f"scoring {model}") as progress:
+        return Scorer(items, tokenizer, loaded).score(loaded, name=model, progress=progress)
 
-        with items_bar(f"scoring {model}") as progress:
-            snapshot = score_with_vllm(
-                model,
-                items,
-                tensor_parallel=tensor_parallel,
-                data_parallel=data_parallel,
-                trust_remote_code=trust_remote_code,
-                progress=progress,
-            )
-    else:
-        loaded, tokenizer = load_model(model, trust_remote_code=trust_remote_code)
-        with items_bar(f"scoring {model}") as progress:
-            snapshot = Scorer(items, tokenizer, loaded).score(loaded, name=model, progress=progress)
-    save_snapshot(snapshot, output)
+
+def _with_vllm(
+    model: str, items: Probe, tensor_parallel: int, data_parallel: int, *, trust_remote_code: bool
+) -> Snapshot:
+    from forgetwatch.scoring.checkpoints import silence_loading
+    from forgetwatch.scoring.vllm_checkpoint import score_with_vllm
+
+    silence_loading()
+    with items_bar(f"scoring {model}") as progress:
+        return score_with_vllm(
+            model,
+            items,
+            tensor_parallel=tensor_parallel,
+            data_parallel=data_parallel,
+            trust_remote_code=trust_remote_code,
+            progress=progress,
+        )
+
+
+def _print_result(snapshot: Snapshot, output: Path) -> None:
+    """Print how many items were scored and why others were not.
+
+    Raises:
+        SnapshotError: If no item was scored.
+    """
     correct = snapshot.floats("correct")
     scored = int(np.isfinite(correct).sum())
     console = Console(highlight=False)
-    for why, count in Counter(snapshot.texts("outcome")).most_common():
-        if why != "ok":
-            console.print(f"{count:,} {why}", soft_wrap=True, markup=False)
+    for outcome, count in Counter(snapshot.texts("outcome")).most_common():
+        if outcome != "ok":
+            print_line(console, f"{count:,} {outcome}")
     if not scored:
-        raise SnapshotError(f"none of the {len(snapshot):,} items could be scored; {output} says of each why")
-    console.print(
-        f"{scored:,} items scored, {100 * float(np.nanmean(correct)):.1f} % right, "
-        f"{snapshot.meta['seconds']:.1f} s: {output}",
-        soft_wrap=True,
-        markup=False,
-    )
+        raise SnapshotError(f"none of the {len(snapshot):,} items could be scored; {output} has the reason for each")
+    right = 100 * float(np.nanmean(correct))
+    print_line(console, f"{scored:,} items scored, {right:.1f} % right, {snapshot.meta['seconds']:.1f} s: {output}")

@@ -10,7 +10,7 @@ import time
 from typing import Final
 
 from forgetwatch.comparing.verdict import TOLERANCE
-from forgetwatch.files import write_atomically
+from forgetwatch.files import write_text
 from forgetwatch.report.html import run_page
 from forgetwatch.run_folder import REPORT
 from forgetwatch.watch.watch import Watch
@@ -50,7 +50,6 @@ class Page:
             return
         path = watch.folder.path / REPORT
         text = run_page(watch.trajectory(), probe=watch.probe, tolerance=self._tolerance, title=str(watch.folder.path))
-        data = text.encode("utf-8", "replace")
-        write_atomically(path, lambda partial: partial.write_bytes(data))
+        write_text(path, text)
         self._look, self._written = look, time.perf_counter()
         self._took = self._written - started

@@ -105,7 +105,7 @@ def test_json_that_cannot_be_written_is_one_line_and_no_folder_is_made(folder: P
     (folder / "file").write_text("")
     done = run(folder, "ok.csv", "after.csv", "--json", target)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert "needed a folder that is there" in done.stderr
+    assert "needed a folder that exists" in done.stderr
     assert not (folder / "nowhere").exists()
 
 

@@ -28,7 +28,7 @@ def test_the_name_tells_the_kind(tmp_path: Path, name: str, start: str) -> None:
 
 @pytest.mark.parametrize("name", ["report", "report.txt", "report.HTML.gz"])
 def test_another_name_is_refused_before_the_work(name: str) -> None:
-    with pytest.raises(SnapshotError, match=r"a report is \.html, \.md, \.csv, \.json; its name tells which"):
+    with pytest.raises(SnapshotError, match=r"a report is \.html, \.md, \.csv, \.json; its name decides which"):
         check_report(Path(name))
 
 

@@ -110,7 +110,7 @@ def test_outputs_cannot_steer_the_terminal(tmp_path: Path) -> None:
 def test_one_file_alone_is_a_clear_error(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["flips", str(tmp_path)])
     assert isinstance(done.exception, SnapshotError)
-    assert "give BEFORE and AFTER" in str(done.exception)
+    assert "pass a run folder, or BEFORE and AFTER" in str(done.exception)
 
 
 def test_a_logs_questions_are_read_again_for_those_that_flipped(tmp_path: Path) -> None:
@@ -148,3 +148,15 @@ def test_private_questions_stand_in_no_report(tmp_path: Path) -> None:
     assert [(flip.question, flip.right) for flip in found] == [("Q0", "a"), (None, None)]
     _, rows = flipped_rows(found, texts=True)
     assert [row[-3:] for row in rows] == [("Q0", "a", None), (None, None, None)]
+
+
+def test_a_name_that_is_nearly_right_is_suggested(files: tuple[str, str, str]) -> None:
+    before, after, _ = files
+    names = choices().before
+    for column in ("task", "category"):
+        name = names.texts(column)[0]
+        error = CliRunner().invoke(app, ["flips", before, after, f"--{column}", f"{name}x"]).exception
+        assert isinstance(error, SnapshotError)
+        assert f"no {column} '{name}x', did you mean '{name}'? there are " in str(error)
+    error = CliRunner().invoke(app, ["flips", before.replace("before", "befor"), after]).exception
+    assert "no such file or folder, did you mean 'before.parquet'?" in str(error)

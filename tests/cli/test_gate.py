@@ -130,7 +130,7 @@ def test_of_several_afters_each_is_judged_and_the_worst_counts(run: Run) -> None
         ("must_pass: true", "name it with --probe"),
         ("fail_if: [n>9]\nsubset: {tasks: [z]}", "no task 'z'"),
         ("fail_if: [n>9]\nsubset: {items: ids.txt}", "no item_id 'z'"),
-        ("fail_if: [n>9]\nsubset: {tasks: [x], items: other.txt}", "no item is in all"),
+        ("fail_if: [n>9]\nsubset: {tasks: [x], items: other.txt}", "no item meets all"),
         ("a: [", "needed YAML"),
         (None, "needed a file that can be read"),
     ],

@@ -5,6 +5,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 from typer.testing import CliRunner
 
 from forgetwatch.cli import app, main
@@ -27,13 +28,13 @@ def test_the_version_is_the_packages() -> None:
 def test_a_fault_of_ours_is_one_line_and_shows_more_when_asked(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail() -> None:
+    def fail(*, standalone_mode: bool) -> None:
         raise ZeroDivisionError("a\nb")
 
     monkeypatch.setattr("forgetwatch.cli.app", fail)
     with pytest.raises(SystemExit):
         main()
-    assert capsys.readouterr().err.startswith("forgetwatch: unexpected ZeroDivisionError: a b (a fault of forgetwatch;")
+    assert capsys.readouterr().err.startswith("forgetwatch: unexpected ZeroDivisionError: a b (a bug in forgetwatch;")
     monkeypatch.setenv("FORGETWATCH_TRACEBACK", "1")
     with pytest.raises(ZeroDivisionError):
         main()
@@ -47,3 +48,62 @@ def test_an_error_of_ours_is_one_line_without_a_traceback(
         main()
     assert stopped.value.code == 1
     assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["compare", "a.csv"], "Missing argument"),
+        (["compare", "a.csv", "b.csv", "--by", "categry"], "did you mean 'category'?"),
+        (["compare", "a.csv", "b.csv", "--jsn", "x"], "--json"),
+        (["compare", "a.csv", "b.csv", "--bootstrap", "7"], "--bootstrap: needed 0, or at least 100 draws, got 7"),
+        (["comparee"], "compare"),
+        (["score", "m", "--probe", "demo", "-o", "x.parquet", "--tensor-parallel", "0"], "--tensor-parallel"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_status_two(
+    arguments: list[str], says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["forgetwatch", *arguments])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert error.startswith("forgetwatch: ")
+    assert says in error
+
+
+def test_help_without_a_command_is_no_error_message(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["forgetwatch"])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 2
+    shown = capsys.readouterr()
+    assert "Usage:" in shown.out + shown.err
+    assert "forgetwatch: " not in shown.err
+
+
+@pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS), ["probe", "build"], ["probe", "check"]])
+def test_help_fits_eighty_columns_and_loses_no_brackets(command: list[str]) -> None:
+    shown = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "80", "TERMINAL_WIDTH": "80"}).stdout
+    assert max(map(cell_len, shown.splitlines())) <= 80
+    assert "[/" not in shown
+    assert "[bold" not in shown
+
+
+def test_the_options_of_compare_are_in_panels() -> None:
+    shown = CliRunner().invoke(app, ["compare", "--help"]).stdout
+    panels = [line.split()[1] for line in shown.splitlines() if line.startswith("╭─")]
+    assert panels == ["Arguments", "Options", "Items", "Chance", "Gates", "Output"]
+
+
+def test_a_message_with_brackets_keeps_them(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["forgetwatch", "compare", "[red]a[/].csv", "b.csv"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "[red]a[/].csv: no such file or folder" in capsys.readouterr().err

@@ -49,7 +49,7 @@ def test_a_change_larger_than_the_flips_is_said_to_be_impossible() -> None:
         (["--power", "100%"], "--power"),
         (["--power", "2%"], "--power: needed at least 50%"),
         (["--looks", "0"], "--looks"),
-        (["--items", "5", "--probe", "demo"], "not both"),
+        (["--items", "5", "--probe", "demo"], "exclude each other"),
     ],
 )
 def test_wrong_usage_is_refused(arguments: list[str], says: str) -> None:

@@ -147,7 +147,7 @@ def test_check_asks_a_tokenizer(tmp_path: Path) -> None:
     ("arguments", "why"),
     [
         (("build", "demo", "-o", "p.csv"), "give it a name that ends in .jsonl"),
-        (("build", "demo", "-o", "no/p.jsonl"), "needed a folder that is there"),
+        (("build", "demo", "-o", "no/p.jsonl"), "needed a folder that exists"),
         (("build", "a.csv", "-o", "p.jsonl", "--task", "t", "--shots", "5"), "are for benchmarks of the hub"),
         (("show", "nothing"), "no such file, and no such shipped probe"),
     ],

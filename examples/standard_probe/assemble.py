@@ -15,11 +15,11 @@ from typing import Final
 from forgetwatch.errors import ProbeError
 from forgetwatch.grading.text import collapse_spaces, fold
 from forgetwatch.item import Item
+from standard_probe.alike import tie
 from standard_probe.positions import gold_positions, options_in_order
 from standard_probe.question import Question
 from standard_probe.selection import select
 from standard_probe.strata import content, ordered, part
-from standard_probe.tied import tied
 
 STANDARD: Final = 2000
 CONFIRMATION: Final = 500
@@ -60,7 +60,7 @@ def assemble(
     sizes = dict(zip(names, _shares(standard, len(names)), strict=True))
     # From the other end: no category gives one more to both forms.
     others = dict(zip(reversed(names), _shares(confirmation, len(names)), strict=True))
-    chosen = select(tied(pools), {name: sizes[name] + others[name] for name in names})
+    chosen = select(tie(pools), {name: sizes[name] + others[name] for name in names})
     second, first = part(chosen, others)
     forms = _items(ordered(first)), _items(ordered(second))
     ids = [item.id for form in forms for item in form]

@@ -141,7 +141,7 @@ def test_ids_stand_for_the_content_and_not_for_the_place() -> None:
 
 
 def test_another_process_makes_the_same_bytes() -> None:
-    tests = Path(__file__).parents[2]
+    root = Path(__file__).parents[2]
     code = (
         "from pools import pools\n"
         "from standard_probe.assemble import assemble\n"
@@ -152,7 +152,7 @@ def test_another_process_makes_the_same_bytes() -> None:
         [sys.executable, "-c", code],
         capture_output=True,
         check=True,
-        env={"PYTHONHASHSEED": "7", "PYTHONPATH": f"{tests}:{tests.parent}"},
+        env={"PYTHONHASHSEED": "7", "PYTHONPATH": ":".join(map(str, (root, root / "tests", root / "examples")))},
     )
     assert made.stdout.decode() == Probe(STANDARD).to_jsonl() + Probe(CONFIRMATION).to_jsonl()
 

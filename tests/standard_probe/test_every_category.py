@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,14 +17,18 @@ from typing import Any
 import pytest
 import standard_probe
 from pool_rules import SEEDS, number
-from standard_probe import common_sense, culture, knowledge, language, liberal_arts, safety
+from standard_probe import common_sense, culture, knowledge, language, liberal_arts, logic, mathematics, safety, science
 from standard_probe.assemble import NAMES
-from standard_probe.make import MODULES
+from standard_probe.make import GENERATORS
 from standard_probe.question import Question
 
-EVERYWHERE = pytest.mark.parametrize("module", [import_module(f"standard_probe.{one}") for one in MODULES])
-CATEGORIES = {"common_sense": "sense", "liberal_arts": "arts", "mathematics": "math"}
-CATEGORIES |= {name: name for name in MODULES if name not in CATEGORIES}
+MODULES = (common_sense, culture, knowledge, language, liberal_arts, logic, mathematics, safety, science)
+EVERYWHERE = pytest.mark.parametrize("module", MODULES)
+CATEGORIES = {name: name for name in GENERATORS} | {
+    "common_sense": "sense",
+    "liberal_arts": "arts",
+    "mathematics": "math",
+}
 HAND_WRITTEN = pytest.mark.parametrize("module", [language, common_sense, safety])
 
 
@@ -43,6 +46,10 @@ def edge(pool: list[Question], key: Callable[[str], Any]) -> float:
         ties = [option for option in options if key(option) == first]
         total += (question.right in ties) / len(ties) - 1 / len(options)
     return total / len(pool)
+
+
+def test_every_category_is_tested() -> None:
+    assert [module.questions for module in MODULES] == [*GENERATORS.values()]
 
 
 def _zeros(option: str) -> int:

@@ -6,7 +6,7 @@ import random
 import re
 
 import pytest
-from standard_probe.language_forms import KINDS, WORD_CLASSES, forms
+from standard_probe.language.forms import KINDS, WORD_CLASSES, forms
 from standard_probe.question import Question
 from standard_probe.written import read_rows
 

@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 
 import pytest
-from standard_probe.language_translations import LANGUAGES, plain, translations
+from standard_probe.language.translations import LANGUAGES, plain, translations
 from standard_probe.question import Question
 from standard_probe.written import read_rows
 

@@ -9,7 +9,7 @@ from importlib.resources import files
 
 from pool_rules import SEEDS, by_source
 from standard_probe.liberal_arts import questions
-from standard_probe.liberal_arts_sums import DRAWS, sums
+from standard_probe.liberal_arts.sums import DRAWS, sums
 from standard_probe.question import Question
 
 SUMS = by_source(questions, "computed")

@@ -1,9 +1,9 @@
-"""Questions that give each other away across categories."""
+"""Questions that give each other away across categories, and prompts that are nearly the same."""
 
 from __future__ import annotations
 
+from standard_probe.alike import near_duplicates, tie
 from standard_probe.question import Category, Question
-from standard_probe.tied import tied
 
 
 def question(category: Category, prompt: str, right: str) -> Question:
@@ -23,7 +23,7 @@ def shared(*questions: Question) -> bool:
     pools: dict[str, list[Question]] = {}
     for one in questions:
         pools.setdefault(one.category, []).append(one)
-    made = [one for pool in tied(pools).values() for one in pool]
+    made = [one for pool in tie(pools).values() for one in pool]
     assert [one.prompt for one in made] == [one.prompt for one in sorted(questions, key=lambda one: one.category)]
     return bool(frozenset.intersection(*(one.uses for one in made)))
 
@@ -53,3 +53,18 @@ def test_yes_and_no_and_one_category_are_left_alone() -> None:
         question("Logic", "Who tested the smallpox vaccine?", "Edward Jenner"),
         question("Logic", "Who made the smallpox vaccine?", "Edward Jenner"),
     )
+
+
+def test_a_slip_of_the_pen_is_found_and_unlike_prompts_are_not() -> None:
+    prompts = ["Which gas do plants take in?", "Which gas do plants take  in", "Who painted it?", "A", "B"]
+    assert [pair[1:] for pair in near_duplicates(prompts)] == [(prompts[0], prompts[1])]
+
+
+def test_the_most_alike_come_first_and_the_overlap_is_shared_over_all_pieces() -> None:
+    found = near_duplicates(["abcdefgh", "abcdefgx", "abcdefgh "], least=0.1)
+    assert [overlap for overlap, *_ in found] == [1.0, 0.67, 0.67]
+
+
+def test_two_thousand_prompts_of_one_form_take_seconds() -> None:
+    prompts = [f"What is {number} times {number * 7 % 83}?" for number in range(1000)]
+    assert all(overlap >= 0.99 for overlap, *_ in near_duplicates(prompts, least=0.99))

@@ -7,8 +7,13 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Callable
+from typing import TypeAlias
 
-from standard_probe.drafts import Draft, Plan, near, numeric, worded, yes_or_no
+from standard_probe.drafts import Draft, Maker, Plan, near, numeric, worded, yes_or_no
+
+Premises: TypeAlias = Callable[[random.Random, str, int], tuple[str, str]]
+"""Function of a generator, an answer and a number to premises and a statement of which that answer is right."""
 
 NOUNS = (
     "dorn",
@@ -50,41 +55,57 @@ FORMS = {
         ("All {a}s are {b}s. All {b}s are {c}s. {x} is a {c}.", "{x} is a {a}"),
     ),
 }
-"""Premises and a statement, by what they make of it; none rests on whether a class has members."""
+"""Premises and a statement, by the right answer; none depends on a class having members."""
 
 
-def _argument(rng: random.Random, answer: str, number: int) -> tuple[str, str]:
-    """The premises and the statement of one form, with words and a name put in."""
+def _syllogism(rng: random.Random, answer: str, number: int) -> tuple[str, str]:
+    """Premises and statement of one syllogism, with words and a name filled in."""
     premises, statement = FORMS[answer][number % len(FORMS[answer])]
     a, b, c = rng.sample(NOUNS, 3)
     x = rng.choice(NAMES)
     return premises.format(a=a, b=b, c=c, x=x), statement.format(a=a, b=b, c=c, x=x)
 
 
-def _syllogism(rng: random.Random, turn: int) -> Draft:
-    answer = ANSWERS[turn % 3]
-    said, statement = _argument(rng, answer, turn // 3)
-    prompt = rng.choice(
-        (
-            f"{said} Is it true, false or unknown that {statement}?",
-            f"Suppose that this holds: {said} That {statement}, is that true, false or unknown?",
-            f"{said} So, is it true, false or unknown whether {statement}?",
+def _of_three(premises: Premises, opening: str) -> Maker:
+    """Maker of questions with the answers true, false and unknown.
+
+    Args:
+        premises: Function that fills in one argument.
+        opening: Beginning of the wording that introduces the premises.
+    """
+
+    def make(rng: random.Random, turn: int) -> Draft:
+        answer = ANSWERS[turn % 3]
+        said, statement = premises(rng, answer, turn // 3)
+        prompt = rng.choice(
+            (
+                f"{said} Is it true, false or unknown that {statement}?",
+                f"{opening}: {said} That {statement}, is that true, false or unknown?",
+                f"{said} So, is it true, false or unknown whether {statement}?",
+            )
         )
-    )
-    return worded(prompt, answer, ANSWERS, uses=f"{said} {statement}")
+        return worded(prompt, answer, ANSWERS, uses=f"{said} {statement}")
+
+    return make
 
 
-def _follows(rng: random.Random, turn: int) -> Draft:
-    answer = ("true", "unknown", "true", "false")[turn % 4]
-    said, statement = _argument(rng, answer, turn // 2)
-    prompt = rng.choice(
-        (
-            f"{said} Does it follow that {statement}?",
-            f"Suppose that this holds: {said} Must it be that {statement}?",
-            f"{said} Can one conclude that {statement}?",
+def _follows(premises: Premises, opening: str) -> Maker:
+    """Maker of questions if a statement follows; a statement that is unknown or false does not."""
+
+    def make(rng: random.Random, turn: int) -> Draft:
+        # Every other argument is true, so that Yes and No are right equally often.
+        answer = ("true", "unknown", "true", "false")[turn % 4]
+        said, statement = premises(rng, answer, turn // 2)
+        prompt = rng.choice(
+            (
+                f"{said} Does it follow that {statement}?",
+                f"{opening}: {said} Must it be that {statement}?",
+                f"{said} Can one conclude that {statement}?",
+            )
         )
-    )
-    return yes_or_no(prompt, answer == "true", uses=f"{said} {statement}")
+        return yes_or_no(prompt, answer == "true", uses=f"{said} {statement}")
+
+    return make
 
 
 def _member(rng: random.Random, turn: int) -> Draft:
@@ -110,7 +131,7 @@ FACTS = (
     *(("the tank is full", "the tank is not full"), ("the pump runs", "the pump does not run")),
     *(("the siren sounds", "the siren does not sound"), ("the valve is shut", "the valve is not shut")),
 )
-"""Facts of an engine room and what denies them."""
+"""Facts of an engine room and their denials."""
 
 RULES = {
     "true": (
@@ -132,47 +153,21 @@ RULES = {
         ("{P} or {q}, or both. {P}.", "q"),
     ),
 }
-"""Premises, and the fact that is asked, by what they make of it."""
+"""Premises, and the fact of the statement, by the right answer."""
 
 
 def _sentence(text: str) -> str:
     return text[0].upper() + text[1:]
 
 
-def _rule(rng: random.Random, answer: str, number: int) -> tuple[str, str]:
-    """The premises and the statement of one form, with facts put in."""
+def _conditional(rng: random.Random, answer: str, number: int) -> tuple[str, str]:
+    """Premises and statement of one conditional, with facts filled in."""
     text, asked = RULES[answer][number % len(RULES[answer])]
     facts = rng.sample(FACTS, 3)
     words = {letter: fact for letter, (fact, _) in zip("pqr", facts, strict=True)}
     upper = {letter.upper(): _sentence(fact) for letter, fact in words.items()}
     denied = {f"not_{letter}": _sentence(denial) for letter, (_, denial) in zip("pqr", facts, strict=True)}
     return text.format(**words, **upper, **denied), words[asked]
-
-
-def _conditional(rng: random.Random, turn: int) -> Draft:
-    answer = ANSWERS[turn % 3]
-    said, statement = _rule(rng, answer, turn // 3)
-    prompt = rng.choice(
-        (
-            f"{said} Is it true, false or unknown that {statement}?",
-            f"This is all that is known: {said} That {statement}, is that true, false or unknown?",
-            f"{said} So, is it true, false or unknown whether {statement}?",
-        )
-    )
-    return worded(prompt, answer, ANSWERS, uses=f"{said} {statement}")
-
-
-def _certain(rng: random.Random, turn: int) -> Draft:
-    answer = ("true", "unknown", "true", "false")[turn % 4]
-    said, statement = _rule(rng, answer, turn // 2)
-    prompt = rng.choice(
-        (
-            f"{said} Does it follow that {statement}?",
-            f"This is all that is known: {said} Must it be that {statement}?",
-            f"{said} Can one conclude that {statement}?",
-        )
-    )
-    return yes_or_no(prompt, answer == "true", uses=f"{said} {statement}")
 
 
 def _lamps(rng: random.Random, turn: int) -> Draft:
@@ -196,7 +191,18 @@ def _lamps(rng: random.Random, turn: int) -> Draft:
     return numeric(prompt, right, near(right, 1, 2, 3), uses=f"{rules} {fact}")
 
 
+_SUPPOSE = "Suppose that this holds"
+_KNOWN = "This is all that is known"
+
 TOPICS: dict[str, Plan] = {
-    "syllogisms": ((_syllogism, 2, 10), (_follows, 2, 8), (_member, 1, 8)),
-    "conditionals": ((_conditional, 1, 10), (_certain, 2, 8), (_lamps, 3, 8)),
+    "syllogisms": (
+        (_of_three(_syllogism, _SUPPOSE), 2, 10),
+        (_follows(_syllogism, _SUPPOSE), 2, 8),
+        (_member, 1, 8),
+    ),
+    "conditionals": (
+        (_of_three(_conditional, _KNOWN), 1, 10),
+        (_follows(_conditional, _KNOWN), 2, 8),
+        (_lamps, 3, 8),
+    ),
 }

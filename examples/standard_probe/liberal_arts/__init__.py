@@ -1,7 +1,8 @@
-"""Questions of the category Liberal Arts: history, philosophy, the social sciences, religions, art history, business.
+"""The category Liberal Arts: history, philosophy, the social sciences, religions, art history, business.
 
-Most facts stand in ``facts/liberal_arts.csv``; the order of events is worked out from the years of
-``facts/events.csv``, and the sums of economists and accountants in ``liberal_arts_sums.py``.
+facts/liberal_arts.csv    facts, most of the category
+facts/events.csv          years of events, from which their order is computed
+sums.py                   sums of economists and accountants
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from itertools import pairwise
 from typing import Final, Literal
 
 from standard_probe.fact_tables import Fact, ask_all, read_facts
-from standard_probe.liberal_arts_sums import sums
+from standard_probe.liberal_arts.sums import sums
 from standard_probe.question import Question
 
 _SIZES: Final = (2, 3, 2, 3, 4)

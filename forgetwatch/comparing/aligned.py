@@ -1,7 +1,7 @@
-"""Two snapshots and their pairing to aligned arrays: the only thing that counting ever sees.
+"""Aligned arrays of two snapshots: one row per pair of answers. Everything that is counted is counted from them.
 
-Labels are codes, so that grouping a million rows costs a sort and not a million comparisons of text. A column that
-neither snapshot has is None. `second_choice` reads off the stored log-likelihoods which option came second: how
+Labels are codes, so that grouping a million rows costs a sort and not a million comparisons of text. A column that a
+snapshot lacks is None or nan. `second_choice` computes from the stored log-likelihoods which option came second: how
 attractive the right option is to a model that answers wrongly, which `metrics.guessing.guess_corrected_calibrated`
 needs.
 """
@@ -33,8 +33,8 @@ class Labels:
     """A text column as codes.
 
     Attributes:
-        code: Place of each row's name in `names`, int64 [rows].
-        names: The names, in the order in which they first stand.
+        code: Index of each row's name in `names`, int64 [rows].
+        names: The names, in the order of their first rows.
     """
 
     code: Ints
@@ -42,17 +42,17 @@ class Labels:
 
     @classmethod
     def of(cls, column: pa.ChunkedArray) -> Self:
-        """The labels in a text column without nulls."""
+        """Encode a text column without nulls."""
         encoded = pc.dictionary_encode(column).combine_chunks()
         encoded = encoded.chunk(0) if isinstance(encoded, pa.ChunkedArray) else encoded
         return cls(np.asarray(encoded.indices.to_numpy(), np.int64), tuple(encoded.dictionary.to_pylist()))
 
     def take(self, rows: NDArray[Any]) -> Labels:
-        """The labels of some rows."""
+        """Labels of some rows."""
         return Labels(self.code[rows], self.names)
 
     def split(self) -> Iterator[tuple[str, Ints]]:
-        """The rows of each name that is not empty, in the order of the names."""
+        """Yield each name that is not empty with its rows, int64, in the order of the names."""
         order = np.argsort(self.code, kind="stable")
         ends = np.cumsum(np.bincount(self.code, minlength=len(self.names)))
         for name, rows in zip(self.names, np.split(order, ends[:-1]) if len(ends) else [], strict=True):
@@ -62,12 +62,12 @@ class Labels:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AlignedPairs:
-    """Pairs of rows that were scored on both sides, `samples` rows per item. Arrays are [rows].
+    """Pairs of answers that were scored on both sides, `samples` rows per item. Arrays are [rows].
 
     Attributes:
         before: Right before.
         after: Right after.
-        again: Right when the model before was measured again: 1, 0, or nan; None where it was not.
+        again: Right when the model before was measured again: 1, 0, or nan; None if it was not.
         share_before: Gold's share of the option probability before; nan where it was not measured.
         share_after: The same, after.
         chosen_before: Option chosen before; -1 = no answer found. None where a side logs no options.
@@ -77,13 +77,13 @@ class AlignedPairs:
         k: Number of options; -1 for open answers.
         golds: Number of right options.
         item: Code of the item.
-        cluster: Code of what is observed as one: the item's cluster, or the item where it has several samples; None
-            where every row stands alone.
-        form_before: Whether the answer stood in its form, see `metrics.form`; nan where that was not measured.
+        cluster: Code of the independent observation: the item's cluster, or the item if it has several samples; None
+            if every row is one.
+        form_before: 1 where the answer was in its form, 0 where not, nan where not measured; see `metrics.form`.
         form_after: The same, after.
-        forced_after: Whether the right option scores highest after; nan where that is not known.
+        forced_after: 1 where the right option scores highest after, 0 where not, nan where not known.
         sample: Number of the sample.
-        kind: ``scored`` or ``written`` answers.
+        kind: ``scored`` for log-likelihood answers, ``written`` for generated ones.
         task: Names of the tasks.
         category: Names of the categories.
         samples: Rows per item.
@@ -117,13 +117,13 @@ class AlignedPairs:
         return len(self.before)
 
     def take(self, rows: NDArray[Any]) -> Self:
-        """The pairs at some rows."""
+        """Pairs of some rows."""
         columns = {name: x[rows] for name, x in vars(self).items() if isinstance(x, np.ndarray)}
         labels = {name: getattr(self, name).take(rows) for name in ("kind", "task", "category")}
         return replace(self, **columns, **labels)
 
     def answers(self) -> Answers | None:
-        """The pairs with options, for the corrections that look at them; None where there are none."""
+        """Pairs with options, for the corrections for guessing; None if there are none."""
         rows = self.k >= 2
         if self.chosen_before is None or self.chosen_after is None or not rows.any():
             return None
@@ -141,24 +141,26 @@ class AlignedPairs:
         again: Floats | None = None,
         whole_items: bool = True,
     ) -> Self:
-        """The pairs that were scored on both sides; labels are those of `before` where it has them.
+        """Align the pairs that were scored on both sides; labels are those of `before` where it has them.
 
         Args:
             before: The snapshot before.
             after: The snapshot after.
-            pairing: Which rows belong together.
-            again: Right answers of a second measurement of `before`, in the order of its rows.
-            whole_items: Whether an item with one unscored sample leaves with all its samples, so that every item
-                weighs the same; without it only the sample leaves.
+            pairing: Rows of the two that pair.
+            again: Right answers of a second measurement of `before`, in the order of its rows; float64 [rows].
+            whole_items: Leave out an item with one unscored sample as a whole, so that every item has the same weight;
+                False leaves out the sample alone.
         """
         left, right, item = pairing.before, pairing.after, pairing.item
         correct_before, correct_after = before.floats("correct")[left], after.floats("correct")[right]
         scored = np.isfinite(correct_before) & np.isfinite(correct_after)
+        # One unscored sample marks its item, and through the item all its rows.
         whole = np.ones(int(item.max()) + 1 if item.size else 0, bool)
         whole[item[~scored]] = False
         keep = whole[item] if whole_items else scored
         items = len(np.unique(item[keep]))
         samples = int(keep.sum()) // items if items else 1
+        # Options are compared pair by pair: of one side alone they say nothing.
         options = not (before.missing("chosen") or after.missing("chosen"))
         k_before, k_after = before.ints("k")[left], after.ints("k")[right]
         cluster = _clusters(before, after, left, right, item)
@@ -172,15 +174,16 @@ class AlignedPairs:
             chosen_after=after.ints("chosen")[right] if options else None,
             second_before=second_choice(before, left) if options else None,
             second_after=second_choice(after, right) if options else None,
-            k=np.where(k_before == NONE, k_after, k_before),
+            k=np.where(k_before == NONE, k_after, k_before),  # a log may name k on one side only
             golds=np.maximum(np.maximum(_golds(before)[left], _golds(after)[right]), 1),
             item=item,
-            cluster=item if cluster is None and samples > 1 else cluster,
+            cluster=item if cluster is None and samples > 1 else cluster,  # samples of an item flip together
             form_before=_form(before)[left],
             form_after=_form(after)[right],
-            forced_after=np.where(_is_written(after), after.floats("forced_correct"), after.floats("correct"))[right],
+            # A scored answer is the option that scores highest; a generated one has that option next to it.
+            forced_after=np.where(_is_generated(after), after.floats("forced_correct"), after.floats("correct"))[right],
             sample=before.ints("sample")[left],
-            kind=Labels(_is_written(after)[right].astype(np.int64), ("scored", "written")),
+            kind=Labels(_is_generated(after)[right].astype(np.int64), ("scored", "written")),
             task=Labels.of(before.table["task"].take(left)),
             category=Labels.of(_first_named(before.table["category"].take(left), after.table["category"].take(right))),
             samples=samples,
@@ -189,18 +192,18 @@ class AlignedPairs:
         return aligned.take(keep)
 
 
-def _is_written(snapshot: Snapshot) -> Bools:
-    """Whether the answer of each row was written by the model; bool [rows]."""
+def _is_generated(snapshot: Snapshot) -> Bools:
+    """True where the model generated the answer; bool [rows]."""
     return np.asarray(pc.is_valid(snapshot.table["output"]))
 
 
 def _form(snapshot: Snapshot) -> Floats:
-    """Whether each answer stood in its form: that of a written answer, or what the model would begin to write."""
-    return np.where(_is_written(snapshot), snapshot.floats("in_form"), snapshot.floats("free_correct"))
+    """1 where an answer was in its form, or would have begun in it, 0 where not, nan where unknown; float64 [rows]."""
+    return np.where(_is_generated(snapshot), snapshot.floats("in_form"), snapshot.floats("free_correct"))
 
 
 def _golds(snapshot: Snapshot) -> Ints:
-    """Number of right options of each row; 0 where it names none."""
+    """Number of right options of each row; 0 where the row has no list of them; int64 [rows]."""
     if snapshot.missing("golds"):
         return np.zeros(len(snapshot), np.int64)
     lengths = pc.fill_null(pc.list_value_length(snapshot.table["golds"]), 0)
@@ -208,21 +211,25 @@ def _golds(snapshot: Snapshot) -> Ints:
 
 
 def guess_chance(snapshot: Snapshot) -> Floats:
-    """Probability that a guess among the options is right, float64 [rows]; 0 for open answers, nan if none has any."""
+    """Probability that a guess among the options is right, float64 [rows].
+
+    0 for open answers; nan if no row has options, because a log may not name them.
+    """
     k = snapshot.ints("k")
     if (k < 1).all():
         return np.full(len(k), np.nan)
     return np.where(k >= 1, np.maximum(_golds(snapshot), 1) / np.maximum(k, 1), 0.0)
 
 
-def _first_named(one: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pa.chunked_array([pc.if_else(pc.equal(one, ""), other, one).combine_chunks()])
+def _first_named(before: pa.ChunkedArray, after: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Labels before, and those after where the former are empty."""
+    return pa.chunked_array([pc.if_else(pc.equal(before, ""), after, before).combine_chunks()])
 
 
 def _clusters(before: Snapshot, after: Snapshot, left: Ints, right: Ints, item: Ints) -> Ints | None:
-    """Code of each pair's cluster, an item without one alone in its own; None where no item has one.
+    """Code of each pair's cluster, an item without one in a cluster of its own; None if no item has one.
 
-    A name means the same cluster in every task: one passage may be asked about in several.
+    A name means the same cluster in every task: several tasks may have questions about one passage.
     """
     if before.missing("cluster") and after.missing("cluster"):
         return None
@@ -233,7 +240,7 @@ def _clusters(before: Snapshot, after: Snapshot, left: Ints, right: Ints, item: 
     if alone.all():
         return None
     code = codes(name if isinstance(name, pa.ChunkedArray) else pa.chunked_array([name]))
-    return np.where(alone, int(code.max()) + 1 + item, code)
+    return np.where(alone, int(code.max()) + 1 + item, code)  # beyond all named clusters, one code per item
 
 
 def second_choice(snapshot: Snapshot, rows: Ints) -> Floats | None:

@@ -1,14 +1,19 @@
-"""Which row before belongs to which row after.
+"""Pairs of rows of two snapshots that are answers to the same question.
 
-Items pair on (task, content_hash): on what the question says, never on where it stands. Where a hash repeats within a
-task, as it does in real benchmarks, equal item_ids pair first, then the n-th with the n-th. An item without a content
-hash on either side pairs on (task, item_id); nothing guarantees then that it is the same question, and gold or k that
-differ show that it is not. Within a pair of items sample j belongs to sample j.
+    before              after                pairs on
+    a  hash 1           a  hash 1            id and hash
+    b  hash 2           x  hash 2            hash: the id may differ
+    c  hash 3, hash 3   c, d  hash 3, hash 3 equal ids first, then the n-th with the n-th
+    e  no hash          e  hash 4            id, unless gold or k differ
+
+Items pair on (task, content_hash), on the text of the question and never on its row. Hashes repeat within a task in
+real benchmarks. An item without a content hash on either side pairs on (task, item_id); nothing guarantees then that it
+is the same question, and gold or k that differ show that it is not. Within a pair of items sample j pairs with
+sample j.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,14 +27,14 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pairing:
-    """Rows that belong together, and items that are left over.
+    """Rows that pair, and items without a partner.
 
     Attributes:
         before: Row numbers before, int64 [pairs].
         after: Row numbers after, int64 [pairs].
-        item: Number of the item that each pair belongs to, int64 [pairs].
-        only_before: The first row of each item that has no partner after, int64.
-        only_after: The first row of each item that has no partner before, int64.
+        item: Number of the item of each pair, int64 [pairs].
+        only_before: First row of each item without a partner after, int64 [items].
+        only_after: First row of each item without a partner before, int64 [items].
         content_differs: Number of ids that are on both sides with unlike questions.
         by_id: Number of items that only their id pairs.
     """
@@ -44,7 +49,7 @@ class Pairing:
 
     @property
     def complete(self) -> bool:
-        """Whether every item has a partner."""
+        """True if every item has a partner."""
         return not (self.only_before.size or self.only_after.size)
 
 
@@ -54,24 +59,26 @@ def item_codes(snapshot: Snapshot) -> Ints:
 
 
 def pair(before: Snapshot, after: Snapshot) -> Pairing:
-    """Pair the rows of two snapshots. Linear in the rows but for sorting; pairs come in the order of `before`."""
+    """Pair the rows of two snapshots; pairs come in the order of `before`. Takes the time of sorting the rows."""
     item_before, item_after = item_codes(before), item_codes(after)
     first_before, first_after = _first_rows(item_before), _first_rows(item_after)
     left, right, content_differs, by_id = _pair_items(before, after, first_before, first_after)
-    # Both sides of a pair of items get the number of the pair; then rows pair on (pair, sample).
+    # Both items of a pair get one number, items without a partner NONE: then rows pair on (number, sample).
     number_before, number_after = np.full(len(first_before), NONE), np.full(len(first_after), NONE)
     number_before[left] = number_after[right] = np.arange(len(left))
     rows_before, rows_after = number_before[item_before], number_after[item_after]
     samples_before, samples_after = before.ints("sample"), after.ints("sample")
+    # number * width + sample is one key for both, unique on each side because (task, id, sample) is.
     width = 1 + int(max(samples_before.max(), samples_after.max()))
     in_before, in_after = np.flatnonzero(rows_before != NONE), np.flatnonzero(rows_after != NONE)
-    _, at_before, at_after = np.intersect1d(
+    _, found_before, found_after = np.intersect1d(
         rows_before[in_before] * width + samples_before[in_before],
         rows_after[in_after] * width + samples_after[in_after],
         assume_unique=True,
         return_indices=True,
     )
-    paired_before, paired_after = in_before[at_before], in_after[at_after]
+    # intersect1d gives positions among the rows with a partner, in the order of the keys.
+    paired_before, paired_after = in_before[found_before], in_after[found_after]
     order = np.argsort(paired_before, kind="stable")
     return Pairing(
         before=paired_before[order],
@@ -87,22 +94,27 @@ def pair(before: Snapshot, after: Snapshot) -> Pairing:
 def _pair_items(
     before: Snapshot, after: Snapshot, first_before: Ints, first_after: Ints
 ) -> tuple[Ints, Ints, int, int]:
-    """Items that belong together, by their place in `first_before` and `first_after`; unlike ids; paired by id only."""
-    by_id = _both(before, after, first_before, first_after, "task", "item_id")
-    _, at_before, at_after = np.intersect1d(*by_id, assume_unique=True, return_indices=True)
-    hash_before, hash_after = _both(before, after, first_before, first_after, "task", "content_hash")
+    """Pair items; an item is its index in `first_before` or `first_after`.
+
+    Returns:
+        Paired items before and after, the number of ids with unlike questions, and of items paired by id alone.
+    """
+    by_id = _joint_codes(before, after, first_before, first_after, "task", "item_id")
+    _, same_id_before, same_id_after = np.intersect1d(*by_id, assume_unique=True, return_indices=True)
+    hash_before, hash_after = _joint_codes(before, after, first_before, first_after, "task", "content_hash")
     hashed_before, hashed_after = _has_hash(before)[first_before], _has_hash(after)[first_after]
-    both_hashed = hashed_before[at_before] & hashed_after[at_after]
-    same_key = _same_key(before, after, first_before[at_before], first_after[at_after])
-    same = np.where(both_hashed, hash_before[at_before] == hash_after[at_after], same_key)
-    left, right = at_before[same], at_after[same]
-    rest_before = _others(len(first_before), left)
-    rest_after = _others(len(first_after), right)
+    both_hashed = hashed_before[same_id_before] & hashed_after[same_id_after]
+    same_key = _same_key(before, after, first_before[same_id_before], first_after[same_id_after])
+    # Null hashes have a code of their own, so equal codes mean equal questions only where both sides have a hash.
+    same = np.where(both_hashed, hash_before[same_id_before] == hash_after[same_id_after], same_key)
+    left, right = same_id_before[same], same_id_after[same]
+    # Equal ids come first: among repeated hashes the id decides which item belongs to which.
+    rest_before, rest_after = _complement(len(first_before), left), _complement(len(first_after), right)
     rest_before, rest_after = rest_before[hashed_before[rest_before]], rest_after[hashed_after[rest_after]]
-    # Items are numbered by their codes; the n-th is the n-th in the order of the rows.
+    # Items are numbered by their codes, and "n-th" is meant in the order of the rows.
     rest_before = rest_before[np.argsort(first_before[rest_before], kind="stable")]
     rest_after = rest_after[np.argsort(first_after[rest_after], kind="stable")]
-    extra_before, extra_after = _nth_with_nth(hash_before[rest_before], hash_after[rest_after])
+    extra_before, extra_after = _match_occurrences(hash_before[rest_before], hash_after[rest_after])
     return (
         np.concatenate([left, rest_before[extra_before]]),
         np.concatenate([right, rest_after[extra_after]]),
@@ -112,12 +124,14 @@ def _pair_items(
 
 
 def _first_rows(items: Ints) -> Ints:
-    """The first row of each item, by item code."""
+    """First row of each item, by item code; int64 [items]."""
     return np.unique(items, return_index=True)[1]
 
 
-def _both(before: Snapshot, after: Snapshot, rows_before: Ints, rows_after: Ints, *names: str) -> tuple[Ints, Ints]:
-    """Joint codes of some rows of both snapshots."""
+def _joint_codes(
+    before: Snapshot, after: Snapshot, rows_before: Ints, rows_after: Ints, *names: str
+) -> tuple[Ints, Ints]:
+    """Codes of some rows of both snapshots, equal where the named columns are; int64 [rows before], [rows after]."""
     columns = [
         pa.chunked_array(before.table[name].take(rows_before).chunks + after.table[name].take(rows_after).chunks)
         for name in names
@@ -130,18 +144,18 @@ def _has_hash(snapshot: Snapshot) -> NDArray[np.bool_]:
     return np.asarray(snapshot.table["content_hash"].is_valid())
 
 
-def _same_key(before: Snapshot, after: Snapshot, at_before: Ints, at_after: Ints) -> NDArray[np.bool_]:
-    """Whether gold and k agree, where both sides give them."""
-    same = np.ones(len(at_before), bool)
+def _same_key(before: Snapshot, after: Snapshot, rows_before: Ints, rows_after: Ints) -> NDArray[np.bool_]:
+    """True where gold and k agree as far as both sides have them; bool [pairs]."""
+    same = np.ones(len(rows_before), bool)
     for name in ("gold", "k"):
-        one, other = before.ints(name)[at_before], after.ints(name)[at_after]
-        same &= (one == other) | (one == NONE) | (other == NONE)
+        value_before, value_after = before.ints(name)[rows_before], after.ints(name)[rows_after]
+        same &= (value_before == value_after) | (value_before == NONE) | (value_after == NONE)
     return same
 
 
-def _nth_with_nth(before: Ints, after: Ints) -> tuple[Ints, Ints]:
-    """Positions of the pairs of equal codes, the n-th occurrence with the n-th."""
-    rank_before, rank_after = _rank(before), _rank(after)
+def _match_occurrences(before: Ints, after: Ints) -> tuple[Ints, Ints]:
+    """Positions of equal codes, the n-th occurrence before with the n-th after; int64 [pairs] each."""
+    rank_before, rank_after = _occurrence(before), _occurrence(after)
     width = 1 + max((int(r.max()) for r in (rank_before, rank_after) if r.size), default=0)
     _, left, right = np.intersect1d(
         before * width + rank_before, after * width + rank_after, assume_unique=True, return_indices=True
@@ -149,18 +163,19 @@ def _nth_with_nth(before: Ints, after: Ints) -> tuple[Ints, Ints]:
     return left, right
 
 
-def _rank(values: Ints) -> Ints:
-    """How often each value has stood before its place: 0, 0, 1 for [5, 7, 5]."""
+def _occurrence(values: Ints) -> Ints:
+    """Number of earlier equal values, for each value: [0, 0, 1] for [5, 7, 5]; int64 [values]."""
     order = np.argsort(values, kind="stable")
     ordered = values[order]
+    # Equal values form runs; the rank of a value is its distance from the start of its run.
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if values.size else np.zeros(0, np.int64)
     rank = np.empty(len(values), np.int64)
     rank[order] = np.arange(len(values)) - np.repeat(starts, np.diff(np.r_[starts, len(values)]))
     return rank
 
 
-def _others(count: int, taken: Ints | Sequence[int]) -> Ints:
-    """The numbers below `count` that are not taken."""
+def _complement(count: int, taken: Ints) -> Ints:
+    """Numbers below `count` that are not among `taken`, rising; int64."""
     free = np.ones(count, bool)
-    free[np.asarray(taken, np.int64)] = False
+    free[taken] = False
     return np.flatnonzero(free)

@@ -1,17 +1,15 @@
-"""Several models against one base: who lost what another still has, and who kept most for what it learnt.
+"""Several models against one base: the answers lost from one model to another, and a ranking by retention.
 
-    matrix     a row for each model that is right, a column for each that is wrong: answers lost from one to the other
-    ranking    by retention; with a target metric also the Pareto front: those that no other beats in both
+    matrix     a row for each model that is right, a column for each that is wrong: answers lost from row to column
+    ranking    by retention; with a target metric also the Pareto front, the models that no other beats in both
+    target     the metric that the models were trained for, from their trainers' states or from a table
 
-Retention alone puts the model first that learnt least. The front is the choice that is left once the target counts too.
+Retention alone ranks the model first that was trained least. The front is the choice that is left once the target
+counts too. Values of a target come by the name of their model and never by their order: one value that slips by a row
+would put the wrong model first, and no output would show it.
 
-The target metric of several models: from what their trainers logged, or from a table.
-
-    eval_accuracy    a name: read from each checkpoint's trainer_state.json, as it was logged at that checkpoint's step
-    results.csv      a table of two columns: the model as it was given or its short name, and the metric, named on top
-
-Values are never given by their order alone: one that slips by a place would crown the wrong model, and nothing would
-tell.
+    eval_accuracy    a name: read from each checkpoint's trainer_state.json, as logged at that checkpoint's step
+    results.csv      a table of two columns: the model as it was given, or its short name, and the metric
 """
 
 from __future__ import annotations
@@ -34,6 +32,24 @@ from forgetwatch.comparing.trajectory import right_answers
 from forgetwatch.errors import SnapshotError
 from forgetwatch.metrics.intervals import Interval, flip_interval
 from forgetwatch.snapshot import Snapshot
+
+STATE: Final = "trainer_state.json"
+"""File of a checkpoint in which the trainer logs metrics."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ModelComparison:
+    """Matrix and ranking of several models that are compared with one base.
+
+    Attributes:
+        matrix: The base first, then the models in the order of the comparisons.
+        ranking: The models by retention, most first.
+        target: The metric that they are ranked against; None without one.
+    """
+
+    matrix: TransitionMatrix
+    ranking: tuple[RankedModel, ...]
+    target: Target | None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -62,38 +78,20 @@ class TransitionMatrix:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Target:
-    """What the models were trained for: a metric, with its value for each model after the base.
-
-    Attributes:
-        name: The metric's name. Of one that ends in ``loss`` less is better, as transformers' Trainer takes it.
-        values: Its values, in the order of the comparisons.
-    """
-
-    name: str
-    values: tuple[float, ...]
-
-    @property
-    def less_is_better(self) -> bool:
-        """Whether a smaller value is the better one."""
-        return self.name.lower().endswith("loss")
-
-
-@dataclass(frozen=True, kw_only=True)
 class RankedModel:
     """One model in the ranking.
 
     Attributes:
         number: Its number among the models after the base, from 1, in the order in which they were given.
         label: Its short name.
-        place: Its place by retention, from 1; equal retention shares a place. None where retention is undefined.
+        place: Its rank by retention, from 1; equal retention shares a rank. None where retention is undefined.
         retention: Share of the items right before that are still right, 0 to 1; nan where none was right.
         retention_interval: 95 %, Wilson's; wider where items come in clusters.
         net_change: Accuracy after minus before, -1 to 1.
         net_change_interval: 95 %.
         target: Value of the target metric; None without one.
-        on_front: Whether no other model is better in one of retention and target and as good in the other; None
-            without a target. Models that are equal in both stand on it together.
+        on_front: True if no other model is better in one of retention and target and at least as good in the other;
+            None without a target. Models that are equal in both are on the front together.
     """
 
     number: int
@@ -107,23 +105,26 @@ class RankedModel:
     on_front: bool | None
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ModelComparison:
-    """What several comparisons with one base say together.
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """Metric that the models were trained for, with its value for each model after the base.
 
     Attributes:
-        matrix: The base first, then the models in the order of the comparisons.
-        ranking: The models by retention, most first.
-        target: The metric that they are ranked against; None without one.
+        name: The metric's name. Less is better if it ends in ``loss``, as in transformers' Trainer.
+        values: Its values, in the order of the comparisons.
     """
 
-    matrix: TransitionMatrix
-    ranking: tuple[RankedModel, ...]
-    target: Target | None
+    name: str
+    values: tuple[float, ...]
+
+    @property
+    def less_is_better(self) -> bool:
+        """True if a smaller value is the better one."""
+        return self.name.lower().endswith("loss")
 
 
 def transition_matrix(snapshots: Sequence[Snapshot]) -> TransitionMatrix:
-    """The answers lost between each two models, over the items that all of them were scored on.
+    """Count the answers lost between each two models, over the items that all of them were scored on.
 
     Args:
         snapshots: At least one; items are those of the first.
@@ -137,7 +138,7 @@ def transition_matrix(snapshots: Sequence[Snapshot]) -> TransitionMatrix:
     items = int(kept.sum())
     return TransitionMatrix(
         labels=tuple(one.label for one in snapshots),
-        answers=np.rint(rows @ (1 - rows).T).astype(np.int64),
+        answers=np.rint(rows @ (1 - rows).T).astype(np.int64),  # [i, j]: rows right in i and wrong in j
         items=items,
         left_out=len(kept) - items,
         samples=rows.shape[1] // items if items else 1,
@@ -145,33 +146,34 @@ def transition_matrix(snapshots: Sequence[Snapshot]) -> TransitionMatrix:
 
 
 def rank_models(comparisons: Sequence[Comparison], target: Target | None = None) -> tuple[RankedModel, ...]:
-    """The models of some comparisons with one base by retention, most first; equal ones by the target, then as given.
+    """Rank models by retention, most first; equal ones by the target, then in the given order.
 
     Args:
         comparisons: The base against each model.
-        target: The metric they are ranked against; None for retention alone.
+        target: The target metric; None for retention alone.
     """
     groups = [one.all for one in comparisons]
     kept = [group.retention for group in groups]
     wanted = [0.0] * len(kept) if target is None else [_better_up(target, value) for value in target.values]
     front = _front(kept, wanted)
 
-    def worst_last(at: int) -> tuple[Any, ...]:
-        return math.isnan(kept[at]), -kept[at] if not math.isnan(kept[at]) else 0.0, -wanted[at], at
+    def worst_last(index: int) -> tuple[Any, ...]:
+        undefined = math.isnan(kept[index])  # nan has no order, so it sorts by a flag of its own
+        return undefined, 0.0 if undefined else -kept[index], -wanted[index], index
 
     return tuple(
         RankedModel(
-            number=at + 1,
-            label=comparisons[at].labels[1],
-            place=None if math.isnan(kept[at]) else 1 + sum(other > kept[at] for other in kept),
-            retention=kept[at],
-            retention_interval=_kept_interval(groups[at]),
-            net_change=groups[at].net_change,
-            net_change_interval=groups[at].net_change_interval,
-            target=None if target is None else target.values[at],
-            on_front=None if target is None else front[at],
+            number=index + 1,
+            label=comparisons[index].labels[1],
+            place=None if math.isnan(kept[index]) else 1 + sum(other > kept[index] for other in kept),
+            retention=kept[index],
+            retention_interval=_kept_interval(groups[index]),
+            net_change=groups[index].net_change,
+            net_change_interval=groups[index].net_change_interval,
+            target=None if target is None else target.values[index],
+            on_front=None if target is None else front[index],
         )
-        for at in sorted(range(len(comparisons)), key=worst_last)
+        for index in sorted(range(len(comparisons)), key=worst_last)
     )
 
 
@@ -179,30 +181,30 @@ def _better_up(target: Target, value: float) -> float:
     return -value if target.less_is_better else value
 
 
-def _front(one: Sequence[float], other: Sequence[float]) -> list[bool]:
-    """Which points no point dominates; nan is on no front and dominates nothing."""
+def _front(first: Sequence[float], second: Sequence[float]) -> list[bool]:
+    """True for each point (first[i], second[i]) that no point dominates; nan is never on the front."""
 
-    def dominated(at: int) -> bool:
+    def dominated(index: int) -> bool:
+        point = first[index], second[index]
         return any(
-            one[rival] >= one[at] and other[rival] >= other[at] and (one[rival], other[rival]) != (one[at], other[at])
-            for rival in range(len(one))
+            # A comparison with nan is false, so a model without retention dominates none.
+            rival[0] >= point[0] and rival[1] >= point[1] and rival != point
+            for rival in zip(first, second, strict=True)
         )
 
-    return [not math.isnan(one[at]) and not dominated(at) for at in range(len(one))]
+    return [not math.isnan(first[index]) and not dominated(index) for index in range(len(first))]
 
 
 def _kept_interval(group: Group) -> Interval:
-    """Of the items right before, the share that is still right; clusters count by the worth of the whole group."""
+    """Interval of the share of the items right before that are still right."""
+    # The counts are scaled to independent items; the design effect of the whole group stands in for that of its part.
     worth = group.effective_n / group.n if group.n else 0.0
     low, high = flip_interval(group.forgotten * worth, (group.retained + group.forgotten) * worth)
     return 1 - high, 1 - low
 
 
-STATE: Final = "trainer_state.json"
-
-
 def read_target(given: str, models: Sequence[tuple[str, Snapshot]]) -> Target:
-    """The values of a target metric, one for each model.
+    """Read the values of a target metric, one for each model.
 
     Args:
         given: A metric's name, or the path of a table that ends in ``.csv``.
@@ -223,15 +225,15 @@ def _from_table(path: Path, models: Sequence[tuple[str, Snapshot]]) -> Target:
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise SnapshotError(f"{path}: the table of the target cannot be read ({error})") from error
     if not rows or any(len(row) != 2 for row in rows):
-        line, got = next(((at, len(row)) for at, row in enumerate(rows, 1) if len(row) != 2), (1, 0))
+        line, got = next(((number, len(row)) for number, row in enumerate(rows, 1) if len(row) != 2), (1, 0))
         raise SnapshotError(
             f"{path}, row {line}: needed two columns, the model and its metric, got {got}; the first row names them"
         )
     values: dict[str, float] = {}
-    for at, (name, text) in enumerate(rows[1:], 2):
+    for number, (name, text) in enumerate(rows[1:], 2):
         if name in values:
-            raise SnapshotError(f"{path}, row {at}: {name!r} stands there twice; give each model one row")
-        values[name] = _number(text, f"{path}, row {at} ({name})")
+            raise SnapshotError(f"{path}, row {number}: {name!r} is there twice; give each model one row")
+        values[name] = _number(text, f"{path}, row {number} ({name})")
     found = []
     for named, outcomes in models:
         keys = [key for key in (named, named.rstrip("/"), outcomes.label) if key in values]
@@ -242,7 +244,7 @@ def _from_table(path: Path, models: Sequence[tuple[str, Snapshot]]) -> Target:
 
 
 def _logged(metric: str, named: str, outcomes: Snapshot) -> float:
-    """A metric as the trainer logged it at a checkpoint's step."""
+    """Value of a metric that the trainer logged at a checkpoint's step."""
     path = _state(named, outcomes)
     try:
         state: Any = json.loads(path.read_text(encoding="utf-8"))
@@ -265,17 +267,18 @@ def _logged(metric: str, named: str, outcomes: Snapshot) -> float:
 
 
 def _state(named: str, outcomes: Snapshot) -> Path:
-    """Where the trainer's state of a model lies: in its folder, in the one its metadata name, beside a run's look."""
-    places = [Path(named)]
+    """Path of the trainer's state of a model: in its folder, in the one its metadata name, or next to a run folder."""
+    folders = [Path(named)]
     if isinstance(outcomes.meta.get("model"), str):
-        places.append(Path(outcomes.meta["model"]))
+        folders.append(Path(outcomes.meta["model"]))
     if isinstance(outcomes.meta.get("step"), int):
-        places.append(Path(named).absolute().parent.parent / f"checkpoint-{outcomes.meta['step']}")
-    for place in places:
-        if (place / STATE).is_file():
-            return place / STATE
+        # A look of a run is output_dir/_forgetwatch/step-N.parquet, its checkpoint output_dir/checkpoint-N.
+        folders.append(Path(named).absolute().parent.parent / f"checkpoint-{outcomes.meta['step']}")
+    for folder in folders:
+        if (folder / STATE).is_file():
+            return folder / STATE
     raise SnapshotError(
-        f"{named}: needed the {STATE} of its checkpoint, found none in {' or '.join(map(str, places))}; give the "
+        f"{named}: needed the {STATE} of its checkpoint, found none in {' or '.join(map(str, folders))}; give the "
         "checkpoint's folder, or --target FILE.csv"
     )
 

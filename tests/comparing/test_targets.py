@@ -79,7 +79,7 @@ def test_a_table_gives_each_model_its_value_by_name_whatever_their_order(tmp_pat
     ("text", "says"),
     [
         ("after,x\nb,1\n", "no row for a; add one whose first column is 'a'"),
-        ("after,x\na,1\na,2\n", "row 3: 'a' stands there twice"),
+        ("after,x\na,1\na,2\n", "row 3: 'a' is there twice"),
         ("after,x\na,\n", r"row 2 \(a\): needed a number, got ''"),
         ("after,x\na,inf\n", "needed a number, got 'inf'"),
         ("after,x,y\na,1,2\n", "row 1: needed two columns, the model and its metric, got 3"),

@@ -1,18 +1,19 @@
-"""Two snapshots, or the looks of a run, to a comparison.
+"""Comparison of two snapshots item by item, and of the looks of a run: the engine that every way in uses.
 
-    pairing          rows of one snapshot and the rows of the other that they belong to
-    aligned          both sides as arrays of equal length
-    subset           the items that all looks of a run evaluate
-    checks           settings, questions and prompts that two snapshots must agree in
-    groups           all items, categories and tasks, counted
-    quantities       names and values of what a group counts
-    category_means   the paper's mean of means
-    comparison       `compare`: the above in order, and `Comparison`
-    verdict          PASS, FAIL or INCONCLUSIVE
-    flips            the items whose answer changed
-    trajectory       the looks of a run, in order
-    stages           several runs as one line
+    comparison       `compare`: pair, check, group and count; `Comparison`
+    trajectory       `Trajectory`: the looks of a run in order, each against the baseline; alarms
+    stages           several runs as one trajectory
     ranking          several models against one base
+    flips            the items whose answer changed
+    verdict          PASS, FAIL or INCONCLUSIVE: the one decision that every output takes
 
-Start with `comparison`. Nothing here imports torch or renders text for people.
+    pairing          rows of the two snapshots that answer the same question
+    checks           settings, questions and prompts that two snapshots must agree in
+    subset           the items that all looks of a run evaluate
+    aligned          pairs as arrays of equal length
+    groups           all items, kinds, categories and tasks, counted
+    quantities       names and values of the numbers of a group
+    category_means   the paper's mean of means
+
+Read `comparison` first, then `groups`. Nothing here imports torch or renders text for people.
 """

@@ -1,7 +1,7 @@
 """The paper's aggregation of its adjusted rates: tasks to categories to one number, each an unweighted mean.
 
-    category_means     with each item's own k, nothing clipped: what the paper's text defines
-    paper_compat    as its released code computes it: one k a task, clipped at once, its own categories
+    category_means    with each item's own k, nothing clipped: the definition in the paper's text
+    paper_compat      as its released code computes it: one k a task, clipped at once, its own categories
 
 Source: Harmon et al. 2025, arXiv 2510.17776, and github.com/post-forget/post-forget at 5a5ca678. Pooling over items is
 not this mean: they differ by the covariance of the two accuracies over tasks.
@@ -43,7 +43,7 @@ class Spread:
 
 @dataclass(frozen=True, kw_only=True)
 class CategoryMeans:
-    """Forgetting and backward transfer as means of means.
+    """Forgetting and backward transfer as means over categories of means over tasks.
 
     Attributes:
         forgetting: Mean over categories.
@@ -57,7 +57,7 @@ class CategoryMeans:
 
 
 def category_means(paired: AlignedPairs) -> CategoryMeans:
-    """The paper's adjusted rates per task and seed (`metrics.paper.paper`, not clipped), averaged as it does."""
+    """Average the paper's adjusted rates per task and seed (`metrics.paper.paper`, not clipped) as the paper does."""
     seeds = np.unique(paired.sample)
     rates: dict[str, list[Rates]] = {}
     for category, rows in _every(paired.category):
@@ -72,7 +72,7 @@ def category_means(paired: AlignedPairs) -> CategoryMeans:
 
 
 def paper_compat(paired: AlignedPairs, tasks: PaperTasks | None = None) -> CategoryMeans:
-    """The paper's numbers as its released code computes them, from tasks named as there.
+    """Compute the paper's numbers as its released code does, from tasks named as there.
 
     One k for each task, from a table for BIG-Bench Hard and 4 for every other task, whatever the items say; some tasks
     ignored; every (task, seed) clipped at 0 before it is averaged; tasks that its categories do not name are a category
@@ -98,14 +98,14 @@ def paper_compat(paired: AlignedPairs, tasks: PaperTasks | None = None) -> Categ
 def with_errors(
     rates: Callable[[AlignedPairs], CategoryMeans], paired: AlignedPairs, rng: np.random.Generator, *, replications: int
 ) -> CategoryMeans:
-    """The rates with bootstrap standard errors: a mean of clipped rates, or of tasks, has no closed form.
+    """Add bootstrap standard errors to category means: a mean of clipped rates, or of tasks, has no closed form.
 
     Standard errors and not percentiles: replications of a clipped rate lie above it.
 
     Args:
         rates: `category_means` or `paper_compat`.
         paired: The pairs.
-        rng: Where the draws come from.
+        rng: Generator of the draws.
         replications: Number of draws.
     """
     units = np.arange(len(paired)) if paired.cluster is None else paired.cluster
@@ -131,14 +131,14 @@ def _rate_of(category: str, which: int) -> Callable[[CategoryMeans], Spread | No
 
 
 def _every(labels: Labels) -> Sequence[tuple[str, NDArray[np.int64]]]:
-    """The rows of each name, those without a name together."""
-    nameless = [at for at, name in enumerate(labels.names) if not name]
+    """Each name with its rows; rows without a name form a group of their own, which `Labels.split` leaves out."""
+    nameless = [index for index, name in enumerate(labels.names) if not name]
     rows = np.flatnonzero(np.isin(labels.code, nameless)) if nameless else np.zeros(0, np.int64)
     return [*labels.split(), *([("", rows)] if rows.size else [])]
 
 
 def _aggregate(rates: Mapping[str, Sequence[Rates]], *, seeds: int) -> CategoryMeans:
-    """Tasks to categories to one number, per seed; then mean and spread over the seeds.
+    """Average tasks to categories to one number, per seed; then take mean and deviation over the seeds.
 
     Args:
         rates: By category, one array [seeds, 2] a task; nan where a task has no rate for a seed.
@@ -163,7 +163,7 @@ def _mean(rates: Rates) -> Rates:
 
 
 def _spread(values: Rates) -> Spread:
-    """Over seeds [seeds]."""
+    """Mean and sample deviation of finite values, float64 [seeds]."""
     values = values[np.isfinite(values)]
     return Spread(
         mean=float(values.mean()) if values.size else math.nan,

@@ -1,4 +1,14 @@
-"""What two snapshots must agree in before anything is counted: the settings, the questions, and the prompts."""
+"""Refusals of snapshots that cannot be compared: unlike settings, unlike questions, unlike prompts.
+
+    check_settings         refuses another scoring, norm, rendering or metric
+    check_pairing          refuses other items, unless those of both sides are wanted, and other numbers of samples
+    check_prompts          refuses other prompts on more than 1 % of the items
+    setting_differences    names settings of another tool's runs that differ, which only a note tells
+    align_repeat           the same checks for the weights of one side measured again
+
+Each would turn up as forgetting that never happened: one model scored plain and the other with a chat template is the
+commonest false alarm.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +29,22 @@ PROMPT_TOLERANCE: Final = 0.01
 
 _BY_TASK: Final = {"task_versions": "versions of the task", "num_fewshot": "examples in the prompt"}
 _FOR_ALL: Final = {"chat_template_sha": "a chat template", "system_instruction_sha": "a system instruction"}
-"""Settings of another tool's run that change what is asked, by their names in a snapshot's metadata."""
+"""Settings of another tool's run that change its prompts, by their names in a snapshot's metadata."""
 
 _NORM_WORKED_OUT: Final = frozenset({"lighteval"})
 """Tools whose logs do not name the norm: it is inferred from what they judged, and is no setting to refuse."""
 
 
 def check_settings(before: Snapshot, after: Snapshot, *, allow_prompt_mismatch: bool) -> None:
-    """Refuse snapshots that were scored or judged in unlike ways."""
+    """Refuse snapshots that were scored or graded in unlike ways.
+
+    Raises:
+        MismatchError: If a setting of the two differs; one that a side does not name is not compared.
+    """
     _check_metrics(before, after)
-    one, other = before.meta.get("probe", {}), after.meta.get("probe", {})
+    probe_before, probe_after = before.meta.get("probe", {}), after.meta.get("probe", {})
     for name in ("scoring", "norm", "rendering"):
-        if name in one and name in other and one[name] != other[name]:
+        if name in probe_before and name in probe_after and probe_before[name] != probe_after[name]:
             if name == "rendering" and allow_prompt_mismatch:
                 continue
             if name == "norm" and _NORM_WORKED_OUT & {before.meta.get("tool"), after.meta.get("tool")}:
@@ -39,40 +53,45 @@ def check_settings(before: Snapshot, after: Snapshot, *, allow_prompt_mismatch: 
                 ", or pass --allow-prompt-mismatch" if name == "rendering" else ""
             )
             raise MismatchError(
-                f"{before.label} was scored with {name} {one[name]!r} and {after.label} with {other[name]!r}; {remedy}"
+                f"{before.label} was scored with {name} {probe_before[name]!r} and {after.label} with "
+                f"{probe_after[name]!r}; {remedy}"
             )
 
 
 def _check_metrics(before: Snapshot, after: Snapshot) -> None:
-    """Refuse logs of which each was judged by another metric, or by another filter of it."""
+    """Refuse logs that were graded by unlike metrics, or by unlike filters of one."""
     if not all("metric" in side.meta for side in (before, after)):
         return
-    of_before, of_after = (side.table["task"].unique().to_pylist() for side in (before, after))
-    for task in (task for task in of_before if task in of_after):
-        one, other = (str((side.meta.get("metrics") or {}).get(task, side.meta["metric"])) for side in (before, after))
-        filters = {name.partition(",")[2] for name in (one, other)} - {""}
-        if one.partition(",")[0] != other.partition(",")[0] or len(filters) > 1:
+    tasks_before, tasks_after = (side.table["task"].unique().to_pylist() for side in (before, after))
+    for task in (task for task in tasks_before if task in tasks_after):
+        metrics = [str((side.meta.get("metrics") or {}).get(task, side.meta["metric"])) for side in (before, after)]
+        names = {metric.partition(",")[0] for metric in metrics}
+        filters = {metric.partition(",")[2] for metric in metrics} - {""}  # "acc,none": the filter may be left out
+        if len(names) > 1 or len(filters) > 1:
             raise MismatchError(
-                f"task {task!r}: {before.label} is judged by {one} and {after.label} by {other}; name a metric that "
-                "both have with --metric"
+                f"task {task!r}: {before.label} is graded by {metrics[0]} and {after.label} by {metrics[1]}; name a "
+                "metric that both have with --metric"
             )
 
 
 def setting_differences(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
-    """What another tool's runs were told differently, in words; empty where one of them is not known."""
+    """Settings of another tool's runs that differ, in words; empty if one side is not from such a run."""
     notes = _unlike_norms(before, after)
     if not all("date" in side.meta for side in (before, after)):
         return tuple(notes)
     for name, words in _BY_TASK.items():
-        one, other = (side.meta.get(name) or {} for side in (before, after))
+        of_before, of_after = (side.meta.get(name) or {} for side in (before, after))
         if changed := [
-            f"{task} {one[task]} and {other[task]}" for task in one if other.get(task, one[task]) != one[task]
+            f"{task} {value} and {of_after[task]}"
+            for task, value in of_before.items()
+            if of_after.get(task, value) != value
         ]:
             notes.append(f"{words} differ: {', '.join(changed[:3])}{', ...' if len(changed) > 3 else ''}")
     for name, words in _FOR_ALL.items():
-        one, other = (side.meta.get(name) for side in (before, after))
-        if one != other:
-            when = "with another text" if one and other else f"{'before' if one else 'after'} only"
+        hash_before, hash_after = (side.meta.get(name) for side in (before, after))
+        if hash_before != hash_after:
+            side = "before" if hash_before else "after"
+            when = "with another text" if hash_before and hash_after else f"{side} only"
             notes.append(f"{words} was used {when}")
     return tuple(notes)
 
@@ -88,7 +107,11 @@ def _unlike_norms(before: Snapshot, after: Snapshot) -> list[str]:
 
 
 def check_pairing(before: Snapshot, after: Snapshot, pairing: Pairing, on_mismatch: OnMismatch) -> None:
-    """Refuse snapshots of unlike items, unless the caller asked for those that both have, or of unlike samples."""
+    """Refuse snapshots of unlike items, unless the items of both sides are wanted, and of unlike numbers of samples.
+
+    Raises:
+        MismatchError: If they do not hold the same items with the same number of samples.
+    """
     names = f"{before.label} ({len(before):,} rows) and {after.label} ({len(after):,} rows)"
     if not pairing.before.size:
         raise MismatchError(f"{names} have no item in common; they are outcomes on different probes")
@@ -109,7 +132,11 @@ def check_pairing(before: Snapshot, after: Snapshot, pairing: Pairing, on_mismat
 
 
 def check_prompts(before: Snapshot, after: Snapshot, pairing: Pairing, *, allow_prompt_mismatch: bool) -> int:
-    """Refuse prompts that differ on more than `PROMPT_TOLERANCE` of the items; on how many they do."""
+    """Refuse prompts that differ on more than `PROMPT_TOLERANCE` of the items, else return the number that does.
+
+    Raises:
+        MismatchError: If too many differ and a mismatch is not allowed.
+    """
     differs, items = prompt_differences(before, after, pairing, "prompt_hash"), len(np.unique(pairing.item))
     if differs > PROMPT_TOLERANCE * items and not allow_prompt_mismatch:
         raise MismatchError(
@@ -121,16 +148,27 @@ def check_prompts(before: Snapshot, after: Snapshot, pairing: Pairing, *, allow_
 
 
 def prompt_differences(before: Snapshot, after: Snapshot, pairing: Pairing, column: str) -> int:
-    """Number of paired items whose prompts differ by the hashes in a column; a missing hash differs from none."""
+    """Number of paired items whose prompts differ by the hashes in a column; a missing hash equals every other."""
     if before.missing(column) or after.missing(column):
         return 0
-    one, other = before.table[column].take(pairing.before), after.table[column].take(pairing.after)
-    differs = np.asarray(pc.fill_null(pc.not_equal(one, other), False))
+    of_before, of_after = before.table[column].take(pairing.before), after.table[column].take(pairing.after)
+    differs = np.asarray(pc.fill_null(pc.not_equal(of_before, of_after), False))
     return len(np.unique(pairing.item[differs]))
 
 
 def align_repeat(before: Snapshot, null: Snapshot) -> tuple[NDArray[np.float64], list[str]]:
-    """Right answers of a second measurement in the order of the rows of the first, nan where none; and notes."""
+    """Right answers of a second measurement in the order of the rows of the first, and notes for the reader.
+
+    Args:
+        before: The first measurement.
+        null: The same weights measured again.
+
+    Returns:
+        1, 0, or nan where the second has no scored answer, float64 [rows of `before`]; and sentences.
+
+    Raises:
+        MismatchError: If the two share no item, or are of unlike settings, steps or numbers of samples.
+    """
     check_settings(before, null, allow_prompt_mismatch=False)
     pairing = pair(before, null)
     if not pairing.before.size:

@@ -1,11 +1,11 @@
-"""Two snapshots to a Comparison: pair, check, group, count.
+"""`compare`: two snapshots to a `Comparison`, in four steps.
 
     before ─┐                        ┌─ all
             ├─ pair ─ check ─ group ─┼─ category ...   each group: cells, known and lost, intervals, tests, chance
     after ──┘                        └─ task ...
 
-What must agree is checked before anything is counted: the questions, the settings they were asked with, and the token
-ids that the models read. Unscored items are in no cell; they are counted.
+Questions, settings and the token ids of the prompts are checked before anything is counted. Unscored items are in no
+cell; their number is given.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ ChanceRule = Literal["own", "paper-compat"]
 
 @dataclass(frozen=True, kw_only=True)
 class Items:
-    """How many items took part, and why others did not.
+    """Number of items that were compared, and of items left out by reason.
 
     Attributes:
         compared: Items in the cells.
-        unscored: Paired items without a usable outcome before or after; in no cell.
+        unscored: Paired items without an outcome before or after; in no cell.
         only_before: Items without a partner after.
         only_after: Items without a partner before.
-        content_differs: Ids that are on both sides with unlike questions.
+        content_differs: Ids with unlike questions on the two sides.
         prompt_differs: Paired items whose prompts differ.
     """
 
@@ -63,7 +63,7 @@ class Items:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """What became of each answer between two snapshots of the same questions.
+    """Counts of two snapshots of the same questions: retained, forgotten, gained, missed, and what follows from them.
 
     Attributes:
         before: Metadata of the snapshot before.
@@ -72,10 +72,10 @@ class Comparison:
         items: How many items took part.
         groups: ``all`` first, then categories and tasks in the order of the probe.
         macro: The paper's aggregation.
-        paper_compat: The same as its released code computes it; None unless it was asked for.
+        paper_compat: The same as its released code computes it; None unless requested.
         samples: Answers to each item.
-        clusters: Independent observations among the items, where items come in clusters; None where they do not.
-        notes: What a reader should be told.
+        clusters: Number of independent observations among items that come in clusters; None if they do not.
+        notes: Sentences about the comparison that a reader should know.
     """
 
     before: Mapping[str, Any] = field(repr=False)
@@ -97,7 +97,8 @@ class Comparison:
         )
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the summary, the verdict, and the categories."""
+        """HTML for a notebook: the summary, the verdict, and the categories."""
+        # The import is here because report/ imports this module.
         from forgetwatch.report.notebook import comparison_fragment
 
         return comparison_fragment(self)
@@ -108,7 +109,7 @@ class Comparison:
         return self.groups[0]
 
     def by(self, level: Level) -> dict[str, Group]:
-        """The groups of a level, by name.
+        """Groups of a level, by name.
 
         Raises:
             ValueError: If there is no such level.
@@ -141,14 +142,14 @@ def compare(
         allow_prompt_mismatch: Compare although the models read different prompts.
         samples: ``first`` keeps the lowest sample of each item.
         null: The weights of `before` measured again; what flips between the two is noise (``null_lost``).
-        categories: Another map of tasks to categories, such as `Categories.read` gives of a file.
+        categories: Another map of tasks to categories, such as `Categories.read` reads from a file.
         chance: ``paper-compat`` also computes the paper's numbers as its released code does.
-        metric: What makes an answer right, where logs of a harness judge it in several ways; for files.
-        rng: Where bootstrap draws come from; None leaves out the intervals that need them.
+        metric: Metric by which an answer is right, for logs of a harness that graded by several.
+        rng: Generator of bootstrap draws; None leaves out the intervals that need them.
         replications: Draws of each bootstrap interval.
 
     Raises:
-        MismatchError: If the two do not hold the same questions, asked in the same way.
+        MismatchError: If the two do not hold the same questions, scored with the same settings.
         SnapshotError: If a file cannot be read.
     """
     before, after, over = cut_to_common(_load(before, samples, metric), _load(after, samples, metric))
@@ -200,7 +201,12 @@ def compare(
 
 
 def with_null(comparison: Comparison, again: Comparison) -> Comparison:
-    """A comparison whose noise is also what flipped when a look was measured again on this machine: the larger."""
+    """Return a comparison with the larger of two noises: its own, and the flips of a look that was measured again.
+
+    Args:
+        comparison: Baseline against a look.
+        again: An earlier look against the same weights measured again after a resume.
+    """
     flips = {(group.level, group.name): group for group in again.groups}
     groups = [
         replace(group, null_n=found.n, null_lost=found.forgotten, null_gained=found.gained)
@@ -212,8 +218,8 @@ def with_null(comparison: Comparison, again: Comparison) -> Comparison:
 
 
 def first_samples(snapshot: Snapshot) -> Snapshot:
-    """The answer of the lowest sample of each item, as a single answer."""
-    by_item = np.lexsort([snapshot.ints("sample"), item_codes(snapshot)])
+    """Snapshot of the lowest sample of each item, as a single answer."""
+    by_item = np.lexsort([snapshot.ints("sample"), item_codes(snapshot)])  # by item, then by sample
     first = by_item[np.unique(item_codes(snapshot)[by_item], return_index=True)[1]]
     table = snapshot.table.take(np.sort(first))
     return replace(snapshot, table=table.set_column(table.column_names.index("sample"), "sample", _zeros(len(first))))

@@ -1,9 +1,10 @@
-"""The items whose answer changed between two snapshots, one by one, with what each side answered.
+"""Items whose answer changed between two snapshots, one by one, with the answers of both sides.
 
     forgotten   right before, wrong after          known_lost   those of them that were clearly known
     gained      wrong before, right after          churned      wrong before and after, with another answer
 
-Questions and options come from the probe, or from the log that was read; without them an item is known by its id.
+Every list of flipped items comes from `flips`: the command, the page, exports and the table of a tracker. Questions and
+options come from the probe, or from the log that was read; without them an item is shown by its id.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ FirstForgotten = Mapping[tuple[str, str, int], int]
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
-    """What one of the two snapshots holds of an item.
+    """Answer of one snapshot to an item.
 
     Attributes:
-        chosen: The option, counted from 0; None where none was found.
-        margin: How far the best option lies before the second, nats; None where it was not measured.
-        output: What the model wrote; None where it wrote nothing.
-        outcome: ``ok``, or what became of a written answer instead.
+        chosen: Index of the chosen option, from 0; None if no option was found.
+        margin: Score of the best option minus that of the second, nats; None if not measured.
+        output: Text that the model generated; None if none.
+        outcome: ``ok``, or the reason why a generated answer does not count.
     """
 
     chosen: int | None
@@ -51,19 +52,19 @@ class Flip:
     """One item whose answer changed.
 
     Attributes:
-        what: Where it went.
-        known: Whether it was clearly known before.
+        what: Kind of the change.
+        known: True if it was clearly known before.
         item_id: The item's id.
         task: Its task.
         category: Its category; may be empty.
         sample: Number of the sample.
         k: Number of options; None for an open answer.
-        gold: The right options, counted from 0.
-        before: What was answered before.
-        after: What was answered after.
-        first: Step of the look at which it was first wrong; None where that is not known, or it never was.
-        item: The question in words; None where nothing gives it, or it must not be published.
-        content_hash: What defines the question; None where that is not known.
+        gold: Indices of the right options, from 0.
+        before: The answer before.
+        after: The answer after.
+        first: Step of the look at which it was first wrong; None if that is not known, or it never was.
+        item: The question as text; None if no probe or log gives it, or it is private.
+        content_hash: Hash of the question; None if not known.
     """
 
     what: What
@@ -82,30 +83,30 @@ class Flip:
 
     @property
     def margin(self) -> float:
-        """How sure the model was, nats: before where it forgot, else after; minus infinity where nothing tells."""
+        """Confidence of the model in nats: before if it forgot, else after; minus infinity if not measured."""
         side = self.before if self.what == "forgotten" else self.after
         return -math.inf if side.margin is None else side.margin
 
     @property
     def question(self) -> str | None:
-        """The question as text; None where nothing gives it."""
+        """The question as text; None if no probe or log gives it."""
         return None if self.item is None else prompt_text(self.item.prompt)
 
     @property
     def right(self) -> str | None:
-        """The right answer in words, as far as it is known."""
+        """The right answer as text; None if not known."""
         if self.item is not None and not self.gold:
             return " | ".join(str(answer) for answer in self.item.answers) or None
         return " | ".join(self.option(index) for index in self.gold) or None
 
     def answer(self, side: Side) -> str | None:
-        """What a side answered, in words: the option it chose, else what it wrote."""
+        """The answer of a side as text: its chosen option, else its output, else the reason why there is none."""
         if side.chosen is not None:
             return self.option(side.chosen)
         return side.output if side.output is not None else None if side.outcome == "ok" else side.outcome
 
     def option(self, index: int) -> str:
-        """An option in words: its text where there is a probe, else its letter."""
+        """An option as text: its own text if there is a probe, else its letter."""
         if self.item is not None and index < len(self.item.choices):
             return self.item.choices[index].strip()
         return LETTERS[index] if index < len(LETTERS) else f"option {index + 1}"
@@ -114,12 +115,12 @@ class Flip:
 def flips(
     before: Snapshot, after: Snapshot, *, probe: Probe | None = None, first: FirstForgotten | None = None
 ) -> list[Flip]:
-    """The items whose answer changed, in the order of the snapshot before.
+    """List the items whose answer changed, in the order of the snapshot before.
 
     Args:
-        before: One snapshot.
-        after: The other.
-        probe: Gives questions and options.
+        before: The snapshot before.
+        after: The snapshot after.
+        probe: Source of questions and options; private items stay without them.
         first: Step at which an item was first wrong, by task, id and sample; see `first_forgotten`.
     """
     pairing = pair(before, after)
@@ -128,6 +129,7 @@ def flips(
     kinds: dict[What, NDArray[np.bool_]] = {
         "forgotten": (was == 1) & (now == 0),
         "gained": (was == 0) & (now == 1),
+        # Without an option on both sides nothing shows that another wrong answer was given.
         "churned": (was == 0) & (now == 0) & (answers[0] != answers[1]) & (answers[1] != NONE) & (answers[0] != NONE),
     }
     shares = before.floats("gold_share")[pairing.before], after.floats("gold_share")[pairing.after]
@@ -138,13 +140,13 @@ def flips(
         whats[rows] = name
     sides = _Rows(before), _Rows(after)
     found = []
-    for at in np.flatnonzero(whats != "").tolist():
-        row = int(pairing.before[at])
+    for index in np.flatnonzero(whats != "").tolist():
+        row = int(pairing.before[index])
         task, item_id, sample = sides[0].names(row)
         found.append(
             Flip(
-                what=whats[at],
-                known=bool(known[at]),
+                what=whats[index],
+                known=bool(known[index]),
                 item_id=item_id,
                 task=task,
                 category=sides[0].category[row],
@@ -152,7 +154,7 @@ def flips(
                 k=sides[0].k(row),
                 gold=sides[0].gold(row) or _gold(items.get((task, item_id))),
                 before=sides[0].side(row),
-                after=sides[1].side(int(pairing.after[at])),
+                after=sides[1].side(int(pairing.after[index])),
                 first=(first or {}).get((task, item_id, sample)),
                 item=items.get((task, item_id)),
                 content_hash=sides[0].hashes[row],
@@ -162,12 +164,12 @@ def flips(
 
 
 def _gold(item: Item | None) -> tuple[int, ...]:
-    """The right options as the probe has them, where a snapshot does not name them."""
+    """Right options by the probe, for a snapshot that does not name them."""
     return tuple(answer for answer in item.answers if isinstance(answer, int)) if item is not None else ()
 
 
 class _Rows:
-    """The columns of a snapshot that a flip shows."""
+    """Columns of a snapshot that a flip shows, read by row."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._ints = {name: snapshot.ints(name) for name in ("k", "gold", "chosen", "sample")}
@@ -199,7 +201,7 @@ class _Rows:
 
 
 def sort_flips(found: Sequence[Flip], *, by: Order = "margin") -> list[Flip]:
-    """The flips, those of which the model was surest first, or those that were forgotten first."""
+    """Sort flips by falling confidence, or by the look at which an item was first wrong."""
     keys: dict[Order, Callable[[Flip], Any]] = {
         "margin": lambda flip: -flip.margin,
         "first": lambda flip: (flip.first is None, flip.first or 0, -flip.margin),
@@ -208,9 +210,9 @@ def sort_flips(found: Sequence[Flip], *, by: Order = "margin") -> list[Flip]:
 
 
 def first_forgotten(trajectory: Trajectory) -> dict[tuple[str, str, int], int]:
-    """Step of the look at which each item was first wrong, by task, id and sample; those that never were are left out.
+    """Step of the look at which each item was first forgotten, by task, id and sample.
 
-    Right at the baseline, that is: an item that was wrong there cannot be forgotten.
+    Items that were never forgotten are absent. An item that was wrong at the baseline cannot be forgotten.
     """
     wrong = (trajectory.right[0] == 1) & (trajectory.right[1:] == 0)
     baseline = trajectory.baseline
@@ -222,11 +224,11 @@ def first_forgotten(trajectory: Trajectory) -> dict[tuple[str, str, int], int]:
 
 
 _BETWEEN_MESSAGES: Final = "\n\n"
-"""What stands between the messages of a chat."""
+"""Separator of the messages of a chat."""
 
 
 def prompt_text(prompt: str | Sequence[Mapping[str, Any]]) -> str:
-    """A prompt as text; messages of a chat one below the other, each with who speaks."""
+    """A prompt as text; the messages of a chat one below the other, each with its role."""
     if isinstance(prompt, str):
         return prompt
     return _BETWEEN_MESSAGES.join(f"{message.get('role', '')}: {message.get('content', '')}" for message in prompt)

@@ -1,4 +1,8 @@
-"""Aligned pairs to groups (all, categories, tasks), each with its cells, intervals, tests and chance."""
+"""Groups of items (all, kinds, categories, tasks), each with its cells, intervals, tests and corrections for guessing.
+
+A `Group` is a row of every table and of the JSON document; `comparing.quantities` names its numbers. All numbers come
+from `metrics`; this module decides which rows they are taken over and how many independent items these are worth.
+"""
 
 from __future__ import annotations
 
@@ -34,16 +38,16 @@ Level = Literal["all", "kind", "category", "task"]
 
 @dataclass(frozen=True, kw_only=True)
 class Chance:
-    """What guessing makes of a group's flips; None where a quantity is undefined for it.
+    """Corrections of a group's flips for guessing; None where a quantity is undefined for it.
 
     Attributes:
         n: Items with k >= 2.
         paper: The paper's adjustment, over those items.
         guess_corrected: Needs logged options and k >= 3.
         guess_corrected_calibrated: Needs the scores of the options as well.
-        bound: What balanced guessing leaves possible.
-        persistence: How much wrong answers stay the same; needs logged options.
-        tipping_interval: 95 % bootstrap interval of the tipping ratio; None where no generator was handed in.
+        bound: Rates that balanced guessing leaves possible.
+        persistence: Wrong answers that stay the same; needs logged options.
+        tipping_interval: 95 % bootstrap interval of the tipping ratio; None without a generator.
     """
 
     n: float
@@ -60,30 +64,30 @@ class Group(Cells):
     """The four cells of one group of items, and what follows from them. Intervals are 95 %.
 
     Attributes:
-        level: ``all``, ``kind``, ``category`` or ``task``; a kind is there where some answers were scored and others
-            written.
+        level: ``all``, ``kind``, ``category`` or ``task``; there are kinds if some answers were scored by
+            log-likelihood (``scored``) and others generated (``written``).
         name: The category's or task's name; ``all`` for the whole.
         known: Items clearly known before; None without option probabilities. See `metrics.transitions.Known`.
         known_lost: Those of them that are wrong now.
         newly_known: Items clearly known now that were wrong before.
         known_lost_interval: Of `known_lost` as a share of `known`; None without option probabilities.
-        format_lost: Answers right before whose form is lost, with nothing that says that the knowledge is; None where
-            no form was measured. See `metrics.form`.
+        format_lost: Answers right before whose form is lost, without evidence that the knowledge is; None if no form
+            was measured. See `metrics.form`.
         knowledge_lost: Answers right before and wrong now, not by their form.
         null_n: Items that were measured again with the same weights; None if none was.
         null_lost: Items right before and wrong when the same weights were measured again; None if they were not.
-        null_gained: The reverse.
-        effective_n: Independent items that these are worth: below n where items come in clusters, above it where
-            independent samples of an item add up.
+        null_gained: Items wrong before and right when measured again; None likewise.
+        effective_n: Number of independent items with the same standard error: below n where items come in clusters,
+            above it where independent samples of an item add up.
         forgetting_interval: Of `forgetting` (Wilson; one-sided exact limit for no flips).
         backward_transfer_interval: Of `backward_transfer`, in the same way.
         net_change_interval: Of `net_change`, after minus before (Newcombe, corrected phi).
         p_value: Two-sided mid-p McNemar test of "no net change"; over clusters where there are any.
         loss_p_value: One-sided exact test of "no net loss", for alarms over many looks.
         q_value: Benjamini-Hochberg over the groups of the level.
-        chance: What guessing makes of it.
+        chance: Corrections for guessing.
         soft: Loss and gain of gold's probability share; None without option probabilities.
-        noise_floor: What sampled decoding flips by itself; None for one sample an item.
+        noise_floor: Flips that sampled decoding makes by itself; None for one sample an item.
     """
 
     level: Level
@@ -110,13 +114,14 @@ class Group(Cells):
 
     @property
     def detectable_change(self) -> float:
-        """The smallest net change these items see with 80 % power, at the share of flips observed; nan for none."""
+        """Smallest net change that these items see with 80 % power, at the observed share of flips; nan for no items."""
         if not self.n:
             return math.nan
+        # With fewer than three flips the observed share is too uncertain to plan with.
         return detectable_change(self.effective_n, max(self.forgotten + self.gained, 3) / self.n)
 
     def no_worse_than(self, tolerance: float) -> NonInferiority:
-        """Whether accuracy is no worse than before by more than a tolerance, 0 to 1."""
+        """Test that accuracy did not fall by more than a tolerance, 0 to 1."""
         return non_inferiority(
             net_change=self.net_change,
             interval=self.net_change_interval,
@@ -125,9 +130,9 @@ class Group(Cells):
         )
 
     def smallest_loss(self, level: float) -> float:
-        """The smallest net loss (share) that could have given a one-sided p-value of `level`; nan where none could.
+        """Smallest net loss (share of the items) that could have a one-sided p-value of `level`; nan if none could.
 
-        Exact for items that stand alone, an approximation by `effective_n` where they come in clusters.
+        Exact for independent items, an approximation by `effective_n` for clusters.
         """
         worth = self.effective_n / self.n if self.n else 0.0
         flips = round((self.forgotten + self.gained) * worth)
@@ -137,12 +142,12 @@ class Group(Cells):
 def count_groups(
     paired: AlignedPairs, *, rng: np.random.Generator | None = None, replications: int = 2000
 ) -> Iterator[Group]:
-    """The groups of every level: all, then categories, then tasks, in the order in which they first stand.
+    """Yield the groups of every level: all, kinds, categories, tasks, each in the order of their first rows.
 
     Args:
         paired: The pairs.
-        rng: For bootstrap intervals; None leaves them out.
-        replications: Draws of each.
+        rng: Generator of bootstrap draws; None leaves out the intervals that need them.
+        replications: Draws of each interval.
     """
     whole = _group(paired, "all", "all", rng, replications)
     yield replace(whole, q_value=whole.p_value)
@@ -168,6 +173,7 @@ def _group(paired: AlignedPairs, level: Level, name: str, rng: np.random.Generat
         p_values = mcnemar(forgotten, gained), loss_p_value(forgotten, gained)
         worth_lost = worth_won = worth_net = cells.n
     else:
+        # Each rate has its own design effect: losses may cluster where gains do not.
         gone, won = paired.before & ~paired.after, ~paired.before & paired.after
         change = won.astype(np.int64) - gone
         tested = sign_flip(change, cluster)
@@ -219,7 +225,7 @@ def _chance(paired: AlignedPairs, rng: np.random.Generator | None, replications:
 
 
 def _known_interval(paired: AlignedPairs) -> Interval:
-    """Of the items clearly known before, the share that is wrong now."""
+    """Interval of the share of the clearly known items that are wrong now."""
     rows = is_known(paired.before, paired.share_before) & np.isfinite(paired.share_after)
     lost = ~paired.after[rows]
     worth = len(lost) if paired.cluster is None else effective_items(lost.astype(float), paired.cluster[rows])
@@ -227,6 +233,6 @@ def _known_interval(paired: AlignedPairs) -> Interval:
 
 
 def _scaled(cells: Cells, n: float) -> Cells:
-    """The same shares among another number of items."""
+    """Cells with the same shares among another number of items."""
     factor = n / cells.n if cells.n else 0.0
     return Cells(**{name: count * factor for name, count in vars(cells).items()})

@@ -1,11 +1,11 @@
-"""Several runs as stages of one line: SFT, then DPO, then GRPO, all against the start of the first.
+"""Several runs as stages of one trajectory: SFT, then DPO, then GRPO, all against the start of the first.
 
     SFT    0 ── 200 ── 400
-    DPO                 0 ── 100 ── 200            steps go on counting: 500, 600
-    GRPO                             0 ── 50       650
+    DPO                 0 ── 100 ── 200            counted on: steps 500, 600
+    GRPO                             0 ── 50       step 650
 
-The start of a later stage is the end of the one before. Where the two answer unlike each other, a note says so: another
-model was taken, or another machine measured.
+The baseline of a later stage has to be the end of the one before. A note tells where their answers differ: the stage
+began with another model, or was measured on another machine.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from forgetwatch.snapshot import Snapshot
 
 
 def read_stages(folders: Sequence[str | Path]) -> Trajectory:
-    """The looks of several runs, one after the other, against the baseline of the first.
+    """Read the looks of several runs as one trajectory, against the baseline of the first.
 
     Args:
         folders: Run folders in the order of the training; at least one.
 
     Raises:
         SnapshotError: If there is none, or a look cannot be read.
-        MismatchError: If the runs do not ask the same questions.
+        MismatchError: If the runs do not evaluate the same questions.
     """
     if not folders:
         raise SnapshotError("needed at least one run folder, got none")
@@ -51,7 +51,7 @@ def read_stages(folders: Sequence[str | Path]) -> Trajectory:
         null=runs[0].null,
         again=again,
     )
-    notes = [note for before, after in pairwise(runs) if (note := _broken(before, after))]
+    notes = [note for before, after in pairwise(runs) if (note := _break_note(before, after))]
     last = made.comparisons[-1]
     comparisons = (*made.comparisons[:-1], replace(last, notes=(*last.notes, *notes)))
     return replace(made, comparisons=comparisons, stages=tuple(begins[1:]))
@@ -61,8 +61,8 @@ def _later(look: Snapshot, offset: int) -> Snapshot:
     return replace(look, meta={**look.meta, "step": int(look.meta["step"]) + offset})
 
 
-def _broken(before: StoredRun, after: StoredRun) -> str | None:
-    """What the end of one stage and the start of the next answer otherwise, in words; None if nothing."""
+def _break_note(before: StoredRun, after: StoredRun) -> str | None:
+    """Note on the answers that differ between the end of one stage and the start of the next; None if none does."""
     end = (before.looks or (before.baseline,))[-1]
     found = compare(before=end, after=after.baseline).all  # cuts the two to the items that both evaluated
     if not found.forgotten and not found.gained:

@@ -1,4 +1,12 @@
-"""The looks of one run, in order: each compared with the baseline, and the course of every item through them."""
+"""Trajectory: the looks of one run in order, each compared with the baseline, and the history of every item.
+
+    step 0 ──── 200 ──── 400 ──── 600
+    baseline    look     look     look      comparisons[i]: baseline against the look at steps[i]
+
+A look is one evaluation of the probe during a run. Looks are compared over the items that all of them evaluated
+(`comparing.subset`), so that every point of a curve is over the same items. Alarms allow for the number of looks and
+groups (`metrics.alarm`).
+"""
 
 from __future__ import annotations
 
@@ -26,15 +34,15 @@ from forgetwatch.snapshot import Snapshot
 
 @dataclass(frozen=True, kw_only=True)
 class Alarm:
-    """What the look at one step says of one group: is there a net loss beyond luck?
+    """Test of one group at one look for a net loss beyond chance.
 
     Attributes:
         step: Optimizer step of the look.
         group: The group's counts at that look.
         p_value: One-sided and exact, of "no net loss"; over clusters where there are any.
         alarm_level: The p-value at and below which this look alarms.
-        smallest_loss: The smallest net loss (share of the items) that this look could alarm on, given how many items
-            flipped; nan where no loss could.
+        smallest_loss: The smallest net loss (share of the items) that could raise an alarm at this look, given the
+            number of items that flipped; nan if none could.
     """
 
     step: int
@@ -45,7 +53,7 @@ class Alarm:
 
     @property
     def raised(self) -> bool:
-        """Whether the loss is more than luck, over all looks and groups."""
+        """True if the loss is more than chance, over all looks and groups."""
         return self.p_value <= self.alarm_level
 
     def __str__(self) -> str:
@@ -65,10 +73,10 @@ class Trajectory:
         comparisons: Baseline against the look at each step; the first compares the baseline with itself.
         right: Right answers at each step in the order of the baseline's rows, 1, 0, or nan for unscored;
             float64 [steps, rows].
-        baseline: The rows of the baseline that all looks have.
-        last: The same of the last look.
+        baseline: The baseline, over the items that all looks evaluated.
+        last: The last look, over the same items.
         planned: Looks planned after the baseline; None if unknown.
-        stages: Steps at which later stages of the training begin; see `stages`.
+        stages: Steps at which later stages of the training begin; see `comparing.stages`.
     """
 
     steps: tuple[int, ...]
@@ -88,7 +96,7 @@ class Trajectory:
         null: Snapshot | None = None,
         again: Sequence[Snapshot] = (),
     ) -> Self:
-        """The trajectory of some snapshots, ordered by the steps in their metadata; the first is the baseline.
+        """Make a trajectory of snapshots, ordered by the steps in their metadata; the first is the baseline.
 
         All looks are compared over the items that every one of them evaluated; see `comparing.subset`.
 
@@ -96,10 +104,10 @@ class Trajectory:
             looks: The snapshots.
             planned: Looks planned after the baseline; None if unknown.
             null: The baseline's weights measured again: what flips is noise.
-            again: Looks measured again where the run went on; later looks have these flips as their noise.
+            again: Looks measured again where the run resumed; later looks have these flips as their noise.
 
         Raises:
-            SnapshotError: If there is no look, or one does not say at which step it was taken.
+            SnapshotError: If there is no look, or the metadata of one name no step.
             MismatchError: If a look does not hold the baseline's questions.
         """
         if not looks:
@@ -116,7 +124,7 @@ class Trajectory:
         null = None if null is None else subset.apply(null)
         comparisons = [compare(before=baseline, after=look, null=null) for look in ordered]
         for second in sorted(again, key=lambda look: int(look.meta["step"])):
-            if (step := int(second.meta["step"])) in by_step:
+            if (step := int(second.meta["step"])) in by_step:  # a look may be gone: a run that resumed drops later ones
                 flips = compare(before=by_step[step], after=subset.apply(second))
                 later = [look > step for look in by_step]
                 comparisons = [
@@ -133,7 +141,7 @@ class Trajectory:
 
     @classmethod
     def from_run(cls, folder: str | Path) -> Self:
-        """The looks in a run folder (``output_dir/_forgetwatch``), or in the output_dir that holds one.
+        """Read the looks in a run folder (``output_dir/_forgetwatch``), or in the output_dir that holds one.
 
         Raises:
             SnapshotError: If the folder holds no baseline, or a look cannot be read.
@@ -145,24 +153,25 @@ class Trajectory:
         return len(self.steps)
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the last look against the start, and the curves."""
+        """HTML for a notebook: the last look against the start, and the curves."""
+        # The import is here because report/ imports this module.
         from forgetwatch.report.notebook import trajectory_fragment
 
         return trajectory_fragment(self)
 
     @cached_property
     def course(self) -> ItemHistory:
-        """What was forgotten and came back, over the rows that were scored at every look."""
+        """Items forgotten and regained, over the rows that were scored at every look."""
         return item_history(self.right[:, self._scored] == 1.0, samples=self.comparisons[0].samples)
 
     @cached_property
     def guess(self) -> NDArray[np.float64]:
-        """Probability that a guess is right, float64 [rows]; 0 for open answers, nan where it is unknown."""
+        """Probability that a guess is right, float64 [rows]; 0 for open answers, nan if unknown."""
         return guess_chance(self.baseline)
 
     @cached_property
     def guessed(self) -> GuesserHistory:
-        """What a model that only guesses would show, over the same rows."""
+        """History that a model that only guesses would have, over the same rows."""
         return guesser_history(self.guess[self._scored], looks=len(self) - 1)
 
     def alarms(self, *, alpha: float = 0.05) -> tuple[Alarm, ...]:
@@ -174,11 +183,11 @@ class Trajectory:
         return tuple(first.values())
 
     def verdicts(self, *, alpha: float = 0.05) -> tuple[Alarm, ...]:
-        """What each look says of the whole and of each category, look by look.
+        """Tests of all items and of each category for a net loss, look by look.
 
         The rule is `metrics.alarm.alarm_level`: an unchanged model raises any alarm at all in at most `alpha` of runs.
-        Looks beyond those planned T, and all where no plan is known, are judged by the rule that needs no plan; with
-        them it is at most alpha (1 + 1 / (T + 1)). What was said of a look is never taken back by later ones.
+        Looks beyond the planned T, and all looks without a plan, are tested by the rule that needs no plan; with them
+        the bound is alpha (1 + 1 / (T + 1)). Later looks do not change the result of an earlier one.
         """
         looks = self.comparisons[1:]
         found = []
@@ -196,6 +205,7 @@ class Trajectory:
 
     @property
     def _scored(self) -> NDArray[np.bool_]:
+        """True for rows that were scored at every look; bool [rows]."""
         scored: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(self.right), axis=0)
         return scored
 

@@ -114,7 +114,7 @@ class Group(Cells):
 
     @property
     def detectable_change(self) -> float:
-        """Smallest net change that these items see with 80 % power, at the observed share of flips; nan for no items."""
+        """Smallest net change that these items see with 80 % power at the observed share of flips; nan for no items."""
         if not self.n:
             return math.nan
         # With fewer than three flips the observed share is too uncertain to plan with.

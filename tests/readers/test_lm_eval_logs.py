@@ -250,7 +250,7 @@ def test_a_metric_that_is_no_correctness_is_refused_with_its_value(tmp_path: Pat
 def test_unlike_metrics_are_not_compared(tmp_path: Path) -> None:
     judged = [{**row, "acc_norm": 1.0, "metrics": ["acc", "acc_norm"]} for row in ROWS]
     before, after = write_samples(tmp_path, "t", judged), write_samples(tmp_path / "b", "t", ROWS)
-    with pytest.raises(MismatchError, match=r"judged by acc_norm and .* by acc; name a metric that both have"):
+    with pytest.raises(MismatchError, match=r"graded by acc_norm and .* by acc; name a metric that both have"):
         compare(before=load_snapshot(before, metric="acc_norm"), after=after)
     with pytest.raises(SnapshotError, match="no metric 'acc_norm'"):
         compare(before=before, after=after, metric="acc_norm")
@@ -339,7 +339,7 @@ def test_unlike_filters_are_not_compared(tmp_path: Path) -> None:
         write_samples(tmp_path / name, "t", [open_row(0, "x", {"exact_match": 1}, filtered=name)])
         for name in ("strict", "flexible", "none")
     ]
-    with pytest.raises(MismatchError, match=r"judged by exact_match,strict and .* by exact_match,flexible; name a"):
+    with pytest.raises(MismatchError, match=r"graded by exact_match,strict and .* by exact_match,flexible; name a"):
         compare(before=paths[0], after=paths[1])
     assert compare(before=paths[0], after=paths[2]).all.retained == 1  # older logs name no filter
 

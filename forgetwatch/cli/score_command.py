@@ -80,8 +80,7 @@ def _with_transformers(model: str, items: Probe, *, trust_remote_code: bool) -> 
 def _with_vllm(
     model: str, items: Probe, tensor_parallel: int, data_parallel: int, *, trust_remote_code: bool
 ) -> Snapshot:
-    from forgetwatch.scoring.checkpoints import silence_loading
-    from forgetwatch.scoring.vllm_checkpoint import score_with_vllm
+    from forgetwatch.scoring.checkpoints import score_with_vllm, silence_loading
 
     silence_loading()
     with items_bar(f"scoring {model}") as progress:

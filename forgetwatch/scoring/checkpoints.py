@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import warnings
+from contextlib import closing
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,8 +25,9 @@ from forgetwatch.errors import ForgetwatchError, ScoringError, SnapshotError
 from forgetwatch.grading import RULES
 from forgetwatch.probe import Probe
 from forgetwatch.scoring.forward import Progress
-from forgetwatch.scoring.processes import on_main_process
+from forgetwatch.scoring.processes import on_main_process, world_size
 from forgetwatch.scoring.scorer import SCORER, Scorer, versions
+from forgetwatch.scoring.vllm import VllmGenerator, check_installed
 from forgetwatch.snapshot import Snapshot, read_snapshot, save_snapshot
 
 _ADAPTER: Final = "adapter_config.json"
@@ -122,6 +124,68 @@ def score_checkpoint(
     except (OSError, ForgetwatchError) as error:
         warnings.warn(f"the snapshot could not be kept in {kept.parent} ({error}); set FORGETWATCH_CACHE", stacklevel=2)
     return snapshot
+
+
+def score_with_vllm(
+    given: str,
+    probe: Probe,
+    *,
+    tensor_parallel: int = 1,
+    data_parallel: int = 1,
+    trust_remote_code: bool = False,
+    progress: Progress | None = None,
+) -> Snapshot:
+    """Outcomes of a checkpoint whose answers vLLM generates; never two copies of the model are on a GPU.
+
+        generated answers only   model without weights ─▶ prompts ─▶ vLLM ─▶ snapshot
+        also choices to score    model ─▶ scores ─▶ weights freed ─▶ vLLM ─▶ snapshot
+
+    Args:
+        given: A checkpoint folder or model id.
+        probe: The items; some of them with generated answers.
+        tensor_parallel: GPUs that share one engine's weights.
+        data_parallel: Engines that share the prompts.
+        trust_remote_code: Run code that comes with the model.
+        progress: Called with the number of items done and the number of all items.
+
+    Raises:
+        ScoringError: If vLLM is not installed, cannot generate for this probe or checkpoint, or has too few GPUs.
+    """
+    check_installed()
+    _check_for_vllm(given, probe)
+    scored = any(item.choices or not probe.is_generated(item) for item in probe)
+    load = load_model if scored else load_outline
+    model, tokenizer = load(given, trust_remote_code=trust_remote_code)
+
+    def make_room() -> None:
+        model.to("meta")
+        torch.cuda.empty_cache()
+
+    with closing(
+        VllmGenerator(
+            given,
+            tokenizer,
+            tensor_parallel=tensor_parallel,
+            data_parallel=data_parallel,
+            trust_remote_code=trust_remote_code,
+            make_room=make_room,
+        )
+    ) as generator:
+        return Scorer(probe, tokenizer, model).score(model, name=given, progress=progress, generator=generator)
+
+
+def _check_for_vllm(given: str, probe: Probe) -> None:
+    """Refuse a checkpoint or probe for which starting vLLM would be in vain."""
+    if (Path(given) / "adapter_config.json").is_file():
+        raise ScoringError(
+            f"{given} is an adapter, and vLLM writes with whole models here; merge it into its base first"
+        )
+    if not any(probe.is_generated(item) for item in probe):
+        raise ScoringError(f"vLLM writes answers, and probe {probe.name!r} has none to write; score it without vLLM")
+    if world_size() > 1:
+        raise ScoringError(
+            f"needed one process to start vLLM from, got {world_size()}; --data-parallel starts several engines"
+        )
 
 
 def _read_cached(kept: Path) -> Snapshot | None:

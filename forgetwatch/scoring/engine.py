@@ -1,66 +1,52 @@
-"""Log-likelihoods of encoded items by one model: the way is found once, by a test on the model, and then kept."""
+"""Log-likelihoods of encoded items by one model: the layout is chosen once, by a test on the model, and then kept."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Final
 
 import torch
 from torch import nn
 
 from forgetwatch.errors import ScoringError
 from forgetwatch.probe import Norm
-from forgetwatch.scoring.encoding import Encoded, Ids
-from forgetwatch.scoring.forward import Progress, Reader, Scores
+from forgetwatch.scoring.encoding import Encoded
+from forgetwatch.scoring.forward import ForwardPass, Progress, Scores
 from forgetwatch.scoring.isolation import isolated, maskable
 from forgetwatch.scoring.layout import Batch, Layout, plan
-from forgetwatch.scoring.model import (
-    base_model,
-    device_of,
-    has_weights,
-    is_sharded,
-    text_config,
-    tree_obstacle,
-    unwrapped,
-    vocabulary_size,
-)
-from forgetwatch.scoring.parity import Parity, check_parity, has_mask_leakage, is_non_causal
-from forgetwatch.scoring.processes import all_gather, is_tensor_parallel, shard, world_size
-
-CPU_TOKENS: Final = 1024
-CUDA_TOKENS: Final = 16384
-"""Tokens of a batch: what keeps the device busy; longer batches only cost memory."""
+from forgetwatch.scoring.model import ModelInfo, base_model, tree_obstacle, unwrapped
+from forgetwatch.scoring.parity import ParityCheck
+from forgetwatch.scoring.processes import all_gather, shard, world_size
 
 
 class Engine:
     """Scores the same items again and again, always in the same batches.
 
-    What the texts of items begin with is read once, if the model gives the same log-likelihoods then as it gives for
-    single rows: `self_test` measures that at the first score, and falls back to single rows. Later scores keep the way
-    and the batches, so that what depends on them cancels in comparisons.
+    The layout that reads least is used if the model gives the same log-likelihoods with it as with single rows, which
+    `parity` measures at the first score; otherwise single rows are. Later scores keep the layout and the batches, so
+    that whatever depends on them cancels in comparisons.
 
     Attributes:
-        layout: How rows are made, ``prefix``, ``trie`` or ``rows``; None before the first score.
-        fallback_reason: Why it is ``rows``; empty where it is not.
-        noise: What no margin moves by, nats, when items are scored again in rows of their own, as far as a few items
-            tell; None before the first score.
+        layout: Layout of the rows, ``prefix``, ``trie`` or ``rows``; None before the first score.
+        fallback_reason: Reason for ``rows``; empty with another layout.
+        noise: Change that no margin exceeds when items are scored again in single rows, nats, as far as a few items
+            show; None before the first score.
         token_budget: Tokens of a batch, padding included; a single row may exceed it.
 
     Args:
-        model: Any of the models that will be scored.
-        encoded: The items as token ids.
+        info: Facts of the models that will be scored.
+        encoded: Token ids of the items.
         keys: Their content hashes, which order items of equal length.
-        norm: The unit of the score that decides.
-        layout: How rows are made, if that is decided already.
-        noise: The noise of the margins, if that was measured already.
-        token_budget: By default what suits the device.
-        greedy: Whether to say which choices greedy decoding would write.
+        norm: Unit of the score that decides.
+        layout: Layout of the rows, if it is already decided.
+        noise: Noise of the margins, if it is already measured.
+        token_budget: By default one that suits the device.
+        greedy: Also find the choices that greedy decoding would generate.
     """
 
     def __init__(
         self,
-        model: nn.Module,
+        info: ModelInfo,
         encoded: Sequence[Encoded],
         keys: Sequence[str],
         *,
@@ -70,45 +56,44 @@ class Engine:
         token_budget: int | None = None,
         greedy: bool = False,
     ) -> None:
-        on_cpu = has_weights(model) and device_of(model).type == "cpu"
         self.layout = layout
         self.fallback_reason = ""
         self.noise = noise
-        self.token_budget = token_budget or (CPU_TOKENS if on_cpu else CUDA_TOKENS)
-        self._norm, self._greedy = norm, greedy
-        # What is asked twice is read once, and whichever stands first in the file: the lesser key orders it.
+        self.token_budget = token_budget or info.token_budget
+        self._greedy = greedy
+        # Duplicates are read once. The least of their keys orders them, whichever comes first in the file.
         duplicates: dict[Encoded, list[int]] = {}
-        for index, one in enumerate(encoded):
-            duplicates.setdefault(one, []).append(index)
+        for index, item in enumerate(encoded):
+            duplicates.setdefault(item, []).append(index)
         self._duplicates = list(duplicates.values())
         self._encoded = [encoded[group[0]] for group in self._duplicates]
         self._keys = [min(keys[index] for index in group) for group in self._duplicates]
-        self._vocabulary = vocabulary_size(model)
-        # Per token, the layers cost about 24 h^2 and attention 4 h for each token that is looked at.
-        self._attention = 6 * int(getattr(text_config(model), "hidden_size", 0) or 0)
+        # Per token, the layers cost about 24 h^2 and attention 4 h for each token that is seen: equal at 6 h tokens.
+        self._attention = 6 * info.hidden_size
         self._batches: tuple[Batch, ...] = ()
         self._tested = False
-        self._together = world_size() > 1 and (is_sharded(model) or is_tensor_parallel(model))
-        self._reader = Reader(model, together=self._together)
+        self._together = world_size() > 1 and info.in_parts
+        self._forward = ForwardPass(info, together=self._together)
+        self._parity = ParityCheck(self._forward, self._encoded, self._keys, norm=norm, token_budget=self.token_budget)
 
     @property
     def halved(self) -> int:
-        """Batches that did not fit into memory and were halved."""
-        return self._reader.halved
+        """Number of batches that did not fit into memory and were halved."""
+        return self._forward.halved
 
     @property
     def tokens(self) -> int:
-        """Tokens that a look reads, padding not counted; 0 before the first."""
+        """Tokens that a look reads, without padding; 0 before the first."""
         prefixes = {batch.prefix for batch in self._batches}
         return sum(len(row.ids) for batch in self._batches for row in batch.rows) + sum(map(len, prefixes))
 
     def score(self, model: nn.Module, progress: Progress | None = None) -> dict[int, Scores]:
-        """Scores of all items that can be scored, by position. The model and all random states come back as they were.
+        """Scores of all items that can be scored, by index. The model and all random states come back as they were.
 
         Raises:
-            ScoringError: If the model does not give finite logits over its vocabulary.
+            ScoringError: If the model does not return finite logits over its vocabulary, or is not causal.
         """
-        if all(one.unscored for one in self._encoded):
+        if all(item.unscored for item in self._encoded):
             return {}
         model = unwrapped(model)
         with isolated(model):
@@ -116,65 +101,27 @@ class Engine:
                 scores = self._read(model, self.layout, progress)
             else:
                 all_gather(lambda: self._check_causal(model))
-                find = self._find_layout if self.layout is None else self._keep_layout
-                scores = find(model, progress)
+                first = self._choose_layout if self.layout is None else self._confirm_layout
+                scores = first(model, progress)
                 self._tested = True
-        return {index: one for at, one in scores.items() for index in self._duplicates[at]}
+        return {index: found for group, found in scores.items() for index in self._duplicates[group]}
 
     def _check_causal(self, model: nn.Module) -> None:
-        if (ids := self._some_tokens()) and is_non_causal(self._reader, model, ids, vocabulary=self._vocabulary):
+        if self._parity.is_non_causal(model):
             raise ScoringError(
-                f"{type(base_model(model)).__name__} says something else of a text when more text follows; needed a "
+                f"{type(base_model(model)).__name__} returns other logits for a text when more text follows; needed a "
                 "causal language model"
             )
 
-    def _some_tokens(self) -> Ids:
-        """Token ids to try things out with; none where nothing can be scored."""
-        return next((one.context + one.choices[0] for one in self._encoded if not one.unscored), ())[:12]
-
-    def _keep_layout(self, model: nn.Module, progress: Progress | None) -> dict[int, Scores]:
-        """Scores in the way that was decided elsewhere, if it is right here too.
-
-        Raises:
-            ScoringError: If shared rows are wrong on this model, with these versions, on this device.
-        """
-        layout = self.layout or "rows"
-        scores = self._read(model, layout, progress)
-        if layout != "rows" or self.noise is None:
-            noise, why = self._test(model, layout, scores)
-            if why:
-                raise ScoringError(f"shared rows were right when the baseline was made, and are not here: {why}")
-            self.noise = noise if self.noise is None else self.noise
-        return scores
-
-    def _test(self, model: nn.Module, layout: Layout, scores: dict[int, Scores]) -> tuple[float, str]:
-        """The noise of the margins, and why shared rows are wrong (empty if nothing shows that), in all processes."""
-
-        def own() -> tuple[float, str]:
-            test = self._parity(model, scores)
-            if layout == "rows":
-                return test.noise, ""
-            if not test.holds:
-                return test.noise, f"shared rows differ from single ones by {test.difference:.2g} nats"
-            with maskable(model):
-                leaks = has_mask_leakage(
-                    self._reader, model, self._some_tokens(), layout=layout, vocabulary=self._vocabulary
-                )
-            return test.noise, "tokens of one branch change another" if leaks else ""
-
-        return all_gather(own)[0]
-
-    def _find_layout(self, model: nn.Module, progress: Progress | None) -> dict[int, Scores]:
-        """Scores by shared rows, if they are right on this model; else by single rows, and why."""
+    def _choose_layout(self, model: nn.Module, progress: Progress | None) -> dict[int, Scores]:
+        """Scores with shared rows, if they are right on this model; else with single rows, for a stated reason."""
         self.fallback_reason = tree_obstacle(model)
-        # A prefix is a call of its own, and processes with parts of the model make as many calls each.
-        layouts: tuple[Layout, ...] = (
-            () if self.fallback_reason else ("trie",) if self._together else ("prefix", "trie")
-        )
-        for layout in layouts:
+        # Reading a prefix is a call of its own, and processes that hold parts of a model must make equally many.
+        shared: tuple[Layout, ...] = ("trie",) if self._together else ("prefix", "trie")
+        for layout in () if self.fallback_reason else shared:
             self._batches = self._plan(layout)
             if layout == "prefix" and not any(batch.prefix for batch in self._batches):
-                continue
+                continue  # no prefix is worth a call: the same batches as `trie`
             try:
                 scores = self._read(model, layout, progress)
                 noise, self.fallback_reason = self._test(model, layout, scores)
@@ -182,8 +129,8 @@ class Engine:
                 if self._together:
                     raise
                 self.fallback_reason = "shared rows do not fit into memory"
-            except Exception as error:  # whatever the model does not like about a tree: single rows are always right
-                if self._together:  # the others may be in the middle of a call
+            except Exception as error:  # whatever the model raises for a tree: single rows are always right
+                if self._together:  # the other processes may be in the middle of a call
                     raise
                 self.fallback_reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
             else:
@@ -195,42 +142,63 @@ class Engine:
         self.noise, _ = self._test(model, "rows", scores)
         return scores
 
+    def _confirm_layout(self, model: nn.Module, progress: Progress | None) -> dict[int, Scores]:
+        """Scores with the layout that was decided before this engine was made, if it is right here too.
+
+        Raises:
+            ScoringError: If shared rows are wrong on this model, with these versions, on this device.
+        """
+        layout = self.layout or "rows"
+        scores = self._read(model, layout, progress)
+        if layout != "rows" or self.noise is None:
+            noise, wrong = self._test(model, layout, scores)
+            if wrong:
+                raise ScoringError(f"shared rows were right when the baseline was made, and are not here: {wrong}")
+            self.noise = noise if self.noise is None else self.noise
+        return scores
+
+    def _test(self, model: nn.Module, layout: Layout, scores: dict[int, Scores]) -> tuple[float, str]:
+        """Noise of the margins, nats, and the reason why shared rows are wrong, empty if none shows.
+
+        The same in all processes: each tests, and the result of the main process counts.
+        """
+
+        def test() -> tuple[float, str]:
+            parity = self._parity.compare(model, scores, self._batches)
+            if layout == "rows":
+                return parity.noise, ""
+            if not parity.holds:
+                return parity.noise, f"shared rows differ from single ones by {parity.difference:.2g} nats"
+            leaks = self._parity.has_mask_leakage(model, layout=layout)
+            return parity.noise, "tokens of one branch change another" if leaks else ""
+
+        return all_gather(test)[0]
+
     def _plan(self, layout: Layout) -> tuple[Batch, ...]:
         return plan(
             self._keys,
             self._encoded,
-            vocabulary=self._vocabulary,
+            vocabulary=self._forward.vocabulary,
+            token_budget=self.token_budget,
             layout=layout,
             attention=self._attention,
-            token_budget=self.token_budget,
         )
 
     def _read(self, model: nn.Module, layout: Layout, progress: Progress | None) -> dict[int, Scores]:
-        """Scores of all items: each process reads its share of the batches, and all have all scores."""
+        """Scores of all items: each process reads its shard of the batches, and all get all scores."""
         self._batches = self._batches or self._plan(layout)
-        batches = self._reader.narrowed(self._batches) if self._together else self._batches
+        batches = self._forward.narrowed(self._batches) if self._together else self._batches
 
-        def own() -> dict[int, Scores]:
+        def read() -> dict[int, Scores]:
             with nullcontext() if layout == "rows" else maskable(model):
-                return self._reader.read(
-                    model, shard(batches, model), self._encoded, layout=layout, greedy=self._greedy, progress=progress
+                # Sharding is read from the model again: a trainer may wrap it after this engine was made.
+                own = shard(batches, model)
+                return self._forward.score(
+                    model, own, self._encoded, layout=layout, greedy=self._greedy, progress=progress
                 )
 
         merged: dict[int, Scores] = {}
-        for part in all_gather(own):
+        for part in all_gather(read):
             for item, scores in part.items():
-                merged[item] = merged[item].with_read(scores) if item in merged else scores
+                merged[item] = merged[item].merged(scores) if item in merged else scores
         return merged
-
-    def _parity(self, model: nn.Module, scores: dict[int, Scores]) -> Parity:
-        return check_parity(
-            self._reader,
-            model,
-            self._keys,
-            self._encoded,
-            scores,
-            self._batches,
-            norm=self._norm,
-            vocabulary=self._vocabulary,
-            token_budget=self.token_budget,
-        )

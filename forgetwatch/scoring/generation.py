@@ -21,8 +21,7 @@ from forgetwatch.grading.thinking import is_thinking_tag, opening_tag
 from forgetwatch.item import Item
 from forgetwatch.probe import Probe
 from forgetwatch.scoring.encoding import Encoded, Ids, encode_prompts
-from forgetwatch.scoring.engine import CPU_TOKENS, CUDA_TOKENS
-from forgetwatch.scoring.model import device_of
+from forgetwatch.scoring.model import default_token_budget
 from forgetwatch.scoring.processes import all_gather, rank, world_size
 from forgetwatch.scoring.sampling import end_tokens, sample, seeds_of
 
@@ -69,9 +68,8 @@ class ModelGenerator:
 
     def __init__(self, model: nn.Module, tokenizer: Any, *, token_budget: int | None = None) -> None:
         self._model, self._tokenizer = model, tokenizer
-        on_cpu = device_of(model).type == "cpu"
-        # A step writes one token a row: rows are what keeps a device busy, not the tokens before them.
-        self._budget = 8 * (token_budget or (CPU_TOKENS if on_cpu else CUDA_TOKENS))
+        # A step generates one token a row: rows keep a device busy, not the tokens before them.
+        self._budget = 8 * (token_budget or default_token_budget(model))
 
     def generate(
         self, prompts: Sequence[Ids], decoding: Decoding, *, seed: int, progress: Callable[[int], None] | None = None
@@ -162,7 +160,7 @@ class GeneratedItems:
         self._tokenizer = tokenizer
         self._encoded = encode_prompts(probe, self._items, tokenizer, max_length=max_length)
 
-    def ask(
+    def rows(
         self, generator: Generator, progress: Callable[[int, int], None] | None = None, *, again: bool = False
     ) -> dict[int, list[dict[str, Any]]]:
         """Rows of each item, one a sample, by its place in the probe; without the columns that every row has.

@@ -1,26 +1,32 @@
-"""The batches in which a probe is scored: made once, the same at every look.
+"""Batches in which a probe is scored: planned once, and the same at every look.
 
-A request is one choice: a context followed by all but the last token of the choice is read, and each token of the
-choice has its log-probability at the position before it. What requests begin with is read once, as far as a model can:
+A request is one choice of an item. The model reads the item's context and all tokens of the choice but the last, and
+the log-probability of each token of the choice is taken from the logits one position before it. Requests of one item,
+and often of several, begin alike. Three layouts differ in how often a common beginning is read:
 
-    prefix  what many items begin with is read once and kept: the keys and values of a few-shot prefix. Their rows go on
-            from there, and are trees as in ``trie``
-    trie    a row is a tree: "Q: Capital of Chile? A:" once, then the choices side by side; a passage once, then the
-            items about it. Each token sees its ancestors only; see `tensors`
-    rows    a row is one context and one choice; a choice that is the beginning of another shares its row
+    rows     one row for each context and choice; a choice that is the beginning of another shares its row
+    trie     one row for the tree of several requests, in depth-first order; a token sees its ancestors only
 
-Rows are sorted by length and content hash, longest first, and fill batches up to a token budget, so that the batch a
-row is in does not depend on the item's place in the file.
+                 Q: Capital of Chile? A: ─┬─ Santiago
+                                          └─ Lima
 
-Which items begin alike for so long that their beginning is worth reading once, on its own: few-shot prefixes.
+    prefix   as `trie`; besides, a long beginning of many items, such as few-shot examples, is read once, and its keys
+             and values are cached for all rows that continue it
+
+Every model can read `rows`; `trie` and `prefix` need an attention mask for each pair of tokens (see `tensors`).
+
+Rows are sorted by length, longest first, then by content hash, and fill batches up to a token budget. The batch of a
+row therefore does not depend on the order of the items, and rounding that depends on the shape of a batch cancels when
+two looks are compared.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 import numpy as np
 
@@ -28,20 +34,18 @@ from forgetwatch.scoring.encoding import Encoded, Ids
 
 Layout = Literal["prefix", "trie", "rows"]
 
-TOKEN_BUDGET: Final = 8192
-"""Tokens of a batch, padding included."""
-
 LOGIT_BUDGET: Final = 2**26
-"""Logits of a batch: positions that are kept, times the vocabulary."""
+"""Most logits of a batch: positions whose logits are kept, times the size of the vocabulary."""
 
 PREFIX_FACTOR: Final = 4
-"""A row that items share is at most so many times as long as what they share; longer ones save little more."""
+"""Longest row that several items share, in lengths of their common beginning; longer rows save little more."""
 
 GROUP_COST: Final = 0.25
-"""What reading a prefix on its own costs beside its tokens, in budgets: a forward more, a batch that is not full."""
+"""Cost of reading a prefix separately, in token budgets, its tokens not counted: one more forward, and a batch that is
+not full."""
 
 KEYS: Final = 8
-"""Keys of a batch, the prefix's repeated for each row: at most so many budgets."""
+"""Most keys of a batch, in token budgets; the keys of a prefix count once for each row."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,27 +53,27 @@ class Request:
     """One choice whose log-likelihood a row yields.
 
     Attributes:
-        item: Position of the item in the probe.
-        choice: Position of the choice in the item.
-        places: Places in the row whose logits predict the choice's tokens, one by one.
-        targets: The choice's token ids.
+        item: Index of the item in the probe.
+        choice: Index of the choice in the item.
+        positions: Positions in the row whose logits predict the choice's tokens, one for each token.
+        targets: Token ids of the choice.
     """
 
     item: int
     choice: int
-    places: Ids
+    positions: Ids
     targets: Ids
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """Token ids that are read once, and what is read off them.
+    """Token ids that are read once, and the requests that they serve.
 
     Attributes:
-        ids: The token ids, a tree in depth-first order; what the batch's prefix holds is left out.
-        depths: Distance of each token from the root: its position in the text, the prefix included.
-        ends: One past the last token of each token's subtree: the tokens from its own place to there see it.
-        requests: What is read off the row.
+        ids: Token ids of a tree in depth-first order, without the prefix of the batch.
+        depths: Distance of each token from the root, the prefix included: its position in the text.
+        ends: One past the last token of each token's subtree. The tokens from its own position to there see it.
+        requests: The choices that are scored with this row.
     """
 
     ids: Ids
@@ -78,9 +82,9 @@ class Row:
     requests: tuple[Request, ...]
 
     @property
-    def places(self) -> Ids:
-        """The positions whose logits are needed, rising."""
-        return tuple(sorted({place for request in self.requests for place in request.places}))
+    def positions(self) -> Ids:
+        """Positions whose logits are needed, ascending."""
+        return tuple(sorted({position for request in self.requests for position in request.positions}))
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,7 @@ class Batch:
 
     Attributes:
         rows: The rows.
-        prefix: Token ids that stand before each of them, and are read once for all batches that have them.
+        prefix: Token ids before each row, which are read once for all batches with this prefix.
     """
 
     rows: tuple[Row, ...]
@@ -97,18 +101,14 @@ class Batch:
 
     @property
     def width(self) -> int:
-        """Tokens of the longest row."""
+        """Number of tokens of the longest row."""
         return len(self.rows[0].ids)
 
     @property
     def halves(self) -> tuple[Batch, Batch]:
-        """The batch in two."""
+        """Two batches with half of the rows each."""
         middle = len(self.rows) // 2
         return Batch(self.rows[:middle], self.prefix), Batch(self.rows[middle:], self.prefix)
-
-
-_Sequence = tuple[Ids, int, int]
-"""What is read for one request, its item and its choice."""
 
 
 def plan(
@@ -116,61 +116,59 @@ def plan(
     encoded: Sequence[Encoded],
     *,
     vocabulary: int,
+    token_budget: int,
     layout: Layout = "rows",
     attention: int = 0,
-    token_budget: int = TOKEN_BUDGET,
     logit_budget: int = LOGIT_BUDGET,
 ) -> tuple[Batch, ...]:
-    """The batches for all items that can be scored.
+    """Batches for all items that can be scored.
 
     Args:
-        keys: What orders items of equal length, whatever file they stand in: their content hashes.
-        encoded: Their token ids, in the same order.
+        keys: Content hash of each item; orders rows of equal length.
+        encoded: Token ids of each item, in the same order.
         vocabulary: Size of the model's vocabulary.
-        layout: How rows are made.
-        attention: Tokens of a row at which attention costs as much as the rest of the model; it decides how many items
-            share a row. 0 keeps items apart.
-        token_budget: Most tokens of a batch; a single row may exceed it.
+        token_budget: Most tokens of a batch, padding included; a single row may exceed it.
+        layout: How requests are arranged in rows.
+        attention: Length of a row at which attention costs as much as the rest of the model, in tokens. It decides how
+            many items share a row; 0 gives each item a row of its own.
         logit_budget: Most logits of a batch; a single row may exceed it.
     """
-    scored = [index for index, one in enumerate(encoded) if not one.unscored]
+    fill = partial(_fill, keys=keys, vocabulary=vocabulary, token_budget=token_budget, logit_budget=logit_budget)
+    scored = [index for index, item in enumerate(encoded) if not item.unscored]
     if layout == "rows":
-        rows = [row for index in scored for row in _linear(_sequences(encoded[index], index), encoded)]
-        return tuple(_batches(rows, keys, vocabulary, token_budget, logit_budget))
+        return tuple(fill(row for index in scored for row in _linear_rows(_sequences(encoded[index], index), encoded)))
+    trees = partial(_trees, encoded=encoded, attention=attention, longest=token_budget)
     ordered, groups = by_prefix(scored, encoded, cost=int(GROUP_COST * token_budget))
     batches: list[Batch] = []
-    rest = ordered
+    grouped: set[int] = set()
     for group in groups if layout == "prefix" else ():
         prefix = encoded[group.items[0]].context[: group.length]
-        own = list(_trees(group.items, encoded, prefix=prefix, attention=attention, longest=token_budget))
-        batches += _batches(own, keys, vocabulary, token_budget, logit_budget, prefix=prefix)
-    if layout == "prefix":
-        grouped = {index for group in groups for index in group.items}
-        rest = [index for index in ordered if index not in grouped]
-    alone = list(_trees(rest, encoded, attention=attention, longest=token_budget))
-    batches += _batches(alone, keys, vocabulary, token_budget, logit_budget)
-    # What needs most memory first; batches of one prefix stay together.
+        batches += fill(trees(group.items, prefix=prefix), prefix=prefix)
+        grouped.update(group.items)
+    batches += fill(trees(index for index in ordered if index not in grouped))
+    # The largest first, so that a lack of memory shows at once; batches of one prefix stay together, as it is cached.
     heaviest: dict[Ids, int] = {}
     for batch in batches:
         heaviest[batch.prefix] = max(heaviest.get(batch.prefix, 0), len(batch.prefix) + batch.width)
     return tuple(sorted(batches, key=lambda batch: (-heaviest[batch.prefix], batch.prefix)))
 
 
-def _batches(
-    rows: Sequence[Row],
+def _fill(
+    rows: Iterable[Row],
+    *,
     keys: Sequence[str],
     vocabulary: int,
     token_budget: int,
     logit_budget: int,
-    *,
     prefix: Ids = (),
 ) -> list[Batch]:
-    """Rows with the same prefix, sorted and dealt to batches."""
+    """Batches of the rows that continue one prefix, sorted, within the budgets."""
     batches: list[Batch] = []
     batch: list[Row] = []
     kept = 0
     for row in sorted(rows, key=lambda row: (-len(row.ids), keys[row.requests[0].item], row.ids)):
-        width, needed, count = len(batch[0].ids) if batch else len(row.ids), len(row.places), len(batch) + 1
+        # The first row of a batch is its longest, so every later one is padded to that width.
+        width, needed, count = len(batch[0].ids) if batch else len(row.ids), len(row.positions), len(batch) + 1
         full = count * width > token_budget or (kept + needed) * vocabulary > logit_budget
         if batch and (full or count * (len(prefix) + width) > KEYS * token_budget):
             batches.append(Batch(tuple(batch), prefix))
@@ -180,16 +178,21 @@ def _batches(
     return [*batches, Batch(tuple(batch), prefix)] if batch else batches
 
 
+_Sequence = tuple[Ids, int, int]
+"""Token ids that are read for one request, index of its item, index of its choice."""
+
+
 def _sequences(encoded: Encoded, index: int) -> list[_Sequence]:
-    """What is read for each choice of an item, in the order of the token ids."""
+    """Sequences of an item's choices, sorted by token ids; the last token of a choice is predicted and never read."""
     return sorted((encoded.context + ids[:-1], index, choice) for choice, ids in enumerate(encoded.choices))
 
 
-def _linear(sequences: Sequence[_Sequence], encoded: Sequence[Encoded]) -> list[Row]:
-    """One row for each sequence that is not the beginning of another."""
+def _linear_rows(sequences: Sequence[_Sequence], encoded: Sequence[Encoded]) -> list[Row]:
+    """One row for each sequence that is not the beginning of another one."""
     rows, shared = [], []
     for number, sequence in enumerate(sequences):
         shared.append(sequence)
+        # Sorted: all sequences that begin with this one follow it directly.
         following = sequences[number + 1][0] if number + 1 < len(sequences) else ()
         if following[: len(sequence[0])] != sequence[0]:
             rows.append(_tree(shared, encoded))
@@ -198,21 +201,22 @@ def _linear(sequences: Sequence[_Sequence], encoded: Sequence[Encoded]) -> list[
 
 
 def _trees(
-    ordered: Iterable[int], encoded: Sequence[Encoded], *, attention: int, longest: int, prefix: Ids = ()
+    ordered: Iterable[int], *, encoded: Sequence[Encoded], attention: int, longest: int, prefix: Ids = ()
 ) -> Iterable[Row]:
-    """Items in the order of their token ids, those together whose shared beginning is worth a longer row.
+    """Rows of items in the order of their token ids; neighbours share a row where that costs less than two rows.
 
-    Behind a prefix also those that are much shorter than it: each row repeats its keys.
+    After a prefix, items that are much shorter than it also share a row, because each row repeats the prefix's keys.
     """
     together: list[_Sequence] = []
     length, skip = 0, len(prefix)
     for index in ordered:
         own = [(ids[skip:], item, choice) for ids, item, choice in _sequences(encoded[index], index)]
-        alone = _size(own)
+        alone = _tree_size(own)
         if together and (attention or skip):
-            shared = _shared(together[-1][0], own[0][0])
+            shared = _common_length(together[-1][0], own[0][0])
             added = alone - shared
-            # Reading `added` tokens more in a longer row, against reading all of them in a row of its own.
+            # In the shared row the item costs its `added` tokens, but attention over length + added; in a row of its
+            # own it costs all `alone` tokens, and attention over alone. A row of n tokens costs n * attention + n**2.
             saves = shared * attention > 2 * length * added + added**2 - alone**2
             worth = saves and length + added <= min(max(longest, 2 * shared), PREFIX_FACTOR * shared)
             if worth or length + added <= skip // KEYS:
@@ -226,61 +230,53 @@ def _trees(
         yield _tree(sorted(together), encoded, skip=skip)
 
 
-def _size(sequences: Sequence[_Sequence]) -> int:
-    """Tokens of the tree of some sequences in order."""
+def _tree_size(sequences: Sequence[_Sequence]) -> int:
+    """Number of tokens of the tree of sorted sequences."""
     size = 0
     before: Ids = ()
     for ids, _, _ in sequences:
-        size += len(ids) - _shared(before, ids)
+        size += len(ids) - _common_length(before, ids)
         before = ids
     return size
 
 
-def _shared(one: Ids, other: Ids) -> int:
-    """Tokens that two sequences begin with together."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:  # the longest equal beginning, by halving: comparing slices is fast
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if one[:middle] == other[:middle] else (low, middle - 1)
-    return low
-
-
 def _tree(sequences: Sequence[_Sequence], encoded: Sequence[Encoded], *, skip: int = 0) -> Row:
-    """One row in which every beginning that sequences share stands once. They come in the order of their ids.
+    """Row in which every common beginning of the sequences occurs once.
 
     Args:
-        sequences: What is read, without the first `skip` tokens.
-        encoded: The items.
-        skip: Tokens of the prefix.
+        sequences: Sorted by token ids, without the first `skip` tokens.
+        encoded: Token ids of all items.
+        skip: Number of tokens of the prefix.
     """
     ids: list[int] = []
     depths: list[int] = []
     ends: list[int] = []
-    path: list[int] = []  # places of the latest sequence's tokens
+    path: list[int] = []  # row positions of the latest sequence's tokens, from the root to its leaf
     before: Ids = ()
     requests = []
     for sequence, item, choice in sequences:
-        shared = _shared(before, sequence)
-        for place in path[shared:]:
-            ends[place] = len(ids)
+        shared = _common_length(before, sequence)
+        # What this sequence does not share is complete: sorted, no later sequence descends from it.
+        for position in path[shared:]:
+            ends[position] = len(ids)
         del path[shared:]
         path += range(len(ids), len(ids) + len(sequence) - shared)
         ids += sequence[shared:]
         depths += range(skip + shared, skip + len(sequence))
-        ends += [0] * (len(sequence) - shared)
+        ends += [0] * (len(sequence) - shared)  # set when the subtree is complete
         targets = encoded[item].choices[choice]
-        requests.append(
-            Request(item=item, choice=choice, places=tuple(path[len(sequence) - len(targets) :]), targets=targets)
-        )
+        # The last position of the context predicts the first target, and so on: as many positions as targets.
+        positions = tuple(path[len(sequence) - len(targets) :])
+        requests.append(Request(item=item, choice=choice, positions=positions, targets=targets))
         before = sequence
-    for place in path:
-        ends[place] = len(ids)
+    for position in path:
+        ends[position] = len(ids)
     return Row(ids=tuple(ids), depths=tuple(depths), ends=tuple(ends), requests=tuple(requests))
 
 
 @dataclass(frozen=True)
 class Group:
-    """Items whose contexts begin with the same `length` tokens, and each go on from there."""
+    """Items whose contexts begin with the same `length` tokens, and continue after them."""
 
     length: int
     items: tuple[int, ...]
@@ -288,7 +284,10 @@ class Group:
 
 @dataclass
 class _Node:
-    """Items `start` to `stop`, in the order of their ids, that begin with the same `length` tokens."""
+    """Items `start` to `stop` of the sorted items, which all begin with the same `length` tokens.
+
+    `saves` is the number of tokens that the best choice of groups among them saves, and `groups` is that choice.
+    """
 
     length: int
     start: int
@@ -298,25 +297,28 @@ class _Node:
 
 
 def by_prefix(scored: Iterable[int], encoded: Sequence[Encoded], *, cost: int) -> tuple[list[int], list[Group]]:
-    """Items in the order of their token ids, and the groups whose prefixes, read once each, save most tokens.
+    """Items sorted by token ids, and the groups whose common prefixes save most tokens when each is read once.
+
+    Common beginnings form a tree: of all items, of a subject's items, of two items. From the leaves to the root, a
+    node becomes a group where it saves more tokens than the groups below it do together.
 
     Args:
-        scored: Places of the items.
-        encoded: All items.
-        cost: What reading a prefix on its own costs beside its tokens, in tokens.
+        scored: Indices of the items.
+        encoded: Token ids of all items.
+        cost: Cost of reading a prefix separately, in tokens, its own not counted.
     """
-    texts = {index: _as_bytes(encoded[index].context) for index in scored}
-    ordered = sorted(texts, key=lambda index: (texts[index], encoded[index].choices))
-    shared = [_shared_bytes(texts[one], texts[other]) for one, other in pairwise(ordered)]
-    # Beginnings form a tree: that of all questions, of a subject's, of two questions. From the leaves up, a node is a
-    # group if it saves more than the groups below it together.
+    contexts = {index: _as_bytes(encoded[index].context) for index in scored}
+    ordered = sorted(contexts, key=lambda index: (contexts[index], encoded[index].choices))
+    shared = [_common_tokens(contexts[one], contexts[other]) for one, other in pairwise(ordered)]
+    # One pass builds the tree: the open nodes are the path to the current item, each longer than the one before it.
     opened: list[_Node] = []
-    for place, length in enumerate((*shared, -1)):
-        below = _Node(length, place)
+    for position, length in enumerate((*shared, -1)):  # -1 closes all nodes
+        below = _Node(length, position)
         while opened and opened[-1].length > length:
             node = opened.pop()
-            node.saves, node.groups, node.stop = node.saves + below.saves, node.groups + below.groups, place + 1
-            own = (place - node.start) * node.length - cost
+            node.saves, node.groups, node.stop = node.saves + below.saves, node.groups + below.groups, position + 1
+            # Read once and not once for each item: all items but one save the prefix.
+            own = (position - node.start) * node.length - cost
             saves, groups = (own, [node]) if own > node.saves else (node.saves, node.groups)
             below = _Node(length, node.start, saves, groups)
         if opened and opened[-1].length == length:
@@ -327,15 +329,28 @@ def by_prefix(scored: Iterable[int], encoded: Sequence[Encoded], *, cost: int) -
     return ordered, [Group(node.length, tuple(ordered[node.start : node.stop])) for node in opened[0].groups]
 
 
+_BYTES: Final = 4
+"""Bytes of a token id in `_as_bytes`."""
+
+
 def _as_bytes(ids: Ids) -> bytes:
-    """Ids as bytes that compare as the ids do, and much faster."""
-    return np.array(ids, dtype=">u4").tobytes()
+    """Token ids as big-endian bytes, which sort as the ids do and compare much faster."""
+    return np.array(ids, dtype=f">u{_BYTES}").tobytes()
 
 
-def _shared_bytes(one: bytes, other: bytes) -> int:
-    """Tokens that two contexts begin with together, not counting the last of either: the choices are read off that."""
-    low, high = 0, min(len(one), len(other)) // 4 - 1
-    while low < high:  # by halving: slices of bytes compare fast
+def _common_tokens(one: bytes, other: bytes) -> int:
+    """Number of tokens with which two contexts begin alike, at most all but the last: the choices are read off that."""
+    most = min(len(one), len(other)) // _BYTES - 1
+    return max(min(_common_length(one, other) // _BYTES, most), 0)
+
+
+_Text = TypeVar("_Text", Ids, bytes)
+
+
+def _common_length(one: _Text, other: _Text) -> int:
+    """Number of elements with which two sequences begin alike."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:  # by halving, because comparing slices is fast and a loop over elements is not
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if one[: 4 * middle] == other[: 4 * middle] else (low, middle - 1)
-    return max(low, 0)
+        low, high = (middle, high) if one[:middle] == other[:middle] else (low, middle - 1)
+    return low

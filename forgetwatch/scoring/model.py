@@ -1,12 +1,13 @@
-"""What a language model of transformers is underneath, and how far it can be trusted with shared rows."""
+"""Facts of a transformers language model: its sizes, what training wrapped around it, and what it can read."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import torch
 from torch import Tensor, nn
@@ -16,38 +17,98 @@ from transformers import PreTrainedConfig, modeling_utils
 from forgetwatch.errors import ScoringError
 from forgetwatch.scoring.tensors import Keep
 
-_KINDS: Final = {"full_attention", "sliding_attention", "chunked_attention"}
+CPU_TOKENS: Final = 1024
+CUDA_TOKENS: Final = 16384
+"""Tokens of a batch that keep the device busy; longer batches only take more memory."""
+
+_MASKABLE_KINDS: Final = {"full_attention", "sliding_attention", "chunked_attention"}
 _UNLIMITED: Final = 10**9
 _CHUNK: Final = 2**25
-"""Weights of the head that are turned into fp32 at a time."""
+"""Weights of the head that are converted to fp32 at a time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelInfo:
+    """Facts of a model that stay the same during a run, read once for each scorer.
+
+    What a trainer may change between two looks is not among them and is read from the model at each call: its device
+    and dtype, autocast, the attention implementation, and which processes hold its weights by then.
+
+    Attributes:
+        vocabulary: Number of logits at each position.
+        max_tokens: Longest text by the model's configuration, in tokens; a very large number where it names none.
+        virtual_tokens: Tokens that prompt learning puts before every text.
+        hidden_size: Width of its layers; 0 where its configuration names none.
+        token_budget: Tokens of a batch that suit its device.
+        keep_modes: Forms of `logits_to_keep` that it may take, the most exact first.
+        in_parts: True if every process holds a part of it, so that all have to make the same calls.
+    """
+
+    vocabulary: int
+    max_tokens: int
+    virtual_tokens: int
+    hidden_size: int
+    token_budget: int
+    keep_modes: tuple[Keep, ...]
+    in_parts: bool
+
+    @classmethod
+    def of(cls, model: nn.Module) -> Self:
+        """Facts of one model.
+
+        Raises:
+            ScoringError: If it is not a causal language model of transformers.
+        """
+        config = text_config(model)
+        limits = (getattr(config, name, None) for name in ("max_position_embeddings", "max_seq_len", "seq_length"))
+        return cls(
+            vocabulary=vocabulary_size(model),
+            max_tokens=min(map(_limit, limits)),
+            virtual_tokens=virtual_tokens(model),
+            hidden_size=int(getattr(config, "hidden_size", 0) or 0),
+            token_budget=default_token_budget(model),
+            keep_modes=tuple(_keep_modes(model)),
+            in_parts=is_sharded(model) or is_tensor_parallel(model),
+        )
+
+    def context_length(self, tokenizer: Any) -> int:
+        """Longest text that the model and the tokenizer can read, in tokens, without those of prompt learning."""
+        return min(self.max_tokens, _limit(tokenizer.model_max_length)) - self.virtual_tokens
+
+
+def _limit(tokens: Any) -> int:
+    return int(tokens) if tokens and tokens > 0 else _UNLIMITED
 
 
 def base_model(model: nn.Module) -> nn.Module:
-    """The language model inside what training wrapped around it (torch.compile, data parallel, PEFT)."""
-    model = getattr(model, "_orig_mod", model)  # torch.compile's own name for what it wraps
-    wrapper: Any = model
-    wrapped = isinstance(model, (nn.DataParallel, nn.parallel.DistributedDataParallel))
-    if wrapped or type(model).__name__ == "FullyShardedDataParallel":
-        model = wrapper.module
+    """Language model inside what training wrapped around it (torch.compile, data parallel, FSDP, PEFT)."""
+    model = _without_wrappers(model)
     inner = getattr(model, "get_base_model", None)  # PEFT's own accessor; peft need not be installed
     return inner() if callable(inner) else model
 
 
 def unwrapped(model: nn.Module) -> nn.Module:
-    """The model without what only training needs around it.
+    """Model without the wrappers that only training needs.
 
-    A compiled model would be compiled anew for every length; a data-parallel one lets its processes wait for each other
-    at every call.
+    A compiled model would be compiled again for every length, and the processes of a data-parallel one would wait for
+    each other at every call. FSDP's wrapper stays: it brings the weights together.
     """
     model = getattr(model, "_orig_mod", model)
     return model.module if isinstance(model, nn.parallel.DistributedDataParallel) else model
 
 
+def _without_wrappers(model: nn.Module) -> nn.Module:
+    model = getattr(model, "_orig_mod", model)  # torch.compile's own name for what it wraps
+    wrapper: Any = model
+    wrapped = isinstance(model, (nn.DataParallel, nn.parallel.DistributedDataParallel))
+    return wrapper.module if wrapped or type(model).__name__ == "FullyShardedDataParallel" else model
+
+
 def text_config(model: nn.Module) -> PreTrainedConfig:
-    """The configuration of the language model: its vocabulary, and the positions it can read.
+    """Configuration of the language model: its vocabulary, and the positions that it can read.
 
     Raises:
-        ScoringError: If the model is none of transformers' language models.
+        ScoringError: If the model is not a causal language model of transformers.
     """
     config = getattr(base_model(model), "config", None)
     if not isinstance(config, PreTrainedConfig) or config.is_encoder_decoder:
@@ -56,73 +117,75 @@ def text_config(model: nn.Module) -> PreTrainedConfig:
 
 
 def vocabulary_size(model: nn.Module) -> int:
-    """Numbers that the model's logits have: the rows of its output embedding, as far as they can be seen."""
+    """Number of logits at each position: the rows of the output embedding, else the configuration's number."""
     weight = getattr(_head(model), "weight", None)
     return len(weight) if isinstance(weight, Tensor) else int(text_config(model).vocab_size)
 
 
 def virtual_tokens(model: nn.Module) -> int:
-    """Tokens that prompt learning (PEFT) puts before every text; they shift all positions."""
-    configs = getattr(getattr(model, "_orig_mod", model), "peft_config", None) or {}
+    """Number of tokens that prompt learning (PEFT) puts before every text; they shift all positions."""
+    configs = getattr(_without_wrappers(model), "peft_config", None) or {}
     return max((int(getattr(config, "num_virtual_tokens", 0) or 0) for config in configs.values()), default=0)
 
 
-def context_length(model: nn.Module, tokenizer: Any) -> int:
-    """Tokens that model and tokenizer can read; a very large number where neither says."""
-    config = text_config(model)
-    named = [getattr(config, name, None) for name in ("max_position_embeddings", "max_seq_len", "seq_length")]
-    limits = (*named, tokenizer.model_max_length)
-    longest = min(int(limit) if limit and limit > 0 else _UNLIMITED for limit in limits)
-    return longest - virtual_tokens(model)
+def default_token_budget(model: nn.Module) -> int:
+    """Tokens of a batch that suit the model's device; a model without weights is taken for one on a GPU."""
+    device = _device(model)
+    return CPU_TOKENS if device is not None and device.type == "cpu" else CUDA_TOKENS
 
 
 def device_of(model: nn.Module) -> torch.device:
-    """Where the model takes its input.
+    """Device on which the model takes its input.
 
     Raises:
-        ScoringError: If none of its weights is anywhere: it was made without them.
+        ScoringError: If it was made without weights.
     """
-    device = next((weight.device for weight in model.parameters() if weight.device.type != "meta"), None)
+    device = _device(model)
     if device is None:
         raise ScoringError(f"{type(base_model(model)).__name__} has no weights at hand (they are on the meta device)")
     return device
 
 
-def has_weights(model: nn.Module) -> bool:
-    """Whether any of its weights is anywhere: a model that was made without them can tell its sizes only."""
-    return any(weight.device.type != "meta" for weight in model.parameters())
+def _device(model: nn.Module) -> torch.device | None:
+    return next((weight.device for weight in model.parameters() if weight.device.type != "meta"), None)
 
 
 def is_sharded(model: nn.Module) -> bool:
-    """Whether several processes hold parts of the model each, and must make the same calls: FSDP, ZeRO-3."""
+    """True if several processes hold parts of the model each and must make the same number of calls: FSDP, ZeRO-3."""
     fsdp = any(type(module).__name__.startswith(("FullySharded", "FSDP")) for module in model.modules())
+    # ZeRO-3 marks its weights with `ds_id`; those of FSDP 2 and of tensor parallelism are DTensors.
     return fsdp or any(hasattr(weight, "ds_id") or hasattr(weight, "device_mesh") for weight in model.parameters())
 
 
-def keep_modes(model: nn.Module) -> list[Keep]:
-    """How the model may be told which logits are needed, the most exact way first."""
+def is_tensor_parallel(model: nn.Module) -> bool:
+    """True if each layer is split over processes, which must read the same tokens at the same time."""
+    return int(getattr(base_model(model), "tp_size", None) or 1) > 1
+
+
+def _keep_modes(model: nn.Module) -> list[Keep]:
     if virtual_tokens(model):
-        return ["last", "all"]  # counted from the end: what stands before the text does not matter
-    asked = inspect.signature(type(base_model(model)).forward).parameters.get("logits_to_keep")
-    if asked is None:
+        return ["last", "all"]  # counted from the end, where the tokens before the text do not matter
+    parameter = inspect.signature(type(base_model(model)).forward).parameters.get("logits_to_keep")
+    if parameter is None:
         return ["all"]
-    if "Tensor" not in str(asked.annotation):
+    if "Tensor" not in str(parameter.annotation):
         return ["last", "all"]
+    # Older versions of transformers index with the tensor as it is: one list of positions for all rows.
     first: list[Keep] = ["mask"] if hasattr(modeling_utils, "slice_logits_to_keep") else []
     return [*first, "positions", "last", "all"]
 
 
 def tree_obstacle(model: nn.Module) -> str:
-    """Why rows must not be shared between texts by a mask; empty if nothing is known against it.
+    """Reason why several texts must not share a row; empty if none is known.
 
-    A layer that carries a state along the row mixes the branches, whatever the mask says.
+    A layer that carries a state along the row mixes the branches of a tree, whatever the mask.
     """
     config, inner = text_config(model), base_model(model)
     if virtual_tokens(model):
         return "prompt learning puts tokens before every row"
     if getattr(inner, "_is_stateful", False):
         return "its layers carry a state along the row"
-    if other := sorted(set(getattr(config, "layer_types", None) or ()) - _KINDS):
+    if other := sorted(set(getattr(config, "layer_types", None) or ()) - _MASKABLE_KINDS):
         return f"it has layers of kind {other[0]}"
     if "position_ids" not in inspect.signature(type(inner).forward).parameters:
         return "it takes no position_ids"
@@ -130,12 +193,13 @@ def tree_obstacle(model: nn.Module) -> str:
 
 
 def attention_of(model: nn.Module) -> str:
-    """The attention implementation that the language model is set to: sdpa, eager, flash_attention_2, ..."""
+    """Attention implementation that the language model is set to: sdpa, eager, flash_attention_2, ..."""
     return str(getattr(text_config(model), "_attn_implementation", None) or "eager")
 
 
 def is_exact(model: nn.Module) -> bool:
-    """Whether the model computes in fp32 or better, as far as its weights and accelerate's wrapper tell."""
+    """True if the model computes in fp32 or better, as far as its weights and accelerate's wrapper show."""
+    # accelerate's mixed precision replaces `forward` and keeps the model's own under this name.
     mixed = hasattr(base_model(model), "_original_forward") or hasattr(model, "_original_forward")
     mixed = mixed or any(torch.is_autocast_enabled(device) for device in ("cpu", "cuda"))
     return next(model.parameters()).dtype in (torch.float32, torch.float64) and not mixed
@@ -143,13 +207,14 @@ def is_exact(model: nn.Module) -> bool:
 
 @contextmanager
 def head_in_fp32(model: nn.Module) -> Iterator[None]:
-    """While inside, the output embedding multiplies in fp32: bf16 logits tie where the model does not.
+    """Compute the output embedding in fp32 inside this context: bf16 logits tie where the model does not.
 
-    Also where adapters are part of it, or a copy of it is trained: each plain `nn.Linear` in it is taken over. A head
-    whose weight is not at hand, or of another kind, stays as it is.
+    Each plain `nn.Linear` of the head is replaced, also of one with adapters or with a trained copy. A head whose
+    weight is sharded, quantised or of another kind stays as it is.
     """
     head = _head(model)
     plain = [part for part in head.modules() if isinstance(part, nn.Linear) and _is_plain(part)] if head else []
+    # A subclass of Linear does more than multiply; its plain parts would be one part of that only.
     if isinstance(head, nn.Linear) and head not in plain and not hasattr(head, "base_layer"):
         plain = []
     for part in plain:
@@ -166,10 +231,12 @@ def _is_plain(module: nn.Module) -> bool:
 
 
 def _linear_in_fp32(head: nn.Linear, hidden: Tensor) -> Tensor:
+    """Logits [..., vocabulary], fp32, of hidden states [..., hidden size]."""
     with torch.autocast(hidden.device.type, enabled=False):
         hidden, bias = hidden.float(), None if head.bias is None else head.bias.float()
         if head.weight.dtype == torch.float32:
             return functional.linear(hidden, head.weight, bias)
+        # In pieces, so that no fp32 copy of the whole matrix is made.
         step = max(1, _CHUNK // head.weight.shape[1])
         parts = [functional.linear(hidden, weight.float()) for weight in head.weight.split(step)]
         logits = torch.cat(parts, dim=-1)
@@ -177,7 +244,7 @@ def _linear_in_fp32(head: nn.Linear, hidden: Tensor) -> Tensor:
 
 
 def _head(model: nn.Module) -> nn.Module | None:
-    """The output embedding, if its weight is a whole matrix at hand (not sharded, not packed by quantisation)."""
+    """Output embedding, if its weight is a whole matrix at hand (not sharded, not packed by quantisation)."""
     inner = base_model(model)
     getter = getattr(inner, "get_output_embeddings", None)
     head = getter() if callable(getter) else None

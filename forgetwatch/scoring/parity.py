@@ -1,24 +1,32 @@
-"""Do shared rows give what single rows give, on this model? Measured, not looked up.
+"""Measured parity of shared rows with single rows: do both give the same log-likelihoods on this model?
 
-A few choices are scored again, each in a row of its own. That also measures how far a margin moves by numerical noise
-alone, and so which items are too close to call.
+Nothing is looked up by the model's name. A few choices are scored again, each in a row of its own, and three things are
+measured:
+
+    difference     of the log-likelihoods of shared and single rows: shared rows are used only if it is rounding
+    noise          of the margins, which rounding alone moves: items with smaller margins are too close to call
+    mask leakage   a token of one branch that changes the logits of another, also where small weights hide it today
+
+A model whose earlier positions change with later tokens is no causal language model, and is refused.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from forgetwatch.metrics import choices
 from forgetwatch.probe import Norm
-from forgetwatch.scoring.encoding import Encoded
-from forgetwatch.scoring.forward import Reader, Scores
+from forgetwatch.scoring.encoding import Encoded, Ids
+from forgetwatch.scoring.forward import ForwardPass, Scores
+from forgetwatch.scoring.isolation import maskable
 from forgetwatch.scoring.layout import Batch, Layout, Request, Row, plan
 from forgetwatch.scoring.model import is_exact
 from forgetwatch.scoring.outcomes import decide, lengths
@@ -26,26 +34,32 @@ from forgetwatch.scoring.tensors import tensors_of
 
 FEWEST: Final = 3
 MOST: Final = 16
-"""Items that are scored again, at least and at most; two or three choices of each."""
+"""Least and most items that are scored again, with two or three choices each."""
 
 COST: Final = 0.05
-"""Share of the tokens of a look that scoring again may take, beyond the fewest items."""
+"""Share of a look's tokens that scoring again may read, beyond the fewest items."""
 
 CAUTION: Final = 2.0
-"""The largest change among thousands of margins, in those of the largest among a few."""
+"""Largest change expected among thousands of margins, in units of the largest among a few."""
 
 TOLERANCE: Final = 1e-3
 """Nats by which a log-likelihood may differ in fp32."""
 
+ROUNDING: Final = 0.02
+"""Nats by which the log-probability of one token moves in bf16; a wrong mask moves most of them by more."""
+
+LEAKAGE: Final = 2e-5
+"""Share of the largest logit by which rounding may move others: experts are sent other batches."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Parity:
-    """Scores of a few items, against the same choices in rows of their own.
+    """Scores of a few items in shared rows, compared with those of the same choices in single rows.
 
     Attributes:
-        difference: Largest difference of a log-likelihood, nats.
-        tolerance: The largest that is numerical noise.
-        noise: What no margin's change exceeds, nats, as far as a few items can tell.
+        difference: Largest difference of a log-likelihood, nats; 0 where nothing is compared.
+        tolerance: Largest difference that is rounding, nats.
+        noise: Change that no margin exceeds, nats, as far as a few items can show.
     """
 
     difference: float
@@ -54,100 +68,144 @@ class Parity:
 
     @property
     def holds(self) -> bool:
-        """Whether the two ways agree."""
+        """True if the difference is rounding."""
         return self.difference <= self.tolerance
 
 
-def check_parity(
-    reader: Reader,
-    model: nn.Module,
-    keys: Sequence[str],
-    encoded: Sequence[Encoded],
-    scores: dict[int, Scores],
-    batches: Sequence[Batch],
-    *,
-    norm: Norm,
-    vocabulary: int,
-    token_budget: int,
-) -> Parity:
-    """Score a few choices of a few items again: those deepest in shared rows, the longest item, others spread over all.
+class ParityCheck:
+    """Tests a model against its own single rows.
 
     Args:
-        reader: Reads the model.
-        model: The model, in evaluation mode; call inside `isolated`.
-        keys: The items' content hashes.
-        encoded: Their token ids.
-        scores: What is to be tested.
-        batches: How it was made.
-        norm: The unit of the score that decides.
-        vocabulary: Size of the model's vocabulary.
-        token_budget: Tokens of a batch: the test needs no more memory than what it tests.
+        forward: Reads the model.
+        encoded: Token ids of the items.
+        keys: Their content hashes.
+        norm: Unit of the score that decides.
+        token_budget: Tokens of a batch, so that the test needs no more memory than what it tests.
     """
-    chosen = _sample(keys, encoded, scores, batches)
-    deep = _deepest(batches)
-    pairs = [_likeliest(encoded[index], scores[index], norm, deep.get(index)) for index in chosen]
-    alone = [
-        replace(
-            encoded[index],
-            choices=tuple(encoded[index].choices[choice] for choice in pair),
-            texts=tuple(encoded[index].texts[choice] for choice in pair),
-            spellings=((),) * len(pair),
+
+    def __init__(
+        self, forward: ForwardPass, encoded: Sequence[Encoded], keys: Sequence[str], *, norm: Norm, token_budget: int
+    ) -> None:
+        self._forward, self._encoded, self._keys = forward, encoded, keys
+        self._norm, self._token_budget = norm, token_budget
+        # Any token ids serve to try the mask; those of an item are in the vocabulary.
+        self._ids = next((one.context + one.choices[0] for one in encoded if not one.unscored), ())[:12]
+
+    def compare(self, model: nn.Module, scores: Mapping[int, Scores], batches: Sequence[Batch]) -> Parity:
+        """Score a few choices again: those deepest in shared rows, the longest item, and others spread over all.
+
+        Args:
+            model: The model, in evaluation mode; call inside `isolated`.
+            scores: Scores to be tested, by item.
+            batches: The batches that they were read in.
+        """
+        chosen = self._sample(scores, batches)
+        deep = _deepest(batches)
+        pairs = [_likeliest(self._encoded[index], scores[index], self._norm, deep.get(index)) for index in chosen]
+        alone = [_with_choices(self._encoded[index], pair) for index, pair in zip(chosen, pairs, strict=True)]
+        keys = [self._keys[index] for index in chosen]
+        shared = [scores[index].logprobs[list(pair)] for index, pair in zip(chosen, pairs, strict=True)]
+        single = self._single_rows(model, keys, alone, self._token_budget)
+        noise = max((_margin_change(alone[n], a, single[n], self._norm) for n, a in enumerate(shared)), default=0.0)
+        tolerance = TOLERANCE
+        if not is_exact(model):
+            # Rounding depends on the shape of a batch: the same rows one by one show how much.
+            apart = self._single_rows(model, keys, alone, 1)
+            longest = max((len(ids) for one in alone for ids in one.choices), default=1)
+            # Each token's log-probability is rounded independently: the sum grows with the root of their number.
+            tolerance = max(3 * _largest_difference(single, apart), ROUNDING * math.sqrt(longest))
+        return Parity(difference=_largest_difference(shared, single), tolerance=tolerance, noise=CAUTION * noise)
+
+    def has_mask_leakage(self, model: nn.Module, *, layout: Layout) -> bool:
+        """True if changing a token of one branch changes the logits of another branch by more than rounding.
+
+        The row has a root of four tokens and two branches of four; it is read twice, the second time with another first
+        token of the first branch. With the layout `prefix` the root is the prefix.
+        """
+        root, size = 4, 12
+        tokens = self._tokens(size)
+        before = root if layout == "prefix" else 0
+        ends = (*(size,) * root, *(2 * root,) * root, *(size,) * root)
+        positions = tuple(range(2 * root - before, size - before))
+        row = Row(
+            ids=tokens[before:],
+            depths=(*range(2 * root), *range(root, 2 * root))[before:],
+            ends=tuple(end - before for end in ends[before:]),
+            requests=(Request(item=0, choice=0, positions=positions, targets=tokens[-len(positions) :]),),
         )
-        for index, pair in zip(chosen, pairs, strict=True)
-    ]
-    again = _read_rows(reader, model, [keys[index] for index in chosen], alone, vocabulary, token_budget)
-    one = [scores[index].logprobs[list(pair)] for index, pair in zip(chosen, pairs, strict=True)]
-    difference = max((float(np.abs(a - b).max()) for a, b in zip(one, again, strict=True)), default=0.0)
-    noise = CAUTION * max((_margin_change(alone[n], a, again[n], norm) for n, a in enumerate(one)), default=0.0)
-    tolerance = TOLERANCE
-    if not is_exact(model):
-        apart = _read_rows(reader, model, [keys[index] for index in chosen], alone, vocabulary, 1)
-        rows = max((float(np.abs(a - b).max()) for a, b in zip(again, apart, strict=True)), default=0.0)
-        longest = max((len(ids) for one in alone for ids in one.choices), default=1)
-        # Each token's log-probability is rounded on its own way through the layers.
-        tolerance = max(3 * rows, _ROUNDING * math.sqrt(longest))
-    return Parity(difference=difference, tolerance=tolerance, noise=noise)
+        changed = self._with_other_token(row, root - before)
+        with maskable(model):
+            cache = self._forward.prefix_cache(model, tokens[:before])
+            one, other = (
+                self._forward.logits(model, tensors_of(Batch((each,))), layout=layout, cache=cache)
+                for each in (row, changed)
+            )
+        return bool((one - other).abs().max() > LEAKAGE * one.abs().max())
 
+    def is_non_causal(self, model: nn.Module) -> bool:
+        """True if a later token changes the logits of an earlier position.
 
-_ROUNDING: Final = 0.02
-"""Nats by which the log-probability of one token moves in bf16; a wrong mask moves most of them by more."""
+        By more than rounding, or by half of what the token before the position changes: the logits of a model that
+        is not trained yet hardly depend on its input.
+        """
+        if not self._ids:
+            return False
+        position = 6
+        tokens = self._tokens(position + 2)
+        size = len(tokens)
+        row = Row(
+            ids=tokens,
+            depths=tuple(range(size)),
+            ends=(size,) * size,
+            requests=(Request(item=0, choice=0, positions=(position,), targets=tokens[-1:]),),
+        )
+        later, earlier = self._with_other_token(row, position + 1), self._with_other_token(row, position - 1)
+        one, ahead, behind = (
+            self._forward.logits(model, tensors_of(Batch((each,))), layout="rows").float()
+            for each in (row, later, earlier)
+        )
+        much = 2 * (one - ahead).abs().max() > (one - behind).abs().max()
+        # Logits that are not finite are refused where they are read, with a better reason.
+        return bool(torch.isfinite(one).all()) and (bool(much) or not torch.allclose(one, ahead, atol=1e-2, rtol=1e-2))
 
+    def _tokens(self, size: int) -> Ids:
+        return tuple(self._ids[number % len(self._ids)] for number in range(size))
 
-def _read_rows(
-    reader: Reader,
-    model: nn.Module,
-    keys: Sequence[str],
-    encoded: Sequence[Encoded],
-    vocabulary: int,
-    token_budget: int,
-) -> list[np.ndarray]:
-    """Log-likelihoods of the choices in rows of their own, in batches of so many tokens."""
-    batches = plan(keys, encoded, vocabulary=vocabulary, layout="rows", token_budget=token_budget)
-    read = reader.read(model, batches, encoded, layout="rows")
-    return [read[index].logprobs for index in range(len(encoded))]
+    def _with_other_token(self, row: Row, position: int) -> Row:
+        other = (row.ids[position] + 1) % self._forward.vocabulary
+        return replace(row, ids=(*row.ids[:position], other, *row.ids[position + 1 :]))
 
+    def _single_rows(
+        self, model: nn.Module, keys: Sequence[str], encoded: Sequence[Encoded], token_budget: int
+    ) -> list[NDArray[np.float64]]:
+        """Log-likelihoods of the choices in single rows, nats, float64 [choices] by item."""
+        batches = plan(keys, encoded, vocabulary=self._forward.vocabulary, token_budget=token_budget, layout="rows")
+        read = self._forward.score(model, batches, encoded, layout="rows")
+        return [read[index].logprobs for index in range(len(encoded))]
 
-def _sample(
-    keys: Sequence[str], encoded: Sequence[Encoded], scores: dict[int, Scores], batches: Sequence[Batch]
-) -> list[int]:
-    """The items deepest in shared rows, the longest, and others, the same in any order of the items."""
-    ordered = sorted(scores, key=lambda index: keys[index])
-    size = {index: len(encoded[index].context) + max(map(len, encoded[index].choices)) for index in ordered}
-    tokens = sum(len(row.ids) for batch in batches for row in batch.rows)
-    longest = max(ordered, key=lambda index: size[index], default=None)
-    if longest is None:
-        return []
-    affordable = int(COST * tokens / (2 * size[longest]))
-    count = min(max(FEWEST, affordable), MOST, len(ordered))
-    spread = [ordered[at * len(ordered) // count] for at in range(count)]
-    # Where shared rows go wrong first: far behind in a row, and far from where a row of one's own would put it.
-    return list(dict.fromkeys([*_deepest(batches), longest, *spread]))[: max(count, FEWEST)]
+    def _sample(self, scores: Mapping[int, Scores], batches: Sequence[Batch]) -> list[int]:
+        """Items deepest in shared rows, the longest item, and others; the same ones in any order of the items."""
+        ordered = sorted(scores, key=lambda index: self._keys[index])
+        encoded = self._encoded
+        size = {index: len(encoded[index].context) + max(map(len, encoded[index].choices)) for index in ordered}
+        tokens = sum(len(row.ids) for batch in batches for row in batch.rows)
+        longest = max(ordered, key=lambda index: size[index], default=None)
+        if longest is None:
+            return []
+        affordable = int(COST * tokens / (2 * size[longest]))
+        count = min(max(FEWEST, affordable), MOST, len(ordered))
+        spread = [ordered[number * len(ordered) // count] for number in range(count)]
+        return list(dict.fromkeys([*_deepest(batches), longest, *spread]))[: max(count, FEWEST)]
 
 
 def _deepest(batches: Sequence[Batch]) -> dict[int, int]:
-    """Item and choice of the request that stands furthest from its own position, and of the one furthest behind."""
+    """Item and choice of the requests where shared rows go wrong first.
+
+    They are the one at the highest position of its row, the one whose position differs most from its depth, and the
+    ones at the highest position with and without a prefix.
+    """
     requests = [
-        (len(batch.prefix) + request.places[-1], row.depths[request.places[-1]], bool(batch.prefix), request)
+        (len(batch.prefix) + request.positions[-1], row.depths[request.positions[-1]], bool(batch.prefix), request)
         for batch in batches
         for row in batch.rows
         for request in row.requests
@@ -156,84 +214,43 @@ def _deepest(batches: Sequence[Batch]) -> dict[int, int]:
         return {}
     behind = max(requests, key=lambda one: one[0])
     shifted = max(requests, key=lambda one: one[0] - one[1])
-    # And the furthest behind a prefix, and behind none.
     parts = [[one for one in requests if one[2] is kind] for kind in (True, False)]
     furthest = [max(part, key=lambda one: one[0]) for part in parts if part]
     return {request.item: request.choice for _, _, _, request in (behind, shifted, *furthest)}
 
 
-def has_mask_leakage(reader: Reader, model: nn.Module, ids: Sequence[int], *, layout: Layout, vocabulary: int) -> bool:
-    """Whether a token of one branch is seen by another: are its logits changed when the token is?
-
-    Four tokens and two branches of four, twice, the second time with another token in the first branch. The second
-    branch may not change by more than rounding (experts are sent other batches): what small weights hide today they may
-    show tomorrow. The first four stand in the row, or before it where prefixes do.
-    """
-    root, size = 4, 12
-    tokens = tuple(ids[at % len(ids)] for at in range(size))
-    before = root if layout == "prefix" else 0
-    ends = (*(size,) * root, *(2 * root,) * root, *(size,) * root)
-    places = tuple(range(2 * root - before, size - before))
-    row = Row(
-        ids=tokens[before:],
-        depths=(*range(2 * root), *range(root, 2 * root))[before:],
-        ends=tuple(end - before for end in ends[before:]),
-        requests=(Request(item=0, choice=0, places=places, targets=tokens[-len(places) :]),),
+def _with_choices(encoded: Encoded, choices: Sequence[int]) -> Encoded:
+    return replace(
+        encoded,
+        choices=tuple(encoded.choices[choice] for choice in choices),
+        texts=tuple(encoded.texts[choice] for choice in choices),
+        spellings=((),) * len(choices),
     )
-    first = root - before
-    changed = replace(row, ids=(*row.ids[:first], (row.ids[first] + 1) % vocabulary, *row.ids[first + 1 :]))
-    cache = reader.read_prefix(model, tokens[:before])
-    one, other = (
-        reader.logits(model, tensors_of(Batch((each,))), layout=layout, cache=cache) for each in (row, changed)
-    )
-    return bool((one - other).abs().max() > _LEAK * one.abs().max())
 
 
-_LEAK: Final = 2e-5
-"""Share of the largest logit by which rounding may move others."""
-
-
-def is_non_causal(reader: Reader, model: nn.Module, ids: Sequence[int], *, vocabulary: int) -> bool:
-    """Whether a later token changes what the model says of an earlier position: then it is no causal language model.
-
-    By more than noise, or by half of what the token before changes: a model that is not trained yet says little.
-    """
-    tokens, place = tuple(ids[at % len(ids)] for at in range(8)), 6
-    row = Row(
-        ids=tokens,
-        depths=tuple(range(8)),
-        ends=(8,) * 8,
-        requests=(Request(item=0, choice=0, places=(place,), targets=tokens[-1:]),),
-    )
-    later, earlier = (
-        replace(row, ids=(*tokens[:at], (tokens[at] + 1) % vocabulary, *tokens[at + 1 :])) for at in (7, place - 1)
-    )
-    one, ahead, behind = (
-        reader.logits(model, tensors_of(Batch((each,))), layout="rows").float() for each in (row, later, earlier)
-    )
-    much = 2 * (one - ahead).abs().max() > (one - behind).abs().max()
-    # What is not finite is refused where it is read, with a better reason.
-    return bool(torch.isfinite(one).all()) and (bool(much) or not torch.allclose(one, ahead, atol=1e-2, rtol=1e-2))
+def _largest_difference(one: Sequence[NDArray[np.float64]], other: Sequence[NDArray[np.float64]]) -> float:
+    return max((float(np.abs(a - b).max()) for a, b in zip(one, other, strict=True)), default=0.0)
 
 
 def _likeliest(encoded: Encoded, scores: Scores, norm: Norm, also: int | None) -> tuple[int, ...]:
-    """The choice with the highest score, the second, and one more that is to be tested."""
+    """Choices with the highest and the second highest score, and one more that is to be tested."""
     k = np.array([len(scores.logprobs)])
     values = choices.normalise(scores.logprobs, k, norm=_without_priors(norm), lengths=lengths(encoded))
     found = choices.ranking(values)[:2].tolist()
     return tuple(dict.fromkeys([*found, *([] if also is None else [also])]))
 
 
-def _margin_change(encoded: Encoded, one: np.ndarray, other: np.ndarray, norm: Norm) -> float:
-    """How far the margin between the two moved."""
+def _margin_change(encoded: Encoded, one: NDArray[np.float64], other: NDArray[np.float64], norm: Norm) -> float:
+    """Change of the margin between the first two choices, nats; 0 where there is one choice."""
     if len(one) < 2:
         return 0.0
     unit = {name: values[:2] for name, values in lengths(encoded).items()}
     first, second = (decide(x[:2], lengths=unit, norm=_without_priors(norm), answers=[0]) for x in (one, other))
+    # Another choice won: the margin went through zero.
     sign = 1.0 if first.chosen == second.chosen else -1.0
     return abs(first.margin - sign * second.margin)
 
 
 def _without_priors(norm: Norm) -> Norm:
-    """The norm by which choices are compared here: their priors are rows of their own, which are not scored again."""
+    """Norm by which choices are compared here: without priors, which have rows of their own that are not read again."""
     return "sum" if norm == "unconditional" else norm

@@ -1,8 +1,10 @@
-"""Several processes that score one model together: who reads which batch, and how all come to the same rows.
+"""Several processes that score one model together: which batches each reads, and how all get the same rows.
 
-Batches are made first and then dealt, so that no result depends on the number of processes. Where each process holds
-only a part of the model (FSDP, ZeRO-3), all make the same number of calls; where they split every layer (tensor
-parallel), all make the same calls.
+Batches are planned first and then sharded, so that no result depends on the number of processes. Where each process
+holds a part of the model (FSDP, ZeRO-3), all make the same number of calls; where each layer is split over processes
+(tensor parallel), all make the same calls.
+
+A failure in one process becomes a failure in all: otherwise the others would wait for it forever.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from typing import Any, TypeVar
 from torch import distributed, nn
 
 from forgetwatch.errors import ForgetwatchError, ScoringError
-from forgetwatch.scoring.model import base_model, is_sharded
+from forgetwatch.scoring.model import is_sharded, is_tensor_parallel
 
 T = TypeVar("T")
 
@@ -24,80 +26,78 @@ def world_size() -> int:
 
 
 def rank() -> int:
-    """Number of this process."""
+    """Index of this process; 0 for the main process."""
     return distributed.get_rank() if world_size() > 1 else 0
 
 
-def is_tensor_parallel(model: nn.Module) -> bool:
-    """Whether each layer is split over processes: they must read the same tokens at the same time."""
-    return int(getattr(base_model(model), "tp_size", None) or 1) > 1
-
-
 def shard(batches: Sequence[T], model: nn.Module) -> list[T]:
-    """The batches that this process reads; where parts of the model are elsewhere, as many as every other reads."""
+    """Batches that this process reads; the same number in each process where each holds a part of the model."""
     count = world_size()
     if count == 1 or is_tensor_parallel(model) or not batches:
         return list(batches)
     own = list(batches[rank() :: count])
-    if is_sharded(model):  # a batch that is read twice gives the same rows twice
+    if is_sharded(model):  # filled up with a batch that another process reads too, which gives the same rows twice
         own += [batches[0]] * (-(-len(batches) // count) - len(own))
     return own
 
 
-def all_gather(own: Callable[[], T]) -> list[T]:
-    """What `own` gives in each process, in order of rank. If it fails in one, it fails in all, with that reason.
+def all_gather(function: Callable[[], T]) -> list[T]:
+    """Results of a function in each process, by rank.
 
     Raises:
-        ScoringError: If it failed in another process.
+        ScoringError: If it failed in another process; the process and the reason are named. In the process in which it
+            failed the error itself is raised.
     """
     if world_size() == 1:
-        return [own()]
+        return [function()]
     value, failed = None, None
     try:
-        value = own()
-    except Exception as error:  # told to all before it is raised: the others wait
+        value = function()
+    except Exception as error:  # sent to all before it is raised, because the others wait
         failed = error
-    everyone: list[Any] = [None] * world_size()
-    distributed.all_gather_object(everyone, (value, None if failed is None else f"{type(failed).__name__}: {failed}"))
+    gathered: list[Any] = [None] * world_size()
+    distributed.all_gather_object(gathered, (value, None if failed is None else f"{type(failed).__name__}: {failed}"))
     if failed is not None:
         raise failed
-    if reasons := [(number, reason) for number, (_, reason) in enumerate(everyone) if reason is not None]:
+    if reasons := [(number, reason) for number, (_, reason) in enumerate(gathered) if reason is not None]:
         raise ScoringError(f"process {reasons[0][0]} failed: {reasons[0][1]}")
-    return [value for value, _ in everyone]
+    return [value for value, _ in gathered]
 
 
-def on_all_processes(own: Callable[[], T]) -> T:
-    """What `own` gives here, once it has worked in every process. If it fails in one, it fails in all.
+def on_all_processes(function: Callable[[], T]) -> T:
+    """Result of a function in this process, once it has returned in every process.
+
+    Unlike with `all_gather`, the result is not sent, and may be an object that cannot be.
 
     Raises:
         ScoringError: If it failed in another process.
     """
     made: list[T] = []
-    all_gather(lambda: made.append(own()))
+    all_gather(lambda: made.append(function()))
     return made[0]
 
 
-def on_main_process(decide: Callable[[], T]) -> T:
-    """What `decide` gives in the first process, in all of them. If it fails there, it fails in all.
+def on_main_process(function: Callable[[], T]) -> T:
+    """Result of a function in the main process, sent to all; the others do not call it.
 
     Raises:
-        ForgetwatchError: If it failed in the first process; there the error itself is raised.
+        ForgetwatchError: If it failed in the main process; there the error itself is raised.
     """
     if world_size() == 1:
-        return decide()
-    told: list[Any] = [None, None]
+        return function()
+    sent: list[Any] = [None, None]  # the result, the error
     failed = None
     if rank() == 0:
         try:
-            told[0] = decide()
+            sent[0] = function()
         except Exception as error:
-            # The package's own errors travel as they are; others may not survive the way.
+            # The package's own errors can be pickled; others may not.
             own = isinstance(error, ForgetwatchError)
-            failed, told[1] = error, error if own else ForgetwatchError(f"{type(error).__name__}: {error}")
-    distributed.broadcast_object_list(told, src=0)
+            failed, sent[1] = error, error if own else ForgetwatchError(f"{type(error).__name__}: {error}")
+    distributed.broadcast_object_list(sent, src=0)
     if failed is not None:
         raise failed
-    if told[1] is not None:
-        raise told[1]
-    value: T = told[0]
+    if sent[1] is not None:
+        raise sent[1]
+    value: T = sent[0]
     return value

@@ -21,7 +21,7 @@ from forgetwatch.run_folder import COMPLETIONS
 from forgetwatch.scoring.base_texts import completion_logprobs, sample_completions
 from forgetwatch.scoring.encoding import Ids, encode
 from forgetwatch.scoring.isolation import random_states
-from forgetwatch.scoring.model import context_length
+from forgetwatch.scoring.model import ModelInfo
 from forgetwatch.scoring.processes import on_main_process
 
 PROMPTS: Final = 64
@@ -111,7 +111,7 @@ def drift_prompts(probe: Probe, examples: Any, model: nn.Module, tokenizer: Any)
     A training prompt is what stands before the first token that is trained; of plain texts, their first half. Examples
     that cannot be looked at without going through them give none.
     """
-    longest = context_length(model, tokenizer)
+    longest = ModelInfo.of(model).context_length(tokenizer)
     encoded = [one.context for one in encode(probe, tokenizer, max_length=longest) if one.context]
     prompts = {"probe": _spread(encoded)}
     try:

@@ -21,7 +21,7 @@ from transformers import EarlyStoppingCallback, Trainer, TrainerCallback, Traine
 
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.errors import WatchError
-from forgetwatch.scoring.engine import CPU_TOKENS, CUDA_TOKENS
+from forgetwatch.scoring.model import CPU_TOKENS, CUDA_TOKENS
 
 _EXAMPLES: Final = 64
 """Training examples whose lengths are read."""

@@ -32,7 +32,7 @@ class StandIn:
 
 def test_good_answers_are_right_and_those_that_do_not_stop_are_truncated_and_wrong() -> None:
     written = GeneratedItems(PROBE, range(len(PROBE)), TOK, max_length=4096)
-    for place, (row,) in written.ask(StandIn()).items():
+    for place, (row,) in written.rows(StandIn()).items():
         stops = PROBE[place].match == "stops"
         assert (row["correct"], row["outcome"]) == ((False, "truncated") if stops else (True, "ok"))
 

@@ -26,9 +26,9 @@ from transformers import (
 from forgetwatch import score
 from forgetwatch.errors import ScoringError
 from forgetwatch.scoring.encoding import encode
-from forgetwatch.scoring.forward import Reader
+from forgetwatch.scoring.forward import ForwardPass
 from forgetwatch.scoring.layout import plan
-from forgetwatch.scoring.model import head_in_fp32
+from forgetwatch.scoring.model import ModelInfo, head_in_fp32
 
 TOK = tokenizer()
 SIZES: dict[str, Any] = {
@@ -179,6 +179,6 @@ def test_where_processes_must_make_the_same_calls_nothing_is_tried_again() -> No
     network = _Small(LlamaConfig(**SIZES)).eval()
     items = probe(20)
     encoded = encode(items, TOK, max_length=64)
-    batches = plan([item.content_hash for item in items], encoded, vocabulary=len(TOK))
+    batches = plan([item.content_hash for item in items], encoded, vocabulary=len(TOK), token_budget=8192)
     with pytest.raises(torch.OutOfMemoryError):
-        Reader(network, together=True).read(network, batches, encoded, layout="rows")
+        ForwardPass(ModelInfo.of(network), together=True).score(network, batches, encoded, layout="rows")

@@ -64,7 +64,7 @@ def test_every_choice_is_asked_once_within_the_budgets(layout: Any, tokens: int,
         assert all(len(row.ids) <= width for row in batch.rows)
         if len(batch.rows) > 1:
             assert len(batch.rows) * width <= tokens
-            assert sum(len(row.places) for row in batch.rows) * 100 <= logits
+            assert sum(len(row.positions) for row in batch.rows) * 100 <= logits
 
 
 @LAYOUTS
@@ -76,7 +76,7 @@ def test_each_place_sees_the_text_that_its_target_follows_and_nothing_else(layou
             for row in batch.rows:
                 for request in row.requests:
                     text = encoded[request.item].context
-                    for place, target in zip(request.places, request.targets, strict=True):
+                    for place, target in zip(request.positions, request.targets, strict=True):
                         assert read(batch, row, place) == text
                         assert row.depths[place] == len(text) - 1
                         text = (*text, target)
@@ -92,11 +92,8 @@ def test_a_tree_reads_a_shared_beginning_once() -> None:
     assert sizes["trie"] < sizes["rows"] / 5
     assert sizes["prefix"] < sizes["trie"]
     assert len(prefixes | {()}) == 1
-    rows = [
-        row
-        for batch in plan(keys(items), encoded, vocabulary=100, layout="trie", attention=10**6)
-        for row in batch.rows
-    ]
+    batches = plan(keys(items), encoded, vocabulary=100, layout="trie", attention=10**6, token_budget=8192)
+    rows = [row for batch in batches for row in batch.rows]
     assert max(len(row.ids) for row in rows) <= PREFIX_FACTOR * 42
     for row in rows:  # items of the two tasks share nothing, and no row
         assert len({items[request.item].task for request in row.requests}) == 1
@@ -104,9 +101,8 @@ def test_a_tree_reads_a_shared_beginning_once() -> None:
 
 def test_items_stay_apart_where_attention_would_cost_more_than_is_saved() -> None:
     items, encoded = few_shot()
-    rows = [
-        row for batch in plan(keys(items), encoded, vocabulary=100, layout="trie", attention=0) for row in batch.rows
-    ]
+    batches = plan(keys(items), encoded, vocabulary=100, layout="trie", attention=0, token_budget=8192)
+    rows = [row for batch in batches for row in batch.rows]
     assert all(len({request.item for request in row.requests}) == 1 for row in rows)
 
 
@@ -114,7 +110,7 @@ def test_one_token_choices_share_one_row() -> None:
     item = Item(id="1", task="t", prompt="Q :", choices=(" w1", " w2", " w3 w4", " w3 w5"), answer=0)
     encoded = encode(Probe([item]), tokenizer(), max_length=100)
     for layout in ("trie", "rows"):
-        batches = plan(keys([item]), encoded, vocabulary=100, layout=layout)  # type: ignore[arg-type]
+        batches = plan(keys([item]), encoded, vocabulary=100, token_budget=8192, layout=layout)  # type: ignore[arg-type]
         assert [(len(row.ids), len(row.requests)) for batch in batches for row in batch.rows] == [(3, 4)]
 
 
@@ -141,7 +137,7 @@ def test_the_batches_do_not_depend_on_the_order_of_the_items(layout: Any) -> Non
 @LAYOUTS
 def test_items_that_cannot_be_scored_are_in_no_batch(layout: Any) -> None:
     encoded = encode(PROBE, tokenizer(), max_length=9)
-    batches = plan(keys(PROBE.items), encoded, vocabulary=100, layout=layout)
+    batches = plan(keys(PROBE.items), encoded, vocabulary=100, token_budget=8192, layout=layout)
     left = {i for i, one in enumerate(encoded) if one.unscored}
     assert left
     assert left.isdisjoint(r.item for batch in batches for row in batch.rows for r in row.requests)

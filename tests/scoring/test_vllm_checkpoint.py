@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from forgetwatch import Item, Probe, load_snapshot, score
 from forgetwatch.cli import app
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring import vllm_checkpoint
-from forgetwatch.scoring.vllm_checkpoint import score_with_vllm
+from forgetwatch.scoring import checkpoints
+from forgetwatch.scoring.checkpoints import score_with_vllm
 
 TOK = tokenizer()
 OPEN = Item(id="open", task="t", prompt="w1 w2", answer="w5", match="contains")
@@ -48,7 +48,7 @@ def engines(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         return loaded[0], TOK
 
     monkeypatch.setitem(sys.modules, "vllm", vllm_stand_in(LLM))
-    monkeypatch.setattr(vllm_checkpoint, "load_model", load)
+    monkeypatch.setattr(checkpoints, "load_model", load)
     return started
 
 
@@ -95,6 +95,6 @@ def test_the_command_hands_its_options_on(
     assert engines[0][0]["tensor_parallel_size"] == 2
     assert load_snapshot(tmp_path / "s.parquet").floats("correct").tolist() == [1.0]
     monkeypatch.setitem(sys.modules, "vllm", None)
-    monkeypatch.setattr(vllm_checkpoint, "load_model", ModuleType)  # vLLM is looked for before anything is loaded
+    monkeypatch.setattr(checkpoints, "load_model", ModuleType)  # vLLM is looked for before anything is loaded
     missing = CliRunner().invoke(app, [*given, "--engine", "vllm"])
     assert "pip install vllm" in str(missing.exception)

@@ -260,7 +260,7 @@ def test_a_model_that_generates_something_else_than_it_reads_is_refused() -> Non
         return output
 
     network.register_forward_hook(lost, with_kwargs=True)
-    with pytest.raises(ScoringError, match=r"Qwen3ForCausalLM generates does not follow .* nats per token"):
+    with pytest.raises(ScoringError, match=r"Qwen3ForCausalLM generates by other log-probabilities .* nats per token"):
         sample_completions(network, TOK, PROMPTS, tokens=6)
 
 

@@ -13,8 +13,8 @@ from forgetwatch.cli.documents import check_snapshot
 from forgetwatch.cli.output import print_line
 from forgetwatch.cli.resolve import read_outcomes
 from forgetwatch.errors import SnapshotError
-from forgetwatch.readers.mapping import Columns, read_mapped
-from forgetwatch.readers.table import joined
+from forgetwatch.readers.mapping import ColumnMap, read_mapped
+from forgetwatch.readers.table import concatenate
 from forgetwatch.snapshot import save_snapshot
 
 _LOGS = "Logs of other tools"
@@ -31,7 +31,7 @@ def run(
         str | None,
         typer.Option(help="Metric that decides right or wrong, if a log has several.", rich_help_panel=_LOGS),
     ] = None,
-    places: Annotated[
+    fields: Annotated[
         list[str] | None,
         typer.Option(
             "--map",
@@ -62,17 +62,17 @@ def run(
 ) -> None:
     """Write one snapshot from the logs of other tools, or from any table by naming its columns."""
     check_snapshot(output)
-    columns = Columns(
-        places=_pairs(places, "--map"),
+    columns = ColumnMap(
+        fields=_pairs(fields, "--map"),
         where=_pairs(where, "--where"),
         constants=_pairs(constants, "--set"),
         match=match,
     )
-    mapped = bool(columns.places or columns.where or columns.constants or match)
+    mapped = bool(columns.fields or columns.where or columns.constants or match)
     if mapped and metric is not None:
         raise SnapshotError("--metric is for logs of other tools; in a table --map correct=... names the column")
     read = [read_mapped(log, columns) if mapped else read_outcomes(log, metric) for log in logs]
-    snapshot = joined(read, as_samples=as_samples)
+    snapshot = concatenate(read, as_samples=as_samples)
     save_snapshot(snapshot, output)
     correct = snapshot.floats("correct")
     scored = int(np.isfinite(correct).sum())

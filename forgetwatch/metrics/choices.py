@@ -11,8 +11,8 @@ From the log-likelihoods ll_j of the options j of one item, in nats (METRICS.md,
 The choice is argmax s_j, the first of equals. The share of the right options is their part of softmax(s). The mean
 length makes a normalised score one in nats again, so that shares and margins of all norms have one unit.
 
-Items have different numbers of options, so the options of all items lie in one flat array, item by item, and `k`
-[items] says how many belong to each:
+Items have different numbers of options. The options of all items are therefore in one flat array, item by item, and
+`k` [items] is the number of options of each:
 
     k        2           3
     scores   -1.0 -2.0   -4.0 -0.5 -3.0

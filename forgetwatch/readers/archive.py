@@ -1,7 +1,7 @@
-"""The members of a ZIP file, read into memory within bounds: stored, deflated or Zstandard.
+"""Members of a ZIP file, stored, deflated or Zstandard, read into memory within bounds.
 
-Nothing is ever written to disk, so a member's path cannot lead anywhere. Python's zipfile reads Zstandard (method 93)
-from 3.14 on; pyarrow brings the decoder for all.
+Nothing is written to disk, so the path of a member has no effect. Python's zipfile reads Zstandard (method 93) only
+from 3.14 on; pyarrow has a decoder for every version.
 """
 
 from __future__ import annotations
@@ -21,19 +21,23 @@ _DEFLATED: Final = 8
 _ZSTANDARD: Final = 93
 _LOCAL_HEADER: Final = struct.Struct("<4s22xHH")
 _BLOCK: Final = 2**20
-_FREE: Final = 2**26
-_RATIO: Final = 200
-"""What is read may be so many times as large as it is stored, or `_FREE` bytes. Logs are packed 5 to 25 times."""
+_MIN_LIMIT: Final = 2**26
+_MAX_RATIO: Final = 200
+"""A member may be this many times its packed size, or `_MIN_LIMIT` bytes. Logs are packed 5 to 25 times."""
 
-_TROUBLE: Final = (
+_DAMAGE: Final = (
     *(zipfile.BadZipFile, zlib.error, pa.ArrowException, OSError, EOFError, struct.error),
     *(NotImplementedError, RuntimeError, ValueError, OverflowError, IndexError),
 )
-"""What zipfile and the decoders raise on a file that is no ZIP, cut, or damaged."""
+"""Exceptions of zipfile and the decoders for a file that is no ZIP, cut, or damaged."""
 
 
 class Archive:
-    """A ZIP file that is open.
+    """An open ZIP file.
+
+    Attributes:
+        path: The file.
+        names: Names of its members.
 
     Args:
         path: The file.
@@ -46,10 +50,10 @@ class Archive:
         self.path = path
         try:
             self._zip = zipfile.ZipFile(path)
-        except _TROUBLE as error:
+        except _DAMAGE as error:
             raise SnapshotError(f"{path}: a ZIP file that cannot be opened; is it cut? ({error})") from error
         self.names = frozenset(self._zip.namelist())
-        self._left = self._limit(path.stat().st_size)
+        self._budget = self._limit(path.stat().st_size)
 
     def __enter__(self) -> Self:
         return self
@@ -58,10 +62,10 @@ class Archive:
         self._zip.close()
 
     def read(self, name: str) -> bytes:
-        """A member's content.
+        """Content of a member.
 
         Raises:
-            SnapshotError: If it is encrypted, packed in another way, damaged, or grows beyond all measure.
+            SnapshotError: If it is encrypted, packed by another method, damaged, or larger than the limit.
         """
         info = self._zip.getinfo(name)
         if info.flag_bits & 1:
@@ -71,33 +75,35 @@ class Archive:
                 f"{self.path}: its member {name!r} is packed with ZIP method {info.compress_type}; stored, deflated "
                 "and Zstandard can be read"
             )
-        limit = min(self._limit(info.compress_size), self._left)
+        limit = min(self._limit(info.compress_size), self._budget)
         try:
             if info.compress_type == _ZSTANDARD:
-                return self._unpacked(info, limit)
+                return self._read_zstandard(info, limit)
             with self._zip.open(info) as file:
-                return self._bounded(file, info, limit)
-        except _TROUBLE as error:
+                return self._read_bounded(file, info, limit)
+        except _DAMAGE as error:
             raise SnapshotError(f"{self.path}: its member {name!r} cannot be read; is it cut? ({error})") from error
 
     @staticmethod
     def _limit(packed: int) -> int:
-        return max(_FREE, _RATIO * packed)
+        """Bytes that a member of this packed size may have."""
+        return max(_MIN_LIMIT, _MAX_RATIO * packed)
 
-    def _unpacked(self, info: zipfile.ZipInfo, limit: int) -> bytes:
+    def _read_zstandard(self, info: zipfile.ZipInfo, limit: int) -> bytes:
         with self.path.open("rb") as file:
             file.seek(info.header_offset)
             mark, name_length, extra_length = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
             if mark != b"PK\x03\x04":
-                raise zipfile.BadZipFile("no member where the directory says")
+                raise zipfile.BadZipFile("no member at the offset in the directory")
             file.seek(name_length + extra_length, 1)
             packed = file.read(info.compress_size)
-        content = self._bounded(pa.CompressedInputStream(pa.py_buffer(packed), "zstd"), info, limit)
+        content = self._read_bounded(pa.CompressedInputStream(pa.py_buffer(packed), "zstd"), info, limit)
         if len(content) != info.file_size or zlib.crc32(content) != info.CRC:
-            raise zipfile.BadZipFile("its content is not what the directory says")
+            raise zipfile.BadZipFile("its size or checksum is not that of the directory")
         return content
 
-    def _bounded(self, file: Any, info: zipfile.ZipInfo, limit: int) -> bytes:
+    def _read_bounded(self, file: Any, info: zipfile.ZipInfo, limit: int) -> bytes:
+        # The size in the directory may be wrong, so the bytes that come out are counted.
         blocks, size = [], 0
         while block := file.read(_BLOCK):
             size += len(block)
@@ -107,5 +113,5 @@ class Archive:
                     f"{limit:,} bytes; no log does, so it is not read"
                 )
             blocks.append(block)
-        self._left -= size
+        self._budget -= size
         return b"".join(blocks)

@@ -1,19 +1,20 @@
-"""Any table whose columns have other names: which of them is what, in words of the command line, to a Snapshot.
+"""Tables with column names of their own to a Snapshot, by a map that the command line gives.
 
-    --map correct=6b_finetuning.is_correct     a column of the snapshot from a place in the row; dots go into objects
-    --map question=query                       what defines the question: it is hashed, and pairs the rows
-    --where model=gpt-4-0613                   only the rows whose value there is this text
+    --map correct=6b_finetuning.is_correct     a column of the snapshot from a field of the row; dots enter objects
+    --map question=query                       the field that defines the question: it is hashed, and pairs the rows
+    --where model=gpt-4-0613                   only the rows whose field has this text
     --set k=2                                  the same value in every row
     --match regex:PATTERN                      `correct` from `output` and `gold`, the right answer as text
 
-CSV, JSONL, Parquet, and a JSON file that is one list of objects. Where no id is mapped, the hash of the question is
-one, so that files can be joined in any order of rows; a question that stands twice gets a number the second time.
+Files may be CSV, JSONL, Parquet, or JSON with one list of objects. If no id is mapped, the hash of the question is the
+id, so that files can be joined in any order of rows; a question that occurs again gets a number: "9f2c41d0#2".
 """
 
 from __future__ import annotations
 
 import codecs
 import csv
+import difflib
 import hashlib
 import json
 import sys
@@ -34,82 +35,82 @@ from forgetwatch.readers.json_pieces import json_lines
 from forgetwatch.snapshot import SCHEMA, Snapshot
 
 QUESTION: Final = "question"
-_NOWHERE: Final = object()
+_ABSENT: Final = object()  # None is a value that a row may hold
 _TARGETS: Final = (*SCHEMA.names, QUESTION)
+_SHOWN: Final = 6
+"""Values of a field that an error lists."""
+_MAX_DIGITS: Final = 10
+"""A longer number is no index of a list."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Columns:
-    """Which column of a table is what.
+class ColumnMap:
+    """Columns of a snapshot from fields of a table's rows.
 
     Attributes:
-        places: Place in a row by column of the snapshot (or ``question``).
-        where: Text that a place must have for its row to count.
-        constants: Text that a column has in every row.
-        match: How `output` is judged by `gold`: any match of an open answer, such as ``number`` or ``regex:PATTERN``
-            (the last match, without case).
+        fields: Field of a row by column of the snapshot (or ``question``); dots enter objects and lists.
+        where: Text that a field must have for its row to count, by field.
+        constants: Text of a column in every row, by column.
+        match: Rule that grades `output` by `gold`: any match of an open answer, such as ``number`` or
+            ``regex:PATTERN`` (the last match, without case).
 
     Raises:
         SnapshotError: If a column is unknown, or given twice.
     """
 
-    places: Mapping[str, str] = field(default_factory=dict)
+    fields: Mapping[str, str] = field(default_factory=dict)
     where: Mapping[str, str] = field(default_factory=dict)
     constants: Mapping[str, str] = field(default_factory=dict)
     match: str | None = None
 
     def __post_init__(self) -> None:
         """Check the names."""
-        if unknown := [name for name in (*self.places, *self.constants) if name not in _TARGETS]:
-            raise SnapshotError(f"unknown column {unknown[0]!r}; a snapshot has question, {', '.join(SCHEMA.names)}")
-        if twice := self.places.keys() & self.constants.keys():
-            raise SnapshotError(f"the column {min(twice)!r} is both mapped and set")
-        given = self.places.keys() | self.constants.keys()
+        if unknown := [name for name in (*self.fields, *self.constants) if name not in _TARGETS]:
+            raise SnapshotError(
+                f"unknown column {unknown[0]!r}; a snapshot has question, {', '.join(SCHEMA.names)}"
+                + _did_you_mean(unknown[0], _TARGETS)
+            )
+        if twice := self.fields.keys() & self.constants.keys():
+            raise SnapshotError(f"the column {min(twice)!r} is both mapped and set; give it once")
+        given = self.fields.keys() | self.constants.keys()
         if self.match is not None and (lacking := {"output", "gold"} - given):
-            raise SnapshotError(f"--match judges output by gold, and {min(lacking)} is not mapped")
+            raise SnapshotError(f"--match grades output by gold, and {min(lacking)} is not mapped")
 
 
-def read_mapped(path: str | Path, columns: Columns) -> Snapshot:
-    """The outcomes in a table whose columns have other names.
+def read_mapped(path: str | Path, columns: ColumnMap) -> Snapshot:
+    """The outcomes in a table with column names of its own.
 
     Raises:
-        SnapshotError: If the file cannot be read, a place is in no row, or no row is left.
+        SnapshotError: If the file cannot be read, a field is in no row, or no row is left.
     """
     path = Path(path)
     rows: list[dict[str, Any]] = []
-    seen: dict[str, set[str]] = {place: set() for place in columns.where}
+    seen: dict[str, set[str]] = {name: set() for name in columns.where}
     number = 0
     for number, row in enumerate(_rows(path), start=1):
-        there = {place: _text(_at(row, place)) for place in columns.where}
-        for place, text in there.items():
-            if len(seen[place]) < _SHOWN:
-                seen[place].add("" if text is None else text)
-        if all(there[place] == wanted for place, wanted in columns.where.items()):
+        values = {name: _text(_value(row, name)) for name in columns.where}
+        for name, text in values.items():
+            if len(seen[name]) < _SHOWN:
+                seen[name].add("" if text is None else text)
+        if all(values[name] == wanted for name, wanted in columns.where.items()):
             rows.append(_mapped(path, number, row, columns))
     if not rows:
-        _no_rows(path, number, columns, seen)
-    _check_found(path, rows, columns)
-    if "item_id" not in columns.places:
-        _name(rows)
+        _refuse_no_rows(path, number, columns, seen)
+    _check_fields(path, rows, columns)
+    if "item_id" not in columns.fields:
+        _add_ids(rows)
     given = {name: [row.get(name) for row in rows] for name in dict.fromkeys(key for row in rows for key in row)}
-    return table.to_snapshot(path, {name: _listed(name, values) for name, values in given.items()})
+    return table.to_snapshot(path, {name: _column(name, values) for name, values in given.items()})
 
 
-_SHOWN: Final = 6
-"""Values of a place that an error names."""
-
-_DIGITS: Final = 10
-"""More of them are no place in a list."""
-
-
-def _mapped(path: Path, number: int, row: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
-    """One row under the names of a snapshot; what is nowhere in the row is left out."""
+def _mapped(path: Path, number: int, row: Mapping[str, Any], columns: ColumnMap) -> dict[str, Any]:
+    """One row under the names of a snapshot; fields that the row lacks are left out."""
     made: dict[str, Any] = dict(columns.constants)
-    for name, place in columns.places.items():
-        if (value := _at(row, place)) is not _NOWHERE:
+    for name, source in columns.fields.items():
+        if (value := _value(row, source)) is not _ABSENT:
             made[name] = value
     if columns.match is not None:
-        made["correct"] = _judged(path, number, made, columns.match)
+        made["correct"] = _grade(path, number, made, columns.match)
         made.pop("gold", None)  # it is text, and a snapshot's gold is an option
     if QUESTION in made:
         text = json.dumps(made.pop(QUESTION), sort_keys=True, ensure_ascii=False, default=str)
@@ -117,8 +118,8 @@ def _mapped(path: Path, number: int, row: Mapping[str, Any], columns: Columns) -
     return made
 
 
-def _name(rows: Sequence[dict[str, Any]]) -> None:
-    """Give rows without an id the hash of their question as one."""
+def _add_ids(rows: Sequence[dict[str, Any]]) -> None:
+    """Give rows without an id the hash of their question as id."""
     times = Counter[tuple[Any, str]]()
     for row in rows:
         if "item_id" not in row and "content_hash" in row:
@@ -127,7 +128,8 @@ def _name(rows: Sequence[dict[str, Any]]) -> None:
             row["item_id"] = key[1] if times[key] == 1 else f"{key[1]}#{times[key]}"
 
 
-def _judged(path: Path, number: int, row: Mapping[str, Any], match: str) -> bool | None:
+def _grade(path: Path, number: int, row: Mapping[str, Any], match: str) -> bool | None:
+    """True if the row's output is right by its gold; None if it has no output or no gold."""
     output, gold = _text(row.get("output")), _text(row.get("gold"))
     if output is None or gold is None:
         return None
@@ -139,30 +141,32 @@ def _judged(path: Path, number: int, row: Mapping[str, Any], match: str) -> bool
     return grade(item, output).correct
 
 
-def _at(row: Any, place: str) -> Any:
-    """What stands at a place: a key, or keys and places in lists with dots between; `_NOWHERE` if it is not there."""
+def _value(row: Any, field_path: str) -> Any:
+    """Value of a field: a key, or keys and list indices with dots between; `_ABSENT` if the row has no such field."""
     if isinstance(row, Mapping):
-        if place in row:
-            return row[place]
-        for at in (at for at, letter in enumerate(place) if letter == "." and place[:at] in row):
-            if (found := _at(row[place[:at]], place[at + 1 :])) is not _NOWHERE:
+        if field_path in row:
+            return row[field_path]
+        # A key may contain dots itself ("small.model"), so every dot is tried as the separator.
+        for dot in (n for n, letter in enumerate(field_path) if letter == "." and field_path[:n] in row):
+            if (found := _value(row[field_path[:dot]], field_path[dot + 1 :])) is not _ABSENT:
                 return found
     elif isinstance(row, list):
-        head, _, rest = place.partition(".")
-        if head.isdecimal() and len(head) < _DIGITS and int(head) < len(row):
-            return _at(row[int(head)], rest) if rest else row[int(head)]
-    return _NOWHERE
+        head, _, rest = field_path.partition(".")
+        if head.isdecimal() and len(head) < _MAX_DIGITS and int(head) < len(row):
+            return _value(row[int(head)], rest) if rest else row[int(head)]
+    return _ABSENT
 
 
 def _text(value: Any) -> str | None:
-    if value is None or value is _NOWHERE:
+    """The value as text, JSON if it is none; None for no value."""
+    if value is None or value is _ABSENT:
         return None
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return text.encode("utf-8", "replace").decode()  # a lone half of a surrogate pair is no text
+    return text.encode("utf-8", "replace").decode()  # UTF-8 cannot hold a lone surrogate
 
 
-def _listed(name: str, values: list[Any]) -> Any:
-    """A column as the table reader takes it: text where the file or the command line gave text."""
+def _column(name: str, values: list[Any]) -> Any:
+    """A column as `table.to_snapshot` takes it: text if the file or the command line gave text."""
     if all(value is None or isinstance(value, str) for value in values):
         return pa.array(map(_text, values), pa.string())
     if pa.types.is_string(SCHEMA.field(name).type):
@@ -170,28 +174,33 @@ def _listed(name: str, values: list[Any]) -> Any:
     return values
 
 
-def _check_found(path: Path, rows: Sequence[Mapping[str, Any]], columns: Columns) -> None:
-    """Refuse a place that no row has: a slip of the pen would be a column of nothing."""
-    for name, place in columns.places.items():
+def _check_fields(path: Path, rows: Sequence[Mapping[str, Any]], columns: ColumnMap) -> None:
+    """Refuse a field that no row has: a misspelt name would give an empty column."""
+    for name, source in columns.fields.items():
         made = "content_hash" if name == QUESTION else "correct" if name == "gold" and columns.match else name
         if not any(made in row for row in rows):
-            raise SnapshotError(f"{path}: {name} is mapped to {place!r}, and no row has that; they have {_names(path)}")
+            names = [str(field_name) for field_name in next(_rows(path), {})]
+            raise SnapshotError(
+                f"{path}: {name} is mapped to {source!r}, and no row has that field; the first has {', '.join(names)}"
+                + _did_you_mean(source, names)
+            )
 
 
-def _no_rows(path: Path, number: int, columns: Columns, seen: Mapping[str, set[str]]) -> None:
+def _did_you_mean(name: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, known, 1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _refuse_no_rows(path: Path, number: int, columns: ColumnMap, seen: Mapping[str, set[str]]) -> None:
     if not number:
         raise SnapshotError(f"{path}: the table has no rows")
-    there = "; ".join(f"{place} is {', '.join(map(repr, sorted(seen[place])))}" for place in columns.where)
-    raise SnapshotError(f"{path}: none of its {number:,} rows is where was asked for; there {there}")
-
-
-def _names(path: Path) -> str:
-    first = next(_rows(path), {})
-    return ", ".join(map(str, first))
+    wanted = " and ".join(f"{name}={text}" for name, text in columns.where.items())
+    found = "; ".join(f"{name} is {', '.join(map(repr, sorted(seen[name])))}" for name in columns.where)
+    raise SnapshotError(f"{path}: none of its {number:,} rows has {wanted}; in the file {found}")
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a file, as objects.
+    """The rows of a file of any of the formats.
 
     Raises:
         SnapshotError: If it cannot be read; the line is named.
@@ -217,7 +226,7 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
                 names = list(reader.fieldnames or ())
                 if twice := [name for name in names if names.count(name) > 1]:
                     raise SnapshotError(
-                        f"{path}: the column {twice[0]!r} stands twice in the header; rename one of them"
+                        f"{path}: the column {twice[0]!r} occurs twice in the header; rename one of them"
                     )
                 yield from _objects(path, enumerate(reader, start=1))
     except (pa.ArrowException, OSError, csv.Error, ValueError, RecursionError, OverflowError) as error:

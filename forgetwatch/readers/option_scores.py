@@ -233,7 +233,7 @@ class _Found:
         if against := int(self._against.sum()):
             notes.append(
                 f"the logged log-likelihoods contradict right or wrong in {against:,} items; right or wrong "
-                "stands, and the option chosen is the best that agrees with it"
+                "is kept as logged, and the option chosen is the best that agrees with it"
             )
         if self._undecided:
             notes.append(f"which option was chosen does not follow from the log-likelihoods: {self._undecided:,} items")

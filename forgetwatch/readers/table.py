@@ -1,12 +1,13 @@
-"""Plain tables: CSV, JSONL or Parquet with the columns `item_id` and `correct`, and any other column of a snapshot.
+"""Plain tables to a Snapshot: CSV, JSONL or Parquet with `item_id`, `correct`, and any other column of a snapshot.
 
     item_id,task,category,k,gold,chosen,correct
     17,capitals,Culture,4,2,2,1
 
-`correct` is 0/1 or true/false; empty means unscored. A `chosen` outside the options is dropped and counted. A column
-`prompt_hash` is kept as `source_prompt_hash`: what another tool hashed is not what forgetwatch would have hashed.
+`correct` is 0/1 or true/false; empty means unscored. A `chosen` outside the options is set to null and counted. A
+column `prompt_hash` is kept as `source_prompt_hash`, because another tool hashes other bytes than forgetwatch.
 
-Several files of one model to one snapshot: parts of it, or answers of several seeds to the same items.
+`concatenate` makes one snapshot of several files of one model: parts of a probe, or several seeds' answers to the same
+items.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ from forgetwatch.errors import SnapshotError
 from forgetwatch.readers.json_pieces import json_lines
 from forgetwatch.snapshot import NONE, SCHEMA, Snapshot
 
+_COLUMNS: Final = frozenset(SCHEMA.names)
+_MAY_BE_EMPTY: Final = frozenset({"task", "category", "output"})  # elsewhere an empty cell is null
+_CSV_BLOCK: Final = 2**26
+"""Bytes that are parsed at a time; no row may be longer."""
 _TRUTH: Final = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "false": False}
 
 
@@ -37,10 +42,10 @@ def read_csv(path: Path) -> Snapshot:
         with path.open(encoding="utf-8-sig", newline="") as file:
             names = next((row for row in csv.reader(file) if row), [])
         if twice := [name for name in names if names.count(name) > 1]:
-            raise SnapshotError(f"{path}: the column {twice[0]!r} stands twice in the header")
+            raise SnapshotError(f"{path}: the column {twice[0]!r} occurs twice in the header; rename one of them")
         if path.read_bytes().count(b'"') % 2:
             raise SnapshotError(f"{path}: a quote is opened and never closed; is the file cut?")
-        # Everything as text first: a guessed type would turn the id "007" into 7.
+        # Read all cells as text: a guessed type would turn the id "007" into 7.
         table = pa_csv.read_csv(
             path,
             read_options=pa_csv.ReadOptions(block_size=_CSV_BLOCK),
@@ -61,7 +66,7 @@ def read_jsonl(path: Path) -> Snapshot:
         if {"prompt", "answer"} <= set(row) or "forgetwatch_probe" in row:
             raise SnapshotError(f"{path}: a probe (questions), not outcomes; score a model on it with --probe")
         rows.append(row)
-    names = dict.fromkeys(name for row in rows for name in row if name in _READ)
+    names = dict.fromkeys(name for row in rows for name in row if name in _COLUMNS)
     return to_snapshot(path, {name: [row.get(name) for row in rows] for name in names} if rows else {})
 
 
@@ -71,17 +76,15 @@ def read_parquet(path: Path) -> Snapshot:
         table = pq.read_table(path, partitioning=None)
     except (pa.ArrowException, OSError) as error:
         raise SnapshotError(f"{path}: a Parquet file that cannot be read; is it cut? ({_first_line(error)})") from error
-    return to_snapshot(path, {name: table[name].combine_chunks() for name in table.column_names if name in _READ})
-
-
-_READ: Final = frozenset(SCHEMA.names)
-_CSV_BLOCK: Final = 2**26
-"""Bytes that are parsed at a time; no row may be longer."""
-_MAY_BE_EMPTY: Final = frozenset({"task", "category", "output"})
+    return to_snapshot(path, {name: table[name].combine_chunks() for name in table.column_names if name in _COLUMNS})
 
 
 def to_snapshot(path: Path, given: dict[str, Any]) -> Snapshot:
-    """The snapshot that columns by name make, each in the type of the schema.
+    """The snapshot with these columns, each converted to the type of the schema.
+
+    Args:
+        path: The file, for messages.
+        given: Values by column, as lists or Arrow arrays; names that a snapshot does not have are ignored.
 
     Raises:
         SnapshotError: If item_id or correct is missing, or a value does not fit; its row is named.
@@ -90,14 +93,14 @@ def to_snapshot(path: Path, given: dict[str, Any]) -> Snapshot:
         found = f"; its columns are {', '.join(given)}" if given else ""
         raise SnapshotError(
             f"{path}: a table of outcomes needs the columns item_id and correct; {lacking[0]} is missing{found}; "
-            f"`forgetwatch convert --map {lacking[0]}=...` says which column it is"
-            + (", or --match judges output by gold" if lacking[0] == "correct" else "")
+            f"`forgetwatch convert --map {lacking[0]}=...` names its column"
+            + (", or --match grades output by gold" if lacking[0] == "correct" else "")
         )
     if len(given["item_id"]) == 0:
         raise SnapshotError(f"{path}: the table has no rows")
     columns: dict[str, Any] = {}
     for name, values in given.items():
-        if name in _READ:
+        if name in _COLUMNS:
             target = "source_prompt_hash" if name == "prompt_hash" else name
             columns[target] = _column(path, name, values, SCHEMA.field(target).type)
     for name in ("task", "category"):
@@ -105,7 +108,7 @@ def to_snapshot(path: Path, given: dict[str, Any]) -> Snapshot:
             columns[name] = pc.fill_null(columns[name], "")
     if "sample" in columns:
         columns["sample"] = pc.fill_null(columns["sample"], 0)
-    _settle_outcomes(columns)
+    _reconcile_outcomes(columns)
     notes = (*_drop_impossible_choices(columns), *_contradictions(columns))
     try:
         return Snapshot.from_columns(columns, {"source": str(path)}, notes)
@@ -114,7 +117,11 @@ def to_snapshot(path: Path, given: dict[str, Any]) -> Snapshot:
 
 
 def _column(path: Path, name: str, values: Any, kind: pa.DataType) -> pa.Array:
-    """One column in the type of the schema; an error names the first row that does not fit."""
+    """One column in the type of the schema.
+
+    Raises:
+        SnapshotError: If a value does not fit; the first such row is named.
+    """
     if pa.types.is_boolean(kind):
         return _by_value(path, name, values, kind, _truth)
     if not isinstance(values, pa.Array):
@@ -132,17 +139,18 @@ def _column(path: Path, name: str, values: Any, kind: pa.DataType) -> pa.Array:
         return _by_value(path, name, values, kind, lambda value: _exact(value, kind))
 
 
-def _by_value(path: Path, name: str, values: Any, kind: pa.DataType, read: Callable[[Any], Any]) -> pa.Array:
+def _by_value(path: Path, name: str, values: Any, kind: pa.DataType, convert: Callable[[Any], Any]) -> pa.Array:
+    """One column, converted value by value."""
     listed = values.to_pylist() if isinstance(values, pa.Array) else values
-    out = []
+    converted = []
     for row, value in enumerate(listed, start=1):
         try:
-            out.append(None if value is None else read(value))
+            converted.append(None if value is None else convert(value))
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             expected = "0, 1, true, false or empty" if pa.types.is_boolean(kind) else str(kind)
             shown = str(value) if len(str(value)) <= 40 else f"{str(value)[:40]}..."
             raise SnapshotError(f"{path}, row {row}: {name} must be {expected}, got {shown!r}") from error
-    return pa.array(out, type=kind)
+    return pa.array(converted, type=kind)
 
 
 def _truth(value: Any) -> bool | None:
@@ -157,12 +165,16 @@ def _truth(value: Any) -> bool | None:
 def _text(value: Any) -> str:
     if not isinstance(value, (str, int, float)):
         raise TypeError(type(value).__name__)
-    str(value).encode()  # a lone half of a surrogate pair is no text
+    str(value).encode()  # raises on a lone surrogate, which Arrow cannot hold
     return str(value)
 
 
 def _exact(value: Any, kind: pa.DataType) -> Any:
-    """The value in the type of the schema, if nothing is lost: 4.0 is 4, and 4.5 is none."""
+    """The value as a number of this type, 4 for 4.0.
+
+    Raises:
+        TypeError, ValueError: If it is no number, or loses a part: 4.5 is no whole number.
+    """
     if pa.types.is_list(kind):
         if not isinstance(value, list):
             raise TypeError(type(value).__name__)
@@ -179,8 +191,8 @@ def _exact(value: Any, kind: pa.DataType) -> Any:
     return pa.scalar(int(number), type=kind).as_py()
 
 
-def _settle_outcomes(columns: dict[str, Any]) -> None:
-    """Make `correct` and `outcome` agree: what says that it is unscored has no correctness, and the reverse."""
+def _reconcile_outcomes(columns: dict[str, Any]) -> None:
+    """Make `correct` null where `outcome` is unscored, and `outcome` unscored where `correct` is null."""
     default = pc.if_else(pc.is_null(columns["correct"]), "unscored: no value in the table", "ok")
     outcome = pc.coalesce(columns["outcome"], default) if "outcome" in columns else default
     unscored = pc.starts_with(outcome, "unscored")
@@ -189,7 +201,7 @@ def _settle_outcomes(columns: dict[str, Any]) -> None:
 
 
 def _drop_impossible_choices(columns: dict[str, Any]) -> tuple[str, ...]:
-    """Set `chosen` to null where it is no option; what was dropped, in words."""
+    """Set `chosen` to null where it is no option, and return a note with the number of such rows."""
     if "chosen" not in columns:
         return ()
     chosen = np.asarray(pc.fill_null(columns["chosen"], NONE), dtype=np.int64)
@@ -202,7 +214,7 @@ def _drop_impossible_choices(columns: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _contradictions(columns: dict[str, Any]) -> tuple[str, ...]:
-    """Rows whose `correct` is not what chosen and gold say, in words: often a column that counts from 1."""
+    """A note with the number of rows whose `correct` contradicts chosen and gold: often a column counts from 1."""
     if not {"chosen", "gold", "correct"} <= set(columns) or "golds" in columns:
         return ()
     agrees = pc.equal(pc.equal(columns["chosen"], columns["gold"]), columns["correct"])
@@ -214,16 +226,16 @@ def _first_line(error: BaseException) -> str:
     return str(error).split("\n", maxsplit=1)[0]
 
 
-def joined(snapshots: Sequence[Snapshot], *, as_samples: bool = False) -> Snapshot:
-    """The rows of all snapshots, in their order.
+def concatenate(snapshots: Sequence[Snapshot], *, as_samples: bool = False) -> Snapshot:
+    """One snapshot with the rows of all, in their order; the metadata are those of the first.
 
     Args:
-        snapshots: At least one.
-        as_samples: Whether each is one more sample of the same items, as files of several seeds are; otherwise an item
-            may stand in one of them only.
+        snapshots: At least one snapshot.
+        as_samples: Treat each as one more sample of the same items, such as a seed; otherwise no item may be in two of
+            them.
 
     Raises:
-        SnapshotError: If there is none, or an item stands twice.
+        SnapshotError: If there is none, or an item is in two of them.
     """
     if not snapshots:
         raise SnapshotError("needed at least one file of outcomes, got none")
@@ -231,21 +243,23 @@ def joined(snapshots: Sequence[Snapshot], *, as_samples: bool = False) -> Snapsh
         return snapshots[0]
     tables = [snapshot.table for snapshot in snapshots]
     if as_samples:
-        if several := next((one for one in snapshots if one.ints("sample").any()), None):
+        if several := next((snapshot for snapshot in snapshots if snapshot.ints("sample").any()), None):
             raise SnapshotError(
                 f"{several.label}: its items have several samples already; --as-samples takes single ones"
             )
-        at = tables[0].column_names.index("sample")
+        position = tables[0].column_names.index("sample")
         tables = [
-            table.set_column(at, "sample", pa.array(np.full(len(table), seed, np.int32)))
+            table.set_column(position, "sample", pa.array(np.full(len(table), seed, np.int32)))
             for seed, table in enumerate(tables)
         ]
     table = pa.concat_tables(tables)
-    notes = list(dict.fromkeys(note for one in snapshots for note in one.notes))
-    if len(models := sorted({str(one.meta["model"]) for one in snapshots if one.meta.get("model")})) > 1:
+    notes = list(dict.fromkeys(note for snapshot in snapshots for note in snapshot.notes))
+    models = sorted({str(snapshot.meta["model"]) for snapshot in snapshots if snapshot.meta.get("model")})
+    if len(models) > 1:
         notes.append(f"its files are of several models: {', '.join(models)}")
-    meta = {**snapshots[0].meta, "sources": [str(one.meta.get("source", one.label)) for one in snapshots]}
-    norms = {task: norm for one in reversed(snapshots) for task, norm in one.norms.items()}
+    sources = [str(snapshot.meta.get("source", snapshot.label)) for snapshot in snapshots]
+    meta = {**snapshots[0].meta, "sources": sources}
+    norms = {task: norm for snapshot in reversed(snapshots) for task, norm in snapshot.norms.items()}
     if len(set(norms.values())) > 1:  # then the first file's norm is not that of all tasks
         meta["norms"] = norms
     return Snapshot.from_columns({name: table[name] for name in table.column_names}, meta, tuple(notes))

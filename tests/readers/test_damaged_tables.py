@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from forgetwatch import load_snapshot
 from forgetwatch.errors import SnapshotError
-from forgetwatch.readers.mapping import Columns, read_mapped
+from forgetwatch.readers.mapping import ColumnMap, read_mapped
 
 ROWS = [
     {"item_id": str(n), "task": "t", "k": 4, "gold": n % 4, "chosen": 1, "correct": n % 2 == 0, "output": 'a,\nb"é'}
@@ -75,14 +75,14 @@ def test_a_damaged_table_is_an_error_of_ours_or_a_snapshot(kind: str, data: st.D
         for read in (
             lambda: load_snapshot(path),
             lambda: read_mapped(
-                path, Columns(places={"item_id": "item_id", "correct": "correct", "question": "output"})
+                path, ColumnMap(fields={"item_id": "item_id", "correct": "correct", "question": "output"})
             ),
             lambda: read_mapped(
-                path, Columns(places={"question": "item_id", "output": "output", "gold": "k"}, match="number")
+                path, ColumnMap(fields={"question": "item_id", "output": "output", "gold": "k"}, match="number")
             ),
         ):
             try:
-                told = f"log., {len(read())} rows"
+                message = f"log., {len(read())} rows"
             except SnapshotError as error:
-                told = str(error)
-            assert "log." in told
+                message = str(error)
+            assert "log." in message

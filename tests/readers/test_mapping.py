@@ -1,4 +1,4 @@
-"""Tables whose columns have other names, and files that belong together."""
+"""Tables with column names of their own, and several files as one snapshot."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 from forgetwatch import compare, load_snapshot
 from forgetwatch.cli import app
 from forgetwatch.errors import SnapshotError
-from forgetwatch.readers.mapping import Columns, read_mapped
-from forgetwatch.readers.table import joined
+from forgetwatch.readers.mapping import ColumnMap, read_mapped
+from forgetwatch.readers.table import concatenate
 
 ROWS: list[dict[str, Any]] = [
     {
@@ -47,10 +47,10 @@ def write(path: Path, rows: list[dict[str, Any]]) -> Path:
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".json", ".parquet"])
-def test_answers_are_judged_by_their_last_match(tmp_path: Path, suffix: str) -> None:
+def test_answers_are_graded_by_their_last_match(tmp_path: Path, suffix: str) -> None:
     path = write(tmp_path / f"log{suffix}", [{name: row[name] for name in row if name != "marks"} for row in ROWS])
-    columns = Columns(
-        places={"question": "q", "gold": "truth", "output": "said"},
+    columns = ColumnMap(
+        fields={"question": "q", "gold": "truth", "output": "said"},
         where={"who": "a"},
         constants={"k": "2", "task": "prime"},
         match=r"regex:\b(yes|no)\b",
@@ -58,62 +58,64 @@ def test_answers_are_judged_by_their_last_match(tmp_path: Path, suffix: str) -> 
     read = read_mapped(path, columns)
     assert read.table["correct"].to_pylist() == [True, True]
     assert (read.ints("k").tolist(), read.texts("task").tolist()) == ([2, 2], ["prime", "prime"])
-    other = read_mapped(path, Columns(**{**vars(columns), "where": {"who": "b"}}))
+    other = read_mapped(path, ColumnMap(**{**vars(columns), "where": {"who": "b"}}))
     assert other.table["correct"].to_pylist() == [False, None if suffix != ".csv" else False]
     assert other.texts("content_hash").tolist() == read.texts("content_hash").tolist()
     whole = compare(before=read, after=other)
     assert (whole.all.forgotten, whole.items.unscored) == ((1, 1) if suffix != ".csv" else (2, 0))
 
 
-def test_a_place_goes_into_objects_whose_names_have_dots(tmp_path: Path) -> None:
+def test_a_field_path_enters_objects_whose_names_have_dots(tmp_path: Path) -> None:
     path = write(tmp_path / "log.jsonl", ROWS)
-    read = read_mapped(path, Columns(places={"item_id": "said", "correct": "marks.small.model.ok"}, where={"who": "a"}))
+    read = read_mapped(
+        path, ColumnMap(fields={"item_id": "said", "correct": "marks.small.model.ok"}, where={"who": "a"})
+    )
     assert read.table["correct"].to_pylist() == [True, False]
     listed = write_jsonl(tmp_path / "l.jsonl", [{"id": 1, "runs": [{"ok": 0}, {"ok": 1}]}])
-    assert read_mapped(listed, Columns(places={"item_id": "id", "correct": "runs.1.ok"})).table["correct"][0].as_py()
+    assert read_mapped(listed, ColumnMap(fields={"item_id": "id", "correct": "runs.1.ok"})).table["correct"][0].as_py()
 
 
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
         (
-            {"places": {"item_id": "q", "correct": "rigth"}},
-            "correct is mapped to 'rigth', and no row has that; they have q",
+            {"fields": {"item_id": "q", "correct": "rigth"}},
+            "correct is mapped to 'rigth', and no row has that field; the first has q",
         ),
         (
-            {"places": {"item_id": "q"}, "where": {"who": "c"}},
-            "none of its 4 rows is where was asked for; there who is 'a', 'b'",
+            {"fields": {"item_id": "q"}, "where": {"who": "c"}},
+            "none of its 4 rows has who=c; in the file who is 'a', 'b'",
         ),
-        ({"places": {"item_id": "q"}}, "--map correct=...` says which column it is, or --match judges output by gold"),
+        ({"fields": {"item_id": "q"}}, "--map correct=...` names its column, or --match grades output by gold"),
         (
-            {"places": {"item_id": "q", "correct": "truth"}},
+            {"fields": {"item_id": "q", "correct": "truth"}},
             "row 1: correct must be 0, 1, true, false or empty, got 'yes'",
         ),
         (
-            {"places": {"question": "q", "gold": "truth", "output": "said"}, "match": "regex:((a+)+)+$"},
+            {"fields": {"question": "q", "gold": "truth", "output": "said"}, "match": "regex:((a+)+)+$"},
             "regular expression",
         ),
-        ({"places": {"question": "q", "gold": "truth", "output": "said"}, "match": "number"}, "needs a number"),
+        ({"fields": {"question": "q", "gold": "truth", "output": "said"}, "match": "number"}, "needs a number"),
     ],
 )
-def test_what_does_not_fit_is_named(tmp_path: Path, columns: dict[str, Any], message: str) -> None:
+def test_a_field_or_value_that_does_not_fit_is_named(tmp_path: Path, columns: dict[str, Any], message: str) -> None:
     path = write(tmp_path / "log.jsonl", ROWS)
     with pytest.raises(SnapshotError) as caught:
-        read_mapped(path, Columns(**columns))
+        read_mapped(path, ColumnMap(**columns))
     assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"places": {"right": "q"}}, "unknown column 'right'"),
-        ({"places": {"k": "q"}, "constants": {"k": "2"}}, "both mapped and set"),
-        ({"places": {"output": "q"}, "match": "number"}, "judges output by gold, and gold is not mapped"),
+        ({"fields": {"right": "q"}}, "unknown column 'right'"),
+        ({"fields": {"k": "q"}, "constants": {"k": "2"}}, "both mapped and set"),
+        ({"fields": {"output": "q"}, "match": "number"}, "grades output by gold, and gold is not mapped"),
     ],
 )
 def test_columns_that_make_no_sense_are_refused(columns: dict[str, Any], message: str) -> None:
     with pytest.raises(SnapshotError, match=message):
-        Columns(**columns)
+        ColumnMap(**columns)
 
 
 @pytest.mark.parametrize(
@@ -123,42 +125,44 @@ def test_cut_and_crooked_files_are_named(tmp_path: Path, text: str) -> None:
     path = tmp_path / "log"
     path.write_text(text)
     with pytest.raises(SnapshotError, match="log"):
-        read_mapped(path, Columns(places={"item_id": "a", "correct": "a"}))
+        read_mapped(path, ColumnMap(fields={"item_id": "a", "correct": "a"}))
 
 
 def test_the_line_that_is_no_object_is_named(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text('{"a": 1}\n\n[2]\n')
     with pytest.raises(SnapshotError, match="row 3: a row is an object of named values, got list"):
-        read_mapped(path, Columns(places={"item_id": "a", "correct": "a"}))
+        read_mapped(path, ColumnMap(fields={"item_id": "a", "correct": "a"}))
 
 
-def test_a_column_that_stands_twice_is_refused(tmp_path: Path) -> None:
+def test_a_column_that_occurs_twice_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("id,ok,ok\n1,0,1\n")
-    with pytest.raises(SnapshotError, match="the column 'ok' stands twice in the header"):
-        read_mapped(path, Columns(places={"item_id": "id", "correct": "ok"}))
+    with pytest.raises(SnapshotError, match="the column 'ok' occurs twice in the header"):
+        read_mapped(path, ColumnMap(fields={"item_id": "id", "correct": "ok"}))
 
 
 def test_files_without_ids_are_joined_by_their_questions(tmp_path: Path) -> None:
-    columns = Columns(places={"question": "q", "correct": "ok"})
+    columns = ColumnMap(fields={"question": "q", "correct": "ok"})
     one, other = (
-        read_mapped(write_jsonl(tmp_path / f"{name}.jsonl", [{"q": q, "ok": 1} for q in asked]), columns)
-        for name, asked in (("one", "aab"), ("other", "cd"))
+        read_mapped(write_jsonl(tmp_path / f"{name}.jsonl", [{"q": q, "ok": 1} for q in questions]), columns)
+        for name, questions in (("one", "aab"), ("other", "cd"))
     )
-    assert len(joined([one, other])) == 5
+    assert len(concatenate([one, other])) == 5
     assert one.texts("item_id")[1] == f"{one.texts('item_id')[0]}#2"
     with pytest.raises(SnapshotError, match="is twice"):
-        joined([one, one])
+        concatenate([one, one])
     again = read_mapped(write_jsonl(tmp_path / "again.jsonl", [{"q": q, "ok": 0} for q in "baa"]), columns)
-    samples = compare(before=joined([one, again], as_samples=True), after=joined([again, one], as_samples=True))
+    samples = compare(
+        before=concatenate([one, again], as_samples=True), after=concatenate([again, one], as_samples=True)
+    )
     assert (samples.all.n, samples.all.forgotten, samples.all.gained) == (3, 1.5, 1.5)
 
 
-def test_files_of_several_models_are_told() -> None:
+def test_files_of_several_models_get_a_note() -> None:
     files = [snapshot([True], item_id=[name], meta={"model": name}) for name in "ba"]
-    assert joined(files).notes == ("its files are of several models: a, b",)
-    assert joined([files[0], snapshot([True], item_id=["c"])]).notes == ()
+    assert concatenate(files).notes == ("its files are of several models: a, b",)
+    assert concatenate([files[0], snapshot([True], item_id=["c"])]).notes == ()
 
 
 def test_files_of_several_seeds_are_samples_of_one_item(tmp_path: Path) -> None:
@@ -166,12 +170,12 @@ def test_files_of_several_seeds_are_samples_of_one_item(tmp_path: Path) -> None:
         load_snapshot(write_jsonl(tmp_path / f"{seed}.jsonl", [{"item_id": "1", "correct": seed % 2}]))
         for seed in range(3)
     ]
-    read = joined(seeds, as_samples=True)
+    read = concatenate(seeds, as_samples=True)
     assert (read.ints("sample").tolist(), read.table["correct"].to_pylist()) == ([0, 1, 2], [False, True, False])
     with pytest.raises(SnapshotError, match="is twice"):
-        joined(seeds)
+        concatenate(seeds)
     with pytest.raises(SnapshotError, match="several samples already"):
-        joined([read, read], as_samples=True)
+        concatenate([read, read], as_samples=True)
 
 
 def test_the_command_writes_what_compare_reads(tmp_path: Path) -> None:
@@ -190,7 +194,7 @@ def test_real_tables_of_four_systems(real_data: Path, tmp_path: Path) -> None:
     sides = [
         read_mapped(
             gsm8k,
-            Columns(places={"question": "question", "correct": f"{name}.is_correct", "output": f"{name}.solution"}),
+            ColumnMap(fields={"question": "question", "correct": f"{name}.is_correct", "output": f"{name}.solution"}),
         )
         for name in ("6b_finetuning", "6b_verification")
     ]
@@ -200,8 +204,8 @@ def test_real_tables_of_four_systems(real_data: Path, tmp_path: Path) -> None:
     sides = [
         read_mapped(
             prime,
-            Columns(
-                places={"item_id": "id", "question": "query", "output": "answer", "gold": "ref_answer"},
+            ColumnMap(
+                fields={"item_id": "id", "question": "query", "output": "answer", "gold": "ref_answer"},
                 where={"model": f"openaichat/gpt-4-{version}"},
                 constants={"k": "2"},
                 match=r"regex:\b(yes|no)\b",

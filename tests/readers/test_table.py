@@ -168,7 +168,7 @@ def test_a_csv_may_have_a_byte_order_mark_quotes_and_line_breaks_in_cells(tmp_pa
         ("nested.jsonl", '{"item_id": {"a": 1}, "correct": 1}\n', "row 1: item_id must be string"),
         ("half-k.jsonl", '{"item_id": "a", "correct": 1, "k": 4.5}\n', "row 1: k must be int32, got '4.5'"),
         ("quote.csv", 'item_id,correct,output\na,1,"x\nb,0,y\n', "a quote is opened and never closed"),
-        ("twice.csv", "item_id,correct,note,note\na,1,x,y\n", "'note' stands twice in the header"),
+        ("twice.csv", "item_id,correct,note,note\na,1,x,y\n", "'note' occurs twice in the header"),
         ("bom.csv", "\ufeff", "cannot be read as CSV"),
         ("number.csv", "item_id,correct,choice_logprobs\na,1,5\n", "choice_logprobs must be list"),
         ("surrogate.jsonl", '{"item_id": "\\ud83d", "correct": 1}\n', "row 1: item_id must be string"),

@@ -18,7 +18,7 @@ from forgetwatch import Snapshot, compare, load_snapshot, save_snapshot
 from forgetwatch.cli import app
 from forgetwatch.comparing.aligned import second_choice
 from forgetwatch.errors import SnapshotError
-from forgetwatch.readers.table import joined
+from forgetwatch.readers.table import concatenate
 
 ITEMS = 1500
 LENGTH: dict[str, Callable[[str], int]] = {"sum": lambda _: 1, "chars": len, "with space": lambda text: len(text) + 1}
@@ -162,7 +162,7 @@ def test_files_of_unlike_norms_keep_their_norms_when_they_are_joined(tmp_path: P
         load_snapshot(next(folder.glob(f"samples_{task}_*")), metric=metric)
         for task, metric in (("sums", "acc"), ("lengths", "acc_norm"))
     ]
-    whole = joined(files)
+    whole = concatenate(files)
     assert whole.norms == {"lengths": "chars", "sums": "sum"}
     wrong, known = known_second_choices(whole)
     assert wrong == known

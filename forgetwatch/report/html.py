@@ -1,9 +1,11 @@
 """A comparison or a run as one HTML file that opens from disk: no network, no other file, dark and light.
 
-    summary    the first page, in words        figures    curves, categories, question by question
-    items      flipped items, with filters     numbers    every group, as in the terminal
+    several     ranking of models with one base      items      changed questions, with filters
+    summary     verdict and sentences                numbers    every group, and corrections for guessing
+    run         curves, table of looks, heatmap      method     how it was measured
 
-All text of items and outputs travels as JSON and is shown as text; nothing in it becomes markup or code.
+The template gets one object for each section. Text of items and outputs is embedded as JSON, which the page's script
+shows as text: none of it becomes markup or code.
 """
 
 from __future__ import annotations
@@ -37,15 +39,23 @@ from forgetwatch.report.run_table import alarm_sentences
 from forgetwatch.report.summary import summary, verdict_sentence
 
 GROUPS: Final = 200
-"""Categories, and as many tasks, in the table of all numbers; of more those that lost most."""
+"""Categories, and also tasks, in the table of all numbers; of more, those that lost most."""
 LOOKS: Final = 100
-"""Looks in the table of looks; of more the last, and others at even distances."""
+"""Looks in the table of looks; of more, the last and others at even distances."""
 
 _Row = tuple[str, str, dict[str, str]]
-_HEADED: Final[dict[str, Level]] = {"": "all", "Scored and written": "kind", "Categories": "category", "Tasks": "task"}
+_LEVELS: Final[dict[str, Level]] = {
+    "": "all",
+    "Scored and written": "kind",
+    "Categories": "category",
+    "Tasks": "task",
+}
+"""Level of the groups under each heading of the table."""
 
-_BARS: Final = "Bars: what each category forgot and gained, and its net change; the table of all numbers has the same."
-_RANKING: Final = "What each model kept of what the base had right; the table of models has the same numbers."
+_BARS: Final = (
+    "Bars: forgotten and gained answers of each category, and its net change; the table below has the numbers."
+)
+_RANKING: Final = "Share that each model kept of what the base had right; the table of models has the numbers."
 _HEATMAP: Final = "Every answer that changed, as a row, with a column for each look; the list of questions has them."
 
 
@@ -58,73 +68,65 @@ def page(
     tolerance: float = TOLERANCE,
     title: str = "",
 ) -> str:
-    """The page as text.
+    """Page of a comparison, as text.
 
     Args:
-        comparison: What is shown: of a run, the last look against its baseline.
-        changed: The items whose answer changed; see `flips.flips`.
-        trajectory: The run, where it is one.
-        several: What this comparison, the last of several with one base, says together with the others.
-        tolerance: The net loss of accuracy that is tolerated, 0 to 1.
-        title: What else stands below the heading: where a run is, say.
+        comparison: The comparison; of a run, its last look against its baseline.
+        changed: Items whose answer changed; see `flips.flips`.
+        trajectory: The run, if the page is of one.
+        several: Ranking and matrix, if the comparison is the last of several with one base.
+        tolerance: Net loss of accuracy that is tolerated, 0 to 1.
+        title: Line below the heading, such as the folder of a run.
     """
-    part = files("forgetwatch.report").joinpath("page")
-    texts = {
-        name: part.joinpath(name).read_text(encoding="utf-8") for name in ("template.html", "style.css", "script.js")
-    }
-    # What is no markup of ours is escaped, and shown so that nothing in it stays unseen.
+    template = _texts("template.html", "style.css", "script.js")
+    # Text that is not markup of our own is escaped, with its control characters made visible.
     environment = Environment(
         autoescape=True,
         undefined=StrictUndefined,
         finalize=lambda value: visible(value) if type(value) is str else value,
     )
     run = trajectory if trajectory is not None and len(trajectory) > 1 else None
-    listed = flip_list(changed)
-    levels, more = _levels(comparison)
     first = summary(comparison, changed=changed, trajectory=trajectory, tolerance=tolerance)
-    return environment.from_string(texts["template.html"]).render(
-        version=version("forgetwatch"),
-        style=Markup(texts["style.css"]),
-        script=Markup(texts["script.js"]),
-        script_hash=base64.b64encode(hashlib.sha256(texts["script.js"].encode("utf-8")).digest()).decode(),
-        summary=first,
-        verdict_sentence=verdict_sentence(first.verdict),
+    return environment.from_string(template["template.html"]).render(
+        assets=_assets(template["style.css"], template["script.js"]),
+        header={"facts": _facts(comparison), "title": title},
         several=None if several is None else _several(several),
-        title=title,
-        facts=_facts(comparison),
-        curves=None if run is None else svg(lambda: trajectory_figure(run), name="curves", label=CURVES),
-        looks=[] if run is None else _looks(run),
-        alarms=[] if run is None else alarm_sentences(run),
+        summary=first,
+        verdict={"word": first.verdict.word, "sentence": verdict_sentence(first.verdict)},
+        run=None if run is None else _run(run),
         bars=svg(lambda: bars_figure(comparison), name="bars", label=_BARS),
-        heatmap=None if run is None else svg(lambda: heatmap_figure(run), name="heatmap", label=_HEATMAP),
-        heatmap_caption="" if run is None else heatmap_caption(heatmap(run)),
-        listed=listed,
+        listed=flip_list(changed),
         headings=HEADINGS,
-        levels=levels,
-        more=more,
-        corrections=[(name, lost, won, ASSUMES[name]) for name, lost, won, _ in chance_rows(comparison.all)],
-        notes=comparison.notes,
-        n=count(comparison.all.n),
-        tolerance=f"{100 * tolerance:g}",
-        made=f"Made by forgetwatch {version('forgetwatch')} on {datetime.now(UTC):%Y-%m-%d %H:%M} UTC.",
-        data=Markup(listed.data),
+        numbers=_numbers(comparison),
+        method={"n": count(comparison.all.n), "tolerance": f"{100 * tolerance:g}", "made": _made()},
     )
 
 
 def run_page(
     trajectory: Trajectory, *, probe: Probe | None = None, tolerance: float = TOLERANCE, title: str = ""
 ) -> str:
-    """The page of a run: its last look against its baseline, and the way there.
+    """Page of a run: its last look against its baseline, and the looks in between.
 
     Args:
         trajectory: The run.
-        probe: Gives questions and options.
-        tolerance: The net loss of accuracy that is tolerated, 0 to 1.
-        title: What stands below the heading.
+        probe: Probe that gives questions and options; None leaves them out.
+        tolerance: Net loss of accuracy that is tolerated, 0 to 1.
+        title: Line below the heading.
     """
     changed = flips(trajectory.baseline, trajectory.last, probe=probe, first=first_forgotten(trajectory))
     last = trajectory.comparisons[-1]
     return page(last, changed=changed, trajectory=trajectory, tolerance=tolerance, title=title)
+
+
+def _texts(*names: str) -> dict[str, str]:
+    folder = files("forgetwatch.report").joinpath("page")
+    return {name: folder.joinpath(name).read_text(encoding="utf-8") for name in names}
+
+
+def _assets(style: str, script: str) -> dict[str, str]:
+    """Style and script of the page, with the hash by which the page's policy admits this script alone."""
+    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode()
+    return {"style": Markup(style), "script": Markup(script), "hash": digest, "version": version("forgetwatch")}
 
 
 def _facts(comparison: Comparison) -> str:
@@ -133,8 +135,23 @@ def _facts(comparison: Comparison) -> str:
     return f"{name}{count(comparison.items.compared)} questions compared, one by one"
 
 
+def _made() -> str:
+    return f"Made by forgetwatch {version('forgetwatch')} on {datetime.now(UTC):%Y-%m-%d %H:%M} UTC."
+
+
+def _run(run: Trajectory) -> dict[str, Any]:
+    """Sections of a run: curves, alarms, table of looks, and heatmap."""
+    return {
+        "curves": svg(lambda: trajectory_figure(run), name="curves", label=CURVES),
+        "alarms": alarm_sentences(run),
+        "looks": _looks(run),
+        "heatmap": svg(lambda: heatmap_figure(run), name="heatmap", label=_HEATMAP),
+        "caption": heatmap_caption(heatmap(run)),
+    }
+
+
 def _several(several: ModelComparison) -> dict[str, Any]:
-    """The section of several models: their ranking, its picture, and the matrix."""
+    """Section of several models: ranking, picture, and matrix."""
     matrix = several.matrix
     return {
         "headings": ["place", "no.", "model", "kept %", "net points"]
@@ -148,11 +165,18 @@ def _several(several: ModelComparison) -> dict[str, Any]:
     }
 
 
+def _numbers(comparison: Comparison) -> dict[str, Any]:
+    """Section of all numbers: groups, corrections for guessing, and notes."""
+    levels, left_out = _levels(comparison)
+    corrections = [(name, lost, won, ASSUMES[name]) for name, lost, won, _ in chance_rows(comparison.all)]
+    return {"levels": levels, "left_out": left_out, "corrections": corrections, "notes": comparison.notes}
+
+
 def _levels(comparison: Comparison) -> tuple[list[tuple[str, list[_Row]]], str]:
-    """The groups by level under a heading, in their order; and what is left out, in words."""
+    """Groups of each level under its heading, in their order, and a sentence on those left out."""
     levels: list[tuple[str, list[_Row]]] = []
     left = []
-    for heading, level in _HEADED.items():
+    for heading, level in _LEVELS.items():
         groups = [group for group in comparison.groups if group.level == level]
         kept = {group.name for group in sorted(groups, key=lambda group: -group.forgotten)[:GROUPS]}
         if len(groups) > len(kept):
@@ -164,7 +188,7 @@ def _levels(comparison: Comparison) -> tuple[list[tuple[str, list[_Row]]], str]:
 
 
 def _looks(run: Trajectory) -> list[_Row]:
-    """The looks after the baseline, each with the numbers of the whole."""
+    """Looks after the baseline, each with the numbers of all items."""
     last = len(run) - 1
     at = sorted(
         {round(1 + (last - 1) * number / (LOOKS - 1)) for number in range(LOOKS)}

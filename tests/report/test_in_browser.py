@@ -136,7 +136,7 @@ def test_the_list_is_filtered_by_kind_category_and_task(opened: Open, tmp_path: 
     both = [flip for flip in math if flip.task == "task 4"]
     assert 0 < cards(page).count() == len(both) < len(math)
     page.select_option("#task", "task 0")  # of another category
-    assert count_line(page) == "Nothing fits these filters."
+    assert count_line(page) == "No question fits these filters."
     assert cards(page).count() == 0
 
 

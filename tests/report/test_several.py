@@ -102,7 +102,7 @@ def test_markdown_and_page_show_the_same_cells() -> None:
     assert ranks.endswith("| 0.5 | \\* |")
     assert "| 2 | m2 | 0 | 2 | – | 1 |" in text
     section = html[html.index('<section id="several"') : html.index('<section id="summary"')]
-    assert "Everything below it is about the last that was given, <bdi>m3</bdi>" in section
+    assert "Everything below it is about the last one, <bdi>m3</bdi>" in section
     assert "90.0 (59.6 to 98.2)" in section
     assert re.search(r"2 <bdi>m2</bdi></th><td>0</td><td>2</td><td>–</td><td>1</td>", section)
 
@@ -145,6 +145,6 @@ def test_no_value_of_the_page_is_a_python_object() -> None:
     comparisons = [compare(before=sides[0], after=other) for other in sides[1:]]
     several = ModelComparison(matrix=transition_matrix(sides), ranking=rank_models(comparisons, None), target=None)
     text = page(comparisons[-1], several=several)
-    assert "Over 8 questions that all were scored on; 0 are left out." in text
+    assert "Over the 8 questions on which all were scored; 0 are left out." in text
     assert "object at 0x" not in text
     assert "built-in" not in text

@@ -5,7 +5,7 @@
   if (!at("filters")) return;
   at("filters").hidden = false;
   const PAGE = 50;
-  const names = { known_lost: "clearly known, now lost", forgotten: "forgotten", gained: "gained", churned: "wrong, and now wrong otherwise" };
+  const names = { known_lost: "clearly known, now lost", forgotten: "forgotten", gained: "gained", churned: "wrong both times, with another answer" };
   const holds = { known_lost: (f) => f.what === "forgotten" && f.known, forgotten: (f) => f.what === "forgotten", gained: (f) => f.what === "gained", churned: (f) => f.what === "churned" };
   let shown = PAGE;
 
@@ -58,7 +58,7 @@
     return letters.length > 60 ? `${letters.slice(0, 60).join("").trimEnd()} …` : letters.join("") || "nothing";
   };
 
-  const wrote = (side) => side.chosen === null && side.parts.length > 0; // it stands below, in full
+  const wrote = (side) => side.chosen === null && side.parts.length > 0; // the output is shown below, in full
 
   const body = (flip) => {
     const made = element("div", null, "body");
@@ -78,16 +78,16 @@
       ["right", flip.options.length ? null : flip.right ?? "not logged"],
       ["before", wrote(flip.before) ? null : flip.before.answer ?? "not logged"],
       ["after", wrote(flip.after) ? null : flip.after.answer ?? "not logged"],
-      ["surest by", flip.margin === null ? null : `${flip.margin.toFixed(2)} nats`],
+      ["margin", flip.margin === null ? null : `${flip.margin.toFixed(2)} nats`],
       ["first forgotten", flip.first === null ? null : `at step ${flip.first.toLocaleString("en")}`],
       ["item", [flip.category, flip.task, flip.id].filter(Boolean).join(" / ") + (flip.sample ? `, sample ${flip.sample}` : "")],
     ];
-    const told = element("dl");
-    for (const [name, text] of facts) if (text !== null) told.append(element("dt", name), element("dd", text, "text"));
-    made.append(told);
+    const list = element("dl");
+    for (const [name, text] of facts) if (text !== null) list.append(element("dt", name), element("dd", text, "text"));
+    made.append(list);
     if (flip.before.parts.length || flip.after.parts.length) {
       const pair = element("div", null, "outputs");
-      pair.append(output("It wrote before", flip.before, "del"), output("It writes after", flip.after, "ins"));
+      pair.append(output("Output before", flip.before, "del"), output("Output after", flip.after, "ins"));
       made.append(pair);
     }
     return made;
@@ -96,7 +96,7 @@
   const card = (flip) => {
     const made = element("details");
     const line = element("summary");
-    line.append(element("span", flip.what === "forgotten" && flip.known ? "known, lost" : flip.what === "churned" ? "wrong otherwise" : flip.what, `tag ${flip.what}`));
+    line.append(element("span", flip.what === "forgotten" && flip.known ? "known, lost" : flip.what === "churned" ? "still wrong" : flip.what, `tag ${flip.what}`));
     line.append(element("span", title(flip), "text title"));
     const change = element("span", null, "change");
     change.append(element("span", brief(flip.before.answer), "text"), " → ", element("span", brief(flip.after.answer), "text"));
@@ -113,7 +113,7 @@
     const found = data.flips.filter((flip) => (holds[what] ?? (() => true))(flip) && (!category || flip.category === category) &&
       (!task || flip.task === task) && wanted.every((word) => words(flip).includes(word))).sort(order);
     at("list").replaceChildren(...found.slice(0, shown).map(card));
-    at("count").textContent = found.length ? `${Math.min(shown, found.length).toLocaleString("en")} of ${found.length.toLocaleString("en")} shown` : "Nothing fits these filters.";
+    at("count").textContent = found.length ? `${Math.min(shown, found.length).toLocaleString("en")} of ${found.length.toLocaleString("en")} shown` : "No question fits these filters.";
     at("more").hidden = found.length <= shown;
   };
   at("filters").addEventListener("input", () => { shown = PAGE; draw(); });
@@ -122,7 +122,7 @@
     const first = shown;
     shown += PAGE;
     draw();
-    at("list").children[first]?.firstElementChild.focus(); // the keyboard goes on where the list was cut
+    at("list").children[first]?.firstElementChild.focus(); // the keyboard continues where the list was cut
   });
   draw();
 })();

@@ -1,9 +1,11 @@
-"""The list of a page: items whose answer changed, as JSON that the page's script shows as text.
+"""Items whose answer changed: a list in a page, lines in a terminal, documents for programs.
 
-Questions and outputs are cut, and no more items are taken than make a page of a few megabytes: of each kind those of
-the largest margin. What is left out is said, with its number.
+    flip_list    JSON that the page's script shows as text; of each kind those of the largest margin, texts cut
+    flip_lines   one item for a terminal
+    flip_json    one item in full
 
-One item whose answer changed, for a terminal and for programs.
+A list takes at most `MOST` items and `ROOM` bytes of each kind, so that a page has a few megabytes at most, and says
+how many it leaves out.
 """
 
 from __future__ import annotations
@@ -26,9 +28,9 @@ from forgetwatch.report.formatting import count, shorten, visible
 MOST: Final = 500
 """Items of each kind."""
 ROOM: Final = 600_000
-"""Characters of JSON for each kind."""
+"""Bytes of JSON of each kind."""
 LONGEST: Final = 1024
-"""Characters of an output."""
+"""Characters of an output in the page."""
 
 _MATCHES: Final = 5_000
 """Pairs of equal words up to which two outputs are compared word by word."""
@@ -41,12 +43,12 @@ _NAME: Final = 200
 
 @dataclass(frozen=True, kw_only=True)
 class FlipList:
-    """The list of a page.
+    """List of a page.
 
     Attributes:
-        data: The items as JSON in which nothing ends a script element.
-        left_out: What is not in it, in words.
-        empty: Whether no answer changed.
+        data: JSON of the items, in which nothing ends a script element.
+        left_out: Sentences on what is not in the list; empty if all is.
+        empty: True if no answer changed.
     """
 
     data: str
@@ -55,23 +57,23 @@ class FlipList:
 
 
 def flip_list(changed: Sequence[Flip]) -> FlipList:
-    """The list of a page, of the items whose answer changed."""
+    """List of a page, of the items whose answer changed."""
     forgotten = [flip for flip in changed if flip.what == "forgotten"]
     known = sum(flip.known for flip in forgotten)
     counts = {"known_lost": known} if known else {}
     rows: list[str] = []
-    told = []
-    place = {id(flip): at for at, flip in enumerate(changed)}
+    shares = []
+    place = {id(flip): index for index, flip in enumerate(changed)}
     for what in ("forgotten", "gained", "churned"):
-        there = [flip for flip in changed if flip.what == what]
-        taken = _taken(there, place)
-        counts[what] = len(there)
+        of_kind = [flip for flip in changed if flip.what == what]
+        taken = _taken(of_kind, place)
+        counts[what] = len(of_kind)
         rows += taken
-        if len(there) > len(taken):
-            told.append(f"{count(len(taken))} of the {count(len(there))} {_WORDS[what]}")
+        if len(of_kind) > len(taken):
+            shares.append(f"{count(len(taken))} of the {count(len(of_kind))} {_WORDS[what]}")
     return FlipList(
         data=_safe(f'{{"counts":{json.dumps(counts)},"flips":[{",".join(rows)}]}}'),
-        left_out=_left_out(changed, told),
+        left_out=_left_out(changed, shares),
         empty=not changed,
     )
 
@@ -80,7 +82,7 @@ _WORDS: Final = {"forgotten": "forgotten", "gained": "gained", "churned": "wrong
 
 
 def _taken(flips: Sequence[Flip], place: dict[int, int]) -> list[str]:
-    """As many items as there is room for, each as JSON, those of the largest margin first."""
+    """JSON of each item that there is room for, those of the largest margin first."""
     rows, room = [], ROOM
     for flip in sort_flips(flips)[:MOST]:
         row = json.dumps(_flip(flip, place[id(flip)]), ensure_ascii=False, separators=(",", ":"))
@@ -91,12 +93,12 @@ def _taken(flips: Sequence[Flip], place: dict[int, int]) -> list[str]:
     return rows
 
 
-def _left_out(changed: Sequence[Flip], told: Sequence[str]) -> str:
-    """What of the list is not in the page, in words."""
+def _left_out(changed: Sequence[Flip], shares: Sequence[str]) -> str:
+    """Sentences on what is not in the page."""
     parts = []
-    if told:
+    if shares:
         first = "Those of the largest margin" if any(math.isfinite(flip.margin) for flip in changed) else "The first"
-        parts.append(f"{first} are listed: {', '.join(told)}. The numbers below count all of them.")
+        parts.append(f"{first} are listed: {', '.join(shares)}. The numbers below count all of them.")
     if changed and all(flip.item is None for flip in changed):
         parts.append("The text of the questions is not in these files; run the command again with --probe to see it.")
     if any(len(side.output or "") > LONGEST for flip in changed for side in (flip.before, flip.after)):
@@ -145,7 +147,7 @@ def _side(flip: Flip, side: Side, parts: list[tuple[bool, str]]) -> dict[str, An
 
 
 def marked(before: str, after: str) -> tuple[list[tuple[bool, str]], list[tuple[bool, str]]]:
-    """Two texts in pieces, each with whether it stands in both; words are compared.
+    """(is common, text) pieces of two texts, compared word by word.
 
     >>> marked("a b c", "a x c")
     ([(True, 'a '), (False, 'b '), (True, 'c')], [(True, 'a '), (False, 'x '), (True, 'c')])
@@ -162,12 +164,13 @@ def marked(before: str, after: str) -> tuple[list[tuple[bool, str]], list[tuple[
 
 
 def _pieces(one: Sequence[str], other: Sequence[str]) -> list[tuple[bool, int, int, int, int]]:
-    """Where two lists are the same and where not, as in `difflib`; of much that repeats only the two ends are compared.
+    """(is equal, start, end, other start, other end) of the pieces of two lists, as in `difflib`.
 
-    A model that writes one word for ever would take the matcher ten seconds, and another model's loop is not worth it.
+    The matcher takes time in the number of pairs of equal words: ten seconds for a model that repeats one word for
+    ever. Beyond `_MATCHES` pairs only the common beginning and end are found.
     """
-    there = Counter(other)
-    if sum(number * there[word] for word, number in Counter(one).items()) <= _MATCHES:
+    others = Counter(other)
+    if sum(number * others[word] for word, number in Counter(one).items()) <= _MATCHES:
         found = difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
         return [(what == "equal", a, b, c, d) for what, a, b, c, d in found]
     start = _common(one, other)
@@ -177,9 +180,9 @@ def _pieces(one: Sequence[str], other: Sequence[str]) -> list[tuple[bool, int, i
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many words two lists have in common at their beginning."""
-    unlike = (at for at, (left, right) in enumerate(zip(one, other, strict=False)) if left != right)
-    return next(unlike, min(len(one), len(other)))
+    """Number of words that two lists have in common at their beginning."""
+    differing = (index for index, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1])
+    return next(differing, min(len(one), len(other)))
 
 
 def _cut(output: str | None) -> str:
@@ -197,7 +200,7 @@ _QUESTION_SHOWN: Final = 600
 
 
 def flip_lines(flip: Flip) -> Lines:
-    """One item as lines for a console: the question, the right answer, and the two answers."""
+    """One item for a console: the question, the right answer, and the answers before and after."""
     head = Text(flip.what + (", clearly known" if flip.known else ""), style=_STYLES[flip.what])
     where = [part for part in (flip.category, " / ".join(filter(None, (flip.task, flip.item_id)))) if part]
     head.append(f"  {visible(', '.join(where))}", style="not bold dim")
@@ -205,11 +208,14 @@ def flip_lines(flip: Flip) -> Lines:
     rows = [("right", flip.right), ("before", _said(flip, flip.before)), ("after", _said(flip, flip.after))]
     rows += [
         (name, shorten(side.output, _OUTPUT))
-        for name, side in (("wrote", flip.before), ("writes", flip.after))
+        for name, side in (("output before", flip.before), ("output after", flip.after))
         if side.output is not None and side.chosen is not None
     ]
     rows += [] if flip.first is None else [("lost", f"first at step {flip.first}")]
-    lines += [Text(f"  {name:<7}").append(visible(text or "not known"), "" if text else "dim") for name, text in rows]
+    width = max(len(name) for name, _ in rows)
+    lines += [
+        Text(f"  {name:<{width}} ").append(visible(text or "not known"), "" if text else "dim") for name, text in rows
+    ]
     return Lines(*lines, Text())
 
 
@@ -222,7 +228,7 @@ def _said(flip: Flip, side: Side) -> str | None:
 
 
 def flip_json(flip: Flip) -> dict[str, Any]:
-    """One item as JSON values; what is not known is null."""
+    """One item as JSON values; an unknown one is null."""
     return {
         "what": flip.what,
         "known": flip.known,

@@ -1,13 +1,11 @@
-"""Pictures of a run: what was forgotten and gained, by category over steps, with the accuracy beside it.
+"""Figures of a run and of a comparison, and how any figure is saved as a file or put into a page.
 
-The plotting library is imported when a picture is drawn, not before. Names come from files of others: `name_in` keeps
-what they hold from becoming a formula or a line of its own.
+    trajectory_figure   accuracy, forgotten and gained over steps, of all items and of each category
+    bars_figure         what each category forgot and gained, and its net change with the interval
+    svg                 a figure as markup in the colours of the page, with its label for screen readers
 
-A figure as markup inside a page: it takes the page's colours, and says in words what it shows.
-
-Categories as bars: what each lost and gained, and both together with its interval.
-
-Shapes and signs tell the bars apart as well as colours do. The plotting library is imported when a picture is drawn.
+Shapes, line styles and hatches tell curves and bars apart as well as colours do. The plotting library is imported when
+a figure is drawn. Names come from files of other people: `name_in` keeps them from becoming a formula.
 """
 
 from __future__ import annotations
@@ -32,6 +30,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+PANELS: Final = 12
+"""Categories in the figure of a run; of more, those with most forgotten items at the end."""
+ROWS: Final = 25
+"""Groups in the figure of bars; of more, those of the lowest net change."""
+CURVES: Final = "Curves: accuracy, forgotten and gained answers at each look; the table of looks has the same numbers."
+"""Label of the figure of a run."""
+
 LOST: Final[dict[str, Any]] = {"color": "#b3261e", "marker": "v", "linestyle": "-", "label": "forgotten (1→0)"}
 WON: Final[dict[str, Any]] = {"color": "#1b6e3c", "marker": "^", "linestyle": "--", "label": "gained (0→1)"}
 _ACCURACY: Final[dict[str, Any]] = {"color": "#1f3b73", "marker": "o", "linestyle": "-", "label": "accuracy"}
@@ -41,26 +46,22 @@ _NULL: Final[dict[str, Any]] = {
     "linewidth": 2,
     "label": "forgotten by noise alone",
 }
+_IN_PAGE: Final = {LOST["color"]: "var(--lost)", WON["color"]: "var(--won)", _ACCURACY["color"]: "var(--accent)"}
+"""Variables of the page that replace colours, so that figures follow its dark and light style."""
 
+_COLUMNS: Final = 3
 _FONTS: Final = ("Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans SC", "Microsoft YaHei", "PingFang SC", "Noto Emoji")
-
-COLUMNS: Final = 3
-PANELS: Final = 12
-"""Categories that are drawn, those with most forgotten items at the end first."""
 
 
 def trajectory_figure(trajectory: Trajectory) -> Figure:
-    """A run as a figure: accuracy, forgotten and gained of all items, then of each category.
-
-    Shapes and line styles tell the curves apart as well as colours do.
-    """
+    """Figure of a run: accuracy, forgotten and gained of all items, then of each category."""
     from matplotlib.figure import Figure
 
     steps = trajectory.steps
     whole = [comparison.all for comparison in trajectory.comparisons]
     by_category = [comparison.by("category") for comparison in trajectory.comparisons]
     names = sorted(by_category[-1], key=lambda name: -by_category[-1][name].forgotten)[:PANELS]
-    rows = -(-len(names) // COLUMNS)
+    rows = -(-len(names) // _COLUMNS)
     figure = Figure(figsize=(10, 3.4 + 2.1 * rows), layout="constrained")
     top, *below = figure.subfigures(
         2 if names else 1, 1, height_ratios=[3.0, 2.1 * rows] if names else [1], squeeze=False
@@ -74,7 +75,7 @@ def trajectory_figure(trajectory: Trajectory) -> Figure:
         fontweight="bold",
     )
     if names:
-        panels = below[0].subplots(rows, COLUMNS, sharex=True, sharey=True, squeeze=False).ravel()
+        panels = below[0].subplots(rows, _COLUMNS, sharex=True, sharey=True, squeeze=False).ravel()
         most = max(max(group.forgotten, group.gained) for groups in by_category for group in groups.values())
         for panel, name in zip(panels, names, strict=False):
             _draw_flips(panel, steps, [groups[name] for groups in by_category])
@@ -82,38 +83,16 @@ def trajectory_figure(trajectory: Trajectory) -> Figure:
             panel.set_ylim(0, max(1.05 * most, 1))
         for panel in panels[len(names) :]:
             panel.set_visible(False)
-        for panel in panels[max(0, len(names) - COLUMNS) : len(names)]:
-            panel.tick_params(labelbottom=True)  # the lowest of a column may have a hidden one below it
+        for panel in panels[max(0, len(names) - _COLUMNS) : len(names)]:
+            # The panel below may be hidden, and then the shared axis has no labels.
+            panel.tick_params(labelbottom=True)
     return figure
-
-
-@contextmanager
-def drawn() -> Iterator[None]:
-    """Where pictures are made: fonts of other scripts are taken where they are installed; a sign of none is a box."""
-    import matplotlib
-    from matplotlib import font_manager
-
-    there = {font.name for font in font_manager.fontManager.ttflist}
-    family = [*matplotlib.rcParams["font.family"], *(name for name in _FONTS if name in there)]
-    with warnings.catch_warnings(), matplotlib.rc_context({"font.family": family}):
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        yield
-
-
-def name_in(width: int, name: str) -> str:
-    """A name of others as a picture shows it: in one line of at most so many columns, never as a formula."""
-    return fit_ends(name, width).rstrip().replace("$", r"\$")
-
-
-def save_figure(figure: Figure, path: str | Path) -> None:
-    """Write a figure; the format follows the file's suffix (png, svg, pdf)."""
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150, metadata={"Date": None} if Path(path).suffix == ".svg" else None)
 
 
 def _draw_whole(
     panels: Sequence[Axes], steps: Sequence[int], groups: Sequence[Group], stages: Sequence[int] = ()
 ) -> None:
+    """Draw accuracy on the left, flips on the right, and a line where each later stage begins."""
     accuracy, flips = panels
     for panel in panels:
         for number, step in enumerate(stages, start=2):
@@ -151,58 +130,10 @@ def _style(style: dict[str, Any], steps: Sequence[int]) -> dict[str, Any]:
     return {**style, "markersize": 4, "linewidth": 1.6, "markevery": max(1, len(steps) // 20)}
 
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-_COLORS: Final = {LOST["color"]: "var(--lost)", WON["color"]: "var(--won)", "#1f3b73": "var(--accent)"}
-
-
-CURVES: Final = "Curves: accuracy, forgotten and gained answers at each look; the table of looks has the same numbers."
-"""What the picture of a run shows, for those who do not see it."""
-
-
-def svg(draw: Callable[[], Figure | None], *, name: str, label: str) -> Markup | None:
-    """A figure as an SVG element; None where nothing is drawn.
-
-    Args:
-        draw: Makes the figure.
-        name: Tells its element ids from those of the page's other figures.
-        label: What it shows, for those who do not see it.
-    """
-    import matplotlib
-
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}), drawn():
-        figure = draw()
-        if figure is None:
-            return None
-        buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    return Markup(_of_the_page(buffer.getvalue(), label))
-
-
-def _of_the_page(text: str, label: str) -> str:
-    text = text[text.index("<svg") :]
-    text = re.sub(r"<(metadata|style)\b.*?</\1>", "", text, flags=re.DOTALL)
-    # Names such as "axes_1" repeat from figure to figure; only what is referred to needs one.
-    used = set(re.findall(r'(?:url\(#|href="#)([^")]+)', text))
-    text = re.sub(r' id="([^"]*)"', lambda found: found[0] if found[1] in used else "", text)
-    for color, variable in _COLORS.items():
-        text = text.replace(color, variable)
-    text = re.sub(r"(stroke|fill): #000000", r"\1: currentColor", text)
-    return text.replace("<svg", f'<svg role="img" aria-label="{escape(label)}"', 1)
-
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-ROWS: Final = 25
-"""Groups that are drawn, those that lost most first."""
-
-
 def bars_figure(comparison: Comparison, *, by: Level = "category") -> Figure | None:
-    """The groups of one level as bars, worst first; None where there are fewer than two.
+    """Figure of the groups of one level as bars, worst first; None if there are fewer than two.
 
-    Left the shares of forgotten and gained items, right the net change with its 95 % interval, in points.
+    On the left the shares of forgotten and gained items, on the right the net change with its 95 % interval, in points.
     """
     from matplotlib.figure import Figure
 
@@ -215,15 +146,8 @@ def bars_figure(comparison: Comparison, *, by: Level = "category") -> Figure | N
     figure = Figure(figsize=(10, 1.3 + 0.34 * len(groups)), layout="constrained")
     flips, net = figure.subplots(1, 2, sharey=True)
     rows = range(len(groups))
-    flips.barh(
-        rows,
-        [-100 * group.forgetting for group in groups],
-        color=LOST["color"],
-        height=0.62,
-        hatch="//",
-        fill=False,
-        edgecolor=LOST["color"],
-    )
+    lost = [-100 * group.forgetting for group in groups]
+    flips.barh(rows, lost, height=0.62, hatch="//", fill=False, edgecolor=LOST["color"])
     flips.barh(rows, [100 * group.backward_transfer for group in groups], color=WON["color"], height=0.62)
     flips.axvline(0, color="#000000", linewidth=0.8)
     flips.set_title("forgotten (left) and gained (right), %", fontsize=10)
@@ -239,5 +163,61 @@ def bars_figure(comparison: Comparison, *, by: Level = "category") -> Figure | N
         panel.grid(axis="x", alpha=0.25)
         panel.tick_params(labelsize=9)
     flips.set_yticks(list(rows), [f"{name_in(26, group.name)}  ({count(group.n)})" for group in groups])
-    flips.set_ylim(len(groups) - 0.4, -0.6)  # the worst above
+    flips.set_ylim(len(groups) - 0.4, -0.6)  # the worst at the top
     return figure
+
+
+def svg(draw: Callable[[], Figure | None], *, name: str, label: str) -> Markup | None:
+    """SVG element of a figure; None if there is no figure.
+
+    Args:
+        draw: Function that makes the figure.
+        name: Salt of its element ids, different for each figure of a page.
+        label: Description for screen readers.
+    """
+    import matplotlib
+
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}), drawn():
+        figure = draw()
+        if figure is None:
+            return None
+        buffer = io.StringIO()
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    return Markup(_in_page(buffer.getvalue(), label))
+
+
+def _in_page(text: str, label: str) -> str:
+    """Markup of one figure without what belongs to a file of its own, in the colours of the page."""
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<(metadata|style)\b.*?</\1>", "", text, flags=re.DOTALL)
+    # Ids such as "axes_1" repeat from figure to figure; only those that are referred to are kept.
+    used = set(re.findall(r'(?:url\(#|href="#)([^")]+)', text))
+    text = re.sub(r' id="([^"]*)"', lambda found: found[0] if found[1] in used else "", text)
+    for color, variable in _IN_PAGE.items():
+        text = text.replace(color, variable)
+    text = re.sub(r"(stroke|fill): #000000", r"\1: currentColor", text)
+    return text.replace("<svg", f'<svg role="img" aria-label="{escape(label)}"', 1)
+
+
+@contextmanager
+def drawn() -> Iterator[None]:
+    """Context for drawing names in any script: more fonts are tried, and a missing glyph gives no warning."""
+    import matplotlib
+    from matplotlib import font_manager
+
+    installed = {font.name for font in font_manager.fontManager.ttflist}
+    family = [*matplotlib.rcParams["font.family"], *(name for name in _FONTS if name in installed)]
+    with warnings.catch_warnings(), matplotlib.rc_context({"font.family": family}):
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        yield
+
+
+def name_in(width: int, name: str) -> str:
+    """Name of at most `width` columns for a figure, in one line; a dollar sign does not begin a formula."""
+    return fit_ends(name, width).rstrip().replace("$", r"\$")
+
+
+def save_figure(figure: Figure, path: str | Path) -> None:
+    """Write a figure; the format follows the file's suffix (png, svg, pdf)."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150, metadata={"Date": None} if Path(path).suffix == ".svg" else None)

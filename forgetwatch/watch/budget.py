@@ -1,9 +1,11 @@
-"""How many items the looks of a run may ask, so that they take no more than a share of its time.
+"""Item budget of a run: how many items its looks evaluate, so that they take no more than a share of its time.
 
-    Clock   what steps and looks took      Cost   what all of it makes of the run      decided   what is asked from here
+    Clock   seconds of the steps and looks so far
+    Cost    what they make of the whole run
+    decide_budget   the items and kinds of answers that the remaining looks can afford
 
-Decided once, after ten steps, from what a look and a step have taken so far; the looks before ask all items. The run
-keeps to it, also after a resume: a probe that changed its size on the way would compare unlike things.
+Decided once, after ten steps; the looks before evaluate all items. A resumed run keeps the decision: looks over other
+items cannot be compared with those before.
 """
 
 from __future__ import annotations
@@ -17,65 +19,74 @@ from typing import Final
 from forgetwatch.probe import Probe
 
 FEWEST_ITEMS: Final = 100
-"""Fewer items see nothing: where even these take too long, it is said and they are asked."""
+"""Fewest items of a look: fewer detect nothing, so these are evaluated even where they exceed the budget."""
 
 TIMED_STEPS: Final = 10
-"""Steps after which it is decided."""
+"""Steps after which the budget is decided."""
 
 
 class Clock:
-    """What the first steps of a training took, and its looks so far.
+    """Seconds of the first steps of a training, and of its looks so far.
 
     Attributes:
-        spent: All looks so far, seconds.
-        extra: What the latest look took beside asking the probe, seconds: counting, the guard, logging, the drift.
+        spent: Seconds of all looks so far.
+        extra: Seconds of the latest look beside evaluating the probe: counting, the guard, logging, the drift.
+
+    Args:
+        spent: Seconds of the looks before the first step.
+        extra: Seconds of the latest of them beside evaluating the probe.
     """
 
-    def __init__(self) -> None:
-        self.spent = 0.0
-        self.extra = 0.0
+    def __init__(self, *, spent: float = 0.0, extra: float = 0.0) -> None:
+        self.spent = spent
+        self.extra = extra
         self._steps: list[float] = []
         self._since = 0.0
 
     def begin_step(self) -> None:
-        """A step begins, unless it began already: one of several micro-batches counts once."""
+        """Start timing a step, unless it runs already: the micro-batches of a step count once."""
         self._since = self._since or time.perf_counter()
 
     def end_step(self) -> bool:
-        """A step ends; whether it was the last that is timed."""
+        """Stop timing a step; True if it was the last one that is timed."""
         if len(self._steps) >= TIMED_STEPS:
             return False
         self._steps.append(time.perf_counter() - self._since)
         return len(self._steps) == TIMED_STEPS
 
-    def go_on(self) -> None:
-        """What a step's end brought is over: the next step begins here."""
+    def restart_step(self) -> None:
+        """Start timing the next step now, after the looks at the end of the last one."""
         self._since = time.perf_counter()
 
-    def looked(self, seconds: float, *, asking: float) -> None:
-        """A look was taken, of which so much went into asking the probe."""
+    def add_look(self, seconds: float, *, evaluation: float) -> None:
+        """Count a look.
+
+        Args:
+            seconds: Seconds of the whole look.
+            evaluation: Seconds of it that went into evaluating the probe.
+        """
         self.spent += seconds
-        self.extra = max(0.0, seconds - asking)
+        self.extra = max(0.0, seconds - evaluation)
 
     @property
     def step(self) -> float:
-        """Median of the steps so far, seconds."""
+        """Median seconds of the steps so far."""
         return statistics.median(self._steps)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """What looks and steps have taken, seconds.
+    """Seconds of looks and steps, and their numbers.
 
     Attributes:
         items: Items of the probe.
-        look: Asking all of them once.
-        extra: What a look takes beside.
-        step: One optimizer step.
+        look: Seconds of evaluating all of them once.
+        step: Seconds of one optimizer step.
         steps: Optimizer steps of the run.
-        spent: All looks so far.
+        spent: Seconds of all looks so far.
         left: Looks that are still planned.
-        written: What of `look` goes into writing answers, where others are scored.
+        extra: Seconds of a look beside evaluating the items.
+        generation: Seconds of `look` that generate answers; 0 unless the probe has answers of both kinds.
     """
 
     items: int
@@ -85,19 +96,19 @@ class Cost:
     spent: float
     left: int
     extra: float = 0.0
-    written: float = 0.0
+    generation: float = 0.0
 
     def share(self, items: int) -> float:
-        """Share of the run's time that looks take, if the remaining ones ask so many items; 0 to 1."""
+        """Share of the run's time that looks take if the remaining ones evaluate `items` items, 0 to 1."""
         looks = self.spent + self.left * (self.look * items / self.items + self.extra)
         return looks / (looks + self.step * self.steps)
 
     def fits(self, overhead: float) -> bool:
-        """Whether the remaining looks may ask all items."""
+        """True if the remaining looks can evaluate all items within `overhead` of the training's time."""
         return self.spent + self.left * (self.look + self.extra) <= overhead * self.step * self.steps
 
     def affordable(self, overhead: float) -> int:
-        """Items that the remaining looks may ask, so that all looks take at most `overhead` of the training's time."""
+        """Number of items with which all looks take at most `overhead` of the training's time, where that can be."""
         if not self.left or not self.look:
             return self.items
         seconds = overhead * self.step * self.steps - self.spent - self.left * self.extra
@@ -105,17 +116,21 @@ class Cost:
         return min(self.items, max(most, FEWEST_ITEMS))
 
 
-def decided(cost: Cost, overhead: float) -> tuple[Cost, int, bool]:
-    """What the remaining looks cost, how many items they may ask, and whether answers that are written are among them.
+def decide_budget(cost: Cost, overhead: float) -> tuple[Cost, int, bool]:
+    """Cost of the remaining looks, number of items that they evaluate, and True if they generate answers.
 
-    Where writing answers is what takes too long, and others are scored, written ones are left out before any other.
+    In a probe with answers of both kinds, generated ones are left out before any other: they take longest by far.
+
+    Args:
+        cost: Cost of looks over all items.
+        overhead: Share of the training's time that looks may take, 0 to 1.
     """
-    if cost.fits(overhead) or not cost.written:
+    if cost.fits(overhead) or not cost.generation:
         return cost, cost.affordable(overhead), True
-    scored = replace(cost, look=max(cost.look - cost.written, 0.0), written=0.0)
+    scored = replace(cost, look=max(cost.look - cost.generation, 0.0), generation=0.0)
     return scored, scored.affordable(overhead), False
 
 
 def is_mixed(probe: Probe) -> bool:
-    """Whether a probe has both, answers that are written and answers that are scored."""
+    """True if a probe has both generated and log-likelihood answers."""
     return len({probe.is_generated(item) for item in probe}) > 1

@@ -1,6 +1,6 @@
-"""Lines for the person who watches the run, on stderr, between progress bars and not through them.
+"""Lines for the person at the terminal, on stderr, and the record of failures that a run survives.
 
-with failures.told("the look", step=200):     what fails here is told once, and training goes on
+with failures.tolerate("the look", step=200):     a failure in here is logged the first time, and training continues
 """
 
 from __future__ import annotations
@@ -13,40 +13,38 @@ from contextlib import contextmanager
 from tqdm.auto import tqdm
 
 
-def say(line: str) -> None:
-    """Print one line to stderr with the project's name before it."""
+def log(line: str) -> None:
+    """Print one line to stderr with the project's name before it, without breaking progress bars."""
     tqdm.write(f"forgetwatch: {line}", file=sys.stderr)
 
 
 class Failures:
-    """What failed during a run: told the first time, counted, and summed up at the end.
-
-    Attributes:
-        aloud: Whether this process tells; one of several does.
+    """Failures during a run: the first of each kind is logged, all are counted.
 
     Args:
-        strict: Whether a failure is raised instead.
+        strict: True to raise failures instead.
+        is_main_process: True in the process that logs.
     """
 
-    def __init__(self, *, strict: bool) -> None:
-        self.aloud = True
+    def __init__(self, *, strict: bool, is_main_process: bool = True) -> None:
         self._strict = strict
+        self._is_main = is_main_process
         self._counts: Counter[str] = Counter()
 
     @contextmanager
-    def told(self, what: str, *, step: int) -> Iterator[None]:
-        """A failure inside does not stop the run, unless it must."""
+    def tolerate(self, what: str, *, step: int) -> Iterator[None]:
+        """Log and count a failure of `what` inside, unless strict."""
         try:
             yield
-        except Exception as error:  # whatever it is, hours of training are worth more
+        except Exception as error:  # of any kind: hours of training are worth more than a look
             if self._strict:
                 raise
             self._counts[what] += 1
-            if self._counts[what] == 1 and self.aloud:
-                say(f"{what} at step {step} failed, training goes on: {error}")
+            if self._counts[what] == 1 and self._is_main:
+                log(f"{what} at step {step} failed, training continues: {error}")
 
-    def sum_up(self) -> None:
-        """Say how often each thing failed."""
+    def log_counts(self) -> None:
+        """Log how often each thing failed."""
         for what, count in self._counts.items():
-            if self.aloud:
-                say(f"{what} failed {count} times in this run")
+            if self._is_main:
+                log(f"{what} failed {count} times in this run")

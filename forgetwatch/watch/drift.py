@@ -1,7 +1,7 @@
-"""How far a run has moved from its base, on texts that the base wrote at the start: a warning before answers flip.
+"""Drift of a run from its base on texts that the base generated at the start: a warning before answers flip.
 
 Two sets of prompts, each a fixed sample: of the probe, and of the training examples. Completions are sampled once, at
-the baseline, and read again at each look.
+the baseline; each look computes their log-probabilities again, and from these KL and overlap per token.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ from forgetwatch.scoring.model import ModelInfo
 from forgetwatch.scoring.processes import on_main_process
 
 PROMPTS: Final = 64
-"""Prompts of each set: a look reads so many completions of 32 tokens each."""
+"""Prompts of each set; each has one completion of 32 tokens."""
 
 
 class DriftWatch:
-    """The base's completions of a run, and how far each look has moved from them.
+    """The base's completions of a run, and the drift of each look on them.
 
     Attributes:
+        completions: Texts that the base generated.
         looks: KL and overlap by set, by step.
 
     Args:
-        completions: What the base wrote.
+        completions: Texts that the base generated.
         token_budget: Tokens of a batch; the same at every look.
     """
 
@@ -48,7 +49,7 @@ class DriftWatch:
     def begin(
         cls, model: nn.Module, tokenizer: Any, probe: Probe, examples: Any, *, token_budget: int | None
     ) -> DriftWatch:
-        """Sample completions from the model as it is, of the probe's prompts and the training examples'.
+        """Sample completions from the model as it is, for prompts of the probe and of the training examples.
 
         Raises:
             ScoringError: If the model cannot generate here.
@@ -58,20 +59,20 @@ class DriftWatch:
         return cls(sample_completions(model, tokenizer, prompts, token_budget=token_budget), token_budget=token_budget)
 
     @classmethod
-    def go_on(cls, places: Sequence[Path], *, checksum: str | None, token_budget: int | None) -> DriftWatch | None:
-        """The completions of a run that goes on, from the first of the folders that holds them whole.
+    def resume(cls, folders: Sequence[Path], *, checksum: str | None, token_budget: int | None) -> DriftWatch | None:
+        """Completions of a resumed run, from the first folder that holds them whole; None if there are none.
 
         Args:
-            places: The folders.
-            checksum: Which completions they are; None where the run had none.
+            folders: The folders, the run folder first.
+            checksum: Checksum of the completions; None where the run had none.
             token_budget: Tokens of a batch.
         """
 
         def found() -> Completions | None:
-            for place in places:
+            for folder in folders:
                 with suppress(SnapshotError):
-                    if (there := read_completions(place / COMPLETIONS)).checksum == checksum:
-                        return there
+                    if (stored := read_completions(folder / COMPLETIONS)).checksum == checksum:
+                        return stored
             return None
 
         completions = on_main_process(found)
@@ -82,7 +83,7 @@ class DriftWatch:
         on_main_process(lambda: save_completions(self.completions, folder / COMPLETIONS))
 
     def look(self, model: nn.Module, *, step: int) -> dict[str, Drift]:
-        """How far the model is from the base, by set; the model comes back as it was.
+        """Drift of the model from the base, by set; the model comes back as it was.
 
         Raises:
             ScoringError: If its logits are not finite.
@@ -94,7 +95,7 @@ class DriftWatch:
 
 
 def drift_row(drifts: Mapping[str, Drift]) -> dict[str, float]:
-    """The numbers of one look, by name: ``kl_probe``, ``kl_probe_se``, ``overlap_training``, ..."""
+    """Numbers of one look by name: ``kl_probe``, ``kl_probe_se``, ``overlap_training``, ..."""
     row: dict[str, float] = {}
     for name, found in drifts.items():
         row |= {
@@ -108,27 +109,28 @@ def drift_row(drifts: Mapping[str, Drift]) -> dict[str, float]:
 def drift_prompts(probe: Probe, examples: Any, model: nn.Module, tokenizer: Any) -> dict[str, list[Ids]]:
     """A fixed sample of the probe's prompts and of the training prompts, as token ids.
 
-    A training prompt is what stands before the first token that is trained; of plain texts, their first half. Examples
-    that cannot be looked at without going through them give none.
+    A training prompt ends before the first token that is trained; that of a plain text is its first half. Examples
+    that cannot be indexed give none.
     """
     longest = ModelInfo.of(model).context_length(tokenizer)
-    encoded = [one.context for one in encode(probe, tokenizer, max_length=longest) if one.context]
+    encoded = [item.context for item in encode(probe, tokenizer, max_length=longest) if item.context]
     prompts = {"probe": _spread(encoded)}
     try:
         chosen = _spread(range(len(examples)))
-        training = [ids for at in chosen if (ids := _prompt_of(examples[at], tokenizer))]
+        training = [ids for row in chosen if (ids := _prompt_of(examples[row], tokenizer))]
     except (LookupError, TypeError, NotImplementedError):
         training = []
     return {**prompts, "training": training} if training else prompts
 
 
 def _spread(values: Sequence[Any]) -> list[Any]:
+    """Up to `PROMPTS` values at equal distances, the same at every call."""
     count = min(PROMPTS, len(values))
-    return [values[at * len(values) // count] for at in range(count)]
+    return [values[index * len(values) // count] for index in range(count)]
 
 
 def _prompt_of(example: Mapping[str, Any], tokenizer: Any) -> Ids:
-    """The prompt of one training example, in any of the forms that the trainers have."""
+    """Prompt of one training example as token ids, in any of the forms that TRL's trainers prepare."""
     for name in ("prompt_ids", "prompt_input_ids"):
         if example.get(name):
             return tuple(example[name])

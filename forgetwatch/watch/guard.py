@@ -1,4 +1,4 @@
-"""A guard: what a run may not lose, and what happens when it does.
+"""A guard: bounds on the losses of a run, and the action when they are exceeded.
 
 It trips on three things: an alarm of falling accuracy, over all looks and groups (`metrics.alarm`); a net loss whose
 whole interval lies beyond a bound, at consecutive looks; a `must_pass` item that was right and is wrong.
@@ -26,7 +26,7 @@ class Finding:
         what: ``alarm``, ``net_loss`` or ``must_pass``.
         name: The group's level and name, or the item's id.
         step: Optimizer step of the look.
-        line: It in words; no text of any item.
+        line: The finding in one line, without text of any item.
     """
 
     what: str
@@ -37,12 +37,12 @@ class Finding:
 
 @dataclass(frozen=True)
 class Guard:
-    """What trips, and what is done then.
+    """Bounds on the losses of a run, and the action when they are exceeded.
 
     Attributes:
-        action: ``warn`` tells; ``save`` also asks for a checkpoint; ``stop`` also ends the run.
-        net_loss: A net loss of accuracy beyond which its whole 95 % interval may not lie; None for no such bound.
-        looks: At how many looks in a row.
+        action: ``warn`` logs a warning; ``save`` also requests a checkpoint; ``stop`` also ends the run.
+        net_loss: Net loss of accuracy, 0 to 1, that the whole 95 % interval may not exceed; None for no such bound.
+        looks: Number of consecutive looks at which it is exceeded.
 
     Raises:
         WatchError: If a value is out of range.
@@ -62,7 +62,7 @@ class Guard:
             raise WatchError(f"looks={self.looks!r}: needed at least 1")
 
     def findings(self, trajectory: Trajectory, lost: Sequence[str] = ()) -> list[Finding]:
-        """What trips at the latest look.
+        """Everything that exceeds a bound at the latest look.
 
         Args:
             trajectory: The run so far.
@@ -101,29 +101,29 @@ class Guard:
 
 @dataclass
 class Tripped:
-    """What tripped the guard of a run so far: each thing is told once.
+    """Findings of a run so far; each is reported once.
 
     Attributes:
-        told: What and name of the findings that were told.
-        lines: What is to be said again at the end; alarms stand in the table there.
+        reported: `what` and `name` of the findings.
+        lines: Lines to repeat at the end of the run, without alarms: the table shows those.
     """
 
-    told: set[tuple[str, str]] = field(default_factory=set)
+    reported: set[tuple[str, str]] = field(default_factory=set)
     lines: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, stored: Iterable[Sequence[str]]) -> Tripped:
-        """What was told before, as `stored` gave it."""
+        """Findings of an earlier process, as `stored` gave them."""
         return cls({(what, name) for what, name in stored})
 
     @property
     def stored(self) -> list[list[str]]:
-        """What was told, as JSON values."""
-        return sorted(map(list, self.told))
+        """The reported findings as JSON values."""
+        return sorted(map(list, self.reported))
 
     def new(self, found: Iterable[Finding]) -> list[Finding]:
-        """Those that were not told before; now they are."""
-        fresh = [one for one in found if (one.what, one.name) not in self.told]
-        self.told |= {(one.what, one.name) for one in fresh}
-        self.lines += [one.line for one in fresh if one.what != "alarm"]
+        """The findings that were not reported before; from now on they count as reported."""
+        fresh = [finding for finding in found if (finding.what, finding.name) not in self.reported]
+        self.reported |= {(finding.what, finding.name) for finding in fresh}
+        self.lines += [finding.line for finding in fresh if finding.what != "alarm"]
         return fresh

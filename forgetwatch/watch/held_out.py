@@ -1,9 +1,7 @@
-"""Is the probe held out? What of it stands word for word in the training examples, looked for at the start of a run.
+"""The probe of a run: the default one, and a search for its questions in the training examples.
 
-A question that is trained on is remembered, and says nothing about forgetting. Only the exact match is looked for here;
+A question that is trained on shows nothing about forgetting. Only exact matches are searched for here;
 `forgetwatch probe check --train` also finds questions that share a run of words.
-
-What a run is asked where nothing else is named: `standard`, and `behaviour` where writing answers is cheap.
 """
 
 from __future__ import annotations
@@ -17,19 +15,19 @@ from forgetwatch.probes.overlap import Overlap, exact_overlap, training_text
 from forgetwatch.scoring.isolation import random_states
 
 SECONDS: Final = 60.0
-"""Time after which the search stops; it then says how far it came."""
+"""Seconds after which the search stops; its result then names the share of the examples that it covered."""
 
 
 def held_out(probe: Probe, examples: Any, tokenizer: Any, *, seconds: float = SECONDS) -> Overlap | None:
-    """What of the probe stands in the training examples; None where they cannot be looked at without going through.
+    """Questions of the probe in the training examples; None if the examples cannot be indexed.
 
-    Examples that are token ids by now are turned into text again.
+    Examples that were tokenized are decoded again.
 
     Args:
         probe: The questions.
         examples: The trainer's training set.
-        tokenizer: The one that made the token ids.
-        seconds: Most seconds.
+        tokenizer: Decodes token ids.
+        seconds: Time limit of the search.
     """
     try:
         rows = len(examples)
@@ -50,25 +48,25 @@ def _texts(examples: Any, rows: int, tokenizer: Any) -> Iterator[str]:
 
 
 def overlap_line(found: Overlap) -> str:
-    """What was found, for the person who watches the run; what to do where it is more than nothing."""
-    advice = "; a question that is trained on says nothing about forgetting: leave it out of one of the two"
+    """Line on the result of the search, with advice if questions were found."""
+    advice = "; a question that is trained on shows nothing about forgetting: remove it from one of the two"
     return f"is the probe held out? {found.sentence}" + (advice if found.exact else "")
 
 
-def default_probe(tokenizer: Any, *, fast: bool, saved: str | None = None) -> tuple[Probe, str]:
-    """The probe, and why it is that one.
+def default_probe(tokenizer: Any, *, fast: bool, fingerprint: str | None = None) -> tuple[Probe, str]:
+    """The default probe and the reason for it: `standard`, with `behaviour` where generating answers is cheap.
 
     Args:
-        tokenizer: Answers are written behind its chat template.
-        fast: Whether writing is cheap: the trainer has an engine for it, or the model is on a GPU.
-        saved: Fingerprint of the probe of a run that goes on; it keeps its probe, whatever this machine has.
+        tokenizer: The tokenizer; `behaviour` needs its chat template.
+        fast: True if generating is cheap: the trainer has an engine for it, or the model is on a GPU.
+        fingerprint: Fingerprint of the probe of a resumed run, which keeps it on any machine; None otherwise.
     """
     scored = load_probe("standard")
     both = combine(scored, load_probe("behaviour"))
-    if saved in (scored.fingerprint, both.fingerprint):
-        return (both if saved == both.fingerprint else scored), "the run's own"
+    if fingerprint in (scored.fingerprint, both.fingerprint):
+        return (both if fingerprint == both.fingerprint else scored), "the run's own"
     if not getattr(tokenizer, "chat_template", None):
         return scored, "without behaviour, which needs a chat template"
     if not fast:
-        return scored, "without behaviour, whose answers take too long to write on this machine"
-    return both, "behaviour is written where max_overhead allows it"
+        return scored, "without behaviour, whose answers take too long to generate on this machine"
+    return both, "answers of behaviour are generated if max_overhead allows it"

@@ -1,4 +1,8 @@
-"""The looks of a run that goes on: each compared with the baseline and with whatever else is named."""
+"""The looks of a run in progress, in memory: each compared with the baseline and with further references.
+
+All comparisons of a run are over one `Subset` of its probe. While it is undecided the rows of every look stay in
+memory, so that those before the decision can be cut to it; afterwards only the rows of the latest look do.
+"""
 
 from __future__ import annotations
 
@@ -20,22 +24,22 @@ from forgetwatch.scoring.scorer import versions
 from forgetwatch.snapshot import Snapshot
 
 PREVIOUS: Final = "previous"
-"""As a reference: the look before."""
+"""Reference to the look before."""
 
 
 class Looks:
-    """What was measured so far, in memory; no model, no files.
+    """Comparisons of the looks so far; no model, no files.
 
     Attributes:
         probe: The items.
         baseline: The snapshot that everything is compared with; None before the first look.
         null: The baseline's weights measured again, in other batches; None if they were not.
-        items: How many items the looks ask: the first of the probe; None means all of them.
-        writes: Whether the looks ask the items whose answers are written.
-        undecided: Whether `cut` may still be called.
+        subset: Items that all looks of the run evaluate.
+        generates: False if the looks leave out items whose answers are generated, other than `must_pass` ones.
+        undecided: True while `restrict` may still be called.
         comparisons: Baseline against each look so far, by step.
         others: The same for each further reference, by its name and step.
-        resumed: Looks that were measured again where a run went on, against what was stored, by step.
+        resumed: Looks that were measured again after a resume, against the stored ones, by step.
         planned: Looks planned after the baseline; None if unknown. It sets how strict an alarm is.
 
     Args:
@@ -43,7 +47,7 @@ class Looks:
         against: Further references by name: a snapshot, the path of one, or ``"previous"`` for the look before.
 
     Raises:
-        WatchError: If a reference has a name that cannot stand in a tracker's key.
+        WatchError: If a reference has a name that cannot be part of a tracker's key.
         SnapshotError: If a reference cannot be read.
     """
 
@@ -51,27 +55,58 @@ class Looks:
         self.probe = probe
         self.baseline: Snapshot | None = None
         self.null: Snapshot | None = None
-        self.items: int | None = None
-        self.writes = True
+        self.subset = Subset()
+        self.generates = True
         self.undecided = False
         self.comparisons: dict[int, Comparison] = {}
         self.others: dict[str, dict[int, Comparison]] = {}
         self.resumed: dict[int, Comparison] = {}
         self.planned: int | None = None
         self._references = references(against)
-        self._snapshots: dict[int, Snapshot] = {}  # the latest look, and while it is undecided all
+        self._snapshots: dict[int, Snapshot] = {}  # rows of the latest look, and while it is undecided of all
         self._described: dict[int, dict[str, Any]] = {}
         self._right: dict[int, NDArray[np.float64]] = {}
 
-    def keep(self, snapshot: Snapshot, *, step: int) -> Comparison:
-        """Take in a look: compare it with the baseline and the other references.
+    @property
+    def items(self) -> int | None:
+        """Number of items that the looks evaluate, a prefix of the probe; None for all."""
+        return self.subset.items
+
+    def begin(
+        self, baseline: Snapshot, null: Snapshot | None = None, *, items: int | None = None, generates: bool = True
+    ) -> None:
+        """Set the baseline, before the first `add`.
+
+        Args:
+            baseline: The snapshot that everything is compared with.
+            null: Its second measurement.
+            items: Number of items that the looks evaluate; None for all.
+            generates: True if answers are generated too.
+        """
+        self.baseline, self.null = baseline, null
+        self._use(items=items, generates=generates)
+
+    def plan(self, looks: int) -> None:
+        """Set the number of looks planned after the baseline; at least 1."""
+        self.planned = max(1, looks)
+
+    def defer_budget(self) -> None:
+        """Keep the rows of every look from now on, until `restrict` or `fix_budget`."""
+        self.undecided = True
+
+    def fix_budget(self) -> None:
+        """Keep the items as they are for the rest of the run."""
+        self.undecided = False
+
+    def add(self, snapshot: Snapshot, *, step: int) -> Comparison:
+        """Add a look: compare it with the baseline and the other references.
 
         Raises:
             WatchError: If there is no baseline yet.
             MismatchError: If a reference does not hold the same questions.
         """
         if self.baseline is None:
-            raise WatchError("a look was kept before there was a baseline; call look() first")
+            raise WatchError("a look needs a baseline to be compared with; call begin() first")
         subset = self.subset
         baseline, look = subset.apply(self.baseline), subset.apply(snapshot)
         comparison = compare(before=baseline, after=look, null=None if self.null is None else subset.apply(self.null))
@@ -94,48 +129,55 @@ class Looks:
         return comparison
 
     def compare_again(self, again: Snapshot, *, step: int) -> Comparison:
-        """Take in a look that was measured again: later looks have what flipped as their noise."""
+        """Add a second measurement of a look: its flips are the noise of later looks."""
         before, after = map(self.subset.apply, (self._snapshots[step], again))
         self.resumed[step] = compare(before=before, after=after)
         return self.resumed[step]
 
-    def cut(self, *, items: int | None, writes: bool) -> None:
-        """Count over fewer items of the probe only, also at the looks so far; if that fails, all stays as it was.
+    def restrict(self, *, items: int | None, generates: bool) -> None:
+        """Restrict all comparisons of the run, earlier ones too, to fewer items; on failure nothing changes.
 
         Args:
-            items: The first so many; None for all.
-            writes: Whether those whose answers are written are among them; those that must pass are.
+            items: Length of the prefix of the probe; None for all items.
+            generates: False to leave out items whose answers are generated, other than `must_pass` ones.
 
         Raises:
-            WatchError: If the looks so far are not at hand, since nothing was `undecided`.
+            WatchError: If the rows of earlier looks are gone, since `defer_budget` was not called.
         """
         if set(self._snapshots) != set(self.comparisons):
-            raise WatchError("the looks so far cannot be cut to fewer items; set undecided before the first look")
-        before = self.items, self.writes, dict(self.comparisons), dict(self._right)
+            raise WatchError(
+                f"restricting the looks needs the rows of all {len(self.comparisons)} looks so far, and those of "
+                f"{len(self._snapshots)} are in memory; call defer_budget() before the first look"
+            )
+        before = self.subset, self.generates, dict(self.comparisons), dict(self._right)
         others = {name: dict(looks) for name, looks in self.others.items()}
-        self.items, self.writes = items, writes
+        self._use(items=items, generates=generates)
         try:
             for step, snapshot in sorted(self._snapshots.items()):
-                self.keep(snapshot, step=step)
+                self.add(snapshot, step=step)
         except BaseException:
-            self.items, self.writes, self.comparisons, self._right = before
+            self.subset, self.generates, self.comparisons, self._right = before
             self.others = others
             raise
-        self.undecided = False
+        self.fix_budget()
 
     def drop_after(self, step: int) -> None:
-        """Let go of the looks later than `step`."""
+        """Drop the looks later than `step`."""
         kept: tuple[dict[int, Any], ...] = (self.comparisons, self.resumed, self._described, self._right)
         for looks in (*kept, self._snapshots, *self.others.values()):
             for later in [look for look in looks if look > step]:
                 del looks[later]
 
     def has_snapshot(self, step: int) -> bool:
-        """Whether the rows of the look at `step` are at hand."""
+        """True if the rows of the look at `step` are in memory."""
         return step in self._snapshots and step in self.comparisons
 
+    def hold(self, snapshot: Snapshot, *, step: int) -> None:
+        """Take the rows of a look back into memory."""
+        self._snapshots[step] = snapshot
+
     def latest(self) -> Snapshot | None:
-        """The latest look, over the items that all looks have."""
+        """The latest look over the items that all looks evaluate; None before the first."""
         found = self._snapshots.get(max(self._snapshots, default=0))
         return None if found is None else self.subset.apply(found)
 
@@ -155,7 +197,7 @@ class Looks:
         return Trajectory(steps, comparisons, right, baseline, baseline if latest is None else latest, self.planned)
 
     def retained_before(self) -> int:
-        """Answers of the baseline that are right, and so could be retained."""
+        """Number of right answers of the baseline."""
         return int((self._right[min(self._right)] == 1.0).sum()) if self._right else 0
 
     def lost_must_pass(self, step: int) -> list[str]:
@@ -173,13 +215,8 @@ class Looks:
         )
         return list(dict.fromkeys(lost))
 
-    @property
-    def subset(self) -> Subset:
-        """Items that all looks of the run evaluate."""
-        return Subset.of_probe(self.probe, items=self.items, generates=self.writes)
-
     def description(self) -> dict[str, Any]:
-        """What the run is, for people and other programs."""
+        """Description of the run, for ``run.json``; empty before the baseline."""
         if self.baseline is None:
             return {}
         whole = next(iter(self.comparisons.values())).all
@@ -187,7 +224,7 @@ class Looks:
         return {
             "probe": self.baseline.meta["probe"],
             "items": self.items,
-            "writes": self.writes,
+            "writes": self.generates,
             "baseline": {"step": self.baseline.meta["step"], "checksum": self.baseline.checksum},
             "null": None if self.null is None else {"lost": whole.null_lost, "gained": whole.null_gained},
             "resumed": [{"step": step, "lost": all_.forgotten, "gained": all_.gained} for step, all_ in again.items()],
@@ -196,19 +233,23 @@ class Looks:
             "versions": versions(),
         }
 
+    def _use(self, *, items: int | None, generates: bool) -> None:
+        self.subset = Subset.of_probe(self.probe, items=items, generates=generates)
+        self.generates = generates
+
 
 def references(against: Mapping[str, Snapshot | str | Path] | None) -> dict[str, Snapshot | str]:
-    """References by name, those in files read: a snapshot each, or ``"previous"``.
+    """References by name, each a snapshot or ``"previous"``; those in files are read.
 
     Raises:
-        WatchError: If these are no names and references, or a name cannot stand in a tracker's key.
+        WatchError: If it is no mapping, or a name cannot be part of a tracker's key.
         SnapshotError: If a file cannot be read.
     """
     if against is not None and not isinstance(against, Mapping):
         raise WatchError(f"against={against!r}: needed names and references, such as {{'previous': 'previous'}}")
     for name in against or {}:
         if not re.fullmatch(r"[a-z0-9_]+", str(name)):
-            raise WatchError(f"against: the name {name!r} stands in tracker keys; needed a-z, 0-9 and _ only")
+            raise WatchError(f"against: the name {name!r} becomes part of tracker keys; needed a-z, 0-9 and _ only")
     return {
         name: given if isinstance(given, Snapshot) else PREVIOUS if given == PREVIOUS else load_snapshot(given)
         for name, given in (against or {}).items()

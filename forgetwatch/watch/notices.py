@@ -1,16 +1,23 @@
-"""What a run says of itself: its cost before it, their share of the time, the table after it."""
+"""Notices of a run to its user: its cost before the first step, the looks' share of the time, the report, the table.
+
+Every function returns a line, but `show`, which prints, and `ReportPage`, which writes ``report.html``.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Final
 
 from rich.console import Console
 
 from forgetwatch.comparing.groups import Group
+from forgetwatch.comparing.verdict import TOLERANCE
+from forgetwatch.files import write_text
 from forgetwatch.metrics.alarm import alarm_level
 from forgetwatch.metrics.planning import detectable_change
 from forgetwatch.probe import Probe
+from forgetwatch.report.html import run_page
 from forgetwatch.report.run_table import run_table
 from forgetwatch.report.terminal import WIDTH
 from forgetwatch.run_folder import REPORT
@@ -19,11 +26,14 @@ from forgetwatch.watch.schedule import Every
 from forgetwatch.watch.watch import Watch
 
 _USUAL_FLIPS: Final = 0.10
-"""Share of the answers that flip, for saying beforehand what a probe can see."""
+"""Share of the answers that flip, assumed for the detectable change before any look."""
+
+_PAGE_SHARE: Final = 0.005
+"""Share of the time that drawing pages may take, 0 to 1."""
 
 
 def cost_line(watch: Watch, *, planned: int) -> str:
-    """Before the first step: what the looks will cost, and what they can see."""
+    """Line before the first step: the cost of the looks, and the change that they can detect."""
     each = float(watch.baseline.meta.get("seconds") or 0.0) if watch.baseline else 0.0
     items = watch.items or len(watch.probe)
     groups = 1 + len({item.category for item in watch.probe if item.category})
@@ -36,44 +46,53 @@ def cost_line(watch: Watch, *, planned: int) -> str:
     )
 
 
-def not_written_line(probe: Probe) -> str:
-    """That written answers are asked no more, and what goes with them."""
-    left = {item.category for item in probe if not probe.is_generated(item) or item.must_pass}
-    lost = sorted({item.category for item in probe} - left - {""})
+def not_generated_line(probe: Probe) -> str:
+    """Line that answers are no longer generated, and which categories are lost with them."""
+    kept = {item.category for item in probe if not probe.is_generated(item) or item.must_pass}
+    lost = sorted({item.category for item in probe} - kept - {""})
     return (
-        "written answers would take the looks beyond max_overhead: from here on only scored items and written "
-        "must_pass ones are asked"
+        "generated answers would take the looks beyond max_overhead: from here on only log-likelihood items and "
+        "generated must_pass ones are evaluated"
         + (f"; no item of {', '.join(lost)} is among them" if lost else "")
-        + "; max_overhead=None asks all"
+        + "; max_overhead=None evaluates all"
     )
 
 
 def share_line(cost: Cost, probe: Probe, items: int, *, max_overhead: float | None, every: Every, anew: bool) -> str:
-    """After the first steps: the looks' share of the run, and how many items they ask, decided `anew` or before."""
+    """Line after the first steps: the looks' share of the run, and how many items they evaluate.
+
+    Args:
+        cost: Cost of the looks.
+        probe: The probe.
+        items: Items that the remaining looks evaluate, a prefix of the probe.
+        max_overhead: Share of the training's time that looks may take; None for no bound.
+        every: The schedule as the user gave it.
+        anew: True if the number of items was decided just now, False if before a resume.
+    """
     line = f"looks take about {100 * cost.share(items):.1f} % of the run's time"
     if items < cost.items:
-        since = "from here on they ask" if anew else "as before they ask"
+        since = "from here on they evaluate" if anew else "as before they evaluate"
         line += f": {since} the first {items:,} of {cost.items:,} items, which {_sees(items)}"
-        asked = {item.category for item in probe.items[:items]}
-        lost = sorted({item.category for item in probe.items[items:]} - asked - {""})
+        kept = {item.category for item in probe.items[:items]}
+        lost = sorted({item.category for item in probe.items[items:]} - kept - {""})
         line += f"; no item of {', '.join(lost)} is among them: shuffle the probe" if lost else ""
         must = sum(item.must_pass for item in probe.items[items:])
         line += f"; {must:,} must_pass items are not among them: put them first" if must else ""
     if max_overhead is not None and cost.share(items) > 1.1 * max_overhead:
         fewest = items == min(FEWEST_ITEMS, cost.items)
-        why = "fewer items would see nothing" if fewest else "the run is short, or a look long"
+        why = "fewer items would detect nothing" if fewest else "the run is short, or a look long"
         line += f"; that is more than max_overhead={max_overhead:g}: {why}"
-        line += ", and every=... asks for as many looks" if every is not None else ""
-    return line + ("; max_overhead=None asks all" if anew and items < cost.items else "")
+        line += ", and every=... sets the number of looks" if every is not None else ""
+    return line + ("; max_overhead=None evaluates all" if anew and items < cost.items else "")
 
 
 def again_line(again: Group, *, step: int) -> str:
-    """What flipped when the look from which a run goes on was measured again."""
-    return f"step {step} measured again: -{again.forgotten:g} +{again.gained:g} of {again.n:g}; so much is noise"
+    """Line on the noise: the flips when the look from which a run resumed was measured again."""
+    return f"step {step} measured again: -{again.forgotten:g} +{again.gained:g} of {again.n:g}, all of it noise"
 
 
 def show(watch: Watch, *, max_steps: int, tripped: Sequence[str] = ()) -> None:
-    """After the last step: the table of the last look, what tripped the guard, and where the rest is."""
+    """Print the table of the last look, the findings of the guard, and the path of the report."""
     if watch.baseline is None:
         return
     trajectory = watch.trajectory()
@@ -85,6 +104,43 @@ def show(watch: Watch, *, max_steps: int, tripped: Sequence[str] = ()) -> None:
     console.print(
         f"report: {page}" if page.is_file() else f"every look: {watch.folder.path}", soft_wrap=True, markup=False
     )
+
+
+class ReportPage:
+    """The page ``report.html`` in the run folder, written again after looks so that it can be watched.
+
+    Drawing takes half a second. Where looks follow so closely that this would be more than a two-hundredth of the time,
+    a page is left out; the last one, at the end of the run, makes up for it.
+
+    Args:
+        tolerance: Net loss of accuracy that its verdict tolerates, 0 to 1.
+    """
+
+    def __init__(self, *, tolerance: float = TOLERANCE) -> None:
+        self._tolerance = tolerance
+        self._seconds = 0.0
+        self._written = 0.0
+        self._step = -1
+
+    def write(self, watch: Watch, *, at_once: bool = False) -> None:
+        """Write the page, unless it shows the latest look already, comes too soon, or there is no run folder.
+
+        Args:
+            watch: The run.
+            at_once: True to write it however soon it comes.
+
+        Raises:
+            OSError: If it cannot be written.
+        """
+        started, step = time.perf_counter(), max(watch.comparisons)
+        too_soon = self._seconds > _PAGE_SHARE * (started - self._written)
+        if step == self._step or not watch.folder.is_started or (too_soon and not at_once):
+            return
+        path = watch.folder.path / REPORT
+        text = run_page(watch.trajectory(), probe=watch.probe, tolerance=self._tolerance, title=str(watch.folder.path))
+        write_text(path, text)
+        self._step, self._written = step, time.perf_counter()
+        self._seconds = self._written - started
 
 
 def _sees(items: int) -> str:

@@ -1,4 +1,6 @@
-"""A run that goes on from a checkpoint: where its baseline is looked for, and in which order.
+"""Resuming a run from a checkpoint: the search for its baseline, and what the trainer's state keeps for it.
+
+The baseline is looked for in this order:
 
 1  the run folder, if it is the one that the trainer's state names
 2  the checkpoint, which carries a copy
@@ -6,16 +8,14 @@
 4  the model without its adapter, where that is bit for bit the model at the start
 5  right and wrong, packed into the trainer's state
 
-A run's baseline where its folder is gone: from the model without its adapter, or from bits in the trainer's state.
-
-The trainer's state follows every checkpoint. Two bits an item, packed, say whether it was scored and whether it was
-right; the chosen options and all probabilities are lost then.
+The trainer's state follows every checkpoint to any machine. It keeps two bits per item: scored or not, right or wrong.
+The chosen options and all probabilities are lost then.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -31,107 +31,126 @@ from forgetwatch.probe import Probe
 from forgetwatch.run_folder import CARRIED
 from forgetwatch.scoring.scorer import Scorer
 from forgetwatch.snapshot import Snapshot
-from forgetwatch.watch.trainer import resume_checkpoint
 from forgetwatch.watch.watch import Watch
 
 STATE: Final = "forgetwatch"
-"""What the run leaves in the trainer's state stands under this name."""
+"""Key of the run's memory in the trainer's state."""
+
+_EXACT: Final = (True, "gaussian", "orthogonal", "eva")
+"""Initialisations of an adapter that leave the base weights as they were; PiSSA, OLoRA and others change them."""
+
+_NOISE: Final = 0.01
+"""Share of the answers in which a baseline scored again may differ from the packed one: kernels differ by machine."""
 
 
-def remembered(watch: Watch, *, decided: bool, tripped: Any, completions: str | None) -> dict[str, Any]:
-    """What a run leaves in the trainer's state, and so in every checkpoint, as JSON values.
+def memory_of(watch: Watch, *, tripped: Any, completions: str | None) -> dict[str, Any]:
+    """Memory of a run that every checkpoint keeps in the trainer's state, as JSON values.
 
     Args:
         watch: The run; it has a baseline.
-        decided: Whether it is decided how many items its looks ask.
-        tripped: What the guard told.
-        completions: Checksum of what the base wrote; None where it wrote nothing.
+        tripped: Findings of the guard so far.
+        completions: Checksum of the base's completions; None if there are none.
 
     Raises:
         WatchError: If there is no baseline yet.
     """
     if watch.baseline is None:
-        raise WatchError("there is no baseline to remember yet; call look() first")
+        raise WatchError("a run's memory needs its baseline, and there is none yet; call look() first")
     return {
         "baseline": watch.baseline.checksum,
         "fingerprint": watch.probe.fingerprint,
         "items": watch.items,
-        "decided": decided,
-        "writes": watch.writes,
+        "decided": not watch.undecided,
+        "writes": watch.generates,
         "tripped": tripped,
         "completions": completions,
         "packed": packed(watch.baseline),
     }
 
 
-def go_on(
+def resume(
     watch: Watch,
     model: Any,
     tokenizer: Any,
-    saved: Mapping[str, Any] | None,
+    memory: Mapping[str, Any] | None,
     *,
     step: int,
+    carried: Sequence[Path],
     named: Callable[[], Snapshot | None],
 ) -> list[str]:
-    """Give the watch the baseline of its run, and the looks up to `step`; what is to be said about it.
+    """Restore the baseline of the run and its looks up to `step`; the lines to be logged.
 
     Args:
-        watch: Of the run; it has no baseline yet.
-        model: The model that goes on.
+        watch: The run; it has no baseline yet.
+        model: The resumed model.
         tokenizer: Its tokenizer.
-        saved: What the run left in the trainer's state; None if it left nothing.
-        step: The step from which it goes on.
-        named: Gives the baseline that the user names, if there is one.
+        memory: The run's memory from the trainer's state; None if there is none.
+        step: The step from which the run resumes.
+        carried: Folders in which checkpoints carry copies.
+        named: Returns the baseline that the user names, or None.
 
     Raises:
-        WatchError: If there is no baseline to be had, or it is one of another probe.
+        WatchError: If there is no baseline to be had, or it is of another probe.
     """
-    watch.check_fingerprint((saved or {}).get("packed", {}).get("meta", {"probe": {"fingerprint": None}}))
-    going_on: dict[str, Any] = {
+    known = memory or {}
+    watch.check_fingerprint(known.get("packed", {}).get("meta", {"probe": {"fingerprint": None}}))
+    run: dict[str, Any] = {
         "step": step,
-        "carried": carried_places(watch, step),
-        "items": (saved or {}).get("items"),
+        "carried": carried,
+        "items": known.get("items"),
+        "generates": bool(known.get("writes", True)),
     }
     lines = []
     try:
-        if saved is None:
-            raise LostBaselineError("the checkpoint knows no baseline")
-        watch.resume(checksum=saved["baseline"], **going_on)
+        if memory is None:
+            raise LostBaselineError("the checkpoint names no baseline")
+        watch.resume(checksum=memory["baseline"], **run)
     except LostBaselineError as error:
-        found, how = _elsewhere(watch, model, tokenizer, saved, named, error, step=step)
-        lines.append(f"the run's own baseline is gone; it is now {how}")
-        watch.resume(baseline=found, **going_on)
-    return lines + [f"{path} cannot be read, and its look is left out of the table" for path in watch.damaged]
+        found, origin = _rescue(watch, model, tokenizer, memory, named, error, step=step)
+        lines.append(f"the run's own baseline is gone; it is replaced by {origin}")
+        watch.resume(baseline=found, **run)
+    return lines + [f"{path} cannot be read; its look is missing from the table" for path in watch.damaged]
 
 
-def carried_places(watch: Watch, step: int) -> list[Path]:
-    """Where checkpoints carry the run's history: the one at `step`, and the one that the trainer goes on from."""
-    places = [watch.folder.carried(step)]
-    if (checkpoint := resume_checkpoint()) is not None and checkpoint / CARRIED not in places:
-        places.append(checkpoint / CARRIED)
-    return places
+def carried_folders(watch: Watch, step: int, checkpoint: Path | None) -> list[Path]:
+    """Folders in which checkpoints carry the run's history.
+
+    Args:
+        watch: The run.
+        step: The step from which it resumes.
+        checkpoint: The checkpoint that the trainer resumes from, which may be on another path; None if unknown.
+    """
+    folders = [watch.folder.carried(step)]
+    if checkpoint is not None and checkpoint / CARRIED not in folders:
+        folders.append(checkpoint / CARRIED)
+    return folders
 
 
-def _elsewhere(
+def stateful(state: TrainerState) -> dict[str, Any]:
+    """The part of the trainer's state that belongs to callbacks."""
+    return cast(dict[str, Any], state.stateful_callbacks)  # annotated as a list, a dict from construction on
+
+
+def _rescue(
     watch: Watch,
     model: Any,
     tokenizer: Any,
-    saved: Mapping[str, Any] | None,
+    memory: Mapping[str, Any] | None,
     named: Callable[[], Snapshot | None],
     error: LostBaselineError,
     *,
     step: int,
 ) -> tuple[Snapshot, str]:
-    """The baseline from elsewhere, and where that is."""
+    """A baseline from another source, and the name of that source."""
     if (found := named()) is not None:
-        return replace(found, meta={**found.meta, "step": -1}), "the one that was named"  # no look of this run
-    if saved is None:
+        return replace(found, meta={**found.meta, "step": -1}), "the one that was named"  # -1: no look of this run
+    if memory is None:
         raise WatchError(
-            f"the run goes on at step {step}, and its checkpoint knows no baseline: it was begun without forgetwatch; "
-            "name the model that it began with (baseline=...), start it anew, or go on without the callback"
+            f"the run resumes at step {step}, and its checkpoint names no baseline: it was begun without forgetwatch; "
+            "name the model that it began with (baseline=...), start it anew, or resume without the callback"
         )
-    if can_take_off(model):
-        made = saved.get("packed", {}).get("meta", {})
+    if has_exact_base(model):
+        made = memory.get("packed", {}).get("meta", {})
         scorer = Scorer(
             watch.probe,
             tokenizer,
@@ -142,28 +161,19 @@ def _elsewhere(
         )
         with without_adapter(model):
             found = scorer.score(model, step=0)
-        if "packed" not in saved or agrees(found, saved["packed"]):
+        if "packed" not in memory or agrees(found, memory["packed"]):
             return found, "the model without its adapter, scored now"
-    if "packed" not in saved:
+    if "packed" not in memory:
         raise error
     return (
-        unpacked(saved["packed"], watch.probe),
-        "right and wrong as the checkpoint remembers them; chosen options and probabilities are lost, and with them "
-        "known and lost, and what guessing would make",
+        unpacked(memory["packed"], watch.probe),
+        "right and wrong answers from the checkpoint; chosen options and probabilities are lost, and with them "
+        "known items and all corrections for guessing",
     )
 
 
-def stateful(state: TrainerState) -> dict[str, Any]:
-    """What callbacks leave in the trainer's state: a dict once the state is made, whatever its annotation says."""
-    return cast(dict[str, Any], state.stateful_callbacks)
-
-
-_EXACT: Final = (True, "gaussian", "orthogonal", "eva")
-"""Ways to begin an adapter that leave the weights beneath it as they were; PiSSA, OLoRA and others change them."""
-
-
 def packed(baseline: Snapshot) -> dict[str, Any]:
-    """What of a baseline fits into the trainer's state: JSON values only, a third of a byte an item."""
+    """Part of a baseline that fits into the trainer's state, as JSON values: a third of a byte per item."""
     right = baseline.floats("correct")
     return {
         "rows": len(baseline),
@@ -177,7 +187,7 @@ def packed(baseline: Snapshot) -> dict[str, Any]:
 
 
 def unpacked(bits: Mapping[str, Any], probe: Probe) -> Snapshot:
-    """The baseline that `packed` put away, as far as it goes.
+    """Baseline from what `packed` gave: outcomes without options and probabilities.
 
     Raises:
         LostBaselineError: If the bits are no baseline of this probe.
@@ -190,31 +200,28 @@ def unpacked(bits: Mapping[str, Any], probe: Probe) -> Snapshot:
     samples = Decoding.of(probe.decoding).samples
     if len(right) != len(probe) * samples:
         raise LostBaselineError(
-            f"the checkpoint knows a baseline of {len(right):,} answers, the probe has {len(probe) * samples:,}"
+            f"the checkpoint has a baseline of {len(right):,} answers, the probe has {len(probe) * samples:,}"
         )
-    asked = [item for item in probe for _ in range(samples)]
+    items = [item for item in probe for _ in range(samples)]
     columns = {
         "sample": list(range(samples)) * len(probe),
-        "item_id": [item.id for item in asked],
-        "content_hash": [item.content_hash for item in asked],
-        "task": [item.task for item in asked],
-        "category": [item.category for item in asked],
-        "cluster": [item.cluster for item in asked],
-        "k": [item.k for item in asked],
-        "gold": [item.answers[0] if item.choices else None for item in asked],
-        "golds": [list(item.answers) if len(item.answers) > 1 and item.choices else None for item in asked],
-        "correct": [bool(one) if known else None for one, known in zip(right, scored, strict=True)],
+        "item_id": [item.id for item in items],
+        "content_hash": [item.content_hash for item in items],
+        "task": [item.task for item in items],
+        "category": [item.category for item in items],
+        "cluster": [item.cluster for item in items],
+        "k": [item.k for item in items],
+        "gold": [item.answers[0] if item.choices else None for item in items],
+        "golds": [list(item.answers) if len(item.answers) > 1 and item.choices else None for item in items],
+        "correct": [bool(is_right) if known else None for is_right, known in zip(right, scored, strict=True)],
         "outcome": ["ok" if known else "unscored: not known any more" for known in scored],
     }
     return Snapshot.from_columns(columns, {**meta, "rescued": "right and wrong only"})
 
 
-_NOISE: Final = 0.01
-
-
 @contextmanager
 def without_adapter(model: Any) -> Iterator[None]:
-    """The model as it was before its adapter; which weights are trained is as before afterwards."""
+    """Disable the adapter inside, and restore afterwards which weights are trained."""
     trained = {name: weight.requires_grad for name, weight in model.named_parameters()}
     try:
         with model.disable_adapter():
@@ -224,8 +231,8 @@ def without_adapter(model: Any) -> Iterator[None]:
             weight.requires_grad_(trained[name])
 
 
-def can_take_off(model: Any) -> bool:
-    """Whether the model without its adapter is, bit for bit, the model that the adapter was put on."""
+def has_exact_base(model: Any) -> bool:
+    """True if the model without its adapter is bit for bit the model before training."""
     configs = getattr(model, "peft_config", None)
     if not configs or not hasattr(model, "disable_adapter"):
         return False
@@ -238,10 +245,10 @@ def can_take_off(model: Any) -> bool:
 
 
 def agrees(baseline: Snapshot, bits: Mapping[str, Any]) -> bool:
-    """Whether a baseline is right and wrong where the bits remember it, but for one answer in a hundred (noise)."""
+    """True if a baseline has the packed outcomes, but for one answer in a hundred (noise)."""
     right = baseline.floats("correct") == 1.0
-    remembered = _unpack(bits["right"], int(bits["rows"]))
-    return len(right) == len(remembered) and bool(np.mean(right != remembered) <= _NOISE)
+    expected = _unpack(bits["right"], int(bits["rows"]))
+    return len(right) == len(expected) and bool(np.mean(right != expected) <= _NOISE)
 
 
 def _pack(bits: NDArray[np.bool_]) -> str:

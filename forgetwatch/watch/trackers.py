@@ -1,9 +1,7 @@
-"""What reaches the trackers of a trainer: rows of numbers, one table of flipped items, alerts.
+"""The trackers of a trainer: a row of numbers per look, one table of flipped items, alerts.
 
-Rows go through the trainer's own log, and so to every tracker it reports to, on its step axis. The table and the alerts
-go to W&B, trackio, MLflow and TensorBoard where one of them is running.
-
-A look as the numbers and the table that reach the trackers.
+Rows go through the trainer's own log, and so to every tracker that it reports to, on its step axis. The table and the
+alerts go to W&B, trackio, MLflow and TensorBoard where one of them is running.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from transformers import Trainer, TrainerControl
+from transformers import Trainer, TrainerControl, TrainerState
 
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import WatchError
@@ -25,39 +23,65 @@ TABLE: Final = "forgetwatch/flipped"
 """Name of the table of flipped items."""
 
 
-def log_row(trainer: Trainer, row: dict[str, float], control: TrainerControl) -> None:
-    """Log one row of numbers and nothing else; the trainer's own rows are as they would have been.
+class Trackers:
+    """The trackers of a trainer, during one of its events.
 
-    The base class's own method: TRL's overrides flush their metric buffers into the row. Logging clears should_log, and
-    with it the trainer's own loss row of this step.
+    Args:
+        trainer: The trainer.
+        state: Its state at the event.
+        control: Its control at the event.
     """
-    keep = control.should_log
-    try:
-        Trainer.log(trainer, row)
-    finally:
-        control.should_log = keep
 
+    def __init__(self, trainer: Trainer, state: TrainerState, control: TrainerControl) -> None:
+        self._trainer = trainer
+        self._state = state
+        self._control = control
 
-def log_table(trainer: Trainer, columns: Sequence[str], rows: Sequence[Sequence[Any]], *, step: int) -> None:
-    """Log the flipped items to every tracker that is running and can show a table."""
-    if wandb := _running("wandb", "run"):
-        table = wandb.Table(columns=list(columns), data=[list(row) for row in rows])
-        wandb.log({TABLE: table, "train/global_step": step})
-    if trackio := _running_trackio():
-        table = trackio.Table(columns=list(columns), data=[list(row) for row in rows])
-        trackio.log({TABLE: table, "train/global_step": step})
-    if mlflow := _running("mlflow", "active_run"):
-        by_column = {name: [row[at] for row in rows] for at, name in enumerate(columns)}
-        mlflow.log_table(data=by_column, artifact_file=f"{TABLE}.json")
-    for callback in trainer.callback_handler.callbacks:
-        if (writer := getattr(callback, "tb_writer", None)) is not None:
-            lines = [" | ".join(columns), " | ".join("---" for _ in columns)]
-            lines += [" | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in row) for row in rows]
-            writer.add_text(TABLE, "\n".join(lines), step)
+    def has_row(self) -> bool:
+        """True if the look at this step was logged already, also by the process before a resume."""
+        return any(
+            row.get("step") == self._state.global_step and f"{PREFIX}/all/forgotten" in row
+            for row in self._state.log_history
+        )
+
+    def log_row(self, row: dict[str, float]) -> None:
+        """Log one row of numbers and nothing else; the trainer's own rows are as they would have been."""
+        # The base class's own method: TRL's overrides flush their metric buffers into the row. Logging clears
+        # should_log, and with it the trainer's own loss row of this step.
+        keep = self._control.should_log
+        try:
+            Trainer.log(self._trainer, row)
+        finally:
+            self._control.should_log = keep
+
+    def log_flipped(self, watch: Watch, *, share_text: bool) -> None:
+        """Log the items that flipped until the latest look, to every tracker that can show a table."""
+        latest = watch.latest()
+        if watch.baseline is not None and latest is not None:
+            changed = flips(watch.baseline, latest, probe=watch.probe if share_text else None)
+            columns, rows = flipped_rows(changed, texts=share_text)
+            self._log_table(columns, rows)
+
+    def _log_table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        step = self._state.global_step
+        if wandb := _running("wandb", "run"):
+            table = wandb.Table(columns=list(columns), data=[list(row) for row in rows])
+            wandb.log({TABLE: table, "train/global_step": step})
+        if trackio := _running_trackio():
+            table = trackio.Table(columns=list(columns), data=[list(row) for row in rows])
+            trackio.log({TABLE: table, "train/global_step": step})
+        if mlflow := _running("mlflow", "active_run"):
+            by_column = {name: [row[index] for row in rows] for index, name in enumerate(columns)}
+            mlflow.log_table(data=by_column, artifact_file=f"{TABLE}.json")
+        for callback in self._trainer.callback_handler.callbacks:
+            if (writer := getattr(callback, "tb_writer", None)) is not None:
+                lines = [" | ".join(columns), " | ".join("---" for _ in columns)]
+                lines += [" | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in row) for row in rows]
+                writer.add_text(TABLE, "\n".join(lines), step)
 
 
 def alert(title: str, text: str) -> None:
-    """Send an alert through the trackers that have such a thing."""
+    """Send an alert through the running trackers that have alerts."""
     if wandb := _running("wandb", "run"):
         wandb.alert(title=title, text=text, level=wandb.AlertLevel.WARN)
     trackio = _running_trackio()
@@ -66,14 +90,14 @@ def alert(title: str, text: str) -> None:
 
 
 def _running(name: str, run: str) -> Any:
-    """A tracker's module, if it is imported and has a run."""
+    """Module of a tracker, if it is imported and has a run; else None."""
     module = sys.modules.get(name)
     current = getattr(module, run, None)
     return module if (current() if callable(current) else current) is not None else None
 
 
 def _running_trackio() -> Any:
-    """The module trackio, if it is imported and has a run."""
+    """Module trackio, if it is imported and has a run; else None."""
     if "trackio" not in sys.modules:
         return None
     try:
@@ -85,13 +109,13 @@ def _running_trackio() -> Any:
 
 
 def look_row(watch: Watch, drift: DriftWatch | None, *, step: int, full: bool) -> dict[str, float]:
-    """The numbers of the look at a step, by tracker key; none where there is no look.
+    """Numbers of the look at a step by tracker key; empty if there is no look.
 
     Args:
         watch: The run so far.
-        drift: How far it moved from its base, where that is measured.
+        drift: Drift from the base; None where it is not measured.
         step: The step of the look.
-        full: Whether every number of every group is a key.
+        full: True for every number of every group.
     """
     if step not in watch.comparisons:
         return {}
@@ -109,35 +133,26 @@ def look_row(watch: Watch, drift: DriftWatch | None, *, step: int, full: bool) -
 
 
 def composite_row(row: Mapping[str, float], metrics: Mapping[str, float], name: str | None) -> dict[str, float]:
-    """The harmonic mean of retention and a metric of the trainer's evaluation, where both are there.
+    """Harmonic mean of retention and a metric of the trainer's evaluation, as a row; empty if there is no retention.
 
-    Retention alone is highest for a model that did not learn anything.
+    Retention alone is highest for a model that has not learned anything.
 
     Args:
-        row: The numbers of the look.
-        metrics: The trainer's evaluation.
+        row: Numbers of the look by tracker key.
+        metrics: Metrics of the trainer's evaluation.
         name: The metric, from 0 to 1 and higher for better; None for no composite.
 
     Raises:
-        WatchError: If there is no such metric, or it is no share.
+        WatchError: If there is no such metric, or it is outside 0 to 1.
     """
-    kept = row.get(f"{PREFIX}/all/retention")
-    if name is None or kept is None:
+    retention = row.get(f"{PREFIX}/all/retention")
+    if name is None or retention is None:
         return {}
     task = metrics.get(f"eval_{name.removeprefix('eval_')}")
     if not isinstance(task, (int, float)) or not 0 <= task <= 1:
-        there = ", ".join(sorted(key.removeprefix("eval_") for key, value in metrics.items() if 0 <= value <= 1))
+        known = ", ".join(sorted(key.removeprefix("eval_") for key, value in metrics.items() if 0 <= value <= 1))
         raise WatchError(
             f"composite={name!r} is {'not in the evaluation' if task is None else task}; needed a metric from 0 to 1, "
-            f"such as {there or 'none of these'}"
+            f"such as {known or 'none of these'}"
         )
-    return {f"{PREFIX}/all/composite": 2 * task * kept / (task + kept) if task + kept > 0 else 0.0}
-
-
-def log_flipped(trainer: Trainer, watch: Watch, *, step: int, share_text: bool) -> None:
-    """The flipped items of the latest look, to the trackers."""
-    latest = watch.latest()
-    if watch.baseline is not None and latest is not None:
-        changed = flips(watch.baseline, latest, probe=watch.probe if share_text else None)
-        columns, rows = flipped_rows(changed, texts=share_text)
-        log_table(trainer, columns, rows, step=step)
+    return {f"{PREFIX}/all/composite": 2 * task * retention / (task + retention) if task + retention > 0 else 0.0}

@@ -1,12 +1,13 @@
-"""Watch: the core of measuring a run. A baseline, then looks, each compared with it and written down.
+"""Watch: measures a run. A baseline, then looks, each compared with it and stored.
 
     watch = Watch(probe, "run/")
     watch.look(model, tokenizer, step=0)        # the baseline
     ...
     watch.look(model, tokenizer, step=200)      # a Comparison: baseline -> step 200
 
-Needs no Trainer; `ForgetWatchCallback` is an adapter over it. Where several processes train one model, each calls it at
-the same steps: they share the work, all have the comparison, and the first writes.
+A look is one evaluation of the probe during the run. A Watch needs no Trainer; `ForgetWatchCallback` is an adapter
+over it. Where several processes train one model, each calls it at the same steps: they share the work, all get the
+comparison, and the main process writes.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from torch import nn
 
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.subset import Subset
+from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.errors import ForgetwatchError, ScoringError, WatchError
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
@@ -31,31 +33,30 @@ from forgetwatch.scoring.generation import Generator
 from forgetwatch.scoring.processes import on_all_processes, on_main_process, rank
 from forgetwatch.scoring.scorer import Scorer
 from forgetwatch.snapshot import Snapshot, read_snapshot
-from forgetwatch.watch.console import say
+from forgetwatch.watch.console import log
 from forgetwatch.watch.looks import Looks
 
 _FEWEST_TOKENS: Final = 64
 """Tokens of the smallest batch with which the baseline is measured again."""
 
 
-class Watch(Looks):
-    """Asks one probe again and again during a run, and keeps what became of each answer.
+class Watch:
+    """Evaluates one probe again and again during a run, and follows the outcome of every item.
 
     Attributes:
         folder: The run folder, ``output_dir/_forgetwatch``.
-        seconds: What each look of this process took, by step.
-        asking_seconds: What the latest of them took to ask the model; before it, what the baseline of a run that goes
-            on took, for as many items.
-        writing_seconds: What of it went into writing answers.
-        writer: What writes answers, where items need that; None for the model itself.
+        seconds: Seconds of each look of this process, by step.
+        evaluation_seconds: Seconds of the latest look that evaluated the model; after a resume those of the baseline,
+            for as many items.
+        generation_seconds: Seconds of these that generated answers.
         token_budget: Tokens of a batch of the baseline, and so of the run; None for what suits the device.
-        damaged: Files of looks that a resume could not read; they are put by under another name.
+        damaged: Files of looks that a resume could not read; they were renamed.
 
     Args:
         probe: A probe, or the path of one.
-        output_dir: Where the run keeps its files; the run folder is made in it.
-        resume: Go on with the run folder that is there; by default an older folder is renamed at the first look.
-        twice: Whether the baseline is measured twice, to show what noise flips.
+        output_dir: Folder of the run's files; the run folder is made in it.
+        resume: True to resume the run in the existing run folder; by default an older one is renamed at the first look.
+        twice: True to measure the baseline twice, for the flips that noise makes.
         against: Further references by name: a snapshot, the path of one, or ``"previous"`` for the look before.
 
     Raises:
@@ -73,13 +74,13 @@ class Watch(Looks):
         twice: bool = True,
         against: Mapping[str, Snapshot | str | Path] | None = None,
     ) -> None:
-        super().__init__(probe if isinstance(probe, Probe) else load_probe(probe), against=against)
         self.folder = RunFolder(output_dir)
         self.seconds: dict[int, float] = {}
-        self.asking_seconds = self.writing_seconds = 0.0
-        self.writer: Generator | None = None
+        self.evaluation_seconds = self.generation_seconds = 0.0
         self.token_budget: int | None = None
         self.damaged: list[Path] = []
+        self._looks = Looks(probe if isinstance(probe, Probe) else load_probe(probe), against=against)
+        self._generator: Generator | None = None
         self._twice = twice
         self._scorer: Scorer | None = None
         self._started = False
@@ -87,9 +88,100 @@ class Watch(Looks):
             self.resume()
 
     @property
-    def _speaks(self) -> bool:
-        """Whether this process tells; one of several does."""
-        return rank() == 0
+    def probe(self) -> Probe:
+        """The items."""
+        return self._looks.probe
+
+    @property
+    def baseline(self) -> Snapshot | None:
+        """The snapshot that everything is compared with; None before the first look."""
+        return self._looks.baseline
+
+    @property
+    def null(self) -> Snapshot | None:
+        """The baseline's weights measured again, in other batches; None if they were not."""
+        return self._looks.null
+
+    @property
+    def comparisons(self) -> dict[int, Comparison]:
+        """Baseline against each look so far, by step."""
+        return self._looks.comparisons
+
+    @property
+    def others(self) -> dict[str, dict[int, Comparison]]:
+        """Each further reference against each look, by its name and step."""
+        return self._looks.others
+
+    @property
+    def resumed(self) -> dict[int, Comparison]:
+        """Looks that were measured again after a resume, against the stored ones, by step."""
+        return self._looks.resumed
+
+    @property
+    def items(self) -> int | None:
+        """Number of items that the looks evaluate, a prefix of the probe; None for all."""
+        return self._looks.items
+
+    @property
+    def generates(self) -> bool:
+        """False if the looks leave out items whose answers are generated, other than `must_pass` ones."""
+        return self._looks.generates
+
+    @property
+    def undecided(self) -> bool:
+        """True while `restrict` may still be called."""
+        return self._looks.undecided
+
+    @property
+    def planned(self) -> int | None:
+        """Looks planned after the baseline; None if unknown."""
+        return self._looks.planned
+
+    def latest(self) -> Snapshot | None:
+        """The latest look over the items that all looks evaluate; None before the first."""
+        return self._looks.latest()
+
+    def trajectory(self) -> Trajectory:
+        """All looks so far, in order.
+
+        Raises:
+            WatchError: If there is none yet.
+        """
+        return self._looks.trajectory()
+
+    def retained_before(self) -> int:
+        """Number of right answers of the baseline."""
+        return self._looks.retained_before()
+
+    def lost_must_pass(self, step: int) -> list[str]:
+        """Ids of the `must_pass` items that were right at the baseline and are wrong at `step`."""
+        return self._looks.lost_must_pass(step)
+
+    def measure_with(self, *, token_budget: int | None, generator: Generator | None) -> None:
+        """Set the means of measuring, before the first look.
+
+        Args:
+            token_budget: Tokens of a batch; None for what suits the device.
+            generator: Generates answers where items need that; None for the model itself.
+        """
+        self.token_budget = token_budget
+        self._generator = generator
+
+    def plan(self, looks: int) -> None:
+        """Set the number of looks planned after the baseline; it sets how strict an alarm is."""
+        self._looks.plan(looks)
+
+    def defer_budget(self) -> None:
+        """Keep the rows of every look from now on, so that `restrict` may be called once."""
+        self._looks.defer_budget()
+
+    def fix_budget(self) -> None:
+        """Keep the items as they are for the rest of the run."""
+        self._looks.fix_budget()
+
+    def add_seconds(self, seconds: float, *, step: int) -> None:
+        """Add to the seconds of a look."""
+        self.seconds[step] = self.seconds.get(step, 0.0) + seconds
 
     def resume(
         self,
@@ -99,15 +191,17 @@ class Watch(Looks):
         carried: Sequence[Path] = (),
         baseline: Snapshot | None = None,
         items: int | None = None,
+        generates: bool = True,
     ) -> None:
-        """Go on with the run that the folder holds.
+        """Resume the run in the run folder.
 
         Args:
-            step: The step from which the run goes on; later looks are deleted. None keeps all.
+            step: The step from which the run resumes; later looks are deleted. None keeps all.
             checksum: Checksum of the run's baseline; None accepts the one in the folder.
-            carried: Where checkpoints carry copies of it.
+            carried: Folders in which checkpoints carry copies of it.
             baseline: The run's baseline from elsewhere, where the folder and the copies are gone.
-            items: How many items the run's looks ask.
+            items: Number of items that the run's looks evaluate; None for what the stored looks have in common.
+            generates: False if the run's looks leave out items whose answers are generated.
 
         Raises:
             LostBaselineError: If there is no such baseline.
@@ -118,7 +212,7 @@ class Watch(Looks):
             found, null = (baseline, None) if baseline else self.folder.baseline(checksum=checksum, carried=carried)
             self.check_fingerprint(found.meta)
             if self.folder.owner() != found.checksum and (aside := self.folder.set_aside()):
-                say(f"the folder held another run, and is now {aside}")
+                log(f"the folder held another run, and is now {aside}")
             self.folder.start(self.probe, found, null)
             if step is not None:
                 self.folder.restore(carried)
@@ -127,16 +221,17 @@ class Watch(Looks):
             looks, again = (self._readable(self.folder.looks(kind), damaged) for kind in ("step", "again"))
             return found, null, looks, again, damaged
 
-        self.baseline, self.null, looks, again, self.damaged = on_main_process(restore)
+        start, null, looks, again, self.damaged = on_main_process(restore)
         self._started = True
-        self.items = items if items is not None else Subset.common([self.baseline, *looks.values()]).items
-        self.keep(self.baseline, step=int(self.baseline.meta["step"]))
+        items = items if items is not None else Subset.common([start, *looks.values()]).items
+        self._looks.begin(start, null, items=items, generates=generates)
+        self._looks.add(start, step=int(start.meta["step"]))
         for look, snapshot in sorted(looks.items()):
-            self.keep(snapshot, step=look)
+            self._looks.add(snapshot, step=look)
             if look in again:
-                self.compare_again(again[look], step=look)
-        self._took(self.baseline, share=(self.items or len(self.probe)) / len(self.probe))
-        self._write_down()
+                self._looks.compare_again(again[look], step=look)
+        self._set_seconds(start, share=(items or len(self.probe)) / len(self.probe))
+        self._store()
 
     def check_fingerprint(self, meta: Mapping[str, Any]) -> None:
         """Refuse the baseline of another probe, by its metadata.
@@ -153,10 +248,10 @@ class Watch(Looks):
             )
 
     def look(self, model: nn.Module, tokenizer: Any, *, step: int) -> Comparison:
-        """Ask the model every item, write the snapshot down, and compare it with the baseline.
+        """Evaluate the model on every item, store the snapshot, and compare it with the baseline.
 
-        The first look is the baseline. A step that was looked at is not looked at again. The model, its mode and all
-        random states come back as they were. What was measured is kept in `comparisons` also if it cannot be written.
+        The first look is the baseline. A second call at a step returns the first one's comparison. The model, its mode
+        and all random states come back as they were. The result is in `comparisons` even if it cannot be written.
 
         Args:
             model: A causal language model of transformers, as it is being trained.
@@ -173,29 +268,28 @@ class Watch(Looks):
         snapshot = self._measure(model, tokenizer, step=step)
         if self.baseline is None:
             self._check_baseline(snapshot, step=step)
-            self.baseline = snapshot
-            if self._twice:
-                self.null = self._measure_twice(model, tokenizer, step=step)
-        comparison = self.keep(snapshot, step=step)
+            null = self._measure_twice(model, tokenizer, step=step) if self._twice else None
+            self._looks.begin(snapshot, null)
+        comparison = self._looks.add(snapshot, step=step)
         self.seconds[step] = time.perf_counter() - started
-        self._write_down(snapshot, step=step)
+        self._store(snapshot, step=step)
         return comparison
 
     def look_again(self, model: nn.Module, tokenizer: Any, *, step: int) -> Comparison | None:
-        """Measure a stored look again, with the weights that it was taken of: what flips is noise of this machine.
+        """Measure a stored look again with the weights of its step: the flips are noise, since the weights are equal.
 
-        Later looks have these flips as their noise. None where there is no such look.
+        Later looks take these flips as their noise. None if there is no such look.
 
         Raises:
             ScoringError: If the model cannot be scored.
             OSError: If the snapshot cannot be written.
         """
-        if not self.has_snapshot(step):
+        if not self._looks.has_snapshot(step):
             return None
         snapshot = self._measure(model, tokenizer, step=step)
-        again = self.compare_again(snapshot, step=step)
+        again = self._looks.compare_again(snapshot, step=step)
         on_main_process(lambda: self.folder.add(snapshot, step=step, kind="again") if self._started else None)
-        self._write_down()
+        self._store()
         return again
 
     def adopt(self, baseline: Snapshot) -> None:
@@ -205,26 +299,31 @@ class Watch(Looks):
             WatchError: If it is of another probe, or a look was taken already.
         """
         if self.baseline is not None:
-            raise WatchError("the run has a baseline; one from elsewhere comes before the first look")
+            raise WatchError("the run has a baseline already; adopt one from elsewhere before the first look")
         self.check_fingerprint(baseline.meta)
-        self.baseline = replace(baseline, meta={**baseline.meta, "step": -1})
-        self.keep(self.baseline, step=-1)
+        adopted = replace(baseline, meta={**baseline.meta, "step": -1})  # a step that no look of this run has
+        self._looks.begin(adopted)
+        self._looks.add(adopted, step=-1)
 
-    def ask_only(self, *, items: int | None, writes: bool) -> None:
-        """From now on ask fewer items of the probe; all comparisons of the run are over these. See `Looks.cut`.
+    def restrict(self, *, items: int | None, generates: bool) -> None:
+        """Evaluate fewer items from now on; all comparisons of the run, earlier ones too, are over these.
+
+        Args:
+            items: Length of the prefix of the probe; None for all items.
+            generates: False to leave out items whose answers are generated, other than `must_pass` ones.
 
         Raises:
-            WatchError: If the looks so far are not at hand, since nothing was `undecided`.
+            WatchError: If the rows of earlier looks are gone, since `defer_budget` was not called.
         """
-        self.cut(items=items, writes=writes)
+        self._looks.restrict(items=items, generates=generates)
         self._scorer = None
-        self._write_down()
+        self._store()
 
     def _measure(self, model: nn.Module, tokenizer: Any, *, step: int) -> Snapshot:
-        """The outcomes of the model, in the same batches at every look."""
+        """Outcomes of the model, in the same batches at every look."""
         if self._scorer is None:
             made = self.baseline.meta if self.baseline else {}
-            # Looks of one run are made in the same batches, also by the process that goes on with it.
+            # The same batches also after a resume: outcomes near a tie depend on the composition of a batch.
             self._scorer = on_all_processes(
                 lambda: Scorer(
                     self.probe.head(self.items or len(self.probe)),
@@ -233,15 +332,15 @@ class Watch(Looks):
                     layout=made.get("way"),
                     noise=made.get("noise"),
                     token_budget=(made.get("batch") or {}).get("tokens") or self.token_budget,
-                    generates=self.writes,
+                    generates=self.generates,
                 )
             )
-        snapshot = self._scorer.score(model, step=step, generator=self.writer)
-        self._took(snapshot, share=1.0)
-        return self.subset.describe(snapshot, fingerprint=self.probe.fingerprint)
+        snapshot = self._scorer.score(model, step=step, generator=self._generator)
+        self._set_seconds(snapshot, share=1.0)
+        return self._looks.subset.describe(snapshot, fingerprint=self.probe.fingerprint)
 
     def _measure_twice(self, model: nn.Module, tokenizer: Any, *, step: int) -> Snapshot | None:
-        """The baseline's weights in batches of half the tokens."""
+        """Second measurement of the baseline's weights, in batches of half the tokens: its flips are noise."""
         if self._scorer is None:
             return None
         engine = self._scorer.engine
@@ -249,16 +348,16 @@ class Watch(Looks):
         twice = on_all_processes(
             lambda: Scorer(self.probe, tokenizer, model, layout=engine.layout, noise=engine.noise, token_budget=tokens)
         )
-        return twice.score(model, step=step, generator=self.writer, again=True)
+        return twice.score(model, step=step, generator=self._generator, again=True)
 
-    def _took(self, snapshot: Snapshot, *, share: float) -> None:
-        """Keep what asking took, or that share of it."""
-        self.asking_seconds, self.writing_seconds = (
+    def _set_seconds(self, snapshot: Snapshot, *, share: float) -> None:
+        """Set the seconds of the latest evaluation to those of a snapshot, or to a share of them."""
+        self.evaluation_seconds, self.generation_seconds = (
             share * float(snapshot.meta.get(name) or 0.0) for name in ("seconds", "written_seconds")
         )
 
     def _check_baseline(self, snapshot: Snapshot, *, step: int) -> None:
-        """Refuse a baseline that measures nothing, and say what it leaves out."""
+        """Refuse a baseline without a scored item, and log how many are unscored or wrong by rule."""
         outcomes = list(zip(snapshot.texts("outcome"), np.isnan(snapshot.floats("correct")), strict=True))
         unscored = Counter(outcome for outcome, without in outcomes if without)
         wrong = Counter(outcome for outcome, without in outcomes if outcome != "ok" and not without)
@@ -266,54 +365,57 @@ class Watch(Looks):
             raise ScoringError(
                 f"no item of probe {self.probe.name!r} ({len(snapshot):,} items) can be scored: {_reasons(unscored)}"
             )
-        if self._speaks and unscored:
-            say(f"{unscored.total():,} of {len(snapshot):,} items are unscored: {_reasons(unscored)}")
-        if self._speaks and wrong:
-            say(f"{wrong.total():,} of {len(snapshot):,} answers count as wrong: {_reasons(wrong)}")
-        if self._speaks and step > 0:
-            say(f"the baseline is taken at step {step}: what was forgotten before it cannot be seen")
+        if rank() != 0:
+            return
+        if unscored:
+            log(f"{unscored.total():,} of {len(snapshot):,} items are unscored: {_reasons(unscored)}")
+        if wrong:
+            log(f"{wrong.total():,} of {len(snapshot):,} answers count as wrong: {_reasons(wrong)}")
+        if step > 0:
+            log(f"the baseline is taken at step {step}: losses before it cannot be seen")
 
-    def _write_down(self, snapshot: Snapshot | None = None, *, step: int = 0) -> None:
-        """Write what the run is, and a look; in the first process."""
+    def _store(self, snapshot: Snapshot | None = None, *, step: int = 0) -> None:
+        """Write the description of the run, and a look if one is given, in the main process."""
 
         def write() -> bool:
             if self.baseline is None:
                 return False
             if not self._started and (aside := self.folder.set_aside()):
-                say(f"the folder of an earlier run is now {aside}")
+                log(f"the folder of an earlier run is now {aside}")
             elif self._started and not self.folder.is_started:
-                say(f"{self.folder.path} was taken away; it is made again, without the looks that were in it")
+                log(f"{self.folder.path} has disappeared; it is made again, without the earlier looks")
             if not (self._started and self.folder.is_started):
                 self.folder.start(self.probe, self.baseline, self.null)
             if snapshot is not None and snapshot is not self.baseline:
                 self.folder.add(snapshot, step=step)
-            self.folder.describe(self.description())
+            self.folder.describe(self._looks.description())
             return True
 
         self._started = on_main_process(write)
 
     def forget_after(self, step: int) -> None:
         """Drop the looks later than `step`: the run takes those steps again."""
-        self.drop_after(step)
+        self._looks.drop_after(step)
         self.seconds = {look: took for look, took in self.seconds.items() if look <= step}
         if self._started:
             on_main_process(lambda: self.folder.drop_after(step))
-            self._take_up_last()
-            self._write_down()
+            self._load_last()
+            self._store()
 
-    def _take_up_last(self) -> None:
-        """Have the rows of the look that is the last now: a report lists what flipped in them."""
+    def _load_last(self) -> None:
+        """Read the rows of the look that is now the last: a report lists its flips."""
         last = max(self.comparisons)
 
         def read() -> dict[int, Snapshot]:
             path = self.folder.looks().get(last)
             return {} if path is None else self._readable({last: path}, self.damaged)
 
-        if not self.has_snapshot(last):
-            self._snapshots |= on_main_process(read)
+        if not self._looks.has_snapshot(last):
+            for step, snapshot in on_main_process(read).items():
+                self._looks.hold(snapshot, step=step)
 
     def _readable(self, files: Mapping[int, Path], damaged: list[Path]) -> dict[int, Snapshot]:
-        """The snapshots that can be read; the others are put by."""
+        """Snapshots that can be read, by step; the files of the others are renamed and added to `damaged`."""
         found = {}
         for step, path in files.items():
             try:

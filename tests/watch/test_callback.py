@@ -117,15 +117,15 @@ def test_a_run_that_goes_on_for_longer_plans_all_its_looks_and_says_that_items_s
 ) -> None:
     options = {"save_strategy": "steps", "save_steps": 5}
     trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(150), max_overhead=1e-6)], steps=10, **options).train()
-    assert "from here on they ask the first 100 of 150 items" in (first := capfd.readouterr().err)
-    assert "max_overhead=None asks all" in first
+    assert "from here on they evaluate the first 100 of 150 items" in (first := capfd.readouterr().err)
+    assert "max_overhead=None evaluates all" in first
     callback = ForgetWatchCallback(probe(150), max_overhead=1e-6)
     trainer(tmp_path, callbacks=[callback], steps=20, **options).train(resume_from_checkpoint=True)
     assert callback.watch is not None
     trajectory = callback.watch.trajectory()
     assert trajectory.steps[-4:] == (15, 16, 18, 20)  # a save among them
     assert trajectory.planned == len(trajectory) - 1
-    assert "as before they ask the first 100 of 150 items" in (later := capfd.readouterr().err)
+    assert "as before they evaluate the first 100 of 150 items" in (later := capfd.readouterr().err)
     assert "from here on" not in later
 
 
@@ -183,7 +183,7 @@ def test_resume_with_another_probe_or_without_a_baseline_fails_before_the_first_
         other.train(resume_from_checkpoint=True)
     trainer(tmp_path / "b", **options).train()
     late = trainer(tmp_path / "b", callbacks=[ForgetWatchCallback(probe())], **{**options, "steps": 8})
-    with pytest.raises(WatchError, match="knows no baseline"):
+    with pytest.raises(WatchError, match="names no baseline"):
         late.train(resume_from_checkpoint=True)
 
 
@@ -225,7 +225,7 @@ def test_a_look_that_fails_is_told_once_and_training_goes_on(
     run.train()
     assert run.state.global_step == 6
     told = capsys.readouterr().err
-    assert told.count("training goes on: No space left on device") == 1
+    assert told.count("training continues: No space left on device") == 1
     assert "the look failed 3 times in this run" in told
     strict = trainer(tmp_path / "b", callbacks=[ForgetWatchCallback(probe(), every=2, strict=True)])
     with pytest.raises(OSError, match="No space left"):

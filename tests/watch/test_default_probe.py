@@ -28,10 +28,10 @@ def test_a_run_that_goes_on_keeps_its_probe() -> None:
     plain = tokenizer()
     plain.chat_template = None
     both = combine(load_probe("standard"), load_probe("behaviour"))
-    assert default_probe(plain, fast=False, saved=both.fingerprint)[0].name == "standard+behaviour"
+    assert default_probe(plain, fast=False, fingerprint=both.fingerprint)[0].name == "standard+behaviour"
     chat = tokenizer()
     chat.chat_template = TEMPLATE
-    assert default_probe(chat, fast=True, saved=load_probe("standard").fingerprint)[0].name == "standard"
+    assert default_probe(chat, fast=True, fingerprint=load_probe("standard").fingerprint)[0].name == "standard"
 
 
 def test_no_file_and_no_network_are_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -182,7 +182,7 @@ def test_what_a_prefix_leaves_out_is_named() -> None:
     line = notices.share_line(cost, Probe(items), 100, max_overhead=0.02, every=3, anew=True)
     assert "no item of late is among them" in line
     assert "1 must_pass items are not among them" in line
-    assert "fewer items would see nothing" in line
+    assert "fewer items would detect nothing" in line
 
 
 def test_a_composite_that_cannot_be_is_refused() -> None:

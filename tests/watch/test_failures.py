@@ -108,10 +108,10 @@ def nothing(patch: pytest.MonkeyPatch, folder: Path) -> list[TrainerCallback]:
 
 
 TROUBLE = [
-    (broken_scorer, {}, RuntimeError, "the look at step 2 failed, training goes on: out of memory"),
-    (full_disk, {}, OSError, "the look at step 2 failed, training goes on: [Errno 28] No space left on device"),
-    (file_in_its_place, {}, OSError, "the look at step 2 failed, training goes on: [Errno "),
-    (broken_tracker, {}, RuntimeError, "logging the look at step 0 failed, training goes on: the tracker is down"),
+    (broken_scorer, {}, RuntimeError, "the look at step 2 failed, training continues: out of memory"),
+    (full_disk, {}, OSError, "the look at step 2 failed, training continues: [Errno 28] No space left on device"),
+    (file_in_its_place, {}, OSError, "the look at step 2 failed, training continues: [Errno "),
+    (broken_tracker, {}, RuntimeError, "logging the look at step 0 failed, training continues: the tracker is down"),
     (nothing, {"on_look": "no-such-command {step}"}, FileNotFoundError, "starting the command at step 0 failed"),
 ]
 
@@ -133,7 +133,7 @@ def test_trouble_is_told_once_and_the_weights_are_those_of_the_undisturbed_run(
     assert (weights(run), losses(run)) == undisturbed
     lines = told(capfd)
     assert [line in one for one in lines].count(True) == 1
-    assert sum("training goes on" in one for one in lines) == 1
+    assert sum("training continues" in one for one in lines) == 1
     assert sum("times in this run" in one for one in lines) == 1
     assert not list((tmp_path / "_forgetwatch").glob(".*"))
 
@@ -162,8 +162,10 @@ def test_a_history_that_does_not_fit_beside_a_checkpoint_leaves_the_checkpoint_w
     trainer(tmp_path, callbacks=[watch], save_strategy="steps", save_steps=2).train()
     monkeypatch.undo()
     lines = told(capfd)
-    assert sum("keeping the history in the checkpoint at step 2 failed, training goes on" in one for one in lines) == 1
-    assert sum("keeping the history in the checkpoint failed 3 times in this run" in one for one in lines) == 1
+    assert (
+        sum("storing the history in the checkpoint at step 2 failed, training continues" in one for one in lines) == 1
+    )
+    assert sum("storing the history in the checkpoint failed 3 times in this run" in one for one in lines) == 1
     assert not list((tmp_path / "checkpoint-4" / "forgetwatch").iterdir())
     again = trainer(tmp_path, callbacks=[watch], steps=8)
     again.train(resume_from_checkpoint=str(tmp_path / "checkpoint-6"))
@@ -177,7 +179,7 @@ def test_a_run_folder_that_is_taken_away_is_made_again(
     run = trainer(tmp_path, callbacks=[At(3, lambda: shutil.rmtree(tmp_path / "_forgetwatch")), watch])
     run.train()
     assert (weights(run), losses(run)) == undisturbed
-    assert sum("was taken away; it is made again" in line for line in told(capfd)) == 1
+    assert sum("has disappeared; it is made again" in line for line in told(capfd)) == 1
     assert Trajectory.from_run(tmp_path).steps == (0, 4, 6)
     assert watch.watch is not None
     assert sorted(watch.watch.comparisons) == [0, 2, 4, 6]
@@ -205,9 +207,9 @@ def test_a_run_folder_that_may_not_be_written_is_told_once(
     assert (weights(run), losses(run)) == undisturbed
     assert [row["step"] for row in run.state.log_history if "eval_forget/all/forgotten" in row] == [0, 2, 4, 6]
     lines = told(capfd)
-    assert sum("the look at step 4 failed, training goes on: [Errno 13]" in line for line in lines) == 1
+    assert sum("the look at step 4 failed, training continues: [Errno 13]" in line for line in lines) == 1
     # The report cannot be written either; and where nobody else may read the environment, more fails under this user.
-    what = [line.partition(" at step ")[0] for line in lines if "training goes on" in line]
+    what = [line.partition(" at step ")[0] for line in lines if "training continues" in line]
     assert len(set(what)) == len(what) >= 2
 
 
@@ -242,7 +244,7 @@ def test_a_named_baseline_is_no_look_of_the_run_that_goes_on_whatever_step_it_na
     watch = ForgetWatchCallback(probe(), every=2, baseline=named)
     run = trainer(tmp_path, callbacks=[watch], steps=8, **options)
     run.train(resume_from_checkpoint=True)
-    assert sum("baseline is gone; it is now the one that was named" in line for line in told(capfd)) == 1
+    assert sum("baseline is gone; it is replaced by the one that was named" in line for line in told(capfd)) == 1
     logged = [row["step"] for row in run.state.log_history if "eval_forget/all/forgotten" in row]
     assert logged == [0, 2, 4, 6, 8]
     assert Trajectory.from_run(tmp_path).steps == (-1, 4, 6, 8)
@@ -257,4 +259,4 @@ def test_a_terminal_that_cannot_show_the_table_does_not_lose_the_run(
         patch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
         run.train()
     assert run.state.global_step == 6
-    assert sum("showing the table at step 6 failed, training goes on" in line for line in told(capfd)) == 1
+    assert sum("showing the table at step 6 failed, training continues" in line for line in told(capfd)) == 1

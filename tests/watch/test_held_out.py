@@ -32,7 +32,7 @@ def test_questions_are_found_in_text_and_in_token_ids() -> None:
         assert found is not None
         assert [name for _, name in found.exact] == ["16"]
         assert found.share == 1.0
-    assert "leave it out" in overlap_line(found)
+    assert "remove it from" in overlap_line(found)
 
 
 def test_a_stream_is_not_gone_through() -> None:
@@ -45,7 +45,7 @@ def test_it_stops_in_time_and_says_how_far_it_came() -> None:
     assert found is not None
     assert found.share is not None
     assert found.share < 1
-    assert "leave it out" not in overlap_line(found)
+    assert "remove it from" not in overlap_line(found)
 
 
 def test_a_run_says_whether_its_probe_is_held_out(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

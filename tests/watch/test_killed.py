@@ -209,7 +209,9 @@ def test_without_folder_and_copies_right_and_wrong_are_remembered(runs: Runs, tm
         shutil.rmtree(folder)
     runs.killed(run, moment="between two looks")
     told = runs.ended(run)
-    assert told.count("the run's own baseline is gone; it is now right and wrong as the checkpoint remembers them") == 1
+    assert (
+        told.count("the run's own baseline is gone; it is replaced by right and wrong answers from the checkpoint") == 1
+    )
     assert "chosen options and probabilities are lost" in told
     assert looks(run) == (0, *EVERY_5[6:])
     assert_same_end(run, runs.undisturbed())
@@ -228,7 +230,7 @@ def test_without_folder_and_copies_the_adapter_is_taken_off_and_the_baseline_sco
     for folder in [run / "_forgetwatch", *run.glob("checkpoint-*/forgetwatch")]:
         shutil.rmtree(folder)
     told = runs.ended(run, lora=True)
-    assert "the run's own baseline is gone; it is now the model without its adapter, scored now" in told
+    assert "the run's own baseline is gone; it is replaced by the model without its adapter, scored now" in told
     assert_same_end(run, runs.undisturbed(lora=True))
     again, first = (RunFolder(one).path / "baseline.parquet" for one in (run, runs.undisturbed(lora=True)))
     assert load_snapshot(again).checksum == load_snapshot(first).checksum

@@ -239,7 +239,7 @@ def test_the_budget_is_decided_once_and_outlives_a_resume(tmp_path: Path, capfd:
     broken = trainer(tmp_path, callbacks=[first, At(15, interrupt)], **options)
     with pytest.raises(KeyboardInterrupt):
         broken.train()
-    assert sum("from here on they ask the first 100 of 150 items" in line for line in told(capfd)) == 1
+    assert sum("from here on they evaluate the first 100 of 150 items" in line for line in told(capfd)) == 1
     assert first.watch is not None
     assert {step: look.all.n for step, look in first.watch.comparisons.items()} == dict.fromkeys((0, 4, 8, 12), 100)
     # Another budget changes nothing any more.

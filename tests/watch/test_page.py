@@ -11,8 +11,8 @@ from support import model, probe, tokenizer, trainer
 
 from forgetwatch import ForgetWatchCallback, Watch
 from forgetwatch.run_folder import REPORT
-from forgetwatch.watch import page as module
-from forgetwatch.watch.page import Page
+from forgetwatch.watch import notices as module
+from forgetwatch.watch.notices import ReportPage
 
 TOK = tokenizer()
 
@@ -48,7 +48,7 @@ def looked(folder: Path) -> Watch:
 
 def test_the_page_is_written_again_at_each_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     headings = list[str]()
-    monkeypatch.setattr(module, "_SHARE", 1e9)  # these looks follow within a second
+    monkeypatch.setattr(module, "_PAGE_SHARE", 1e9)  # these looks follow within a second
     written = module.write_atomically
 
     def noted(path: Path, write: Any) -> None:
@@ -65,7 +65,7 @@ def test_the_page_is_written_again_at_each_look(tmp_path: Path, monkeypatch: pyt
 def test_a_page_that_cannot_be_written_is_told_once_and_the_run_goes_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_SHARE", 1e9)
+    monkeypatch.setattr(module, "_PAGE_SHARE", 1e9)
 
     def full(path: Path, write: Any) -> None:
         raise OSError(28, "No space left on device")
@@ -82,7 +82,7 @@ def test_a_page_that_cannot_be_written_is_told_once_and_the_run_goes_on(
 
 
 def test_no_page_comes_where_it_would_take_more_than_its_share_of_the_time(tmp_path: Path, clock: Clock) -> None:
-    watch, page = looked(tmp_path), Page()
+    watch, page = looked(tmp_path), ReportPage()
     for step in range(1, 5):
         watch.look(model(TOK), TOK, step=step)
         page.write(watch)
@@ -95,13 +95,13 @@ def test_no_page_comes_where_it_would_take_more_than_its_share_of_the_time(tmp_p
 
 
 def test_but_the_end_of_the_run_always_has_one(tmp_path: Path, clock: Clock) -> None:
-    watch, page = looked(tmp_path), Page()
+    watch, page = looked(tmp_path), ReportPage()
     page.write(watch)
     watch.look(model(TOK), TOK, step=5)
-    page.write(watch, soon=True)
+    page.write(watch, at_once=True)
     assert clock.drawn == 2
     assert (watch.folder.path / REPORT).read_text() == "page 2"
-    page.write(watch, soon=True)  # it shows the latest look already
+    page.write(watch, at_once=True)  # it shows the latest look already
     assert clock.drawn == 2
 
 

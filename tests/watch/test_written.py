@@ -15,8 +15,8 @@ from trl import GRPOConfig, GRPOTrainer
 
 from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, Watch, load_snapshot, save_snapshot, score
 from forgetwatch.errors import LostBaselineError, MismatchError, ScoringError
-from forgetwatch.watch import deciding
-from forgetwatch.watch.budget import Cost, decided
+from forgetwatch.watch import session
+from forgetwatch.watch.budget import Cost, decide_budget
 from forgetwatch.watch.resume import packed, unpacked
 
 
@@ -85,11 +85,11 @@ def test_so_is_a_run_of_reinforcement_learning(tmp_path: Path) -> None:
 
 
 def test_written_answers_are_left_out_first_where_the_budget_does_not_allow_them(tmp_path: Path) -> None:
-    cost = Cost(items=1000, look=10.0, step=1.0, steps=1000, spent=2.0, left=4, written=8.0)
-    assert decided(cost, 0.9) == (cost, 1000, True)
-    cheaper, items, writes = decided(cost, 0.02)
-    assert (cheaper.written, cheaper.look, items, writes) == (0.0, 2.0, 1000, False)
-    assert decided(cost, 0.004)[1:] == (250, False)
+    cost = Cost(items=1000, look=10.0, step=1.0, steps=1000, spent=2.0, left=4, generation=8.0)
+    assert decide_budget(cost, 0.9) == (cost, 1000, True)
+    cheaper, items, writes = decide_budget(cost, 0.02)
+    assert (cheaper.generation, cheaper.look, items, writes) == (0.0, 2.0, 1000, False)
+    assert decide_budget(cost, 0.004)[1:] == (250, False)
     run = trainer(tmp_path, steps=12, callbacks=[ForgetWatchCallback(both(), every=4, max_overhead=1e-6)])
     run.train()
     looks = [load_snapshot(path) for path in sorted((tmp_path / "_forgetwatch").glob("step-*.parquet"))]
@@ -106,22 +106,22 @@ def test_what_writing_takes_is_measured_here_and_not_where_a_named_baseline_was(
         costs.append(cost)
         return cost, cost.items, True
 
-    monkeypatch.setattr(deciding, "decided", recorded)
+    monkeypatch.setattr(session, "decide_budget", recorded)
     named = score(model(tokenizer()), tokenizer(), both())
     for seconds in (0.0, 1e6):
         baseline = replace(named, meta={**named.meta, "written_seconds": seconds})
         run = trainer(tmp_path / f"{seconds}", steps=12, callbacks=[ForgetWatchCallback(both(), baseline=baseline)])
         run.train()
     assert len(costs) == 2
-    assert all(0 < cost.written < cost.look for cost in costs)
+    assert all(0 < cost.generation < cost.look for cost in costs)
 
 
 def test_a_run_that_goes_on_knows_what_a_look_takes_before_its_first(tmp_path: Path) -> None:
     watch = Watch(both(), tmp_path)
     watch.look(model(tokenizer()), tokenizer(), step=0)
-    seconds = watch.asking_seconds, watch.writing_seconds
+    seconds = watch.evaluation_seconds, watch.generation_seconds
     again = Watch(both(), tmp_path, resume=True)
-    assert (again.asking_seconds, again.writing_seconds) == seconds
+    assert (again.evaluation_seconds, again.generation_seconds) == seconds
     assert watch.baseline is not None
     rescued = unpacked(packed(watch.baseline), both())
     assert (rescued.meta["seconds"], rescued.meta["written_seconds"]) == seconds
@@ -147,17 +147,17 @@ def test_references_are_cut_as_the_looks_are(tmp_path: Path, capfd: pytest.Captu
 
 def test_a_cut_that_fails_leaves_everything_as_it_was(tmp_path: Path) -> None:
     watch = Watch(both(), tmp_path)
-    watch.undecided = True
+    watch.defer_budget()
     for step, seed in enumerate((1, 2)):
         watch.look(model(tokenizer(), seed=seed), tokenizer(), step=step)
     before = {step: look.all for step, look in watch.comparisons.items()}
-    watch._references = {"other": score(model(tokenizer(), seed=3), tokenizer(), probe(4))}
+    watch._looks._references = {"other": score(model(tokenizer(), seed=3), tokenizer(), probe(4))}
     with pytest.raises(MismatchError):
-        watch.ask_only(items=20, writes=False)
-    assert (watch.items, watch.writes, watch.undecided, watch.others) == (None, True, True, {})
+        watch.restrict(items=20, generates=False)
+    assert (watch.items, watch.generates, watch.undecided, watch.others) == (None, True, True, {})
     assert {step: look.all for step, look in watch.comparisons.items()} == before
-    watch._references = {}
-    watch.ask_only(items=20, writes=False)
+    watch._looks._references = {}
+    watch.restrict(items=20, generates=False)
     assert {look.all.n for look in watch.comparisons.values()} == {20}
 
 

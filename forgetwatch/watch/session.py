@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from forgetwatch.probes.overlap import Overlap
 from forgetwatch.scoring.checkpoints import score_checkpoint
 from forgetwatch.scoring.processes import on_main_process
 from forgetwatch.snapshot import Snapshot
@@ -112,6 +111,7 @@ class Session:
         self._clock = Clock()
         self._page = notices.ReportPage()
         self._latest_attempt = -1
+        watch.plan(len(planned) - 1)  # without the baseline
 
     def begin(self, now: Moment, examples: Any) -> None:
         """Take the first look of a run, and measure everything that is measured once.
@@ -124,7 +124,6 @@ class Session:
             ForgetwatchError: If there is no baseline to be had.
         """
         watch = self.watch
-        watch.plan(len(self._planned) - 1)
         if self._settings.max_overhead is not None:
             watch.defer_budget()
         if (named := self._named_baseline()) is not None:
@@ -132,11 +131,8 @@ class Session:
             watch.plan(len(self._planned))  # the look at the start then counts like any other
         watch.look(now.model, now.tokenizer, step=0)
         with self.tolerate("the search for the probe in the training examples", step=0):
-
-            def search() -> Overlap | None:
-                return held_out(watch.probe, examples, now.tokenizer)
-
-            if (found := on_main_process(search)) is not None:
+            found = on_main_process(lambda: held_out(watch.probe, examples, now.tokenizer))
+            if found is not None:
                 self.log(overlap_line(found))
         extra = 0.0
         if self._settings.full:
@@ -157,21 +153,20 @@ class Session:
         Raises:
             WatchError: If there is no baseline to be had, or it is of another probe.
         """
-        watch, memory_or_none = self.watch, memory
-        memory = memory or {}
-        if self._settings.max_overhead is not None and not memory.get("decided"):
+        watch, known = self.watch, memory or {}
+        if self._settings.max_overhead is not None and not known.get("decided"):
             watch.defer_budget()
-        self._tripped = Tripped.of(memory.get("tripped", ()))
+        self._tripped = Tripped.of(known.get("tripped", ()))
         folders = carried_folders(watch, now.step, checkpoint)
         if self._settings.full:
             with self.tolerate("reading the base's completions", step=now.step):
                 self.drift = DriftWatch.resume(
                     [watch.folder.path, *folders],
-                    checksum=memory.get("completions"),
+                    checksum=known.get("completions"),
                     token_budget=watch.token_budget,
                 )
         lines = resume(
-            watch, now.model, now.tokenizer, memory_or_none, step=now.step, carried=folders, named=self._named_baseline
+            watch, now.model, now.tokenizer, memory, step=now.step, carried=folders, named=self._named_baseline
         )
         for line in lines:
             self.log(line)
@@ -196,7 +191,6 @@ class Session:
         if after.ended and (aside := on_main_process(self.watch.folder.copy_aside)):
             self.log(f"the looks of the earlier training are now in {aside}")
         self.watch.forget_after(step)
-        self.watch.plan(len(self._planned) - 1)
         self._clock = Clock(spent=sum(self.watch.seconds.values()))
 
     def announce(self) -> None:

@@ -49,14 +49,14 @@ def looked(folder: Path) -> Watch:
 def test_the_page_is_written_again_at_each_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     headings = list[str]()
     monkeypatch.setattr(module, "_PAGE_SHARE", 1e9)  # these looks follow within a second
-    written = module.write_atomically
+    written = module.write_text
 
-    def noted(path: Path, write: Any) -> None:
-        written(path, write)
+    def noted(path: Path, text: str) -> None:
+        written(path, text)
         if path.name == REPORT:
             headings.append(re.findall(r"step (\d+)</h1>", path.read_text(encoding="utf-8"))[-1])
 
-    monkeypatch.setattr(module, "write_atomically", noted)
+    monkeypatch.setattr(module, "write_text", noted)
     trainer(tmp_path, steps=4, callbacks=[ForgetWatchCallback(probe(), every=2, max_overhead=None)]).train()
     assert headings == ["2", "4"]
     assert (tmp_path / "_forgetwatch" / REPORT).is_file()
@@ -67,10 +67,10 @@ def test_a_page_that_cannot_be_written_is_told_once_and_the_run_goes_on(
 ) -> None:
     monkeypatch.setattr(module, "_PAGE_SHARE", 1e9)
 
-    def full(path: Path, write: Any) -> None:
+    def full(path: Path, text: str) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(module, "write_atomically", full)
+    monkeypatch.setattr(module, "write_text", full)
     run = trainer(tmp_path, steps=6, callbacks=[ForgetWatchCallback(probe(), every=1, max_overhead=None)])
     run.train()
     assert run.state.global_step == 6

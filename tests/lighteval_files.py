@@ -49,15 +49,15 @@ def question(index: int) -> dict[str, Any]:
 
 
 def scored(seed: int, items: int = 40) -> list[dict[str, Any]]:
-    """What a model says of each question: log-likelihoods, and the two judgements that follow from them."""
+    """Rows with log-likelihoods, and the two metrics that follow from them."""
     rng = np.random.default_rng(seed)
     rows = []
     for index in range(items):
-        asked = question(index)
-        logprobs = -rng.exponential(5.0, len(asked["choices"]))
-        norm = logprobs / [len(text) for text in asked["choices"]]
-        right = [int(np.argmax(scores) == asked["gold"]) for scores in (logprobs, norm)]
-        rows.append({**asked, "id": str(index), "logprobs": logprobs.tolist(), "acc": right[0], "norm": right[1]})
+        row = question(index)
+        logprobs = -rng.exponential(5.0, len(row["choices"]))
+        norm = logprobs / [len(text) for text in row["choices"]]
+        right = [int(np.argmax(scores) == row["gold"]) for scores in (logprobs, norm)]
+        rows.append({**row, "id": str(index), "logprobs": logprobs.tolist(), "acc": right[0], "norm": right[1]})
     return rows
 
 

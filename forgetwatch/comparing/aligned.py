@@ -256,6 +256,7 @@ def second_choice(snapshot: Snapshot, rows: Ints) -> Floats | None:
     if np.isnan(scores).all():
         return None
     gold = snapshot.ints("gold")
+    # `golds` is null in rows with one right option, so both columns are needed.
     golds = option_mask(k, np.arange(len(k)), gold)
     if not snapshot.missing("golds"):
         named, several = _options(snapshot, "golds")
@@ -270,6 +271,7 @@ def _scores_that_decide(snapshot: Snapshot, k: Ints, logprobs: Floats) -> Floats
     lengths = {unit: _same_options(snapshot, f"choice_{unit}", k) for unit in ("chars", "bytes", "tokens")}
     priors = _same_options(snapshot, "choice_priors", k)
     scores = np.empty(len(logprobs), np.float64)
+    # Tasks of one log may differ in their norm, so the flat array is filled norm by norm.
     for norm in dict.fromkeys(norm_of_row.tolist()):
         rows = norm_of_row == norm
         cells = np.repeat(rows, k)

@@ -51,7 +51,7 @@ NORMS: Final = ("sum", *UNITS, "unconditional")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Decisions:
-    """What the scores of some items decide. All arrays [items].
+    """Choices of some items, and how clear they are. All arrays [items].
 
     Attributes:
         chosen: Index of the option with the highest score, the first of equals; -1 where a score is nan or there is no
@@ -108,6 +108,7 @@ def normalise(
     with np.errstate(divide="ignore", invalid="ignore"):  # an empty option has length 0
         for _, cells in _blocks(k):
             block = length[cells]
+            # Times the mean length: in nats again, and the order of an item's options is the same.
             scores[cells] = logprobs[cells] / block * block.mean(axis=1, keepdims=True)
     return scores
 
@@ -136,6 +137,7 @@ def decide(scores: Floats, k: Ints, golds: Bools) -> Decisions:
             clear = usable & np.isfinite(ordered[:, -2])
             margin[rows[clear]] = ordered[clear, -1] - ordered[clear, -2]
             tied[rows] = usable & (ordered[:, -1] == ordered[:, -2])
+        # Softmax of infinities alone is nan, with a warning.
         shared = usable & gold.any(axis=1) & np.isfinite(block.max(axis=1))
         # Rounding may carry a sum over several right options above 1.
         share[rows[shared]] = np.minimum((softmax(block[shared], axis=1) * gold[shared]).sum(axis=1), 1.0)
@@ -166,6 +168,7 @@ def second_is_gold(scores: Floats, k: Ints, golds: Bools, chosen: Ints) -> Float
         best = np.where(is_chosen, block, -np.inf).max(axis=1)
         best_gold = np.where(gold & ~is_chosen, block, -np.inf).max(axis=1)
         best_wrong = np.where(~gold & ~is_chosen, block, -np.inf).max(axis=1)
+        # A logged answer may count as right although its option is not the best: it has no second choice either.
         is_right = (is_chosen & gold).any(axis=1)
         # A nan among the scores makes a maximum nan, and every comparison with it false.
         decided = np.isfinite(best) & (best >= np.maximum(best_wrong, best_gold)) & ~is_right & np.isfinite(best_gold)
@@ -180,6 +183,7 @@ def option_mask(k: Ints, items: Ints, options: Ints) -> Bools:
     array([False,  True,  True, False, False])
     """
     mask = np.zeros(int(k.sum()), bool)
+    # Indices come from files, so they may lie outside; they must not reach into the next item's options.
     inside = (options >= 0) & (options < k[items])
     mask[(np.cumsum(k) - k)[items[inside]] + options[inside]] = True
     return mask
@@ -188,6 +192,7 @@ def option_mask(k: Ints, items: Ints, options: Ints) -> Bools:
 def _blocks(k: Ints) -> Iterator[tuple[Ints, Ints]]:
     """The items [n] of each number of options, and the positions of their options in the flat array [n, options]."""
     starts = np.cumsum(k) - k
+    # One dense block for each number of options: a row sums in the same order as an item alone, to the last bit.
     for options in np.unique(k).tolist():
         if options:
             rows = np.flatnonzero(k == options)

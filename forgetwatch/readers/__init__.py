@@ -64,6 +64,7 @@ def _load(path: Path, reading: Reading) -> Snapshot:
     refuse_lfs_pointer(path, head)
     if head.startswith(_PARQUET):
         return _load_parquet(path, reading)
+    # Before the test for text: an .eval log is a ZIP file.
     if inspect_log.is_inspect_log(path):
         return inspect_log.read(path, reading)
     if b"\x00" in head or not _is_text(head):
@@ -111,14 +112,14 @@ def _load_json(path: Path, reading: Reading) -> Snapshot:
 
 
 def _check_metric(path: Path, reading: Reading, snapshot: Snapshot) -> Snapshot:
-    """The snapshot or table, unless another metric was asked for than the one it holds.
+    """The snapshot or table itself.
 
     Raises:
-        SnapshotError: If another one was.
+        SnapshotError: If a metric was asked for that is not the one it holds.
     """
     wanted, held = reading.metric, snapshot.meta.get("metric")
     if None not in (wanted, held) and wanted not in (held, str(held).split(",")[0], f"{held},none"):
-        raise SnapshotError(f"{path}: no metric {wanted!r} to choose; the snapshot holds one judgement, {held}")
+        raise SnapshotError(f"{path}: no metric {wanted!r} to choose; the snapshot holds only {held}")
     return snapshot
 
 

@@ -93,7 +93,7 @@ def _snapshot(path: Path, header: Mapping[str, Any], samples: Iterable[Sample], 
             k=k,
             gold=sample.golds[0] if sample.golds else None,
             golds=list(sample.golds) if len(sample.golds) > 1 else None,
-            chosen=sample.chosen(scorer) if k else None,
+            chosen=sample.chosen(scorer) if k else None,  # a letter in an open answer names no option
             output=sample.answer(scorer) if sample.output is None else sample.output,
         )
         grades.update(sample.grades.items())
@@ -134,6 +134,7 @@ def _archive_samples(archive: Archive, reading: Reading) -> Iterator[Sample]:
     files = sorted(name for name in archive.names if _SAMPLE.fullmatch(name))
     latest = _latest_summaries(archive)
     total, number, optionless = len(latest) or len(files), 0, None
+    # Two passes over the summaries: which one counts is known only after the last.
     for index, record in _summaries(archive, FIELDS):
         if index in latest:
             number += 1

@@ -119,10 +119,11 @@ class Document:
                 raise self._broken(f"JSON: {error.msg}") from error
             except (ValueError, RecursionError) as error:
                 raise self._broken(f"JSON: {error}") from error
+            # A number at the end of a chunk may be cut: "12" of "125" decodes without an error.
             rest = self._text[end : end + _NEAR_END]
             is_number = self._text[end - 1] not in '"]}'
             if is_number and len(rest) < _NEAR_END and not rest.strip("0123456789+-.eE") and self._more():
-                continue  # the number may have more digits in the next chunk
+                continue
             self._at = end
             return value
 
@@ -264,6 +265,7 @@ def _end(data: bytes, at: int) -> int:
         if found is None:
             raise ValueError(f"needed a value, got {data[at : at + 20]!r} at byte {at:,}")
         return found.end()
+    # Count brackets; the pattern takes whole strings, so that brackets inside them do not count.
     start, depth = at, 0
     while at < len(data):
         mark = data[at]

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from forgetwatch.errors import SnapshotError
 from forgetwatch.readers.lighteval_rows import COLUMNS, NEW, OLD, Answer, merge_halves
 from forgetwatch.readers.log import Log, Reading, refuse_lfs_pointer
-from forgetwatch.readers.option_scores import LogLikelihoods, norms_in_metadata
+from forgetwatch.readers.option_scores import LogLikelihoods, byte_length, norms_in_metadata
 from forgetwatch.snapshot import Snapshot
 
 _NAME: Final = re.compile(r"details_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d(?:\.\d+)?)\.parquet")
@@ -86,6 +86,11 @@ def _latest(folder: Path) -> tuple[list[Path], tuple[str, ...]]:
 
 
 def _answers(path: Path) -> Iterator[Answer]:
+    """Answers in a file, row by row.
+
+    Raises:
+        SnapshotError: If the file is damaged, or a row is not what lighteval writes.
+    """
     try:
         with path.open("rb") as file:
             refuse_lfs_pointer(path, file.read(64))
@@ -116,7 +121,7 @@ def _add(log: Log, answer: Answer, task: str) -> None:
         choice_logprobs=list(answer.logprobs) or None,
         choice_priors=list(answer.priors) or None,
         choice_chars=[len(text.removeprefix(" ")) for text in answer.choices] if answer.logprobs else None,
-        choice_bytes=[_bytes(text.removeprefix(" ")) for text in answer.choices] if answer.logprobs else None,
+        choice_bytes=[byte_length(text.removeprefix(" ")) for text in answer.choices] if answer.logprobs else None,
         output=answer.text,
         source_prompt_hash=answer.prompt_hash,
     )
@@ -128,6 +133,7 @@ def _with_choices(snapshot: Snapshot, answers: list[Answer], log: Log) -> Snapsh
     metrics = [used.get(task, "") for task in log.tasks]
     generated = np.array([metrics[code] in answers[row].generated for row, code in enumerate(log.task_codes.tolist())])
     options = LogLikelihoods()
+    # The metric is known only after all rows: it tells which half of a merged answer counts.
     for row in np.flatnonzero(~generated).tolist():
         if (answer := answers[row]).logprobs:
             texts = [text.removeprefix(" ") for text in answer.choices]
@@ -136,18 +142,15 @@ def _with_choices(snapshot: Snapshot, answers: list[Answer], log: Log) -> Snapsh
     columns, notes = options.columns(right=right, tasks=log.task_codes, norms=norms)
     table = snapshot.table
     for name in ("chosen", "gold_share", "margin", "unstable") if columns else ():
-        table = _replaced(table, name, columns[name].cast(table.schema.field(name).type))
+        table = _set_column(table, name, columns[name].cast(table.schema.field(name).type))
     for name in ("k", "gold", "golds"):
-        table = _replaced(
+        table = _set_column(
             table, name, pc.if_else(pa.array(generated), pa.scalar(None, table.schema.field(name).type), table[name])
         )
+    # A task whose choices are unknown has no norm that is known.
     decided = set(log.task_codes[np.asarray(table["chosen"].is_valid())].tolist())
     named = norms_in_metadata({task: norms[code] for task, code in log.tasks.items() if code in decided})
     return replace(snapshot, table=table, meta={**snapshot.meta, **named}, notes=(*snapshot.notes, *notes))
-
-
-def _replaced(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
-    return table.set_column(table.schema.get_field_index(name), table.schema.field(name), values)
 
 
 def _infer_norms(
@@ -170,6 +173,10 @@ def _infer_norms(
     return norms
 
 
+def _set_column(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
+    return table.set_column(table.schema.get_field_index(name), table.schema.field(name), values)
+
+
 def _task(path: Path) -> str:
     """Task in a file's name; empty if it was renamed, so that two such files still pair."""
     named = _NAME.fullmatch(path.name)
@@ -189,7 +196,3 @@ def _model(path: Path) -> str | None:
         return None
     below = parts[len(parts) - parts[::-1].index("details") :] if "details" in parts else parts[-1:]
     return "/".join(below) or None
-
-
-def _bytes(text: str) -> int:
-    return len(text.encode("utf-8", "surrogatepass"))

@@ -63,6 +63,7 @@ def read_results(path: Path, reading: Reading) -> Snapshot:
             for task in document.members():
                 rows.task(task, Run(parts)).read(_numbered(document), f"samples of {task}, row")
         document.end()
+    # `configs` may follow `samples`, so the runs are described after everything is read.
     return rows.snapshot({task: Run(parts) for task in rows.log.tasks})
 
 
@@ -114,6 +115,7 @@ class _Rows:
         meta: dict[str, Any] = {}
         for task, run in runs.items():
             meta = _merge(meta, run.describe([task]))
+        # A task of generated answers has no norm; with it a log of one norm would count as one of two.
         with_options = set(log.task_codes[self.options.rows].tolist())
         meta |= norms_in_metadata({task: norms[task] for task, code in log.tasks.items() if code in with_options})
         return log.snapshot(

@@ -95,6 +95,7 @@ class Task:
         resps = row.get("resps")
         if not isinstance(resps, list | None):
             raise ValueError(f"resps must be a list, got {type(resps).__name__}")
+        # One entry per repeat; the same answer may come again under another filter.
         by_sample = _by_sample(metrics, resps or [])
         known = self._filters.find(filtered or "none", item_id, question)
         if known is not None:
@@ -155,7 +156,7 @@ class _Filters:
         if self._first is None:
             self._first = filtered
         if self._rows is None and filtered == self._first:
-            return None
+            return None  # still one filter: every row is a new answer
         if self._rows is None:
             self._rows, keys = {}, self._log.keys(self._start)
             for row, key in keys:
@@ -177,6 +178,7 @@ def _metrics(row: Mapping[str, Any], suffix: str) -> dict[str, Any]:
     """Metric values by name; older rows do not list their metrics."""
     names = row.get("metrics")
     if names is None:
+        # Any other field may be a metric; those that are no correctness are left out later.
         return {f"{name}{suffix}": value for name, value in row.items() if name not in _FIELDS}
     if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
         raise ValueError("metrics must be a list of names")

@@ -133,6 +133,7 @@ class Log:
             content_hash = question_hash(question)
         except (TypeError, ValueError, RecursionError) as error:
             raise SnapshotError(f"{self.path}: the question of item {item_id!r} cannot be read ({error})") from error
+        # A column begins with the first row that has it; the rows before it are null.
         for name in columns:
             if name not in self._extra:
                 if name not in _EXTRA:
@@ -164,6 +165,7 @@ class Log:
 
     def samples(self, row: int) -> int:
         """Number of samples of the item whose first sample is in this row."""
+        # Samples of one item are added one after the other, numbered 0, 1, 2, ...
         end = row + 1
         while end < len(self) and self._sample[end] == end - row:
             end += 1
@@ -237,6 +239,7 @@ class Log:
                 **(columns or {}),
             }
             notes = (*self._note_metrics(metric, used), *notes)
+            # Named by task only if a task uses another metric: most logs have one metric for all.
             by_task = {} if set(used.values()) <= {metric} else {"metrics": used}
             described = {"source": str(self.path), "tool": self.tool, "metric": metric, **by_task, **meta}
             return Snapshot.from_columns(given, described, notes)

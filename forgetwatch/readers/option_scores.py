@@ -81,9 +81,7 @@ class LogLikelihoods:
         self._priors.extend(priors or [math.nan] * k)
         known = [""] * k if texts is None else texts
         self._chars.extend([len(text) for text in known])
-        self._bytes.extend(
-            [len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass")) for text in known]
-        )
+        self._bytes.extend([byte_length(text) for text in known])
         self._has_lengths.append(texts is not None)
         self._has_priors.append(bool(priors))
         self._by_index.append(golds[0] if golds else NONE)
@@ -135,8 +133,10 @@ class LogLikelihoods:
         return self._columns(found, len(right)), found.notes()
 
     def _choices(self, norms: Sequence[str], right: Correct, tasks: Ints) -> Choices:
+        """Choices of all rows with options, each by the norm of its task."""
         correct, task, k = right[self.rows], tasks[self.rows], self.k
         norm = np.array(norms, object)[task]
+        # Tasks of one log may differ in their norm, so the flat array is filled norm by norm.
         scores = np.empty(len(self._logprobs), np.float64)
         for name in dict.fromkeys(norm.tolist()):
             cells = np.repeat(norm == name, k)
@@ -146,6 +146,7 @@ class LogLikelihoods:
     def _scores(self, norm: str) -> Floats:
         """The scores by one norm, nats, nan where a row has not what the norm needs, float64 [options]."""
         lengths = {"chars": np.array(self._chars, np.float64), "bytes": np.array(self._bytes, np.float64)}
+        # Rows without texts were stored with length 0, which would count as an empty option.
         for values in lengths.values():
             values[np.repeat(np.asarray(self._has_lengths) == 0, self.k)] = np.nan
         logprobs, priors = np.array(self._logprobs, np.float64), np.array(self._priors, np.float64)
@@ -158,7 +159,7 @@ class LogLikelihoods:
         by_index, by_text = np.array(self._by_index), np.array(self._by_text)
         gold = np.full(len(k), NONE)
         for code in np.unique(task).tolist():
-            rows = task == code
+            rows = task == code  # digits mean one thing within a task, and may mean another in the next
             gold[rows] = choose_target(by_index[rows], by_text[rows], best[rows], correct[rows])
         named = [(row, option) for row, options in self._several_golds.items() for option in options]
         several = np.array(named, np.int64).reshape(-1, 2)
@@ -192,7 +193,7 @@ class LogLikelihoods:
             "choice_bytes": lists(self._bytes, has_lengths),
             "gold_share": scalars(found.share, ~np.isnan(found.share)),
             "margin": scalars(found.margin, ~np.isnan(found.margin)),
-            "unstable": scalars(found.tied, found.tied),
+            "unstable": scalars(found.tied, found.tied),  # null, not false: no noise was measured
         }
         if has_priors.any():
             columns["choice_priors"] = lists(self._priors, has_priors)
@@ -292,6 +293,7 @@ def reconcile(scores: Floats, k: Ints, golds: Bools, right: Correct) -> Choices:
         golds: The right options as far as the log names them, bool [options].
         right: Logged correctness [rows].
     """
+    # `golds` may be incomplete here, which changes the share and not the choice.
     best, row, start = decide(scores, k, golds).chosen, np.repeat(np.arange(len(k)), k), np.cumsum(k) - k
     usable = best != NONE
     # The correctness names the right option where the log does not: the best if right, the other of two if wrong.
@@ -326,6 +328,11 @@ def norms_in_metadata(norms: Mapping[str, str]) -> dict[str, Any]:
     if len(different := set(norms.values())) == 1:
         return {"probe": {"norm": different.pop()}}
     return {"norms": dict(norms)} if norms else {}
+
+
+def byte_length(text: str) -> int:
+    """Length of a text in UTF-8, bytes; a lone surrogate, which JSON can hold, counts 3."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 _LIST_OF_INDICES: Final = re.compile(r"\[\s*[0-9]{1,6}(\s*,\s*[0-9]{1,6})*\s*\]")

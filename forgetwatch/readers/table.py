@@ -89,6 +89,7 @@ def to_snapshot(path: Path, given: dict[str, Any]) -> Snapshot:
     Raises:
         SnapshotError: If item_id or correct is missing, or a value does not fit; its row is named.
     """
+    # Checked before anything is converted: a table of another kind should fail with its columns named.
     if lacking := [name for name in ("item_id", "correct") if name not in given]:
         found = f"; its columns are {', '.join(given)}" if given else ""
         raise SnapshotError(

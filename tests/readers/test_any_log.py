@@ -1,4 +1,4 @@
-"""Whatever a log holds: a snapshot that is right, or a SnapshotError; never another exception, never much memory."""
+"""Any content of a log gives a correct snapshot or a SnapshotError, never another exception, and never much memory."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def written(content: bytes) -> Iterator[Path]:
 
 
 def read(content: bytes) -> Snapshot | None:
-    """The snapshot, or None where the reader says what is wrong."""
+    """The snapshot, or None if the reader refuses it."""
     with written(content) as path:
         try:
             return load_snapshot(path)
         except SnapshotError as error:
-            said = str(error)
-        assert str(path) in said
+            message = str(error)
+        assert str(path) in message
         return None
 
 
@@ -70,7 +70,7 @@ def test_a_log_cut_at_any_byte_is_refused_or_holds_the_rows_before(content: byte
 @few
 def test_the_order_of_the_lines_changes_nothing(order: list[int]) -> None:
     lines = LINES.splitlines(keepends=True)
-    whole, found = (read(content) for content in (LINES, b"".join(lines[place] for place in order)))
+    whole, found = (read(content) for content in (LINES, b"".join(lines[index] for index in order)))
     assert whole is not None
     assert found is not None
     for metric in ("correct", "k", "gold", "chosen", "choice_logprobs", "output", "item_id"):
@@ -82,21 +82,23 @@ def test_the_order_of_the_lines_changes_nothing(order: list[int]) -> None:
 
 
 @given(
-    place=st.integers(0, len(ROWS) + len(OPEN) - 1),
+    index=st.integers(0, len(ROWS) + len(OPEN) - 1),
     field=st.sampled_from([*sorted(ROWS[0]), "exact_match"]),
     value=st.sampled_from(ODD),
     within=st.booleans(),
 )
 @settings(few, max_examples=300)
-def test_a_wrong_type_in_any_field(place: int, field: str, value: Any, within: bool) -> None:
+def test_a_wrong_type_in_any_field_is_refused_or_changes_that_row_only(
+    index: int, field: str, value: Any, within: bool
+) -> None:
     rows = json.loads(json.dumps([*ROWS, *OPEN]))
-    held = rows[place].get(field)
+    held = rows[index].get(field)
     if within and isinstance(held, list) and held:
         held[-1] = value
     elif within and isinstance(held, dict) and held:
         held[next(iter(held))] = value
     else:
-        rows[place][field] = value
+        rows[index][field] = value
     for content in ("\n".join(map(json.dumps, rows)), json.dumps(results({"t": rows}))):
         check(read(content.encode()), rows)
 
@@ -111,13 +113,13 @@ def check(found: Snapshot | None, rows: list[dict[str, Any]]) -> None:
     same = [row for row in found.table.to_pylist() if row["content_hash"] in known]
     assert len(same) >= len(whole) - 1
     for name in ("k", "choice_logprobs", "output"):
-        unlike = [row for row in same if row[name] != known[row["content_hash"]][name]]
-        assert len(unlike) <= 1
+        changed = [row for row in same if row[name] != known[row["content_hash"]][name]]
+        assert len(changed) <= 1
 
 
 @given(name=st.sampled_from(sorted(results({}))), value=st.sampled_from(ODD))
 @settings(few, max_examples=150)
-def test_a_wrong_type_in_any_part_of_results(name: str, value: Any) -> None:
+def test_a_wrong_type_in_any_part_of_results_is_refused_or_ignored(name: str, value: Any) -> None:
     made = {**results({"t": ROWS}), name: value}
     found = read(json.dumps(made).encode())
     if name != "samples":
@@ -130,16 +132,16 @@ def test_a_wrong_type_in_any_part_of_results(name: str, value: Any) -> None:
 @pytest.mark.parametrize("content", [LINES, DOCUMENT], ids=["lines", "document"])
 @given(data=st.data())
 @few
-def test_any_byte_changed(content: bytes, data: st.DataObject) -> None:
-    place = data.draw(st.integers(0, len(content) - 1))
+def test_any_byte_changed_is_refused_or_read(content: bytes, data: st.DataObject) -> None:
+    index = data.draw(st.integers(0, len(content) - 1))
     byte = data.draw(st.sampled_from([0, 0x22, 0x5B, 0x5D, 0x7B, 0x7D, 0x2C, 0x80, 0xC3, 0xFF, 0x39]))
-    found = read(content[:place] + bytes([byte]) + content[place + 1 :])
+    found = read(content[:index] + bytes([byte]) + content[index + 1 :])
     assert found is None or len(found) >= len(ROWS)
 
 
 @pytest.mark.parametrize("depth", [200, 900, 5_000, 200_000])
 @pytest.mark.parametrize("field", ["doc", "target", "doc_id", "resps", "acc", "arguments", "metrics"])
-def test_deep_nesting(depth: int, field: str) -> None:
+def test_deep_nesting_is_refused_or_read(depth: int, field: str) -> None:
     deep = "[" * depth + "1" + "]" * depth
     row = json.dumps({**ROWS[0], field: "HERE"}).replace('"HERE"', deep).encode()
     for content in (
@@ -154,7 +156,7 @@ def test_deep_nesting(depth: int, field: str) -> None:
 @pytest.mark.parametrize(
     "number", ["1" * 5000, "1e400", "-1e400", "NaN", "Infinity", "-Infinity", "1" * 400, "0." + "3" * 3000]
 )
-def test_numbers_of_any_size(number: str) -> None:
+def test_numbers_of_any_size_are_refused_or_read(number: str) -> None:
     line = json.dumps({**ROWS[0], "resps": [[["HERE", False]], [[-1.0, False]]], "acc": "THERE"})
     found = read(line.replace('"HERE"', number).replace('"THERE"', "1").encode())
     if found is not None:
@@ -168,7 +170,7 @@ def test_numbers_of_any_size(number: str) -> None:
 @pytest.mark.parametrize(
     "noise", [b"\x00", b"\xff", b"\xef\xbb\xbf", b"\xed\xa0\x80", b'{"doc_id":', b"[", b"[[", b"{", b"[{"]
 )
-def test_noise_at_either_end(noise: bytes) -> None:
+def test_noise_at_either_end_is_refused_or_read(noise: bytes) -> None:
     for content in (LINES, DOCUMENT):
         before = read(noise + content)
         assert (before is not None) == (noise == b"\xef\xbb\xbf")  # a byte order mark is no noise

@@ -77,7 +77,7 @@ def test_every_packing_gives_the_same_counts(tmp_path: Path, method: int | None)
     assert found.texts("output")[:2].tolist() == ["answer 0", "answer 1"]
 
 
-def test_grades_booleans_numbers_and_words_say_right_or_wrong(tmp_path: Path) -> None:
+def test_grades_booleans_numbers_and_words_are_right_or_wrong(tmp_path: Path) -> None:
     values = ["C", "I", "P", "N", True, False, 1, 0.0, "yes", "No", "TRUE", "1", "0.0", None]
     found = read(log(tmp_path / "a", [sample(i, value) for i, value in enumerate(values)]), metric=None)
     right = [True, False, False, False, True, False, True, False, True, False, True, True, False, None]
@@ -107,7 +107,7 @@ def test_several_scorers_and_keys_are_metrics(tmp_path: Path) -> None:
         read(path, metric="two/length")
 
 
-def test_a_sample_without_scores_is_unscored_and_says_why(tmp_path: Path) -> None:
+def test_a_sample_without_scores_is_unscored_with_its_reason(tmp_path: Path) -> None:
     rows = [
         sample(1, "C"),
         {**sample(2, "C"), "scores": {}, "error": "RuntimeError('x')\nTraceback"},
@@ -136,7 +136,7 @@ def test_epochs_are_samples_of_one_item(tmp_path: Path) -> None:
     assert (counted.n, counted.forgotten, counted.gained) == (5, 0.5, 0)
 
 
-def test_the_choice_is_the_letter_that_the_scorer_took(tmp_path: Path) -> None:
+def test_the_choice_is_the_letter_that_the_scorer_extracted(tmp_path: Path) -> None:
     def row(index: int, target: Any, answer: str, choices: list[str]) -> dict[str, Any]:
         made = sample(index, "I", choices=choices, target=target)
         made["scores"] = {"choice": {"value": "I", "answer": answer}}
@@ -186,18 +186,22 @@ def test_a_question_that_a_summary_shortens_is_read_whole(tmp_path: Path) -> Non
     assert len(set(found.texts("content_hash"))) == 4
 
 
-def test_messages_are_the_same_question_whatever_their_ids(tmp_path: Path) -> None:
-    def asked(message_id: str, content: Any) -> dict[str, Any]:
+def test_message_ids_do_not_change_the_question(tmp_path: Path) -> None:
+    def message_of(message_id: str, content: Any) -> dict[str, Any]:
         return sample(1, "C", input=[{"id": message_id, "role": "user", "source": "input", "content": content}])
 
     hashes = [
         read(log(tmp_path / "a", [row]), metric=None).texts("content_hash")[0]
-        for row in (asked("x", "Why?"), asked("y", "Why?"), asked("z", [{"type": "text", "text": "Why?"}]))
+        for row in (
+            message_of("x", "Why?"),
+            message_of("y", "Why?"),
+            message_of("z", [{"type": "text", "text": "Why?"}]),
+        )
     ]
     assert len(set(hashes)) == 1
 
 
-def test_an_unfinished_log_is_read_from_its_journal_and_says_so(tmp_path: Path) -> None:
+def test_an_unfinished_log_is_read_from_its_journal_with_a_note(tmp_path: Path) -> None:
     again = [sample(1, "I"), sample(2, "C")]
     path = write_zip(
         tmp_path / "a",
@@ -231,7 +235,7 @@ def test_an_old_log_with_one_score_is_read(tmp_path: Path) -> None:
     assert read(as_json(tmp_path / "a", [row]), metric="score").table["correct"].to_pylist() == [True]
 
 
-def test_nothing_is_written_whatever_the_members_are_called(tmp_path: Path) -> None:
+def test_no_file_is_written_for_any_name_of_a_member(tmp_path: Path) -> None:
     outside = {"../../evil.json": b"{}", "/evil.json": b"{}", "samples/../../1_epoch_1.json": b"{}"}
     path = write_zip(tmp_path / "a", {**members(BEFORE), **outside})
     there = sorted(tmp_path.parent.rglob("*"))
@@ -240,7 +244,7 @@ def test_nothing_is_written_whatever_the_members_are_called(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("content", "message"),
     [
         ({"header.json": b"{", "summaries.json": b"[]"}, "is it cut"),
         ({"header.json": b'{"eval": {}}', "summaries.json": b'[{"id": 1'}, "is it cut"),
@@ -257,16 +261,16 @@ def test_nothing_is_written_whatever_the_members_are_called(tmp_path: Path) -> N
         ({"header.json": b"[]", "summaries.json": b"3"}, "needed an object or a list"),
     ],
 )
-def test_what_is_wrong_is_one_sentence(tmp_path: Path, content: dict[str, bytes], says: str) -> None:
+def test_an_error_is_one_sentence_with_its_cause(tmp_path: Path, content: dict[str, bytes], message: str) -> None:
     path = write_zip(tmp_path / "log.eval", content)
-    with pytest.raises(SnapshotError, match=says) as caught:
+    with pytest.raises(SnapshotError, match=message) as caught:
         read(path, metric=None)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.9, 0.999])
-def test_a_cut_log_is_named(tmp_path: Path, share: float) -> None:
+def test_a_cut_log_is_refused_by_name(tmp_path: Path, share: float) -> None:
     for path in (log(tmp_path / "a", BEFORE), as_json(tmp_path / "b", BEFORE)):
         path.write_bytes(path.read_bytes()[: int(path.stat().st_size * share)])
         with pytest.raises(SnapshotError, match="is it cut"):
@@ -297,11 +301,11 @@ FIELDS = ("id", "epoch", "input", "target", "choices", "scores", "error", "compl
 def test_any_value_in_any_field_is_read_or_one_sentence(tmp_path: Path, fields: Any, eval_: Any, status: Any) -> None:
     document = {"status": status, "eval": eval_, "samples": [{**sample(1, "C"), **fields}]}
     (tmp_path / "a.json").write_text(json.dumps(document))
-    assert said(tmp_path / "a.json") in ("", f"{tmp_path / 'a.json'}: ...")
+    assert error_start(tmp_path / "a.json") in ("", f"{tmp_path / 'a.json'}: ...")
 
 
-def said(path: Path) -> str:
-    """How the error about a file begins; empty where it is read."""
+def error_start(path: Path) -> str:
+    """Beginning of the error about a file; empty if it is read."""
     try:
         read(path, metric=None)
     except SnapshotError as error:
@@ -309,11 +313,11 @@ def said(path: Path) -> str:
     return ""
 
 
-def test_real_logs_are_read_or_say_that_they_have_no_scores(real_data: Path) -> None:
+def test_real_logs_are_read_or_refused_for_want_of_scores(real_data: Path) -> None:
     found = {}
     for path in sorted((real_data / "inspect").glob("*.[ej]*")):
         assert is_inspect_log(path)
-        if not said(path):
+        if not error_start(path):
             found[path.name] = read(path, metric=None)
         else:
             with pytest.raises(SnapshotError, match=r"none of its (1|10) samples has a score"):
@@ -338,7 +342,7 @@ def test_accuracies_of_real_logs_are_those_that_inspect_wrote(real_data: Path) -
 
 
 @pytest.mark.parametrize("extension", ["eval", "json"])
-def test_what_inspects_own_writer_writes_is_read(tmp_path: Path, extension: str) -> None:
+def test_logs_of_inspects_own_writer_are_read(tmp_path: Path, extension: str) -> None:
     inspect_log = pytest.importorskip("inspect_ai.log")
     made = inspect_log.EvalLog.model_validate(
         {

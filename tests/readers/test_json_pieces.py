@@ -1,4 +1,4 @@
-"""JSON piece by piece is what `json` reads at once, wherever the pieces are cut."""
+"""JSON in pieces is equal to JSON read at once, for every position of the cuts."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ def test_a_cut_document_is_refused_in_pieces_and_at_once(value: Any, chunk: int,
 @pytest.mark.parametrize(
     "text", ['{"a": 1 "b": 2}', '{"a" 1}', "{1: 2}", "[1 2]", "[1, 2}", '{"a": tru}', "[1, 2", '{"a"}', "", '["\x01"]']
 )
-def test_what_is_no_json_is_refused_in_pieces(tmp_path: Path, text: str) -> None:
+def test_invalid_json_is_refused_in_pieces(tmp_path: Path, text: str) -> None:
     path = tmp_path / "a.json"
     path.write_text(text)
     with Document(path) as document, pytest.raises(SnapshotError, match=r"a.json: needed .*\(near byte \d+\)"):
         in_pieces(document)
 
 
-def test_what_follows_the_document_is_refused(tmp_path: Path) -> None:
+def test_text_after_the_document_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text("[1] \n [2]")
     with Document(path) as document:
@@ -101,7 +101,9 @@ def test_lines_are_numbered_and_empty_ones_left_out(tmp_path: Path) -> None:
         ("3", (False, {})),
     ],
 )
-def test_the_opening_tells_what_a_file_is(tmp_path: Path, text: str, found: tuple[bool, dict[str, str]]) -> None:
+def test_the_first_object_of_a_file_is_found_in_every_layout(
+    tmp_path: Path, text: str, found: tuple[bool, dict[str, str]]
+) -> None:
     path = tmp_path / "a"
     path.write_text(text)
     assert first_object(path) == found

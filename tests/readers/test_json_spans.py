@@ -1,4 +1,4 @@
-"""Stepping over JSON finds the same values as reading it whole."""
+"""Skipping through JSON finds the same values as reading it whole."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ VALUES = st.recursive(
 
 @settings(max_examples=100, derandomize=True, deadline=None)
 @given(st.dictionaries(st.text(), VALUES), st.booleans(), st.sampled_from([None, 1]))
-def test_what_is_picked_is_what_json_says(document: dict[str, Any], ascii_only: bool, indent: int | None) -> None:
+def test_picked_members_are_those_of_json(document: dict[str, Any], ascii_only: bool, indent: int | None) -> None:
     data = json.dumps(document, ensure_ascii=ascii_only, indent=indent).encode("utf-8", "surrogatepass")
     if not ascii_only and any("\ud800" <= mark <= "\udfff" for mark in data.decode("utf-8", "surrogatepass")):
         return
@@ -46,7 +46,7 @@ def test_what_is_picked_is_what_json_says(document: dict[str, Any], ascii_only: 
 
 @settings(max_examples=100, derandomize=True, deadline=None)
 @given(st.lists(VALUES))
-def test_the_parts_of_a_list_are_its_elements(document: list[Any]) -> None:
+def test_the_spans_of_a_list_are_its_elements(document: list[Any]) -> None:
     data = json.dumps(document).encode()
     assert [json.loads(data[start:end]) for _, start, end in spans(data, 0)] == document
 
@@ -62,7 +62,7 @@ def test_a_cut_or_damaged_text_is_a_value_error_or_read(data: st.DataObject) -> 
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("", "needed an object or a list, got b'' at byte 0"),
         ('{"a": 1', r"needed ',', got b'' at byte 7"),
@@ -74,12 +74,12 @@ def test_a_cut_or_damaged_text_is_a_value_error_or_read(data: st.DataObject) -> 
         ('{"a": [' + "0," * 600_000 + "0]}", "holds more than 500,000 values"),
     ],
 )
-def test_what_is_wrong_is_said(text: str, says: str) -> None:
-    with pytest.raises(ValueError, match=says):
+def test_an_error_names_its_cause(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         json_pieces.pick(text.encode(), 0, SMALL + 1, ("a",))
 
 
-def test_what_is_not_wanted_costs_no_memory() -> None:
+def test_skipped_members_use_no_memory() -> None:
     events = '[{"tokens": [1, 2, 3], "text": "\\u00e4"}, [], {}]'
     data = ('{"events": [' + ",".join([events] * 20_000) + '], "id": 3}').encode()
     tracemalloc.start()

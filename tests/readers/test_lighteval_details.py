@@ -1,4 +1,4 @@
-"""lighteval's details in both schemas, file and folder, and what is not in them."""
+"""lighteval's details in both schemas, file and folder, with the choices that they do not log."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def read(path: Path, *, metric: str | None) -> Snapshot:
 
 @pytest.mark.parametrize("schema", ["new", "old"])
 @pytest.mark.parametrize("by", ["acc", "norm"])
-def test_the_counts_are_those_of_the_rows_whatever_their_order(tmp_path: Path, schema: str, by: str) -> None:
+def test_the_counts_are_those_of_the_rows_in_any_order(tmp_path: Path, schema: str, by: str) -> None:
     before, after = scored(1), scored(2)
     metric = {"acc": "acc", "norm": PER_CHARACTER if schema == "new" else "acc_norm"}[by]
     paths = [
@@ -45,7 +45,7 @@ def test_the_counts_are_those_of_the_rows_whatever_their_order(tmp_path: Path, s
 
 @pytest.mark.parametrize("schema", ["new", "old"])
 @pytest.mark.parametrize("by", ["acc", "norm"])
-def test_the_choice_is_the_one_that_the_metric_judged(tmp_path: Path, schema: str, by: str) -> None:
+def test_the_choice_is_the_one_behind_the_metric(tmp_path: Path, schema: str, by: str) -> None:
     rows = scored(3)
     metric = {"acc": "acc", "norm": PER_CHARACTER if schema == "new" else "acc_norm"}[by]
     found = read(write(tmp_path / "details_toy|0_x.parquet", rows, schema), metric=metric)
@@ -62,14 +62,14 @@ def test_the_choice_is_the_one_that_the_metric_judged(tmp_path: Path, schema: st
     assert ((found.ints("chosen") == found.ints("gold")) == (found.floats("correct") == 1)).all()
 
 
-def test_where_no_score_gives_the_judgement_back_the_choice_is_unknown(tmp_path: Path) -> None:
+def test_the_choice_is_unknown_if_no_norm_agrees_with_the_metric(tmp_path: Path) -> None:
     rows = [new(row, metric={"mine": 1 - row["acc"]}, logprobs=row["logprobs"]) for row in scored(4)]
     found = read(write_new(tmp_path / "a.parquet", rows), metric=None)
     assert found.missing("chosen")
     assert found.notes == ("which option was chosen does not follow from the log-likelihoods: 40 items",)
 
 
-def test_a_task_with_two_kinds_of_metrics_is_one_answer_a_question(tmp_path: Path) -> None:
+def test_two_rows_of_one_question_with_different_metrics_are_one_answer(tmp_path: Path) -> None:
     rows = scored(5)
     twice = [new(row, metric={"acc": row["acc"], "em": None}, logprobs=row["logprobs"]) for row in rows]
     twice += [new(row, metric={"acc": None, "em": i % 2}, text=[f"answer {i}"]) for i, row in enumerate(rows)]
@@ -90,7 +90,7 @@ def test_ids_that_two_splits_share_are_two_questions(tmp_path: Path) -> None:
     assert compare(before=found, after=back).all.forgotten == compare(before=found, after=back).all.gained == 0
 
 
-def test_the_same_question_twice_stays_twice(tmp_path: Path) -> None:
+def test_a_question_that_occurs_twice_is_two_items(tmp_path: Path) -> None:
     rows = [scored(7)[0]] * 2
     assert len(read(write(tmp_path / "a.parquet", rows, "old"), metric="acc")) == 2
 
@@ -113,7 +113,7 @@ def test_several_right_options_are_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("choices", "k"), [(["A", "B", "C"], 3), (["Paris"], NONE), (["Paris", "the city"], NONE)])
-def test_written_answers_have_options_where_letters_name_them(tmp_path: Path, choices: list[str], k: int) -> None:
+def test_generated_answers_have_options_if_letters_name_them(tmp_path: Path, choices: list[str], k: int) -> None:
     row = {"query": "?", "choices": choices, "gold": 0, "id": "1"}
     found = read(write_new(tmp_path / "a.parquet", [new(row, metric={"em": 1}, text=["A"])]), metric=None)
     assert (found.ints("k")[0], found.texts("output")[0]) == (k, "A")
@@ -135,7 +135,7 @@ def test_a_folder_is_the_latest_run_of_one_model(tmp_path: Path) -> None:
         read(tmp_path, metric="acc")
 
 
-def test_a_folder_without_details_or_with_a_pointer_is_named(tmp_path: Path) -> None:
+def test_a_folder_without_details_or_with_a_pointer_is_refused(tmp_path: Path) -> None:
     assert not holds_details(tmp_path)
     with pytest.raises(SnapshotError, match="found none"):
         read(tmp_path, metric=None)
@@ -144,7 +144,7 @@ def test_a_folder_without_details_or_with_a_pointer_is_named(tmp_path: Path) -> 
         read(tmp_path, metric=None)
 
 
-def test_both_schemas_are_told_from_other_tables(tmp_path: Path) -> None:
+def test_both_schemas_are_distinguished_from_other_tables(tmp_path: Path) -> None:
     assert is_details(pq.read_schema(write(tmp_path / "a", scored(1), "new")))
     assert is_details(pq.read_schema(write(tmp_path / "b", scored(1), "old")))
     assert not is_details(pa.schema([("item_id", pa.string()), ("correct", pa.bool_())]))
@@ -152,7 +152,7 @@ def test_both_schemas_are_told_from_other_tables(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     [
         ({"metrics": 1}, "metrics must be an object, got 1"),
         ({"choices": [1, 2]}, r"choices must be a list of texts, got \[1, 2\]"),
@@ -163,18 +163,18 @@ def test_both_schemas_are_told_from_other_tables(tmp_path: Path) -> None:
         ({"predictions": "x"}, "predictions must be a list"),
     ],
 )
-def test_a_field_of_another_type_is_one_sentence(tmp_path: Path, change: dict[str, Any], says: str) -> None:
+def test_a_field_of_another_type_is_one_sentence(tmp_path: Path, change: dict[str, Any], message: str) -> None:
     row = {"example": "?", "full_prompt": "?", "choices": ["a", "b"], "gold_index": [0], "gold": []}
     row |= {"metrics": {"acc": 1}, "predictions": [-1.0, -2.0], **change}
     pq.write_table(pa.Table.from_pylist([row]), tmp_path / "a.parquet")
-    with pytest.raises(SnapshotError, match=says) as caught:
+    with pytest.raises(SnapshotError, match=message) as caught:
         read(tmp_path / "a.parquet", metric=None)
     assert "a.parquet" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def said(path: Path) -> str:
-    """How the error about a file begins; empty where it is read."""
+def error_start(path: Path) -> str:
+    """Beginning of the error about a file; empty if it is read."""
     try:
         read(path, metric=None)
     except SnapshotError as error:
@@ -204,10 +204,10 @@ def test_any_value_in_any_field_is_read_or_one_sentence(tmp_path: Path, field: s
         pq.write_table(pa.Table.from_pylist([row]), tmp_path / "a.parquet")
     except (pa.ArrowException, TypeError):
         return  # no Parquet file can hold it
-    assert said(tmp_path / "a.parquet") in ("", f"{tmp_path / 'a.parquet'}: ...")
+    assert error_start(tmp_path / "a.parquet") in ("", f"{tmp_path / 'a.parquet'}: ...")
 
 
-def test_what_lightevals_own_writer_writes_is_read(tmp_path: Path) -> None:
+def test_details_of_lightevals_own_writer_are_read(tmp_path: Path) -> None:
     tracker = pytest.importorskip("lighteval.logging.evaluation_tracker")
     from lighteval.logging.info_loggers import DetailsLogger
     from lighteval.models.model_output import ModelResponse

@@ -1,4 +1,4 @@
-"""Logs of lm-evaluation-harness in all their shapes, made here."""
+"""Logs of lm-evaluation-harness in every layout, made here."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def columns(read: Snapshot, *names: str) -> list[Any]:
     return [read.table[name].to_pylist() for name in names]
 
 
-def test_a_file_of_multiple_choice(tmp_path: Path) -> None:
+def test_a_file_of_multiple_choice_gives_every_column(tmp_path: Path) -> None:
     read = load_snapshot(write_samples(tmp_path, "arc_easy", ROWS))
     assert read.texts("item_id").tolist() == ["0", "1", "2", "3"]
     assert read.texts("task").tolist() == ["arc_easy"] * 4
@@ -82,7 +82,7 @@ def test_results_describe_the_run(tmp_path: Path) -> None:
     assert any("cannot be read, so nothing is known of the run" in note for note in load_snapshot(samples).notes)
 
 
-def test_totals_without_samples_say_what_to_give(tmp_path: Path) -> None:
+def test_totals_without_samples_are_refused_with_the_remedy(tmp_path: Path) -> None:
     made = results({"arc_easy": ROWS})
     del made["samples"]
     with pytest.raises(SnapshotError, match="--log_samples"):
@@ -109,7 +109,7 @@ def test_rows_of_several_filters_are_one_answer(tmp_path: Path) -> None:
         load_snapshot(one, metric="acc")
 
 
-def test_a_document_that_stands_twice_is_two_items_in_every_filter(tmp_path: Path) -> None:
+def test_a_document_that_occurs_twice_is_two_items_in_every_filter(tmp_path: Path) -> None:
     twice = [open_row(7, "x", {"exact_match": value}, filtered="a") for value in (1, 0)]
     twice += [open_row(7, "x", {"exact_match": value}, filtered="b") for value in (0, 1)]
     path = write_samples(tmp_path, "t", twice)
@@ -119,7 +119,7 @@ def test_a_document_that_stands_twice_is_two_items_in_every_filter(tmp_path: Pat
     assert load_snapshot(path, metric="exact_match,a").floats("correct").tolist() == [1, 0]
 
 
-def test_questions_pair_whatever_their_id_place_and_order_of_names(tmp_path: Path) -> None:
+def test_questions_pair_in_any_order_and_with_any_id(tmp_path: Path) -> None:
     rng = random.Random(1)
     after = [{**row, "doc_id": 90 - n, "doc": dict(reversed(row["doc"].items()))} for n, row in enumerate(ROWS)]
     after[0] = {**after[0], "acc": 0.0, "prompt_hash": "chat"}
@@ -136,7 +136,7 @@ def test_options_in_another_order_are_another_question(tmp_path: Path) -> None:
         compare(before=paths[0], after=paths[1])
 
 
-def test_older_rows_without_filter_metrics_and_hashes(tmp_path: Path) -> None:
+def test_older_rows_without_filter_metrics_and_hashes_are_read(tmp_path: Path) -> None:
     older = [
         {name: value for name, value in row.items() if name not in ("filter", "metrics") and "hash" not in name}
         for row in ROWS
@@ -153,11 +153,11 @@ def test_older_rows_without_filter_metrics_and_hashes(tmp_path: Path) -> None:
 def test_each_metric_has_its_own_choice(tmp_path: Path, metric: str, chosen: int, norm: str) -> None:
     choices = ["a", "abcdefgh", "ééééééé"]  # 1, 8 and 7 characters; 1, 8 and 14 bytes
     scores = [-1.0, -2.0, -3.0]
-    judged = {"acc": 1.0, "acc_norm": 0.0, "acc_bytes": 0.0}
-    path = write_samples(tmp_path, "t", [choice_row(0, scores, 0, choices=choices, metrics=judged)])
+    metrics = {"acc": 1.0, "acc_norm": 0.0, "acc_bytes": 0.0}
+    path = write_samples(tmp_path, "t", [choice_row(0, scores, 0, choices=choices, metrics=metrics)])
     read = load_snapshot(path, metric=metric)
     assert read.ints("chosen").tolist() == [chosen]
-    assert read.floats("correct").tolist() == [judged[metric]]
+    assert read.floats("correct").tolist() == [metrics[metric]]
     assert read.meta["probe"] == {"norm": norm}
     units = {"sum": [1, 1, 1], "chars": [1, 8, 7], "bytes": [1, 8, 14]}[norm]
     nats = np.array(scores) / units * np.mean(units)
@@ -177,17 +177,17 @@ def test_acc_mutual_info_halves_the_options(tmp_path: Path) -> None:
     assert load_snapshot(path, metric="acc").ints("chosen").tolist() == [0]
 
 
-def test_where_the_context_varies_gold_follows_from_right_and_wrong(tmp_path: Path) -> None:
+def test_gold_follows_from_right_and_wrong_if_the_context_varies(tmp_path: Path) -> None:
     rows = []
     for n, (scores, right) in enumerate([((-2.0, -1.0), 1.0), ((-2.0, -1.0), 0.0)]):
-        asked = {f"gen_args_{o}": {"arg_0": f"{n} and then {o}", "arg_1": " it rained."} for o in range(2)}
-        rows.append(choice_row(n, scores, 0, metrics={"acc": right}, arguments=asked, target="it rained."))
+        requests = {f"gen_args_{o}": {"arg_0": f"{n} and then {o}", "arg_1": " it rained."} for o in range(2)}
+        rows.append(choice_row(n, scores, 0, metrics={"acc": right}, arguments=requests, target="it rained."))
     read = load_snapshot(write_samples(tmp_path, "winogrande", rows))
     assert columns(read, "k", "chosen", "gold") == [[2, 2], [1, 1], [1, 0]]
     assert read.missing("choice_chars")
 
 
-def test_what_was_logged_as_right_stands_and_contradictions_are_counted(tmp_path: Path) -> None:
+def test_the_logged_correctness_is_kept_and_contradictions_are_counted(tmp_path: Path) -> None:
     rows = [choice_row(n, (-1.0, -2.0, -3.0), n % 3) for n in range(300)]
     rows[3] = {**rows[3], "acc": 0.0}  # gold is 0, the best is 0
     rows[4] = {**rows[4], "acc": 1.0}  # gold is 1, the best is 0
@@ -198,7 +198,7 @@ def test_what_was_logged_as_right_stands_and_contradictions_are_counted(tmp_path
     assert any("contradict right or wrong in 2 items" in note for note in read.notes)
 
 
-def test_a_metric_that_does_not_go_by_the_scores_leaves_no_choice(tmp_path: Path) -> None:
+def test_a_metric_that_contradicts_the_scores_leaves_no_choice(tmp_path: Path) -> None:
     rows = [choice_row(n, (-1.0, -2.0), n % 2, metrics={"exact_match": 0}) for n in range(10)]
     read = load_snapshot(write_samples(tmp_path, "t", rows))
     assert read.missing("chosen")
@@ -207,7 +207,7 @@ def test_a_metric_that_does_not_go_by_the_scores_leaves_no_choice(tmp_path: Path
     assert any("does not follow from the log-likelihoods: 10 items" in note for note in read.notes)
 
 
-def test_repeats_are_samples_where_each_was_judged(tmp_path: Path) -> None:
+def test_repeats_are_samples_if_each_has_a_metric_value(tmp_path: Path) -> None:
     each = [open_row(n, "", {"exact_match": [1, 0, n]}, resps=[["a", "b", "c"]]) for n in range(2)]
     read = load_snapshot(write_samples(tmp_path / "a", "t", each))
     assert columns(read, "item_id", "sample") == [["0"] * 3 + ["1"] * 3, [0, 1, 2] * 2]
@@ -216,12 +216,12 @@ def test_repeats_are_samples_where_each_was_judged(tmp_path: Path) -> None:
     together = [open_row(n, "", {"exact_match": n}, resps=[["a", "b", "c"]]) for n in range(2)]
     read = load_snapshot(write_samples(tmp_path / "b", "t", together))
     assert columns(read, "item_id", "sample", "output") == [["0", "1"], [0, 0], ["a", "a"]]
-    unlike = [*together, *(open_row(0, "", {"all": [1, 1, 0]}, resps=[["a", "b", "c"]], filtered="f"),)]
+    mixed = [*together, *(open_row(0, "", {"all": [1, 1, 0]}, resps=[["a", "b", "c"]], filtered="f"),)]
     with pytest.raises(SnapshotError, match="line 3: 3 repeats have a metric, and 1 under another filter"):
-        load_snapshot(write_samples(tmp_path / "c", "t", unlike))
+        load_snapshot(write_samples(tmp_path / "c", "t", mixed))
 
 
-def test_an_answer_that_was_not_judged_is_unscored(tmp_path: Path) -> None:
+def test_an_answer_without_a_metric_value_is_unscored(tmp_path: Path) -> None:
     rows = [open_row(n, "x", {"exact_match": value}) for n, value in enumerate([1, None, float("nan"), 0])]
     read = load_snapshot(write_samples(tmp_path, "t", rows))
     assert read.table["correct"].to_pylist() == [True, None, None, False]
@@ -247,9 +247,9 @@ def test_a_metric_that_is_no_correctness_is_refused_with_its_value(tmp_path: Pat
         load_snapshot(path, metric="score")
 
 
-def test_unlike_metrics_are_not_compared(tmp_path: Path) -> None:
-    judged = [{**row, "acc_norm": 1.0, "metrics": ["acc", "acc_norm"]} for row in ROWS]
-    before, after = write_samples(tmp_path, "t", judged), write_samples(tmp_path / "b", "t", ROWS)
+def test_different_metrics_are_not_compared(tmp_path: Path) -> None:
+    with_norm = [{**row, "acc_norm": 1.0, "metrics": ["acc", "acc_norm"]} for row in ROWS]
+    before, after = write_samples(tmp_path, "t", with_norm), write_samples(tmp_path / "b", "t", ROWS)
     with pytest.raises(MismatchError, match=r"graded by acc_norm and .* by acc; name a metric that both have"):
         compare(before=load_snapshot(before, metric="acc_norm"), after=after)
     with pytest.raises(SnapshotError, match="no metric 'acc_norm'"):
@@ -302,13 +302,13 @@ def test_a_cut_file_and_a_row_without_its_question_are_named(tmp_path: Path) -> 
         load_snapshot(tmp_path / "cut.json")
 
 
-def test_a_saved_snapshot_holds_one_judgement(tmp_path: Path) -> None:
+def test_a_saved_snapshot_holds_one_metric(tmp_path: Path) -> None:
     path = tmp_path / "s.parquet"
     read = load_snapshot(write_samples(tmp_path, "t", ROWS))
     save_snapshot(read, path)
     for metric in (None, "acc", "acc,none"):
         assert load_snapshot(path, metric=metric).table == read.table
-    with pytest.raises(SnapshotError, match="no metric 'acc_norm' to choose; the snapshot holds one judgement, acc"):
+    with pytest.raises(SnapshotError, match="no metric 'acc_norm' to choose; the snapshot holds only acc"):
         load_snapshot(path, metric="acc_norm")
     table = tmp_path / "a.csv"
     table.write_text("item_id,correct\na,1\n")
@@ -322,7 +322,7 @@ def test_renamed_files_of_one_task_pair(tmp_path: Path) -> None:
     assert compare(before=before, after=after).all.n == 4
 
 
-def test_what_the_harness_was_told_differently_is_said(tmp_path: Path) -> None:
+def test_settings_of_the_harness_that_differ_are_noted(tmp_path: Path) -> None:
     before, after = results({"t": ROWS, "u": ROWS}), results({"t": ROWS, "u": ROWS})
     after |= {"n-shot": {"t": 3, "u": 0}, "versions": {"t": 1.0, "u": 2.0}, "chat_template_sha": "abc"}
     found = compare(before=write_json(tmp_path / "b.json", before), after=write_json(tmp_path / "a.json", after))
@@ -334,7 +334,7 @@ def test_what_the_harness_was_told_differently_is_said(tmp_path: Path) -> None:
     assert all("equal scores" in note for note in same)
 
 
-def test_unlike_filters_are_not_compared(tmp_path: Path) -> None:
+def test_different_filters_are_not_compared(tmp_path: Path) -> None:
     paths = [
         write_samples(tmp_path / name, "t", [open_row(0, "x", {"exact_match": 1}, filtered=name)])
         for name in ("strict", "flexible", "none")
@@ -359,7 +359,7 @@ def test_progress_ends_at_the_last_byte(tmp_path: Path) -> None:
     assert len(seen) > 2
 
 
-def test_no_gold_is_made_up(tmp_path: Path) -> None:
+def test_gold_is_null_if_the_log_does_not_determine_it(tmp_path: Path) -> None:
     rows = [choice_row(0, SCORES[1], 9, metrics={"acc": 0.0}), choice_row(1, SCORES[0], 9, metrics={"acc": 1.0})]
     read = load_snapshot(write_samples(tmp_path, "t", rows))
     assert read.ints("gold").tolist() == [NONE, 1]

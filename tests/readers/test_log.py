@@ -1,4 +1,4 @@
-"""What another tool's rows become: ids, categories, metrics."""
+"""Rows of another tool as a snapshot: ids, categories, metrics."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_categories_are_the_papers_where_the_tool_has_none() -> None:
     assert made.snapshot("acc", {}).texts("category").tolist() == ["Science/Tech", "own", ""]
 
 
-def test_each_task_is_judged_by_the_metric_or_by_its_own_first() -> None:
+def test_each_task_uses_the_metric_or_its_own_first() -> None:
     made = log("a", task="one")
     made.add(task="two", item_id="b", question=1, metrics={"acc": 0.5, "zeta": True, "em": False})
     made.add(task="three", item_id="c", question=1, metrics={"acc,x": 0})
@@ -53,7 +53,7 @@ def test_answers_with_a_reason_are_unscored() -> None:
     assert read.texts("outcome").tolist() == ["ok", "unscored: the answer failed"]
 
 
-def test_words_for_right_and_wrong() -> None:
+def test_words_and_numbers_for_right_and_wrong_are_read() -> None:
     made = Log(Path("some.log"), "tool")
     for number, value in enumerate([1, 0.0, True, "False", "1.0", None]):
         made.add(task="t", item_id=str(number), question=number, metrics={"acc": value})

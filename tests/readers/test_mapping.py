@@ -23,12 +23,18 @@ ROWS: list[dict[str, Any]] = [
         "q": "Is 7 prime?",
         "truth": "yes",
         "who": "a",
-        "said": "Let me see. [Yes]",
+        "reply": "Let me see. [Yes]",
         "marks": {"small.model": {"ok": True}},
     },
-    {"q": "Is 8 prime?", "truth": "no", "who": "a", "said": "yes or no? It is No", "marks": {"small.model": {"ok": 0}}},
-    {"q": "Is 7 prime?", "truth": "yes", "who": "b", "said": "No.", "marks": {"small.model": {"ok": 1}}},
-    {"q": "Is 8 prime?", "truth": "no", "who": "b", "said": None, "marks": {"small.model": {"ok": None}}},
+    {
+        "q": "Is 8 prime?",
+        "truth": "no",
+        "who": "a",
+        "reply": "yes or no? It is No",
+        "marks": {"small.model": {"ok": 0}},
+    },
+    {"q": "Is 7 prime?", "truth": "yes", "who": "b", "reply": "No.", "marks": {"small.model": {"ok": 1}}},
+    {"q": "Is 8 prime?", "truth": "no", "who": "b", "reply": None, "marks": {"small.model": {"ok": None}}},
 ]
 
 
@@ -50,7 +56,7 @@ def write(path: Path, rows: list[dict[str, Any]]) -> Path:
 def test_answers_are_graded_by_their_last_match(tmp_path: Path, suffix: str) -> None:
     path = write(tmp_path / f"log{suffix}", [{name: row[name] for name in row if name != "marks"} for row in ROWS])
     columns = ColumnMap(
-        fields={"question": "q", "gold": "truth", "output": "said"},
+        fields={"question": "q", "gold": "truth", "output": "reply"},
         where={"who": "a"},
         constants={"k": "2", "task": "prime"},
         match=r"regex:\b(yes|no)\b",
@@ -68,7 +74,7 @@ def test_answers_are_graded_by_their_last_match(tmp_path: Path, suffix: str) -> 
 def test_a_field_path_enters_objects_whose_names_have_dots(tmp_path: Path) -> None:
     path = write(tmp_path / "log.jsonl", ROWS)
     read = read_mapped(
-        path, ColumnMap(fields={"item_id": "said", "correct": "marks.small.model.ok"}, where={"who": "a"})
+        path, ColumnMap(fields={"item_id": "reply", "correct": "marks.small.model.ok"}, where={"who": "a"})
     )
     assert read.table["correct"].to_pylist() == [True, False]
     listed = write_jsonl(tmp_path / "l.jsonl", [{"id": 1, "runs": [{"ok": 0}, {"ok": 1}]}])
@@ -92,10 +98,10 @@ def test_a_field_path_enters_objects_whose_names_have_dots(tmp_path: Path) -> No
             "row 1: correct must be 0, 1, true, false or empty, got 'yes'",
         ),
         (
-            {"fields": {"question": "q", "gold": "truth", "output": "said"}, "match": "regex:((a+)+)+$"},
+            {"fields": {"question": "q", "gold": "truth", "output": "reply"}, "match": "regex:((a+)+)+$"},
             "regular expression",
         ),
-        ({"fields": {"question": "q", "gold": "truth", "output": "said"}, "match": "number"}, "needs a number"),
+        ({"fields": {"question": "q", "gold": "truth", "output": "reply"}, "match": "number"}, "needs a number"),
     ],
 )
 def test_a_field_or_value_that_does_not_fit_is_named(tmp_path: Path, columns: dict[str, Any], message: str) -> None:
@@ -113,7 +119,7 @@ def test_a_field_or_value_that_does_not_fit_is_named(tmp_path: Path, columns: di
         ({"fields": {"output": "q"}, "match": "number"}, "grades output by gold, and gold is not mapped"),
     ],
 )
-def test_columns_that_make_no_sense_are_refused(columns: dict[str, Any], message: str) -> None:
+def test_unknown_or_contradictory_columns_are_refused(columns: dict[str, Any], message: str) -> None:
     with pytest.raises(SnapshotError, match=message):
         ColumnMap(**columns)
 
@@ -121,7 +127,7 @@ def test_columns_that_make_no_sense_are_refused(columns: dict[str, Any], message
 @pytest.mark.parametrize(
     "text", ['{"a": 1}\n{"a": ', "a,b\n1,2,3\n", "[1, 2]", '{"a": 1}\n[2]\n', '[{"a": 1}', "a\n\0\n"]
 )
-def test_cut_and_crooked_files_are_named(tmp_path: Path, text: str) -> None:
+def test_cut_and_malformed_files_are_refused_by_name(tmp_path: Path, text: str) -> None:
     path = tmp_path / "log"
     path.write_text(text)
     with pytest.raises(SnapshotError, match="log"):

@@ -19,7 +19,7 @@ CASES = [  # scores, right, golds, chosen, completed golds
     ([-2, -1, -3], 0, [1], 0, [1]),  # contradicts: the best that is not right
     ([-2, -1, -3], 1, [2], 2, [2]),  # contradicts: the right one
     ([-2, -1, -3], 0, [0, 1, 2], NONE, [0, 1, 2]),  # no option can be wrong
-    ([-2, -1, -3], -1, [2], 1, [2]),  # not judged
+    ([-2, -1, -3], -1, [2], 1, [2]),  # no correctness
     ([np.nan, -1, -3], 1, [], NONE, []),  # no scores
     ([-3, -1, -2], 1, [0, 1], 1, [0, 1]),  # several right
     ([-np.inf, -np.inf], 1, [0], 0, [0]),
@@ -86,5 +86,7 @@ def test_digits_are_read_in_the_way_that_fits_the_outcomes() -> None:
         (1.0, 3, None, ([], NONE)),
     ],
 )
-def test_targets(target: object, k: int, texts: list[str] | None, found: tuple[list[int], int]) -> None:
+def test_a_target_names_options_by_index_letter_or_text(
+    target: object, k: int, texts: list[str] | None, found: tuple[list[int], int]
+) -> None:
     assert target_options(target, k, texts) == found

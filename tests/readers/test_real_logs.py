@@ -51,7 +51,7 @@ def test_questions_pair_although_every_doc_hash_of_the_tool_differs(
         ("d_null_full", "d_mc_full", "acc_norm", (1172, 19, 444), (0.493174061, 0.855802048), 0.0),
     ],
 )
-def test_results_that_hold_their_samples(
+def test_real_results_with_samples_give_the_counts_of_the_raw_rows(
     real_data: Path,
     before: str,
     after: str,
@@ -72,22 +72,20 @@ def test_results_that_hold_their_samples(
 
 @pytest.mark.parametrize("name", CHOICES)
 @pytest.mark.parametrize("metric", ["acc", "acc_norm"])
-def test_the_recomputed_choice_is_right_exactly_where_the_harness_says_so(
-    real_data: Path, name: str, metric: str
-) -> None:
+def test_the_recomputed_choice_agrees_with_the_harness_on_every_item(real_data: Path, name: str, metric: str) -> None:
     path = real_data / "lm_eval_json" / f"{name}.json"
     read = load_snapshot(path, metric=metric)
     raw = json.loads(path.read_text(encoding="utf-8"))
     rows = [(task, row) for task, of_task in raw["samples"].items() for row in of_task]
-    judged = [
+    correct = [
         row[metric] if metric in row else row["acc"] for _, row in rows
     ]  # WinoGrande and TruthfulQA have acc only
-    assert read.floats("correct").tolist() == judged
+    assert read.floats("correct").tolist() == correct
     assert read.texts("task").tolist() == [task for task, _ in rows]
     assert read.ints("k").tolist() == [len(row["resps"]) for _, row in rows]
     chosen, gold = read.ints("chosen"), read.ints("gold")
     assert not np.any((chosen == NONE) | (gold == NONE))
-    assert np.array_equal(chosen == gold, np.array(judged) == 1)
+    assert np.array_equal(chosen == gold, np.array(correct) == 1)
     assert not any("contradict" in note for note in read.notes)
     assert read.table["choice_logprobs"].to_pylist() == [[resp[0][0] for resp in row["resps"]] for _, row in rows]
     golds = [row["target"] if task != "winogrande" else int(row["doc"]["answer"]) - 1 for task, row in rows]
@@ -101,7 +99,7 @@ def counted(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_bytes().split(b"\n") if line]
 
 
-def test_every_other_log_is_read_or_says_why_not(real_data: Path) -> None:
+def test_every_other_log_is_read_or_refused_with_a_reason(real_data: Path) -> None:
     found = {}
     for path in sorted((real_data / "lm_eval" / "misc").rglob("samples_*")):
         if "masakhaner" in path.name:

@@ -1,4 +1,4 @@
-"""Plain tables in three formats, and what each does with bad rows."""
+"""Plain tables in three formats, and the errors for bad rows."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_every_format_gives_the_same_snapshot(tmp_path: Path, suffix: str) -> No
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a", "a.parquet.csv"])
-def test_the_format_is_told_by_content_and_not_by_name(tmp_path: Path, name: str) -> None:
+def test_the_format_is_recognised_by_content_and_not_by_name(tmp_path: Path, name: str) -> None:
     for made in (write(tmp_path / "x.jsonl", ROWS), write(tmp_path / "x.parquet", ROWS)):
         assert len(load_snapshot(made.rename(tmp_path / name))) == 3
 
@@ -65,7 +65,7 @@ def test_correct_may_be_written_in_several_ways(tmp_path: Path, values: list[Any
     assert load_snapshot(path).floats("correct").tolist() == [1.0, 0.0]
 
 
-def test_a_choice_outside_the_options_is_no_answer_and_counted(tmp_path: Path) -> None:
+def test_a_choice_outside_the_options_becomes_no_answer_and_is_counted(tmp_path: Path) -> None:
     rows = [{**ROWS[0], "item_id": str(i), "chosen": chosen} for i, chosen in enumerate((4, -2, 3, None))]
     read = load_snapshot(write(tmp_path / "a.parquet", rows))
     assert read.ints("chosen").tolist() == [NONE, NONE, 3, NONE]
@@ -95,7 +95,7 @@ def test_lists_are_read_from_every_format(tmp_path: Path) -> None:
     assert load_snapshot(tmp_path / "a.csv").table["choice_logprobs"].to_pylist() == [[-1.0, -2.5]]
 
 
-def test_a_row_that_says_it_is_unscored_is_never_counted(tmp_path: Path) -> None:
+def test_a_row_with_an_unscored_outcome_is_never_counted(tmp_path: Path) -> None:
     rows = [
         {"item_id": "a", "correct": 0, "outcome": "unscored: too long"},
         {"item_id": "b", "correct": 1, "outcome": "truncated"},
@@ -138,7 +138,7 @@ def test_a_csv_may_have_a_byte_order_mark_quotes_and_line_breaks_in_cells(tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "says"),
+    ("name", "content", "message"),
     [
         ("dup.csv", "item_id,correct\na,1\na,0\n", "'a' is twice"),
         ("empty.csv", "item_id,correct\n", "no rows"),
@@ -179,9 +179,9 @@ def test_a_csv_may_have_a_byte_order_mark_quotes_and_line_breaks_in_cells(tmp_pa
         ("pointer.parquet", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "Git LFS pointer"),
     ],
 )
-def test_a_bad_file_says_what_is_wrong_and_where(tmp_path: Path, name: str, content: str, says: str) -> None:
+def test_an_error_names_the_problem_and_its_position(tmp_path: Path, name: str, content: str, message: str) -> None:
     (tmp_path / name).write_text(content)
-    with pytest.raises(SnapshotError, match=says) as caught:
+    with pytest.raises(SnapshotError, match=message) as caught:
         load_snapshot(tmp_path / name)
     assert name in str(caught.value)
     assert "\n" not in str(caught.value)

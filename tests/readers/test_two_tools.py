@@ -25,7 +25,7 @@ LENGTH: dict[str, Callable[[str], int]] = {"sum": lambda _: 1, "chars": len, "wi
 
 
 def answers(seed: int, norm: str, items: int = ITEMS) -> list[dict[str, Any]]:
-    """Questions with four options of unlike lengths, right ones of half of them likelier; judged by two norms."""
+    """Questions with four options of different lengths, in every second the right one likelier; correct by two norms."""
     fixed, rng = np.random.default_rng(0), np.random.default_rng(seed)
     rows = []
     for index in range(items):
@@ -46,8 +46,8 @@ def answers(seed: int, norm: str, items: int = ITEMS) -> list[dict[str, Any]]:
 def as_lm_eval(folder: Path, model: str, rows: list[dict[str, Any]], task: str = "toy") -> Path:
     metrics = [{"acc": float(row["acc"]), "acc_norm": float(row["norm"])} for row in rows]
     made = [
-        choice_row(n, row["logprobs"], row["gold"], choices=row["choices"], metrics=judged)
-        for n, (row, judged) in enumerate(zip(rows, metrics, strict=True))
+        choice_row(n, row["logprobs"], row["gold"], choices=row["choices"], metrics=values)
+        for n, (row, values) in enumerate(zip(rows, metrics, strict=True))
     ]
     return write_samples(folder / f"org__{model}", task, made)
 
@@ -59,13 +59,13 @@ def as_lighteval(folder: Path, model: str, rows: list[dict[str, Any]], *, schema
         return write_old(path, rows)
     metrics = [{"acc": row["acc"], "acc_norm": row["norm"]} for row in rows]
     made = [
-        new(row, metric=judged, task="toy", logprobs=row["logprobs"]) for row, judged in zip(rows, metrics, strict=True)
+        new(row, metric=values, task="toy", logprobs=row["logprobs"]) for row, values in zip(rows, metrics, strict=True)
     ]
     return write_new(path, made)
 
 
 def document(before: Path, after: Path, metric: str) -> dict[str, Any]:
-    """What the command writes as JSON, without the paths and the name of the tool."""
+    """The JSON document of the command, without the paths and the name of the tool."""
     out = before.parent / "out.json"
     found = CliRunner().invoke(app, ["compare", str(before), str(after), "--metric", metric, "--json", str(out)])
     assert found.exit_code == 0, found.output
@@ -126,7 +126,7 @@ def test_a_norm_over_lengths_with_the_leading_space_is_recovered(tmp_path: Path)
 
 
 def of_two_tasks(folder: Path, model: str, seed: int) -> Path:
-    """An lm-eval log of two tasks: one is judged by a length norm, the other has only the metric by the sum."""
+    """An lm-eval log of two tasks: one with a metric by length, the other with the metric of the sum alone."""
     both, by_sum = answers(seed, "chars", 400), answers(seed + 10, "sum", 400)
     as_lm_eval(folder, model, both, "lengths")
     made = [
@@ -156,7 +156,7 @@ def test_the_norms_of_a_log_stay_in_a_saved_snapshot(tmp_path: Path) -> None:
     assert load_snapshot(tmp_path / "saved.parquet").norms == snapshot.norms
 
 
-def test_files_of_unlike_norms_keep_their_norms_when_they_are_joined(tmp_path: Path) -> None:
+def test_files_of_different_norms_keep_their_norms_when_they_are_joined(tmp_path: Path) -> None:
     folder = of_two_tasks(tmp_path, "model", 1)
     files = [
         load_snapshot(next(folder.glob(f"samples_{task}_*")), metric=metric)

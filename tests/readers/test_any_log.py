@@ -104,7 +104,7 @@ def test_a_wrong_type_in_any_field_is_refused_or_changes_that_row_only(
 
 
 def check(found: Snapshot | None, rows: list[dict[str, Any]]) -> None:
-    """Rows that nobody changed are what they were."""
+    """Assert that at most one row differs from the unchanged log."""
     if found is None:
         return
     whole = read(LINES)

@@ -25,7 +25,7 @@ LENGTH: dict[str, Callable[[str], int]] = {"sum": lambda _: 1, "chars": len, "wi
 
 
 def answers(seed: int, norm: str, items: int = ITEMS) -> list[dict[str, Any]]:
-    """Questions with four options of different lengths, in every second the right one likelier; correct by two norms."""
+    """Questions with four options of different lengths, in every second one gold likelier; correct by two norms."""
     fixed, rng = np.random.default_rng(0), np.random.default_rng(seed)
     rows = []
     for index in range(items):

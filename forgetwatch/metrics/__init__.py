@@ -1,19 +1,20 @@
 """The quantities that forgetwatch reports: arrays in, small frozen results out.
 
+    transitions    the four cells and their rates; known and lost
     choices        the rule by which the scores of options decide
-    transitions    the four cells and their rates, known and lost
-    intervals      of shares, net changes and means; clusters; bootstrap
-    significance   paired tests, over clusters, over many groups; no worse than
-    planning       items for a change, and the change that items can see
-    alarm          many looks at the same items
+    intervals      intervals of shares, net changes and means; clusters; bootstrap
+    significance   paired tests, also over clusters and over many groups; non-inferiority
+    planning       number of items for a change, and the change that a number of items can see
+    alarm          alarms over many looks at the same items
+
     paper          the chance adjustment of arXiv 2510.17776
     answers        paired answers to items with options
-    guessing       chance measured instead of assumed
-    bounds         what guessing could explain at most; diagnostics
+    guessing       corrections for guessing that measure chance instead of assuming it
+    bounds         the most that guessing could explain; diagnostics
     noise          soft changes, sampled decoding, measuring twice
-    trajectory     a run of looks: what was forgotten so far and what came back
-    drift          how far a model is from its base on texts that the base wrote
     form           losses of form and of knowledge
+    item_history   the history of each item through the looks of a run
+    divergence     drift of a model from its base, on texts that the base generated
 
-Nothing here reads a file or imports torch.
+Start with `transitions`. METRICS.md defines every quantity. Nothing here reads a file or imports torch.
 """

@@ -1,12 +1,12 @@
-"""Many looks at the same items: when is a loss an alarm?
+"""Alarms over many looks at the same items.
 
-A run is looked at twenty times, in ten categories each: by luck alone one of those two hundred p-values is small. An
-alarm is raised at a look whose exact one-sided McNemar p-value is at most alpha/(G T), with T looks planned and G
-groups watched; alpha/(G t(t+1)) at the t-th look where T is unknown. It is a union bound: valid whatever the dependence
-between looks and groups, so that an unchanged model raises any alarm in at most alpha of runs.
+With twenty looks at ten categories, one of two hundred p-values is small by chance alone. An alarm is raised at a look
+whose exact one-sided McNemar p-value is at most alpha/(G T), with T looks planned and G groups watched, or
+alpha/(G t(t+1)) at the t-th look if T is unknown. It is a union bound: whatever the dependence between looks and
+groups, an unchanged model raises any alarm in at most alpha of runs.
 
-Its null is "no net loss", not "no change": a model that forgets as much as it gains raises none. Known and lost sees
-that.
+The null is "no net loss", not "no change": a model that forgets as much as it gains raises no alarm. Known and lost
+shows that.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from scipy import special
 
 
 def alarm_level(look: int, *, groups: int, planned: int | None = None, alpha: float = 0.05) -> float:
-    """The p-value at and below which the t-th look (from 1) raises an alarm.
+    """p-value at and below which a look raises an alarm.
 
     Args:
         look: Number of the look after the baseline, from 1.
-        groups: Groups that are watched.
-        planned: Looks planned in all; None if unknown.
+        groups: Number of groups watched.
+        planned: Number of looks planned; None if unknown.
         alpha: Share of unchanged runs that may raise any alarm, 0 to 1.
 
     Raises:
@@ -35,9 +35,9 @@ def alarm_level(look: int, *, groups: int, planned: int | None = None, alpha: fl
 
 
 def smallest_loss(flips: int, level: float) -> float:
-    """The smallest net loss, in items, whose one-sided exact p-value is at most `level` among so many flips.
+    """Smallest net loss, in items, whose one-sided exact p-value is at most `level` among `flips` flipped items.
 
-    nan where even a loss of every flipped item would not do.
+    nan if not even the loss of every flipped item would do.
 
     >>> smallest_loss(40, 0.05), smallest_loss(4, 0.05)
     (12.0, nan)
@@ -46,14 +46,14 @@ def smallest_loss(flips: int, level: float) -> float:
 
 
 def _fewest(flips: np.ndarray, level: float) -> np.ndarray:
-    """Fewest forgotten items among so many flips with a one-sided p-value of at most `level`; flips + 1 for none.
+    """Fewest forgotten items among `flips` with a one-sided p-value of at most `level`; flips + 1 if none would do.
 
     Args:
         flips: Whole numbers [any].
         level: Of the test, 0 to 1.
     """
     low, high = np.zeros(len(flips), np.int64), flips.astype(np.int64) + 1
-    while np.any(low < high):  # P(X >= count) falls with the count: halve until it is found
+    while np.any(low < high):  # P(X >= count) falls with the count: bisect
         middle = (low + high) // 2
         tail = np.where(middle == 0, 1.0, special.bdtrc(np.maximum(middle - 1, 0), flips, 0.5))
         found = (tail <= level) | (middle > flips)
@@ -64,7 +64,7 @@ def _fewest(flips: np.ndarray, level: float) -> np.ndarray:
 def alarm_power(n: int, *, discordance: float, loss: float, level: float) -> float:
     """Probability that one look alarms when the true net loss is `loss`; exact over the number of flips.
 
-    nan where the loss exceeds the discordance, or nothing flips.
+    nan if the loss exceeds the discordance, or nothing flips.
 
     Args:
         n: Number of independent items.
@@ -77,12 +77,13 @@ def alarm_power(n: int, *, discordance: float, loss: float, level: float) -> flo
     """
     if not (0 <= loss <= discordance <= 1 and discordance > 0):
         return math.nan
+    # Numbers of flips beyond ten standard deviations have no weight that a float can hold next to the others.
     spread = 10 * math.sqrt(n * discordance * (1 - discordance)) + 10
     flips = np.arange(max(0, math.floor(n * discordance - spread)), min(n, math.ceil(n * discordance + spread)) + 1)
     log_ways = special.gammaln(n + 1) - special.gammaln(flips + 1) - special.gammaln(n - flips + 1)
     weights = np.exp(log_ways + special.xlogy(flips, discordance) + special.xlog1py(n - flips, -discordance))
     fewest = _fewest(flips, level)
-    down = (discordance + loss) / (2 * discordance)
+    down = (discordance + loss) / (2 * discordance)  # share of the flips that are losses
     power = np.where(fewest > flips, 0.0, special.bdtrc(np.clip(fewest - 1, 0, flips), flips, down))
     power = np.where(fewest == 0, 1.0, power)
     return float(weights @ power)

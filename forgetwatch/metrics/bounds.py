@@ -1,9 +1,9 @@
-"""What guessing could explain at most: a bound for right and wrong alone, and how wrong answers move.
+"""The most that guessing could explain: a bound from right and wrong alone, and diagnostics of wrong answers.
 
-bound            from the net loss to k/(k-1) times all flips; takes only that guesses win as often as they lose. The
-low end is too low where guesses are few, the high end too high wherever a flip is a guess
-persistence      do wrong answers stay the same, more than fresh guesses would?
-tipping_ratio    how attractive gold would have to be, when unknown, to explain all forgetting by guessing
+bound            from the net loss to k/(k-1) times all flips. Assumes only that guesses win as often as they lose;
+                 the low end is too low where guesses are few, the high end too high wherever a flip is a guess
+persistence      share of wrong answers that stay the same, and the share that fresh guesses would keep
+tipping_ratio    attraction that gold, when unknown, would need for guessing to explain all forgetting
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
 _Z_END: Final = 1.645
-"""95 % for one end."""
+"""Standard normal quantile of a one-sided 95 % limit."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bound:
-    """Lowest and highest true rate that balanced guessing allows, for forgetting and backward transfer.
+    """Lowest and highest true rates that balanced guessing allows, for forgetting and backward transfer.
 
     The intervals add 1.645 standard errors at each end: 95 % for either end.
     """
@@ -40,7 +40,7 @@ class Bound:
 
 
 def bound(before: Bools, after: Bools, k: Ints, golds: Ints, *, cluster: Ints | None = None) -> Bound | None:
-    """[max(0, p10 - p01), mean of k/(k-g) over 1->0], and its mirror image; None where no row has a wrong option.
+    """Compute [max(0, p10 - p01), mean of k/(k-g) over 1->0], and its mirror image; None if no row has a wrong option.
 
     g is the number of right options. The lower end is the net loss: it needs only balanced flips by chance.
 
@@ -60,8 +60,10 @@ def bound(before: Bools, after: Bools, k: Ints, golds: Ints, *, cluster: Ints | 
     lost, won = before & ~after, ~before & after
     net, net_se = clustered_mean(lost.astype(float) - won, cluster)
     high_lost, high_won = clustered_mean(scale * lost, cluster), clustered_mean(scale * won, cluster)
-    forgetting, forgetting_interval = _ends(net, net_se, *high_lost)
-    backward_transfer, backward_transfer_interval = _ends(-net, net_se, *high_won)
+    forgetting, forgetting_interval = _ends(net=net, net_se=net_se, high=high_lost[0], high_se=high_lost[1])
+    backward_transfer, backward_transfer_interval = _ends(
+        net=-net, net_se=net_se, high=high_won[0], high_se=high_won[1]
+    )
     return Bound(
         forgetting=forgetting,
         backward_transfer=backward_transfer,
@@ -70,7 +72,8 @@ def bound(before: Bools, after: Bools, k: Ints, golds: Ints, *, cluster: Ints | 
     )
 
 
-def _ends(net: float, net_se: float, high: float, high_se: float) -> tuple[Interval, Interval]:
+def _ends(*, net: float, net_se: float, high: float, high_se: float) -> tuple[Interval, Interval]:
+    """Both ends of the bound within 0 to 1, and the same with 1.645 standard errors added; nan without an error."""
     ends = (max(0.0, net), min(1.0, high))
     if math.isnan(net_se):
         return ends, (math.nan, math.nan)
@@ -79,16 +82,16 @@ def _ends(net: float, net_se: float, high: float, high_se: float) -> tuple[Inter
 
 @dataclass(frozen=True, kw_only=True)
 class Persistence:
-    """How much wrong answers stay the same: the diagnostics beside the corrections.
+    """Diagnostics of wrong answers that stay the same.
 
     Attributes:
         same_wrong: Share of the items wrong before and after that kept their wrong option; nan where there is none.
         same_wrong_se: Its standard error.
         same_wrong_if_fresh: The share that uniform fresh guesses would keep. Far below `same_wrong`: guesses persist,
             or wrong options are not equally attractive.
-        tipping_ratio: How much more attractive than a wrong option gold would have to be, when unknown, for guessing
-            to explain all forgetting: up to 1 nothing is left, 1 to 3 fragile, above 3 robust; inf where no wrong
-            option changed.
+        tipping_ratio: Attraction of gold relative to a wrong option that guessing would need, when gold is unknown, to
+            explain all forgetting: up to 1 nothing is left, 1 to 3 fragile, above 3 robust; inf if no wrong option
+            changed.
     """
 
     same_wrong: float
@@ -98,7 +101,7 @@ class Persistence:
 
 
 def persistence(answers: Answers) -> Persistence:
-    """The diagnostics of `Persistence`, over the rows with logged options."""
+    """Compute the diagnostics of `Persistence` over the rows with logged options."""
     both = answers.both_wrong & (answers.k >= 2)
     fresh = 1.0 / np.maximum(answers.k - answers.golds, 1)[both]
     kept = ~answers.wrong_to_other_wrong[both]
@@ -114,7 +117,7 @@ def persistence(answers: Answers) -> Persistence:
 
 
 def tipping_ratio(answers: Answers) -> float:
-    """1->0 flips over what one wrong option turning into another lets expect of them; nan where neither happened.
+    """Ratio of 1->0 flips to those expected from wrong options that turned into others; nan if neither happened.
 
     R = p10 (k-2)/D, added up over unlike k; see `Persistence`.
     """

@@ -1,6 +1,6 @@
-"""How far a model has moved from its base, on texts that the base wrote: KL(base||now), and the overlap of the two.
+"""Drift of a model from its base, on texts that the base generated: KL(base||now), and the overlap of the two.
 
-    base wrote     "  Lima  .  <eos>"                 sampled once, at temperature 1, nothing cut off
+    base generated "  Lima  .  <eos>"                 sampled once, at temperature 1, nothing cut off
     under base      -0.9  -0.1  -0.2                  stored with it
     under now       -1.6  -0.1  -0.3                  one teacher-forced look
     rise             0.7   0.0   0.1   nats           its mean over the base's tokens is KL(base||now) per token
@@ -30,15 +30,15 @@ class Drift:
     A standard error is nan where there are fewer than two completions, where none differs, and beside an infinite KL.
 
     Attributes:
-        completions: Completions with at least one token; empty ones say nothing and take part in nothing.
-        tokens: Their tokens together.
+        completions: Number of completions with at least one token; empty ones are left out.
+        tokens: Number of their tokens.
         kl_per_token: Mean rise of the negative log-likelihood over all tokens, nats per token. It estimates
-            E[sum of the tokens' KL] / E[tokens], which is at least 0; the estimate may fall below by luck. inf where
-            the model now rules out what the base wrote.
+            E[sum of the tokens' KL] / E[tokens], which is at least 0; the estimate may fall below by chance. inf if the
+            model now rules out a token that the base generated.
         kl_per_token_se: Its standard error. Tokens of one completion count as one observation.
         overlap: Bhattacharyya coefficient BC of completions, mean of exp((log pi_now - log pi_base) / 2) over them. 1
-            for equal models, 0 for models that write nothing alike; the estimate may exceed 1 by luck. Longer
-            completions overlap less: compare only looks at the same completions. Of completions that were cut at a
+            for equal models, 0 for models that generate nothing alike; the estimate may exceed 1 by chance. Longer
+            completions overlap less: compare only looks at the same completions. For completions that were cut at a
             length it is an upper bound of the overlap of whole ones.
         overlap_se: Its standard error, from the sample. What is averaged has a variance of at most 1 - BC^2, since the
             mean of its square is E_base[pi_now/pi_base] <= 1: where a few completions weigh much, sqrt((1 - BC^2) / n)
@@ -54,11 +54,11 @@ class Drift:
 
 
 def drift(base: Sequence[Floats], now: Sequence[Floats]) -> Drift:
-    """KL(base||now) per token in nats, and the overlap of completions; nan where no completion has a token.
+    """Estimate KL(base||now) per token in nats, and the overlap of completions; nan if no completion has a token.
 
     Assumes that the base sampled the completions from its own full distribution. Sources: Kullback and Leibler 1951,
-    Bhattacharyya 1943. The usual way to less luck, adding pi_now/pi_base - 1 to each rise, is not taken: it leaves out
-    what moved to tokens that the base hardly ever writes, such as those of a new format.
+    Bhattacharyya 1943. The usual reduction of variance, adding pi_now/pi_base - 1 to each rise, is not applied: it
+    misses probability that moved to tokens which the base hardly ever generates, such as those of a new format.
 
     Args:
         base: Log-probability of each token under the base, nats, float64 [tokens] by completion; finite.
@@ -73,16 +73,16 @@ def drift(base: Sequence[Floats], now: Sequence[Floats]) -> Drift:
     """
     _check(base, now)
     lengths = np.array([len(one) for one in base], np.int64)
-    written = np.flatnonzero(lengths)
+    generated = np.flatnonzero(lengths)
     completion = np.repeat(np.arange(len(lengths)), lengths)
     change = np.concatenate([*now, np.empty(0)]) - np.concatenate([*base, np.empty(0)])
-    of_completion = np.bincount(completion, weights=change, minlength=len(lengths))[written]
+    of_completion = np.bincount(completion, weights=change, minlength=len(lengths))[generated]
     with np.errstate(over="ignore"):  # a ratio beyond all numbers is infinite
         ratios = np.exp(of_completion / 2)
-    kl, kl_se = _mean(-change, completion)
+    kl, kl_se = _mean(-change, completion)  # tokens of one completion are not independent
     overlap, overlap_se = _mean(ratios)
     return Drift(
-        completions=len(written),
+        completions=len(generated),
         tokens=len(change),
         kl_per_token=kl,
         kl_per_token_se=kl_se,
@@ -92,7 +92,7 @@ def drift(base: Sequence[Floats], now: Sequence[Floats]) -> Drift:
 
 
 def _mean(values: Floats, cluster: NDArray[np.int64] | None = None) -> tuple[float, float]:
-    """Mean and standard error; an infinite value makes the mean infinite, and its error unknown."""
+    """Mean and standard error; (inf, nan) if a value is infinite."""
     return clustered_mean(values, cluster) if np.isfinite(values).all() else (math.inf, math.nan)
 
 

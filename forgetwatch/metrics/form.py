@@ -1,12 +1,12 @@
-"""Was the form of an answer lost, or the knowledge?
+"""Losses of form and losses of knowledge, told apart.
 
-    scored choices     still the likeliest option, and no longer what the model would begin to write       form
-                       another option is likelier now                                                      knowledge
-    written answers    right before in the asked form; now in none, and the option still scores highest    form
-                       wrong now in any other way: another answer, or the option is likely no more         knowledge
+    scored choices       still the likeliest option, but the model would begin its answer otherwise         form
+                         another option is likelier now                                                     knowledge
+    generated answers    right before in the required form, now in none; the option still scores highest    form
+                         wrong now in any other way: another answer, or the option is no longer likely      knowledge
 
-Where the choices of a written answer were not scored beside it (open answers have none), an answer in no form is a loss
-of form: whether the knowledge is there cannot be seen.
+If the choices of a generated answer were not scored too (open answers have none), an answer in no form counts as a loss
+of form: nothing shows whether the knowledge is still there.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Losses:
-    """What was lost, by kind; counts of items, means over samples.
+    """Numbers of losses by kind; counts of items, means over samples.
 
     Attributes:
-        format_lost: The answer no longer comes in its form, and nothing says that the knowledge is gone.
-        knowledge_lost: Right before, wrong now, and not by its form.
+        format_lost: Answers that are no longer in their form, without evidence that the knowledge is gone.
+        knowledge_lost: Answers right before and wrong now, not by their form.
     """
 
     format_lost: float
@@ -36,21 +36,22 @@ class Losses:
 def count_losses(
     before: Bools, after: Bools, form_before: Floats, form_after: Floats, forced_after: Floats, *, samples: int = 1
 ) -> Losses | None:
-    """Losses of form and of knowledge; None where no form was measured.
+    """Count losses of form and of knowledge; None if no form was measured.
 
     Args:
         before: Right before, bool [rows].
         after: Right after.
-        form_before: Whether the answer stood in its form: 1, 0, or nan where that was not measured. Of scored choices:
-            whether the model would have begun to write the right answer.
+        form_before: 1 where the answer was in its form, 0 where not, nan where not measured, float64 [rows]. For scored
+            choices: whether the model would have begun with the right answer.
         form_after: The same, after.
-        forced_after: Whether the right option scores highest beside a written answer; nan where that is not known. Of
-            scored choices: whether the answer is right.
+        forced_after: 1 where the right option of a generated answer scores highest, 0 where not, nan where not known,
+            float64 [rows]. For scored choices: whether the answer is right.
         samples: Rows per item.
     """
     measured = np.isfinite(form_before) & np.isfinite(form_after)
     if not measured.any():
         return None
+    # An unknown forced answer counts as kept: a loss of knowledge needs evidence.
     kept = after | (forced_after == 1.0) | np.isnan(forced_after)
     form_lost = measured & before & (form_before == 1.0) & (form_after == 0.0) & kept
     knowledge = before & ~after & ~form_lost

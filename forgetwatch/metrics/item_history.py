@@ -1,12 +1,12 @@
-"""A run of looks: what was forgotten so far, what came back, and how much of it a guesser would show.
+"""History of the items through the looks of a run: forgotten, ever forgotten, regained, forgetting events.
 
-    right[0]   the baseline            forgotten now         right at the baseline, wrong at this look
+    right[0]   the baseline            forgotten             right at the baseline, wrong at this look
     right[1]   the first look          ever forgotten        right at the baseline, wrong at some look so far
     ...                                regained              ever forgotten before, right at this look
     right[T]   the last look           forgetting event      right at one look, wrong at the next
 
-Everything that says "ever" or "some" grows with the number of looks by noise alone. Each such number has a reference
-beside it: what a model that only guesses, afresh at each look, would show.
+Every count of "ever" or "some" grows with the number of looks by noise alone. `guesser_history` gives the reference for
+each: the same count of a model that only guesses, afresh at each look.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Counts = NDArray[Any]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ItemHistory:
-    """Counts at each look against the baseline and against the look before, and the course of each item.
+    """Counts at each look against the baseline and the look before, and events of each item.
 
     Counts are whole numbers, and means over samples where items have several.
 
@@ -39,8 +39,8 @@ class ItemHistory:
         ever_forgotten: Right at the baseline and wrong at some look so far [looks].
         regained: Forgotten at an earlier look and right now [looks].
         events: Forgetting events of each row (Toneva et al. 2019), int64 [rows].
-        first_forgotten: Look at which a row that was right at the baseline was first wrong, counted from 1;
-            -1 where it never was, int64 [rows].
+        first_forgotten: Number of the look, from 1, at which a row that was right at the baseline was first wrong; -1
+            if it never was; int64 [rows].
         never_forgotten: Number of items that were right at some look and have no forgetting event.
         temporal_forgetting: Share of items right at some look, the baseline included, and wrong at the last
             (Li et al. 2025, arXiv 2505.20196), 0 to 1; nan for no items.
@@ -60,10 +60,10 @@ class ItemHistory:
 
 
 def item_history(right: Bools, *, samples: int = 1) -> ItemHistory:
-    """The course of a run.
+    """Count the history of the items of a run.
 
     Args:
-        right: Right answers, bool [1 + looks, rows]; row 0 is the baseline.
+        right: Right answers, bool [1 + looks, rows]; right[0] is the baseline.
         samples: Rows per item; counts are divided by it, and are then means over samples.
 
     Raises:
@@ -74,19 +74,20 @@ def item_history(right: Bools, *, samples: int = 1) -> ItemHistory:
     """
     if right.ndim != 2 or not len(right):
         raise ValueError(f"needed right answers as [1 + looks, items], got shape {right.shape}")
-    baseline, looks, previous = right[0], right[1:], right[:-1]
-    ever_wrong = np.maximum.accumulate(~looks, axis=0)
-    ever_forgotten = baseline & ever_wrong
-    earlier = np.zeros_like(ever_forgotten)
-    earlier[1:] = ever_forgotten[:-1]
-    lost_again = previous & ~looks
-    once = np.logical_or.accumulate(previous, axis=0)
-    at_last = ever_forgotten[-1] if len(looks) else np.zeros(right.shape[1], bool)
+    baseline, looks, previous = right[0], right[1:], right[:-1]  # looks[t] follows previous[t]
+    ever_forgotten = baseline & np.maximum.accumulate(~looks, axis=0)
+    # Regained needs an earlier look: at the look itself an item is wrong or right, not both.
+    forgotten_earlier = np.zeros_like(ever_forgotten)
+    forgotten_earlier[1:] = ever_forgotten[:-1]
+    events = previous & ~looks
+    right_earlier = np.logical_or.accumulate(previous, axis=0)
+    forgotten_at_last = ever_forgotten[-1] if len(looks) else np.zeros(right.shape[1], bool)
+    # argmax of booleans is the first True; where there is none it is 0, which `forgotten_at_last` sorts out.
     first = np.argmax(ever_forgotten, axis=0) + 1 if len(looks) else np.zeros(right.shape[1], np.int64)
-    once_right = right[:-1].any(axis=0) & ~right[-1]
+    lost_at_last = right[:-1].any(axis=0) & ~right[-1]
 
     def count(rows: Any) -> Any:
-        """Items, by look."""
+        """Number of items in rows [..., rows]; a mean over samples where an item has several."""
         total = rows.sum(axis=-1)
         return total if samples == 1 else total / samples
 
@@ -94,23 +95,23 @@ def item_history(right: Bools, *, samples: int = 1) -> ItemHistory:
         items=right.shape[1] if samples == 1 else right.shape[1] / samples,
         forgotten=count(baseline & ~looks),
         gained=count(~baseline & looks),
-        newly_forgotten=count(lost_again),
-        newly_regained=count(once & ~previous & looks),
+        newly_forgotten=count(events),
+        newly_regained=count(right_earlier & ~previous & looks),
         ever_forgotten=count(ever_forgotten),
-        regained=count(earlier & looks),
-        events=lost_again.sum(axis=0),
-        first_forgotten=np.where(at_last, first, -1),
-        never_forgotten=float(count(right.any(axis=0) & ~lost_again.any(axis=0))),
-        temporal_forgetting=float(once_right.mean()) if once_right.size else math.nan,
+        regained=count(forgotten_earlier & looks),
+        events=events.sum(axis=0),
+        first_forgotten=np.where(forgotten_at_last, first, -1),
+        never_forgotten=float(count(right.any(axis=0) & ~events.any(axis=0))),
+        temporal_forgetting=float(lost_at_last.mean()) if lost_at_last.size else math.nan,
     )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GuesserHistory:
-    """What a model that only guesses, uniformly and afresh at each look, would show. Shares of the items, 0 to 1.
+    """Expected history of a model that guesses uniformly and afresh at each look. Shares of the items, 0 to 1.
 
-    All are nan where there is no item, or the chance of a guess is unknown. Open answers are never guessed, and count
-    among the items. Persistent guesses show less.
+    All are nan if there is no item, or the chance of a guess is unknown. Open answers are never guessed right, and
+    count among the items. Guesses that persist from look to look give less.
 
     Attributes:
         newly_forgotten: Right at the look before and wrong now, (1/k)(1-1/k), float64 [looks]. Also the share of
@@ -136,7 +137,7 @@ class GuesserHistory:
 
 
 def guesser_history(chance: Floats, *, looks: int) -> GuesserHistory:
-    """The course of a pure guesser.
+    """Compute the expected history of a model that only guesses.
 
     Args:
         chance: Probability that a guess is right, 1/k for most items, 0 for open answers, float64 [items].
@@ -145,14 +146,14 @@ def guesser_history(chance: Floats, *, looks: int) -> GuesserHistory:
     >>> round(guesser_history(np.array([1 / 4]), looks=9).temporal_forgetting, 3)
     0.694
     """
-    right, counts = np.unique(chance, return_counts=True)
+    right, counts = np.unique(chance, return_counts=True)  # items with the same chance share one formula
     look = np.arange(1, looks + 1)[:, None]
-    # A course without an event is wrong up to some look and right from there on: j wrong, then 1 + T - j right.
+    # A history without an event is wrong up to some look and right from there on: j wrong, then 1 + T - j right.
     wrong_first = np.arange(looks + 1)[:, None]
     no_event = np.sum((1 - right) ** wrong_first * right ** (1 + looks - wrong_first), axis=0)
 
     def mean(shares: Floats) -> Floats:
-        """Over the items, of shares by chance [..., chances]."""
+        """Mean over the items of shares by chance [..., chances]."""
         means: Floats = shares @ counts / counts.sum() if chance.size else np.full(shares.shape[:-1], math.nan)
         return means
 

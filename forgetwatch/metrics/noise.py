@@ -1,8 +1,8 @@
-"""What changes although nothing was learned or forgotten: decoding, and the measurement itself.
+"""Changes although nothing was learned or forgotten: the noise of decoding, and of the measurement itself.
 
 soft           changes of gold's probability: no decoding, so no decoding noise
-noise_floor    what sampled decoding flips by itself, from two or more samples a side
-null           what flips when the same weights are measured again
+noise_floor    flips that sampled decoding makes by itself, from two or more samples a side
+null           flips when the same weights are measured again
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Soft:
 
 
 def soft(share_before: Floats, share_after: Floats, *, cluster: Ints | None = None) -> Soft | None:
-    """Mean (p - p')_+ and mean (p' - p)_+ over the rows measured on both sides; None where there is none.
+    """Compute mean (p - p')_+ and mean (p' - p)_+ over the rows measured on both sides; None if there is none.
 
     Args:
         share_before: Gold's share of the option probability before, 0 to 1, nan where it was not measured [rows].
@@ -54,10 +54,10 @@ def soft(share_before: Floats, share_after: Floats, *, cluster: Ints | None = No
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseFloor:
-    """What sampled decoding flips by itself, beside what flipped. Shares of items, from pairs of different samples.
+    """Flips that sampled decoding makes by itself, and the flips observed: shares of items over pairs of samples.
 
     Attributes:
-        floor: 1->0 flips, and as many 0->1, that unchanged probabilities of being right would show.
+        floor: 1->0 flips, and as many 0->1, that unchanged probabilities of being right would give.
         forgetting: 1->0 flips between a sample before and another sample after.
         backward_transfer: 0->1 flips between them.
         forgetting_above: `forgetting` minus `floor`; estimates mean [(p-p')^2 + (p-p')]/2. Below 0 where unsure
@@ -79,7 +79,7 @@ class NoiseFloor:
 def noise_floor(
     before: Bools, after: Bools, item: Ints, *, samples: int, cluster: Ints | None = None
 ) -> NoiseFloor | None:
-    """The noise floor of sampled decoding; None for a single sample or no rows.
+    """Compute the noise floor of sampled decoding; None for a single sample or no rows.
 
     floor = (W + W')/4, W the share of items on which two samples of one model disagree, over all pairs of samples.
 
@@ -88,7 +88,7 @@ def noise_floor(
         after: Right after, bool [rows].
         item: Code of each row's item, int64 [rows]; every item has `samples` rows.
         samples: Rows per item.
-        cluster: Code of each row's cluster, int64 [rows]; None where every item stands alone.
+        cluster: Code of each row's cluster, int64 [rows]; None if every item is independent.
     """
     if samples < 2 or not item.size:
         return None
@@ -96,6 +96,7 @@ def noise_floor(
     code = np.searchsorted(codes, item)
     right_before, right_after = np.bincount(code, weights=before), np.bincount(code, weights=after)
     same_sample = np.bincount(code, weights=before & ~after), np.bincount(code, weights=~before & after)
+    # Sample j before and sample j after may share a seed; only pairs of different samples are independent draws.
     pairs = samples * (samples - 1.0)
     disagree = (right_before * (samples - right_before) + right_after * (samples - right_after)) * 2 / pairs
     forgotten = (right_before * (samples - right_after) - same_sample[0]) / pairs
@@ -116,7 +117,7 @@ def noise_floor(
 
 @dataclass(frozen=True, kw_only=True)
 class Null:
-    """What flips when the weights of the model before are measured again; counts, as in `metrics.transitions.Cells`.
+    """Flips when the weights of the model before are measured again; counts, as in `metrics.transitions.Cells`.
 
     Attributes:
         measured: Items that were scored in both measurements.
@@ -130,11 +131,11 @@ class Null:
 
 
 def null(before: Bools, again: Floats, *, samples: int = 1) -> Null | None:
-    """What measuring twice changes; None where nothing was measured twice.
+    """Count the flips between two measurements of the same weights; None if nothing was measured twice.
 
     Args:
         before: Right in the first measurement, bool [rows].
-        again: Right in the second, 1 or 0, nan where there is none, float64 [rows].
+        again: Right in the second, 1 or 0, nan where there is no outcome, float64 [rows].
         samples: Rows per item; counts are divided by it.
     """
     measured = np.isfinite(again)

@@ -1,14 +1,11 @@
-"""Gates: what a comparison must keep for a pipeline to go on.
+"""Gates: conditions that a comparison has to meet for a pipeline to continue.
 
-    condition      a quantity of a group against a number: category:Math.forgetting>5%
-    finding        what was measured, its limit, PASS, FAIL or INCONCLUSIVE
-    limits         no worse than a tolerance; fails if a condition holds
-    must_pass      items that must be right
-    gate           all of these, and the judgement on a comparison: the worst of its findings
-    gate_file      a gate as YAML; parse_plain_yaml reads YAML as texts, lists and mappings alone
-    ci_summary     judgements as Markdown
+    condition      a quantity of a group set against a number: category:Math.forgetting>5%
+    gate           limits, items that must be right, and the selection of items; the result of a gate
+    gate_file      a gate as YAML
 
-A gate never passes for want of a number: a group, an item or a quantity that is not there is an error.
+A gate never passes for lack of a number: a missing group, item or quantity is an error. PASS, FAIL and INCONCLUSIVE of
+accuracy are those of `comparing.verdict`. Start with `gate`.
 """
 
 from forgetwatch.gates.condition import Condition

@@ -1,4 +1,4 @@
-"""A condition on a comparison: a quantity of a group, set against a number.
+"""Conditions on a comparison: a quantity of a group, set against a number.
 
     forgetting>0.05                      the whole
     category:Math.known_lost>=10         one category
@@ -35,13 +35,13 @@ _CONDITION: Final = re.compile(r"^\s*(?P<left>.+?)\s*(?P<op>>=|<=|>|<)\s*(?P<lim
 
 @dataclass(frozen=True, kw_only=True)
 class Condition:
-    """``[[category:|task:]NAME.]quantity OP number``; without NAME it speaks of all items.
+    """``[[category:|task:]NAME.]quantity OP number``; without NAME the quantity is that of all items.
 
     Attributes:
-        text: The condition as it was written.
-        left: What stands before the operator.
+        text: The condition as given.
+        left: The part before the operator.
         op: One of > >= < <=.
-        limit: The number behind it.
+        limit: The number after it.
     """
 
     text: str
@@ -51,10 +51,10 @@ class Condition:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The condition in a text.
+        """Parse a condition.
 
         Raises:
-            GateError: If the text is no condition.
+            GateError: If the text is not a condition, or names no known quantity.
         """
         match = _CONDITION.match(text)
         try:
@@ -69,12 +69,12 @@ class Condition:
         parts = match["left"].split(".")
         if not any(".".join(parts[start:]) in QUANTITIES for start in range(len(parts))):
             near = difflib.get_close_matches(parts[-1], QUANTITIES)
-            there = f"near it are {', '.join(near)}" if near else f"they are {', '.join(QUANTITIES)}"
-            raise GateError(f"gate {text!r}: {parts[-1]!r} is no quantity; {there}")
+            remedy = f"did you mean {' or '.join(near)}?" if near else f"they are {', '.join(QUANTITIES)}"
+            raise GateError(f"gate {text!r}: {parts[-1]!r} is no quantity; {remedy}")
         return cls(text=text.strip(), left=match["left"], op=match["op"], limit=limit)
 
     def measure(self, comparison: Comparison) -> float:
-        """The number that the condition speaks of.
+        """Value of the quantity in the group that the condition names.
 
         Raises:
             GateError: If there is no such group or quantity, or it is undefined there.
@@ -83,7 +83,7 @@ class Condition:
         return self._number(group, quantity)
 
     def measure_in(self, group: Group) -> float:
-        """The number in one group, of a condition that names none.
+        """Value of the quantity in a group, for a condition that names no group itself.
 
         Raises:
             GateError: If the quantity is undefined there.
@@ -91,11 +91,11 @@ class Condition:
         return self._number(group, self.left)
 
     def is_met_by(self, number: float) -> bool:
-        """Whether a number meets the condition."""
+        """True if a number meets the condition."""
         return _OPERATORS[self.op](number, self.limit)
 
     def holds(self, comparison: Comparison) -> bool:
-        """Whether the condition is true of a comparison."""
+        """True if the condition holds for a comparison."""
         return self.is_met_by(self.measure(comparison))
 
     def _number(self, group: Group, quantity: str) -> float:
@@ -109,7 +109,10 @@ class Condition:
         return value
 
     def _group(self, comparison: Comparison) -> tuple[Group, str]:
-        """The group and the quantity; names may hold dots, so every reading is tried."""
+        """Group and quantity that the condition names.
+
+        Names of groups may hold dots and look like quantities, so every reading is tried; more than one is an error.
+        """
         level, colon, rest = self.left.partition(":")
         if not colon or level not in ("category", "task"):
             level, rest = "", self.left
@@ -130,10 +133,10 @@ class Condition:
 
 
 def parse_fraction(text: str) -> float:
-    """A number as it is written, or a percentage as a fraction: 0.7% is exactly 0.007.
+    """Parse a number, or a percentage as a fraction: 0.7% is exactly 0.007.
 
     Raises:
-        ValueError: If it is neither, or not finite.
+        ValueError: If the text is neither, or not finite.
     """
     try:
         # Not a float by 100: 0.7 / 100 is less than 0.007.

@@ -1,29 +1,24 @@
-"""A gate: limits, items that must be right, and the part of the items that it is about; and its judgement.
-
-verdict   FAIL if any finding fails, else INCONCLUSIVE if any cannot be told, else PASS
-
-Items that must be right after, whatever they were before.
-
-right in every answer        PASS
-wrong in any                 FAIL
-unscored, and none wrong     INCONCLUSIVE: nobody knows
-not there                    an error
-
-The two limits of a group: accuracy no worse than a tolerance, and conditions that must not hold.
+"""Gate: limits on groups, items that must be right, and the result of checking a comparison against them.
 
     NoWorseThan   by the interval of the net change: PASS, FAIL, or INCONCLUSIVE where it holds minus the tolerance
-    FailIf        by the number itself: FAIL if the condition holds, else PASS
+    FailIf        by the value itself: FAIL if the condition holds, else PASS
+    MustPass      items that must be right after, whatever they were before:
+                      right in every answer      PASS
+                      wrong in any               FAIL
+                      unscored, none wrong       INCONCLUSIVE
+                      missing                    an error
 
-A count or a rate has noise of its own, which a FailIf does not know of: NoWorseThan is the one that does not flicker.
-How often an unchanged model fails it by luck depends on the share d of answers that flip by themselves: with n items
-and one sample each, about the part of a normal curve beyond 1.96 + tolerance sqrt(n / d), at most about one in forty.
-At 2 % and d = .2 that is 1.5 in 1,000 for 500 items, 4 in 100,000 for 2,000. Each group has such a chance of its own.
+    verdict       FAIL if any finding fails, else INCONCLUSIVE if any is, else PASS
 
-One thing that a gate looked at: what was measured, where its limit lies, and the verdict.
+A count or a rate has noise of its own that a FailIf does not allow for; NoWorseThan does. The chance that an unchanged
+model fails a NoWorseThan depends on the share d of answers that flip by themselves: with n items and one sample each,
+about the part of a normal curve beyond 1.96 + tolerance sqrt(n / d), at most about one in forty. At 2 % and d = .2 that
+is 1.5 in 1,000 for 500 items, 4 in 100,000 for 2,000. Every group that is checked adds such a chance.
 """
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -42,12 +37,12 @@ from forgetwatch.snapshot import Snapshot
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What a gate found of one limit.
+    """Result of one limit.
 
     Attributes:
-        what: The quantity and its group, or the items.
-        measured: What was measured, in words and numbers.
-        limit: What was asked.
+        what: The group and its quantity, or ``must_pass``.
+        measured: The measured value, as text.
+        limit: The limit, as text.
         verdict: The verdict.
     """
 
@@ -58,7 +53,7 @@ class Finding:
 
     @property
     def line(self) -> str:
-        """It in one line, without the verdict."""
+        """The finding in one line, without the verdict."""
         return f"{self.what} {self.measured} ({self.limit})"
 
 
@@ -67,7 +62,7 @@ ALL: Final = "all"
 
 @dataclass(frozen=True, kw_only=True)
 class NoWorseThan:
-    """Accuracy fell by no more than a tolerance.
+    """Limit: accuracy fell by no more than a tolerance.
 
     Attributes:
         tolerance: The net loss that is tolerated, 0 to 1.
@@ -78,7 +73,7 @@ class NoWorseThan:
     group: str = ALL
 
     def judge(self, comparison: Comparison) -> Finding:
-        """What the net change of the group says.
+        """Check the net change of the group.
 
         Raises:
             GateError: If there is no such group, or nothing was measured in it.
@@ -101,18 +96,18 @@ class NoWorseThan:
 
 @dataclass(frozen=True, kw_only=True)
 class FailIf:
-    """A condition that must not hold.
+    """Limit: a condition does not hold.
 
     Attributes:
         condition: The condition.
-        group: The group that its quantity is of; None where the condition itself says it.
+        group: The group of its quantity; None if the condition names the group itself.
     """
 
     condition: Condition
     group: str | None = None
 
     def judge(self, comparison: Comparison) -> Finding:
-        """What the condition says of a comparison.
+        """Check the condition on a comparison.
 
         Raises:
             GateError: If there is no such group or quantity, or it is undefined there.
@@ -133,10 +128,10 @@ class FailIf:
 
 
 def find_group(comparison: Comparison, name: str) -> Group:
-    """The group ``all``, ``category:NAME`` or ``task:NAME`` of a comparison.
+    """Group ``all``, ``category:NAME`` or ``task:NAME`` of a comparison.
 
     Raises:
-        GateError: If there is none.
+        GateError: If there is no such group with compared items.
     """
     if name == ALL:
         return comparison.all
@@ -144,30 +139,32 @@ def find_group(comparison: Comparison, name: str) -> Group:
     there = comparison.by(cast(Level, level))
     if own not in there:
         named = ", ".join(f"{level}:{one}" for one in there) or f"no {level} at all"
-        raise GateError(f"gate: no group {name!r} with items that were compared; there are {ALL}, {named}")
+        near = difflib.get_close_matches(own, there, n=1)
+        meant = f"; did you mean {level}:{near[0]}?" if near else ""
+        raise GateError(f"gate: no group {name!r} with items that were compared; there are {ALL}, {named}{meant}")
     return there[own]
 
 
 _NAMED: Final = 5
-"""Items of a verdict that are named."""
+"""Largest number of items that a finding names."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MustPass:
-    """Items that must be right.
+    """Limit: these items are right.
 
     Attributes:
-        items: Task and id of each; no task where the id alone says which.
+        items: Task and id of each; None as the task if the id alone is unique.
     """
 
     items: tuple[tuple[str | None, str], ...]
 
     @classmethod
     def tagged(cls, probe: Probe) -> MustPass:
-        """The items of a probe that are marked ``must_pass``.
+        """Make the limit of the items of a probe that are marked ``must_pass``.
 
         Raises:
-            GateError: If none is.
+            GateError: If no item is marked.
         """
         items = tuple((item.task, item.id) for item in probe if item.must_pass)
         if not items:
@@ -175,10 +172,10 @@ class MustPass:
         return cls(items=items)
 
     def judge(self, after: Snapshot) -> Finding:
-        """What became of the items, all in one finding.
+        """Check all items, with one finding.
 
         Raises:
-            GateError: If an item is not there, or an id stands in several tasks and none is named.
+            GateError: If an item is missing, or an id is in several tasks and none is named.
         """
         correct = after.floats("correct")
         rows = _rows_by_id(after)
@@ -198,7 +195,7 @@ class MustPass:
 
 
 def _rows_by_id(after: Snapshot) -> dict[str, dict[str, list[int]]]:
-    """The rows of each task, by item id."""
+    """Rows by item id and task."""
     rows: dict[str, dict[str, list[int]]] = {}
     for row, (task, item_id) in enumerate(zip(after.texts("task"), after.texts("item_id"), strict=True)):
         rows.setdefault(item_id, {}).setdefault(task, []).append(row)
@@ -209,7 +206,7 @@ def _rows_of(rows: dict[str, dict[str, list[int]]], after: Snapshot, task: str |
     tasks = rows.get(item_id, {})
     if task is None and len(tasks) > 1:
         raise GateError(
-            f"must_pass: item {item_id!r} stands in {len(tasks)} tasks of {after.label} "
+            f"must_pass: item {item_id!r} is in {len(tasks)} tasks of {after.label} "
             f"({', '.join(sorted(tasks)[:5])}); "
             "name the task: must_pass: {TASK: [ID, ...]}"
         )
@@ -237,12 +234,12 @@ _TOLD: Final[dict[Word, str]] = {"PASS": "passed", "FAIL": "failed", "INCONCLUSI
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """The items that a comparison is about: those in one of the tasks, and in one of the categories, and listed.
+    """Items to which a comparison is restricted: in one of the tasks, in one of the categories, and in the list.
 
     Attributes:
-        tasks: Names of tasks; none stands for all.
-        categories: Names of categories.
-        items: Ids of items.
+        tasks: Names of tasks; empty for no restriction.
+        categories: Names of categories; likewise.
+        items: Ids of items; likewise.
     """
 
     tasks: tuple[str, ...] = ()
@@ -252,10 +249,10 @@ class Selection:
 
 @dataclass(frozen=True, kw_only=True)
 class GateResult:
-    """What a gate says of one comparison.
+    """Result of a gate for one comparison.
 
     Attributes:
-        comparison: What was judged.
+        comparison: The comparison that was checked.
         findings: One for each limit, in the order of the gate.
     """
 
@@ -269,7 +266,7 @@ class GateResult:
 
     @property
     def line(self) -> str:
-        """In one line: whether it passed, and the numbers of what did not; all numbers where it did."""
+        """The result in one line, with the findings that did not pass, or all findings if all passed."""
         word = self.verdict
         text = f"gate {_TOLD[word]}: {_numbers(self.findings, word)}"
         unclear = _numbers(self.findings, "INCONCLUSIVE")
@@ -278,12 +275,12 @@ class GateResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Gate:
-    """What a comparison must keep.
+    """Limits that a comparison has to keep.
 
     Attributes:
         limits: Limits on groups.
         must_pass: Items that must be right; None for no such items.
-        subset: The items that the comparison is about.
+        subset: Items to which the comparison is restricted.
     """
 
     limits: tuple[Limit, ...] = ()
@@ -292,25 +289,25 @@ class Gate:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it asks nothing; there is no judgement then."""
+        """True if there is no limit; such a gate has no result."""
         return not self.limits and self.must_pass is None
 
     @property
     def tolerance(self) -> float | None:
-        """The smallest net loss over all items that it tolerates; None where it sets none."""
+        """Smallest net loss over all items that a limit tolerates; None if no limit sets one."""
         return min(
             (one.tolerance for one in self.limits if isinstance(one, NoWorseThan) and one.group == ALL), default=None
         )
 
     def judge(self, comparison: Comparison, after: Snapshot) -> GateResult:
-        """The judgement on a comparison.
+        """Check a comparison against all limits.
 
         Args:
-            comparison: What was measured, over the subset.
-            after: Its snapshot after, whole: an item that must be right may lie outside the subset.
+            comparison: The comparison, over the subset.
+            after: Its whole snapshot after: an item that must be right may be outside the subset.
 
         Raises:
-            GateError: If a group, a quantity or an item is not there or undefined.
+            GateError: If a group, a quantity or an item is missing or undefined.
         """
         findings = [limit.judge(comparison) for limit in self.limits]
         findings += [self.must_pass.judge(after)] if self.must_pass is not None else []

@@ -1,4 +1,4 @@
-"""A gate as YAML. Every key is optional, but one that asks something must be there; an unknown one is an error.
+"""Gate files: a gate as YAML. Every key is optional, but there must be a limit; an unknown key is an error.
 
 tolerance: 2%                              accuracy over all items: no worse than that
 fail_if: ["known_lost>20"]                 conditions as in --fail-if
@@ -11,17 +11,16 @@ must_pass: true                            or: those that the probe marks so
 subset:                                    the comparison is about these items alone
   tasks: [gsm8k]
   categories: [Math]
-  items: ids.txt                           an id a line; beside the gate file
+  items: ids.txt                           an id a line; in the folder of the gate file
 
-YAML as texts, lists and mappings, and nothing else.
-
-Every scalar stays the text that was written: an id 017 is not 15, a category `no` not false, and 2% needs no quotes. No
-tag makes an object. A key that stands twice is an error, since the last one would silently count; so are anchors, by
-which a few lines can stand for billions.
+The file is read as texts, lists and mappings and nothing else. Every scalar stays the text in the file: an id 017 is
+not 15, a category `no` not false, and 2% needs no quotes. No tag makes an object. A repeated key is an error, since the
+last one would silently win; so are anchors, with which a few lines can expand to billions.
 """
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -40,14 +39,14 @@ _SUBSET: Final = ("tasks", "categories", "items")
 
 
 def read_gate(path: Path, probe: Probe | None = None) -> Gate:
-    """The gate in a file.
+    """Read a gate file.
 
     Args:
         path: A YAML file.
-        probe: What ``must_pass: true`` speaks of.
+        probe: The probe whose marked items ``must_pass: true`` means.
 
     Raises:
-        GateError: If the file cannot be read, or is no gate.
+        GateError: If the file cannot be read, or is not a gate.
     """
     source = str(path)
     given = _mapping(parse_plain_yaml(_text(path), source), source, _KEYS)
@@ -65,7 +64,7 @@ def read_gate(path: Path, probe: Probe | None = None) -> Gate:
         subset=_subset(given["subset"], path) if "subset" in given else Selection(),
     )
     if gate.is_empty:
-        raise GateError(f"{source}: asks nothing; needed at least one of tolerance, fail_if, groups, must_pass")
+        raise GateError(f"{source}: has no limit; needed at least one of tolerance, fail_if, groups, must_pass")
     return gate
 
 
@@ -79,14 +78,14 @@ def _text(path: Path) -> str:
 
 
 def _limits(given: dict[str, Plain], where: str, group: str | None) -> list[Limit]:
-    """The tolerance and the conditions of one group, or of the whole file."""
+    """Limits of one group, or of the top level of the file for None."""
     found: list[Limit] = []
     if "tolerance" in given:
         found.append(NoWorseThan(tolerance=_tolerance(given["tolerance"], where), group=group or ALL))
     for text in _texts(given["fail_if"], f"{where}: fail_if") if "fail_if" in given else ():
         condition = Condition.parse(text)
         if group is not None and condition.left not in QUANTITIES:
-            raise GateError(f"{where}: fail_if: {_short(text)} needs a quantity alone, the group is said above it")
+            raise GateError(f"{where}: fail_if: {_short(text)} needs a quantity alone, the group is named above it")
         found.append(FailIf(condition=condition, group=group))
     return found
 
@@ -109,7 +108,7 @@ def _must_pass(given: Plain, source: str, probe: Probe | None) -> MustPass:
         if given.lower() != "true":
             raise GateError(f"{where}: needed true, a list of ids, or a mapping of tasks to ids, got {_short(given)}")
         if probe is None:
-            raise GateError(f"{where}: true speaks of the probe; name it with --probe, or list the ids")
+            raise GateError(f"{where}: true means the items marked in the probe; name it with --probe, or list the ids")
         return MustPass.tagged(probe)
     if isinstance(given, dict):
         named = [(task, item) for task, items in given.items() for item in _texts(items, f"{where}: {task}")]
@@ -140,12 +139,14 @@ def _mapping(given: Plain, where: str, known: tuple[str, ...] | None = None) -> 
     if not isinstance(given, dict):
         raise GateError(f"{where}: needed a mapping (key: value), got {_short(given)}")
     if known is not None and (unknown := [key for key in given if key not in known]):
-        raise GateError(f"{where}: unknown key {_short(unknown[0])}; the keys are {', '.join(known)}")
+        near = difflib.get_close_matches(unknown[0], known, n=1)
+        meant = f"; did you mean {near[0]}?" if near else ""
+        raise GateError(f"{where}: unknown key {_short(unknown[0])}; the keys are {', '.join(known)}{meant}")
     return given
 
 
 def _texts(given: Plain, where: str) -> tuple[str, ...]:
-    """A list of texts, each once, at least one."""
+    """Texts of a non-empty list, each once, in the order of the list."""
     if isinstance(given, (str, dict)) or not given or not all(isinstance(one, str) and one for one in given):
         raise GateError(f"{where}: needed a list of texts, at least one, got {_short(given)}")
     return tuple(dict.fromkeys(str(one) for one in given))
@@ -160,16 +161,17 @@ Plain = str | Sequence["Plain"] | dict[str, "Plain"]
 
 
 def parse_plain_yaml(text: str, source: str) -> Plain:
-    """The one document in a text.
+    """Parse the one document in a text as texts, lists and mappings.
 
     Args:
         text: YAML.
         source: Name of the file, for messages.
 
     Raises:
-        GateError: If it is no YAML, or uses what is not read here.
+        GateError: If it is not YAML, or has anchors, repeated keys or keys that are no texts.
     """
     try:
+        # Events come before any node is built: an alias is refused before it can expand.
         for event in yaml.parse(text, Loader=yaml.BaseLoader):
             if isinstance(event, yaml.AliasEvent):
                 where = "" if event.start_mark is None else f", line {event.start_mark.line + 1}"
@@ -192,6 +194,6 @@ def _plain(node: yaml.Node, source: str) -> Plain:
         if not isinstance(name, str):
             raise GateError(f"{line}: needed a text as the key, got a list or a mapping")
         if name in made:
-            raise GateError(f"{line}: {name!r} stands twice; only one of the two would count")
+            raise GateError(f"{line}: {name!r} is there twice; only one of the two would count")
         made[name] = _plain(value, source)
     return made

@@ -4,11 +4,11 @@
     newcombe                   the net change, two dependent shares
     mean_interval              a mean of per-item scores
     clustered_mean             the standard error of such a mean where rows are not independent
-    effective_items            how many independent items such rows are worth
-    bootstrap                  what has no closed form
+    effective_items            the number of independent items that such rows are worth
+    bootstrap                  statistics without a closed form
 
-Rows that share a passage, a template or a question flip together. Counted as independent they claim a precision that is
-not there: the intervals of shares then use the number of independent items with the same standard error.
+Rows that share a passage, a template or a question flip together. Counted as independent they would give intervals that
+are too narrow; the intervals of shares then use the number of independent items with the same standard error.
 """
 
 from __future__ import annotations
@@ -82,11 +82,12 @@ def newcombe(cells: Cells, *, level: float = 0.95) -> Interval:
 
 
 def _combine(one: float, other: float, phi: float) -> float:
+    """Length of the difference of two margins with correlation phi."""
     return math.sqrt(max(one * one - 2 * phi * one * other + other * other, 0.0))
 
 
 def mean_interval(mean: float, error: float, *, low: float = -1.0, high: float = 1.0) -> Interval:
-    """Mean plus and minus 1.96 standard errors, cut at the ends of its range; (nan, nan) where the error is."""
+    """Interval of a mean: plus and minus 1.96 standard errors, cut at its range; (nan, nan) without an error."""
     if not (math.isfinite(mean) and math.isfinite(error)):
         return NOTHING
     half = float(special.ndtri(0.975)) * error
@@ -94,14 +95,14 @@ def mean_interval(mean: float, error: float, *, low: float = -1.0, high: float =
 
 
 def clustered_mean(values: Floats, cluster: Ints | None = None) -> tuple[float, float]:
-    """Mean and its standard error; (nan, nan) for no rows, a nan error for one observation or where none differs.
+    """Mean and its standard error; (nan, nan) for no rows, a nan error for one observation or equal values.
 
     Rows of one cluster count as one observation. Source: Miller 2024, arXiv 2411.00640, with the small-sample factor
     G/(G-1) over G clusters.
 
     Args:
         values: float64 [rows].
-        cluster: Code of each row's cluster, int64 [rows]; None where every row stands alone.
+        cluster: Code of each row's cluster, int64 [rows]; None if every row is independent.
     """
     if not values.size:
         return NOTHING
@@ -119,9 +120,10 @@ def clustered_mean(values: Floats, cluster: Ints | None = None) -> tuple[float, 
 
 
 def cluster_codes(cluster: Ints) -> Ints:
-    """The clusters numbered from 0 without gaps, in rising order, int64 [rows]."""
+    """Number the clusters from 0 without gaps, in rising order; int64 [rows]."""
     if not cluster.size:
         return cluster
+    # np.unique would sort; codes are small, so a table by code is linear.
     there = np.zeros(int(cluster.max()) + 1, np.int64)
     there[cluster] = 1
     codes: Ints = (np.cumsum(there) - 1)[cluster]
@@ -129,11 +131,11 @@ def cluster_codes(cluster: Ints) -> Ints:
 
 
 def effective_items(values: Floats, cluster: Ints) -> float:
-    """The number of independent items whose mean has the standard error of these clustered rows; 0 for no rows.
+    """Number of independent items whose mean has the standard error of these clustered rows; 0 for no rows.
 
-    The variance of the rows over the squared standard error of their mean, less what a t quantile with few clusters
-    asks for; never above the number of rows. Where no row differs it is the number of clusters. Source: Korn and
-    Graubard 1998, for shares.
+    The variance of the rows over the squared standard error of their mean, reduced by the squared ratio of the t
+    quantile for this number of clusters to the normal one; never above the number of rows. For equal rows it is the
+    number of clusters. Source: Korn and Graubard 1998, for shares.
 
     Args:
         values: float64 [rows].
@@ -148,7 +150,7 @@ def effective_items(values: Floats, cluster: Ints) -> float:
     spread = float(values.var())
     if spread == 0.0:
         return float(count)
-    # Rows of a cluster can cancel out exactly; then nothing says that they are worth more than themselves.
+    # Rows of a cluster can cancel out exactly; then there is no evidence of a worth above their number.
     worth = math.inf if math.isnan(error) else spread / error**2
     quantile = float(special.stdtrit(count - 1, 0.975)) / float(special.ndtri(0.975))
     return max(min(worth / quantile**2, float(values.size)), 1.0)
@@ -162,15 +164,15 @@ def bootstrap(
     replications: int = 2000,
     level: float = 0.95,
 ) -> Interval:
-    """Percentile interval of a statistic whose observations are drawn again with replacement.
+    """Percentile interval of a statistic by the bootstrap.
 
-    (nan, nan) for no rows, for a single observation, or where the statistic is undefined in more than one replication
-    in twenty. Replications that are undefined are left out. Source: Efron 1979.
+    (nan, nan) for no rows, for a single observation, or if the statistic is undefined in more than one replication in
+    twenty. Undefined replications are left out. Source: Efron 1979.
 
     Args:
-        statistic: From row numbers, int64 [any], to a number.
-        units: Code of the observation that each row belongs to, int64 [rows]; its rows are drawn together.
-        rng: Where the draws come from; the same generator state gives the same interval.
+        statistic: Function of row numbers, int64 [any], to a number.
+        units: Code of each row's independent observation, int64 [rows]; its rows are drawn together.
+        rng: Generator of the draws; the same state gives the same interval.
         replications: Number of draws.
         level: Coverage, 0 to 1.
     """
@@ -180,28 +182,30 @@ def bootstrap(
 
 
 def resample(units: Ints, rng: np.random.Generator, *, replications: int) -> Iterator[Ints]:
-    """Row numbers drawn with replacement, observation by observation; nothing for fewer than two observations.
+    """Yield row numbers, int64 [any], drawn with replacement by observation; nothing for fewer than two observations.
 
     Args:
-        units: Code of the observation that each row belongs to, int64 [rows]; its rows are drawn together.
-        rng: Where the draws come from.
+        units: Code of each row's independent observation, int64 [rows]; its rows are drawn together.
+        rng: Generator of the draws.
         replications: Number of draws.
     """
     codes = cluster_codes(units)
     count = int(codes.max()) + 1 if codes.size else 0
     if count < 2:
         return
+    # Rows sorted by observation: that of code c has rows[starts[c] : starts[c] + sizes[c]].
     rows, ends = np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))
     starts, sizes = np.r_[0, ends[:-1]], np.diff(np.r_[0, ends])
     for _ in range(replications):
         drawn = rng.integers(0, count, count)
         lengths = sizes[drawn]
+        # 0, 1, ... within each drawn observation, without a loop over the observations.
         within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         yield rows[np.repeat(starts[drawn], lengths) + within]
 
 
 def percentile_interval(drawn: Floats, *, level: float = 0.95) -> Interval:
-    """The middle `level` of bootstrap replications; (nan, nan) for none, or where over one in twenty is undefined."""
+    """Interval of the middle `level` of replications; (nan, nan) for none, or if over one in twenty is undefined."""
     if not drawn.size or np.mean(np.isnan(drawn)) > 0.05:
         return NOTHING
     tail = 100 * (1 - level) / 2

@@ -3,9 +3,9 @@
     acc = true + x, x = (1 - acc)/(k - 1)          an item is known, or guessed uniformly among k
     F_true = F - (1 - acc)(1 - acc')/(k - 1)       two independent guesses flip that often
 
-It takes being unknown before and being unknown after as unrelated. Most unknown items are the same ones: with fresh
-guesses it reports 4.7 % at k = 4 where nothing was forgotten and half is known; with guesses that persist it takes away
-flips that never happened.
+It assumes that being unknown before and being unknown after are independent. Most unknown items are the same ones: with
+fresh guesses it reports 4.7 % at k = 4 if nothing was forgotten and half is known; with guesses that persist it
+subtracts flips that never happened.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True)
 class Paper:
-    """The chance adjustment of arXiv 2510.17776, with each item's own k. Shares of the n items with k >= 2.
+    """Rates of arXiv 2510.17776 adjusted for chance, with each item's own k. Shares of the n items with k >= 2.
 
-    Not clipped, because what is averaged must not be; the properties clip for display. Standard errors by the delta
-    method.
+    Not clipped, because a mean of clipped rates is biased; the properties clip for display. Standard errors are
+    those of the delta method.
     """
 
     n: float
@@ -72,7 +72,7 @@ class Paper:
 
 
 def paper(before: Bools, after: Bools, k: Ints, *, cluster: Ints | None = None, samples: int = 1) -> Paper:
-    """The paper's chance-adjusted rates over the rows with k >= 2, chance added up over groups of equal k.
+    """Compute the paper's chance-adjusted rates over the rows with k >= 2, chance added up over groups of equal k.
 
     F_true = F - sum_g (M_g/M)(1-acc_g)(1-acc'_g)/(k_g-1); nan where no row has k >= 2. The standard error is that of
     the per-item scores 1{10} - [u (1-acc'_g) + u' (1-acc_g) - (1-acc_g)(1-acc'_g)]/(k_g-1), u = wrong before, whose
@@ -96,6 +96,7 @@ def paper(before: Bools, after: Bools, k: Ints, *, cluster: Ints | None = None, 
     if not total:
         nothing = dict.fromkeys(list(Paper.__dataclass_fields__)[1:], math.nan)
         return Paper(n=0, **nothing)
+    # Arrays by k; the entries of a k that no item has are multiplied with a size of 0.
     sizes = np.bincount(k)
     options = np.maximum(np.arange(len(sizes)), 2)
     right_before = np.bincount(k, weights=before)
@@ -103,7 +104,7 @@ def paper(before: Bools, after: Bools, k: Ints, *, cluster: Ints | None = None, 
     wrong_before = (sizes - right_before) / np.maximum(sizes, 1)
     wrong_after = (sizes - right_after) / np.maximum(sizes, 1)
     expected = float(np.sum(sizes * wrong_before * wrong_after / (options - 1))) / total
-    # Per k and cell (retained, forgotten, gained, missed): what the item's score takes off for chance.
+    # Per cell (retained, forgotten, gained, missed) and k: the part of an item's score that chance subtracts.
     both = wrong_before * wrong_after
     off = np.stack([-both, wrong_before - both, wrong_after - both, wrong_before + wrong_after - both]) / (options - 1)
     cell = 2 * ~before + ~after
@@ -122,14 +123,14 @@ def paper(before: Bools, after: Bools, k: Ints, *, cluster: Ints | None = None, 
 
 
 def as_released(before: Bools, after: Bools, *, k: int) -> tuple[float, float]:
-    """Forgetting and backward transfer of one task and seed as the paper's released code computes them.
+    """Compute forgetting and backward transfer of one task and seed as the paper's released code does.
 
-    One k for the whole task, every row, clipped at 0 at once. (nan, nan) for no rows.
+    One k for the whole task, every row, each rate clipped at 0 at once. (nan, nan) for no rows.
 
     Args:
         before: Right before, bool [rows].
         after: Right after, bool [rows].
-        k: What the code takes for the number of options, at least 2.
+        k: Number of options that the code assumes, at least 2.
     """
     n = len(before)
     chance = ratio(int((~before).sum()), n) * ratio(int((~after).sum()), n) / (k - 1)

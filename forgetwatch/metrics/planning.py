@@ -1,9 +1,9 @@
-"""Before a run: how many items for which change, and what a number of items can see.
+"""Planning before a run: the number of items for a net change, and the change that a number of items can see.
 
     detectable_change      the smallest net change that n items see
     items_needed           its inverse
 
-`discordance` is the share of items that flip either way. It decides more than the change itself: a model that is
+`discordance` is the share of items that flip either way. It matters more than the change itself: a model that is
 trained hard flips 10 to 20 % of its answers and may end with the accuracy that it began with.
 """
 
@@ -15,7 +15,7 @@ from scipy import special
 
 
 def detectable_change(n: float, discordance: float, *, power: float = 0.8, alpha: float = 0.05) -> float:
-    """The smallest net change (0 to 1) that n paired items see with the given power; nan where no change would do.
+    """Smallest net change (0 to 1) that n paired items see with the given power; nan if no change would do.
 
     Solves Connor's (1987) n = (z_a sqrt(psi) + z_b sqrt(psi - d^2))^2 / d^2 for d <= psi, psi the share of items that
     flip. Under n psi of about 8 there is no solution.
@@ -32,7 +32,7 @@ def detectable_change(n: float, discordance: float, *, power: float = 0.8, alpha
     if not n > 0 or not discordance > 0:
         return math.nan
     z_alpha, z_beta = float(special.ndtri(1 - alpha / 2)), float(special.ndtri(power))
-    if z_alpha + z_beta <= 0:  # less power than false alarms: nothing is asked for
+    if z_alpha + z_beta <= 0:  # less power than false alarms: every change would do
         return math.nan
     first = z_alpha * math.sqrt(discordance)
     scale = n + z_beta**2
@@ -44,10 +44,10 @@ def detectable_change(n: float, discordance: float, *, power: float = 0.8, alpha
 
 
 def items_needed(change: float, discordance: float, *, power: float = 0.8, alpha: float = 0.05) -> float:
-    """Items that see a net change with the given power, by Connor's (1987) formula, not rounded.
+    """Number of items that see a net change with the given power, by Connor's (1987) formula, not rounded.
 
-    nan where the change is 0 or above the discordance (a net change cannot exceed the share of items that flip), and
-    where the power is below alpha/2.
+    nan if the change is 0 or above the discordance (a net change cannot exceed the share of items that flip), and
+    if the power is below alpha/2.
 
     >>> round(items_needed(0.02, 0.10))
     1960

@@ -1,10 +1,10 @@
-"""Tests of paired outcomes: b items forgotten, c items gained. Is b - c more than luck?
+"""Tests of paired outcomes, with b items forgotten and c items gained: is b - c more than chance?
 
     mcnemar                two-sided, mid-p or exact
     loss_p_value           one-sided and exact: is there a net loss?
-    sign_flip              both of these where items come in clusters
-    false_discovery        the same question asked of many groups
-    non_inferiority        is the net change above -t?
+    sign_flip              both of these for items in clusters
+    false_discovery        q-values of the same test in many groups
+    non_inferiority        is the net change above minus a tolerance?
 
 The null of all of them is "no net change", not "no change": equal numbers forgotten and gained are no evidence.
 """
@@ -22,13 +22,13 @@ from scipy import special
 from forgetwatch.metrics.intervals import Interval, cluster_codes
 
 EXACT_WORK: Final = 10**8
-"""Changed clusters times their summed sizes up to which the clustered test is computed exactly."""
+"""Number of changed clusters times their summed sizes, up to which the clustered test is exact."""
 
 
 def mcnemar(forgotten: int, gained: int, *, mid: bool = True) -> float:
-    """Two-sided p-value of "no net change": McNemar's test on the discordant pairs, mid-p unless `mid` is off.
+    """Two-sided p-value of "no net change" by McNemar's test on the discordant pairs; mid-p unless `mid` is off.
 
-    1 where nothing flipped. The exact test is conservative; mid-p rejects at most 5.0 % of unchanged models at the 5 %
+    1 if nothing flipped. The exact test is conservative; mid-p rejects at most 5.0 % of unchanged models at the 5 %
     level, in exact calculation over a random number of flips (Fagerland, Lydersen and Laake 2013).
 
     >>> round(mcnemar(9, 21), 6), round(mcnemar(9, 21, mid=False), 6)
@@ -42,7 +42,7 @@ def mcnemar(forgotten: int, gained: int, *, mid: bool = True) -> float:
 
 
 def loss_p_value(forgotten: int, gained: int, *, mid: bool = False) -> float:
-    """One-sided p-value of "no net loss": McNemar's exact test, or mid-p. Without flips 1, and 1/2 for mid-p.
+    """One-sided p-value of "no net loss" by McNemar's exact test, or mid-p. Without flips 1, and 1/2 for mid-p.
 
     >>> loss_p_value(0, 0), loss_p_value(0, 0, mid=True), loss_p_value(3, 0)
     (1.0, 0.5, 0.125)
@@ -53,7 +53,7 @@ def loss_p_value(forgotten: int, gained: int, *, mid: bool = False) -> float:
 
 
 def _half_binomial(count: int, n: int) -> float:
-    """Probability of a count among n fair coins."""
+    """Probability of `count` heads among n fair coins."""
     log_ways = special.gammaln(n + 1) - special.gammaln(count + 1) - special.gammaln(n - count + 1)
     return math.exp(float(log_ways) - n * math.log(2))
 
@@ -67,31 +67,32 @@ class SignFlip:
 
 
 def sign_flip(change: NDArray[np.int64], cluster: NDArray[np.int64], *, exact_work: int = EXACT_WORK) -> SignFlip:
-    """McNemar's test where rows come in clusters that flip together.
+    """Test "no net change" and "no net loss" where rows come in clusters that flip together.
 
     Under the null each cluster's summed change is as likely as its opposite. The distribution of the total over all
     signs is exact up to `EXACT_WORK`; beyond, it is normal with the same variance, the one-sided p-value with half a
-    step added. Where every cluster is one item it is McNemar's test. Few clusters cannot reject: three that all lost
-    give .125.
+    step added. With one item per cluster it is McNemar's test. Few clusters cannot reject: three that all lost give
+    .125.
 
     Args:
         change: Right after minus right before, -1, 0 or 1, int64 [rows].
         cluster: Code of each row's cluster, int64 [rows].
-        exact_work: How much work an exact p-value is worth.
+        exact_work: Largest work for an exact p-value; see `EXACT_WORK`.
     """
     sums = np.bincount(cluster_codes(cluster), weights=change) if change.size else np.zeros(0)
-    sums = sums[sums != 0]
+    sums = sums[sums != 0]  # a cluster without net change is the same under either sign
     total = float(sums.sum())
     if not sums.size:
         return SignFlip(p_value=1.0, loss_p_value=1.0)
     sizes = np.abs(sums).astype(np.int64)
     if len(sizes) * int(sizes.sum()) > exact_work:
+        # All totals are multiples of the sizes' divisor: half of it corrects the normal tail for the steps.
         spread, half_step = math.sqrt(float(sums @ sums)), float(np.gcd.reduce(sizes))
         at_most = float(special.ndtr((total + half_step) / spread))
         return SignFlip(p_value=float(2 * special.ndtr(-abs(total) / spread)), loss_p_value=at_most)
     positive = np.zeros(int(sizes.sum()) + 1)  # distribution of the summed sizes of the clusters that rose
     positive[0] = 1.0
-    for size in sizes:
+    for size in sizes:  # convolve with a fair coin between 0 and the size
         shifted = np.zeros_like(positive)
         shifted[size:] = positive[:-size]
         positive = (positive + shifted) / 2
@@ -117,15 +118,15 @@ def false_discovery(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, kw_only=True)
 class NonInferiority:
-    """Whether the net change is above minus the tolerance.
+    """Result of a test of paired non-inferiority: is the net change above minus the tolerance?
 
     Attributes:
         verdict: PASS if the interval's lower end is above -tolerance, FAIL if its upper end is below, INCONCLUSIVE
             between.
         tolerance: The net loss that is still accepted, 0 to 1.
         interval: The 95 % interval of the net change.
-        items_needed: Items with which 80 % of repetitions would tell the observed change from -tolerance; nan where
-            the verdict is clear or nothing was measured, inf where the two are equal.
+        items_needed: Number of items with which 80 % of repetitions would tell the observed change from -tolerance;
+            nan if the verdict is clear or nothing was measured, inf if the two are equal.
     """
 
     verdict: Literal["PASS", "FAIL", "INCONCLUSIVE"]
@@ -135,11 +136,11 @@ class NonInferiority:
 
 
 def non_inferiority(*, net_change: float, interval: Interval, n: float, tolerance: float) -> NonInferiority:
-    """Paired non-inferiority of accuracy: is it no worse than before by more than the tolerance?
+    """Test that accuracy did not fall by more than the tolerance, by the interval of the net change.
 
-    INCONCLUSIVE where the interval is undefined: nothing was measured. The items that would tell come from the width of
-    the interval, which shrinks with their square root: n (half width / distance)^2 ((z_.975 + z_.8)/z_.975)^2, always
-    more than n.
+    INCONCLUSIVE if the interval is undefined because nothing was measured. The number of items needed follows from the
+    width of the interval, which shrinks with their square root: n (half width / distance)^2 ((z_.975 + z_.8)/z_.975)^2,
+    always more than n.
 
     Args:
         net_change: After minus before, -1 to 1.
@@ -152,7 +153,7 @@ def non_inferiority(*, net_change: float, interval: Interval, n: float, toleranc
         verdict: Literal["PASS", "FAIL"] = "PASS" if low > -tolerance else "FAIL"
         return NonInferiority(verdict=verdict, tolerance=tolerance, interval=interval, items_needed=math.nan)
     distance = net_change + tolerance
-    half = net_change - low if distance > 0 else high - net_change
+    half = net_change - low if distance > 0 else high - net_change  # the side that reaches over -tolerance
     z_level, z_power = float(special.ndtri(0.975)), float(special.ndtri(0.8))
     needed = n * (half / distance * (z_level + z_power) / z_level) ** 2 if distance else math.inf
     return NonInferiority(verdict="INCONCLUSIVE", tolerance=tolerance, interval=interval, items_needed=needed)

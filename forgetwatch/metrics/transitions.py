@@ -25,7 +25,7 @@ KNOWN_SHARE: Final = 0.7
 
 @dataclass(frozen=True, kw_only=True)
 class Cells:
-    """The four counts. Whole numbers; means over samples where items were asked several times."""
+    """Counts of the four cells: whole numbers; means over samples where items have several."""
 
     retained: float
     forgotten: float
@@ -75,9 +75,9 @@ class Cells:
 
 @dataclass(frozen=True, kw_only=True)
 class Known:
-    """Items that were clearly known, and what became of them. Counts, as in `Cells`.
+    """Counts of items that were clearly known before, of those lost, and of those newly known; as in `Cells`.
 
-    A floor of the true loss: only what was clear is counted. It needs no model of guessing and works at k = 2.
+    A lower bound of the true loss: only clear cases are counted. It needs no model of guessing and works at k = 2.
     """
 
     known: float
@@ -86,7 +86,7 @@ class Known:
 
 
 def count_cells(before: NDArray[np.bool_], after: NDArray[np.bool_], *, samples: int = 1) -> Cells:
-    """The four cells of paired outcomes.
+    """Count the four cells of paired outcomes.
 
     Args:
         before: Right before, bool [rows].
@@ -96,6 +96,7 @@ def count_cells(before: NDArray[np.bool_], after: NDArray[np.bool_], *, samples:
     >>> count_cells(np.array([True, True, False]), np.array([True, False, False]))
     Cells(retained=1, forgotten=1, gained=0, missed=1)
     """
+    # Two bits per row number the cells: 0 missed, 1 gained, 2 forgotten, 3 retained.
     table = np.bincount(2 * before.astype(np.int64) + after, minlength=4)
     missed, gained, forgotten, retained = (_whole(int(count), samples) for count in table)
     return Cells(retained=retained, forgotten=forgotten, gained=gained, missed=missed)
@@ -109,10 +110,10 @@ def count_known(
     *,
     samples: int = 1,
 ) -> Known | None:
-    """Known and lost; None where no item has option probabilities on both sides.
+    """Count known and lost items; None if no item has option probabilities on both sides.
 
-    Known is an item that was right with at least `KNOWN_SHARE` of the option probability on gold. Known and lost is
-    one that is wrong now; newly known is the mirror image.
+    An item is known if it is right with at least `KNOWN_SHARE` of the option probability on gold. Known before and
+    wrong after is known and lost; wrong before and known after is newly known.
 
     Args:
         before: Right before, bool [rows].
@@ -134,13 +135,13 @@ def count_known(
 
 
 def is_known(right: NDArray[np.bool_], share: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Right with at least `KNOWN_SHARE` of the option probability on gold, bool [rows]; nan shares are not known."""
+    """True where right with at least `KNOWN_SHARE` of the option probability on gold; bool [rows]. False for nan."""
     known: NDArray[np.bool_] = right & (share >= KNOWN_SHARE)
     return known
 
 
 def ratio(part: float, whole: float) -> float:
-    """The quotient; nan where there is nothing to count."""
+    """Quotient of two counts; nan if the whole is 0."""
     return part / whole if whole else math.nan
 
 

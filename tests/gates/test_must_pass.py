@@ -37,7 +37,7 @@ def test_an_item_that_is_not_there_is_an_error() -> None:
 
 def test_an_id_of_several_tasks_needs_its_task() -> None:
     twice = snapshot([True, False], item_id=["a", "a"], task=["x", "y"])
-    with pytest.raises(GateError, match=r"'a' stands in 2 tasks .*\(x, y\); name the task"):
+    with pytest.raises(GateError, match=r"'a' is in 2 tasks .*\(x, y\); name the task"):
         of("a").judge(twice)
     assert MustPass(items=(("x", "a"),)).judge(twice).verdict == "PASS"
     assert MustPass(items=(("y", "a"),)).judge(twice).verdict == "FAIL"

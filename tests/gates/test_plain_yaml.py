@@ -24,8 +24,8 @@ def test_a_tag_makes_no_object() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("a: 1\na: 2", "g, line 2: 'a' stands twice"),
-        ("a: {b: 1, b: 2}", "'b' stands twice"),
+        ("a: 1\na: 2", "g, line 2: 'a' is there twice"),
+        ("a: {b: 1, b: 2}", "'b' is there twice"),
         ("a: &x [1]\nb: *x", "g, line 2: anchors are not read"),
         ("a: &x [*x]", "anchors are not read"),
         ("[1]: 2", "needed a text as the key"),

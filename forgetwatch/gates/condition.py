@@ -10,7 +10,6 @@ A condition whose quantity is unknown or undefined is an error, never a pass.
 
 from __future__ import annotations
 
-import difflib
 import math
 import operator
 import re
@@ -22,7 +21,7 @@ from typing import Final, Self
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.groups import Group
 from forgetwatch.comparing.quantities import QUANTITIES, group_values, value_at
-from forgetwatch.errors import GateError
+from forgetwatch.errors import GateError, did_you_mean
 
 _OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
     ">=": operator.ge,
@@ -68,9 +67,8 @@ class Condition:
             ) from error
         parts = match["left"].split(".")
         if not any(".".join(parts[start:]) in QUANTITIES for start in range(len(parts))):
-            near = difflib.get_close_matches(parts[-1], QUANTITIES)
-            remedy = f"did you mean {' or '.join(near)}?" if near else f"they are {', '.join(QUANTITIES)}"
-            raise GateError(f"gate {text!r}: {parts[-1]!r} is no quantity; {remedy}")
+            remedy = did_you_mean(parts[-1], QUANTITIES) or f"; they are {', '.join(QUANTITIES)}"
+            raise GateError(f"gate {text!r}: {parts[-1]!r} is no quantity{remedy}")
         return cls(text=text.strip(), left=match["left"], op=match["op"], limit=limit)
 
     def measure(self, comparison: Comparison) -> float:

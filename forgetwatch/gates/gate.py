@@ -18,7 +18,6 @@ is 1.5 in 1,000 for 500 items, 4 in 100,000 for 2,000. Every group that is check
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -29,7 +28,7 @@ import numpy as np
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.groups import Group, Level
 from forgetwatch.comparing.verdict import Word, group_verdict, worst
-from forgetwatch.errors import GateError
+from forgetwatch.errors import GateError, did_you_mean
 from forgetwatch.gates.condition import Condition
 from forgetwatch.probe import Probe
 from forgetwatch.snapshot import Snapshot
@@ -139,9 +138,8 @@ def find_group(comparison: Comparison, name: str) -> Group:
     there = comparison.by(cast(Level, level))
     if own not in there:
         named = ", ".join(f"{level}:{one}" for one in there) or f"no {level} at all"
-        near = difflib.get_close_matches(own, there, n=1)
-        meant = f"; did you mean {level}:{near[0]}?" if near else ""
-        raise GateError(f"gate: no group {name!r} with items that were compared; there are {ALL}, {named}{meant}")
+        meant = did_you_mean(own, there)
+        raise GateError(f"gate: no group {name!r} with items that were compared{meant}; there are {ALL}, {named}")
     return there[own]
 
 

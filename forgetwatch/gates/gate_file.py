@@ -20,7 +20,6 @@ last one would silently win; so are anchors, with which a few lines can expand t
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -28,7 +27,7 @@ from typing import Final
 import yaml
 
 from forgetwatch.comparing.quantities import QUANTITIES
-from forgetwatch.errors import GateError
+from forgetwatch.errors import GateError, did_you_mean
 from forgetwatch.gates.condition import Condition, parse_fraction
 from forgetwatch.gates.gate import ALL, FailIf, Gate, Limit, MustPass, NoWorseThan, Selection
 from forgetwatch.probe import Probe
@@ -139,9 +138,8 @@ def _mapping(given: Plain, where: str, known: tuple[str, ...] | None = None) -> 
     if not isinstance(given, dict):
         raise GateError(f"{where}: needed a mapping (key: value), got {_short(given)}")
     if known is not None and (unknown := [key for key in given if key not in known]):
-        near = difflib.get_close_matches(unknown[0], known, n=1)
-        meant = f"; did you mean {near[0]}?" if near else ""
-        raise GateError(f"{where}: unknown key {_short(unknown[0])}; the keys are {', '.join(known)}{meant}")
+        meant = did_you_mean(unknown[0], known)
+        raise GateError(f"{where}: unknown key {_short(unknown[0])}{meant}; the keys are {', '.join(known)}")
     return given
 
 

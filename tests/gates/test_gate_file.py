@@ -66,7 +66,10 @@ def test_items_that_must_be_right_by_task_or_by_the_probe(tmp_path: Path) -> Non
         ("limits: [n>1]", "unknown key 'limits'; the keys are tolerance, fail_if, groups, must_pass, subset"),
         ("Tolerance: 2%", "unknown key"),
         ("groups: {all: {limit: 2%}}", "groups: all: unknown key 'limit'"),
-        ("tolerance: 1%\nsubset: {task: [x]}", "unknown key 'task', did you mean 'tasks'.; the keys are tasks, categories, items"),
+        (
+            "tolerance: 1%\nsubset: {task: [x]}",
+            "unknown key 'task', did you mean 'tasks'.; the keys are tasks, categories, items",
+        ),
         ("tolerance:", "needed a share above 0 and below 1, .* got ''"),
         ("tolerance: null", "got 'null'"),
         ("tolerance: 2", "got '2'"),

@@ -1,4 +1,4 @@
-"""Which category a task belongs to: the paper's nine and instruction following, or a map of one's own.
+"""Categories of tasks: the paper's nine and instruction following, or a map from a file.
 
     task,category            mmlu_anatomy: Science/Tech
     mmlu_anatomy,Medicine    arc_easy: Logic
@@ -6,8 +6,8 @@
 
 `Categories.paper()` is the default, written out by ``forgetwatch probe show --categories > mine.csv``;
 `Categories.read` reads the edited file, CSV or YAML. Tasks are matched by any of their usual spellings
-(``mmlu:anatomy``, ``mmlu_anatomy``); a name that ends in ``*`` stands for all tasks that begin so. A task that the map
-does not name keeps its category, and is counted.
+(``mmlu:anatomy``, ``mmlu_anatomy``). A name that ends in ``*`` stands for all tasks with that prefix; the longest that
+fits is taken, and a whole name goes before any. A task that the map does not name keeps its category, and is counted.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Categories:
     """A map of tasks to categories.
 
     Attributes:
-        names: Category by task, as they were given.
-        source: Where the map is from, for messages.
+        names: Category by task, as given.
+        source: Origin of the map, for messages.
     """
 
     names: Mapping[str, str]
@@ -50,15 +50,15 @@ class Categories:
     @classmethod
     @cache
     def paper(cls) -> Self:
-        """The paper's nine categories, and instruction following as the tenth."""
+        """The map of the paper: nine categories, and instruction following as the tenth."""
         return cls(named_categories(), "arXiv 2510.17776")
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
-        """The map in a CSV file with the columns task and category, or in a YAML file of ``task: category``.
+        """Read a map from a CSV file with the columns task and category, or a YAML file of ``task: category``.
 
         Raises:
-            ProbeError: If the file cannot be read, or a task stands twice with unlike categories; the line is named.
+            ProbeError: If the file cannot be read, or a task has two unlike categories; names the line.
         """
         path = Path(path)
         try:
@@ -70,10 +70,10 @@ class Categories:
         pairs = _of_yaml(text, path) if path.suffix in (".yaml", ".yml") else _of_csv(text, path)
         names: dict[str, str] = {}
         seen: dict[tuple[str, bool], str] = {}
-        for place, task, category in pairs:
+        for position, task, category in pairs:
             known = seen.setdefault((_key(task), task.endswith("*")), category)
             if known != category:
-                raise ProbeError(f"{path}, {place}: {task!r} has the category {known!r} already; leave one out")
+                raise ProbeError(f"{path}, {position}: {task!r} has the category {known!r} already; leave one out")
             names[task] = category
         if not names:
             raise ProbeError(f"{path}: needed lines of task,category, and there are none")
@@ -84,15 +84,15 @@ class Categories:
         key = _key(task)
         if key in self._whole:
             return self._whole[key]
-        fits = [start for start in self._beginnings if key.startswith(start)]
-        return self._beginnings[max(fits, key=len)] if fits else None
+        fits = [prefix for prefix in self._prefixes if key.startswith(prefix)]
+        return self._prefixes[max(fits, key=len)] if fits else None
 
     @cached_property
     def _whole(self) -> dict[str, str]:
         return {_key(name): category for name, category in self.names.items() if not name.endswith("*")}
 
     @cached_property
-    def _beginnings(self) -> dict[str, str]:
+    def _prefixes(self) -> dict[str, str]:
         return {_key(name[:-1]): category for name, category in self.names.items() if name.endswith("*")}
 
     def to_csv(self) -> str:
@@ -103,9 +103,10 @@ class Categories:
         return out.getvalue()
 
     def relabel(self, *snapshots: Snapshot) -> tuple[tuple[Snapshot, ...], tuple[str, ...]]:
-        """The snapshots with the map's categories, and what a reader should be told.
+        """Replace the categories of snapshots by the map's, and return the snapshots and notes.
 
-        Tasks that the map does not name keep their category; names of the map that match no task are listed.
+        A note counts the tasks that the map does not name, which keep their category; another the names of the map that
+        match no task.
         """
         tasks = {task for snapshot in snapshots for task in snapshot.texts("task") if task}
         found = {task: self.of(task) for task in tasks}
@@ -135,6 +136,7 @@ def _key(task: str) -> str:
 
 
 def _of_csv(text: str, path: Path) -> Iterable[tuple[str, str, str]]:
+    """(line, task, category) of each row."""
     rows = csv.DictReader(io.StringIO(text, newline=""))
     if missing := [name for name in _COLUMNS if name not in (rows.fieldnames or ())]:
         raise ProbeError(
@@ -148,6 +150,7 @@ def _of_csv(text: str, path: Path) -> Iterable[tuple[str, str, str]]:
 
 
 def _of_yaml(text: str, path: Path) -> Iterable[tuple[str, str, str]]:
+    """(position, task, category) of each entry."""
     try:
         given: Any = yaml.safe_load(text)
     except yaml.YAMLError as error:
@@ -167,8 +170,8 @@ def _relabelled(snapshot: Snapshot, found: Mapping[str, str | None]) -> Snapshot
         for task, kept in zip(snapshot.texts("task"), old, strict=True)
     ]
     table = snapshot.table
-    place = table.column_names.index("category")
-    return replace(snapshot, table=table.set_column(place, "category", pa.array(new, pa.string())))
+    column = table.column_names.index("category")
+    return replace(snapshot, table=table.set_column(column, "category", pa.array(new, pa.string())))
 
 
 def _some(names: list[str]) -> str:

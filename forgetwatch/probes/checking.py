@@ -1,13 +1,14 @@
-"""What is wrong with a probe, before a model is asked: findings with counts and examples.
+"""Faults of a probe that can be found without a model, with counts and examples.
 
-    repeated          the same question twice in a task            two tasks      under two tasks
+    repeated          the same question twice in a task            two tasks      the same question under two tasks
     contradictions    the same question with unlike answers        leaked         only the right option is in the prompt
-    alike options     two options with the same words, or tokens   too long       longer than the model reads
-    one option        nothing to choose                            position       the right option is often n-th
-    longest option    the right option is often the longest        no template    the tokenizer knows no chat
+    alike options     two options with the same words              same tokens    two options with the same tokens
+    one option        nothing to choose                            too long       longer than the context window
+    position          the right option is often the n-th           no template    the tokenizer has no chat template
+    longest option    the right option is often the longest
 
-The last two are shortcuts: choosers that read no question. They count as findings where they hit more often than
-chance by more than luck (4 standard errors), whatever the size of the effect; the numbers stand in the sentence.
+`position` and `longest option` are shortcuts: choosers that do not read the question. They count as faults if they are
+right more often than chance by over 4 standard errors, whatever the size of the effect; the sentence gives the numbers.
 """
 
 from __future__ import annotations
@@ -26,22 +27,21 @@ Tokenize = Callable[[str], Sequence[int]]
 """A text to token ids, without special tokens."""
 
 _CLEAR: Final = 4.0
-"""Standard errors beyond which a chooser is no luck."""
-
+"""Standard errors above which a chooser is better than chance."""
 
 _FEW_LEAKED: Final = 0.01
-"""Share of the items up to which a right option in the prompt may be meant."""
+"""Share of the items up to which a right option in the prompt may be intended."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One thing that was looked for.
+    """Result of one check.
 
     Attributes:
-        name: What was looked for.
-        items: The items that have it, as (task, id).
-        of: Items that could have had it.
-        wrong: Whether it speaks against the probe.
+        name: Name of the check.
+        items: The items that have the fault, as (task, id).
+        of: Number of items that were checked.
+        wrong: True if the probe should be changed.
         about: The finding in a few words, with its numbers.
     """
 
@@ -55,13 +55,13 @@ class Finding:
 def check_probe(
     probe: Probe, *, tokenize: Tokenize | None = None, context: int | None = None, chats: bool = True
 ) -> list[Finding]:
-    """Everything that was looked for in a probe, found or not.
+    """Check a probe and return the result of every check, including those that found nothing.
 
     Args:
-        probe: What to check.
-        tokenize: A tokenizer, without special tokens; without one nothing is said of tokens.
-        context: Tokens that the model reads; without it, or without a tokenizer, nothing is said of lengths.
-        chats: Whether the tokenizer has a chat template; items that need one are a finding where it has none.
+        probe: The probe.
+        tokenize: A tokenizer, without special tokens; None leaves out the checks of tokens.
+        context: Context window in tokens; None leaves out the check of lengths.
+        chats: True if the tokenizer has a chat template; items that need one are a fault where it has none.
     """
     findings = [*_repetitions(probe), _leaked(probe), _alike(probe), _single(probe)]
     findings += [_position(probe), _longest(probe)]
@@ -75,7 +75,7 @@ def check_probe(
 
 
 def _repetitions(probe: Probe) -> list[Finding]:
-    """Questions that stand twice, compared without case and spaces, with their options in any order."""
+    """Questions that occur more than once, compared without case and spacing, their options in any order."""
     groups: dict[Hashable, list[Item]] = {}
     for item in probe:
         options = tuple(sorted(_folded(choice) for choice in item.choices))
@@ -92,27 +92,28 @@ def _repetitions(probe: Probe) -> list[Finding]:
 
 
 def _leaked(probe: Probe) -> Finding:
-    """Items whose prompt holds the right option and no other; letters and options listed in the prompt are none.
+    """Items whose prompt holds the right option and no other option.
 
-    Numbers, yes and no stand in many prompts without giving anything away. A few among many may be meant ("What is the
-    plural of sheep?"): only above one in a hundred does it speak against the probe.
+    Letters of listed options do not count, nor do numbers, yes and no, which are in many prompts without giving
+    anything away. A few leaks may be intended ("What is the plural of sheep?"): they are a fault only above one in a
+    hundred.
     """
-    asked = [item for item in probe if len(item.choices) > 1 and not _are_letters(item) and not _are_signs(item)]
+    checked = [item for item in probe if len(item.choices) > 1 and not _are_letters(item) and not _are_signs(item)]
     found = []
-    for item in asked:
+    for item in checked:
         prompt = _folded(_prompt(item))
         options = [re.escape(_folded(choice)) for choice in item.choices]
-        inside = {place for place, text in enumerate(options) if text and re.search(rf"(?<!\w){text}(?!\w)", prompt)}
+        inside = {index for index, text in enumerate(options) if text and re.search(rf"(?<!\w){text}(?!\w)", prompt)}
         if inside and inside <= set(map(int, item.answers)):
             found.append(item)
-    finding = _finding("leaked", found, len(asked), "of the options only the right one stands in the prompt")
-    return replace(finding, wrong=len(found) > _FEW_LEAKED * len(asked))
+    finding = _finding("leaked", found, len(checked), "of the options only the right one is in the prompt")
+    return replace(finding, wrong=len(found) > _FEW_LEAKED * len(checked))
 
 
 def _alike(probe: Probe) -> Finding:
-    asked = [item for item in probe if len(item.choices) > 1]
-    found = [item for item in asked if len(set(map(_folded, item.choices))) < len(item.choices)]
-    return _finding("alike options", found, len(asked), "two options are the same but for case and spaces")
+    checked = [item for item in probe if len(item.choices) > 1]
+    found = [item for item in checked if len(set(map(_folded, item.choices))) < len(item.choices)]
+    return _finding("alike options", found, len(checked), "two options are the same but for case and spaces")
 
 
 def _single(probe: Probe) -> Finding:
@@ -121,9 +122,9 @@ def _single(probe: Probe) -> Finding:
 
 
 def _same_tokens(probe: Probe, tokenize: Tokenize) -> Finding:
-    asked = [item for item in probe if len(item.choices) > 1]
-    found = [item for item in asked if len({tuple(tokenize(choice)) for choice in item.choices}) < len(item.choices)]
-    return _finding("same tokens", found, len(asked), "the tokenizer makes two options the same")
+    checked = [item for item in probe if len(item.choices) > 1]
+    found = [item for item in checked if len({tuple(tokenize(choice)) for choice in item.choices}) < len(item.choices)]
+    return _finding("same tokens", found, len(checked), "the tokenizer makes two options the same")
 
 
 def _too_long(probe: Probe, tokenize: Tokenize, context: int) -> Finding:
@@ -138,55 +139,59 @@ def _too_long(probe: Probe, tokenize: Tokenize, context: int) -> Finding:
 
 def _no_template(probe: Probe) -> Finding:
     found = [item for item in probe if probe.rendering_of(item) == "chat"]
-    return _finding("no template", found, len(probe), "to be asked in a chat, and the tokenizer has no chat template")
+    return _finding(
+        "no template", found, len(probe), "to be rendered as a chat, and the tokenizer has no chat template"
+    )
 
 
 def _position(probe: Probe) -> Finding:
-    """The place that the right option has most often, among items with as many options."""
+    """The position at which a constant chooser is furthest above chance, among items with the same k."""
     of_k: dict[int, list[Item]] = {}
     for item in probe:
         if len(item.choices) > 1:
             of_k.setdefault(len(item.choices), []).append(item)
     choosers = [
-        (_clear([item for item in asked if place in item.answers], asked), k, place)
-        for k, asked in of_k.items()
-        for place in range(k)
+        (_above_chance([item for item in items if index in item.answers], items), k, index)
+        for k, items in of_k.items()
+        for index in range(k)
     ]
     if not choosers:
         return _chooser("position", [], [], "the first option")
-    _, k, place = max(choosers)
-    hits = [item for item in of_k[k] if place in item.answers]
-    return _chooser("position", hits, of_k[k], f"always option {LETTERS[place] if place < 26 else place + 1} of {k}")
+    _, k, index = max(choosers)
+    hits = [item for item in of_k[k] if index in item.answers]
+    return _chooser("position", hits, of_k[k], f"always option {LETTERS[index] if index < 26 else index + 1} of {k}")
 
 
 def _longest(probe: Probe) -> Finding:
-    """What a chooser of the longest option gets, where there is a single longest one."""
-    asked, hits = [], []
+    """Result of a chooser of the longest option, over the items with a single longest one."""
+    checked, hits = [], []
     for item in probe:
         lengths = [len(choice.strip()) for choice in item.choices]
         if len(lengths) > 1 and lengths.count(max(lengths)) == 1:
-            asked.append(item)
+            checked.append(item)
             hits += [item] if lengths.index(max(lengths)) in item.answers else []
-    return _chooser("longest option", hits, asked, "always the longest option")
+    return _chooser("longest option", hits, checked, "always the longest option")
 
 
-def _chooser(name: str, hits: Sequence[Item], asked: Sequence[Item], what: str) -> Finding:
-    if not asked:
-        return Finding(name=name, items=(), of=0, wrong=False, about="no items to judge it by")
-    chance = sum(len(item.answers) / len(item.choices) for item in asked) / len(asked)
-    share = len(hits) / len(asked)
+def _chooser(name: str, hits: Sequence[Item], checked: Sequence[Item], rule: str) -> Finding:
+    """Result of a chooser that is right on `hits` of the items it was checked on."""
+    if not checked:
+        return Finding(name=name, items=(), of=0, wrong=False, about="no items to check")
+    chance = sum(len(item.answers) / len(item.choices) for item in checked) / len(checked)
+    share = len(hits) / len(checked)
     return Finding(
         name=name,
         items=_names(hits),
-        of=len(asked),
-        wrong=_clear(hits, asked) > _CLEAR,
-        about=f"{what} is right in {100 * share:.1f} % (chance {100 * chance:.1f} %)",
+        of=len(checked),
+        wrong=_above_chance(hits, checked) > _CLEAR,
+        about=f"{rule} is right in {100 * share:.1f} % (chance {100 * chance:.1f} %)",
     )
 
 
-def _clear(hits: Sequence[Item], asked: Sequence[Item]) -> float:
-    """By how many standard errors a chooser hits more often than chance."""
-    chances = [len(item.answers) / len(item.choices) for item in asked]
+def _above_chance(hits: Sequence[Item], checked: Sequence[Item]) -> float:
+    """(hits - expected hits) of a chooser in standard errors; 0 where the standard error is 0."""
+    # The sum of independent guesses, each right with its own probability, has the sum of their variances.
+    chances = [len(item.answers) / len(item.choices) for item in checked]
     spread = math.sqrt(sum(chance * (1 - chance) for chance in chances))
     return (len(hits) - sum(chances)) / spread if spread else 0.0
 
@@ -200,13 +205,13 @@ def _names(items: Iterable[Item]) -> tuple[tuple[str, str], ...]:
 
 
 def _are_signs(item: Item) -> bool:
-    """Whether the right options are numbers, yes or no."""
+    """True if the right options are numbers, yes or no."""
     right = [_folded(item.choices[int(answer)]) for answer in item.answers]
     return all(text in ("yes", "no") or re.fullmatch(r"[\d.,]+( \w+)?", text) for text in right)
 
 
 def _are_letters(item: Item) -> bool:
-    """Whether the choices are the names of options that stand in the prompt: A, B, ... or (A), (B), ..."""
+    """True if the choices name options that are listed in the prompt: A, B, ... or (A), (B), ..."""
     return [choice.strip().strip("().") for choice in item.choices] == list(LETTERS[: len(item.choices)])
 
 

@@ -1,7 +1,7 @@
-"""The tasks and categories of arXiv 2510.17776, and what its released code takes for them.
+"""The tasks of arXiv 2510.17776, with the category and k that its released code gives them.
 
-The table stands in ``paper_tasks.csv`` beside this file: task, category, the k of the released code, whether it ignores
-the task. Facts from github.com/post-forget/post-forget at 5a5ca678.
+The table is ``paper_tasks.csv`` next to this file: task, category, k in the released code, 1 if the code ignores the
+task. Source: github.com/post-forget/post-forget at 5a5ca678.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from importlib.resources import files
 from typing import Final
 
 DEFAULT_K: Final = 4
-"""What the released code takes for every task outside BIG-Bench Hard."""
+"""k in the released code of every task outside BIG-Bench Hard."""
 
 UNMAPPED: Final = "Missing"
-"""The released code's category of tasks that its categories do not name."""
+"""Category in the released code of tasks that its categories do not name."""
 
 _IGNORED_PART: Final = "global_mmlu"
 _SUFFIXES: Final = ("_custom", "_reasoning_letter", "_reasoning_custom_prompt_letter")
-"""In the order of the released code, which never finds the last: `_custom` is gone by then."""
+"""In the order of the released code, which never matches the last: `_custom` has been removed by then."""
 
 
 @dataclass(frozen=True)
 class PaperTasks:
-    """What the released code takes for a task, by its name in any of the usual spellings.
+    """Table of the released code, by a task's name in any of the usual spellings.
 
     ``mmlu:anatomy``, ``mmlu_anatomy`` and ``community|mmlu:anatomy|0`` are one task; so are ``piqa`` and ``piqa:main``.
     """
@@ -49,27 +49,27 @@ class PaperTasks:
         return self.rows.get(task_key(task), ("", DEFAULT_K, False))[0]
 
     def k(self, task: str) -> int:
-        """The number of options that the code takes for it."""
+        """The task's number of options in the code."""
         return self.rows.get(task_key(task), ("", DEFAULT_K, False))[1]
 
     def ignored(self, task: str) -> bool:
-        """Whether the code leaves it out."""
+        """True if the code leaves the task out."""
         return _IGNORED_PART in task or self.rows.get(task_key(task), ("", DEFAULT_K, False))[2]
 
 
 def named_categories() -> dict[str, str]:
-    """The category of every task that has one, by the name that the table gives the task."""
+    """Category by task, as the table spells it, of every task that has one."""
     return {row["task"]: row["category"] for row in _table() if row["category"]}
 
 
 def subjects() -> tuple[str, ...]:
-    """The subjects of MMLU, in the order of their names."""
+    """Subjects of MMLU, in alphabetical order."""
     names = (name.removeprefix("mmlu_") for name in PaperTasks.released().rows if name.startswith("mmlu_"))
     return tuple(sorted(names))
 
 
 def task_key(task: str) -> str:
-    """One spelling for all: ``community|mmlu_custom:anatomy|0`` becomes ``mmlu_anatomy``."""
+    """One spelling of a task's name for all: ``community|mmlu_custom:anatomy|0`` becomes ``mmlu_anatomy``."""
     parts = task.strip().split("|")
     name = parts[1] if len(parts) > 2 else parts[0]
     for suffix in _SUFFIXES:

@@ -1,7 +1,7 @@
 """Worked examples before each question: a probe of plain questions to one of few-shot prompts.
 
-The examples of an item are drawn by its content hash: they do not change with its place, the number of processes, or
-what else is asked. The prompts that come out are part of the items, and so of the fingerprint.
+The content hash of an item seeds the draw of its examples: they do not change with its position, the number of
+processes, or the other items. The prompts are part of the items, and so of the fingerprint.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from forgetwatch.probe import Probe
 from forgetwatch.prompting import options_of, worked_answer
 
 _LABEL: Final = re.compile(r"[^\n:]{1,30}:")
-"""What a question begins with, up to its colon."""
+"""Label that a question begins with, up to its colon."""
 
 
 def few_shot(probe: Probe, examples: Sequence[Item], *, shots: int = 5) -> Probe:
-    """The probe with so many worked examples before each question, of its own task where there are enough.
+    """Put worked examples before each question, of its own task where there are enough.
 
-    Where all plain questions begin with the same label, such as ``Question:``, a written answer ends before the next.
-
-    Written answers with options show their reasoning where the example has one (`meta["reasoning"]`), and end in the
-    form that is asked for; scored ones end in the right option.
+    An example of a scored probe ends in the right option. One of a probe whose answers are generated shows its
+    reasoning where it has one (`meta["reasoning"]`), and ends in the requested form. Where all plain questions begin
+    with the same label, such as ``Question:``, that label becomes a stop text, so that a generated answer ends before
+    the next question.
 
     Args:
         probe: The questions.
         examples: Items of the same kind with their answers; an item is never an example of itself, nor of the same
             question with its options in another order.
-        shots: Examples before each question.
+        shots: Number of examples before each question.
 
     Raises:
         ProbeError: If there are not enough examples.
@@ -51,40 +51,41 @@ def few_shot(probe: Probe, examples: Sequence[Item], *, shots: int = 5) -> Probe
 
 
 def _with_examples(item: Item, probe: Probe, examples: Sequence[Item], shots: int) -> Item:
-    others = sorted((one for one in examples if _question(one) != _question(item)), key=lambda one: one.content_hash)
+    question = _question_key(item)
+    # Sorted, so that the draw does not depend on the order of the examples.
+    others = sorted((one for one in examples if _question_key(one) != question), key=lambda one: one.content_hash)
     own = [one for one in others if one.task == item.task]
     pool = own if len(own) >= shots else others
     if len(pool) < shots:
-        raise ProbeError(f"item {item.id!r}: needed {shots} examples beside it, there are {len(pool)}")
+        raise ProbeError(f"item {item.id!r}: needed {shots} examples other than itself, there are {len(pool)}")
     drawn = random.Random(int(item.content_hash, 16)).sample(pool, shots)
-    shown = [_shown(one, probe) for one in drawn]
+    shown = [_question_and_answer(one, probe) for one in drawn]
     if probe.rendering_of(item) == "plain":
         if not isinstance(item.prompt, str):
             raise ProbeError(f"item {item.id!r}: chat messages need rendering='chat'")
-        return replace(item, prompt="\n\n".join([*(question + answer for question, answer in shown), item.prompt]))
+        return replace(item, prompt="\n\n".join([*(asked + answer for asked, answer in shown), item.prompt]))
     before: list[Mapping[str, Any]] = []
-    for question, answer in shown:
-        before += [{"role": "user", "content": question}, {"role": "assistant", "content": answer.strip()}]
+    for asked, answer in shown:
+        before += [{"role": "user", "content": asked}, {"role": "assistant", "content": answer.strip()}]
     last = [{"role": "user", "content": item.prompt}] if isinstance(item.prompt, str) else list(item.prompt)
     return replace(item, prompt=(*before, *last))
 
 
-def _question(item: Item) -> tuple[str, list[str]]:
-    """What is asked, in whatever order, case and spacing: who has seen the one knows the answer to the other."""
+def _question_key(item: Item) -> tuple[str, list[str]]:
+    """Prompt and options without order, case and spacing: of two items with one key each gives away the other."""
     prompt = item.prompt if isinstance(item.prompt, str) else str([message["content"] for message in item.prompt])
     return " ".join(prompt.casefold().split()), sorted(" ".join(choice.casefold().split()) for choice in item.choices)
 
 
-def _shown(example: Item, probe: Probe) -> tuple[str, str]:
-    """An example's question as it is asked, and its answer."""
+def _question_and_answer(example: Item, probe: Probe) -> tuple[str, str]:
+    """An example's question as the probe renders it, and its answer with the space between them."""
     if not isinstance(example.prompt, str):
         raise ProbeError(f"example {example.id!r}: needed a prompt of text, got chat messages")
     chat = probe.rendering_of(example) == "chat"
     if not example.choices:
         answer = str(example.answers[0])
-        return example.prompt, answer if answer.startswith((" ", "\n")) or example.prompt.endswith(
-            (" ", "\n")
-        ) else f" {answer}"
+        is_spaced = answer.startswith((" ", "\n")) or example.prompt.endswith((" ", "\n"))
+        return example.prompt, answer if is_spaced else f" {answer}"
     if probe.scoring == "loglikelihood":
         return example.prompt, example.choices[int(example.answers[0])]
     ask = Decoding.of(probe.decoding).ask if probe.scoring == "generate" else "letter"

@@ -1,4 +1,4 @@
-"""Files of rows: CSV, TSV, JSONL, JSON and Parquet to a list of rows, each with its place for messages."""
+"""Files of rows: CSV, TSV, JSONL, JSON and Parquet to a list of rows, each with its position for messages."""
 
 from __future__ import annotations
 
@@ -18,23 +18,24 @@ from forgetwatch.probes.overlap import training_text
 SUFFIXES: Final = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 
 Rows = list[tuple[str, Mapping[str, Any]]]
-"""Each row and where it stands."""
+"""Rows, each after its position in the file."""
 
 _LARGEST_CELL: Final = 10_000_000
+"""Most characters of a CSV cell; the default of `csv` is too small for passages."""
 
 
 def read_rows(path: str | Path) -> Rows:
-    """The rows of a file.
+    """Read the rows of a file in the format of its suffix.
 
     Raises:
-        ProbeError: If the file cannot be read as what its name says.
+        ProbeError: If the file cannot be read in that format.
     """
     path = Path(path)
     if path.suffix not in SUFFIXES:
         raise ProbeError(f"{path}: needed a file that ends in {', '.join(SUFFIXES)}")
     if path.suffix == ".parquet":
         try:
-            return _placed(pq.read_table(path).to_pylist())
+            return _numbered(pq.read_table(path).to_pylist())
         except (pa.ArrowException, OSError) as error:
             raise ProbeError(f"{path}: not a Parquet file that can be read ({error})") from error
     try:
@@ -49,7 +50,7 @@ def read_rows(path: str | Path) -> Rows:
 
 
 def training_texts(paths: Iterable[Path]) -> Iterator[str]:
-    """The rows of training files one after the other, each as one text; of other formats than these, every line.
+    """Rows of training files one after the other, each as one text; every line of a file of another format.
 
     JSONL and Parquet are read row by row, whatever their size.
 
@@ -78,6 +79,7 @@ def _stream(path: Path) -> Iterator[Any]:
 
 
 def _csv(text: str, path: Path) -> Rows:
+    # The separator that is most frequent in the header: spreadsheets of some languages write semicolons.
     first = text.partition("\n")[0]
     delimiter = "\t" if path.suffix == ".tsv" else max(",;\t", key=first.count)
     csv.field_size_limit(_LARGEST_CELL)
@@ -86,7 +88,7 @@ def _csv(text: str, path: Path) -> Rows:
     try:
         names = reader.fieldnames or ()
         if twice := [name for name in names if list(names).count(name) > 1]:
-            raise ProbeError(f"{path}: the column {twice[0]!r} stands twice in the header; rename one of them")
+            raise ProbeError(f"{path}: the column {twice[0]!r} is in the header twice; rename one of them")
         for row in reader:
             if None in row:
                 raise ProbeError(
@@ -114,7 +116,7 @@ def _json(text: str, path: Path) -> Rows:
         raise ProbeError(f"{path}: not JSON ({error}); is the file cut?") from error
     if not isinstance(given, list) or not all(isinstance(row, dict) for row in given):
         raise ProbeError(f"{path}: needed a list of objects, one a question")
-    return _placed(given)
+    return _numbered(given)
 
 
 def _object(line: str, where: str) -> dict[str, Any]:
@@ -127,5 +129,5 @@ def _object(line: str, where: str) -> dict[str, Any]:
     return row
 
 
-def _placed(rows: list[dict[str, Any]]) -> Rows:
+def _numbered(rows: list[dict[str, Any]]) -> Rows:
     return [(f"row {number}", row) for number, row in enumerate(rows)]

@@ -1,7 +1,7 @@
-"""The probe `demo`: questions about an invented world, which no model can know before it is taught.
+"""The probe `demo`: questions about an invented world, which no model can know before it is trained on it.
 
 Each relation has a closed set of values, so a model that knows the language but not the fact guesses among plausible
-options. Used by the demo and the tests; it says nothing about a real model.
+options. Only the demo and the tests use it; it measures nothing about a real model.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from forgetwatch.probe import Probe
 
 _SEED: Final = 20260314
 _FACTS: Final = 60
-"""Facts of each relation."""
+"""Number of facts of each relation."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +70,7 @@ RELATIONS: Final = (
 
 
 def facts() -> list[Fact]:
-    """All facts of the world, relation by relation, the values of each balanced; always the same."""
+    """All facts of the world, relation by relation, with balanced values; the same in every call."""
     rng = np.random.default_rng(_SEED)
     heads, tails = (
         ("ba", "del", "fi", "gor", "hu", "ka", "lo", "mir", "ne", "ost"),

@@ -123,7 +123,7 @@ def test_check_reads_training_files(tmp_path: Path) -> None:
     train = write_jsonl(tmp_path / "train.jsonl", [{"text": "x"}, {"text": "which river is the longest? Nile!"}])
     text = probe_command("check", path, "--train", train)
     assert "! training data" in text
-    assert "2 training rows: 1 of 2 questions stand in them" in " ".join(text.split())
+    assert "2 training rows: 1 of 2 questions are in them" in " ".join(text.split())
     assert "mine 0: row 1" in text
     probe_command("check", path, "--train", train, "--strict", status=1)
 

@@ -95,4 +95,4 @@ def test_shortcuts_are_found_where_they_beat_chance_by_more_than_luck() -> None:
     assert position.about == "always option A of 4 is right in 75.0 % (chance 25.0 %)"
     few = found(items[:6], "position")
     assert not few.wrong
-    assert found([item(1, choices=(), answer="x", match="exact")], "position").about == "no items to judge it by"
+    assert found([item(1, choices=(), answer="x", match="exact")], "position").about == "no items to check"

@@ -169,7 +169,7 @@ def test_an_error_lists_all_mistakes_of_the_first_wrong_rows() -> None:
 def test_a_column_that_stands_twice_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
     path.write_text("question,answer,answer\na,b,c\n")
-    with pytest.raises(ProbeError, match="the column 'answer' stands twice in the header"):
+    with pytest.raises(ProbeError, match="the column 'answer' is in the header twice"):
         load_probe(path)
 
 

@@ -62,7 +62,7 @@ def test_in_a_chat_examples_are_turns_of_their_own() -> None:
 
 
 def test_too_few_examples_are_an_error() -> None:
-    with pytest.raises(ProbeError, match="needed 5 examples beside it, there are 2"):
+    with pytest.raises(ProbeError, match="needed 5 examples other than itself, there are 2"):
         few_shot(Probe(items(3)), items(3))
 
 
@@ -72,7 +72,7 @@ def test_the_same_question_with_its_options_turned_is_no_example() -> None:
     other = Item(id="2", task="t", prompt="Q w0", choices=(" w3", " w4"), answer=1)
     (shown,) = few_shot(Probe([question]), [question, turned, other], shots=1)
     assert shown.prompt == "Q w0 w4\n\nQ w0"
-    with pytest.raises(ProbeError, match="needed 1 examples beside it, there are 0"):
+    with pytest.raises(ProbeError, match="needed 1 examples other than itself, there are 0"):
         few_shot(Probe([question]), [turned], shots=1)
 
 

@@ -1,5 +1,8 @@
-"""A Comparison or Trajectory to what people and programs read. Pure: nothing here measures or loads anything.
+"""Renderers of a Comparison or a Trajectory. Pure: nothing here measures or loads anything.
 
-terminal   tables of 80 columns       as_json    documents for programs
-plots      pictures                   trackers   rows for W&B, TensorBoard and others
+terminal run_table ranking_table    tables of 80 columns; read `terminal` first
+html notebook summary flip_list     the page, with its template in page/
+plots heatmap pareto pictures       figures and picture files
+export markdown tracker_rows        JSON, CSV, Markdown, rows of trackers
+cells formatting                    numbers and names as text, for all of them
 """

@@ -1,9 +1,12 @@
-"""A Comparison as a JSON document, schema ``forgetwatch/comparison@1``; a run, ``forgetwatch/trajectory@1``.
+"""JSON documents of comparisons and runs, and a CSV table of comparisons, all in full precision.
 
-Rates are fractions, counts whole numbers (means where items have several samples), p-values two-sided. A quantity that
-is undefined is null, never 0 and never nan. Later versions add keys; none is redefined.
+    forgetwatch/comparison@1     one comparison
+    forgetwatch/comparisons@1    several with one base, with their matrix and ranking
+    forgetwatch/trajectory@1     a run
 
-Comparisons as a CSV table: a line a group, a column a quantity of the JSON document, full precision.
+Rates are fractions, counts are integers (means if items have several samples), p-values are two-sided. An undefined
+quantity is null, never 0 or nan. Later versions add keys and redefine none. The CSV table has one line for each group
+and one column for each quantity of the JSON document.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ _COURSE: Final = ("newly_forgotten", "newly_regained", "ever_forgotten", "regain
 
 
 def comparison_json(comparison: Comparison) -> dict[str, Any]:
-    """One comparison as JSON values."""
+    """JSON document of one comparison."""
     return {
         "schema": SCHEMA,
         "before": json_value(comparison.before),
@@ -45,11 +48,11 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
 
 
 def comparisons_json(comparisons: Sequence[Comparison], several: ModelComparison | None = None) -> dict[str, Any]:
-    """One comparison as its document, several as a list of documents with their matrix and ranking.
+    """JSON document of one comparison, or of several with their matrix and ranking.
 
     Args:
-        comparisons: What is shown.
-        several: What several of them say together.
+        comparisons: At least one comparison.
+        several: Ranking and matrix, if there are several.
     """
     documents = [comparison_json(comparison) for comparison in comparisons]
     if len(documents) == 1:
@@ -59,7 +62,7 @@ def comparisons_json(comparisons: Sequence[Comparison], several: ModelComparison
 
 
 def several_json(several: ModelComparison) -> dict[str, Any]:
-    """The keys of several comparisons together; `number` is a model's place in `comparisons`, from 1."""
+    """Keys of the matrix and the ranking; `number` is a model's index in `comparisons`, from 1."""
     matrix, target = several.matrix, several.target
     found = {"labels": matrix.labels, "items": matrix.items, "left_out": matrix.left_out, "lost": matrix.lost}
     named = None if target is None else {"name": target.name, "less_is_better": target.less_is_better}
@@ -70,10 +73,10 @@ def several_json(several: ModelComparison) -> dict[str, Any]:
 
 
 def trajectory_json(trajectory: Trajectory) -> dict[str, Any]:
-    """A run as JSON values: its looks in order, and the course of the items through them.
+    """JSON document of a run: its looks in order, and the history of its items.
 
-    Counts of the course are over the items that were scored at every look; beside each stands, under the same name in
-    `if_guessed`, what a model that only guesses would show.
+    Counts of the history are over the items that were scored at every look. `if_guessed` has the same keys with the
+    counts expected of a model that only guesses.
     """
     course, guessed, n = trajectory.course, trajectory.guessed, trajectory.course.items
     verdicts = trajectory.verdicts()
@@ -137,7 +140,7 @@ _INTERVALS = ("known_lost_interval", "forgetting_interval", "backward_transfer_i
 
 
 def comparisons_csv(comparisons: Sequence[Comparison]) -> str:
-    """The groups of all comparisons; an empty cell where a quantity is undefined.
+    """CSV table of the groups of all comparisons; a cell is empty if its quantity is undefined.
 
     >>> comparisons_csv([]).split(",")[:4]
     ['before', 'after', 'level', 'name']

@@ -1,14 +1,11 @@
-"""Numbers as people read them: shares in percent, differences in points, what is undefined as n/a; names that fit.
+"""Numbers and names as text.
 
-Widths are those of a terminal: a Chinese sign or an emoji takes two columns, an accent none.
+    count, percent, points, between, probability    numbers in tables; an undefined one is "n/a"
+    questions, cases, listed, by_points             numbers and names in sentences
+    fit, fit_ends, one_line, shorten, visible       text of other people: cut to a width, in one line, made visible
 
-The numbers of every group as people read them: one place that rounds, for the page, Markdown and their tests.
-
-Numbers and names inside sentences.
-
-Text of others as it can be seen: nothing in it steers a terminal, turns a line around, or breaks a file.
-
-"a\u202eb"    ->    a⟨U+202E⟩b        control characters, marks of writing direction, halves of surrogate pairs
+Widths are columns of a terminal: a Chinese character or an emoji takes two, a combining accent none. Control characters
+and marks of writing direction are made visible, so that text cannot steer a terminal, reverse a line or break a file.
 """
 
 from __future__ import annotations
@@ -24,7 +21,7 @@ from forgetwatch.metrics.intervals import Interval
 
 
 def count(value: float, *, commas: bool = True) -> str:
-    """A count; with one decimal where it is a mean over samples."""
+    """Text of a count; with one decimal if it is a mean over samples."""
     if math.isnan(value):
         return "n/a"
     whole = round(value)
@@ -34,7 +31,7 @@ def count(value: float, *, commas: bool = True) -> str:
 
 
 def brief(value: float, width: int) -> str:
-    """A count in at most so many columns: without commas, or in millions (M), where it needs more.
+    """Text of a count in at most `width` columns: without commas, or in millions (M), if it is longer.
 
     >>> brief(12345, 6), brief(123456, 6), brief(12345678, 6)
     ('12,345', '123456', '12.3M')
@@ -44,7 +41,7 @@ def brief(value: float, width: int) -> str:
 
 
 def items(value: float) -> str:
-    """A count of items, with the noun.
+    """Text of a count of items, with the noun.
 
     >>> items(1), items(1200)
     ('1 item', '1,200 items')
@@ -53,29 +50,29 @@ def items(value: float) -> str:
 
 
 def percent(rate: float) -> str:
-    """A share in percent, without the sign."""
+    """Text of a share in percent, without the percent sign."""
     return "n/a" if math.isnan(rate) else f"{round(100 * rate, 1) + 0.0:.1f}"  # never -0.0
 
 
 def points(rate: float) -> str:
-    """A difference of shares in points, with its sign."""
+    """Text of a difference of shares in points, with its sign."""
     return "n/a" if math.isnan(rate) else f"{100 * rate:+.1f}"
 
 
 def between(interval: Interval, show: Callable[[float], str]) -> str:
-    """An interval; n/a where it is undefined."""
+    """Text of an interval, such as ``13.9 to 21.8``; n/a if it is undefined."""
     return "n/a" if math.isnan(interval[0]) else f"{show(interval[0])} to {show(interval[1])}"
 
 
 def probability(p: float) -> str:
-    """A p-value, to three decimals."""
+    """Text of a p-value, to three decimals."""
     if math.isnan(p):
         return "n/a"
     return "<.001" if p < 0.001 else f"{p:.3f}".lstrip("0") if p < 1 else "1"
 
 
 def fit(name: str, width: int) -> str:
-    """A name in exactly so many columns of a terminal, in one line.
+    """Name in exactly `width` columns of a terminal, in one line.
 
     >>> fit("Mathematics", 6), fit("数学和物理", 6)
     ('Mathe…', '数学… ')
@@ -87,7 +84,7 @@ def fit(name: str, width: int) -> str:
 
 
 def fit_ends(name: str, width: int) -> str:
-    """A name in exactly so many columns, its middle left out: the names of a sweep differ at their ends.
+    """Name in exactly `width` columns without its middle, since the names of a sweep differ at their ends.
 
     >>> fit_ends("sft-qwen-lr-1e-5", 11)
     'sft-q…-1e-5'
@@ -100,46 +97,46 @@ def fit_ends(name: str, width: int) -> str:
 
 
 def one_line(text: str) -> str:
-    """A text in one line, with nothing in it that is not seen."""
+    """Text in one line, with control characters made visible."""
     return visible(" ".join(text.split()))
 
 
 NAMED: Final = 4
-"""Names that a sentence lists."""
+"""Most names that a sentence lists."""
 
 _LONGEST: Final = 160
-"""Characters of a question or an answer in an example."""
+"""Most characters of a question or an answer in an example."""
 
 
 def questions(number: float) -> str:
-    """A number of questions, with the noun."""
+    """Phrase for a number of questions."""
     return "No question" if not number else "1 question" if number == 1 else f"{count(number)} questions"
 
 
 def is_or_are(number: float) -> str:
-    """The verb for a number of things."""
+    """Verb that fits a number."""
     return "is" if number in (0, 1) else "are"
 
 
 def cases(number: float) -> str:
-    """A number of cases, with the noun."""
+    """Phrase for a number of cases."""
     return "1 case" if number == 1 else f"{count(number)} cases"
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names in a row; of many the first, and how many more there are. At least one is needed."""
+    """Phrase with some names, at least one; of many the first, and the number of the others."""
     shown = [*names[:NAMED], *([f"{count(len(names) - NAMED)} more"] if len(names) > NAMED else [])]
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
 def by_points(change: float) -> str:
-    """A change of accuracy without its sign."""
+    """Phrase for the size of a change of accuracy, in points."""
     tenths = f"{abs(100 * change):.1f}"
     return "1.0 point" if tenths == "1.0" else f"{tenths} points"
 
 
 def shorten(text: str, longest: int = _LONGEST) -> str:
-    """A text in one line of so many characters; the end of what is longer, since questions stand there."""
+    """Text in one line of at most `longest` characters; of a longer one its end, which has the question."""
     line = " ".join(text.split())
     return line if len(line) <= longest else f"… {line[-longest:]}"
 
@@ -150,7 +147,7 @@ _UNSEEN: Final = re.compile(
 
 
 def visible(text: str) -> str:
-    r"""A text whose control characters and marks of writing direction can be seen; line breaks and tabs stay.
+    r"""Text with visible control characters and marks of writing direction; line breaks and tabs are kept.
 
     >>> visible("a\x00b\u202ec\r\nd")
     'a⟨U+0000⟩b⟨U+202E⟩c\nd'

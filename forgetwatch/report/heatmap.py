@@ -1,9 +1,10 @@
-"""Every item of a run that changed, look by look: a row an item, a column a look, sorted by when it was first lost.
+"""Heatmap of the items of a run that changed: one row for each item, one column for each look.
 
     right at the start     pale while right, dark red while forgotten        first forgotten first
     wrong at the start     pale while wrong, green while gained              first gained first
 
-Items that never changed are left out, and counted. The plotting library is imported when a picture is drawn.
+Rows are sorted by the look at which the item first changed. Items that never changed are left out and counted. The
+plotting library is imported when a figure is drawn.
 """
 
 from __future__ import annotations
@@ -20,24 +21,24 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ROWS: Final = 2000
-"""Rows that are drawn; of more, as many are taken at even distances."""
+"""Most rows that are drawn; of more, a sample at even distances."""
 
 _LOST: Final = "#d0453c"
 _WON: Final = "#2f9457"
-"""As pixels these keep their colour on a dark page too, so both must suit it."""
+"""Colours of cells, which are pixels and so the same on a light and on a dark page."""
 
 SAME, FORGOTTEN, GAINED, UNSCORED = range(4)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Heatmap:
-    """What is drawn.
+    """Cells of a heatmap.
 
     Attributes:
         cells: `SAME`, `FORGOTTEN`, `GAINED` or `UNSCORED`, uint8 [rows, looks with the baseline].
-        forgotten: Rows that were right at the baseline; they stand first.
-        changed: Rows that changed at some look, drawn or not.
-        unchanged: Rows that never did.
+        forgotten: Number of rows that were right at the baseline; they come first.
+        changed: Number of items that changed at some look, drawn or not.
+        unchanged: Number of items that never changed.
     """
 
     cells: NDArray[np.uint8]
@@ -47,7 +48,7 @@ class Heatmap:
 
 
 def heatmap(trajectory: Trajectory, *, rows: int = ROWS) -> Heatmap:
-    """The cells of a run, sorted by the look at which each item first changed sides.
+    """Heatmap of a run, sorted by the look at which each item first changed.
 
     Args:
         trajectory: The run.
@@ -60,6 +61,7 @@ def heatmap(trajectory: Trajectory, *, rows: int = ROWS) -> Heatmap:
     changed = np.flatnonzero((lost | won).any(axis=0))
     first = np.argmax((lost | won)[:, changed], axis=0)
     often = -(lost | won)[:, changed].sum(axis=0)
+    # Right at the start first, then by the first change, then those that changed most often.
     order = changed[np.lexsort([often, first, start[changed] != 1])]
     if len(order) > rows:
         order = order[np.linspace(0, len(order) - 1, rows).astype(int)]
@@ -72,16 +74,16 @@ def heatmap(trajectory: Trajectory, *, rows: int = ROWS) -> Heatmap:
 
 
 def heatmap_caption(found: Heatmap) -> str:
-    """What the picture shows and what it leaves out, in words."""
+    """Sentences on the rows of a heatmap and on those left out."""
     drawn = len(found.cells)
-    text = f"Each row is one of {drawn:,} answers that changed at some look; above those that were right at the start."
+    text = f"Each row is one of {drawn:,} answers that changed at some look; the upper rows were right at the start."
     if drawn < found.changed:
         text += f" {found.changed - drawn:,} more changed and are left out, at even distances."
     return text + f" {found.unchanged:,} never changed and are left out."
 
 
 def heatmap_figure(trajectory: Trajectory, *, rows: int = ROWS) -> Figure | None:
-    """The heatmap as a figure; None where nothing changed."""
+    """Figure of the heatmap; None if nothing changed."""
     from matplotlib.colors import ListedColormap
     from matplotlib.figure import Figure
     from matplotlib.patches import Patch
@@ -97,7 +99,7 @@ def heatmap_figure(trajectory: Trajectory, *, rows: int = ROWS) -> Figure | None
     if 0 < found.forgotten < len(found.cells):
         panel.axhline(found.forgotten - 0.5, color="#000000", linewidth=0.8)
     shown = range(0, looks, -(-looks // 12))
-    panel.set_xticks(list(shown), [f"{trajectory.steps[at]:,}" if at else "start" for at in shown], fontsize=9)
+    panel.set_xticks(list(shown), [f"{trajectory.steps[look]:,}" if look else "start" for look in shown], fontsize=9)
     rows_lost, rows_in_all = found.forgotten, len(found.cells)
     parts = [("right", 0, rows_lost), ("wrong", rows_lost, rows_in_all)]
     parts = [part for part in parts if part[1] < part[2]]

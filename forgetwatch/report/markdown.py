@@ -1,8 +1,7 @@
-"""A comparison as Markdown: for a pull request, a chat, the summary of a pipeline. Plain tables, no HTML.
+"""Markdown for a pull request, a chat, or the summary of a pipeline. Plain tables, no HTML.
 
-Judgements as Markdown, for the page that a pipeline shows of a run: the verdict, the findings, the counts.
-
-It holds counts, names of groups and ids of items, and no text of any question or answer.
+comparison_markdown   sentences, groups, corrections, and the losses of the largest margin with their texts
+ci_summary            verdict, findings and counts of a gate; no text of any question or answer
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from forgetwatch.report.formatting import items, shorten, visible
 from forgetwatch.report.summary import summary, verdict_sentence
 
 ITEMS = 20
-"""Lost items that are listed."""
+"""Most lost items that are listed."""
 
 
 def comparison_markdown(
@@ -33,14 +32,14 @@ def comparison_markdown(
     by: Level = "category",
     tolerance: float = TOLERANCE,
 ) -> str:
-    """A comparison as Markdown: the first page, the groups of one level, the surest losses.
+    """Markdown of a comparison: the first page, the groups of one level, the losses of the largest margin.
 
     Args:
-        comparison: What is shown: of a run, the last look against its baseline.
-        changed: The items whose answer changed.
-        trajectory: The run, where it is one.
-        by: The level whose groups are listed.
-        tolerance: The net loss of accuracy that is tolerated, 0 to 1.
+        comparison: The comparison; of a run, its last look against its baseline.
+        changed: Items whose answer changed.
+        trajectory: The run, if there is one.
+        by: Level of the groups that are listed.
+        tolerance: Net loss of accuracy that is tolerated, 0 to 1.
     """
     first = summary(comparison, changed=changed, trajectory=trajectory, tolerance=tolerance)
     lines = [f"# {escaped(first.before)} → {escaped(first.after)}", ""]
@@ -53,7 +52,7 @@ def comparison_markdown(
         lines += [
             "",
             *table(
-                ["corrected", "forgotten %", "gained %", "takes for granted"],
+                ["corrected", "forgotten %", "gained %", "assumption and error"],
                 [[*row[:3], ASSUMES[row[0]]] for row in rows],
             ),
         ]
@@ -62,7 +61,9 @@ def comparison_markdown(
         there = sum(flip.what == "forgotten" for flip in changed)
         lines += [
             "",
-            f"The surest {len(lost)} of {there:,} forgotten:" if there > len(lost) else f"{there:,} forgotten:",
+            f"{len(lost)} of {there:,} forgotten, those of the largest margin:"
+            if there > len(lost)
+            else f"{there:,} forgotten:",
             "",
         ]
         lines += table(["item", "question", "before", "after"], [_item(flip) for flip in lost])
@@ -73,11 +74,11 @@ def comparison_markdown(
 def groups_table(
     comparison: Comparison, *, by: Level = "category", columns: Sequence[str] = tuple(HEADINGS)
 ) -> list[str]:
-    """The whole and the groups of one level, a line each.
+    """Lines of a table of the whole and of the groups of one level.
 
     Args:
-        comparison: What is shown.
-        by: The level; ``all`` leaves the whole alone.
+        comparison: The comparison.
+        by: Level of the groups; ``all`` for the whole alone.
         columns: Quantities of `HEADINGS`.
     """
     groups = [comparison.all] if by == "all" else [comparison.all, *comparison.by(by).values()]
@@ -86,13 +87,13 @@ def groups_table(
 
 
 def table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """The lines of a table; what its cells hold is shown as it stands."""
+    """Lines of a table; the text of its cells is escaped."""
     lines = [names, ["---"] * len(names), *([escaped(cell) for cell in row] for row in rows)]
     return [f"| {' | '.join(line)} |" for line in lines]
 
 
 def escaped(text: str) -> str:
-    """A text that Markdown shows as it stands, in one line."""
+    """Text in one line, escaped so that Markdown shows it unchanged."""
     return re.sub(r"([\\`*_\[\]<>#|~&])", r"\\\1", visible(" ".join(text.split())))
 
 
@@ -105,7 +106,7 @@ _COLUMNS: Final = ("n", "forgotten", "gained", "known_lost", "net_change")
 
 
 def ci_summary(judgements: Sequence[GateResult]) -> str:
-    """One or more judgements as Markdown.
+    """Markdown of the results of a gate.
 
     Args:
         judgements: At least one; the heading has the worst verdict.

@@ -1,6 +1,6 @@
-"""A comparison or a run as a fragment of HTML: what a notebook shows where an object is a cell's last line.
+"""HTML fragment of a comparison or a run, which a notebook shows for an object in a cell's last line.
 
-No script, and no style that reaches beyond the fragment: every rule is bound to its class. All text is escaped.
+It has no script, and every rule of its style is bound to its class. All text is escaped.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from forgetwatch.report.run_table import alarm_lines
 from forgetwatch.report.summary import verdict_sentence
 
 ROWS = 30
-"""Categories that are listed, in the order of the probe."""
+"""Most categories that are listed, in the order of the probe."""
 
 
 def comparison_fragment(comparison: Comparison) -> str:
-    """The sentence, the verdict and the categories of a comparison."""
+    """Fragment with the sentence, the verdict and the categories of a comparison."""
     return _fragment(str(comparison), comparison)
 
 
 def trajectory_fragment(trajectory: Trajectory) -> str:
-    """The last look of a run against its start, with the curves where there is more than the start."""
+    """Fragment with the last look of a run against its start, and the curves if there is a look."""
     last = trajectory.comparisons[-1]
     looks = len(trajectory) - 1
     heading = f"{looks} look{'' if looks == 1 else 's'}, the last at step {trajectory.steps[-1]}: {last}"

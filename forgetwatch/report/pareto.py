@@ -1,7 +1,7 @@
-"""Pictures of several models against one base: the ranking, with the target beside it, and the matrix.
+"""Figures of several models against one base: the ranking, with or without a target, and the matrix.
 
-Names stand beside the picture, at even distances in the order of the ranking, a thin line to each point: they never lie
-on each other, however close the points are. The plotting library is imported when a picture is drawn.
+Names are next to the axes, at even distances in the order of the ranking, with a thin line to each point, so that they
+never overlap however close the points are. The plotting library is imported when a figure is drawn.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NAME: Final = 40
 
 
 def ranking_figure(several: ModelComparison) -> Figure | None:
-    """Retention of each model against the target, or alone without one; None where no retention is defined."""
+    """Figure of each model's retention, against the target if there is one; None if no retention is defined."""
     from matplotlib.figure import Figure
 
     ranking = [one for one in several.ranking if not math.isnan(one.retention)]
@@ -53,7 +53,7 @@ def _draw_alone(panel: Axes, ranking: list[RankedModel]) -> None:
 
 
 def _draw_against(panel: Axes, ranking: list[RankedModel], target: str, *, less_is_better: bool) -> None:
-    """Points with their intervals, the front as a line of diamonds, and the names at the right."""
+    """Draw points with intervals, the front as a line of diamonds, and the names at the right."""
     from matplotlib.patches import ConnectionPatch
 
     spots = [(one.target or 0.0, 100 * one.retention) for one in ranking]
@@ -79,7 +79,7 @@ def _draw_against(panel: Axes, ranking: list[RankedModel], target: str, *, less_
 
 
 def matrix_figure(several: ModelComparison) -> Figure:
-    """The matrix as a heatmap with its numbers; the base is number 0."""
+    """Figure of the matrix as a heatmap with its numbers; the base is number 0."""
     from matplotlib.figure import Figure
 
     matrix = several.matrix

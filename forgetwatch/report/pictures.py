@@ -1,4 +1,4 @@
-"""Every picture of a comparison or a run, each under a name that says what it shows."""
+"""Picture files of a comparison or a run, each named for its content, as PNG and SVG."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ SUFFIXES = (".png", ".svg")
 def save_comparisons(
     comparisons: Sequence[Comparison], folder: Path, *, several: ModelComparison | None = None
 ) -> list[Path]:
-    """Draw some comparisons with one base; the files that were written.
+    """Draw comparisons with one base; return the files written.
 
     Args:
-        comparisons: The base against each model.
-        folder: Where; it is made.
-        several: What they say together.
+        comparisons: Comparisons of the base with each model.
+        folder: Folder to write to; it is made.
+        several: Ranking and matrix, if there are several.
     """
     with drawn():
         figures: dict[str, Figure | None] = {}
@@ -44,11 +44,11 @@ def save_comparisons(
 
 
 def save_run(trajectory: Trajectory, folder: Path) -> list[Path]:
-    """Draw a run; the files that were written.
+    """Draw a run; return the files written, none for a baseline alone.
 
     Args:
         trajectory: The run.
-        folder: Where; it is made.
+        folder: Folder to write to; it is made.
     """
     if len(trajectory) < 2:
         return []
@@ -74,5 +74,5 @@ def _save(figures: dict[str, Figure | None], folder: Path) -> list[Path]:
 
 
 def _safe(name: str) -> str:
-    """A name as part of a file's name: letters, digits, dots and dashes."""
+    """Part of a file name for a name: letters, digits, dots and dashes."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:60] or "model"

@@ -1,9 +1,10 @@
-"""Several models against one base: the ranking and the matrix, for a terminal, Markdown, the page and programs.
+"""Several models against one base: ranking and matrix, as text for a terminal, Markdown and the page.
 
     place   no model             kept %                    net eval_accuracy
         1 *  2 checkpoint-400    97.1 (95.5 to 98.2)      +0.5         0.712
 
-Models have numbers, in the order in which they were given, the base 0: the matrix heads its columns with them.
+Models are numbered in the order in which they were given, from 1; the base is 0. The columns of the matrix have these
+numbers as headings. An asterisk marks the front.
 """
 
 from __future__ import annotations
@@ -19,15 +20,14 @@ from forgetwatch.report.formatting import between, count, fit_ends, items, one_l
 from forgetwatch.report.markdown import escaped, table
 from forgetwatch.report.terminal import note_lines
 
+MODELS: Final = 6
+"""Models in the first table; the detail has all."""
+
 _WIDTH: Final = 80
 _NAME: Final = 24
 _TARGET: Final = 13
 _SHORT: Final = 19
 _FRONT: Final = "*"
-
-
-MODELS: Final = 6
-"""Models in the first table; the detail has all."""
 
 
 def several_table(several: ModelComparison, *, notes: Sequence[str] = ()) -> Lines:
@@ -68,7 +68,7 @@ def _ranking_lines(several: ModelComparison, models: Sequence[RankedModel]) -> l
 
 
 def _matrix_lines(several: ModelComparison) -> list[Text]:
-    """The matrix, in as many blocks of columns as its numbers need."""
+    """Lines of the matrix, in several blocks of columns if one does not hold them."""
     matrix = several.matrix
     cells = matrix_cells(several)
     widest = max(len(cell) for row in cells for cell in row)
@@ -76,7 +76,7 @@ def _matrix_lines(several: ModelComparison) -> list[Text]:
     width = max(widest, len(str(len(cells)))) + 1
     lines = [
         Text("right in the row, wrong in the column", style="bold"),
-        Text(f"over {items(matrix.items)} that all were scored on; {matrix.left_out:,} left out; no 0 is the base"),
+        Text(f"over {items(matrix.items)} scored for all models; {matrix.left_out:,} left out; no 0 is the base"),
     ]
     for start in range(0, len(cells), room // width):
         shown = range(start, min(start + room // width, len(cells)))
@@ -88,7 +88,7 @@ def _matrix_lines(several: ModelComparison) -> list[Text]:
 
 
 def ranking_cells(one: RankedModel) -> dict[str, str]:
-    """The numbers of one model in the ranking, as text."""
+    """Text of each quantity of one model in the ranking."""
     return {
         "place": "–" if one.place is None else str(one.place),
         "number": str(one.number),
@@ -101,7 +101,7 @@ def ranking_cells(one: RankedModel) -> dict[str, str]:
 
 
 def matrix_cells(several: ModelComparison) -> list[list[str]]:
-    """The matrix as text; a model against itself is a dash."""
+    """Text of each cell of the matrix; a dash on the diagonal."""
     return [
         ["–" if row == column else count(lost) for column, lost in enumerate(losses)]
         for row, losses in enumerate(several.matrix.lost)
@@ -109,11 +109,11 @@ def matrix_cells(several: ModelComparison) -> list[list[str]]:
 
 
 def several_words(several: ModelComparison) -> list[str]:
-    """How to read the ranking, and what it cannot tell, in sentences."""
+    """Sentences on how to read the ranking, and on what it does not measure."""
     words = ["Kept: share of the questions that the base had right and the model still has. Brackets: 95 %."]
     target = several.target
     if target is None:
-        words.append("A model that learnt nothing keeps everything: --target also ranks by what was to be learnt.")
+        words.append("A model that learnt nothing keeps everything: --target also ranks by what was learnt.")
     else:
         better = "less" if target.less_is_better else "more"
         front = [one.number for one in several.ranking if one.on_front]
@@ -127,7 +127,7 @@ def several_words(several: ModelComparison) -> list[str]:
 
 
 def several_markdown(several: ModelComparison) -> str:
-    """The ranking and the matrix as Markdown."""
+    """Markdown of the ranking and the matrix."""
     base, target = several.matrix.labels[0], several.target
     names = ["place", "no", "model", "kept %", "net points"]
     names += [target.name, "front"] if target else []
@@ -142,7 +142,7 @@ def several_markdown(several: ModelComparison) -> str:
             "",
             *(f"{escaped(sentence)}" for sentence in several_words(several)),
             "",
-            f"Right in the row, wrong in the column, over {items(matrix.items)} that all were scored on; "
+            f"Right in the row, wrong in the column, over {items(matrix.items)} scored for all models; "
             f"{matrix.left_out:,} left out. No. 0 is the base.",
             "",
             *table(
@@ -155,12 +155,12 @@ def several_markdown(several: ModelComparison) -> str:
 
 
 def target_text(value: float) -> str:
-    """A value of a target metric, to four digits."""
+    """Value of a target metric, to four digits."""
     return f"{value:.4g}"
 
 
 def _ties(ranking: Sequence[RankedModel]) -> list[tuple[list[int], bool]]:
-    """The numbers of models that share a place, and whether they share the target's value too."""
+    """(numbers of models that share a place, share the target's value too) of each tie."""
     places: dict[int, list[RankedModel]] = {}
     for one in ranking:
         if one.place is not None:
@@ -173,7 +173,7 @@ def _ties(ranking: Sequence[RankedModel]) -> list[tuple[list[int], bool]]:
 
 
 def _listed(numbers: Sequence[int]) -> str:
-    """Numbers of models in words.
+    """Phrase with the numbers of some models.
 
     >>> _listed([3]), _listed([1, 2, 5])
     ('no 3', 'nos 1, 2 and 5')

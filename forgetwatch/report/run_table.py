@@ -72,7 +72,7 @@ def run_detail(trajectory: Trajectory, *, by: Level = "category") -> Lines:
 
 
 def course_line(trajectory: Trajectory) -> Text:
-    """What a run forgot at any look and what came back, beside what a pure guesser would show."""
+    """Number of items forgotten at any look and of those right again, each next to that of a pure guesser."""
     course, looks = trajectory.course, len(trajectory) - 1
     if not looks:
         return Text("no look after the baseline")
@@ -84,7 +84,7 @@ def course_line(trajectory: Trajectory) -> Text:
 
 
 def course_lines(trajectory: Trajectory) -> list[Text]:
-    """All that grows with the number of looks, each beside its reference."""
+    """Lines of the counts that grow with the number of looks, each next to that of a pure guesser."""
     course, guessed = trajectory.course, trajectory.guessed
     rows = len(course.events) / course.items if course.items else 1
     lost_once, lost_often = (course.events == 1).sum() / rows, (course.events > 1).sum() / rows
@@ -100,7 +100,7 @@ def course_lines(trajectory: Trajectory) -> list[Text]:
 
 
 def alarm_lines(trajectory: Trajectory) -> list[Text]:
-    """Which losses are more than luck over all looks and groups; what the last look could have seen."""
+    """Lines of the alarms over all looks and groups, and of the smallest loss that the last look could see."""
     verdicts = trajectory.verdicts()
     if not verdicts:
         return []
@@ -122,29 +122,29 @@ def alarm_lines(trajectory: Trajectory) -> list[Text]:
     return [
         *lines,
         Text(f"{number} of falling accuracy, over {watched}, {looks} look{'s' if looks > 1 else ''}{how}", "dim"),
-        Text(f"an alarm's null: no net loss; the last look {seen}", "dim"),
+        Text(f'an alarm rejects "no net loss"; the last look {seen}', "dim"),
     ]
 
 
 def alarm_sentences(trajectory: Trajectory) -> list[tuple[str, bool]]:
-    """The same in sentences, each with whether it tells of an alarm."""
+    """(sentence, is an alarm) of each alarm, and a last sentence on how rare and how sensitive they are."""
     verdicts = trajectory.verdicts()
     if not verdicts:
         return []
     last = {(one.group.level, one.group.name): one for one in verdicts if one.step == verdicts[-1].step}
-    told = []
+    sentences = []
     for alarm in trajectory.alarms():
         now = last[alarm.group.level, alarm.group.name]
         name = "The whole" if alarm.group.level == "all" else alarm.group.name
         text = f"{name} fell by more than luck at step {alarm.step:,}: {_lost_and_won(alarm)}"
         text += f" (p {_small(alarm.p_value)}, needed {_small(alarm.alarm_level)})."
-        told.append((text + ("" if now is alarm else f" At the last look: {_lost_and_won(now)}."), True))
+        sentences.append((text + ("" if now is alarm else f" At the last look: {_lost_and_won(now)}."), True))
     sees = last["all", "all"].smallest_loss
-    text = "No look shows a fall of accuracy that is more than luck. " if not told else ""
+    text = "No look shows a fall of accuracy that is more than luck. " if not sentences else ""
     text += "Luck alone raises such an alarm, in any group and at any look, in about 5 of 100 runs at most."
     if not math.isnan(sees):
-        text += f" At the last look the whole would have raised one from a net loss of {percent(sees)} points on."
-    return [*told, (text, False)]
+        text += f" At the last look a net loss of {percent(sees)} points over all questions would have raised one."
+    return [*sentences, (text, False)]
 
 
 def _lost_and_won(alarm: Alarm) -> str:
@@ -153,7 +153,7 @@ def _lost_and_won(alarm: Alarm) -> str:
 
 
 def alarm_line(alarm: Alarm) -> Text:
-    """One alarm, with its p-value and the level that it had to reach."""
+    """Line of one alarm, with its p-value and the level that it had to reach."""
     text = Text(f"ALARM {one_line(alarm.group.name)}", style="bold red")
     small = f"p {_small(alarm.p_value)}, alarm at {_small(alarm.alarm_level)}"
     return text.append(
@@ -187,7 +187,7 @@ def _look_lines(trajectory: Trajectory) -> list[Text]:
 
 
 def _guess(trajectory: Trajectory, share: float) -> str:
-    """What a pure guesser would show, in brackets; nothing where that is undefined."""
+    """Count of a pure guesser, in brackets; empty if it is undefined."""
     return "" if math.isnan(share) else f" (a guesser {share * trajectory.course.items:,.0f})"
 
 

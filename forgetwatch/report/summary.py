@@ -1,8 +1,7 @@
-"""The first page of a report: what was gained and lost, whether it is luck, what was not measured. Words, no symbols.
+"""First page of a report: gains, losses, luck, and what was not measured, in sentences without symbols.
 
-Everything below it in a report is for those who want to know more; this page must be right for those who do not.
-
-Is it more than luck? What intervals, tests, noise and guessing say, in sentences without symbols.
+It is written for readers who stop there, so each sentence must be right without the numbers below it. "Luck" covers
+sampling error (intervals, tests), noise of the measurement, and guessing.
 """
 
 from __future__ import annotations
@@ -23,21 +22,21 @@ from forgetwatch.metrics.intervals import Interval
 from forgetwatch.report.formatting import by_points, cases, count, is_or_are, listed, questions, shorten
 
 EXAMPLES = 2
-"""Lost questions that are told in full."""
+"""Lost questions that are quoted."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """The first page.
+    """First page of a report.
 
     Attributes:
-        before: Name of what is compared with.
-        after: Name of what is compared.
-        sections: A heading and its sentences each.
-        examples: Lost questions in words.
-        verdict: By the tolerance.
-        heading: What changed, in pieces, each with whether it is a name.
-        beyond_luck: Which groups fell by more than luck, in one sentence; empty where none did.
+        before: Name of the side before.
+        after: Name of the side after.
+        heading: (text, is a name) pieces of the heading.
+        beyond_luck: Sentence on the groups that fell by more than luck; empty if none did.
+        sections: (heading, text) of each section.
+        examples: Lost questions, each with its two answers.
+        verdict: Verdict on the whole.
     """
 
     before: str
@@ -56,13 +55,13 @@ def summary(
     trajectory: Trajectory | None = None,
     tolerance: float = TOLERANCE,
 ) -> Summary:
-    """The first page of a comparison, or of a run at its last look.
+    """First page of a comparison, or of a run at its last look.
 
     Args:
-        comparison: What was measured.
-        changed: The items whose answer changed, for the examples.
-        trajectory: The run, where it is one.
-        tolerance: The net loss that is tolerated, 0 to 1.
+        comparison: The comparison.
+        changed: Items whose answer changed, for the examples.
+        trajectory: The run, if there is one; it decides what is more than luck by its alarms.
+        tolerance: Net loss of accuracy that is tolerated, 0 to 1.
     """
     return Summary(
         before=comparison.labels[0],
@@ -81,14 +80,14 @@ def summary(
 
 
 def verdict_sentence(verdict: Verdict) -> str:
-    """A verdict in plain words, without a symbol."""
+    """Sentence of a verdict, without a symbol."""
     bound = f"{100 * verdict.tolerance:g} point{'' if verdict.tolerance == 0.01 else 's'}"
     if verdict.word == "PASS":
         return f"Accuracy did not fall by more than {bound}, and there are enough questions to say so."
     if verdict.word == "FAIL":
         return f"Accuracy fell by more than {bound}, and luck does not explain it."
-    more = "" if verdict.items_needed is None else f" About {count(verdict.items_needed)} questions would tell."
-    return f"These questions cannot tell whether accuracy fell by more than {bound}.{more}"
+    more = "" if verdict.items_needed is None else f" About {count(verdict.items_needed)} questions would decide."
+    return f"These questions cannot decide whether accuracy fell by more than {bound}.{more}"
 
 
 def _heading(before: str, after: str) -> tuple[tuple[str, bool], ...]:
@@ -110,8 +109,8 @@ def _lost(comparison: Comparison) -> str:
         text += f" Of the {questions(whole.known)} that it clearly knew, it now gets {count(whole.known_lost)} wrong."
     if whole.format_lost and whole.knowledge_lost is not None:
         text += (
-            f" In {cases(whole.knowledge_lost)} another answer stands there now; in {cases(whole.format_lost)} only "
-            "the form that was asked for is lost, as far as one can tell, and some of these may still count as right."
+            f" In {cases(whole.knowledge_lost)} it now gives another answer; in {cases(whole.format_lost)} only "
+            "the required form seems to be lost, and some of these may still count as right."
         )
     groups = [group for group in comparison.by("category").values() if group.forgotten]
     if len(comparison.by("category")) > 1 and groups:
@@ -137,21 +136,26 @@ def _not_measured(comparison: Comparison, trajectory: Trajectory | None) -> str:
     if counted.only_before or counted.only_after:
         parts.append(
             f"{questions(counted.only_before)} of the first side and {questions(counted.only_after).lower()} of the "
-            "second have no partner on the other, and are left out."
+            "second have no counterpart on the other and are left out."
         )
     subset = Subset.of_metadata(comparison.after)
     if subset.items is not None and subset.total is not None:
-        parts.append(f"The looks ask the first {count(subset.items)} of {count(subset.total)} questions, to save time.")
+        parts.append(
+            f"The looks evaluate the first {count(subset.items)} of {count(subset.total)} questions, to save time."
+        )
     if comparison.all.known is None:
-        parts.append("How sure it was is not known here, so nothing tells clear knowledge from a lucky guess.")
-    parts.append(f"What these {count(counted.compared)} questions do not ask is not measured.")
+        parts.append(
+            "The probabilities of the options are not known, so clear knowledge cannot be told from a lucky guess."
+        )
+    these = "this question" if counted.compared == 1 else f"these {count(counted.compared)} questions"
+    parts.append(f"Nothing beyond {these} was measured.")
     return " ".join(parts)
 
 
 def _examples(changed: Sequence[Flip]) -> list[str]:
-    """The surest losses in words; of different tasks where there are."""
+    """Sentences on the losses of the largest margin, of different tasks if possible."""
     lost = [flip for flip in sort_flips(changed) if flip.what == "forgotten" and flip.question is not None]
-    lost.sort(key=lambda flip: not flip.known)  # stable: the surest of the clearly known first
+    lost.sort(key=lambda flip: not flip.known)  # stable: the clearly known first, each part by margin
     chosen: list[Flip] = []
     for flip in (*lost, *lost):
         if len(chosen) < EXAMPLES and flip not in chosen:
@@ -170,11 +174,11 @@ def _said(flip: Flip, side: object) -> str:
 
 
 _FALSE_ALARMS: Final = 0.05
-"""Share of false alarms among the categories that are said to have fallen."""
+"""Tolerated share of false alarms among the categories that are said to have fallen."""
 
 
 def luck(comparison: Comparison, trajectory: Trajectory | None) -> str:
-    """Whether gains and losses may be luck, noise of measuring, or guessing; of a run, over all of its looks."""
+    """Sentences on sampling error, measurement noise and guessing; of a run, over all of its looks."""
     whole = comparison.all
     low, high = whole.net_change_interval
     if math.isnan(low):
@@ -212,7 +216,7 @@ def _over_all_looks(trajectory: Trajectory) -> str:
 
 
 def _guessing(whole: Group) -> str:
-    """How many of the losses guessing alone would make, as the sharpest correction that there is says."""
+    """Sentence on the number of losses that guessing makes, by the calibrated correction if there is one."""
     guessed = whole.chance.guess_corrected_calibrated or whole.chance.guess_corrected
     if guessed is None or not whole.forgotten or math.isnan(guessed.forgetting):
         return ""
@@ -223,20 +227,20 @@ def _guessing(whole: Group) -> str:
 
 
 def _made(whole: Group, truly: float, n: float) -> str:
-    """The losses that guessing made, if a share `truly` of n items was truly forgotten."""
+    """Number of losses that guessing made, if a share `truly` of n items was truly forgotten."""
     left = 0.0 if math.isnan(truly) else min(max(truly, 0.0) * n, whole.forgotten)
     return count(round(whole.forgotten - left))
 
 
 def _against_noise(whole: Group, lost: float, gained: float) -> str:
-    """What the unchanged model changed when it was measured again, beside what the changed one did."""
+    """Sentence that compares the flips with those of the unchanged model, measured again."""
     again = lost + gained
-    text = f" Measured a second time, the unchanged model answered {questions(again).lower()} otherwise"
+    text = f" Measured a second time, the unchanged model answered {questions(again).lower()} differently"
     if whole.forgotten + whole.gained > 5 * max(again, 1):
         return (
-            f"{text}, so the {count(whole.forgotten)} lost and {count(whole.gained)} gained are no noise of measuring."
+            f"{text}, so the {count(whole.forgotten)} lost and {count(whole.gained)} gained are not measurement noise."
         )
-    return f"{text}: so much of the gains and losses is noise."
+    return f"{text}: that part of the gains and losses is noise."
 
 
 def fallen_groups(comparison: Comparison, trajectory: Trajectory | None) -> list[Group]:
@@ -257,7 +261,7 @@ def fallen_groups(comparison: Comparison, trajectory: Trajectory | None) -> list
 
 
 def beyond_luck(comparison: Comparison, trajectory: Trajectory | None) -> str:
-    """Which groups fell by more than luck, in one sentence; empty where none did."""
+    """Sentence on the groups that fell by more than luck; empty if none did."""
     fallen = fallen_groups(comparison, trajectory)
     if not fallen:
         return ""

@@ -191,7 +191,7 @@ def _decision_line(group: Group, tolerance: float) -> list[Text]:
         "FAIL": f"accuracy fell by more than {bound}",
         "INCONCLUSIVE": f"a fall of more than {bound} is possible",
     }[found.word]
-    more = f"; {count(found.items_needed)} items would decide" if found.items_needed is not None else ""
+    more = f"; needs {count(found.items_needed)} items" if found.items_needed is not None else ""
     style = {"PASS": "bold green", "FAIL": "bold red", "INCONCLUSIVE": "bold"}[found.word]
     return [_cut(Text().append(found.word, style=style).append(f": {says}{more}"))]
 
@@ -290,7 +290,7 @@ def _form_lines(comparison: Comparison) -> list[Text]:
     whole = comparison.all
     if whole.format_lost and whole.knowledge_lost is not None:
         text = Text("form lost     ").append(count(whole.format_lost), style=f"bold {_LOST}")
-        text.append(" (not in the form asked for, knowledge intact)   knowledge lost ")
+        text.append(" (answer not in the required form)   knowledge lost ")
         lines.append(text.append(count(whole.knowledge_lost), style=f"bold {_LOST}"))
     return lines
 

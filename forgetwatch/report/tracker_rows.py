@@ -8,19 +8,19 @@
     eval_forget/all/retention            still right, share of the items right before
     eval_forget/all/null_lost            right, and wrong when the same weights were measured again
     eval_forget/all/unscored             items without a usable outcome
-    eval_forget/all/items                items that were asked, and scored at both looks
-    eval_forget/all/seconds              what the look took
+    eval_forget/all/items                items scored at both looks
+    eval_forget/all/seconds              duration of the look
 
-With `full` also every other number of the JSON document, for all, categories and tasks, and the course of the run:
+With `full` also every other number of the JSON document, for each group, and the item history of the run:
 
     eval_forget/all/forgetting_paper     chance.paper.forgetting      eval_forget/tasks/<task>/net_change
     eval_forget/all/ever_forgotten       and ever_forgotten_if_guessed, regained, regained_if_guessed
     eval_forget/all/net_change_interval_low, net_change_interval_high
 
-and, where a trainer is watched, how far the model moved from its base on texts that the base wrote:
+and, for a watched trainer, the distance of the model from its base on texts that the base generated:
 
-    eval_forget/all/kl_probe             KL(base||now), nats per token, behind prompts of the probe; also kl_probe_se
-    eval_forget/all/kl_training          the same behind prompts of the training examples
+    eval_forget/all/kl_probe             KL(base||now), nats per token, after prompts of the probe; also kl_probe_se
+    eval_forget/all/kl_training          the same after prompts of the training examples
     eval_forget/all/overlap_probe        Bhattacharyya coefficient of whole completions
 
 A quantity that is undefined has no key: trackers draw nan and None as gaps or zeros.
@@ -45,13 +45,13 @@ PREFIX: Final = "eval_forget"
 def tracker_row(
     comparison: Comparison, *, seconds: float, full: bool = False, trajectory: Trajectory | None = None
 ) -> dict[str, float]:
-    """The numbers of one look, by tracker key; whole numbers as int, the rest as float.
+    """Numbers of one look by tracker key; counts as int, the rest as float.
 
     Args:
         comparison: The baseline against the look.
-        seconds: What the look took.
-        full: Whether every number of every group is a key.
-        trajectory: The run up to this look, whose course is added where `full` is.
+        seconds: Duration of the look.
+        full: Add every number of every group.
+        trajectory: The run up to this look; its item history is added if `full`.
     """
     whole = comparison.all
     row: dict[str, float | None] = {
@@ -79,7 +79,7 @@ def tracker_row(
 
 
 def _flat(document: dict[str, Any], *, of: str = "") -> dict[str, float]:
-    """The numbers of a JSON object: {"paper": {"forgetting": x}} becomes {"forgetting_paper": x}."""
+    """Numbers of a JSON object by flat name: {"paper": {"forgetting": x}} becomes {"forgetting_paper": x}."""
     row: dict[str, float] = {}
     for name, value in document.items():
         if isinstance(value, dict):
@@ -97,7 +97,7 @@ def _flat(document: dict[str, Any], *, of: str = "") -> dict[str, float]:
 
 
 def _course(trajectory: Trajectory) -> dict[str, float]:
-    """What the run forgot so far, beside what a guesser would show."""
+    """Counts of the item history so far, each with that of a pure guesser."""
     course, guessed, items = trajectory.course, trajectory.guessed, trajectory.course.items
     return {
         "ever_forgotten": course.ever_forgotten[-1].item(),
@@ -114,7 +114,7 @@ def _course(trajectory: Trajectory) -> dict[str, float]:
 
 
 def _named(groups: dict[str, Group]) -> dict[str, Group]:
-    """The groups by tracker name; a name that is taken (`all`, `tasks`, or twice the same) gets a number."""
+    """Groups by tracker name; a name that is taken (`all`, `tasks`, or a second group's) gets a number."""
     named: dict[str, Group] = {}
     for name, group in groups.items():
         key = base = re.sub(r"[^a-z0-9]", "_", name.lower())

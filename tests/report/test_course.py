@@ -50,7 +50,7 @@ def test_a_loss_beyond_luck_is_an_alarm_with_its_null() -> None:
     assert shown.count("ALARM all, step 2: -40 +0 of 100 (p 9e-13, alarm at 0.005); now -40 +0") == 1
     assert shown.count("ALARM c, step 2:") == 1
     assert "2 alarms of falling accuracy, over all and 1 category, 5 looks planned" in shown
-    assert "an alarm's null: no net loss; the last look could alarm on 18.0 points or more" in shown
+    assert 'an alarm rejects "no net loss"; the last look could alarm on 18.0 points or more' in shown
 
 
 def test_more_looks_than_planned_are_said() -> None:

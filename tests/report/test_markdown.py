@@ -48,13 +48,13 @@ def test_what_fell_beyond_luck_is_said() -> None:
     assert "**LOSS** Luck does not explain the fall of" in text
 
 
-def test_the_surest_losses_are_listed_and_the_others_counted() -> None:
+def test_losses_of_the_largest_margin_are_listed_and_the_others_counted() -> None:
     rows = ITEMS + 7
     before, after = snapshot([True] * rows), snapshot([False] * rows)
     from forgetwatch.comparing.flips import flips
 
     text = comparison_markdown(compare(before=before, after=after), changed=flips(before, after))
-    assert f"The surest {ITEMS} of {rows} forgotten:" in text
+    assert f"{ITEMS} of {rows} forgotten, those of the largest margin:" in text
     assert len(tables(text)[-1]) == 2 + ITEMS
 
 

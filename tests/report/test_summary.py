@@ -83,14 +83,17 @@ def test_without_a_second_measurement_nothing_is_said_of_noise() -> None:
 
 def test_little_noise_is_no_explanation() -> None:
     told = said(sides([True] * 40, [False] * 20 + [True] * 20, null=[False] + [True] * 39))["Is that more than luck?"]
-    assert "the unchanged model answered 1 question otherwise, so the 20 lost and 0 gained are no noise" in told
+    assert (
+        "the unchanged model answered 1 question differently, so the 20 lost and 0 gained are not measurement noise"
+        in told
+    )
 
 
 def test_much_noise_is_one() -> None:
     told = said(sides([True] * 40, [False] * 20 + [True] * 20, null=[False] * 10 + [True] * 30))[
         "Is that more than luck?"
     ]
-    assert "answered 10 questions otherwise: so much of the gains and losses is noise." in told
+    assert "answered 10 questions differently: that part of the gains and losses is noise." in told
 
 
 def test_unscored_questions_are_counted() -> None:
@@ -115,17 +118,17 @@ def test_questions_of_one_side_only_are_counted() -> None:
     )
     told = said(comparison)["What was not measured"]
     assert "1 questions stand on the first side only" not in told
-    assert "1 question of the first side and 2 questions of the second have no partner" in told
+    assert "1 question of the first side and 2 questions of the second have no counterpart" in told
 
 
 def test_a_prefix_of_a_probe_is_said() -> None:
     comparison = sides([True] * 4, [True] * 4)
     prefix = replace(comparison, after={**comparison.after, "probe": {"name": "p", "items": 4, "of": 2000}})
-    assert "The looks ask the first 4 of 2,000 questions, to save time." in said(prefix)["What was not measured"]
+    assert "The looks evaluate the first 4 of 2,000 questions, to save time." in said(prefix)["What was not measured"]
 
 
 def test_without_option_probabilities_clear_knowledge_is_not_known() -> None:
-    assert "How sure it was is not known here" in said(sides([True], [True]))["What was not measured"]
+    assert "The probabilities of the options are not known" in said(sides([True], [True]))["What was not measured"]
     with_shares = sides([True], [False], gold_share=[0.9])
     assert "How sure" not in said(with_shares)["What was not measured"]
     assert "Of the 1 question that it clearly knew, it now gets 1 wrong." in said(with_shares)["What it lost"]
@@ -143,7 +146,7 @@ def test_losses_of_form_are_told_apart() -> None:
         [False] * 5 + [True] * 15, free_correct=[False] * 8 + [True] * 12, **{**columns, "chosen": [1] * 5 + [0] * 15}
     )
     told = said(compare(before=before, after=after))["What it lost"]
-    assert "In 5 cases another answer stands there now; in 3 cases only the form that was asked for is lost" in told
+    assert "In 5 cases it now gives another answer; in 3 cases only the required form seems to be lost" in told
 
 
 def test_guessing_is_given_with_its_range() -> None:
@@ -184,7 +187,7 @@ def test_the_heading_names_both_sides(before: dict[str, Any], after: dict[str, A
     assert "".join(text for text, _ in summary(comparison).heading) == heading
 
 
-def test_examples_are_the_surest_losses_of_two_tasks() -> None:
+def test_examples_are_the_losses_of_largest_margin_of_two_tasks() -> None:
     probe = Probe(
         [Item(id=str(i), task="st"[i // 2], prompt=f"Question {i}?", choices=("yes", "no"), answer=0) for i in range(4)]
     )

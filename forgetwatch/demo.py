@@ -1,8 +1,8 @@
-"""The main job, offline, on a small model that it makes itself. Everything is really trained and really measured.
+"""Demo of the callback, offline, on a small model that it trains itself; every number is measured.
 
 1. A language model of 380,000 parameters is taught two thirds of the facts of an invented world.
 2. TRL's SFTTrainer teaches it facts of three categories that it did not know, with the callback attached.
-3. Nothing is said about the other categories: what is lost there is lost by interference alone.
+3. The other categories are not trained on: losses there come from interference alone.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ TAUGHT: Final = ("Weather", "Nature", "Sky")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Written:
-    """What the demo leaves behind.
+class DemoFiles:
+    """Files that the demo has written.
 
     Attributes:
         base: The base model.
@@ -64,23 +64,25 @@ class Written:
     pictures: tuple[Path, ...]
 
 
-def run_demo(output: Path, *, report_to: str = "none") -> Written:
-    """Train, fine-tune, watch, and draw; about a minute on two cores.
+def run_demo(output: Path, *, report_to: str = "none") -> DemoFiles:
+    """Train a model, fine-tune it under watch, and draw the curves; about a minute on two cores.
 
     Args:
         output: The folder under which everything is written.
         report_to: A tracker that the Trainer knows (wandb, tensorboard, ...), or none.
+
+    Raises:
+        ForgetwatchError: If the tracker is not installed, or the folder holds files that no demo wrote.
     """
-    if report_to != "none" and report_to not in (there := get_available_reporting_integrations()):
+    if report_to != "none" and report_to not in (installed := get_available_reporting_integrations()):
         raise ForgetwatchError(
-            f"--report-to {report_to}: not installed, or no tracker; there are none, {', '.join(there)}"
+            f"--report-to {report_to}: not installed, or no tracker; needed one of none, {', '.join(installed)}"
         )
     if output.exists() and any(output.iterdir()) and not (output / "run" / RUN_FOLDER).is_dir():
         raise ForgetwatchError(f"{output} holds files that no demo wrote; give an empty or new folder with --output")
     _quiet()
-    torch.set_num_threads(
-        1
-    )  # the model is so small that two threads wait for each other, on a busy machine for minutes
+    # Threads of a model this small mostly wait for each other, on a busy machine for minutes.
+    torch.set_num_threads(1)
     output.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("WANDB_DIR", str(output))
     console = Console(stderr=True, highlight=False)
@@ -105,11 +107,11 @@ def run_demo(output: Path, *, report_to: str = "none") -> Written:
     figure = trajectory_figure(watcher.watch.trajectory())
     for picture in pictures:
         save_figure(figure, picture)
-    return Written(base=output / "base", run=output / "run", pictures=pictures)
+    return DemoFiles(base=output / "base", run=output / "run", pictures=pictures)
 
 
 def make_tokenizer(world: Sequence[Fact]) -> PreTrainedTokenizerFast:
-    """A tokenizer with one token per word of the world."""
+    """Tokenizer with one token per word of the world."""
     words = {word for fact in world for word in f"{_sentence(fact)} {' '.join(fact.relation.values)}".split()}
     vocabulary = {word: index for index, word in enumerate(["<pad>", "<eos>", "<unk>", *sorted(words)])}
     backend = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
@@ -120,7 +122,7 @@ def make_tokenizer(world: Sequence[Fact]) -> PreTrainedTokenizerFast:
 def teach_base(
     taught: Sequence[Fact], tokenizer: PreTrainedTokenizerFast, *, progress: Progress, bar: TaskID
 ) -> LlamaForCausalLM:
-    """A small Llama that was trained on the facts until it knows them."""
+    """Small Llama, trained on the facts until it knows them."""
     torch.manual_seed(SEED)
     model = LlamaForCausalLM(
         LlamaConfig(
@@ -163,7 +165,7 @@ def fine_tune(
     progress: Progress,
     bar: TaskID,
 ) -> ForgetWatchCallback:
-    """Fine-tune on some facts, with the callback attached; the callback, which holds every look."""
+    """Fine-tune on some facts under watch, and return the callback, which holds every look."""
     watcher = ForgetWatchCallback(demo_probe(), every=LOOK_EVERY, max_overhead=None)
     trainer = SFTTrainer(
         model=model,
@@ -194,7 +196,7 @@ def fine_tune(
 
 
 class _Bar(TrainerCallback):
-    """The progress bar of the fine-tuning, with the running counts."""
+    """Progress bar of the fine-tuning, with the running counts."""
 
     def __init__(self, progress: Progress, bar: TaskID) -> None:
         self._progress, self._bar = progress, bar
@@ -203,9 +205,9 @@ class _Bar(TrainerCallback):
         self._progress.update(self._bar, completed=state.global_step)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
-        lost, won = (logs or {}).get(f"{PREFIX}/all/forgotten"), (logs or {}).get(f"{PREFIX}/all/gained")
-        if lost is not None:
-            self._progress.update(self._bar, description=f"fine-tuning: {lost} forgotten, {won} gained so far")
+        forgotten, gained = (logs or {}).get(f"{PREFIX}/all/forgotten"), (logs or {}).get(f"{PREFIX}/all/gained")
+        if forgotten is not None:
+            self._progress.update(self._bar, description=f"fine-tuning: {forgotten} forgotten, {gained} gained so far")
 
 
 def _sentence(fact: Fact) -> str:
@@ -213,7 +215,7 @@ def _sentence(fact: Fact) -> str:
 
 
 def _quiet() -> None:
-    """Leave the screen to the demo: no bars and hints of the libraries."""
+    """Silence the progress bars and hints of the libraries."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     transformers_logging.disable_progress_bar()
     transformers_logging.set_verbosity_error()

@@ -1,10 +1,10 @@
-"""TRL's own training scripts, with forgetwatch's keys beside theirs.
+"""TRL's own training scripts, with the callback in their trainers.
 
     python -m forgetwatch.trl sft --config configs/sft.yaml --output_dir runs/sft
     accelerate launch -m forgetwatch.trl grpo --config configs/grpo.yaml
 
-Everything that TRL's script takes, on the command line or in the file, it takes here; `forget_probe` and the other keys
-of `ForgetArguments` stand beside. The script is TRL's, and so is the trainer; it gets one callback more.
+Every key of TRL's script is accepted, on the command line and in the file, and in addition `forget_probe` and the other
+keys of `ForgetArguments`. Script and trainer are TRL's; the trainer gets one more callback.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ TRAINERS: Final = {
     "kto": "KTOTrainer",
     "rloo": "RLOOTrainer",
 }
-"""TRL's scripts, and the trainers that they make."""
+"""Trainer classes by the name of TRL's script."""
 
 
 @dataclass
 class ForgetArguments:
-    """The keys of forgetwatch; see `ForgetWatchCallback` for what they mean."""
+    """Keys of forgetwatch; see `ForgetWatchCallback` for their meaning."""
 
     forget_probe: str | None = field(
-        default=None, metadata={"help": "A probe: its file or name; by default what the callback asks by default."}
+        default=None, metadata={"help": "A probe: its file or name; by default that of the callback."}
     )
     forget_every: str | None = field(default=None, metadata={"help": "Steps between looks, 'save' or 'epoch'."})
     forget_max_overhead: float = field(
-        default=0.02, metadata={"help": "Share of the training's time that looks may take; 0 asks every item."}
+        default=0.02, metadata={"help": "Share of the training's time that looks may take; 0 evaluates every item."}
     )
     forget_baseline: str | None = field(default=None, metadata={"help": "Snapshot or model to compare with."})
     forget_guard: Literal["warn", "save", "stop", "none"] = field(
-        default="warn", metadata={"help": "What happens when the run loses more than it may."}
+        default="warn", metadata={"help": "Reaction to a loss beyond the bounds."}
     )
     forget_on_look: str | None = field(default=None, metadata={"help": "A command that is started after each look."})
-    forget_composite: str | None = field(default=None, metadata={"help": "A metric to choose checkpoints by too."})
+    forget_composite: str | None = field(default=None, metadata={"help": "A metric to combine with retention."})
     forget_log: Literal["counts", "full"] = field(default="counts", metadata={"help": "counts, or full."})
-    forget_strict: bool = field(default=False, metadata={"help": "Whether a look that fails stops the run."})
+    forget_strict: bool = field(default=False, metadata={"help": "True to stop the run when a look fails."})
 
     def callback(self) -> ForgetWatchCallback:
-        """The callback with these settings.
+        """Callback with these settings.
 
         Raises:
             ForgetwatchError: If one of them is out of range, or the probe cannot be loaded.
@@ -80,22 +80,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     import trl
 
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if not given or given[0] not in TRAINERS:
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if not words or words[0] not in TRAINERS:
         raise ForgetwatchError(
-            f"needed one of {', '.join(TRAINERS)}, got {given[0] if given else 'nothing'}: "
+            f"needed one of {', '.join(TRAINERS)}, got {words[0] if words else 'nothing'}: "
             "python -m forgetwatch.trl sft --config sft.yaml"
         )
-    script, trainer = importlib.import_module(f"trl.scripts.{given[0]}"), TRAINERS[given[0]]
-    parser = trl.TrlParser((*script.make_parser().dataclass_types, ForgetArguments), prog=f"forgetwatch.trl {given[0]}")
-    *theirs, own = parser.parse_args_and_config(given[1:])
+    script, trainer = importlib.import_module(f"trl.scripts.{words[0]}"), TRAINERS[words[0]]
+    parser = trl.TrlParser((*script.make_parser().dataclass_types, ForgetArguments), prog=f"forgetwatch.trl {words[0]}")
+    *theirs, own = parser.parse_args_and_config(words[1:])
     with _watched(trl, trainer, own.callback()):
         script.main(*theirs)
 
 
 @contextmanager
 def _watched(trl: Any, name: str, callback: ForgetWatchCallback) -> Iterator[None]:
-    """TRL's trainer with one callback more; the scripts look it up by its name when they run."""
+    """Add the callback to TRL's trainer inside; a script looks the trainer up by its name when it runs."""
     trainer = getattr(trl, name)
 
     def start(self: Any, *args: Any, callbacks: Sequence[Any] | None = None, **kwargs: Any) -> None:

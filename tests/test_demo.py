@@ -1,4 +1,4 @@
-"""The demo, run whole: it really trains, really forgets, and its files agree with what it says."""
+"""The demo, run as a whole: it trains, forgets, and its files agree with its output."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_facts_are_swapped_while_the_average_moves_little(demo: tuple[Path, str]
     assert taught > whole.gained / 2
 
 
-def test_the_table_counts_what_the_files_hold(demo: tuple[Path, str]) -> None:
+def test_the_table_shows_the_counts_of_the_files(demo: tuple[Path, str]) -> None:
     folder = demo[0] / "run" / "_forgetwatch"
     before = pq.read_table(folder / "baseline.parquet")["correct"].to_pylist()
     after = pq.read_table(folder / f"step-{TUNE_STEPS:06d}.parquet")["correct"].to_pylist()
@@ -51,7 +51,7 @@ def test_the_table_counts_what_the_files_hold(demo: tuple[Path, str]) -> None:
     assert f"-{lost} +{won} of 360" in demo[1]
 
 
-def test_everything_it_names_is_there_and_under_its_folder(demo: tuple[Path, str]) -> None:
+def test_every_named_file_exists_and_lies_in_the_output_folder(demo: tuple[Path, str]) -> None:
     path, shown = demo
     for name in ("forgetting.png", "forgetting.svg", "base/model.safetensors", f"run/checkpoint-{TUNE_STEPS}"):
         assert (path / name).exists()
@@ -64,7 +64,7 @@ def test_the_tracker_got_the_run(demo: tuple[Path, str]) -> None:
     assert list((demo[0] / "wandb").glob("offline-run-*/*.wandb"))
 
 
-def test_a_folder_with_files_of_others_is_refused(tmp_path: Path) -> None:
+def test_a_folder_with_foreign_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "precious.txt").write_text("mine")
     with pytest.raises(ForgetwatchError, match="holds files that no demo wrote"):
         run_demo(tmp_path)

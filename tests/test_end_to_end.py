@@ -59,7 +59,7 @@ def test_logged_counts_are_those_of_the_files(run: tuple[Any, Path]) -> None:
     assert logged[12]["eval_forget/all/forgotten"] > 0
 
 
-def test_saved_checkpoints_compared_give_the_counts_that_were_logged(
+def test_comparing_saved_checkpoints_gives_the_logged_counts(
     run: tuple[Any, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made, path = run

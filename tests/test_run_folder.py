@@ -51,7 +51,7 @@ def test_a_checkpoint_that_is_gone_carries_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["other", "cut", "gone"])
-def test_a_baseline_of_another_run_or_none_is_refused_with_its_places(tmp_path: Path, damage: str) -> None:
+def test_a_baseline_of_another_run_or_none_is_refused_with_the_paths(tmp_path: Path, damage: str) -> None:
     made = folder(tmp_path)
     if damage == "cut":
         (made.path / "baseline.parquet").write_bytes(b"PAR1")

@@ -64,7 +64,7 @@ def test_a_script_runs_with_its_config_and_leaves_its_looks(
 @pytest.mark.parametrize(
     ("arguments", "says"), [([], "needed one of sft, dpo"), (["ppo"], "got ppo")], ids=["nothing", "another"]
 )
-def test_another_script_is_refused(arguments: list[str], says: str) -> None:
+def test_an_unknown_script_is_refused(arguments: list[str], says: str) -> None:
     from forgetwatch.trl import main
 
     with pytest.raises(ForgetwatchError, match=says):

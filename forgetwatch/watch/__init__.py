@@ -1,11 +1,14 @@
 """Watch a model while it is trained.
 
-when and how much    schedule, budget, memory
-what was measured    looks (in memory), run_folder (on disk), watch (both, with a model)
-beside the counts    drift, guard
-a run that goes on   resume, rescue
-what is said         rows and trackers, notices, say; rotation and start tell and start others
-the trainer          checks, callback
+    callback     translates the events of a trainer
+    session      one training: begin, resume, look, decide the budget, end
+    watch        measures a model and stores the result; looks: the comparisons, in memory
+    schedule, budget        steps of the looks, and number of items that they evaluate
+    resume, trainer         the baseline of a resumed run; everything that is read from a trainer
+    guard, drift, held_out  bounds on losses; KL from the base; the probe against the training examples
+    trackers, notices, console, command   rows and alerts; report and table; lines on stderr; a command of the user's
+
+Read `watch` first: it needs no trainer. A look is one evaluation of the probe during a run.
 """
 
 from forgetwatch.watch.callback import ForgetWatchCallback

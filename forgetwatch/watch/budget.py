@@ -30,11 +30,11 @@ class Clock:
 
     Attributes:
         spent: Seconds of all looks so far.
-        extra: Seconds of the latest look beside evaluating the probe: counting, the guard, logging, the drift.
+        extra: Seconds of the latest look outside evaluating the probe: counting, the guard, logging, the drift.
 
     Args:
         spent: Seconds of the looks before the first step.
-        extra: Seconds of the latest of them beside evaluating the probe.
+        extra: Seconds of the latest of them outside evaluating the probe.
     """
 
     def __init__(self, *, spent: float = 0.0, extra: float = 0.0) -> None:
@@ -85,7 +85,7 @@ class Cost:
         steps: Optimizer steps of the run.
         spent: Seconds of all looks so far.
         left: Looks that are still planned.
-        extra: Seconds of a look beside evaluating the items.
+        extra: Seconds of a look outside evaluating the items.
         generation: Seconds of `look` that generate answers; 0 unless the probe has answers of both kinds.
     """
 

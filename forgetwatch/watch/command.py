@@ -1,4 +1,4 @@
-"""A command of the user's that is started after a look, and not waited for."""
+"""A command that the user names, started after a look and not waited for."""
 
 from __future__ import annotations
 
@@ -18,17 +18,26 @@ _FIELDS: Final = frozenset({"step", "checkpoint", "folder"})
 
 @dataclass(frozen=True)
 class Command:
-    """A command line with places to fill in."""
+    """A command line with fields for the step, the checkpoint and the run folder.
+
+    Attributes:
+        template: The command line, with ``{step}``, ``{checkpoint}`` and ``{folder}`` as fields.
+    """
 
     template: str
 
     @property
     def needs_checkpoint(self) -> bool:
-        """Whether it names the checkpoint, which must be saved first."""
+        """True if it names the checkpoint, which must be saved first."""
         return "{checkpoint" in self.template
 
     def start(self, *, step: int, output_dir: Path, folder: Path) -> None:
-        """Start it, without a shell, in a session of its own: it outlives the run.
+        """Start the command without a shell, in a session of its own: it outlives the run.
+
+        Args:
+            step: Step of the look.
+            output_dir: Folder of the checkpoints.
+            folder: The run folder.
 
         Raises:
             OSError: If there is no such command.
@@ -36,21 +45,21 @@ class Command:
         values = {"step": step, "checkpoint": output_dir / f"checkpoint-{step}", "folder": folder}
         words = [word.format(**values) for word in shlex.split(self.template)]
         process = subprocess.Popen(words, stdin=subprocess.DEVNULL, start_new_session=True, env=_own_environment())
-        threading.Thread(target=process.wait, daemon=True).start()  # where it ends before the run it leaves no zombie
+        threading.Thread(target=process.wait, daemon=True).start()  # reaps it, if it ends before the run
 
 
 def _own_environment() -> dict[str, str]:
-    """The environment without what names this run's processes: a command that reads it would take itself for one."""
-    named = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "ROLE_RANK", "ROLE_WORLD_SIZE")
-    begun = ("MASTER_", "TORCHELASTIC_", "ACCELERATE_")
-    return {name: value for name, value in os.environ.items() if name not in named and not name.startswith(begun)}
+    """The environment without the variables by which a process takes itself for one of this run's."""
+    names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "ROLE_RANK", "ROLE_WORLD_SIZE")
+    prefixes = ("MASTER_", "TORCHELASTIC_", "ACCELERATE_")
+    return {name: value for name, value in os.environ.items() if name not in names and not name.startswith(prefixes)}
 
 
 def checked_command(template: str | None) -> Command | None:
-    """The command, if it can be filled in.
+    """The command of a template; None for None.
 
     Raises:
-        WatchError: If it cannot.
+        WatchError: If it is no command line, or has other fields.
     """
     if template is None:
         return None
@@ -60,5 +69,7 @@ def checked_command(template: str | None) -> Command | None:
     except ValueError as error:
         raise WatchError(f"on_look={template!r}: cannot be read as a command ({error})") from error
     if not words or named - _FIELDS:
-        raise WatchError(f"on_look={template!r}: needed a command; its places are {{step}}, {{checkpoint}}, {{folder}}")
+        raise WatchError(
+            f"on_look={template!r}: needed a command whose fields are among {{step}}, {{checkpoint}}, {{folder}}"
+        )
     return Command(template)

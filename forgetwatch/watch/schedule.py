@@ -1,9 +1,9 @@
-"""When to look during a run.
+"""Schedule of the looks of a run.
 
     every=None     steps 0, 2 %, 5 %, 10 %, then every 10 % of the run, at every save, and at the last step
     every=200      every 200 steps;   every=[10, 50]   at those steps;   "save", "epoch"   at those events
 
-The start and the last step are always looked at.
+The start and the last step always have a look.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _EARLY: Final = (0.02, 0.05, 0.10)
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """Steps and events at which to look.
+    """Steps and events that have a look.
 
     Attributes:
-        steps: Optimizer steps that are known beforehand, the first and the last among them.
-        at_save: Whether to look at every save too.
-        at_epoch: Whether to look at the end of every epoch too.
+        steps: Optimizer steps known beforehand, among them 0 and the last.
+        at_save: True for a look at every save too.
+        at_epoch: True for a look at the end of every epoch too.
     """
 
     steps: frozenset[int]
@@ -36,10 +36,10 @@ class Schedule:
 
     @classmethod
     def make(cls, every: Every, *, max_steps: int) -> Self:
-        """The schedule of a run of `max_steps` optimizer steps.
+        """Schedule of a run of `max_steps` optimizer steps.
 
         Raises:
-            WatchError: If `every` is no schedule.
+            WatchError: If `every` describes no schedule.
         """
         ends = {0, max_steps}
         if every is None:
@@ -60,11 +60,11 @@ class Schedule:
         return cls(steps=frozenset(ends | steps), at_save=False, at_epoch=False)
 
     def looks(self, *, save_steps: int | None, save_epochs: bool, epochs: int, max_steps: int) -> frozenset[int]:
-        """The steps of all looks that are planned, as far as they are known beforehand.
+        """Steps of all planned looks, as far as they are known beforehand.
 
         Args:
-            save_steps: Steps between two saves; None if saves are not made by steps.
-            save_epochs: Whether a save is made at the end of every epoch.
+            save_steps: Steps between two saves; None if the trainer does not save by steps.
+            save_epochs: True if it saves at the end of every epoch.
             epochs: Epochs of the run.
             max_steps: Optimizer steps of the run.
         """

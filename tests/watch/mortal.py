@@ -1,4 +1,4 @@
-"""Watched runs of 60 steps that kill themselves at a moment that is named; `test_killed.py` starts this.
+"""Watched runs of 60 steps that kill themselves at a named moment; `test_killed.py` starts this.
 
 Reads one run a line from stdin, forks, and answers with the child's exit status: libraries are imported once.
 """
@@ -32,7 +32,7 @@ def die(*_: Any) -> None:
 
 
 def die_in(owner: type, name: str, when: Callable[..., bool]) -> None:
-    """Die instead of a call, the first time that its arguments say so."""
+    """Die in place of the first call whose arguments satisfy `when`."""
     call = getattr(owner, name)
 
     def mortal(*given: Any, **named: Any) -> Any:
@@ -44,15 +44,15 @@ def die_in(owner: type, name: str, when: Callable[..., bool]) -> None:
 
 
 def die_in_look(at: int) -> None:
-    """Die when the look at a step reads its second batch."""
+    """Die when the look at a step runs its second batch."""
     score = Scorer.score
 
     def mortal(self: Scorer, model: Any, *, step: int | None = None, **named: Any) -> Any:
-        read: list[int] = []
+        batches: list[int] = []
 
         def second(*_: Any) -> None:
-            read.append(1)
-            if len(read) == 2:
+            batches.append(1)
+            if len(batches) == 2:
                 die()
 
         if step == at:
@@ -63,7 +63,7 @@ def die_in_look(at: int) -> None:
 
 
 class Dies(TrainerCallback):
-    """Stands before ours."""
+    """Kills the process before the watching callback gets the event."""
 
     def __init__(self, *, step: int = -1, save: int = -1) -> None:
         self.step, self.save = step, save
@@ -78,7 +78,7 @@ class Dies(TrainerCallback):
 
 
 def arm(moment: str | None) -> list[TrainerCallback]:
-    """Let this process die at that moment; the callbacks which that needs."""
+    """Let this process die at that moment; the callbacks needed for it."""
 
     def named(name: str) -> Callable[[Path, Path], bool]:
         return lambda _, target: target.name == name
@@ -120,7 +120,7 @@ def arm(moment: str | None) -> list[TrainerCallback]:
 
 
 def run(wanted: dict[str, Any]) -> None:
-    """Begin the run, or go on with it where it left a checkpoint; write its curve and the hash of its weights."""
+    """Begin the run, or resume it from its last checkpoint; write its curve and the hash of its weights."""
     folder = Path(wanted["folder"])
     adapter = None
     if wanted["lora"]:
@@ -150,7 +150,7 @@ def run(wanted: dict[str, Any]) -> None:
 
 def child(wanted: dict[str, Any]) -> int:
     try:
-        out = os.open(wanted["told"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        out = os.open(wanted["output"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(out, 1)
         os.dup2(out, 2)
         run(wanted)

@@ -97,7 +97,7 @@ def test_looks_follow_the_schedule(tmp_path: Path, every: Any, options: dict[str
     assert sorted(curve(run)) == steps
 
 
-def test_an_interrupted_run_goes_on_with_the_same_curve_and_weights(tmp_path: Path) -> None:
+def test_a_resumed_run_has_the_same_curve_and_weights(tmp_path: Path) -> None:
     options = {"steps": 9, "save_strategy": "steps", "save_steps": 4}
     whole = trainer(tmp_path / "a", callbacks=[ForgetWatchCallback(probe(), every=3)], **options)
     whole.train()
@@ -112,7 +112,7 @@ def test_an_interrupted_run_goes_on_with_the_same_curve_and_weights(tmp_path: Pa
     assert names == ["baseline.parquet", "null.parquet", *(f"step-00000{step}.parquet" for step in (3, 6, 9))]
 
 
-def test_a_run_that_goes_on_for_longer_plans_all_its_looks_and_says_that_items_stay_few(
+def test_a_longer_resume_plans_all_its_looks_and_logs_that_the_items_stay_restricted(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     options = {"save_strategy": "steps", "save_steps": 5}
@@ -129,7 +129,7 @@ def test_a_run_that_goes_on_for_longer_plans_all_its_looks_and_says_that_items_s
     assert "from here on" not in later
 
 
-def test_a_checkpoint_carries_its_history_to_another_place(tmp_path: Path) -> None:
+def test_a_checkpoint_carries_its_history_to_another_folder(tmp_path: Path) -> None:
     options = {"steps": 8, "save_strategy": "steps", "save_steps": 4}
     run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3), At(7, interrupt)], **options)
     with pytest.raises(KeyboardInterrupt):
@@ -158,7 +158,7 @@ def test_a_look_that_is_taken_again_is_logged_once(tmp_path: Path) -> None:
     assert (tmp_path / "_forgetwatch" / "step-000004.parquet").is_file()
 
 
-def test_a_checkpoint_without_its_history_gets_it_when_the_run_goes_on(tmp_path: Path) -> None:
+def test_a_checkpoint_without_its_history_gets_it_at_the_resume(tmp_path: Path) -> None:
     class Interrupts(TrainerCallback):
         def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             raise KeyboardInterrupt
@@ -187,7 +187,7 @@ def test_resume_with_another_probe_or_without_a_baseline_fails_before_the_first_
         late.train(resume_from_checkpoint=True)
 
 
-def test_an_early_stop_is_looked_at_to_files_only(tmp_path: Path) -> None:
+def test_the_look_after_an_early_stop_goes_to_files_only(tmp_path: Path) -> None:
     callback = ForgetWatchCallback(probe(), every=100)
     run = trainer(tmp_path, callbacks=[callback, At(4, stop)])
     run.train()
@@ -210,7 +210,7 @@ def test_a_second_train_keeps_the_first_baseline(tmp_path: Path) -> None:
     assert callback.watch.comparisons[6].all != first
 
 
-def test_a_look_that_fails_is_told_once_and_training_goes_on(
+def test_a_look_that_fails_is_logged_once_and_training_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     look = Watch.look
@@ -224,9 +224,9 @@ def test_a_look_that_fails_is_told_once_and_training_goes_on(
     run = trainer(tmp_path / "a", callbacks=[ForgetWatchCallback(probe(), every=2)])
     run.train()
     assert run.state.global_step == 6
-    told = capsys.readouterr().err
-    assert told.count("training continues: No space left on device") == 1
-    assert "the look failed 3 times in this run" in told
+    logged = capsys.readouterr().err
+    assert logged.count("training continues: No space left on device") == 1
+    assert "the look failed 3 times in this run" in logged
     strict = trainer(tmp_path / "b", callbacks=[ForgetWatchCallback(probe(), every=2, strict=True)])
     with pytest.raises(OSError, match="No space left"):
         strict.train()
@@ -262,7 +262,7 @@ def test_a_look_that_cannot_be_written_is_still_logged(
     assert "the look failed 3 times in this run" in capsys.readouterr().err
 
 
-def test_another_callback_that_chokes_on_our_row_does_not_stop_the_run(tmp_path: Path) -> None:
+def test_another_callback_that_fails_on_our_row_does_not_stop_the_run(tmp_path: Path) -> None:
     class Narrow(TrainerCallback):
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
             if "train_loss" not in logs:
@@ -329,7 +329,7 @@ def test_a_resume_over_the_folder_of_another_run_keeps_the_two_apart(tmp_path: P
     assert names == ["baseline.parquet", "null.parquet", "step-000003.parquet", "step-000006.parquet"]
 
 
-def test_a_callback_in_a_second_trainer_starts_with_a_clean_slate(tmp_path: Path) -> None:
+def test_a_callback_in_a_second_trainer_starts_anew(tmp_path: Path) -> None:
     callback = ForgetWatchCallback(probe(), every=[40])
     trainer(tmp_path / "one", callbacks=[callback], steps=3).train()
     second = trainer(tmp_path / "two", callbacks=[callback, At(3, stop)])
@@ -408,8 +408,8 @@ def test_the_run_folder_knows_how_many_looks_were_planned(tmp_path: Path) -> Non
     assert callback.watch.trajectory().planned == Trajectory.from_run(tmp_path / "_forgetwatch").planned == 3
 
 
-def test_an_alarm_is_told_once_when_it_rises(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """A model whose weights are thrown away loses what it seemed to know; each group is told once."""
+def test_an_alarm_is_logged_once_when_it_rises(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A model whose weights are thrown away loses its known items; each group is logged once."""
     tok = tokenizer()
     known = self_answered(probe(120), tok)
 
@@ -421,15 +421,15 @@ def test_an_alarm_is_told_once_when_it_rises(tmp_path: Path, capfd: pytest.Captu
     made = trainer(tmp_path, callbacks=[ForgetWatchCallback(known, every=2)], steps=6, tok=tok)
     made.add_callback(At(1, lambda control: ruin(made.model)))
     made.train()
-    told = [line for line in capfd.readouterr().err.splitlines() if "ALARM" in line]
-    assert sum("ALARM all, " in line for line in told) == 1
-    assert "ALARM all, step 2: -" in told[0]
+    logged = [line for line in capfd.readouterr().err.splitlines() if "ALARM" in line]
+    assert sum("ALARM all, " in line for line in logged) == 1
+    assert "ALARM all, step 2: -" in logged[0]
 
 
-def self_answered(asked: Any, tok: Any) -> Any:
+def self_answered(probe: Any, tok: Any) -> Any:
     """The probe with the untrained model's own answers as gold: it knows all of them."""
-    chosen = score(model(tok), tok, asked).ints("chosen")
-    items = [dataclasses.replace(item, answer=int(c)) for item, c in zip(asked, chosen, strict=True)]
+    chosen = score(model(tok), tok, probe).ints("chosen")
+    items = [dataclasses.replace(item, answer=int(c)) for item, c in zip(probe, chosen, strict=True)]
     return Probe(items, name="own")
 
 
@@ -452,7 +452,7 @@ def test_a_look_takes_no_more_tokens_than_a_micro_batch(tmp_path: Path) -> None:
         assert {look.meta["batch"]["tokens"] for look in looks} == {tokens, tokens // 2}  # the null in other batches
 
 
-def test_without_a_length_in_the_arguments_the_examples_say_it() -> None:
+def test_without_a_length_in_the_arguments_the_examples_give_it() -> None:
     args = SimpleNamespace(device=torch.device("cpu"), per_device_train_batch_size=2)
     examples = [{"input_ids": [1] * length} for length in (3, 400, 7)]
     for given, tokens in ((examples, 800), (iter(examples), None), ([{"text": "a"}], None), (None, None)):

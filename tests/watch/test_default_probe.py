@@ -16,7 +16,7 @@ from forgetwatch.watch.held_out import default_probe
 TEMPLATE = "{% for m in messages %}{{ m.content }} {% endfor %}"
 
 
-def test_without_a_name_it_is_standard_and_behaviour_where_writing_is_cheap() -> None:
+def test_the_default_probe_is_standard_and_behaviour_where_generating_is_cheap() -> None:
     chat, plain = tokenizer(), tokenizer()
     chat.chat_template, plain.chat_template = TEMPLATE, None
     assert default_probe(chat, fast=True)[0].name == "standard+behaviour"
@@ -24,7 +24,7 @@ def test_without_a_name_it_is_standard_and_behaviour_where_writing_is_cheap() ->
     assert "needs a chat template" in default_probe(plain, fast=True)[1]
 
 
-def test_a_run_that_goes_on_keeps_its_probe() -> None:
+def test_resume_keeps_the_probe() -> None:
     plain = tokenizer()
     plain.chat_template = None
     both = combine(load_probe("standard"), load_probe("behaviour"))

@@ -1,4 +1,4 @@
-"""How far a run moves from its base, measured beside the looks."""
+"""Drift of a run from its base, measured at the looks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Killed(TrainerCallback):
 
 
 def drifts(run: Any) -> dict[int, tuple[float, float]]:
-    """KL behind prompts of the probe and of the training examples, by step, as the trainer logged them."""
+    """KL after prompts of the probe and of the training examples, by step, as the trainer logged them."""
     rows = [row for row in run.state.log_history if "eval_forget/all/kl_probe" in row]
     return {row["step"]: (row["eval_forget/all/kl_probe"], row["eval_forget/all/kl_training"]) for row in rows}
 
@@ -52,7 +52,7 @@ def test_the_base_has_not_moved_and_training_moves_it_and_nothing_else(tmp_path:
     }
 
 
-def test_a_run_that_goes_on_reads_the_same_completions_also_from_the_checkpoint(tmp_path: Path) -> None:
+def test_resume_keeps_the_completions_also_from_the_checkpoint(tmp_path: Path) -> None:
     options = {"steps": 6, "save_strategy": "steps", "save_steps": 2}
     whole = trainer(tmp_path / "a", callbacks=[watched()], **options)
     whole.train()
@@ -77,11 +77,11 @@ def test_a_run_that_goes_on_reads_the_same_completions_also_from_the_checkpoint(
         ({"input_ids": [20, 21, 22, 23]}, [20, 21]),
     ],
 )
-def test_a_training_prompt_is_what_stands_before_what_is_trained(example: dict[str, Any], prompt: Any) -> None:
+def test_a_training_prompt_ends_before_the_first_trained_token(example: dict[str, Any], prompt: Any) -> None:
     found = drift_prompts(probe(), [example], model(TOK), TOK)["training"]
     assert found == [tuple(TOK(prompt)["input_ids"] if isinstance(prompt, str) else prompt)]
 
 
-def test_examples_that_can_only_be_gone_through_give_no_training_prompts() -> None:
+def test_examples_that_can_only_be_iterated_give_no_training_prompts() -> None:
     assert set(drift_prompts(probe(), iter([{"prompt": "w1"}]), model(TOK), TOK)) == {"probe"}
     assert set(drift_prompts(probe(), None, model(TOK), TOK)) == {"probe"}

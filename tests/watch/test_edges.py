@@ -1,4 +1,4 @@
-"""What runs meet at their edges: options together, a second training, what comes after the training."""
+"""Edge cases of a run: options combined, a second training, events after the training."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from forgetwatch.watch.watch import Watch
 TOK = tokenizer()
 
 
-def told(capfd: pytest.CaptureFixture[str]) -> list[str]:
+def log_lines(capfd: pytest.CaptureFixture[str]) -> list[str]:
     return [line for line in capfd.readouterr().err.splitlines() if line.startswith("forgetwatch:")]
 
 
@@ -36,7 +36,7 @@ def test_a_reference_from_a_file_is_cut_with_the_run(tmp_path: Path, capfd: pyte
     watch = ForgetWatchCallback(items, every=4, max_overhead=1e-6, against={"other": tmp_path / "other.parquet"})
     run = trainer(tmp_path / "run", callbacks=[watch], steps=12, save_strategy="steps", save_steps=12)
     run.train()
-    assert not [line for line in told(capfd) if "failed" in line]
+    assert not [line for line in log_lines(capfd) if "failed" in line]
     rows = [row for row in run.state.log_history if "eval_forget_other/all/forgotten" in row]
     assert [row["eval_forget_other/all/items"] for row in rows] == [150, 150, 150, 100]
     longer = trainer(
@@ -71,7 +71,7 @@ def test_a_look_that_fails_does_not_stop_a_run_that_chooses_by_it(
     run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)], **choosing())
     run.train()
     assert run.state.global_step == 4
-    assert any("no look at step 2" in line for line in told(capfd))
+    assert any("no look at step 2" in line for line in log_lines(capfd))
 
 
 def test_choosing_by_retention_where_nothing_can_be_retained_is_refused(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_second_training_keeps_the_looks_of_the_first(tmp_path: Path) -> None:
     assert Trajectory.from_run(tmp_path).steps == (0, 2, 4)
 
 
-def test_what_was_said_of_a_look_is_not_taken_back_by_later_ones() -> None:
+def test_later_looks_do_not_change_the_alarm_level_of_a_look() -> None:
     looks = [snapshot([True] * 40, meta={"step": 0})]
     looks += [snapshot([n >= 9 for n in range(40)], meta={"step": step}) for step in (1, 2, 3, 4)]
     levels = [
@@ -114,7 +114,7 @@ def test_what_was_said_of_a_look_is_not_taken_back_by_later_ones() -> None:
         assert longer[: len(shorter)] == shorter
 
 
-def test_a_started_command_does_not_take_itself_for_a_process_of_the_run(
+def test_a_started_command_gets_no_variables_of_the_process_group(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "TORCHELASTIC_RUN_ID", "ACCELERATE_USE_CPU"):
@@ -138,7 +138,7 @@ def test_a_started_command_does_not_take_itself_for_a_process_of_the_run(
     assert os.environ["RANK"] == "1"
 
 
-def test_the_null_of_another_baseline_goes_when_a_run_begins(tmp_path: Path) -> None:
+def test_a_new_baseline_removes_the_null_of_the_old_one(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     base = snapshot([True, False], meta={"step": 0})
     folder.start(probe(), base, base)
@@ -146,7 +146,7 @@ def test_the_null_of_another_baseline_goes_when_a_run_begins(tmp_path: Path) -> 
     assert not (folder.path / "null.parquet").exists()
 
 
-def test_a_checkpoint_is_known_by_its_path_of_any_kind(tmp_path: Path) -> None:
+def test_resume_accepts_a_checkpoint_as_a_path_object(tmp_path: Path) -> None:
     run = trainer(
         tmp_path / "a", callbacks=[ForgetWatchCallback(probe(), every=2)], steps=2, save_strategy="steps", save_steps=2
     )
@@ -158,14 +158,14 @@ def test_a_checkpoint_is_known_by_its_path_of_any_kind(tmp_path: Path) -> None:
     assert resume_checkpoint() is None
 
 
-def test_the_model_without_its_adapter_must_agree_with_what_the_checkpoint_remembers() -> None:
+def test_the_model_without_its_adapter_must_agree_with_the_packed_outcomes() -> None:
     base = snapshot([True] * 50, meta={"step": 0})
     assert agrees(base, packed(base))
     assert not agrees(snapshot([n > 5 for n in range(50)]), packed(base))
     assert not agrees(snapshot([True] * 49), packed(base))
 
 
-def test_what_a_prefix_leaves_out_is_named() -> None:
+def test_categories_outside_the_prefix_are_named() -> None:
     items = [
         Item(
             id=str(n),
@@ -185,7 +185,7 @@ def test_what_a_prefix_leaves_out_is_named() -> None:
     assert "fewer items would detect nothing" in line
 
 
-def test_a_composite_that_cannot_be_is_refused() -> None:
+def test_a_composite_of_a_metric_outside_0_to_1_is_refused() -> None:
     row = {"eval_forget/all/retention": 0.8}
     assert composite_row(row, {"eval_acc": 0.4}, "acc") == {"eval_forget/all/composite": pytest.approx(0.64 / 1.2)}
     assert composite_row(row, {"eval_acc": 0.4}, None) == {}
@@ -195,7 +195,7 @@ def test_a_composite_that_cannot_be_is_refused() -> None:
         composite_row(row, {"eval_acc": 0.4}, "accuracy")
 
 
-def test_a_schedule_free_optimizer_is_read_with_its_averaged_weights() -> None:
+def test_a_look_uses_the_evaluation_weights_of_a_schedule_free_optimizer() -> None:
     seen: list[str] = []
     inner = SimpleNamespace(eval=lambda: seen.append("eval"), train=lambda: seen.append("train"))
     with evaluation_weights(SimpleNamespace(optimizer=inner)):

@@ -1,4 +1,4 @@
-"""What goes wrong beside the training: the run ends with the weights that it would have had, and the user is told."""
+"""Failures outside the training: the run ends with the weights that it would have had, and the user is warned."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def losses(run: Any) -> list[float]:
     return [row["loss"] for row in run.state.log_history if "loss" in row]
 
 
-def told(capfd: pytest.CaptureFixture[str]) -> list[str]:
+def log_lines(capfd: pytest.CaptureFixture[str]) -> list[str]:
     """Our lines on stderr."""
     return [line for line in capfd.readouterr().err.splitlines() if line.startswith("forgetwatch:")]
 
@@ -117,7 +117,7 @@ TROUBLE = [
 
 
 @pytest.mark.parametrize(("trouble", "options", "error", "line"), TROUBLE)
-def test_trouble_is_told_once_and_the_weights_are_those_of_the_undisturbed_run(
+def test_a_failure_is_logged_once_and_leaves_the_weights_untouched(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
@@ -131,7 +131,7 @@ def test_trouble_is_told_once_and_the_weights_are_those_of_the_undisturbed_run(
     run = trainer(tmp_path, callbacks=[*trouble(monkeypatch, tmp_path), watch])
     run.train()
     assert (weights(run), losses(run)) == undisturbed
-    lines = told(capfd)
+    lines = log_lines(capfd)
     assert [line in one for one in lines].count(True) == 1
     assert sum("training continues" in one for one in lines) == 1
     assert sum("times in this run" in one for one in lines) == 1
@@ -139,7 +139,7 @@ def test_trouble_is_told_once_and_the_weights_are_those_of_the_undisturbed_run(
 
 
 @pytest.mark.parametrize(("trouble", "options", "error", "line"), TROUBLE)
-def test_a_strict_run_stops_at_the_same_trouble(
+def test_a_strict_run_stops_at_the_same_failure(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     trouble: Callable[..., list[TrainerCallback]],
@@ -154,14 +154,14 @@ def test_a_strict_run_stops_at_the_same_trouble(
     assert run.state.global_step == (0 if "step 0" in line else 2)
 
 
-def test_a_history_that_does_not_fit_beside_a_checkpoint_leaves_the_checkpoint_whole(
+def test_a_failed_copy_of_the_history_leaves_the_checkpoint_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     full_disk(monkeypatch, tmp_path)
     watch = ForgetWatchCallback(probe(), every=[3], max_overhead=None)
     trainer(tmp_path, callbacks=[watch], save_strategy="steps", save_steps=2).train()
     monkeypatch.undo()
-    lines = told(capfd)
+    lines = log_lines(capfd)
     assert (
         sum("storing the history in the checkpoint at step 2 failed, training continues" in one for one in lines) == 1
     )
@@ -172,20 +172,20 @@ def test_a_history_that_does_not_fit_beside_a_checkpoint_leaves_the_checkpoint_w
     assert again.state.global_step == 8
 
 
-def test_a_run_folder_that_is_taken_away_is_made_again(
+def test_a_deleted_run_folder_is_made_again(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], undisturbed: tuple[str, list[float]]
 ) -> None:
     watch = ForgetWatchCallback(probe(), every=2, max_overhead=None)
     run = trainer(tmp_path, callbacks=[At(3, lambda: shutil.rmtree(tmp_path / "_forgetwatch")), watch])
     run.train()
     assert (weights(run), losses(run)) == undisturbed
-    assert sum("has disappeared; it is made again" in line for line in told(capfd)) == 1
+    assert sum("has disappeared; it is made again" in line for line in log_lines(capfd)) == 1
     assert Trajectory.from_run(tmp_path).steps == (0, 4, 6)
     assert watch.watch is not None
     assert sorted(watch.watch.comparisons) == [0, 2, 4, 6]
 
 
-def test_a_run_folder_that_may_not_be_written_is_told_once(
+def test_a_read_only_run_folder_is_logged_once(
     capfd: pytest.CaptureFixture[str], undisturbed: tuple[str, list[float]]
 ) -> None:
     def shut(folder: Path) -> None:
@@ -206,7 +206,7 @@ def test_a_run_folder_that_may_not_be_written_is_told_once(
         assert Trajectory.from_run(name).steps == (0, 2)
     assert (weights(run), losses(run)) == undisturbed
     assert [row["step"] for row in run.state.log_history if "eval_forget/all/forgotten" in row] == [0, 2, 4, 6]
-    lines = told(capfd)
+    lines = log_lines(capfd)
     assert sum("the look at step 4 failed, training continues: [Errno 13]" in line for line in lines) == 1
     # The report cannot be written either; and where nobody else may read the environment, more fails under this user.
     what = [line.partition(" at step ")[0] for line in lines if "training continues" in line]
@@ -232,7 +232,7 @@ def test_a_probe_without_items_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("step", [None, 6])
-def test_a_named_baseline_is_no_look_of_the_run_that_goes_on_whatever_step_it_names(
+def test_a_named_baseline_is_no_look_of_the_resumed_run_whatever_its_step(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], step: int | None
 ) -> None:
     options = {"save_strategy": "steps", "save_steps": 4}
@@ -244,7 +244,7 @@ def test_a_named_baseline_is_no_look_of_the_run_that_goes_on_whatever_step_it_na
     watch = ForgetWatchCallback(probe(), every=2, baseline=named)
     run = trainer(tmp_path, callbacks=[watch], steps=8, **options)
     run.train(resume_from_checkpoint=True)
-    assert sum("baseline is gone; it is replaced by the one that was named" in line for line in told(capfd)) == 1
+    assert sum("baseline is gone; it is replaced by the one that was named" in line for line in log_lines(capfd)) == 1
     logged = [row["step"] for row in run.state.log_history if "eval_forget/all/forgotten" in row]
     assert logged == [0, 2, 4, 6, 8]
     assert Trajectory.from_run(tmp_path).steps == (-1, 4, 6, 8)
@@ -259,4 +259,4 @@ def test_a_terminal_that_cannot_show_the_table_does_not_lose_the_run(
         patch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
         run.train()
     assert run.state.global_step == 6
-    assert sum("showing the table at step 6 failed, training continues" in line for line in told(capfd)) == 1
+    assert sum("showing the table at step 6 failed, training continues" in line for line in log_lines(capfd)) == 1

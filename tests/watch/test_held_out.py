@@ -35,12 +35,12 @@ def test_questions_are_found_in_text_and_in_token_ids() -> None:
     assert "remove it from" in overlap_line(found)
 
 
-def test_a_stream_is_not_gone_through() -> None:
+def test_a_stream_is_not_searched() -> None:
     assert held_out(Probe(ITEMS), Dataset.from_list([{"text": "w1"}]).to_iterable_dataset(), tokenizer()) is None
     assert held_out(Probe(ITEMS), None, tokenizer()) is None
 
 
-def test_it_stops_in_time_and_says_how_far_it_came() -> None:
+def test_the_search_stops_in_time_and_reports_its_share() -> None:
     found = held_out(Probe(ITEMS), [{"text": "w1 " * 50}] * 200_000, tokenizer(), seconds=0.05)
     assert found is not None
     assert found.share is not None
@@ -48,7 +48,7 @@ def test_it_stops_in_time_and_says_how_far_it_came() -> None:
     assert "remove it from" not in overlap_line(found)
 
 
-def test_a_run_says_whether_its_probe_is_held_out(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_run_logs_the_search_for_its_probe(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     run: Any = trainer(tmp_path, steps=1, callbacks=[ForgetWatchCallback(Probe(ITEMS), every=1, max_overhead=None)])
     run.train()
     lines = [line for line in capfd.readouterr().err.splitlines() if "is the probe held out?" in line]

@@ -1,4 +1,4 @@
-"""A run that is killed at any moment, and begun again, ends as if nothing had been."""
+"""A run that is killed at any moment and started again ends like an undisturbed one."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class Runs:
         self._undisturbed: dict[str, Path] = {}
 
     def run(self, folder: Path, *, moment: str | None = None, **options: Any) -> tuple[int, str]:
-        """Begin a run in a folder or go on with it: the exit status, and what was told."""
-        told = folder.with_suffix(".txt")
-        wanted = {"folder": str(folder), "told": str(told), "moment": moment, **PLAIN, **options}
+        """Begin or resume a run in a folder; its exit status and output."""
+        output = folder.with_suffix(".txt")
+        wanted = {"folder": str(folder), "output": str(output), "moment": moment, **PLAIN, **options}
         folder.mkdir(exist_ok=True)
         assert self.process.stdin is not None
         assert self.process.stdout is not None
@@ -47,20 +47,20 @@ class Runs:
         self.process.stdin.flush()
         # Libraries print too.
         exits = next(line for line in self.process.stdout if line.startswith("exit "))
-        return int(exits.split()[1]), told.read_text()
+        return int(exits.split()[1]), output.read_text()
 
     def killed(self, folder: Path, *, moment: str, **options: Any) -> None:
-        """A run that dies at that moment, and leaves nothing that cannot be read."""
-        status, told = self.run(folder, moment=moment, **options)
-        assert status == -signal.SIGKILL, told
+        """Let a run die at that moment; every file that it leaves can be read."""
+        status, output = self.run(folder, moment=moment, **options)
+        assert status == -signal.SIGKILL, output
         whole(folder)
 
     def ended(self, folder: Path, **options: Any) -> str:
-        """A run that comes to its end; what was told."""
-        status, told = self.run(folder, **options)
-        assert status == 0, told
+        """Let a run come to its end; its output."""
+        status, output = self.run(folder, **options)
+        assert status == 0, output
         whole(folder)
-        return told
+        return output
 
     def undisturbed(self, **options: Any) -> Path:
         """The folder of the same run without a kill."""
@@ -84,7 +84,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
 
 
 def whole(folder: Path) -> None:
-    """Every file that is there can be read, as what its name says."""
+    """Assert that every file can be read as what its name says."""
     for path in folder.rglob("*.parquet"):
         snapshot = load_snapshot(path)
         if path.stem.startswith("step-"):
@@ -104,7 +104,7 @@ def end(folder: Path) -> dict[str, Any]:
 
 
 def assert_same_end(folder: Path, other: Path) -> None:
-    """The same weights, losses, logged curve, and looks."""
+    """Assert equal weights, losses, logged curves, and looks."""
     assert end(folder) == end(other)
     trajectory, rows = Trajectory.from_run(folder), RunFolder(folder).looks()
     logged = {step: counts for step, *counts in end(folder)["curve"]}
@@ -117,8 +117,8 @@ def assert_same_end(folder: Path, other: Path) -> None:
     assert [look["step"] for look in described["looks"]] == list(trajectory.steps)
 
 
-def test_the_undisturbed_run_can_tell_a_change(runs: Runs) -> None:
-    """No look is like another: one that is lost, or taken of other weights, would show."""
+def test_the_undisturbed_run_shows_changes(runs: Runs) -> None:
+    """All looks differ: one that is lost, or taken with other weights, would show."""
     undisturbed = runs.undisturbed()
     assert tuple(step for step, *_ in end(undisturbed)["curve"]) == looks(undisturbed) == EVERY_5
     found = {load_snapshot(path).checksum for path in (undisturbed / "_forgetwatch").glob("[bs]*.parquet")}
@@ -146,8 +146,8 @@ def test_a_killed_run_ends_as_the_undisturbed_one(
     run = tmp_path / "run"
     runs.killed(run, moment=moment)
     assert looks(run) == left
-    told = runs.ended(run)
-    assert (f"step {begins_at} measured again: -0 +0 of 40" in told) == bool(begins_at)
+    output = runs.ended(run)
+    assert (f"step {begins_at} measured again: -0 +0 of 40" in output) == bool(begins_at)
     assert looks(run) == EVERY_5
     again = {begins_at: RunFolder(run).path / f"again-{begins_at:06d}.parquet"} if begins_at else {}
     assert RunFolder(run).looks("again") == again
@@ -156,20 +156,20 @@ def test_a_killed_run_ends_as_the_undisturbed_one(
     assert_same_end(run, runs.undisturbed())
 
 
-def test_half_a_checkpoint_is_refused_by_the_trainer_and_the_one_before_it_goes_on(runs: Runs, tmp_path: Path) -> None:
+def test_half_a_checkpoint_is_refused_by_the_trainer_and_the_one_before_it_resumes(runs: Runs, tmp_path: Path) -> None:
     run = tmp_path / "run"
     runs.killed(run, moment="in a save, before the trainer's state")
     assert (run / "checkpoint-20" / "model.safetensors").is_file()
-    status, told = runs.run(run)
+    status, output = runs.run(run)
     assert status == 1
-    assert "trainer_state.json" in told.splitlines()[-1]
+    assert "trainer_state.json" in output.splitlines()[-1]
     assert looks(run) == EVERY_5[:5]
     shutil.rmtree(run / "checkpoint-20")
     assert "step 10 measured again: -0 +0 of 40" in runs.ended(run)
     assert_same_end(run, runs.undisturbed())
 
 
-def test_a_look_that_was_to_follow_its_save_is_taken_when_the_run_goes_on(runs: Runs, tmp_path: Path) -> None:
+def test_a_look_lost_after_its_save_is_taken_at_the_resume(runs: Runs, tmp_path: Path) -> None:
     run, options = tmp_path / "run", {"every": "save", "save_strategy": "epoch"}
     runs.killed(run, moment="after a save, before anything of ours", **options)
     assert looks(run) == (0, 16)
@@ -179,7 +179,7 @@ def test_a_look_that_was_to_follow_its_save_is_taken_when_the_run_goes_on(runs: 
     assert_same_end(run, runs.undisturbed(**options))
 
 
-def test_a_run_may_be_killed_again_while_it_goes_on(runs: Runs, tmp_path: Path) -> None:
+def test_a_run_may_be_killed_again_during_its_resume(runs: Runs, tmp_path: Path) -> None:
     run = tmp_path / "run"
     runs.killed(run, moment="between two looks")
     runs.killed(run, moment="when a look that was measured again is written")
@@ -188,31 +188,29 @@ def test_a_run_may_be_killed_again_while_it_goes_on(runs: Runs, tmp_path: Path) 
     assert_same_end(run, runs.undisturbed())
 
 
-def test_a_run_goes_on_from_its_checkpoints_alone(runs: Runs, tmp_path: Path) -> None:
+def test_a_run_resumes_from_its_checkpoints_alone(runs: Runs, tmp_path: Path) -> None:
     """Only the latest look is carried: earlier files are gone, and what was logged is not."""
     run = tmp_path / "run"
     runs.killed(run, moment="between two looks")
     shutil.rmtree(run / "_forgetwatch")
     runs.killed(run, moment="while looks are taken back from the checkpoint")
     assert looks(run) == (0,)
-    told = runs.ended(run)
-    assert "the run's own baseline is gone" not in told
-    assert "step 30 measured again: -0 +0 of 40" in told
+    output = runs.ended(run)
+    assert "the run's own baseline is gone" not in output
+    assert "step 30 measured again: -0 +0 of 40" in output
     assert looks(run) == (0, *EVERY_5[6:])
     assert_same_end(run, runs.undisturbed())
 
 
-def test_without_folder_and_copies_right_and_wrong_are_remembered(runs: Runs, tmp_path: Path) -> None:
+def test_without_folder_and_copies_the_outcomes_come_from_the_trainer_state(runs: Runs, tmp_path: Path) -> None:
     run = tmp_path / "run"
     runs.killed(run, moment="between two looks")
     for folder in [run / "_forgetwatch", *run.glob("checkpoint-*/forgetwatch")]:
         shutil.rmtree(folder)
     runs.killed(run, moment="between two looks")
-    told = runs.ended(run)
-    assert (
-        told.count("the run's own baseline is gone; it is replaced by right and wrong answers from the checkpoint") == 1
-    )
-    assert "chosen options and probabilities are lost" in told
+    output = runs.ended(run)
+    assert output.count("baseline is gone; it is replaced by right and wrong answers from the checkpoint") == 1
+    assert "chosen options and probabilities are lost" in output
     assert looks(run) == (0, *EVERY_5[6:])
     assert_same_end(run, runs.undisturbed())
     rescued, first = (load_snapshot(RunFolder(one).path / "baseline.parquet") for one in (run, runs.undisturbed()))
@@ -222,15 +220,13 @@ def test_without_folder_and_copies_right_and_wrong_are_remembered(runs: Runs, tm
     assert not first.missing("chosen")
 
 
-def test_without_folder_and_copies_the_adapter_is_taken_off_and_the_baseline_scored_again(
-    runs: Runs, tmp_path: Path
-) -> None:
+def test_without_folder_and_copies_the_baseline_is_scored_without_the_adapter(runs: Runs, tmp_path: Path) -> None:
     run = tmp_path / "run"
     runs.killed(run, moment="between two looks", lora=True)
     for folder in [run / "_forgetwatch", *run.glob("checkpoint-*/forgetwatch")]:
         shutil.rmtree(folder)
-    told = runs.ended(run, lora=True)
-    assert "the run's own baseline is gone; it is replaced by the model without its adapter, scored now" in told
+    output = runs.ended(run, lora=True)
+    assert "the run's own baseline is gone; it is replaced by the model without its adapter, scored now" in output
     assert_same_end(run, runs.undisturbed(lora=True))
     again, first = (RunFolder(one).path / "baseline.parquet" for one in (run, runs.undisturbed(lora=True)))
     assert load_snapshot(again).checksum == load_snapshot(first).checksum

@@ -1,4 +1,4 @@
-"""What a run does with its looks: a guard, further references, a command, the best checkpoint, a budget."""
+"""Options of the callback: a guard, further references, a command, the best checkpoint, a budget."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Evaluates(TrainerCallback):
 
 
 def turn(network: Any) -> None:
-    """The least likely word becomes the most likely."""
+    """Make the least likely word the most likely."""
     with torch.no_grad():
         network.base_model.norm.weight.neg_()
 
@@ -57,7 +57,7 @@ def interrupt(network: Any) -> None:
 
 
 def known(must_pass: Sequence[int] = ()) -> Probe:
-    """What the untrained model knows, of one word a choice: all of it is lost when the model is turned."""
+    """Items that the untrained model knows, one word per choice: all are lost when the model is turned."""
     tok = tokenizer()
     items = [
         dataclasses.replace(item, choices=tuple(c[: c.find(" ", 1)] if " " in c[1:] else c for c in item.choices))
@@ -72,11 +72,11 @@ def known(must_pass: Sequence[int] = ()) -> Probe:
 
 
 def rows(run: Any, prefix: str = "eval_forget") -> dict[int, dict[str, float]]:
-    """The logged rows of looks that have such keys, by step."""
+    """Logged rows of looks that have keys with this prefix, by step."""
     return {row["step"]: row for row in run.state.log_history if f"{prefix}/all/forgotten" in row}
 
 
-def told(capfd: pytest.CaptureFixture[str]) -> list[str]:
+def log_lines(capfd: pytest.CaptureFixture[str]) -> list[str]:
     """Our lines on stderr."""
     return [line for line in capfd.readouterr().err.splitlines() if line.startswith("forgetwatch:")]
 
@@ -95,13 +95,13 @@ def test_a_lost_item_that_must_pass_trips_the_guard_at_its_look(
     assert run.state.global_step == last
     assert sorted(int(path.name.removeprefix("checkpoint-")) for path in tmp_path.glob("checkpoint-*")) == saved
     assert all((tmp_path / f"checkpoint-{step}" / "forgetwatch" / "step-000004.parquet").is_file() for step in saved)
-    said = told(capfd)
-    assert sum("item i7, which must pass, was right and is wrong at step 4" in line for line in said) == lines
-    assert sum("which must pass" in line for line in said) == lines
-    assert sum("the guard stops the run at step 4" in line for line in said) == (last == 4)
+    logged = log_lines(capfd)
+    assert sum("item i7, which must pass, was right and is wrong at step 4" in line for line in logged) == lines
+    assert sum("which must pass" in line for line in logged) == lines
+    assert sum("the guard stops the run at step 4" in line for line in logged) == (last == 4)
 
 
-def test_early_stopping_stands_behind(tmp_path: Path) -> None:
+def test_early_stopping_before_the_callback_is_refused(tmp_path: Path) -> None:
     options = {"eval_strategy": "steps", "eval_steps": 2, "save_strategy": "best"}
     options |= {"metric_for_best_model": "forget/all/retention", "load_best_model_at_end": True}
     patience = EarlyStoppingCallback(early_stopping_patience=1)
@@ -189,7 +189,7 @@ def test_further_references_log_keys_of_their_own_also_after_a_resume(tmp_path: 
 
 
 def appears(path: Path) -> str:
-    """What a command wrote, which nobody waits for."""
+    """Text that a command writes; waits for it, since the run does not."""
     until = time.monotonic() + 20
     while time.monotonic() < until:
         if path.is_file() and (text := path.read_text()).endswith("\n"):
@@ -198,7 +198,7 @@ def appears(path: Path) -> str:
     raise AssertionError(f"{path} was not written")
 
 
-def test_the_command_is_started_with_the_look_s_step_and_folder(tmp_path: Path) -> None:
+def test_the_command_gets_the_step_and_folder_of_the_look(tmp_path: Path) -> None:
     command = f"sh -c 'echo {{step}} {{folder}} > {tmp_path}/seen-{{step}}'"
     watch = ForgetWatchCallback(probe(), every=3, max_overhead=None, on_look=command)
     trainer(tmp_path / "run", callbacks=[watch]).train()
@@ -221,11 +221,11 @@ def test_a_command_that_names_the_checkpoint_finds_it_saved(tmp_path: Path) -> N
 def test_the_best_checkpoint_is_not_rotated_away_in_silence(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], turned: int, steps: list[int]
 ) -> None:
-    """What is lost at step 4 makes checkpoint-2 the best, which goes; a run that only gains has nothing to tell."""
+    """Losses at step 4 make checkpoint-2 the best, which is deleted; a run that only gains logs no warning."""
     watch = ForgetWatchCallback(known(), every=2, guard=None, max_overhead=None)
     options = {"save_strategy": "steps", "save_steps": 2, "save_total_limit": 1, "learning_rate": 1e-6}
     trainer(tmp_path, callbacks=[At(turned, turn), watch], steps=4, **options).train()
-    lines = [line for line in told(capfd) if "the highest retention of the saved checkpoints" in line]
+    lines = [line for line in log_lines(capfd) if "the highest retention of the saved checkpoints" in line]
     assert len(lines) == len(steps)
     for step, line in zip(steps, lines, strict=True):
         assert f"this save deletes {tmp_path / f'checkpoint-{step}'}, which" in line
@@ -233,17 +233,17 @@ def test_the_best_checkpoint_is_not_rotated_away_in_silence(
     assert [path.name for path in tmp_path.glob("checkpoint-*")] == ["checkpoint-4"]
 
 
-def test_the_budget_is_decided_once_and_outlives_a_resume(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    asked, options = probe(150), {"steps": 20, "save_strategy": "steps", "save_steps": 12}
-    first = ForgetWatchCallback(asked, every=4, max_overhead=1e-6)
+def test_the_budget_is_decided_once_and_survives_a_resume(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    items, options = probe(150), {"steps": 20, "save_strategy": "steps", "save_steps": 12}
+    first = ForgetWatchCallback(items, every=4, max_overhead=1e-6)
     broken = trainer(tmp_path, callbacks=[first, At(15, interrupt)], **options)
     with pytest.raises(KeyboardInterrupt):
         broken.train()
-    assert sum("from here on they evaluate the first 100 of 150 items" in line for line in told(capfd)) == 1
+    assert sum("from here on they evaluate the first 100 of 150 items" in line for line in log_lines(capfd)) == 1
     assert first.watch is not None
     assert {step: look.all.n for step, look in first.watch.comparisons.items()} == dict.fromkeys((0, 4, 8, 12), 100)
     # Another budget changes nothing any more.
-    second = ForgetWatchCallback(asked, every=4, max_overhead=0.9)
+    second = ForgetWatchCallback(items, every=4, max_overhead=0.9)
     run = trainer(tmp_path, callbacks=[second], **options)
     run.train(resume_from_checkpoint=True)
     folder = tmp_path / "_forgetwatch"
@@ -255,7 +255,7 @@ def test_the_budget_is_decided_once_and_outlives_a_resume(tmp_path: Path, capfd:
     looks = {path.stem: load_snapshot(path) for path in folder.glob("[bs]*.parquet")}
     sizes = {"baseline": 150, "step-000004": 150, "step-000008": 150}
     assert {name: len(look) for name, look in looks.items()} == sizes | {f"step-0000{s}": 100 for s in (12, 16, 20)}
-    ids = [item.id for item in asked][:100]
+    ids = [item.id for item in items][:100]
     assert all(list(look.texts("item_id"))[:100] == ids for look in looks.values())
     assert second.watch is not None
     inside, read = second.watch.trajectory(), Trajectory.from_run(folder)
@@ -268,11 +268,11 @@ def test_the_budget_is_decided_once_and_outlives_a_resume(tmp_path: Path, capfd:
     assert "over the first 100 of 150 items, those that the looks of this run evaluate" in between.notes
 
 
-@pytest.mark.parametrize("told_seconds", [True, False])
-def test_a_baseline_from_elsewhere_leaves_the_budget_in_force(tmp_path: Path, told_seconds: bool) -> None:
-    """Remembered by the checkpoint alone, or named without what it took."""
-    asked, options = probe(150), {"steps": 20, "save_strategy": "steps", "save_steps": 8}
-    first = ForgetWatchCallback(asked, every=4, max_overhead=1e-6)
+@pytest.mark.parametrize("has_seconds", [True, False])
+def test_a_named_baseline_keeps_the_budget(tmp_path: Path, has_seconds: bool) -> None:
+    """A baseline from the trainer's state alone, or a named one without its seconds."""
+    items, options = probe(150), {"steps": 20, "save_strategy": "steps", "save_steps": 8}
+    first = ForgetWatchCallback(items, every=4, max_overhead=1e-6)
     broken = trainer(tmp_path, callbacks=[first, At(9, interrupt)], **options)
     with pytest.raises(KeyboardInterrupt):
         broken.train()
@@ -280,9 +280,9 @@ def test_a_baseline_from_elsewhere_leaves_the_budget_in_force(tmp_path: Path, to
     named = dataclasses.replace(named, meta={**named.meta, "seconds": None})
     for gone in (tmp_path / "_forgetwatch", tmp_path / "checkpoint-8" / "forgetwatch"):
         shutil.rmtree(gone)
-    second = ForgetWatchCallback(asked, every=4, max_overhead=1e-6, baseline=None if told_seconds else named)
+    second = ForgetWatchCallback(items, every=4, max_overhead=1e-6, baseline=None if has_seconds else named)
     trainer(tmp_path, callbacks=[second], **options).train(resume_from_checkpoint=True)
     assert json.loads((tmp_path / "_forgetwatch" / "run.json").read_text())["items"] == 100
     assert second.watch is not None
-    steps = (0 if told_seconds else -1, *range(8, 21, 4))
+    steps = (0 if has_seconds else -1, *range(8, 21, 4))
     assert {step: look.all.n for step, look in second.watch.comparisons.items()} == dict.fromkeys(steps, 100)

@@ -59,7 +59,7 @@ print(json.dumps(found))
 
 
 def launch(folder: Path, world: int) -> list[dict[str, Any]]:
-    """What each of so many processes found."""
+    """Results of each process of a run of `world` processes."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -84,12 +84,12 @@ def launch(folder: Path, world: int) -> list[dict[str, Any]]:
     for process in running:
         out, err = process.communicate(timeout=300)
         assert process.returncode == 0, err[-2000:]
-        found.append({**json.loads(out.splitlines()[-1]), "told": err.count("no space left on device")})
+        found.append({**json.loads(out.splitlines()[-1]), "warnings": err.count("no space left on device")})
     return found
 
 
 @pytest.mark.parametrize("world", [2, 3])
-def test_several_processes_leave_no_trace_and_count_as_one(world: int, tmp_path: Path) -> None:
+def test_several_processes_leave_training_untouched_and_count_as_one(world: int, tmp_path: Path) -> None:
     ranks = launch(tmp_path, world)
     for name in ("plain", "watched", "few", "full"):
         assert len({rank[name]["weights"] for rank in ranks}) == 1
@@ -107,6 +107,6 @@ def test_several_processes_leave_no_trace_and_count_as_one(world: int, tmp_path:
         together = load_snapshot(tmp_path / "watched" / "_forgetwatch" / f"step-00000{step}.parquet")
         assert alone.floats("correct").tolist() == together.floats("correct").tolist()
     assert len(load_snapshot(tmp_path / "few" / "_forgetwatch" / "step-000004.parquet")) == 2
-    # A disk that is full in the first process: told once, by it; where it must stop the run it stops all processes.
-    assert [rank["told"] for rank in ranks] == [1] + [0] * (world - 1)
+    # A full disk in the main process: it alone logs it, once; a strict run stops in all processes.
+    assert [rank["warnings"] for rank in ranks] == [1] + [0] * (world - 1)
     assert all("no space left" in rank["strict"] for rank in ranks)

@@ -1,4 +1,4 @@
-"""What reaches W&B, TensorBoard, trackio and MLflow, read back by their own libraries."""
+"""Rows, tables and alerts in W&B, TensorBoard, trackio and MLflow, read back by their own libraries."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SECRETS = ("zanzibar", "quibble")
 
 @dataclass
 class Read:
-    """What a tracker holds.
+    """Content of a tracker.
 
     Attributes:
         rows: Step, name and value of each number.
@@ -312,7 +312,7 @@ def test_no_text_of_an_item_arrives_unless_it_is_shared(tracked: Tracked) -> Non
     assert all(row[len(FLIPPED)] == texts[row[1]] for row in shared[1:])
 
 
-def test_an_alert_tells_once_what_must_not_be_lost(tracked: Tracked) -> None:
+def test_each_lost_must_pass_item_is_alerted_once(tracked: Tracked) -> None:
     if not tracked.tracker.alerts:
         pytest.skip("the tracker has no alerts")
     lines = [line for text in tracked.read.alerts for line in text.splitlines()]

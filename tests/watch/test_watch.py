@@ -1,4 +1,4 @@
-"""Watch in a loop of one's own, without a Trainer."""
+"""Watch in a training loop without a Trainer."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_step_is_looked_at_once(tmp_path: Path) -> None:
     assert watch.look(network, TOK, step=0) is first
 
 
-def test_a_new_run_renames_the_old_folder_at_its_first_look_and_says_so(
+def test_a_new_run_renames_the_old_folder_at_its_first_look_and_logs_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(tmp_path)
@@ -77,14 +77,14 @@ def test_a_new_run_renames_the_old_folder_at_its_first_look_and_says_so(
     assert not list((tmp_path / "_forgetwatch").glob("step-*"))
 
 
-def test_a_baseline_after_the_start_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_baseline_after_the_start_is_logged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(tmp_path, steps=(0,))
     assert "baseline is taken at" not in capsys.readouterr().err
     run(tmp_path, steps=(40,))
     assert "the baseline is taken at step 40" in capsys.readouterr().err
 
 
-def test_unscored_items_are_told_at_the_baseline_and_none_scored_is_refused(
+def test_unscored_items_are_logged_at_the_baseline_and_none_scored_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     blank = Item(id="blank", task="t", prompt="Q", choices=(" w1", " "), answer=0)
@@ -157,12 +157,12 @@ def test_resume_with_another_probe_or_without_a_baseline_is_refused(tmp_path: Pa
         Watch(probe(), tmp_path / "elsewhere", resume=True)
 
 
-def test_a_probe_that_is_not_there_fails_in_the_constructor(tmp_path: Path) -> None:
+def test_a_missing_probe_fails_in_the_constructor(tmp_path: Path) -> None:
     with pytest.raises(ProbeError, match="no such file, and no such shipped probe"):
         Watch("standart", tmp_path)
 
 
-def test_the_last_look_that_is_left_has_its_rows(tmp_path: Path) -> None:
+def test_the_last_remaining_look_has_its_rows(tmp_path: Path) -> None:
     """A report of a run that was turned back lists what flipped at the look that is the last now."""
     tok = tokenizer()
     watch = Watch(probe(), tmp_path)

@@ -1,4 +1,4 @@
-"""The page of a run, written while it goes on."""
+"""The page of a run, written during the run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOK = tokenizer()
 
 
 class Clock:
-    """A clock that goes on when it is told to, and by what drawing takes."""
+    """A clock that advances by hand, and by the time that drawing takes."""
 
     def __init__(self) -> None:
         self.now, self.drawing, self.drawn = 1000.0, 0.5, 0
@@ -62,7 +62,7 @@ def test_the_page_is_written_again_at_each_look(tmp_path: Path, monkeypatch: pyt
     assert (tmp_path / "_forgetwatch" / REPORT).is_file()
 
 
-def test_a_page_that_cannot_be_written_is_told_once_and_the_run_goes_on(
+def test_a_page_that_cannot_be_written_is_logged_once_and_the_run_continues(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_PAGE_SHARE", 1e9)
@@ -74,14 +74,14 @@ def test_a_page_that_cannot_be_written_is_told_once_and_the_run_goes_on(
     run = trainer(tmp_path, steps=6, callbacks=[ForgetWatchCallback(probe(), every=1, max_overhead=None)])
     run.train()
     assert run.state.global_step == 6
-    told = capsys.readouterr().err
-    assert told.count("writing the report at step") == 1
-    assert "No space left on device" in told
+    logged = capsys.readouterr().err
+    assert logged.count("writing the report at step") == 1
+    assert "No space left on device" in logged
     assert len(list((tmp_path / "_forgetwatch").glob("step-*.parquet"))) == 6
     assert not (tmp_path / "_forgetwatch" / REPORT).exists()
 
 
-def test_no_page_comes_where_it_would_take_more_than_its_share_of_the_time(tmp_path: Path, clock: Clock) -> None:
+def test_a_page_that_would_exceed_its_share_of_the_time_is_left_out(tmp_path: Path, clock: Clock) -> None:
     watch, page = looked(tmp_path), ReportPage()
     for step in range(1, 5):
         watch.look(model(TOK), TOK, step=step)
@@ -94,7 +94,7 @@ def test_no_page_comes_where_it_would_take_more_than_its_share_of_the_time(tmp_p
     assert clock.drawn == 2
 
 
-def test_but_the_end_of_the_run_always_has_one(tmp_path: Path, clock: Clock) -> None:
+def test_the_end_of_a_run_always_has_a_page(tmp_path: Path, clock: Clock) -> None:
     watch, page = looked(tmp_path), ReportPage()
     page.write(watch)
     watch.look(model(TOK), TOK, step=5)

@@ -1,4 +1,4 @@
-"""Written answers beside scored ones, inside a trainer."""
+"""Probes with generated and log-likelihood answers, inside a trainer."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from forgetwatch.watch.resume import packed, unpacked
 
 
 def both() -> Probe:
-    """Thirty scored items and eight that are written."""
+    """Thirty log-likelihood items and eight with generated answers."""
     written = [
         Item(id=f"o{n}", task="open", prompt=f"w{n} w{n + 1}", answer=f"w{n}", match="contains") for n in range(8)
     ]
     return Probe([*probe(), *written], name="both", decoding={"tokens": 6})
 
 
-def test_a_run_with_written_answers_is_the_run_without(tmp_path: Path) -> None:
+def test_generating_answers_leaves_training_untouched(tmp_path: Path) -> None:
     plain = trainer(tmp_path / "a", steps=4)
     plain.train()
     run = trainer(
@@ -50,7 +50,7 @@ def test_a_run_with_written_answers_is_the_run_without(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning")
-def test_so_is_a_run_of_reinforcement_learning(tmp_path: Path) -> None:
+def test_generating_answers_leaves_reinforcement_learning_untouched(tmp_path: Path) -> None:
     def run(name: str, callbacks: list[ForgetWatchCallback]) -> Any:
         made = GRPOTrainer(
             model=model(tokenizer()),
@@ -84,7 +84,7 @@ def test_so_is_a_run_of_reinforcement_learning(tmp_path: Path) -> None:
     assert look.texts("output").tolist() == score(saved, tokenizer(), both()).texts("output").tolist()
 
 
-def test_written_answers_are_left_out_first_where_the_budget_does_not_allow_them(tmp_path: Path) -> None:
+def test_generated_answers_are_left_out_first_where_the_budget_does_not_allow_them(tmp_path: Path) -> None:
     cost = Cost(items=1000, look=10.0, step=1.0, steps=1000, spent=2.0, left=4, generation=8.0)
     assert decide_budget(cost, 0.9) == (cost, 1000, True)
     cheaper, items, writes = decide_budget(cost, 0.02)
@@ -97,7 +97,7 @@ def test_written_answers_are_left_out_first_where_the_budget_does_not_allow_them
     assert [int((look.texts("outcome") == "ok").sum()) for look in looks][2] == 30
 
 
-def test_what_writing_takes_is_measured_here_and_not_where_a_named_baseline_was(
+def test_generation_time_is_measured_here_and_not_taken_from_a_named_baseline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     costs: list[Cost] = []
@@ -116,7 +116,7 @@ def test_what_writing_takes_is_measured_here_and_not_where_a_named_baseline_was(
     assert all(0 < cost.generation < cost.look for cost in costs)
 
 
-def test_a_run_that_goes_on_knows_what_a_look_takes_before_its_first(tmp_path: Path) -> None:
+def test_resume_knows_the_seconds_of_a_look_before_its_first(tmp_path: Path) -> None:
     watch = Watch(both(), tmp_path)
     watch.look(model(tokenizer()), tokenizer(), step=0)
     seconds = watch.evaluation_seconds, watch.generation_seconds
@@ -127,8 +127,8 @@ def test_a_run_that_goes_on_knows_what_a_look_takes_before_its_first(tmp_path: P
     assert (rescued.meta["seconds"], rescued.meta["written_seconds"]) == seconds
 
 
-def test_references_are_cut_as_the_looks_are(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """A reference holds all items, also those that the looks ask no more."""
+def test_references_are_restricted_as_the_looks_are(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A reference holds all items, also those that the looks no longer evaluate."""
     release = tmp_path / "release.parquet"
     save_snapshot(score(model(tokenizer(), seed=5), tokenizer(), both()), release)
     watched = ForgetWatchCallback(
@@ -145,7 +145,7 @@ def test_references_are_cut_as_the_looks_are(tmp_path: Path, capfd: pytest.Captu
     assert "failed" not in capfd.readouterr().err
 
 
-def test_a_cut_that_fails_leaves_everything_as_it_was(tmp_path: Path) -> None:
+def test_a_restriction_that_fails_changes_nothing(tmp_path: Path) -> None:
     watch = Watch(both(), tmp_path)
     watch.defer_budget()
     for step, seed in enumerate((1, 2)):
@@ -161,7 +161,7 @@ def test_a_cut_that_fails_leaves_everything_as_it_was(tmp_path: Path) -> None:
     assert {look.all.n for look in watch.comparisons.values()} == {20}
 
 
-def test_answers_with_several_samples_are_cut_by_items(tmp_path: Path) -> None:
+def test_answers_with_several_samples_are_restricted_by_items(tmp_path: Path) -> None:
     items = [Item(id=f"o{n}", task="open", prompt=f"w{n % 50} w{n}", answer="w3", match="contains") for n in range(110)]
     probe_of_samples = Probe(items, scoring="generate", decoding={"tokens": 2, "temperature": 1.0, "samples": 2})
     run = trainer(tmp_path, steps=12, callbacks=[ForgetWatchCallback(probe_of_samples, every=4, max_overhead=1e-6)])
@@ -180,15 +180,15 @@ def test_an_answer_that_counts_as_wrong_is_not_called_unscored(
     network, tok = model(tokenizer()).eval(), tokenizer()
     written = Probe([item for item in both() if not item.choices], name="written", decoding={"tokens": 2})
     Watch(written, tmp_path / "a").look(network, tok, step=0)  # all are cut at two tokens, and wrong
-    said = capsys.readouterr().err
-    assert "8 of 8 answers count as wrong: 8 truncated" in said
-    assert "unscored" not in said
+    logged = capsys.readouterr().err
+    assert "8 of 8 answers count as wrong: 8 truncated" in logged
+    assert "unscored" not in logged
     lenient = Probe(written.items, name="written", decoding={"tokens": 2, "no_answer": "unscored"})
     with pytest.raises(ScoringError, match="can be scored: 8 truncated"):
         Watch(lenient, tmp_path / "b").look(network, tok, step=0)
 
 
-def test_answers_with_several_samples_are_rescued_from_the_trainers_state() -> None:
+def test_answers_with_several_samples_are_unpacked_from_the_trainers_state() -> None:
     items = [Item(id=f"o{n}", task="open", prompt=f"w{n}", answer=f"w{n + 1}", match="contains") for n in range(4)]
     decoding = {"tokens": 2, "temperature": 1.0, "samples": 3}
     of_samples = Probe(items, scoring="generate", decoding=decoding)

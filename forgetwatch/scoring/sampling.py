@@ -1,13 +1,12 @@
-"""What a model writes by itself, with no trace left: greedy, or drawn from its own distribution.
+"""Texts that a model generates, greedy or sampled from its own distribution; the model comes back as it was.
 
-`generate` follows more settings than it is handed: what a config leaves open (a repetition penalty, suppressed tokens)
-is filled in from the model's own, so that one is set aside meanwhile. Prompts are padded on the left here, from token
-ids; the tokenizer has no part in it.
+Every text is sampled with a seed of its own. It is then the same whatever is generated next to it, however many
+processes share the work, and if only the first of the prompts are generated from. Where the model changes little, few
+samples change.
 
-Tokens drawn for each text by a seed of its own.
-
-The text is then the same whatever is written beside it, however many processes share the work, and where only the first
-of the prompts are asked. And where the model changes little, few draws change.
+transformers' `generate` fills in what its arguments leave open, such as a repetition penalty, from the model's own
+generation config; that one is replaced meanwhile. Prompts are token ids and are padded here, on the left; the tokenizer
+has no part in it.
 """
 
 from __future__ import annotations
@@ -51,12 +50,13 @@ from forgetwatch.scoring.model import (
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sample:
-    """What was written behind one prompt.
+    """One generated text.
 
     Attributes:
         tokens: Token ids, the end token included.
-        logprobs: What `generate` said of them, nats, float64 [tokens - 1]: the last one's is not recorded.
-        ended: Whether it ended by itself, with an end token or a stop text; else it was cut at its length.
+        logprobs: Log-probabilities that `generate` computed, nats, float64 [tokens - 1]: without that of the last one,
+            which it does not pass on.
+        ended: True if an end token or a stop text ended it; False if it was cut at its length.
     """
 
     tokens: Ids
@@ -77,64 +77,56 @@ def sample(
     stopped: Callable[[Ids], bool] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> list[Sample]:
-    """One text behind each prompt.
+    """One generated text for each prompt, in their order.
 
     Args:
         model: A causal language model of transformers, also with adapters; it comes back as it was, as do all random
             states.
         prompts: Token ids, at least one each.
-        tokens: Most tokens that are written.
-        ends: The tokens that end a text.
-        seeds: Of each text's drawing; see `drawing`.
-        token_budget: Tokens of a batch, those that are written included; a single row may exceed it.
+        tokens: Most tokens of a text.
+        ends: Tokens that end a text.
+        seeds: Seed of each text; see `seeds_of`.
+        token_budget: Tokens of a batch, the generated ones included; a single row may exceed it.
         temperature: 0 takes the most likely token each time.
-        top_p: Tokens are drawn from the fewest that together have this probability.
-        stopped: Whether a text is to end with the tokens written so far.
-        progress: Called after each batch with the texts written.
+        top_p: Sample from the fewest tokens that together have this probability.
+        stopped: Returns True for the generated tokens with which a text is to end.
+        progress: Called after each batch with the number of texts generated.
 
     Raises:
         ScoringError: If the model cannot generate here.
     """
     inner = base_model(model)
-    why = ""
-    if not isinstance(getattr(inner, "generation_config", None), GenerationConfig):
-        why = "has no generate"
-    elif is_sharded(model):
-        why = "is spread over several processes"
-    elif virtual_tokens(model):
-        why = "reads the tokens of prompt learning, which its own generate does not know"
-    if why:
-        raise ScoringError(f"needed a model that writes completions, and {type(inner).__name__} {why}")
+    _check_generates(model)
     batches = _batches(
         prompts,
         tokens=tokens,
         token_budget=token_budget,
         most=max(1, LOGIT_BUDGET // vocabulary_size(model)),
-        padded=not tree_obstacle(model),  # a state along the row does not skip padding
+        padded=not tree_obstacle(model),  # a state along the row also takes in padding
     )
-    written: dict[int, Sample] = {}
+    generated: dict[int, Sample] = {}
     device = device_of(model)
-    with isolated(model), head_in_fp32(model), _plain(inner, tokens=tokens, ends=ends):
+    with isolated(model), head_in_fp32(model), _own_settings_only(inner, tokens=tokens, ends=ends):
         for batch in batches:
-            drawn = Drawn([seeds[index] for index in batch], temperature, top_p, device) if temperature else None
-            found = _generate(inner, [prompts[index] for index in batch], ends, device, stopped, drawn)
-            written |= zip(batch, found, strict=True)
+            sampler = SeededSampler([seeds[n] for n in batch], temperature, top_p, device) if temperature else None
+            found = _generate(inner, [prompts[n] for n in batch], ends, device, stopped, sampler)
+            generated |= zip(batch, found, strict=True)
             if progress:
-                progress(len(written))
-    return [written[index] for index in range(len(prompts))]
+                progress(len(generated))
+    return [generated[index] for index in range(len(prompts))]
 
 
 def end_tokens(model: nn.Module, tokenizer: Any) -> list[int]:
-    """The tokens that end a text, rising: the model's own and the tokenizer's; none where neither names one.
+    """Tokens that end a text, ascending: the model's own and the tokenizer's; empty where neither has one.
 
-    A model that was taught a chat template ends with the template's token, which may be the tokenizer's alone.
+    A model that was trained with a chat template ends with the template's token, which may be the tokenizer's alone.
     """
     inner = base_model(model)
     own: Any = next(
         (
             found
-            for one in (inner.generation_config, text_config(model))
-            if (found := getattr(one, "eos_token_id", None)) is not None
+            for config in (inner.generation_config, text_config(model))
+            if (found := getattr(config, "eos_token_id", None)) is not None
         ),
         [],
     )
@@ -143,12 +135,86 @@ def end_tokens(model: nn.Module, tokenizer: Any) -> list[int]:
     return sorted(end for end in ends if end < known)
 
 
+def seeds_of(prompts: Sequence[Ids], seed: int) -> list[int]:
+    """A seed for each prompt, from its own tokens and how many equal prompts come before it."""
+    seen: Counter[Ids] = Counter()
+    seeds = []
+    for prompt in prompts:
+        text = json.dumps([seed, seen[prompt], prompt])
+        seeds.append(int.from_bytes(hashlib.sha256(text.encode()).digest()[:7]))
+        seen[prompt] += 1
+    return seeds
+
+
+class SeededSampler(LogitsProcessor):
+    """Samples one token for each row, with a random state of the row's own.
+
+    Args:
+        seeds: Seed of each row.
+        temperature: Above 0.
+        top_p: Sample from the fewest tokens that together have this probability.
+        device: Device of the logits.
+    """
+
+    def __init__(self, seeds: Sequence[int], temperature: float, top_p: float, device: torch.device) -> None:
+        self._states = [torch.Generator(device).manual_seed(seed) for seed in seeds]
+        self._temperature = temperature
+        self._top_p = TopPLogitsWarper(top_p) if top_p < 1 else None
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        """Logits [rows, vocabulary], 0 at each row's token and minus infinity elsewhere: greedy decoding takes it."""
+        logits = scores.float() / self._temperature
+        if self._top_p is not None:
+            logits = self._top_p(input_ids, logits)
+        waits = torch.stack([torch.empty_like(logits[0]).exponential_(generator=state) for state in self._states])
+        # Exponential clocks with rates p: clock i is the first to ring with probability p_i. Unlike with an inverted
+        # cumulative sum, a small change of one probability leaves most samples as they were.
+        first = (logits.softmax(-1) / waits).argmax(-1, keepdim=True)
+        return torch.full_like(scores, -torch.inf).scatter(-1, first, 0.0)
+
+
+def _check_generates(model: nn.Module) -> None:
+    inner = base_model(model)
+    reason = ""
+    if not isinstance(getattr(inner, "generation_config", None), GenerationConfig):
+        reason = "has no generate"
+    elif is_sharded(model):
+        reason = "is spread over several processes"
+    elif virtual_tokens(model):
+        reason = "reads the tokens of prompt learning, which its own generate does not know"
+    if reason:
+        raise ScoringError(f"needed a model that can generate, and {type(inner).__name__} {reason}")
+
+
+def _batches(prompts: Sequence[Ids], *, tokens: int, token_budget: int, most: int, padded: bool) -> list[list[int]]:
+    """Indices of the prompts of each batch, sorted by length and content, longest first.
+
+    Args:
+        prompts: Token ids.
+        tokens: Tokens by which each row grows.
+        token_budget: Tokens of a batch; a single row may exceed it.
+        most: Most rows of a batch.
+        padded: A batch may hold prompts of different lengths.
+    """
+    batches: list[list[int]] = []
+    width = 0
+    for index in sorted(range(len(prompts)), key=lambda n: (-len(prompts[n]), prompts[n])):
+        count = len(batches[-1]) + 1 if batches else 0
+        fits = 0 < count <= most and count * (width + tokens) <= token_budget
+        if fits and (padded or len(prompts[index]) == width):
+            batches[-1].append(index)
+        else:
+            batches.append([index])
+            width = len(prompts[index])
+    return batches
+
+
 @contextmanager
-def _plain(inner: Any, *, tokens: int, ends: Sequence[int]) -> Iterator[None]:
-    """The model writes by these settings alone; afterwards its generation config is its own again."""
+def _own_settings_only(inner: Any, *, tokens: int, ends: Sequence[int]) -> Iterator[None]:
+    """Let the model generate by these settings alone; afterwards it has its own generation config again."""
     own = inner.generation_config
     inner.generation_config = GenerationConfig(
-        do_sample=False,  # what is drawn, `Drawn` draws
+        do_sample=False,  # `SeededSampler` samples
         max_new_tokens=tokens,
         eos_token_id=list(ends) or None,
         pad_token_id=ends[0] if ends else 0,
@@ -160,8 +226,45 @@ def _plain(inner: Any, *, tokens: int, ends: Sequence[int]) -> Iterator[None]:
         inner.generation_config = own
 
 
+def _generate(
+    inner: Any,
+    prompts: Sequence[Ids],
+    ends: Sequence[int],
+    device: torch.device,
+    stopped: Callable[[Ids], bool] | None,
+    sampler: SeededSampler | None,
+) -> list[Sample]:
+    """One generated text for each prompt, in one left-padded batch."""
+    width, count = max(map(len, prompts)), len(prompts)
+    ids, mask = (np.zeros((count, width), np.int64) for _ in range(2))
+    for row, prompt in enumerate(prompts):
+        ids[row, width - len(prompt) :], mask[row, width - len(prompt) :] = prompt, 1
+    recorder, stop = _Recorder(), _Stop(stopped or (lambda _: False), width)
+    output = inner.generate(
+        input_ids=torch.from_numpy(ids).to(device),
+        attention_mask=torch.from_numpy(mask).to(device),
+        generation_config=inner.generation_config,
+        logits_processor=LogitsProcessorList([recorder, sampler] if sampler else [recorder]),
+        stopping_criteria=StoppingCriteriaList([stop] if stopped else []),
+    )
+    # [rows, steps - 1], float64.
+    logprobs = torch.cat([torch.empty(count, 0), *(one.cpu() for one in recorder.logprobs)], dim=1).double().numpy()
+    samples = []
+    for row, generated in enumerate(output[:, width:].tolist()):
+        # Padding follows an end token, and other rows' steps follow a stop text: each row has its own length.
+        end = next((position + 1 for position, token in enumerate(generated) if token in ends), None)
+        halt = stop.done[row] if stop.done else None
+        length = min(end or len(generated), halt or len(generated))
+        ended = end is not None or halt is not None
+        samples.append(Sample(tokens=tuple(generated[:length]), logprobs=logprobs[row, : length - 1], ended=ended))
+    return samples
+
+
 class _Recorder(LogitsProcessor):
-    """Leaves the logits as they are, and keeps the log-probability of each token that was drawn from them."""
+    """Leaves the logits as they are and keeps the log-probability of each token that was taken from them.
+
+    A token is known one step after its logits, so that the last one is never recorded.
+    """
 
     def __init__(self) -> None:
         self.logprobs: list[Tensor] = []
@@ -175,7 +278,7 @@ class _Recorder(LogitsProcessor):
 
 
 class _Stop(StoppingCriteria):
-    """Ends the rows whose text is to end, each for itself."""
+    """Ends each row by its own text, and records its length then."""
 
     def __init__(self, stopped: Callable[[Ids], bool], width: int) -> None:
         self._stopped, self._width = stopped, width
@@ -184,93 +287,7 @@ class _Stop(StoppingCriteria):
     def __call__(self, input_ids: Tensor, scores: Any, **kwargs: Any) -> Tensor:
         rows = input_ids[:, self._width :].tolist()
         self.done = self.done or [None] * len(rows)
-        for row, written in enumerate(rows):
-            if self.done[row] is None and self._stopped(tuple(written)):
-                self.done[row] = len(written)
+        for row, generated in enumerate(rows):
+            if self.done[row] is None and self._stopped(tuple(generated)):
+                self.done[row] = len(generated)
         return torch.tensor([end is not None for end in self.done], device=input_ids.device)
-
-
-def _generate(
-    inner: Any,
-    prompts: Sequence[Ids],
-    ends: Sequence[int],
-    device: torch.device,
-    stopped: Callable[[Ids], bool] | None,
-    drawn: Drawn | None,
-) -> list[Sample]:
-    """What follows each prompt, in one left-padded batch."""
-    width, count = max(map(len, prompts)), len(prompts)
-    ids, mask = (np.zeros((count, width), np.int64) for _ in range(2))
-    for row, prompt in enumerate(prompts):
-        ids[row, width - len(prompt) :], mask[row, width - len(prompt) :] = prompt, 1
-    recorder, stop = _Recorder(), _Stop(stopped or (lambda _: False), width)
-    output = inner.generate(
-        input_ids=torch.from_numpy(ids).to(device),
-        attention_mask=torch.from_numpy(mask).to(device),
-        generation_config=inner.generation_config,
-        logits_processor=LogitsProcessorList([recorder, drawn] if drawn else [recorder]),
-        stopping_criteria=StoppingCriteriaList([stop] if stopped else []),
-    )
-    said = torch.cat([torch.empty(count, 0), *(one.cpu() for one in recorder.logprobs)], dim=1).double().numpy()
-    found = []
-    for row, written in enumerate(output[:, width:].tolist()):
-        # Behind an end token stands padding.
-        end = next((place + 1 for place, token in enumerate(written) if token in ends), None)
-        halt = stop.done[row] if stop.done else None
-        length = min(end or len(written), halt or len(written))
-        ended = end is not None or halt is not None
-        found.append(Sample(tokens=tuple(written[:length]), logprobs=said[row, : length - 1], ended=ended))
-    return found
-
-
-def _batches(prompts: Sequence[Ids], *, tokens: int, token_budget: int, most: int, padded: bool) -> list[list[int]]:
-    """Indices of the prompts that go together: sorted by length and content, longest first.
-
-    Args:
-        prompts: The prompts.
-        tokens: Tokens that each row grows by.
-        token_budget: Tokens of a batch; a single row may exceed it.
-        most: Most rows of a batch.
-        padded: Whether a batch may hold prompts of different lengths.
-    """
-    batches: list[list[int]] = []
-    width = 0
-    for index in sorted(range(len(prompts)), key=lambda at: (-len(prompts[at]), prompts[at])):
-        count = len(batches[-1]) + 1 if batches else 0
-        fits = 0 < count <= most and count * (width + tokens) <= token_budget
-        if fits and (padded or len(prompts[index]) == width):
-            batches[-1].append(index)
-        else:
-            batches.append([index])
-            width = len(prompts[index])
-    return batches
-
-
-def seeds_of(prompts: Sequence[Ids], seed: int) -> list[int]:
-    """A seed for each prompt, from its own tokens: texts behind equal prompts are drawn one by one."""
-    seen: Counter[Ids] = Counter()
-    seeds = []
-    for prompt in prompts:
-        text = json.dumps([seed, seen[prompt], prompt])
-        seeds.append(int.from_bytes(hashlib.sha256(text.encode()).digest()[:7]))
-        seen[prompt] += 1
-    return seeds
-
-
-class Drawn(LogitsProcessor):
-    """Leaves of each row's logits one token, drawn by a random state of the row's own."""
-
-    def __init__(self, seeds: Sequence[int], temperature: float, top_p: float, device: torch.device) -> None:
-        self._states = [torch.Generator(device).manual_seed(seed) for seed in seeds]
-        self._temperature = temperature
-        self._fewest = TopPLogitsWarper(top_p) if top_p < 1 else None
-
-    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        """Minus infinity everywhere but at each row's token."""
-        logits = scores.float() / self._temperature
-        if self._fewest is not None:
-            logits = self._fewest(input_ids, logits)
-        waits = torch.stack([torch.empty_like(logits[0]).exponential_(generator=state) for state in self._states])
-        # Of clocks that ring at rates p, i rings first with probability p_i.
-        first = (logits.softmax(-1) / waits).argmax(-1, keepdim=True)
-        return torch.full_like(scores, -torch.inf).scatter(-1, first, 0.0)

@@ -1,19 +1,17 @@
-"""vLLM as what writes answers. Never run yet on vLLM itself: tested with stand-ins that record how it is called.
+"""Generators that use vLLM. Not yet run with vLLM itself: tested with stand-ins that record how it is called.
 
-    VllmGenerator       engines of its own on a checkpoint; see `vllm_engines`
-    TrainerGenerator    the engine that a GRPO or RLOO trainer already has, through `trainer.vllm_generation`
+    VllmGenerator      engines of its own on a checkpoint (`Engines`)
+    TrainerGenerator   the engine that a GRPO or RLOO trainer already has, through `trainer.vllm_generation`
 
-vLLM is imported when the first answers are asked for.
-
-Engines of vLLM on a checkpoint: one here, or several side by side, each in a process and on GPUs of its own.
+Engines are in this process, or several next to each other, each in a process and on GPUs of its own:
 
     data_parallel=1                  prompts ──▶ engine (tensor_parallel GPUs)
     data_parallel=2              ┌── prompts 0, 2, ... ──▶ engine on GPUs 0, 1
     tensor_parallel=2   prompts ─┤
                                  └── prompts 1, 3, ... ──▶ engine on GPUs 2, 3
 
-vLLM itself refuses `data_parallel_size` in one process. Engines that need not talk with each other are the same thing
-for a model without experts, and need nothing of it.
+vLLM itself refuses `data_parallel_size` in one process. Engines that do not communicate give the same for a model
+without experts. vLLM is imported when the first answers are generated.
 """
 
 from __future__ import annotations
@@ -39,11 +37,11 @@ _SETTINGS: Final = (
     *("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "max_completion_length", "generation_kwargs"),
     *("logprobs", "structured_outputs_regex"),
 )
-"""What TRL's engine reads at each call, and what is put back after ours."""
+"""Settings that TRL's engine reads at each call, and that are restored after ours."""
 
 
 class VllmGenerator:
-    """Engines of its own on a checkpoint, adapter-free, offline; they start when the first answers are asked for.
+    """Engines of its own on a checkpoint without adapters; they start when the first answers are generated.
 
     Args:
         model: A checkpoint folder or model id.
@@ -51,7 +49,7 @@ class VllmGenerator:
         tensor_parallel: GPUs that share one engine's weights.
         data_parallel: Engines that share the prompts.
         trust_remote_code: Run code that comes with the model.
-        make_room: Called before the engines start, which take nearly all memory of their GPUs.
+        make_room: Called before the engines start: they take nearly all memory of their GPUs.
 
     Raises:
         ScoringError: If vLLM is not installed.
@@ -83,10 +81,10 @@ class VllmGenerator:
     def generate(
         self, prompts: Sequence[Ids], decoding: Decoding, *, seed: int, progress: Callable[[int], None] | None = None
     ) -> list[Generated]:
-        """One answer behind each prompt, in their order.
+        """One answer to each prompt, in their order.
 
         Raises:
-            ScoringError: If there are too few GPUs for several engines, or one has ended.
+            ScoringError: If there are too few GPUs for several engines, or an engine has ended.
         """
         if self._engines is None:
             if self._make_room:
@@ -103,7 +101,7 @@ class VllmGenerator:
         answers = self._engines.generate(prompts, settings)
         if progress:
             progress(len(prompts))
-        return [_generated(self._tokenizer, tokens, cut, decoding) for tokens, cut in answers]
+        return [_generated(self._tokenizer, tokens, decoding, cut=cut) for tokens, cut in answers]
 
     def close(self) -> None:
         """End the engines."""
@@ -115,11 +113,11 @@ class VllmGenerator:
 class TrainerGenerator:
     """The engine of a trainer that already generates with vLLM (TRL's GRPO, RLOO and their like).
 
-    Its settings are put back after each call; its weights are those of the trainer's current step; and it sleeps again
-    where it slept, and adapters are apart from the weights again, also after an exception.
+    It generates with the weights of the trainer's current step. After each call it has its own settings again and
+    sleeps if it slept before, and adapters are unmerged, also after an exception.
 
     Args:
-        trainer: With `use_vllm=True`.
+        trainer: A trainer with `use_vllm=True`.
         tokenizer: Its tokenizer.
 
     Raises:
@@ -131,14 +129,14 @@ class TrainerGenerator:
     def __init__(self, trainer: Any, tokenizer: Any) -> None:
         self._engine: Any = getattr(trainer, "vllm_generation", None)
         if self._engine is None:
-            raise ScoringError(f"{type(trainer).__name__} has no engine of vLLM; needed one with use_vllm=True")
+            raise ScoringError(f"{type(trainer).__name__} has no engine of vLLM; needed a trainer with use_vllm=True")
         self._trainer, self._tokenizer = trainer, tokenizer
 
     def check(self, prompts: Sequence[Ids], decoding: Decoding) -> None:
-        """Refuse prompts that the engine cannot read with their answers, before the first step.
+        """Refuse prompts that are too long for the engine together with their answers.
 
         Raises:
-            ScoringError: If one is too long.
+            ScoringError: If there is one.
         """
         longest = max(map(len, prompts), default=0) + decoding.tokens
         room = getattr(self._engine, "max_model_length", None)
@@ -151,35 +149,34 @@ class TrainerGenerator:
     def generate(
         self, prompts: Sequence[Ids], decoding: Decoding, *, seed: int, progress: Callable[[int], None] | None = None
     ) -> list[Generated]:
-        """One answer behind each prompt, in their order.
+        """One answer to each prompt, in their order.
 
         Raises:
             ScoringError: If a prompt is too long for the engine.
         """
         self.check(prompts, decoding)
-        # A server wants equally many prompts of each process: all hand in all of their own share, padded.
+        # A server needs the same number of prompts from each process: the shares are filled up with the first prompt.
         count = world_size()
-        own = [list(prompts[at]) for at in range(rank(), len(prompts), count)]
-        share = -(-len(prompts) // count)
-        own += [list(prompts[0])] * (share - len(own))
+        indices = range(rank(), len(prompts), count)
+        own = [list(prompts[index]) for index in indices]
+        own += [list(prompts[0])] * (-(-len(prompts) // count) - len(own))
         with self._borrowed(decoding, seed):
             _, completions, *_ = self._engine.generate(prompts=own, images=None, num_generations=1)
-        mine = {at: completions[place] for place, at in enumerate(range(rank(), len(prompts), count))}
-        everyone: dict[int, Sequence[int]] = {}
+        mine = dict(zip(indices, completions, strict=False))  # without the prompts that filled up
+        answers: dict[int, Sequence[int]] = {}
         for part in all_gather(lambda: mine):
-            everyone |= part
+            answers |= part
         if progress:
             progress(len(prompts))
         return [
-            _generated(self._tokenizer, everyone[at], len(everyone[at]) >= decoding.tokens, decoding)
-            for at in range(len(prompts))
+            _generated(self._tokenizer, answers[index], decoding, cut=len(answers[index]) >= decoding.tokens)
+            for index in range(len(prompts))
         ]
 
     @contextmanager
     def _borrowed(self, decoding: Decoding, seed: int) -> Iterator[None]:
-        """The engine with our settings and the trainer's weights; then with its own, asleep where it was."""
-        engine = self._engine
-        trainer = self._trainer
+        """Give the engine our settings and the trainer's weights; afterwards its own settings and its sleep."""
+        engine, trainer = self._engine, self._trainer
         own = {name: getattr(engine, name) for name in _SETTINGS if hasattr(engine, name)}
         ours: dict[str, Any] = {
             "temperature": decoding.temperature,
@@ -199,12 +196,13 @@ class TrainerGenerator:
         try:
             for name in own:
                 setattr(engine, name, ours[name])
+            # The trainer's own rule, so that it does not hand over the same weights again.
             if trainer.state.global_step != getattr(trainer, "_last_loaded_step", None):
                 engine.sync_weights()
                 trainer._last_loaded_step = trainer.state.global_step
             yield
         except BaseException:
-            _take_apart(trainer.model)
+            _unmerge_adapters(trainer.model)
             raise
         finally:
             for name, value in own.items():
@@ -215,41 +213,41 @@ class TrainerGenerator:
                 engine._llm_weights_sleeping = True
 
 
-def _take_apart(model: Any) -> None:
-    """Unmerge the adapters that were merged to hand the weights over: training goes on with them apart."""
+def _unmerge_adapters(model: Any) -> None:
+    """Unmerge adapters that were merged to hand over the weights: training needs them separate."""
     for layer in model.modules():
         if getattr(layer, "merged", False) is True:
             layer.unmerge()
 
 
-def _generated(tokenizer: Any, tokens: Sequence[int], cut: bool, decoding: Decoding) -> Generated:
+def _generated(tokenizer: Any, tokens: Sequence[int], decoding: Decoding, *, cut: bool) -> Generated:
     text = answer_text(tokenizer, tokens)
-    ended = cut_at_stop(text, decoding.stop)
-    ends = tokenizer.eos_token_id
-    by_itself = bool(tokens) and tokens[-1] == ends
-    return Generated(ended, cut and not by_itself and ended == text, tuple(tokens))
+    answer = cut_at_stop(text, decoding.stop)
+    # An answer of full length that ends with an end token or a stop text is complete.
+    complete = (bool(tokens) and tokens[-1] == tokenizer.eos_token_id) or answer != text
+    return Generated(answer, cut and not complete, tuple(tokens))
 
 
 Answer = tuple[Ids, bool]
-"""Token ids, and whether they were cut at their length."""
+"""Token ids, and True if they were cut at their length."""
 
 
 def check_installed() -> None:
-    """Refuse to write with vLLM where it is not installed.
+    """Raise an error if vLLM is not installed.
 
     Raises:
         ScoringError: If it is not.
     """
     try:
         found = find_spec("vllm")
-    except ValueError:
+    except ValueError:  # a stand-in without a spec
         found = None
     if found is None:
-        raise ScoringError("needed vLLM to write with it: pip install vllm, or let the model write itself")
+        raise ScoringError("needed vLLM to generate with it: pip install vllm, or let the model itself generate")
 
 
 class Engines:
-    """Engines on one checkpoint; they start when they are made.
+    """Engines of vLLM on one checkpoint, started at once.
 
     Args:
         model: A checkpoint folder or model id.
@@ -275,11 +273,11 @@ class Engines:
             ours, theirs = spawning.Pipe()
             process = spawning.Process(target=_serve, args=(theirs, options, gpus))
             process.start()
-            theirs.close()  # else nobody would notice that the other end is gone
+            theirs.close()  # an end that stays open here would hide that the process is gone
             self._others.append((process, ours))
 
     def generate(self, prompts: Sequence[Ids], settings: Mapping[str, Any]) -> list[Answer]:
-        """One answer behind each prompt, in their order, by the settings of `vllm.SamplingParams`.
+        """One answer to each prompt, in their order, with the settings of `vllm.SamplingParams`.
 
         Raises:
             ScoringError: If an engine's process has ended.
@@ -289,13 +287,16 @@ class Engines:
         count = len(self._others)
         found: dict[int, Answer] = {}
         try:
-            for place, (_, pipe) in enumerate(self._others):
-                pipe.send((list(prompts[place::count]), dict(settings)))
-            for place, (_, pipe) in enumerate(self._others):
-                found |= zip(range(place, len(prompts), count), pipe.recv(), strict=True)
+            # All are sent before any is received, so that the engines work at the same time.
+            for number, (_, pipe) in enumerate(self._others):
+                pipe.send((list(prompts[number::count]), dict(settings)))
+            for number, (_, pipe) in enumerate(self._others):
+                found |= zip(range(number, len(prompts), count), pipe.recv(), strict=True)
         except (EOFError, OSError) as error:
-            raise ScoringError("an engine of vLLM ended before it had written; its own messages say why") from error
-        return [found[at] for at in range(len(prompts))]
+            raise ScoringError(
+                "an engine of vLLM ended before it had generated all answers; its own messages give the reason"
+            ) from error
+        return [found[index] for index in range(len(prompts))]
 
     def close(self) -> None:
         """End the engines, and wait for their processes."""
@@ -308,19 +309,21 @@ class Engines:
 
 
 def _shares(tensor_parallel: int, data_parallel: int) -> list[str]:
-    """The GPUs of each engine, as CUDA_VISIBLE_DEVICES names them."""
-    named = os.environ.get("CUDA_VISIBLE_DEVICES")
-    gpus = list(map(str, range(torch.cuda.device_count()))) if named is None else list(filter(None, named.split(",")))
+    """GPUs of each engine, as the value of CUDA_VISIBLE_DEVICES."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    gpus = (
+        list(map(str, range(torch.cuda.device_count()))) if visible is None else list(filter(None, visible.split(",")))
+    )
     needed = tensor_parallel * data_parallel
     if len(gpus) < needed:
         raise ScoringError(
             f"{data_parallel} engines of vLLM on {tensor_parallel} GPUs each need {needed} GPUs, there are {len(gpus)}"
         )
-    return [",".join(gpus[at : at + tensor_parallel]) for at in range(0, needed, tensor_parallel)]
+    return [",".join(gpus[first : first + tensor_parallel]) for first in range(0, needed, tensor_parallel)]
 
 
 def _serve(pipe: Connection, options: Mapping[str, Any], gpus: str) -> None:
-    """Write what is asked through the pipe, cut_at_stop its other end is closed."""
+    """Answer the prompts that come through the pipe, until its other end is closed."""
     os.environ["CUDA_VISIBLE_DEVICES"] = gpus
     engine = _engine(options)
     while True:
@@ -340,7 +343,7 @@ def _engine(options: Mapping[str, Any]) -> Any:
 def _answers(engine: Any, prompts: Sequence[Ids], settings: Mapping[str, Any]) -> list[Answer]:
     from vllm import SamplingParams
 
-    asked = [{"prompt_token_ids": list(prompt)} for prompt in prompts]
-    found = engine.generate(asked, sampling_params=SamplingParams(**settings), use_tqdm=False) if asked else []
-    outputs = [one.outputs[0] for one in found]
-    return [(tuple(one.token_ids), one.finish_reason == "length") for one in outputs]
+    inputs = [{"prompt_token_ids": list(prompt)} for prompt in prompts]
+    found = engine.generate(inputs, sampling_params=SamplingParams(**settings), use_tqdm=False) if inputs else []
+    outputs = [request.outputs[0] for request in found]
+    return [(tuple(output.token_ids), output.finish_reason == "length") for output in outputs]

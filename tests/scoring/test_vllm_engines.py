@@ -50,7 +50,7 @@ def test_engines_share_the_prompts_and_no_gpu() -> None:
 def test_an_engine_that_dies_is_an_error_and_no_hang() -> None:
     with (
         closing(Engines("model", tensor_parallel=1, data_parallel=2, trust_remote_code=False)) as engines,
-        pytest.raises(ScoringError, match="ended before it had written"),
+        pytest.raises(ScoringError, match="ended before it had generated"),
     ):
         engines.generate([(1,), (2,)], {"fails": True})
 

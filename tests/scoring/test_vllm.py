@@ -108,7 +108,7 @@ def test_what_the_engine_cannot_read_is_refused() -> None:
     with pytest.raises(ScoringError, match="take 22 tokens, and the engine reads 20; set vllm_max_model_length"):
         TrainerGenerator(trainer_of(engine), TOK).generate([(5,) * 10], Decoding(tokens=12), seed=0)
     assert engine.log == []
-    with pytest.raises(ScoringError, match="needed one with use_vllm=True"):
+    with pytest.raises(ScoringError, match="needed a trainer with use_vllm=True"):
         TrainerGenerator(SimpleNamespace(), TOK)
 
 

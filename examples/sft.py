@@ -1,14 +1,14 @@
-"""Supervised fine-tuning: what does the model forget while it learns?
+"""Supervised fine-tuning with TRL: what does the model forget while it learns?
 
-    python examples/sft.py --model Qwen/Qwen3-0.6B --data train.jsonl --output runs/sft
+Set MODEL and DATA, then run ``python examples/sft.py``. DATA is JSONL with a "text", or a "prompt" and a "completion", in
+each line. The terminal shows a table at the end; OUTPUT/_forgetwatch holds every look and report.html. With a tracker in
+REPORT_TO ("wandb", "tensorboard", ...) the curves are under eval/forget.
 
-The data is JSONL with a "text", or a "prompt" and a "completion", in each line. Curves are under eval/forget in the
-tracker, the looks in runs/sft/_forgetwatch.
+300 steps of the demo's model (two layers, width 128) took 52 s on two shared CPU cores.
 """
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 from datasets import load_dataset
@@ -16,21 +16,19 @@ from trl import SFTConfig, SFTTrainer
 
 from forgetwatch import ForgetWatchCallback
 
+MODEL = "Qwen/Qwen3-0.6B"
+DATA = "train.jsonl"
+OUTPUT = "runs/sft"
+STEPS = 300
+REPORT_TO = "none"
 PROBE = Path(__file__).parent / "probe.jsonl"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--model", required=True)
-    parser.add_argument("--data", required=True)
-    parser.add_argument("--output", required=True)
-    parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--report-to", default="none")
-    given = parser.parse_args()
     trainer = SFTTrainer(
-        model=given.model,
-        args=SFTConfig(output_dir=given.output, max_steps=given.steps, bf16=False, report_to=given.report_to),
-        train_dataset=load_dataset("json", data_files=given.data, split="train"),
+        model=MODEL,
+        args=SFTConfig(output_dir=OUTPUT, max_steps=STEPS, bf16=False, report_to=REPORT_TO),
+        train_dataset=load_dataset("json", data_files=DATA, split="train"),
         callbacks=[ForgetWatchCallback(PROBE)],
     )
     trainer.train()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import runpy
-import sys
+from collections.abc import Mapping
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -20,13 +21,14 @@ from forgetwatch.gates import read_gate
 EXAMPLES = Path(__file__).parent.parent / "examples"
 TEXTS = [f"Item {n} costs {3 * n} coins, and a second one costs {4 * n}." for n in range(24)]
 
-RUNS: dict[str, list[str]] = {
-    "sft": ["--steps", "4"],
-    "lora": ["--steps", "4"],
-    "grpo": ["--steps", "2", "--tokens", "6"],
-    "own_loop": ["--steps", "4"],
-    "guard": ["--steps", "4", "--every", "2"],
+RUNS: dict[str, dict[str, int]] = {
+    "sft": {"STEPS": 4},
+    "lora": {"STEPS": 4},
+    "grpo": {"STEPS": 2, "TOKENS": 6},
+    "own_loop": {"STEPS": 4},
+    "guard": {"STEPS": 4, "EVERY": 2},
 }
+"""Constants of each training script that the tests replace, next to model, data and output."""
 
 
 @pytest.fixture(scope="module")
@@ -64,13 +66,22 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(name: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", [f"{name}.py", *arguments])
+def run(name: str, constants: Mapping[str, object], monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Run `main` of an example after replacing some of the constants at its top."""
+    spec = spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    for constant, value in constants.items():
+        assert isinstance(value, type(getattr(module, constant)))
+        monkeypatch.setattr(module, constant, value)
     monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
-    runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+    module.main()
+    return module
 
 
-def test_every_example_is_run_here() -> None:
+def test_every_example_is_run_by_a_test() -> None:
     assert {path.stem for path in EXAMPLES.glob("*.py")} == {*RUNS, "own_judge"}
 
 
@@ -82,10 +93,10 @@ def test_an_example_trains_and_leaves_its_looks(
 ) -> None:
     field = "prompt" if name == "grpo" else "text"
     data = write_jsonl(tmp_path / "train.jsonl", [{field: text} for text in TEXTS])
-    arguments = ["--model", str(network), "--data", str(data), "--output", str(tmp_path / "run"), *RUNS[name]]
+    constants = {"MODEL": str(network), "DATA": str(data), "OUTPUT": str(tmp_path / "run"), **RUNS[name]}
     if name == "guard":
-        arguments += ["--held-out", str(data)]
-    run(name, arguments, monkeypatch)
+        constants["HELD_OUT"] = str(data)
+    run(name, constants, monkeypatch)
     trajectory = Trajectory.from_run(tmp_path / "run")
     assert trajectory.steps[0] == 0
     assert len(trajectory) > 1
@@ -95,21 +106,20 @@ def test_an_example_trains_and_leaves_its_looks(
         assert f"best checkpoint: {tmp_path}" in printed
 
 
-def test_items_with_a_judge_of_ones_own_are_compared(
+def test_items_with_their_own_judge_are_compared(
     network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    arguments = ["--before", str(network), "--after", str(network), "--output", str(tmp_path), "--tokens", "4"]
-    run("own_judge", arguments, monkeypatch)
+    constants = {"BEFORE": str(network), "AFTER": str(network), "OUTPUT": str(tmp_path), "TOKENS": 4}
+    judge = run("own_judge", constants, monkeypatch).judge
     assert "0 forgotten and 0 gained of 3 items" in capsys.readouterr().out
     rows = [json.loads(line) for line in (tmp_path / "before.jsonl").read_text().splitlines()]
     assert [row["item_id"] for row in rows] == ["refund", "greeting", "json"]
-    judge = runpy.run_path(str(EXAMPLES / "own_judge.py"))["judge"]
     assert judge({"task": "format"}, '{"city": "Santiago"}') is True
     assert judge({"task": "format"}, "Santiago") is False
     assert judge({"task": "tone"}, " ") is None
 
 
-def test_the_gate_file_is_judged_on_its_probe() -> None:
+def test_the_gate_file_applies_to_its_probe() -> None:
     items = load_probe(EXAMPLES / "probe.jsonl")
     gate = read_gate(EXAMPLES / "gate.yaml", items)
     columns = {
@@ -125,7 +135,7 @@ def test_the_gate_file_is_judged_on_its_probe() -> None:
     assert failed == {"all.net_change", "category:Arithmetic.forgotten", "must_pass"}
 
 
-def test_the_workflow_runs_commands_that_are_there_and_keeps_the_report() -> None:
+def test_the_workflow_runs_existing_commands_and_keeps_the_report() -> None:
     workflow = yaml.load((EXAMPLES / "ci-gate.yml").read_text(), Loader=yaml.BaseLoader)
     assert set(workflow["on"]) == {"pull_request", "workflow_dispatch"}
     steps = workflow["jobs"]["gate"]["steps"]

@@ -1,7 +1,7 @@
 """Reinforcement learning with TRL's GRPOTrainer: what is forgotten, and between which two looks?
 
-Set MODEL and DATA (JSONL with a "prompt" in each line), then run ``python examples/grpo.py``. Each look is compared with the
-baseline and with the look before it; the second comparison is under eval/forget_previous in a tracker.
+Set MODEL and DATA (JSONL with a "prompt" in each line), then run ``python examples/grpo.py``. Each look is compared
+with the baseline and with the look before it; the second comparison is under eval/forget_previous in a tracker.
 
 2 steps of a random two-layer model, 6 tokens per answer, took 3 s on two shared CPU cores, imports not counted.
 """

@@ -1,8 +1,8 @@
 """LoRA with TRL: how far does the adapter move the model from its base?
 
-Set MODEL and DATA (JSONL with a "text" in each line), then run ``python examples/lora.py``. ``log="full"`` also measures
-the divergence from the base on texts that the base generated itself (eval/forget/all/kl_training in a tracker). If a
-resumed run has lost its baseline, the baseline is measured again with the adapter switched off.
+Set MODEL and DATA (JSONL with a "text" in each line), then run ``python examples/lora.py``. ``log="full"`` also
+measures the divergence from the base on texts that the base generated itself (eval/forget/all/kl_training in a
+tracker). If a resumed run has lost its baseline, the baseline is measured again with the adapter switched off.
 
 300 steps of the demo's model (two layers, width 128) took 16 s on two shared CPU cores.
 """

@@ -1,8 +1,9 @@
 """Regression items with a judge of your own: any outcome per question can be compared.
 
-Set BEFORE and AFTER (model ids or checkpoint folders), then run ``python examples/own_judge.py``. Each model answers every
-item; `judge` returns right, wrong, or None where it cannot decide (the item is unscored). The outcomes are two JSONL tables
-in OUTPUT; ``forgetwatch compare before.jsonl after.jsonl`` shows the same comparison in a shell.
+Set BEFORE and AFTER (model ids or checkpoint folders), then run ``python examples/own_judge.py``. Each model
+answers every item; `judge` returns right, wrong, or None where it cannot decide (the item is unscored). The
+outcomes are two JSONL tables in OUTPUT; ``forgetwatch compare before.jsonl after.jsonl`` shows the same comparison
+in a shell.
 
 Two scorings with the demo's model (two layers, width 128) took 34 s on two shared CPU cores.
 """

@@ -1,8 +1,8 @@
 """Supervised fine-tuning with TRL: what does the model forget while it learns?
 
-Set MODEL and DATA, then run ``python examples/sft.py``. DATA is JSONL with a "text", or a "prompt" and a "completion", in
-each line. The terminal shows a table at the end; OUTPUT/_forgetwatch holds every look and report.html. With a tracker in
-REPORT_TO ("wandb", "tensorboard", ...) the curves are under eval/forget.
+Set MODEL and DATA, then run ``python examples/sft.py``. DATA is JSONL with a "text", or a "prompt" and a
+"completion", in each line. The terminal shows a table at the end; OUTPUT/_forgetwatch holds every look and
+report.html. With a tracker in REPORT_TO ("wandb", "tensorboard", ...) the curves are under eval/forget.
 
 300 steps of the demo's model (two layers, width 128) took 52 s on two shared CPU cores.
 """

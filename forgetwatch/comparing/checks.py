@@ -3,7 +3,7 @@
     check_settings         refuses another scoring, norm, rendering or metric
     check_pairing          refuses other items, unless those of both sides are wanted, and other numbers of samples
     check_prompts          refuses other prompts on more than 1 % of the items
-    setting_differences    names settings of another tool's runs that differ, which only a note tells
+    setting_differences    names settings of another tool's runs that differ, for a note
     align_repeat           the same checks for the weights of one side measured again
 
 Each would turn up as forgetting that never happened: one model scored plain and the other with a chat template is the

@@ -30,7 +30,7 @@ from forgetwatch.comparing.checks import (
     setting_differences,
 )
 from forgetwatch.comparing.groups import Group, Level, count_groups
-from forgetwatch.comparing.pairing import item_codes, pair
+from forgetwatch.comparing.pairing import Pairing, item_codes, pair
 from forgetwatch.comparing.subset import cut_to_common
 from forgetwatch.probes.categories import Categories
 from forgetwatch.readers import load_snapshot
@@ -161,39 +161,25 @@ def compare(
     if categories is not None:
         (before, after), unlike = categories.relabel(before, after)
         notes += unlike
-    if pairing.by_id:
-        notes.append(
-            f"paired by task and item_id alone: {pairing.by_id:,} items; without content hashes nothing guarantees the "
-            "same question"
-        )
-    if source_differs := prompt_differences(before, after, pairing, "source_prompt_hash"):
-        notes.append(f"prompts that differ by their own tool's hash: {source_differs:,}")
-    notes += setting_differences(before, after)
+    notes += _pairing_notes(before, after, pairing)
     again = None
     if null is not None:
         again, differs = align_repeat(before, _load(null, samples, metric))
         notes += differs
     paired = AlignedPairs.align(before, after, pairing, again=again)
-
-    def macro(rates: Callable[[AlignedPairs], CategoryMeans], *, whole_items: bool = True) -> CategoryMeans:
-        pairs = paired if whole_items else AlignedPairs.align(before, after, pairing, whole_items=False)
-        return rates(pairs) if rng is None else with_errors(rates, pairs, rng, replications=replications)
-
+    groups = tuple(count_groups(paired, rng=rng, replications=replications))
+    macro, compat = _means(category_means, paired, rng, replications), None
+    if chance == "paper-compat":
+        rows = AlignedPairs.align(before, after, pairing, whole_items=False)  # as the released code, which has no items
+        compat = _means(paper_compat, rows, rng, replications)
     return Comparison(
         before=dict(before.meta),
         after=dict(after.meta),
         labels=(before.label, after.label),
-        items=Items(
-            compared=len(paired) / paired.samples if paired.samples > 1 else len(paired),
-            unscored=paired.unscored,
-            only_before=len(pairing.only_before),
-            only_after=len(pairing.only_after),
-            content_differs=pairing.content_differs,
-            prompt_differs=prompt_differs,
-        ),
-        groups=tuple(count_groups(paired, rng=rng, replications=replications)),
-        macro=macro(category_means),
-        paper_compat=macro(paper_compat, whole_items=False) if chance == "paper-compat" else None,
+        items=_count_items(paired, pairing, prompt_differs),
+        groups=groups,
+        macro=macro,
+        paper_compat=compat,
         samples=paired.samples,
         clusters=_clusters(paired),
         notes=tuple(notes),
@@ -223,6 +209,40 @@ def first_samples(snapshot: Snapshot) -> Snapshot:
     first = by_item[np.unique(item_codes(snapshot)[by_item], return_index=True)[1]]
     table = snapshot.table.take(np.sort(first))
     return replace(snapshot, table=table.set_column(table.column_names.index("sample"), "sample", _zeros(len(first))))
+
+
+def _pairing_notes(before: Snapshot, after: Snapshot, pairing: Pairing) -> list[str]:
+    """Notes on questions and prompts that may differ although the items pair."""
+    notes = []
+    if pairing.by_id:
+        notes.append(
+            f"paired by task and item_id alone: {pairing.by_id:,} items; without content hashes nothing guarantees the "
+            "same question"
+        )
+    if source_differs := prompt_differences(before, after, pairing, "source_prompt_hash"):
+        notes.append(f"prompts that differ by their own tool's hash: {source_differs:,}")
+    return [*notes, *setting_differences(before, after)]
+
+
+def _means(
+    rates: Callable[[AlignedPairs], CategoryMeans],
+    paired: AlignedPairs,
+    rng: np.random.Generator | None,
+    replications: int,
+) -> CategoryMeans:
+    """Category means, with bootstrap errors if there is a generator."""
+    return rates(paired) if rng is None else with_errors(rates, paired, rng, replications=replications)
+
+
+def _count_items(paired: AlignedPairs, pairing: Pairing, prompt_differs: int) -> Items:
+    return Items(
+        compared=len(paired) / paired.samples if paired.samples > 1 else len(paired),
+        unscored=paired.unscored,
+        only_before=len(pairing.only_before),
+        only_after=len(pairing.only_after),
+        content_differs=pairing.content_differs,
+        prompt_differs=prompt_differs,
+    )
 
 
 def _load(given: Snapshot | str | Path, samples: Samples, metric: str | None) -> Snapshot:

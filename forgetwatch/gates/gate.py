@@ -117,11 +117,11 @@ class FailIf:
         else:
             what = f"{self.group}.{condition.left}"
             number = condition.measure_in(find_group(comparison, self.group))
-        asked = condition.text.removeprefix(condition.left).strip()
+        limit = condition.text.removeprefix(condition.left).strip()
         return Finding(
             what=what,
-            measured=f"{100 * number:.6g}%" if asked.endswith("%") else f"{number:.6g}",
-            limit=f"fails if {asked}",
+            measured=f"{100 * number:.6g}%" if limit.endswith("%") else f"{number:.6g}",
+            limit=f"fails if {limit}",
             verdict="FAIL" if condition.is_met_by(number) else "PASS",
         )
 
@@ -227,7 +227,7 @@ def _named(state: str, items: Sequence[str]) -> str:
 
 Limit = NoWorseThan | FailIf
 
-_TOLD: Final[dict[Word, str]] = {"PASS": "passed", "FAIL": "failed", "INCONCLUSIVE": "cannot be told"}
+_RESULTS: Final[dict[Word, str]] = {"PASS": "passed", "FAIL": "failed", "INCONCLUSIVE": "cannot be told"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,7 +266,7 @@ class GateResult:
     def line(self) -> str:
         """The result in one line, with the findings that did not pass, or all findings if all passed."""
         word = self.verdict
-        text = f"gate {_TOLD[word]}: {_numbers(self.findings, word)}"
+        text = f"gate {_RESULTS[word]}: {_numbers(self.findings, word)}"
         unclear = _numbers(self.findings, "INCONCLUSIVE")
         return f"{text}; cannot be told: {unclear}" if word == "FAIL" and unclear else text
 

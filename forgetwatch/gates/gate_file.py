@@ -51,12 +51,12 @@ def read_gate(path: Path, probe: Probe | None = None) -> Gate:
     given = _mapping(parse_plain_yaml(_text(path), source), source, _KEYS)
     limits = _limits(given, source, None)
     groups = given.get("groups", {})
-    for name, asked in _mapping(groups, f"{source}: groups").items():
+    for name, limited in _mapping(groups, f"{source}: groups").items():
         level, _, own = name.partition(":")
         if name != ALL and not (level in ("category", "task") and own):
             raise GateError(f"{source}: groups: needed all, category:NAME or task:NAME, got {_short(name)}")
         where = f"{source}: groups: {name}"
-        limits += _limits(_mapping(asked, where, _LIMITS), where, name)
+        limits += _limits(_mapping(limited, where, _LIMITS), where, name)
     gate = Gate(
         limits=tuple(limits),
         must_pass=_must_pass(given["must_pass"], source, probe) if "must_pass" in given else None,

@@ -49,7 +49,7 @@ def bound(before: Bools, after: Bools, k: Ints, golds: Ints, *, cluster: Ints | 
         after: Right after, bool [rows].
         k: Number of options [rows]; rows with no wrong option do not take part.
         golds: Number of right options [rows].
-        cluster: Code of each row's cluster, int64 [rows]; None where every row stands alone.
+        cluster: Code of each row's cluster, int64 [rows]; None if every row is independent.
     """
     takes_part = k > golds
     if not takes_part.any():

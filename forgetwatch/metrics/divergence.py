@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 class Drift:
     """KL(base||now) and overlap, estimated from completions that the base sampled; logarithms are natural.
 
-    A standard error is nan where there are fewer than two completions, where none differs, and beside an infinite KL.
+    A standard error is nan for fewer than two completions, for equal ones, and next to an infinite KL.
 
     Attributes:
         completions: Number of completions with at least one token; empty ones are left out.

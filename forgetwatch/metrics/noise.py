@@ -35,7 +35,7 @@ def soft(share_before: Floats, share_after: Floats, *, cluster: Ints | None = No
     Args:
         share_before: Gold's share of the option probability before, 0 to 1, nan where it was not measured [rows].
         share_after: The same, after [rows].
-        cluster: Code of each row's cluster, int64 [rows]; None where every row stands alone.
+        cluster: Code of each row's cluster, int64 [rows]; None if every row is independent.
     """
     change = share_after - share_before
     measured = np.isfinite(change)

@@ -82,7 +82,7 @@ def paper(before: Bools, after: Bools, k: Ints, *, cluster: Ints | None = None, 
         before: Right before, bool [rows].
         after: Right after, bool [rows].
         k: Number of options [rows]; below 2 for rows that do not take part.
-        cluster: Code of each row's cluster, int64 [rows]; None where every row stands alone.
+        cluster: Code of each row's cluster, int64 [rows]; None if every row is independent.
         samples: Rows per item.
 
     >>> right = lambda share: np.arange(100) < share

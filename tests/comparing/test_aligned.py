@@ -69,7 +69,7 @@ def aligned(before: list[bool | None], after: list[bool | None], **columns: obje
     return AlignedPairs.align(one, other, pair(one, other))
 
 
-def test_items_of_one_cluster_share_a_code_also_over_tasks_and_others_stand_alone() -> None:
+def test_items_of_one_cluster_share_a_code_across_tasks_and_others_are_alone() -> None:
     pairs = aligned([True] * 6, [True] * 6, cluster=["p", "p", None, "", "p", "q"], task=["t", "t", "t", "t", "u", "u"])
     assert pairs.cluster is not None
     assert pairs.cluster[0] == pairs.cluster[1] == pairs.cluster[4]
@@ -78,7 +78,7 @@ def test_items_of_one_cluster_share_a_code_also_over_tasks_and_others_stand_alon
     assert aligned([True] * 3, [True] * 3, cluster=["", "", ""]).cluster is None
 
 
-def test_what_one_side_does_not_say_the_other_does() -> None:
+def test_a_value_that_one_side_lacks_is_taken_from_the_other() -> None:
     bare = {"k": [6, 6], "gold": [0, 0], "chosen": [0, 1]}
     one, other = (
         snapshot([True, False], **bare),
@@ -99,13 +99,13 @@ def test_an_item_with_several_samples_is_one_observation() -> None:
     assert np.array_equal(pairs.cluster, pairs.item)
 
 
-def test_a_sample_without_an_outcome_takes_its_item_with_it() -> None:
+def test_an_unscored_sample_leaves_out_its_whole_item() -> None:
     columns = {"item_id": ["1", "1", "2", "2"], "content_hash": ["A", "A", "B", "B"], "sample": [0, 1, 0, 1]}
     pairs = aligned([True, None, True, True], [True] * 4, **columns)
     assert (len(pairs), pairs.unscored, pairs.samples) == (2, 1, 2)
 
 
-def test_the_chance_of_a_guess() -> None:
+def test_the_chance_of_a_guess_is_right_options_over_options() -> None:
     rows = snapshot([True] * 3, k=[4, None, 6], gold=[0, None, 0], golds=[None, None, [0, 2]])
     assert guess_chance(rows).tolist() == [0.25, 0.0, 1 / 3]
     assert np.isnan(guess_chance(snapshot([True]))).all()

@@ -96,12 +96,12 @@ def test_another_tools_prompt_hashes_only_warn() -> None:
     assert any("by their own tool's hash: 1" in note for note in compare(before=before, after=after).notes)
 
 
-def test_pairing_by_id_alone_is_said() -> None:
+def test_pairing_by_id_alone_is_noted() -> None:
     bare = snapshot([True], content_hash=[None])
     assert any("nothing guarantees the same question" in note for note in compare(before=bare, after=bare).notes)
 
 
-def test_unequal_numbers_of_samples_are_refused_unless_the_first_is_asked_for() -> None:
+def test_unequal_numbers_of_samples_are_refused_unless_only_the_first_counts() -> None:
     one = snapshot([True], item_id=["1"], content_hash=["A"])
     two = snapshot([False, True], item_id=["1", "1"], content_hash=["A", "A"], sample=[0, 1])
     with pytest.raises(MismatchError, match="hold unlike samples: 1 and 2 per item"):
@@ -127,7 +127,7 @@ def test_a_comparison_prints_as_one_line() -> None:
     assert len(repr(comparison)) < 400
 
 
-def test_the_null_must_have_as_many_samples_and_says_of_how_many_items_it_is() -> None:
+def test_the_null_needs_as_many_samples_and_counts_its_items() -> None:
     twice = {"item_id": ["1", "1", "2", "2"], "content_hash": ["A", "A", "B", "B"], "sample": [0, 1, 0, 1]}
     once = {"item_id": ["1", "2"], "content_hash": ["A", "B"]}
     double, single = snapshot([True] * 4, **twice), snapshot([True, False], **once)
@@ -141,7 +141,7 @@ def test_the_null_must_have_as_many_samples_and_says_of_how_many_items_it_is() -
     assert any("no scored item" in note for note in nothing.notes)
 
 
-def test_the_null_is_of_the_same_step() -> None:
+def test_a_null_of_another_step_is_refused() -> None:
     early, late = (snapshot([True], meta={"model": "m", "step": step}) for step in (0, 5))
     with pytest.raises(MismatchError, match="measured at step 5"):
         compare(before=early, after=late, null=late)

@@ -31,7 +31,7 @@ def test_each_changed_answer_is_of_one_kind() -> None:
         st.tuples(st.sampled_from([True, False, None]), st.sampled_from([True, False, None])), min_size=1, max_size=40
     )
 )
-def test_they_are_as_many_as_the_comparison_counts(rows: list[tuple[bool | None, bool | None]]) -> None:
+def test_flips_are_as_many_as_the_comparison_counts(rows: list[tuple[bool | None, bool | None]]) -> None:
     before, after = (snapshot(list(side)) for side in zip(*rows, strict=True))
     whats = [flip.what for flip in flips(before, after)]
     whole = compare(before=before, after=after).all
@@ -40,7 +40,7 @@ def test_they_are_as_many_as_the_comparison_counts(rows: list[tuple[bool | None,
     assert (back.count("gained"), back.count("forgotten")) == (whole.forgotten, whole.gained)
 
 
-def test_known_and_lost_are_those_that_are_counted() -> None:
+def test_known_and_lost_flips_are_as_many_as_the_groups_count() -> None:
     of = choices(600)
     assert sum(flip.known and flip.what == "forgotten" for flip in of.changed) == of.comparison.all.known_lost
     for name, group in of.comparison.by("category").items():
@@ -48,7 +48,7 @@ def test_known_and_lost_are_those_that_are_counted() -> None:
         assert (len(there), sum(flip.known for flip in there)) == (group.forgotten, group.known_lost)
 
 
-def test_answers_are_told_in_words_where_there_is_a_probe_and_by_letter_without() -> None:
+def test_answers_are_option_texts_with_a_probe_and_letters_without() -> None:
     probe = Probe([Item(id="0", task="t", prompt="Q?", choices=(" yes", " no"), answer=0)])
     sides = [snapshot([right], k=[2], gold=[0], chosen=[int(not right)]) for right in (True, False)]
     flip = flips(*sides, probe=probe)[0]
@@ -58,7 +58,7 @@ def test_answers_are_told_in_words_where_there_is_a_probe_and_by_letter_without(
     assert flip.option(30) == "option 31"
 
 
-def test_written_answers_are_what_was_written_or_what_became_of_it() -> None:
+def test_generated_answers_are_their_output_or_the_reason_why_there_is_none() -> None:
     flip = written([("It is 7.", "It is 8.")]).changed[0]
     assert (flip.right, flip.answer(flip.before), flip.answer(flip.after)) == ("7", "It is 7.", "It is 8.")
     cut = snapshot([False], outcome=["truncated"])
@@ -73,7 +73,7 @@ def test_all_right_options_are_named() -> None:
     assert flip.right == "A | C"
 
 
-def test_the_surest_stand_first_and_those_without_a_margin_last() -> None:
+def test_the_most_confident_come_first_and_those_without_a_margin_last() -> None:
     before, after = snapshot([True] * 3, margin=[0.5, None, 2.0]), snapshot([False] * 3, margin=[9.0, 9.0, 9.0])
     found = flips(before, after)
     assert [flip.item_id for flip in sort_flips(found)] == ["2", "0", "1"]
@@ -82,7 +82,7 @@ def test_the_surest_stand_first_and_those_without_a_margin_last() -> None:
     assert sort_flips(gained)[0].margin == 2.0  # how sure it is now
 
 
-def test_the_first_wrong_look_is_named_and_orders() -> None:
+def test_flips_sort_by_the_look_that_was_first_wrong() -> None:
     looks = [
         [True, True, False, True],
         [True, False, False, True],
@@ -96,7 +96,7 @@ def test_the_first_wrong_look_is_named_and_orders() -> None:
     assert [(flip.item_id, flip.first) for flip in sort_flips(found, by="first")] == [("1", 10), ("0", 20)]
 
 
-def test_samples_are_told_apart() -> None:
+def test_each_sample_of_an_item_is_a_flip_of_its_own() -> None:
     columns = {"item_id": ["q", "q"], "content_hash": ["h", "h"], "sample": [0, 1]}
     found = flips(snapshot([True, True], **columns), snapshot([True, False], **columns))
     assert [(flip.item_id, flip.sample) for flip in found] == [("q", 1)]
@@ -119,5 +119,5 @@ def test_rows_in_another_order_are_the_same_items() -> None:
         ),
     ],
 )
-def test_a_chat_is_read_from_above(prompt: object, text: str) -> None:
+def test_the_messages_of_a_chat_come_in_order_with_their_roles(prompt: object, text: str) -> None:
     assert prompt_text(prompt) == text  # type: ignore[arg-type]

@@ -47,7 +47,7 @@ def test_known_lost_is_part_of_forgotten(seed: int) -> None:
         assert group.newly_known <= group.gained
 
 
-def test_groups_come_in_the_order_in_which_they_first_stand() -> None:
+def test_groups_come_in_the_order_of_their_first_rows() -> None:
     labels = {"category": ["z", "a", "z"], "task": ["2", "1", "3"]}
     comparison = compare(before=snapshot([True] * 3, **labels), after=snapshot([False] * 3, **labels))
     assert [group.name for group in comparison.groups] == ["all", "z", "a", "2", "1", "3"]
@@ -82,7 +82,7 @@ def test_cells_over_samples_are_means_and_tests_treat_the_item_as_one_observatio
     assert (one.all.n, one.all.forgotten) == (10, 3)
 
 
-def test_an_item_with_an_unscored_sample_leaves_with_all_its_samples() -> None:
+def test_an_item_with_an_unscored_sample_is_left_out_with_all_its_samples() -> None:
     columns = {"item_id": ["1", "1", "2", "2"], "content_hash": ["A", "A", "B", "B"], "sample": [0, 1, 0, 1]}
     comparison = compare(before=snapshot([True, None, True, True], **columns), after=snapshot([False] * 4, **columns))
     assert (comparison.all.n, comparison.all.forgotten, comparison.items.unscored) == (1, 1, 1)

@@ -20,7 +20,7 @@ def names(before: Snapshot, after: Snapshot) -> list[tuple[str, str]]:
     return list(zip(before.texts("item_id")[pairing.before], after.texts("item_id")[pairing.after], strict=True))
 
 
-def test_rows_pair_by_what_the_question_says_wherever_it_stands() -> None:
+def test_rows_pair_by_question_in_any_order() -> None:
     before, after = rows(("1", "A"), ("2", "B"), ("3", "C")), rows(("9", "C"), ("8", "A"), ("7", "B"))
     assert names(before, after) == [("1", "8"), ("2", "7"), ("3", "9")]
     assert pair(before, after).complete

@@ -50,7 +50,7 @@ def test_an_item_that_one_model_lacks_or_could_not_answer_is_in_no_count() -> No
     assert found.lost[0] == [0, 2, 0, 0]
 
 
-def test_rows_pair_by_what_they_ask_and_not_by_their_place() -> None:
+def test_rows_of_the_matrix_pair_by_question_in_any_order() -> None:
     other = snapshot([False, True], item_id=["1", "0"], content_hash=["h1", "h0"])
     assert transition_matrix([snapshot([True, True]), other]).lost == [[0, 1], [0, 0]]
 
@@ -76,7 +76,7 @@ def test_the_matrix_is_the_comparison_of_each_two(outcomes: list[list[bool | Non
     assert (found.items, found.left_out) == (len(kept), 6 - len(kept))
 
 
-def test_the_one_that_kept_most_stands_first_with_its_interval() -> None:
+def test_the_model_that_retained_most_is_first_with_its_interval() -> None:
     first, second, third = keeping(7, 9, 8)
     assert [one.number for one in (first, second, third)] == [2, 3, 1]
     assert (first.place, first.label, first.retention) == (1, "m2", 0.9)
@@ -95,11 +95,11 @@ def test_the_interval_is_wider_where_items_come_in_clusters() -> None:
     assert together[1] - together[0] > 1.5 * (alone[1] - alone[0])
 
 
-def test_equal_retention_shares_a_place_and_the_next_one_is_left_out() -> None:
+def test_equal_retention_shares_a_rank_and_the_next_rank_is_skipped() -> None:
     assert [(one.number, one.place) for one in keeping(8, 9, 8, 7)] == [(2, 1), (1, 2), (3, 2), (4, 4)]
 
 
-def test_the_front_holds_those_that_no_other_beats() -> None:
+def test_the_front_holds_the_models_that_no_other_beats() -> None:
     target = Target(name="eval_accuracy", values=(0.5, 0.7, 0.6, 0.6))
     front = {one.number: one.on_front for one in keeping(9, 7, 8, 6, target=target)}
     assert front == {1: True, 2: True, 3: True, 4: False}
@@ -110,12 +110,12 @@ def test_of_equal_targets_only_the_one_that_kept_more_is_on_the_front() -> None:
     assert front == {1: True, 2: False}
 
 
-def test_models_that_are_equal_in_both_stand_on_the_front_together() -> None:
+def test_models_that_are_equal_in_both_are_on_the_front_together() -> None:
     assert all(one.on_front for one in keeping(8, 8, target=Target(name="x", values=(0.5, 0.5))))
 
 
 @pytest.mark.parametrize(("name", "best"), [("eval_loss", 1), ("eval_accuracy", 2)])
-def test_less_is_better_of_a_loss(name: str, best: int) -> None:
+def test_less_of_a_loss_is_better(name: str, best: int) -> None:
     found = keeping(8, 8, target=Target(name=name, values=(0.5, 0.9)))
     assert [one.number for one in found if one.on_front] == [best]
     assert found[0].number == best  # equal retention: the target decides the order

@@ -33,7 +33,7 @@ def write(
 BEST, MIDDLE, WORST = [True] * 8, [False] * 2 + [True] * 6, [False] * 5 + [True] * 3
 
 
-def test_steps_go_on_counting_against_the_first_start(tmp_path: Path) -> None:
+def test_steps_count_on_and_compare_with_the_first_baseline(tmp_path: Path) -> None:
     sft = write(tmp_path / "sft", {0: BEST, 200: BEST, 400: MIDDLE}, planned=2)
     dpo = write(tmp_path / "dpo", {0: MIDDLE, 100: WORST}, planned=1)
     line = read_stages([sft, dpo])
@@ -48,14 +48,14 @@ def test_steps_go_on_counting_against_the_first_start(tmp_path: Path) -> None:
     assert line.comparisons[-1].notes == ()
 
 
-def test_a_break_between_two_stages_is_told_with_its_size(tmp_path: Path) -> None:
+def test_a_break_between_two_stages_is_noted_with_its_size(tmp_path: Path) -> None:
     sft = write(tmp_path / "sft", {0: BEST, 200: MIDDLE})
     dpo = write(tmp_path / "dpo", {0: BEST, 100: WORST})
     note = read_stages([sft, dpo]).comparisons[-1].notes[-1]
     assert note == f"{dpo} began with a model that answers 2 of 8 questions otherwise than the end of {sft}"
 
 
-def test_one_run_is_itself(tmp_path: Path) -> None:
+def test_one_stage_is_the_trajectory_of_its_run(tmp_path: Path) -> None:
     sft = write(tmp_path / "sft", {0: BEST, 200: MIDDLE}, planned=4)
     one, same = read_stages([sft]), Trajectory.from_run(sft)
     assert (one.steps, one.planned, one.comparisons[-1].all) == (same.steps, same.planned, same.comparisons[-1].all)

@@ -58,7 +58,7 @@ def test_a_look_of_a_run_leads_to_the_checkpoint_of_its_step(tmp_path: Path) -> 
         ("eval_loss", [], "there are no metrics"),
     ],
 )
-def test_a_metric_that_is_not_there_is_one_clear_error(tmp_path: Path, metric: str, history: object, says: str) -> None:
+def test_a_missing_metric_is_one_clear_error(tmp_path: Path, metric: str, history: object, says: str) -> None:
     with pytest.raises(SnapshotError, match=says):
         read_target(metric, [(checkpoint(tmp_path, 20, history), scored())])
 
@@ -87,13 +87,13 @@ def test_a_table_gives_each_model_its_value_by_name_whatever_their_order(tmp_pat
         ("", "needed two columns"),
     ],
 )
-def test_a_table_that_does_not_say_is_one_clear_error(tmp_path: Path, text: str, says: str) -> None:
+def test_a_malformed_table_is_one_clear_error(tmp_path: Path, text: str, says: str) -> None:
     table = tmp_path / "t.csv"
     table.write_text(text)
     with pytest.raises(SnapshotError, match=says):
         read_target(str(table), [("a", scored())])
 
 
-def test_a_table_that_is_not_there_is_one_clear_error(tmp_path: Path) -> None:
+def test_a_missing_table_is_one_clear_error(tmp_path: Path) -> None:
     with pytest.raises(SnapshotError, match="the table of the target cannot be read"):
         read_target(str(tmp_path / "no.csv"), [("a", scored())])

@@ -22,7 +22,7 @@ def test_looks_come_in_order_and_are_compared_with_the_first() -> None:
     assert made.course.forgotten.tolist() == [1, 2]
 
 
-def test_the_course_follows_each_item_wherever_its_row_stands() -> None:
+def test_the_history_follows_each_item_in_any_order_of_rows() -> None:
     hashes = {"item_id": ["1", "2", "3"], "content_hash": ["A", "B", "C"]}
     turned = {"item_id": ["3", "2", "1"], "content_hash": ["C", "B", "A"]}
     made = Trajectory.of(
@@ -37,7 +37,7 @@ def test_the_course_follows_each_item_wherever_its_row_stands() -> None:
     assert made.course.first_forgotten.tolist() == [1, -1, -1]
 
 
-def test_looks_that_go_on_with_fewer_items_leave_all_comparisons_over_these() -> None:
+def test_a_look_of_fewer_items_cuts_all_comparisons_to_these() -> None:
     whole = {"probe": {"fingerprint": "f", "items": 3}}
     first = {"probe": {"fingerprint": "f", "items": 2, "of": 3}}
     looks = [
@@ -51,7 +51,7 @@ def test_looks_that_go_on_with_fewer_items_leave_all_comparisons_over_these() ->
     assert len(made.guess) == 2
 
 
-def test_items_that_were_unscored_at_some_look_have_no_course() -> None:
+def test_items_unscored_at_some_look_have_no_history() -> None:
     made = Trajectory.of([look(0, [True, True, None], k=[4, 2, 2]), look(1, [False, None, True], k=[4, 2, 2])])
     assert len(made.course.events) == 1
     assert made.guessed.ever_forgotten[-1] == pytest.approx(0.25 * 0.75)
@@ -62,7 +62,7 @@ def test_open_items_have_no_guess_reference() -> None:
     assert np.isnan(made.guessed.ever_forgotten[-1])
 
 
-def test_a_run_folder_is_read_whole(tmp_path: Path) -> None:
+def test_a_run_folder_is_read_with_all_its_looks(tmp_path: Path) -> None:
     for step, correct in ((0, [True, True]), (1000, [True, False]), (200, [False, False])):
         name = "baseline.parquet" if step == 0 else f"step-{step:06d}.parquet"
         save_snapshot(look(step, list(correct)), tmp_path / name)
@@ -71,7 +71,7 @@ def test_a_run_folder_is_read_whole(tmp_path: Path) -> None:
         Trajectory.from_run(tmp_path / "none")
 
 
-def test_what_is_no_run_is_refused() -> None:
+def test_snapshots_that_are_no_run_are_refused() -> None:
     with pytest.raises(SnapshotError, match="got no look"):
         Trajectory.of([])
     with pytest.raises(SnapshotError, match="name no step"):

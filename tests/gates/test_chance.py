@@ -55,7 +55,7 @@ def test_six_points_lost_never_pass(samples: int) -> None:
 
 
 @pytest.mark.parametrize(("items", "samples"), SIZES)
-def test_the_runs_are_judged_as_snapshots_would_be(items: int, samples: int) -> None:
+def test_simulated_runs_and_their_snapshots_have_equal_findings(items: int, samples: int) -> None:
     rng = np.random.default_rng(items + samples)
     chance = chances(rng, items)
     before, after = scored(rng, chance, samples), scored(rng, forgetful(rng, chance, 0.03), samples)

@@ -29,7 +29,7 @@ def test_the_verdict_comes_first_then_the_findings_then_the_counts() -> None:
     assert text.endswith("\n")
 
 
-def test_of_several_the_worst_is_the_heading() -> None:
+def test_the_worst_of_several_verdicts_is_the_heading() -> None:
     made = [judged([True, True, True], "one"), judged([False, False, False], "two")]
     text = ci_summary(made)
     assert text.startswith("## forgetwatch: FAIL\n\n**INCONCLUSIVE** base → one\n")

@@ -29,14 +29,14 @@ def comparison() -> Comparison:
         ("category:Math.chance.n>1e0", 2),
     ],
 )
-def test_a_condition_speaks_of_a_group_and_a_quantity(comparison: Comparison, text: str, measured: float) -> None:
+def test_a_condition_measures_a_quantity_of_a_group(comparison: Comparison, text: str, measured: float) -> None:
     condition = Condition.parse(text)
     assert condition.measure(comparison) == pytest.approx(measured)
     assert condition.holds(comparison)
 
 
 @pytest.mark.parametrize(("op", "holds"), [(">", False), (">=", True), ("<", False), ("<=", True)])
-def test_the_four_operators(comparison: Comparison, op: str, holds: bool) -> None:
+def test_each_operator_includes_or_excludes_equality(comparison: Comparison, op: str, holds: bool) -> None:
     assert Condition.parse(f"forgotten{op}1").holds(comparison) is holds
 
 
@@ -44,7 +44,7 @@ def test_the_four_operators(comparison: Comparison, op: str, holds: bool) -> Non
     "text",
     ["forgetting", "forgetting>", ">0.5", "forgetting=0.5", "forgetting>much", "forgetting>nan", "forgetting<inf", ""],
 )
-def test_what_is_no_condition_is_refused(text: str) -> None:
+def test_text_that_is_no_condition_is_refused(text: str) -> None:
     with pytest.raises(GateError, match="needed"):
         Condition.parse(text)
 
@@ -75,7 +75,7 @@ def test_an_unknown_quantity_is_refused_before_anything_is_measured(text: str) -
         Condition.parse(text)
 
 
-def test_a_quantity_that_is_nearly_one_is_told_its_neighbours() -> None:
+def test_a_misspelt_quantity_suggests_the_nearest_one() -> None:
     with pytest.raises(GateError, match=r"'forgeting' is no quantity, did you mean 'forgetting'\?$"):
         Condition.parse("all.forgeting>5%")
 
@@ -87,7 +87,7 @@ def test_every_quantity_that_can_be_named_is_in_the_document(comparison: Compari
             value = {} if value is None else value[part]  # type: ignore[index]
 
 
-def test_names_that_look_like_quantities_are_told_apart_or_refused() -> None:
+def test_names_that_look_like_quantities_are_distinguished_or_refused() -> None:
     labels = {"category": ["chance", "Math.chance", "Math", "all"], "k": [4] * 4}
     made = compare(before=snapshot([True] * 4, **labels), after=snapshot([False, False, True, True], **labels))
     assert Condition.parse("category:chance.n>0").measure(made) == 1
@@ -107,6 +107,6 @@ def test_a_percentage_is_exactly_its_fraction(text: str, value: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "%", "much", "nan", "inf%", "1e999999", "1e99999999999999999999", "1/2"])
-def test_what_is_no_number_is_refused(text: str) -> None:
+def test_text_that_is_no_finite_number_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=text or None):
         parse_fraction(text)

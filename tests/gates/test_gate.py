@@ -43,11 +43,11 @@ def test_the_tolerance_over_all_is_the_strictest() -> None:
     assert Gate(limits=(of_a_group, PASSES)).tolerance is None
 
 
-def test_a_gate_that_asks_nothing_says_so() -> None:
+def test_a_gate_without_limits_is_empty() -> None:
     assert Gate().is_empty
     assert not Gate(must_pass=UNSCORED).is_empty
 
 
-def test_a_judgement_is_made_of_its_findings() -> None:
+def test_a_result_is_made_of_its_findings() -> None:
     finding = Finding(what="x", measured="1", limit="fails if >0", verdict="FAIL")
     assert GateResult(comparison=COMPARISON, findings=(finding,)).line == "gate failed: x 1 (fails if >0)"

@@ -19,7 +19,7 @@ def read(folder: Path, text: str, **given_probe: Probe) -> Gate:
     return read_gate(folder / "gate.yaml", **given_probe)
 
 
-def test_a_whole_file(tmp_path: Path) -> None:
+def test_every_key_of_a_gate_file_is_read(tmp_path: Path) -> None:
     (tmp_path / "ids.txt").write_text("a\n\n b c \na\n")
     gate = read(
         tmp_path,
@@ -99,7 +99,7 @@ def test_items_that_must_be_right_by_task_or_by_the_probe(tmp_path: Path) -> Non
         ("tolerance: 2%\nsubset: {items: empty.txt}", "empty.txt: needed an id a line"),
     ],
 )
-def test_what_is_no_gate_is_refused_and_never_a_pass(tmp_path: Path, text: str, says: str) -> None:
+def test_a_malformed_gate_is_refused_and_never_a_pass(tmp_path: Path, text: str, says: str) -> None:
     (tmp_path / "empty.txt").write_text("\n \n")
     with pytest.raises(GateError, match=says):
         read(tmp_path, text)
@@ -128,7 +128,7 @@ VALUES = st.recursive(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.dictionaries(st.sampled_from(WORDS[:5]), VALUES, min_size=1))
-def test_any_yaml_is_a_gate_that_asks_something_or_is_refused(tmp_path: Path, document: dict[str, Any]) -> None:
+def test_any_yaml_is_a_gate_with_limits_or_refused(tmp_path: Path, document: dict[str, Any]) -> None:
     try:
         gate = read(tmp_path, yaml.safe_dump(document, allow_unicode=True), probe=probe(3))
     except GateError:

@@ -20,12 +20,12 @@ def comparison() -> Comparison:
 @pytest.mark.parametrize(
     ("group", "verdict"), [("all", "FAIL"), ("category:Math", "FAIL"), ("category:Art", "INCONCLUSIVE")]
 )
-def test_a_tolerance_is_judged_in_its_group_by_the_interval(comparison: Comparison, group: str, verdict: str) -> None:
+def test_a_tolerance_is_checked_by_the_interval_of_its_group(comparison: Comparison, group: str, verdict: str) -> None:
     found = NoWorseThan(tolerance=0.02, group=group).judge(comparison)
     assert (found.what, found.verdict, found.limit) == (f"{group}.net_change", verdict, "no worse than -2 points")
 
 
-def test_what_cannot_be_told_names_the_items_that_would_tell(comparison: Comparison) -> None:
+def test_an_inconclusive_finding_names_the_items_needed(comparison: Comparison) -> None:
     assert "items would tell" in NoWorseThan(tolerance=0.02, group="category:Art").judge(comparison).measured
     assert NoWorseThan(tolerance=0.2, group="category:Art").judge(comparison).verdict == "PASS"
 
@@ -37,7 +37,7 @@ def test_a_condition_of_a_group_is_measured_there(comparison: Comparison) -> Non
     assert FailIf(condition=condition).judge(comparison).verdict == "FAIL"
 
 
-def test_a_share_is_told_as_it_was_asked(comparison: Comparison) -> None:
+def test_a_value_is_printed_in_percent_if_its_limit_is(comparison: Comparison) -> None:
     assert (
         FailIf(condition=Condition.parse("forgetting > 5%")).judge(comparison).line == "forgetting 25% (fails if > 5%)"
     )
@@ -45,13 +45,13 @@ def test_a_share_is_told_as_it_was_asked(comparison: Comparison) -> None:
 
 
 @pytest.mark.parametrize("group", ["category:Physics", "task:Math", "category:math", "category:"])
-def test_a_group_that_is_not_there_is_an_error(comparison: Comparison, group: str) -> None:
+def test_a_missing_group_is_an_error(comparison: Comparison, group: str) -> None:
     for limit in (NoWorseThan(tolerance=0.5, group=group), FailIf(condition=Condition.parse("n<0"), group=group)):
         with pytest.raises(GateError, match=r"no group .* there are all, "):
             limit.judge(comparison)
 
 
-def test_a_group_of_which_nothing_was_scored_is_an_error_and_no_pass() -> None:
+def test_a_group_without_scored_items_is_an_error_and_no_pass() -> None:
     labels = {"category": ["Math", "Art"]}
     made = compare(before=snapshot([True, None], **labels), after=snapshot([True, True], **labels))
     with pytest.raises(GateError, match="no group 'category:Art'"):

@@ -23,12 +23,12 @@ def of(*ids: str) -> MustPass:
         (["1", "2"], "FAIL", "0 of 2 right; wrong: 1; unscored: 2"),
     ],
 )
-def test_each_item_must_be_right_and_unscored_cannot_be_told(ids: list[str], verdict: str, measured: str) -> None:
+def test_a_wrong_item_fails_and_an_unscored_one_is_inconclusive(ids: list[str], verdict: str, measured: str) -> None:
     found = of(*ids).judge(AFTER)
     assert (found.verdict, found.measured) == (verdict, measured)
 
 
-def test_an_item_that_is_not_there_is_an_error() -> None:
+def test_a_missing_item_is_an_error() -> None:
     with pytest.raises(GateError, match="item '9' is not among the items"):
         of("0", "9").judge(AFTER)
     with pytest.raises(GateError, match="item '0' of task 'other' is not among"):
@@ -55,7 +55,7 @@ def test_of_many_wrong_items_the_first_are_named() -> None:
     assert found.measured == "0 of 12 right; wrong: 0, 1, 2, 3, 4 and 7 more"
 
 
-def test_the_probe_says_which_items_must_be_right() -> None:
+def test_the_marked_items_of_a_probe_must_be_right() -> None:
     items = [Item(id=i, task="t", prompt="?", choices=(" a", " b"), answer=0, must_pass=i != "1") for i in "012"]
     assert MustPass.tagged(Probe(items)).items == (("t", "0"), ("t", "2"))
     with pytest.raises(GateError, match="no item of the probe 'probe' is marked"):

@@ -8,7 +8,7 @@ from forgetwatch.errors import GateError
 from forgetwatch.gates.gate_file import parse_plain_yaml
 
 
-def test_every_scalar_stays_the_text_that_was_written() -> None:
+def test_every_scalar_stays_the_text_in_the_file() -> None:
     text = "a: 017\nb: no\nc: 2%\nd: [null, 1:30, 2026-01-01, 'q', 1e3]\ne: !!int 3\n"
     assert parse_plain_yaml(text, "g") == {
         **{"a": "017", "b": "no", "c": "2%"},
@@ -36,7 +36,7 @@ def test_a_tag_makes_no_object() -> None:
         ("[" * 5000, "needed YAML"),
     ],
 )
-def test_what_is_not_read_is_an_error_with_its_place(text: str, says: str) -> None:
+def test_refused_yaml_is_an_error_with_its_line(text: str, says: str) -> None:
     with pytest.raises(GateError, match=says):
         parse_plain_yaml(text, "g")
 

@@ -37,7 +37,7 @@ def test_the_smallest_loss_alarms_and_one_less_does_not(flips: int, level: float
     assert lost == 0 or loss_p_value(lost - 1, flips - lost + 1) > level
 
 
-def test_the_power_of_the_text() -> None:
+def test_the_power_is_the_documented_one() -> None:
     level = alarm_level(1, groups=1, planned=20)
     assert alarm_power(500, discordance=0.15, loss=0.05, level=level) == pytest.approx(0.50, abs=0.01)
 

@@ -152,6 +152,8 @@ def test_a_token_that_is_ruled_out_now_is_infinitely_far_and_overlaps_in_nothing
         ([np.zeros(1)], [np.array([np.nan])], "completion 0: .* nan"),
     ],
 )
-def test_what_cannot_be_is_refused(base: list[np.ndarray], now: list[np.ndarray], message: str) -> None:
+def test_values_that_cannot_be_log_probabilities_are_refused(
+    base: list[np.ndarray], now: list[np.ndarray], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         drift(base, now)

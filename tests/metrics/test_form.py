@@ -26,7 +26,7 @@ NAN = float("nan")
         (0, 1, 0, 1, 1, (0, 0)),
     ],
 )
-def test_what_was_lost(
+def test_each_loss_is_of_form_or_of_knowledge(
     before: int, after: int, form_before: float, form_after: float, forced_after: float, expected: tuple[int, int]
 ) -> None:
     found = count_losses(
@@ -40,7 +40,7 @@ def test_what_was_lost(
     assert (found.format_lost, found.knowledge_lost) == expected
 
 
-def test_nothing_is_said_where_no_form_was_measured() -> None:
+def test_losses_are_undefined_if_no_form_was_measured() -> None:
     right, nothing = np.array([True, False]), np.full(2, NAN)
     assert count_losses(right, ~right, nothing, nothing, nothing) is None
 

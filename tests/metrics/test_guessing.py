@@ -109,7 +109,7 @@ def test_guess_corrected_needs_two_wrong_options() -> None:
     assert guess_corrected(answers(before=[1], after=[0], chosen_before=[0], chosen_after=[1], k=[2])) is None
 
 
-def test_persistence_beside_what_fresh_guesses_would_keep() -> None:
+def test_persistence_next_to_the_share_that_fresh_guesses_would_keep() -> None:
     made = answers(
         before=[0, 0, 0, 1], after=[0, 0, 0, 0], chosen_before=[1, 1, 2, 0], chosen_after=[1, 2, 2, 3], k=[4, 4, 4, 4]
     )

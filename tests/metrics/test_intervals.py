@@ -73,7 +73,7 @@ def test_clustered_mean_of_single_rows_is_the_usual_standard_error() -> None:
     assert copied == pytest.approx((mean, error))
 
 
-def test_clustered_mean_of_little_says_so() -> None:
+def test_clustered_mean_of_little_has_no_error() -> None:
     assert all(math.isnan(x) for x in clustered_mean(np.array([]), np.array([], int)))
     assert math.isnan(clustered_mean(np.array([1.0]), np.array([0]))[1])
 
@@ -92,7 +92,7 @@ def test_rows_that_cancel_within_their_cluster_are_worth_themselves_at_most() ->
     assert effective_items(np.tile([1.0, -1.0], 50), np.repeat(np.arange(50), 2)) == 100
 
 
-def test_effective_items_of_little() -> None:
+def test_equal_rows_are_worth_the_number_of_their_clusters() -> None:
     assert effective_items(np.zeros(0), np.zeros(0, int)) == 0
     assert effective_items(np.ones(5), np.zeros(5, int)) == 1
     assert effective_items(np.ones(6), np.repeat([3, 9], 3)) == 2  # nothing differs: the clusters

@@ -38,7 +38,7 @@ def test_an_unchanged_model_is_at_its_noise_floor() -> None:
     assert abs(found.backward_transfer_above) < 3 * found.backward_transfer_above_se
 
 
-def test_what_is_above_the_floor_is_what_was_lost_where_answers_are_sure() -> None:
+def test_flips_above_the_floor_are_the_losses_where_answers_are_certain() -> None:
     rng, number = np.random.default_rng(2), 3
     before, after = np.repeat([1.0, 0.0], [800, 200]), np.repeat([1.0, 0.0], [700, 300])
     item = np.repeat(np.arange(1000), number)
@@ -73,7 +73,7 @@ def test_the_floor_needs_two_samples() -> None:
     assert noise_floor(np.zeros(0, bool), np.zeros(0, bool), np.zeros(0, int), samples=2) is None
 
 
-def test_rows_of_an_item_may_stand_anywhere() -> None:
+def test_rows_of_an_item_may_come_in_any_order() -> None:
     rng = np.random.default_rng(4)
     before, after, item = rng.random(30) < 0.5, rng.random(30) < 0.5, np.repeat(np.arange(10), 3)
     order = rng.permutation(30)
@@ -82,7 +82,7 @@ def test_rows_of_an_item_may_stand_anywhere() -> None:
     )
 
 
-def test_measuring_twice() -> None:
+def test_measuring_twice_counts_the_flips() -> None:
     before, again = np.array([True, True, False, False]), np.array([1.0, 0.0, 1.0, np.nan])
     found = null(before, again)
     assert found is not None

@@ -60,7 +60,7 @@ def test_a_change_larger_than_the_flips_cannot_be() -> None:
     assert math.isnan(items_needed(0.0, 0.1))
 
 
-def test_less_power_than_false_alarms_asks_for_nothing() -> None:
+def test_less_power_than_false_alarms_is_undefined() -> None:
     for power in (0.001, 0.02, 0.025):
         assert math.isnan(items_needed(0.02, 0.1, power=power))
         assert math.isnan(detectable_change(1000, 0.1, power=power))

@@ -119,7 +119,7 @@ def test_q_values_leave_undefined_ones_out() -> None:
     assert math.isnan(q_values[1])
 
 
-def test_no_worse_than_has_three_answers() -> None:
+def test_non_inferiority_has_three_verdicts() -> None:
     asked = {"n": 1000, "tolerance": 0.02}
     assert non_inferiority(net_change=0.0, interval=(-0.015, 0.015), **asked).verdict == "PASS"
     assert non_inferiority(net_change=-0.05, interval=(-0.07, -0.03), **asked).verdict == "FAIL"
@@ -127,14 +127,14 @@ def test_no_worse_than_has_three_answers() -> None:
 
 
 @given(st.integers(1, 400), st.integers(0, 60), st.integers(0, 60))
-def test_the_items_that_would_tell_are_more_than_those_that_did_not(kept: int, lost: int, won: int) -> None:
+def test_the_items_needed_are_more_than_those_compared(kept: int, lost: int, won: int) -> None:
     cells = Cells(retained=kept, forgotten=lost, gained=won, missed=kept)
     found = non_inferiority(net_change=cells.net_change, interval=newcombe(cells), n=cells.n, tolerance=0.02)
     if found.verdict == "INCONCLUSIVE":
         assert found.items_needed > cells.n
 
 
-def test_as_many_items_as_were_asked_for_tell_in_four_of_five_runs() -> None:
+def test_the_items_needed_decide_in_four_of_five_runs() -> None:
     first = Cells(retained=300, forgotten=25, gained=25, missed=150)
     found = non_inferiority(net_change=0.0, interval=newcombe(first), n=first.n, tolerance=0.02)
     assert found.verdict == "INCONCLUSIVE"
@@ -148,7 +148,7 @@ def test_as_many_items_as_were_asked_for_tell_in_four_of_five_runs() -> None:
     assert told / 300 == pytest.approx(0.8, abs=0.08)
 
 
-def test_no_worse_than_where_nothing_tells() -> None:
+def test_non_inferiority_without_items_or_distance_is_inconclusive() -> None:
     edge = non_inferiority(net_change=-0.02, interval=(-0.05, 0.01), n=100, tolerance=0.02)
     assert (edge.verdict, edge.items_needed) == ("INCONCLUSIVE", math.inf)
     nothing = non_inferiority(net_change=math.nan, interval=(math.nan, math.nan), n=0, tolerance=0.02)

@@ -77,7 +77,7 @@ def papers(answers: Answers) -> tuple[float, float]:
     return found.forgetting_unclipped, found.backward_transfer_unclipped
 
 
-def test_ours_is_right_and_is_the_formula() -> None:
+def test_the_correction_is_right_and_is_the_formula() -> None:
     assert is_right(ours)
     assert is_right(by_formula)
     answers = know_or_guess(np.random.default_rng(1), n=500, known=0.5, lost=0.1, silent=0.2).answers

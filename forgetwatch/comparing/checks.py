@@ -31,8 +31,8 @@ _BY_TASK: Final = {"task_versions": "versions of the task", "num_fewshot": "exam
 _FOR_ALL: Final = {"chat_template_sha": "a chat template", "system_instruction_sha": "a system instruction"}
 """Settings of another tool's run that change its prompts, by their names in a snapshot's metadata."""
 
-_NORM_WORKED_OUT: Final = frozenset({"lighteval"})
-"""Tools whose logs do not name the norm: it is inferred from what they judged, and is no setting to refuse."""
+_INFERRED_NORM: Final = frozenset({"lighteval"})
+"""Tools whose logs do not name the norm: their reader infers it, so that a difference is noted and not refused."""
 
 
 def check_settings(before: Snapshot, after: Snapshot, *, allow_prompt_mismatch: bool) -> None:
@@ -47,7 +47,7 @@ def check_settings(before: Snapshot, after: Snapshot, *, allow_prompt_mismatch: 
         if name in probe_before and name in probe_after and probe_before[name] != probe_after[name]:
             if name == "rendering" and allow_prompt_mismatch:
                 continue
-            if name == "norm" and _NORM_WORKED_OUT & {before.meta.get("tool"), after.meta.get("tool")}:
+            if name == "norm" and _INFERRED_NORM & {before.meta.get("tool"), after.meta.get("tool")}:
                 continue  # `setting_differences` names it
             remedy = "score both with the same probe" + (
                 ", or pass --allow-prompt-mismatch" if name == "rendering" else ""

@@ -49,7 +49,7 @@ def decide(
     Args:
         logprobs: Log-likelihood of each choice, nats [choices].
         lengths: Length of each choice by unit, as `lengths` gives them.
-        norm: The score that decides.
+        norm: Norm of the score that decides, one of `metrics.choices.NORMS`.
         answers: Indices of the right choices.
         priors: Log-likelihood of each choice without the prompt, nats [choices]; for the norm ``unconditional``.
 

@@ -125,6 +125,60 @@ def test_a_norm_over_lengths_with_the_leading_space_is_recovered(tmp_path: Path)
     assert load_snapshot(paths[1], metric="acc_norm").norms == {"toy": "chars"}  # the harness's own definition
 
 
+def test_two_tools_logs_of_scores_minus_priors_give_equal_counts(tmp_path: Path) -> None:
+    found = []
+    for model, seed in (("before", 1), ("after", 2)):
+        rows, rng = answers(seed, "sum", 400), np.random.default_rng(seed)
+        for row in rows:
+            row["priors"] = (-rng.gamma(2.0, 5.0, 4)).tolist()
+            row["right"] = float(np.argmax(np.subtract(row["logprobs"], row["priors"])) == row["gold"])
+        lm_eval = []
+        for n, row in enumerate(rows):
+            made = choice_row(n, row["logprobs"], row["gold"], choices=row["choices"], metrics={})
+            resps = [[[str(value), "False"]] for value in (*row["logprobs"], *row["priors"])]
+            lm_eval.append({**made, "resps": resps, "metrics": ["acc_mutual_info"], "acc_mutual_info": row["right"]})
+        lighteval = [
+            new(
+                row,
+                metric={"acc_mutual_info": row["right"]},
+                task="toy",
+                logprobs=[*row["logprobs"], *row["priors"]],
+            )
+            for row in rows
+        ]
+        found.append((write_samples(tmp_path / model, "toy", lm_eval), write_new(tmp_path / f"{model}.p", lighteval)))
+    one, other = (compare(before=before, after=after) for before, after in zip(*found, strict=True))
+    assert one.before["probe"] == other.before["probe"] == {"norm": "unconditional"}
+    assert one.all.chance == other.all.chance
+    assert one.all.chance.guess_corrected_calibrated is not None
+
+
+def test_each_task_of_lightevals_folder_keeps_its_own_norm(tmp_path: Path) -> None:
+    folder = tmp_path / "details" / "org" / "model" / DATE
+    for task, metric, norm in (("lengths", "acc_norm", "norm"), ("sums", "acc", "acc")):
+        rows = [
+            new(row, metric={metric: row[norm]}, task=task, logprobs=row["logprobs"])
+            for row in answers(1, "chars", 400)
+        ]
+        write_new(folder / f"details_{task}_{DATE}.parquet", rows)
+    snapshot = load_snapshot(tmp_path, metric="acc_norm")
+    assert snapshot.norms == snapshot.meta["norms"] == {"lengths": "chars", "sums": "sum"}
+    wrong, known = known_second_choices(snapshot)
+    assert wrong == known
+
+
+def test_lengths_with_the_space_are_not_guessed_if_only_some_options_have_one(tmp_path: Path) -> None:
+    rows = answers(1, "with space", 400)
+    for number, row in enumerate(rows):
+        row["choices"] = [" " * (number % 2) + text for text in row["choices"]]
+    metrics = [{"acc_norm": row["norm"]} for row in rows]
+    made = [new(row, metric=values, logprobs=row["logprobs"]) for row, values in zip(rows, metrics, strict=True)]
+    snapshot = load_snapshot(write_new(tmp_path / "a.parquet", made))
+    assert snapshot.norms == {}
+    assert snapshot.missing("chosen")
+    assert "which option was chosen does not follow from the log-likelihoods: 400 items" in snapshot.notes
+
+
 def of_two_tasks(folder: Path, model: str, seed: int) -> Path:
     """An lm-eval log of two tasks: one with a metric by length, the other with the metric of the sum alone."""
     both, by_sum = answers(seed, "chars", 400), answers(seed + 10, "sum", 400)

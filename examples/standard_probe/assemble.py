@@ -1,10 +1,10 @@
-"""Pools of questions to the two forms of the probe: 2,000 items and 500 others.
+"""Assemble pools of questions to the two forms of the probe: 2,000 items and 500 others.
 
     pools ──▶ selection.py: no fact twice ──▶ strata.py: two forms, in order ──▶ positions.py ──▶ items
 
-The forms are alike in everything that is counted: category, topic, difficulty, number of options. They share no
-question and no fact, so that what is found with one can be confirmed with the other. The same pools give the same
-items, byte for byte: nothing is drawn, and every choice between equals is made by a hash of the content.
+The forms are alike in category, topic, difficulty and number of options. They share no question and no fact, so that a
+finding with one can be confirmed with the other. The same pools give the same items, byte for byte: nothing is drawn at
+random, and ties are broken by a hash of the content.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ NAMES: Final = {
     "Safety/Truth": "safety",
     "Science/Tech": "science",
 }
-"""The categories, as they begin ids and tasks."""
+"""Categories, and their prefix in ids and tasks."""
 
 _ID: Final = 6
-"""Hex digits of an id."""
+"""Number of hex digits of an id."""
 
 
 def assemble(
@@ -48,17 +48,17 @@ def assemble(
 
     Args:
         pools: The questions of each category.
-        standard: Items of the first form; categories get equally many, give or take one.
-        confirmation: Items of the second form.
+        standard: Number of items of the first form; category sizes differ by at most one.
+        confirmation: Number of items of the second form.
 
     Raises:
-        ProbeError: If a question stands twice, is of another category than its pool, has options that read the same,
-            or if a pool is too small.
+        ProbeError: If a question occurs twice, is of another category than its pool, or has two equal options, or if a
+            pool is too small.
     """
     check(pools)
     names = sorted(pools)
     sizes = dict(zip(names, _shares(standard, len(names)), strict=True))
-    # From the other end: no category gives one more to both forms.
+    # Counted from the other end, so that no category gives one more to both forms.
     others = dict(zip(reversed(names), _shares(confirmation, len(names)), strict=True))
     chosen = select(tie(pools), {name: sizes[name] + others[name] for name in names})
     second, first = part(chosen, others)
@@ -71,7 +71,7 @@ def assemble(
 
 
 def check(pools: Mapping[str, Sequence[Question]]) -> None:
-    """Refuse pools that hold what no probe may.
+    """Raise ProbeError for pools with a question that no probe may hold.
 
     Raises:
         ProbeError: See `assemble`.
@@ -96,11 +96,12 @@ def check(pools: Mapping[str, Sequence[Question]]) -> None:
 
 
 def _read(text: str) -> str:
+    """The text as a reader compares it: without case, width and spacing."""
     return collapse_spaces(fold(text).casefold())
 
 
 def _shares(total: int, parts: int) -> list[int]:
-    return [total // parts + (place < total % parts) for place in range(parts)]
+    return [total // parts + (index < total % parts) for index in range(parts)]
 
 
 def _items(questions: Sequence[Question]) -> list[Item]:

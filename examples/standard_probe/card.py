@@ -1,8 +1,9 @@
-"""The figures of the card: how many items of each kind a probe has, counted from the probe itself.
+"""The figures of the card: the number of items of each kind, counted from the probes.
 
-<!-- figures: standard -->
-(a table; whatever stands here is replaced)
-<!-- end -->
+A table goes between two lines of the card and replaces the text that was there:
+
+    <!-- figures: standard -->
+    <!-- end -->
 """
 
 from __future__ import annotations
@@ -18,21 +19,21 @@ from forgetwatch.probe import Probe
 
 
 def with_figures(card: str, probes: Sequence[Probe]) -> str:
-    """The card with the figures of the probes in their places.
+    """Put the figures of the probes into a card.
 
     Raises:
-        ProbeError: If the card has no place for one of them.
+        ProbeError: If the card lacks the two lines of a probe.
     """
     for probe in probes:
-        place = re.compile(rf"(<!-- figures: {re.escape(probe.name)} -->\n).*?(<!-- end -->)", re.DOTALL)
-        if not place.search(card):
-            raise ProbeError(f"the card needs a line '<!-- figures: {probe.name} -->' and behind it '<!-- end -->'")
-        card = place.sub(rf"\g<1>{figures(probe)}\g<2>", card)
+        lines = re.compile(rf"(<!-- figures: {re.escape(probe.name)} -->\n).*?(<!-- end -->)", re.DOTALL)
+        if not lines.search(card):
+            raise ProbeError(f"the card needs a line '<!-- figures: {probe.name} -->' and after it '<!-- end -->'")
+        card = lines.sub(rf"\g<1>{figures(probe)}\g<2>", card)
     return card
 
 
 def figures(probe: Probe) -> str:
-    """What a probe holds, as Markdown: items by category and task, by number of options and by difficulty."""
+    """Markdown table of a probe's items by category and task, by number of options and by difficulty."""
     difficulties, options = _difficulties(probe), _options(probe)
     header = ["category", "task", "items", *(f"k={k}" for k in options), *(f"difficulty {one}" for one in difficulties)]
     rows = []
@@ -54,7 +55,7 @@ def _counts(items: Sequence[Item], options: Sequence[int], difficulties: Sequenc
 
 
 def _golds(probe: Probe, options: Sequence[int]) -> str:
-    """Where the right options stand."""
+    """Sentence with the number of right options at each position."""
     there = Counter((item.k, item.answer) for item in probe if item.choices)
     told = [f"of k={k}: {', '.join(str(there[k, gold]) for gold in range(k))}" for k in options]
     return f" Right options by place, {'; '.join(told)}." if told else ""

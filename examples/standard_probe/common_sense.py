@@ -1,7 +1,7 @@
-"""The category Common Sense: what people know about things, each other and an ordinary day.
+"""The category Common Sense: things, other people and an ordinary day.
 
 Most of it is written by hand (``facts/common_sense.csv``). Comparisons are made from ``facts/common_sense_scales.csv``,
-whose rows name things from little to much with a typical value each, at least twice the one before:
+whose rows list things in ascending order with a typical value each, at least twice the one before:
 
     mass   kilograms   a feather=0.0001|a grape=0.005|an apple=0.15|a brick=3|a car=1300
       ──▶  "Which weighs least: a brick, a grape or a car?"   a grape
@@ -13,11 +13,11 @@ import random
 from typing import Final, NamedTuple
 
 from standard_probe.question import Question
-from standard_probe.written import difficulty, read_rows, several, written
+from standard_probe.written import difficulty, entries, read_rows, written
 
 
 class Scale(NamedTuple):
-    """How two ends of a scale are asked for."""
+    """Wordings for the two ends of a scale."""
 
     most: str
     least: str
@@ -50,23 +50,23 @@ _SIZE_WEIGHTS: Final = (3, 3, 5, 4)
 
 
 def questions(rng: random.Random) -> list[Question]:
-    """The pool of the category: the written questions, then one comparison a row.
+    """Pool of the category: the written questions, then one comparison a row.
 
     Args:
-        rng: Draws which things are compared, in which order, and the wording.
+        rng: Source of the things that are compared, their order, and the wording.
     """
     return [*written("common_sense", category="Common Sense"), *_comparisons(rng)]
 
 
 def _comparisons(rng: random.Random) -> list[Question]:
-    """One comparison for each row of the scales; answers yes and no take turns."""
+    """One comparison for each row of the scales; the answers yes and no alternate."""
     made: list[Question] = []
     truth = True
     for row in read_rows("facts/common_sense_scales"):
-        ascending = [entry.split("=")[0] for entry in several(row["things"])]
+        ascending = [entry.split("=")[0] for entry in entries(row["things"])]
         size = min(rng.choices(_SIZES, weights=_SIZE_WEIGHTS)[0], len(ascending))
         chosen = sorted(rng.sample(range(len(ascending)), size))
-        things = [ascending[place] for place in chosen]
+        things = [ascending[index] for index in chosen]
         scale = SCALES[row["scale"]]
         if size == 2:
             prompt, right, options = _pair(rng, things, scale, truth=truth), "yes" if truth else "no", ["yes", "no"]
@@ -90,14 +90,15 @@ def _comparisons(rng: random.Random) -> list[Question]:
 
 
 def _pair(rng: random.Random, ascending: list[str], scale: Scale, *, truth: bool) -> str:
-    """A question about two things that is answered yes if ``truth``, else no."""
+    """A question about two things whose answer is yes if ``truth``, else no."""
     upward = rng.random() < 0.5
+    # "Is A taller than B?" with the larger first is true, "Is A less tall than B?" with it first is false.
     first, second = reversed(ascending) if upward == truth else ascending
     return (scale.more if upward else scale.less).format(first, second)
 
 
 def _many(rng: random.Random, ascending: list[str], scale: Scale) -> tuple[str, str]:
-    """A question about three or more things that are all named, and its answer."""
+    """A question that names three or more things, and its answer."""
     upward = rng.random() < 0.5
     named = rng.sample(ascending, len(ascending))
     prompt = rng.choice(PHRASES).format(

@@ -1,6 +1,6 @@
-"""Questions of the category Culture: arts, sports, food, feasts, games and stories, and what can be counted in them.
+"""The category Culture: arts, sports, food, feasts, games and stories.
 
-The facts stand in ``facts/culture.csv``; keys, intervals, note values and chess moves are worked out here.
+The facts are in ``facts/culture.csv``; keys, intervals, note values and chess moves are computed here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _INTERVALS: Final = (
     *("minor second", "major second", "minor third", "major third", "perfect fourth", "", "perfect fifth"),
     *("minor sixth", "major sixth", "minor seventh", "major seventh"),
 )
-"""By their semitones, from one; the sixth has two names and is left out."""
+"""Intervals of one semitone, of two, and so on; that of six has two names and is left out."""
 
 _NOTES: Final = ("whole", "half", "quarter", "eighth", "sixteenth", "thirty-second")
 _STEPS: Final = {
@@ -31,13 +31,13 @@ _STEPS: Final = {
 
 
 def questions(rng: random.Random) -> list[Question]:
-    """The pool of the category: a question for each fact of the table, and those that are worked out."""
+    """Pool of the category: a question for each fact of the table, and the computed ones."""
     facts = [*read_facts("culture"), *_music_facts()]
     return [*ask_all(facts, category="Culture", rng=rng), *_note_values(rng), *_chess_moves(rng)]
 
 
 def _music_facts() -> list[Fact]:
-    """The major keys by their signatures, and the intervals by their semitones."""
+    """Major keys by their signatures, and intervals by their semitones."""
     keys = [
         (f"{_WORDS[n]} {sign}{'s' * (n > 1)}", key, sign)
         for sign, names in (("sharp", _SHARP_KEYS), ("flat", _FLAT_KEYS))
@@ -61,7 +61,7 @@ def _music_facts() -> list[Fact]:
 
 
 def _note_values(rng: random.Random) -> list[Question]:
-    """How many short notes fill a long one."""
+    """Questions for the number of short notes that last as long as a long one."""
     made = []
     for (i, long), (j, short) in combinations(enumerate(_NOTES), 2):
         if j - i < 5:
@@ -80,7 +80,7 @@ def _note_values(rng: random.Random) -> list[Question]:
 
 
 def _chess_moves(rng: random.Random) -> list[Question]:
-    """How many squares a piece can reach on an empty board, each possible number as often as the others."""
+    """Questions for the number of squares that a piece can reach; every possible number is right equally often."""
     made = []
     for piece in _STEPS:
         by_count: dict[int, list[str]] = {}
@@ -101,7 +101,7 @@ def _chess_moves(rng: random.Random) -> list[Question]:
 
 
 def _reach(piece: str, square: str) -> int:
-    """The number of squares that a piece attacks on an empty board, ray by ray."""
+    """Number of squares that a piece attacks on an empty board."""
     far = 7 if piece in ("bishop", "queen") else 1
     reached = 0
     for across, up in _STEPS[piece]:
@@ -114,7 +114,7 @@ def _reach(piece: str, square: str) -> int:
 def _computed(
     prompt: str, right: str, wrong: tuple[str, ...], topic: str, difficulty: Literal[1, 2, 3], uses: str
 ) -> Question:
-    """A question of the category that was worked out."""
+    """A computed question of the category."""
     return Question(
         prompt=prompt,
         right=right,

@@ -1,9 +1,9 @@
-"""What computed topics share: a draft of a question, and how its wrong answers are chosen.
+"""Drafts of computed questions, and the choice of their wrong answers.
 
     draft: prompt, right, mistakes  ──▶  question: prompt, right, wrong
 
-The mistakes are what typical errors give: a carry forgotten, the wrong operation, a step left out. Where they are
-numbers, the place of the right answer among the sorted options is drawn first, so that taking the smallest, the
+The mistakes are the results of typical errors: a carry forgotten, the wrong operation, a step left out. Where they are
+numbers, the position of the right answer among the sorted options is drawn first, so that taking the smallest, the
 largest or the middle number is no better than guessing.
 """
 
@@ -27,9 +27,9 @@ class Draft:
     Attributes:
         prompt: The question.
         right: The right answer.
-        lower: Wrong answers that stand below the right one, the likeliest mistake first; empty for words.
-        higher: Wrong answers that stand above it, or words.
-        uses: What is worked out; the same text means the same question.
+        lower: Wrong answers below the right one, the likeliest mistake first; empty for words.
+        higher: Wrong answers above it, or words.
+        uses: Description of the computation; the same text means the same question.
     """
 
     prompt: str
@@ -42,18 +42,17 @@ class Draft:
 Difficulty: TypeAlias = Literal[1, 2, 3]
 
 Maker: TypeAlias = Callable[[random.Random, int], Draft]
-"""Makes a draft; the integer counts its questions, so that yes and no can take turns."""
+"""Function that makes a draft; the integer counts its questions, so that yes and no can alternate."""
 
 Plan: TypeAlias = Sequence[tuple[Maker, Difficulty, int]]
 """Makers with the difficulty and the number of their questions."""
 
-
 WEIGHTS = (14, 38, 36)
-"""How often two, three and four wrong answers are wanted; four are often not to be had."""
+"""Weights of two, three and four wrong answers; many drafts have fewer than four."""
 
 
 def decimal(value: Number) -> str:
-    """The value in decimal digits, exact; a fraction such as 3/4 where they never end.
+    """The exact value in decimal digits; a fraction such as 1/3 where they do not end.
 
     >>> decimal(Fraction(5, 2)), decimal(12), decimal(Fraction(1, 3))
     ('2.5', '12', '1/3')
@@ -68,7 +67,7 @@ def decimal(value: Number) -> str:
 
 
 def near(value: Number, *steps: Number) -> list[Number]:
-    """The values one step above and below, step by step."""
+    """The values one step above and below, for each step in turn."""
     return [value + sign * step for step in steps for sign in (1, -1)]
 
 
@@ -86,10 +85,10 @@ def numeric(
     Args:
         prompt: The question.
         right: The right number.
-        mistakes: What errors give, the likeliest first; what equals the right number is left out.
-        uses: What is worked out.
-        form: How a number is written.
-        signed: Whether zero and negative numbers can stand among the options.
+        mistakes: Results of errors, the likeliest first; one that equals the right number is left out.
+        uses: Description of the computation.
+        form: Function that writes a number.
+        signed: True if zero and negative numbers can be options.
     """
     kept = dict.fromkeys(value for value in mistakes if value != right and (signed or value > 0))
     return Draft(
@@ -113,10 +112,10 @@ def yes_or_no(prompt: str, truth: bool, *, uses: str) -> Draft:
     return worded(prompt, "Yes" if truth else "No", ("Yes", "No"), uses=uses)
 
 
-def chosen(rng: random.Random, draft: Draft, *, number: int) -> tuple[str, ...]:
-    """So many of the draft's wrong answers; the right one's place among them is drawn first.
+def choose_wrong(rng: random.Random, draft: Draft, *, number: int) -> tuple[str, ...]:
+    """Choose `number` of the draft's wrong answers, after drawing the right one's position among them.
 
-    Where one side has too few for that place there are fewer wrong answers, rather than a place that is likelier.
+    Where one side has too few for that position there are fewer wrong answers, so that no position is likelier.
     """
     if not draft.lower or not draft.higher:
         return (draft.lower + draft.higher)[:number]
@@ -124,7 +123,7 @@ def chosen(rng: random.Random, draft: Draft, *, number: int) -> tuple[str, ...]:
     return draft.lower[:below] + draft.higher[: number - below]
 
 
-def finished(
+def finish(
     rng: random.Random,
     draft: Draft,
     *,
@@ -134,11 +133,11 @@ def finished(
     uses: str,
     source: str,
 ) -> Question:
-    """The question of a draft, with one to four wrong answers, mostly three."""
+    """Make the question of a draft, with one to four wrong answers, mostly three."""
     return Question(
         prompt=draft.prompt,
         right=draft.right,
-        wrong=chosen(rng, draft, number=rng.choices((2, 3, 4), WEIGHTS)[0]),
+        wrong=choose_wrong(rng, draft, number=rng.choices((2, 3, 4), WEIGHTS)[0]),
         category=category,
         topic=topic,
         difficulty=difficulty,
@@ -151,9 +150,9 @@ def topic(rng: random.Random, name: str, plan: Plan, *, category: Category) -> l
     """The questions of one computed topic, maker by maker, no two of them alike.
 
     Args:
-        rng: Where all randomness comes from.
+        rng: Source of all randomness.
         name: The topic.
-        plan: Who makes how many.
+        plan: The makers, with difficulty and number.
         category: The category.
     """
     questions: list[Question] = []
@@ -161,11 +160,11 @@ def topic(rng: random.Random, name: str, plan: Plan, *, category: Category) -> l
     for maker, difficulty, count in plan:
         for turn in range(count):
             draft = maker(rng, turn)
-            while draft.uses in seen:
+            while draft.uses in seen:  # the same computation again: draw another
                 draft = maker(rng, turn)
             seen.add(draft.uses)
             questions.append(
-                finished(
+                finish(
                     rng,
                     draft,
                     category=category,

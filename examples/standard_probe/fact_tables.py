@@ -5,9 +5,9 @@
                                           backwards: "Which dish comes from Spain?"  right paella, wrong goulash
 
 Wrong answers are answers of other rows of the relation, drawn as often as they are right there, so that no answer is
-likelier before the question is read. Those of like length and of the fact's own group go first. ``also`` names what is
-right too and must not be drawn; ``wrong`` names the wrong answers where other rows hold none of the same kind. How the
-facts of a relation are asked stands in ``wordings.csv``.
+likelier before the question is read. Those of similar length and of the fact's own group go first. ``also`` lists
+answers that are right too and must not be drawn; ``wrong`` lists the wrong answers where other rows hold none of the
+same kind. ``wordings.csv`` has the wordings of each relation.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from standard_probe.question import Category, Question
 from standard_probe.written import difficulty, read_rows
 
 Form = Literal["yes", "no", "either", 3, 4, 5]
-"""How a fact is asked: by a claim that is true or false, as one of two named answers, or with so many options."""
+"""Form of a question: a claim that is true or false, a choice of two named answers, or the number of options."""
 
 SHARES: Final[tuple[tuple[Form, float], ...]] = (
     ("yes", 0.04),
@@ -30,7 +30,7 @@ SHARES: Final[tuple[tuple[Form, float], ...]] = (
     (3, 0.20),
     (5, 0.20),
 )
-"""What share of the facts is asked in which form; the rest has four options."""
+"""Share of the facts in each form; the rest has four options."""
 
 _CLAIMS: Final = ("Is it true that {}?", "Is it right to say that {}?", "Would a good encyclopedia say that {}?")
 _WITH_ARTICLE: Final = frozenset(
@@ -45,14 +45,14 @@ _WITH_ARTICLE: Final = frozenset(
         "Maldives",
     }
 )
-"""Names that stand alone as an answer and take an article within a sentence."""
+"""Names that take an article within a sentence, but not as an answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fact:
-    """One row: its subject and what is true of it.
+    """One row of a table.
 
-    `also` is true of it too, or might be said to be; `wrong` are its own wrong answers, if it has any.
+    `also` lists other answers that are right or arguable; `wrong` lists the row's own wrong answers, if it has any.
     """
 
     relation: str
@@ -65,16 +65,16 @@ class Fact:
     source: str
 
     def fits(self, answer: str) -> bool:
-        """Whether an answer is right, or might be called right."""
+        """True for an answer that is right or arguable."""
         return answer == self.answer or answer in self.also
 
 
 @dataclass(frozen=True, kw_only=True)
 class Relation:
-    """How the facts of one kind are asked.
+    """Wordings of the questions on one kind of fact.
 
     Attributes:
-        name: As the table has it; with the subject it names the fact.
+        name: Name in the table; with the subject it names the fact.
         topic: The topic of its questions.
         asks: Questions for the answer, with ``{subject}``.
         claim: The fact as a clause, with ``{subject}`` and ``{answer}``.
@@ -106,7 +106,7 @@ def read_facts(name: str) -> list[Fact]:
 
 
 def read_relations(category: Category) -> dict[str, Relation]:
-    """How the facts of a category are asked, by the relation's name."""
+    """Relations of a category, by name."""
     return {
         row["relation"]: Relation(
             name=row["relation"],
@@ -121,7 +121,7 @@ def read_relations(category: Category) -> dict[str, Relation]:
 
 
 def ask_all(facts: Sequence[Fact], *, category: Category, rng: random.Random) -> list[Question]:
-    """One question for each fact, in their order; as many true claims as false ones."""
+    """One question for each fact, in their order; true claims and false ones are equally many."""
     of_name = read_relations(category)
     by_relation: dict[str, list[Fact]] = {name: [] for name in of_name}
     for fact in facts:
@@ -135,12 +135,12 @@ def ask_all(facts: Sequence[Fact], *, category: Category, rng: random.Random) ->
 
 
 def in_sentence(name: str) -> str:
-    """The name as it stands within a sentence: ``the Netherlands``."""
+    """The name within a sentence: ``the Netherlands``."""
     return f"the {name}" if name in _WITH_ARTICLE else name
 
 
 def _forms(n: int, rng: random.Random) -> list[Form]:
-    """A form for each of n facts, in the shares that are wanted."""
+    """A form for each of n facts, in the shares of `SHARES`."""
     forms: list[Form] = []
     for form, share in SHARES:
         forms += [form] * round(n * share)
@@ -152,7 +152,7 @@ def _forms(n: int, rng: random.Random) -> list[Form]:
 def _ask(
     fact: Fact, relation: Relation, rows: Sequence[Fact], *, form: Form, category: Category, rng: random.Random
 ) -> Question:
-    """The question of one fact in the form that is wanted."""
+    """The question of one fact in one form; two in five with enough options ask backwards, for the subject."""
     backwards = bool(relation.backs) and isinstance(form, int) and rng.random() < 0.4
     if backwards:
         prompt = rng.choice(relation.backs).format(answer=in_sentence(fact.answer))
@@ -185,21 +185,21 @@ def _ask(
 
 
 def wrong_answers(fact: Fact, rows: Sequence[Fact], rng: random.Random) -> list[str]:
-    """The fact's own wrong answers, or all answers of other rows that are wrong for it, the likest first."""
+    """The fact's own wrong answers, or all answers of other rows that are wrong for it, the most similar first."""
     if fact.wrong:
         return rng.sample(fact.wrong, len(fact.wrong))
     others = [(other.answer, other.group) for other in rows if not fact.fits(other.answer)]
-    return _likest(fact.answer, fact.group, others, rng)
+    return _by_similarity(fact.answer, fact.group, others, rng)
 
 
 def wrong_subjects(fact: Fact, rows: Sequence[Fact], rng: random.Random) -> list[str]:
-    """All subjects of which the fact's answer is not true, the likest first."""
+    """All subjects of which the fact's answer is not true, the most similar first."""
     others = [(other.subject, other.group) for other in rows if not other.fits(fact.answer)]
-    return _likest(fact.subject, fact.group, others, rng)
+    return _by_similarity(fact.subject, fact.group, others, rng)
 
 
-def _likest(right: str, group: str, others: list[tuple[str, str]], rng: random.Random) -> list[str]:
-    """Each text once: like in length before unlike, then the same group before the others, else by chance."""
+def _by_similarity(right: str, group: str, others: list[tuple[str, str]], rng: random.Random) -> list[str]:
+    """Each text once: similar lengths first, then the same group first, else at random."""
     rng.shuffle(others)
 
     def unlike(other: tuple[str, str]) -> tuple[bool, bool]:

@@ -1,6 +1,6 @@
-"""Questions of the category Knowledge/QA: countries, animals, inventions, records, numbers and names of everyday life.
+"""The category Knowledge/QA: countries, animals, inventions, records, numbers and names of everyday life.
 
-All facts stand in ``facts/knowledge.csv``.
+All facts are in ``facts/knowledge.csv``.
 """
 
 from __future__ import annotations
@@ -12,5 +12,5 @@ from standard_probe.question import Question
 
 
 def questions(rng: random.Random) -> list[Question]:
-    """The pool of the category: one question for each fact of its table."""
+    """Pool of the category: one question for each fact of its table."""
     return ask_all(read_facts("knowledge"), category="Knowledge/QA", rng=rng)

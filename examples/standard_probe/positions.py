@@ -1,7 +1,7 @@
-"""Where the right option stands: each place equally often among items with as many options.
+"""Positions of the right option: each equally often among items with the same number of options.
 
-Some models favour the first option, or the second. Within each category, and over all, the places of the items with k
-options are used equally often, give or take one; nearly so in every beginning of the order.
+Some models favour the first option, or the second. Within each category, and over all, the counts of the k positions
+differ by at most one; in a prefix of the order they differ little.
 """
 
 from __future__ import annotations
@@ -14,41 +14,42 @@ from standard_probe.strata import content, digest, options
 
 
 def gold_positions(questions: Sequence[Question]) -> list[int]:
-    """The place of each question's right option, in the order of the questions."""
+    """Position of each question's right option, in the order of the questions."""
+    # Greedy: the position that is rarest in the category, then over all; the content breaks ties.
     own, of_all = Counter[tuple[str, int, int]](), Counter[tuple[int, int]]()
     golds = []
     for question in questions:
         category, k, key = question.category, options(question), content(question)
-        gold = min(range(k), key=lambda at: (own[category, k, at], of_all[k, at], digest(key, str(at))))
+        gold = min(range(k), key=lambda p: (own[category, k, p], of_all[k, p], digest(key, str(p))))
         own[category, k, gold] += 1
         of_all[k, gold] += 1
         golds.append(gold)
     for k in sorted({k for k, _ in of_all}):
-        _even_out([place for place, question in enumerate(questions) if options(question) == k], k, questions, golds)
+        _even_out([index for index, question in enumerate(questions) if options(question) == k], k, questions, golds)
     return golds
 
 
-def _even_out(places: Sequence[int], k: int, questions: Sequence[Question], golds: list[int]) -> None:
-    """Move right options until no place is used two times more often than another among these questions.
+def _even_out(indices: Sequence[int], k: int, questions: Sequence[Question], golds: list[int]) -> None:
+    """Move right options until the counts of the k positions differ by at most one among some questions.
 
-    Where it is, some category uses it once more often too, and its last such question is moved: that keeps the category
-    even.
+    If the counts differ by two or more, some category uses the frequent position once more than the rare one. Its last
+    such question is moved, which keeps the counts of the category within one of each other.
     """
     while True:
-        of_all = Counter(golds[place] for place in places)
-        much, little = max(range(k), key=lambda at: of_all[at]), min(range(k), key=lambda at: of_all[at])
-        if of_all[much] - of_all[little] < 2:
+        of_all = Counter(golds[index] for index in indices)
+        most, least = max(range(k), key=lambda p: of_all[p]), min(range(k), key=lambda p: of_all[p])
+        if of_all[most] - of_all[least] < 2:
             return
-        own = Counter((questions[place].category, golds[place]) for place in places)
+        own = Counter((questions[index].category, golds[index]) for index in indices)
         moved = next(
-            place
-            for place in reversed(places)
-            if golds[place] == much and own[questions[place].category, much] > own[questions[place].category, little]
+            index
+            for index in reversed(indices)
+            if golds[index] == most and own[questions[index].category, most] > own[questions[index].category, least]
         )
-        golds[moved] = little
+        golds[moved] = least
 
 
 def options_in_order(question: Question, gold: int) -> tuple[str, ...]:
-    """The options as they are appended to the prompt, the right one in its place."""
+    """The options as they are appended to the prompt, the right one at its position."""
     wrong = sorted(question.wrong, key=lambda option: digest(content(question), option))
     return tuple(f" {option}" for option in (*wrong[:gold], question.right, *wrong[gold:]))

@@ -1,9 +1,9 @@
-"""A question before it becomes an item: what is asked, the right answer, and wrong ones of the same kind.
+"""A question before it becomes an item: the prompt, the right answer, and wrong ones of the same kind.
 
     Question("What is the capital of Chile?", right="Santiago", wrong=("Lima", "Quito", "Bogotá"), ...)
 
-The options are never shown to the model: each is appended to the question and its log-likelihood is read. So the
-question must make sense alone, exactly one option may be right, and the options are of like form and length.
+The model never sees the options together: each is appended to the question and its log-likelihood is computed. So the
+question must make sense alone, exactly one option may be right, and the options have similar form and length.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ Category = Literal[
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What becomes an item, but for its place, its id and the order of its options.
+    """Content of an item, without its position, its id and the order of its options.
 
     Attributes:
         prompt: The question, one line or a few, as a person would ask it; no options, no "Answer:".
-        right: The right answer, as it stands behind "Answer: ".
+        right: The right answer, as it follows "Answer: ".
         wrong: One to four wrong answers of the same kind; none is right under any reading.
         category: One of the paper's nine.
-        topic: What of the category; becomes the item's task.
-        difficulty: 1 most people, 2 who learnt it at school, 3 who studied it.
+        topic: Topic within the category; becomes the item's task.
+        difficulty: Who knows it: 1 most people, 2 those who learnt it at school, 3 those who studied it.
         uses: Names of the facts that the question states or asks for. No two questions of a probe share one, so that
             none gives another away.
-        source: Where the fact is from, or ``computed``.
+        source: Source of the fact, or ``computed``.
     """
 
     prompt: str
@@ -50,7 +50,7 @@ class Question:
     source: str
 
     def __post_init__(self) -> None:
-        """Check what every question needs.
+        """Check the options and texts.
 
         Raises:
             ValueError: If there are no or too many wrong answers, an option repeats, or a text is empty.

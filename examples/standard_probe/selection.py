@@ -1,10 +1,10 @@
-"""Which questions of the pools are taken: none shares a fact with another, and all kinds have their share.
+"""Select questions of the pools such that no two share a fact and all kinds have their share.
 
-    pools ──▶ as many as go together ──▶ the number needed of each category ──▶ swaps towards an even spread
+    pools ──▶ as many as are compatible ──▶ the number needed of each category ──▶ swaps towards an even spread
               (fewest conflicts first)
 
-Two questions that use the same fact may give each other away, or be lost together and be counted twice. So none of both
-forms does, whatever its category.
+Two questions that use the same fact may give each other away, or be lost together and be counted twice. So no two
+questions of the two forms do, in any category.
 """
 
 from __future__ import annotations
@@ -21,68 +21,70 @@ from standard_probe.question import Question
 from standard_probe.strata import content, labels, options, stratum
 
 K_SHARES: Final = {2: 0.15, 3: 0.20, 4: 0.45, 5: 0.20}
-"""How many options are wanted, as shares of each category."""
+"""Wanted share of each number of options, within each category."""
 
 _DIFFICULTIES: Final = 3
 
 
 def select(pools: Mapping[str, Sequence[Question]], needed: Mapping[str, int]) -> list[Question]:
-    """So many questions of each category, like ones beside each other.
+    """Select a number of questions of each category, sorted by their strata.
 
     Args:
         pools: The questions of each category.
-        needed: How many of each category.
+        needed: Number of questions of each category.
 
     Raises:
-        ProbeError: If the pool of a category does not hold so many that share no fact with others taken.
+        ProbeError: If the pool of a category holds too few questions that share no fact with others.
     """
     questions = sorted((question for pool in pools.values() for question in pool), key=stratum)
     together = compatible(questions)
     begin: list[int] = []
     for category, count in sorted(needed.items()):
-        own = [place for place in together if questions[place].category == category]
+        own = [index for index in together if questions[index].category == category]
         if len(own) < count:
             raise ProbeError(
                 f"category {category!r}: needed {count} questions that share no fact with another, got {len(own)} of "
                 f"{len(pools[category])}; add questions on facts of their own"
             )
-        begin += sorted(own, key=lambda place: content(questions[place]))[:count]
-    return _evened(questions, begin, needed)
+        begin += sorted(own, key=lambda index: content(questions[index]))[:count]
+    return _even_out(questions, begin, needed)
 
 
 def compatible(questions: Sequence[Question]) -> list[int]:
-    """Places of questions that share no fact; those that exclude the fewest others are taken first."""
+    """Indices of questions that share no fact, by the greedy rule that those with the fewest conflicts go first."""
     users: dict[str, list[int]] = {}
-    for place, question in enumerate(questions):
+    for index, question in enumerate(questions):
         for fact in question.uses:
-            users.setdefault(fact, []).append(place)
+            users.setdefault(fact, []).append(index)
     conflicts = [
-        {other for fact in question.uses for other in users[fact]} - {place} for place, question in enumerate(questions)
+        {other for fact in question.uses for other in users[fact]} - {index} for index, question in enumerate(questions)
     ]
     keys = [content(question) for question in questions]
-    queue = [(len(conflicts[place]), keys[place], place) for place in range(len(questions))]
+    queue = [(len(conflicts[index]), keys[index], index) for index in range(len(questions))]
     heapq.heapify(queue)
-    taken, open_ = [], [True] * len(questions)
+    taken, is_open = [], [True] * len(questions)
     while queue:
-        count, _, place = heapq.heappop(queue)
-        if not open_[place] or count != len(conflicts[place]):
-            continue  # settled, or an entry from before some of its conflicts were
-        taken.append(place)
-        open_[place] = False
-        for excluded in conflicts[place]:
-            open_[excluded] = False
-        touched = {near for excluded in conflicts[place] for near in conflicts[excluded] if open_[near]}
+        count, _, index = heapq.heappop(queue)
+        # A heap cannot update an entry: a question with fewer conflicts is pushed again, and old entries are skipped.
+        if not is_open[index] or count != len(conflicts[index]):
+            continue
+        taken.append(index)
+        is_open[index] = False
+        for excluded in conflicts[index]:
+            is_open[excluded] = False
+        touched = {near for excluded in conflicts[index] for near in conflicts[excluded] if is_open[near]}
         for near in sorted(touched):
-            conflicts[near] -= conflicts[place]
+            conflicts[near] -= conflicts[index]
             heapq.heappush(queue, (len(conflicts[near]), keys[near], near))
     return taken
 
 
-def _evened(questions: Sequence[Question], begin: Sequence[int], needed: Mapping[str, int]) -> list[Question]:
-    """As many questions of each category, with topics, difficulties and numbers of options as even as they can be."""
-    used = Counter(fact for place in begin for fact in questions[place].uses)
+def _even_out(questions: Sequence[Question], begin: Sequence[int], needed: Mapping[str, int]) -> list[Question]:
+    """The same number of questions of each category, with topics, difficulties and k as even as swaps can make them."""
+    used = Counter(fact for index in begin for fact in questions[index].uses)
 
     def allowed(leaves: int, comes: int) -> bool:
+        # A fact of the new question may be in use by the one that leaves, and by no other.
         left, come = questions[leaves].uses, questions[comes].uses
         if any(used[fact] > (fact in left) for fact in come):
             return False
@@ -93,15 +95,15 @@ def _evened(questions: Sequence[Question], begin: Sequence[int], needed: Mapping
     found = improve(
         [labels(question) for question in questions],
         begin,
-        _even(questions, needed),
+        _wanted(questions, needed),
         group=[question.category for question in questions],
         allowed=allowed,
     )
-    return [questions[place] for place in found]
+    return [questions[index] for index in found]
 
 
-def _even(questions: Sequence[Question], needed: Mapping[str, int]) -> dict[Label, float]:
-    """How many of each label there should be: topics and difficulties alike, options by their shares."""
+def _wanted(questions: Sequence[Question], needed: Mapping[str, int]) -> dict[Label, float]:
+    """Wanted number of each label: topics and difficulties equally, options by `K_SHARES`."""
     topics = Counter(category for category, _ in {(question.category, question.topic) for question in questions})
     wanted = {}
     for question in questions:

@@ -1,9 +1,9 @@
-"""Questions by what they are like, and orders in which every beginning is like the whole.
+"""Strata of questions, and an order in which every prefix is like the whole.
 
     all 2,000 ──▶ two halves that are alike ──▶ each again ──▶ ...
                   first 1,000 | the rest       500 | 500
 
-So the first 1,000, 500, 250, 125, ... are stratified samples of all, and so is, nearly, every other beginning.
+So the first 1,000, 500, 250, 125, ... are stratified samples of all, and every other prefix nearly is one.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from standard_probe.question import Question
 
 
 def digest(*texts: str) -> str:
-    """SHA-256 of the texts, 64 hex digits: an order that is nobody's choice, and a name."""
+    """SHA-256 of the texts, 64 hex digits: a name, and a key for an arbitrary but fixed order."""
     return hashlib.sha256("\x1f".join(texts).encode()).hexdigest()
 
 
 def content(question: Question) -> str:
-    """What stands for a question, whatever the order of its options: 64 hex digits."""
+    """Hash of a question that does not depend on the order of its wrong options, 64 hex digits."""
     return digest(question.prompt, question.right, *sorted(question.wrong))
 
 
@@ -32,7 +32,7 @@ def options(question: Question) -> int:
 
 
 def labels(question: Question) -> tuple[Label, ...]:
-    """What a question counts towards."""
+    """Labels of a question, by which parts are balanced: its properties, and combinations of them."""
     category, topic = question.category, question.topic
     difficulty, k = f"difficulty {question.difficulty}", f"k {options(question)}"
     return (
@@ -43,37 +43,37 @@ def labels(question: Question) -> tuple[Label, ...]:
 
 
 def stratum(question: Question) -> tuple[str, str, int, int, str]:
-    """Sorts like questions beside each other; the content decides between equals."""
+    """Sort key that puts similar questions next to each other; the content breaks ties."""
     return question.category, question.topic, question.difficulty, options(question), content(question)
 
 
 def part(questions: Sequence[Question], sizes: dict[str, int]) -> tuple[list[Question], list[Question]]:
-    """So many questions of each category that are like all of them, and the others; both in the order given.
+    """(part, rest) of the questions: a part of given sizes that is like the whole, both in the order given.
 
     Args:
-        questions: Like questions beside each other.
-        sizes: How many of each category the part gets.
+        questions: The questions, sorted by `stratum`.
+        sizes: Number of questions of each category in the part.
     """
     of_category = Counter(question.category for question in questions)
     total, size = len(questions), sum(sizes.values())
     begin, seen = [], Counter[str]()
-    for place, question in enumerate(questions):
+    for index, question in enumerate(questions):
         category, number = question.category, seen[question.category]
         seen[category] += 1
-        # Every n-th of a category: the point at which its share passes the next whole number.
-        share, all_ = sizes[category], of_category[category]
-        if (number + 1) * share // all_ > number * share // all_:
-            begin.append(place)
+        # Every n-th of a category: a question is taken when the share of those seen reaches the next integer.
+        size_here, of_here = sizes[category], of_category[category]
+        if (number + 1) * size_here // of_here > number * size_here // of_here:
+            begin.append(index)
     all_labels = [labels(question) for question in questions]
-    there = Counter(label for one in all_labels for label in one)
-    wanted = {label: count * size / total for label, count in there.items()}
+    counts = Counter(label for own in all_labels for label in own)
+    wanted = {label: count * size / total for label, count in counts.items()}
     inside = set(improve(all_labels, begin, wanted, group=[question.category for question in questions]))
-    first = [question for place, question in enumerate(questions) if place in inside]
-    return first, [question for place, question in enumerate(questions) if place not in inside]
+    first = [question for index, question in enumerate(questions) if index in inside]
+    return first, [question for index, question in enumerate(questions) if index not in inside]
 
 
 def ordered(questions: Sequence[Question]) -> list[Question]:
-    """The questions so that each half of a half of ... from the beginning is like the whole."""
+    """The questions in an order whose first half, first quarter, ... are each like the whole."""
     if len(questions) < 2:
         return list(questions)
     first, rest = part(questions, _halves(questions))
@@ -81,7 +81,7 @@ def ordered(questions: Sequence[Question]) -> list[Question]:
 
 
 def _halves(questions: Sequence[Question]) -> dict[str, int]:
-    """Half of each category; odd ones are rounded in turn, so that the sum is half of all."""
+    """Half the size of each category; odd sizes are rounded up and down in turn, so that the sum is half of all."""
     sizes: dict[str, int] = {}
     before = taken = 0
     for category, count in sorted(Counter(question.category for question in questions).items()):

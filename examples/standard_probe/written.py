@@ -3,7 +3,7 @@
     topic   difficulty  uses       prompt                    right   wrong                  source
     tools   1           sense:saw  What do people use to ..? a saw   a hammer|a brush|...   everyday experience
 
-A table holds what cannot be worked out; questions that share a name in ``uses`` never come together in one probe.
+A table holds facts that cannot be computed; questions that share a name in ``uses`` are never in one probe together.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Literal, cast
 from standard_probe.question import Category, Question
 
 BETWEEN = "|"
-"""What stands between several entries of one cell."""
+"""Separator of the entries of one cell."""
 
 
 def read_rows(name: str) -> list[dict[str, str]]:
-    """The rows of ``NAME.csv`` beside this file, in its order.
+    """The rows of ``NAME.csv`` in this folder, in its order.
 
     Args:
         name: The table without its ending, such as ``facts/culture``.
@@ -33,8 +33,8 @@ def difficulty(row: dict[str, str]) -> Literal[1, 2, 3]:
     return cast(Literal[1, 2, 3], int(row["difficulty"]))
 
 
-def several(cell: str) -> tuple[str, ...]:
-    """The entries of one cell, none for an empty one."""
+def entries(cell: str) -> tuple[str, ...]:
+    """The entries of one cell; empty for an empty one."""
     return tuple(cell.split(BETWEEN)) if cell else ()
 
 
@@ -43,17 +43,17 @@ def written(name: str, *, category: Category) -> list[Question]:
 
     Args:
         name: The table, without folder and ending.
-        category: What all its questions belong to.
+        category: The category of all its questions.
     """
     return [
         Question(
             prompt=row["prompt"],
             right=row["right"],
-            wrong=several(row["wrong"]),
+            wrong=entries(row["wrong"]),
             category=category,
             topic=row["topic"],
             difficulty=difficulty(row),
-            uses=frozenset(several(row["uses"])),
+            uses=frozenset(entries(row["uses"])),
             source=row["source"],
         )
         for row in read_rows(f"facts/{name}")

@@ -9,7 +9,7 @@ import re
 import pytest
 from standard_probe.common_sense import SCALES, questions
 from standard_probe.question import Question
-from standard_probe.written import read_rows, several
+from standard_probe.written import entries, read_rows
 
 HIGH = "most|tallest|longest|fastest|hottest"
 LOW = "least|shortest|slowest|coldest"
@@ -18,7 +18,7 @@ LESS = "less|shorter|slower|colder"
 
 
 def values(row: dict[str, str]) -> dict[str, float]:
-    return {thing: float(value) for thing, value in (entry.split("=") for entry in several(row["things"]))}
+    return {thing: float(value) for thing, value in (entry.split("=") for entry in entries(row["things"]))}
 
 
 def worked_out(question: Question, typical: dict[str, float]) -> tuple[str, set[str]]:

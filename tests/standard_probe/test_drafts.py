@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from hypothesis import given
 from hypothesis import strategies as st
-from standard_probe.drafts import chosen, decimal, near, numeric, topic, worded, yes_or_no
+from standard_probe.drafts import choose_wrong, decimal, near, numeric, topic, worded, yes_or_no
 
 
 @given(st.integers(-(10**6), 10**6), st.integers(0, 4))
@@ -28,7 +28,7 @@ def test_numeric_mistakes_are_positive_and_none_is_right(right: int, mistakes: l
 def test_chosen_are_wrong_answers_of_the_draft(seed: int, number: int, below: int, above: int) -> None:
     mistakes = [10 - n for n in range(1, below + 1)] + [10 + n for n in range(1, above + 1)]
     draft = numeric("?", 10, mistakes, uses="x")
-    wrong = chosen(random.Random(seed), draft, number=number)
+    wrong = choose_wrong(random.Random(seed), draft, number=number)
     assert len(set(wrong)) == len(wrong) <= number
     assert set(wrong) <= set(draft.lower + draft.higher)
     assert wrong or not mistakes
@@ -37,7 +37,7 @@ def test_chosen_are_wrong_answers_of_the_draft(seed: int, number: int, below: in
 def test_every_place_of_the_right_answer_is_as_likely() -> None:
     rng = random.Random(0)
     draft = numeric("?", 10, near(10, 1, 2, 3, 4), uses="x")
-    places = Counter(sum(int(option) < 10 for option in chosen(rng, draft, number=3)) for _ in range(4000))
+    places = Counter(sum(int(option) < 10 for option in choose_wrong(rng, draft, number=3)) for _ in range(4000))
     assert all(abs(places[place] / 4000 - 1 / 4) < 0.03 for place in range(4))
 
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 from standard_probe.question import Category
-from standard_probe.written import read_rows, several, written
+from standard_probe.written import entries, read_rows, written
 
 TABLES: list[tuple[str, Category]] = [
     ("common_sense", "Common Sense"),
@@ -24,8 +24,8 @@ def test_every_row_is_one_question_in_its_place(name: str, category: Category) -
 
 
 def test_a_cell_of_several_entries_is_cut_at_the_bars() -> None:
-    assert several("a hammer|a brush") == ("a hammer", "a brush")
-    assert several("") == ()
+    assert entries("a hammer|a brush") == ("a hammer", "a brush")
+    assert entries("") == ()
 
 
 @pytest.mark.parametrize(("name", "category"), TABLES)

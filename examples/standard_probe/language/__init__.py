@@ -1,8 +1,10 @@
 """The category Language: words, their forms, their meaning and their order, in English and between languages.
 
-facts/language.csv    whole questions: meanings, idioms, spelling, prepositions, pronouns, punctuation, word order
-forms.py              irregular forms, agreement, word classes, sounds: words from a table in several wordings
-translations.py       basic words in six languages
+Its tables and modules:
+
+    facts/language.csv    whole questions: meanings, idioms, spelling, prepositions, pronouns, punctuation, word order
+    forms.py              irregular forms, agreement, word classes, sounds: words from a table in several wordings
+    translations.py       basic words in six languages
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import random
 from typing import Final, NamedTuple
 
 from standard_probe.question import Question
-from standard_probe.written import difficulty, read_rows, several
+from standard_probe.written import difficulty, entries, read_rows
 
 WORD_CLASSES: Final = ("noun", "verb", "adjective", "adverb", "pronoun", "preposition", "conjunction")
 
@@ -115,7 +115,7 @@ def forms(rng: random.Random) -> list[Question]:
     made = []
     for row in read_rows("facts/language_forms"):
         kind, stem, right = row["kind"], row["stem"], row["right"]
-        wrong = several(row["wrong"])
+        wrong = entries(row["wrong"])
         if kind == "class":
             others = [name for name in WORD_CLASSES if name != right]
             wrong = tuple(rng.sample(others, rng.choice((2, 3, 4))))

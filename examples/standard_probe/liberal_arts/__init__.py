@@ -1,8 +1,10 @@
 """The category Liberal Arts: history, philosophy, the social sciences, religions, art history, business.
 
-facts/liberal_arts.csv    facts, most of the category
-facts/events.csv          years of events, from which their order is computed
-sums.py                   sums of economists and accountants
+Its tables and modules:
+
+    facts/liberal_arts.csv    facts, most of the category
+    facts/events.csv          years of events, from which their order is computed
+    sums.py                   sums of economists and accountants
 """
 
 from __future__ import annotations
@@ -17,23 +19,23 @@ from standard_probe.liberal_arts.sums import sums
 from standard_probe.question import Question
 
 _SIZES: Final = (2, 3, 2, 3, 4)
-"""How many events are put in order, question by question."""
+"""Number of events that are put in order, question by question."""
 
 _APART: Final = 8
-"""The least number of years between two of them."""
+"""Least number of years between two of them."""
 
 _FIRST: Final = ("Which came first: {}?", "By date, which comes first: {}?", "What happened first: {}?")
 _LAST: Final = ("Which came last: {}?", "By date, which comes last: {}?", "What happened last: {}?")
 
 
 def questions(rng: random.Random) -> list[Question]:
-    """The pool of the category: a question for each fact, orders of events, and sums."""
+    """Pool of the category: a question for each fact, orders of events, and sums."""
     asked = ask_all(read_facts("liberal_arts"), category="Liberal Arts", rng=rng)
     return [*asked, *_orders(rng), *sums(rng)]
 
 
 def _orders(rng: random.Random) -> list[Question]:
-    """Groups of events with the question which came first or last; each event stands in one of them at most."""
+    """Questions for the first or last of a group of events; each event is in at most one group."""
     left = read_facts("events")
     rng.shuffle(left)
     made: list[Question] = []
@@ -46,7 +48,7 @@ def _orders(rng: random.Random) -> list[Question]:
 
 
 def _group(left: Sequence[Fact], *, size: int) -> list[Fact]:
-    """The first event left, and the next ones that are far enough from each other in time and near in length."""
+    """The first event left, and the next ones that are far enough apart in time and similar in length."""
     group = [left[0]]
     for event in left[1:]:
         lengths = sorted(len(other.subject) for other in (*group, event))
@@ -57,7 +59,7 @@ def _group(left: Sequence[Fact], *, size: int) -> list[Fact]:
 
 
 def _order(group: list[Fact], rng: random.Random) -> Question:
-    """Which of the named events came first, or last."""
+    """Question for the first or the last of the named events."""
     texts, pick = rng.choice(((_FIRST, min), (_LAST, max)))
     right = pick(group, key=_year)
     names = [event.subject for event in group]
@@ -77,5 +79,5 @@ def _order(group: list[Fact], rng: random.Random) -> Question:
 
 
 def _year(event: Fact) -> int:
-    """The year of an event, before Christ below zero."""
+    """Year of an event; negative before Christ."""
     return int(event.answer)

@@ -1,6 +1,7 @@
-"""Small sums that economists and accountants do: elasticity, market price, break-even point, depreciation.
+"""Sums of economists and accountants: elasticity, market price, break-even point, depreciation.
 
-The right answer stands at any place of an evenly spaced row of numbers, so that its size tells nothing.
+The options are evenly spaced numbers, and the right one is at a random position among them, so that its size tells
+nothing.
 """
 
 from __future__ import annotations
@@ -14,28 +15,28 @@ from standard_probe.question import Question
 from standard_probe.written import difficulty, read_rows
 
 EACH: Final = 3
-"""Questions of each kind."""
-
+"""Number of questions of each kind."""
 
 Drawn = tuple[tuple[int, ...], Fraction, Fraction]
-"""The numbers that a text names, in its order; the answer; and how far the options stand apart."""
+"""The numbers that a text names, in its order; the answer; and the distance between two options."""
 
 
 def sums(rng: random.Random) -> list[Question]:
-    """Some sums of each kind, all with numbers of their own; their texts stand in ``sum_wordings.csv``."""
+    """`EACH` sums of each kind, all with different numbers; their wordings are in ``sum_wordings.csv``."""
     return [question for row in read_rows("sum_wordings") for question in _questions(row, rng)]
 
 
 def _questions(row: dict[str, str], rng: random.Random) -> list[Question]:
-    """The questions of one kind, each with another of its texts."""
+    """Questions of one kind, each with another of its wordings."""
     made: dict[tuple[int, ...], Question] = {}
     while len(made) < EACH:
         numbers, answer, step = DRAWS[row["kind"]](rng)
         if numbers in made:
             continue
         k = rng.choices((3, 4, 5), weights=(2, 4, 2))[0]
+        # The number of options below the answer, few enough that the smallest option is above 0.
         below = rng.randrange(min(k, -(-answer // step)))
-        options = [answer + (place - below) * step for place in range(k)]
+        options = [answer + (position - below) * step for position in range(k)]
         made[numbers] = Question(
             prompt=row[f"text_{len(made) + 1}"].format(*(f"{number:,}" for number in numbers)),
             right=row["unit"].format(_plain(answer)),
@@ -50,7 +51,7 @@ def _questions(row: dict[str, str], rng: random.Random) -> list[Question]:
 
 
 def _plain(number: Fraction) -> str:
-    """A number as it is written: 1,200 or 2.5."""
+    """A number in digits: 1,200 or 2.5."""
     return f"{int(number):,}" if number.denominator == 1 else str(float(number))
 
 

@@ -1,4 +1,4 @@
-"""Logic: weekdays, dates and calendars, and the time that passes on clocks."""
+"""Logic: weekdays, dates and calendars, and times on clocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logic: small grids to fill, and who has what, so that exactly one way is left."""
+"""Logic: small grids to fill, and owners of things, each with exactly one solution."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Grid: TypeAlias = tuple[tuple[int, ...], ...]
 
 @cache
 def _squares(rows: Grid = ()) -> tuple[Grid, ...]:
-    """All four-by-four grids that begin with these rows and repeat no number in a row or column."""
+    """All four-by-four Latin squares that begin with these rows."""
     if len(rows) == 4:
         return (rows,)
     return tuple(
@@ -28,7 +28,7 @@ def _squares(rows: Grid = ()) -> tuple[Grid, ...]:
 
 
 def _cell(rng: random.Random, turn: int) -> Draft:
-    """A grid in which cells are blanked as long as the one that is asked stays certain."""
+    """A grid in which cells are blanked as long as the requested one stays determined."""
     every = _squares()
     grid, row, column = rng.choice(every), rng.randrange(4), rng.randrange(4)
     right = grid[row][column]
@@ -62,7 +62,7 @@ VERBS = ("has", "drinks", "plays", "rides")
 
 
 def _owners(rng: random.Random, turn: int) -> Draft:
-    """Four people, four things; clues of who has not what until only one way is left."""
+    """Four people and four things, with clues that exclude pairs until one assignment is left."""
     kind = rng.randrange(4)
     verb, base = VERBS[kind], {"has": "have", "drinks": "drink", "plays": "play", "rides": "ride"}[VERBS[kind]]
     people, things = rng.sample(NAMES, 4), rng.sample(OWNED[kind], 4)

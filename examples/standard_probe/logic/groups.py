@@ -1,4 +1,4 @@
-"""Logic: how many belong to groups that overlap, and who is what to whom in a family."""
+"""Logic: sizes of groups that overlap, and relations in a family."""
 
 from __future__ import annotations
 
@@ -97,11 +97,11 @@ KIN = {
     ("parent", "sibling"): ("mother", "father"),
     ("sibling", "child"): ("daughter", "son"),
 }
-"""What the first is to the last, step by step, for a woman and a man."""
+"""Relation of the first person to the last by the steps between them, for a woman and a man."""
 
 SHORT = ("grandmother", "granddaughter", "aunt", "niece", "mother", "daughter", "sister", "cousin", "great-aunt")
 SHORT_OF_MEN = ("grandfather", "grandson", "uncle", "nephew", "father", "son", "brother", "cousin", "great-uncle")
-"""What can be wrong."""
+"""Relations that can be wrong answers."""
 
 
 def _kin(rng: random.Random, turn: int) -> Draft:

@@ -1,4 +1,4 @@
-"""Logic: who stands where in an order, walks and compass directions, and things that change hands."""
+"""Logic: positions in an order, walks and compass directions, and things that change hands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logic: what a few lines of Python print."""
+"""Logic: the output of a few lines of Python."""
 
 from __future__ import annotations
 

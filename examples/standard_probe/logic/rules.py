@@ -1,4 +1,4 @@
-"""Logic: truth values, liars, and rules that were made up."""
+"""Logic: truth values, liars, and invented rules."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WIDE: dict[str, Callable[[bool, bool, bool], bool]] = {
     "(p or q) and not r": lambda p, q, r: (p or q) and not r,
     "p or (q and not r)": lambda p, q, r: p or (q and not r),
 }
-"""Statements in two and in three letters, and what they mean."""
+"""Statements in two and in three letters, and their truth functions."""
 
 
 def _value(rng: random.Random, turn: int) -> Draft:
@@ -68,7 +68,7 @@ def _assignments(rng: random.Random, turn: int) -> Draft:
 
 
 def _liar(rng: random.Random, turn: int) -> Draft:
-    """Each speaks of one of the others, so that exactly one liar among them fits what is said."""
+    """People who each speak of another, such that exactly one choice of the liar fits their statements."""
     people = rng.sample(NAMES, 4)
     liar = rng.choice(people)
     said = []

@@ -125,7 +125,7 @@ def _fraction_product(rng: random.Random, turn: int) -> Draft:
 
 
 def _proper(values: Sequence[Number]) -> list[Number]:
-    """Those that are no whole numbers: they would look unlike the right fraction."""
+    """The values that are not integers; an integer would look unlike the right fraction."""
     return [value for value in values if Fraction(value).denominator > 1]
 
 

@@ -1,4 +1,4 @@
-"""Math: divisibility and primes, and sequences whose rule is told."""
+"""Math: divisibility and primes, and sequences whose rule is given."""
 
 from __future__ import annotations
 

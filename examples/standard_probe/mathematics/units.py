@@ -1,4 +1,4 @@
-"""Math: units turned into one another: lengths, weights, times, speeds, temperatures."""
+"""Math: conversion of units: lengths, weights, times, speeds, temperatures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ METRIC = (
     *(("kilometres", "metres", 1000), ("metres", "centimetres", 100), ("centimetres", "millimetres", 10)),
     *(("kilograms", "grams", 1000), ("tonnes", "kilograms", 1000), ("litres", "millilitres", 1000)),
 )
-"""What one of the first is in the second."""
+"""Number of the second unit in one of the first."""
 
 CLOCK = (("hours", "minutes", 60), ("minutes", "seconds", 60), ("days", "hours", 24), ("weeks", "days", 7))
 

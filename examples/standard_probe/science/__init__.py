@@ -1,8 +1,10 @@
 """The category Science/Tech: ten topics, from the cell to the solar system.
 
-facts.py       questions and pairs from tables, with sources
-matter.py      computed: elements, planets, formulas, reactions
-machines.py    computed: laws of physics, bits, bytes
+Its modules:
+
+    facts.py       questions and pairs from tables, with sources
+    matter.py      computed: elements, planets, formulas, reactions
+    machines.py    computed: laws of physics, bits, bytes
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""Science: facts that are written down in tables, each with its source.
+"""Science: facts from tables, each with its source.
 
 science.csv        whole questions, their wrong answers separated by |
 science_pairs.csv  pairs such as force and newton: the answers of one kind are each other's wrong answers
-elements.csv, planets.csv, reactions.csv   tables that questions are made from
+elements.csv, planets.csv, reactions.csv   tables of which matter.py computes questions
 """
 
 from __future__ import annotations
 
 import random
 
-from standard_probe.drafts import finished, worded
+from standard_probe.drafts import finish, worded
 from standard_probe.question import Question
 from standard_probe.written import difficulty, read_rows
 
@@ -51,16 +51,16 @@ ASKED = {
         ),
     ),
 }
-"""The topic of each kind of pair, and three ways to ask for its second half."""
+"""Topic of each kind of pair, and three wordings that ask for its second half."""
 
 
 def written(rng: random.Random) -> list[Question]:
-    """The questions that stand in the table word for word."""
+    """Questions that the table holds whole."""
     questions = []
     for row in read_rows("facts/science"):
         wrong = row["wrong"].split("|")
         questions.append(
-            finished(
+            finish(
                 rng,
                 worded(row["prompt"], row["right"], rng.sample(wrong, len(wrong)), uses=row["uses"]),
                 category="Science/Tech",
@@ -74,14 +74,14 @@ def written(rng: random.Random) -> list[Question]:
 
 
 def _unlike(one: str, two: str) -> int:
-    """How far two answers are apart: powers of ten by their exponents, words by their lengths."""
+    """Distance of two answers: powers of ten by their exponents, words by their lengths."""
     if one.startswith("10^"):
         return abs(int(one[3:]) - int(two[3:]))
     return abs(len(one) - len(two))
 
 
 def paired(rng: random.Random) -> list[Question]:
-    """The questions that ask for the second half of a pair."""
+    """Questions for the second half of a pair."""
     rows = read_rows("facts/science_pairs")
     questions = []
     for row in rows:
@@ -92,7 +92,7 @@ def paired(rng: random.Random) -> list[Question]:
         others.sort(key=lambda answer: _unlike(answer, row["answer"]))
         wrong = [answer for answer in others if answer != row["answer"]][:5]
         questions.append(
-            finished(
+            finish(
                 rng,
                 worded(asked[0].upper() + asked[1:], row["answer"], rng.sample(wrong, len(wrong)), uses=row["asked"]),
                 category="Science/Tech",

@@ -1,4 +1,4 @@
-"""Science: quantities of physics from their laws, and what computers make of bits and bytes."""
+"""Science: quantities of physics from their laws, and computing with bits and bytes."""
 
 from __future__ import annotations
 

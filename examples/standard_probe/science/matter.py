@@ -16,7 +16,7 @@ FAMILIES = {"1": "alkali metals", "2": "alkaline earth metals", "17": "halogens"
 PLANETS = read_rows("facts/planets")
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 MASSES = {"H": 1, "C": 12, "N": 14, "O": 16, "Na": 23, "Mg": 24, "S": 32, "Ca": 40}
-"""Rounded atomic masses; the question states those that it needs."""
+"""Rounded atomic masses; a question states those that it needs."""
 
 
 def _symbol(rng: random.Random, turn: int) -> Draft:
@@ -136,7 +136,7 @@ def _larger_planet(rng: random.Random, turn: int) -> Draft:
 
 
 def atoms(formula: str) -> Counter[str]:
-    """How many atoms of each element a formula has; one level of brackets.
+    """Number of atoms of each element in a formula with at most one level of brackets.
 
     >>> atoms("Ca(OH)2")
     Counter({'O': 2, 'H': 2, 'Ca': 1})
@@ -150,7 +150,7 @@ def atoms(formula: str) -> Counter[str]:
 
 @cache
 def balanced(reaction: str) -> tuple[int, ...]:
-    """The smallest whole numbers that balance a reaction, in the order of its formulas."""
+    """Smallest integer coefficients that balance a reaction, in the order of its formulas."""
     left, right = (side.split(" + ") for side in reaction.split(" -> "))
     sides = [(atoms(formula), sign) for formulas, sign in ((left, 1), (right, -1)) for formula in formulas]
     symbols = sorted({symbol for counts, _ in sides for symbol in counts})
@@ -215,7 +215,7 @@ NUCLEI = (
     *(("silver", 47, 107), ("tin", 50, 120), ("iodine", 53, 131), ("xenon", 54, 132), ("barium", 56, 138)),
     *(("tungsten", 74, 184), ("gold", 79, 197), ("mercury", 80, 202), ("lead", 82, 208), ("uranium", 92, 235)),
 )
-"""Elements whose number no other question asks for, since a question about neutrons tells it."""
+"""Elements that no other question asks the atomic number of, since a question about neutrons states it."""
 
 
 def _neutrons(rng: random.Random, turn: int) -> Draft:

@@ -10,7 +10,7 @@ import typer
 from forgetwatch.gates.condition import parse_fraction
 
 ITEMS: Final = "Items"
-CHANCE: Final = "Chance"
+CHANCE: Final = "Chance (the tables show it with --detail)"
 GATES: Final = "Gates"
 OUTPUT: Final = "Output"
 """Headings under which `--help` lists the options of a command with many."""

@@ -1,6 +1,6 @@
-"""`forgetwatch probe list|show|build|check`: what can be asked, what a probe holds, and what is wrong with it.
+"""`forgetwatch probe list|show|build|check`: probes by name, their contents, probes of your own, and their faults.
 
-Probes as lines of text: what one holds, an item in full, what a check found.
+The commands come first; below them are the functions that give the lines they print.
 """
 
 from __future__ import annotations
@@ -192,16 +192,21 @@ def check_command(
 
 
 def _load(name: str, *, root: Path | None, revision: str | None, shots: int | None, limit: int | None) -> Probe:
-    """The probe; what was left out of it goes to standard error, a line each."""
-    with warnings.catch_warnings(record=True) as told:
+    """Load a probe; print each warning, such as items left out, as a line on standard error."""
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         probe = load_probe(name, root=root, revision=revision, shots=shots, limit=limit)
-    for warning in told:
+    for warning in caught:
         typer.echo(f"note: {warning.message}", err=True)
     return probe
 
 
 def _columns(given: Iterable[str]) -> dict[str, str | list[str]]:
+    """Columns of a file by their meaning; several for one meaning are a list.
+
+    Raises:
+        typer.BadParameter: If a text is not of the form WHAT=COLUMN.
+    """
     columns: dict[str, str | list[str]] = {}
     for text in given:
         part, mark, names = text.partition("=")
@@ -216,7 +221,7 @@ _CHOOSERS = ("position", "longest option")
 
 
 def listing() -> Iterator[tuple[str, bool]]:
-    """Every probe that can be named, a line each, and whether it is a heading."""
+    """(line, is a heading) of the list of all probes with a name."""
 
     def line(name: str, about: str, items: str, k: str) -> tuple[str, bool]:
         return f"  {fit(name, 14)} {fit(about, 37)} {items:>14}  {k}".rstrip(), False
@@ -225,7 +230,7 @@ def listing() -> Iterator[tuple[str, bool]]:
     yield line("standard", "nine categories, the default", "2,000", "k 2 to 5")
     yield line("quick", "its first 500", "500", "k 2 to 5")
     yield line("confirmation", "500 others, for looking twice", "500", "k 2 to 5")
-    yield line("behaviour", "short answers, written and judged", "96", "open")
+    yield line("behaviour", "short answers, generated and graded", "96", "open")
     yield line("demo", "an invented world, for the demo", "360", "k 2 to 5")
     yield "benchmarks of the hub: NAME[:PART[+PART ...]][:FORM]", True
     yield line("paper", "the paper's twelve, and IFEval", "about 49,000", "as these")
@@ -241,7 +246,7 @@ def listing() -> Iterator[tuple[str, bool]]:
 
 
 def about(name: str) -> Iterator[str]:
-    """What is known of a benchmark of the hub; nothing of others."""
+    """Lines about a benchmark of the hub; none for another probe."""
     if not Path(name).is_file() and is_preset(name) and name.split(":")[0] in PRESETS:
         preset = PRESETS[name.split(":")[0]]
         yield f"{preset.about}; licence: {preset.licence}; from {preset.sources[0].dataset}"
@@ -250,7 +255,7 @@ def about(name: str) -> Iterator[str]:
 
 
 def summary(probe: Probe) -> Iterator[str]:
-    """What a probe holds, and how it is asked."""
+    """Lines with the contents, settings and fingerprint of a probe."""
     ks = Counter("open" if item.k is None else f"k {item.k}" for item in probe)
     tasks = len({item.task for item in probe})
     yield f"{probe.name}: {len(probe):,} items, {tasks:,} task{'s' if tasks > 1 else ''}; {_counts(ks)}"
@@ -259,7 +264,7 @@ def summary(probe: Probe) -> Iterator[str]:
     decoding = settings.pop("decoding", None)
     yield ", ".join(f"{key} {value}" for key, value in settings.items())
     if decoding:
-        yield "answers written: " + ", ".join(f"{key} {value}" for key, value in decoding.items() if value)
+        yield "generated answers: " + ", ".join(f"{key} {value}" for key, value in decoding.items() if value)
     yield f"fingerprint {probe.fingerprint}"
 
 
@@ -268,19 +273,19 @@ def _counts(counter: Counter[str]) -> str:
 
 
 def shown(item: Item) -> Iterator[str]:
-    """An item in full, its right options marked."""
+    """Lines of an item in full, its right options marked; a private item is not shown."""
     if PRIVATE in item.tags:
-        yield "its text must not be published, and is not shown"
+        yield "private: its text must not be published and is not shown"
         return
     yield training_text(item.prompt)
-    for place, choice in enumerate(item.choices):
-        yield f"{'*' if place in item.answers else ' '}{choice}"
+    for index, choice in enumerate(item.choices):
+        yield f"{'*' if index in item.answers else ' '}{choice}"
     if not item.choices:
         yield f"* {' | '.join(map(str, item.answers))}  (match {item.match})"
 
 
 def finding_lines(finding: Finding) -> Iterator[str]:
-    """What was looked for, how often it was found, and where first."""
+    """Lines of one check: its name, the number of items found, and the first of them if they are a fault."""
     mark = "!" if finding.wrong else " "
     yield f"{mark} {fit(finding.name, 15)} {len(finding.items):>7,} of {finding.of:,}"
     if finding.wrong or not finding.items or finding.name in _CHOOSERS:
@@ -291,12 +296,12 @@ def finding_lines(finding: Finding) -> Iterator[str]:
 
 
 def overlaps(found: Overlap) -> bool:
-    """Whether anything of the probe was found."""
+    """True if the training set holds an item or a long piece of one."""
     return bool(found.exact) or any(found.grams.values())
 
 
 def overlap_lines(found: Overlap) -> Iterator[str]:
-    """What of the probe stands in the training set, and where first."""
+    """Lines with the overlap of the probe with the training set, and its first examples."""
     yield f"{'!' if overlaps(found) else ' '} training data   {found.sentence}"
     for task, name, row in found.examples:
         yield f"    {task} {name}: row {row:,}"

@@ -50,12 +50,12 @@ def resolve(given: str, probe: Probe | None, metric: str | None = None) -> Snaps
     if path.exists() and not is_model:
         return read_outcomes(path, metric)
     if not is_model and (path.is_symlink() or path.suffix in _FILE_SUFFIXES or given.startswith((".", "/"))):
-        near = did_you_mean(path.name, _names_beside(path))
+        near = did_you_mean(path.name, _names_next_to(path))
         raise SnapshotError(f"{given}: no such file or folder{near}")
     if probe is None and is_model:
         raise SnapshotError(f"{given}: a model folder, which needs --probe to be scored")
     if probe is None:
-        near = did_you_mean(path.name, _names_beside(path))
+        near = did_you_mean(path.name, _names_next_to(path))
         raise SnapshotError(f"{given}: no such file or folder{near or ';'} a model id needs --probe to be scored")
     from forgetwatch.scoring.checkpoints import score_checkpoint, silence_loading
 
@@ -64,7 +64,7 @@ def resolve(given: str, probe: Probe | None, metric: str | None = None) -> Snaps
         return score_checkpoint(given, probe, progress=progress)
 
 
-def _names_beside(path: Path) -> list[str]:
+def _names_next_to(path: Path) -> list[str]:
     try:
         return [other.name for other in path.parent.iterdir() if other.name != path.name]
     except OSError:

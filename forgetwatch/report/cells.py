@@ -1,8 +1,10 @@
-"""The quantities of a group as text. All tables of all reports take their cells from here: one place that rounds.
+"""The quantities of a group as text: the one place that rounds, for all tables of all reports.
 
-group_cells      one text a quantity: terminal, Markdown, page, notebook
-chance_rows      what each correction for guessing leaves, with the reading of it in `ASSUMES`
-net_change, known_lost_share, all_flips      pieces of lines in the terminal
+    group_cells          one text for each quantity in `HEADINGS`: Markdown, page, notebook
+    chance_rows          the result of each correction for guessing; `ASSUMES` says what each assumes
+    net_change, flips    pieces of lines in the terminal
+
+Rates are in percent and differences in points, both to one decimal; brackets hold 95 % intervals.
 """
 
 from __future__ import annotations
@@ -91,7 +93,7 @@ def chance_rows(group: Group) -> list[tuple[str, str, str, str]]:
 
 
 def _from_zero(rate: float, interval: Interval) -> str:
-    """A rate and its interval, cut off at 0: what lies below is noise, which only the JSON keeps."""
+    """Text of a rate and its interval, cut off at 0: values below are noise, and only the JSON keeps them."""
     if interval[1] < 0:
         return "0.0 (all below 0)"
     return f"{percent(min(max(rate, 0.0), 1.0))} ({between((max(interval[0], 0.0), interval[1]), percent)})"
@@ -102,5 +104,5 @@ def _bounds(bound: Bound) -> tuple[str, str]:
 
 
 def ratio_text(value: float) -> str:
-    """A ratio to one decimal."""
+    """Text of a ratio, to one decimal."""
     return "n/a" if math.isnan(value) else "infinite" if math.isinf(value) else f"{value:.1f}"

@@ -49,7 +49,7 @@ def several_table(several: ModelComparison, *, notes: Sequence[str] = ()) -> Lin
 
 
 def several_detail(several: ModelComparison) -> Lines:
-    """The whole ranking, how to read it, and the matrix, as lines for a console."""
+    """Whole ranking, how to read it, and the matrix, for a console."""
     words = [Text(sentence, style="dim") for sentence in several_words(several)]
     return Lines(*_ranking_lines(several, several.ranking), *words, Text(), *_matrix_lines(several))
 

@@ -90,7 +90,7 @@ def comparison_table(
 
 
 def _heading(comparison: Comparison, title: str) -> list[Text]:
-    """The title and the facts, in one line where both fit."""
+    """Title and facts, in one line if both fit."""
     name, facts = one_line(title or " -> ".join(comparison.labels)), _facts(comparison)
     if len(_BRAND) + cell_len(name) + 2 + cell_len(facts) <= WIDTH:
         return [_heading_line(comparison, title)]
@@ -98,7 +98,7 @@ def _heading(comparison: Comparison, title: str) -> list[Text]:
 
 
 def _heading_line(comparison: Comparison, title: str) -> Text:
-    """The title, shortened in its middle if need be, and the facts at the right margin."""
+    """Title, without its middle if it is long, and facts in one line."""
     name, facts = one_line(title or " -> ".join(comparison.labels)), _facts(comparison)
     room = max(WIDTH - len(_BRAND) - cell_len(facts) - 2, 12)
     return _cut(_title(fit_ends(name, room)).append(f"  {facts}", style="dim"))
@@ -159,7 +159,7 @@ def _known_line(group: Group) -> list[Text]:
 
 
 def _worst_lines(groups: Sequence[Group], most: int) -> list[Text]:
-    """The groups of the lowest net change under a heading; none where there are fewer than two."""
+    """Groups of the lowest net change under a heading; no line for fewer than two groups."""
     if len(groups) < 2:
         return []
     heading = f"worst {_plural(groups[0].level)}"
@@ -181,7 +181,7 @@ def _net_first(group: Group) -> tuple[float, float]:
 
 
 def _decision_line(group: Group, tolerance: float) -> list[Text]:
-    """The verdict in a few words; nothing where the net change has no interval."""
+    """Line of the verdict; none if the net change has no interval."""
     if math.isnan(group.net_change_interval[0]):
         return []
     found = group_verdict(group, tolerance)
@@ -197,7 +197,7 @@ def _decision_line(group: Group, tolerance: float) -> list[Text]:
 
 
 def _losses_line(comparison: Comparison) -> list[Text]:
-    """The groups whose fall is more than luck at a false discovery rate of 5 %; nothing where there is none."""
+    """Line of the groups that fell by more than luck, at a false discovery rate of 5 %; none if no group did."""
     fallen = [
         f"{'accuracy' if group.level == 'all' else one_line(group.name)} {points(group.net_change)} points"
         for group in fallen_groups(comparison, None)
@@ -206,7 +206,7 @@ def _losses_line(comparison: Comparison) -> list[Text]:
 
 
 def note_lines(notes: Sequence[str]) -> list[Text]:
-    """The first of some notes, cut at the margin, with their number; empty for no notes."""
+    """Line with the first of some notes, cut at the margin, and their number; none for no notes."""
     if not notes:
         return []
     which = "note" if len(notes) == 1 else f"{len(notes)} notes, the first"
@@ -340,7 +340,7 @@ def _reading(ratio: float) -> str:
 
 
 def _compat_lines(macro: CategoryMeans) -> list[Text]:
-    """The paper's numbers as its released code computes them."""
+    """Lines of the paper's numbers as its released code computes them."""
     lines = [Text(f"{'paper-compat, categories':<30}{'forgot %':>8}{'gained %':>12}", style="bold")]
     rows = [("all", macro.forgetting, macro.backward_transfer)]
     rows += [(name, *rates) for name, rates in sorted(macro.by_category.items())]

@@ -215,7 +215,7 @@ def test_a_count_is_exact_as_long_as_it_fits(value: float, shown: str) -> None:
     assert brief(value, 6) == shown
 
 
-def test_json_of_names_stays_whole(folder: Path) -> None:
+def test_json_keeps_whole_names(folder: Path) -> None:
     done = CliRunner().invoke(app, ["compare", "base.parquet", "a.parquet", "--json", "-"])
     names = {group["name"] for group in json.loads(done.stdout)["groups"]}
     assert any(name[:-1] in NAMES.values() for name in names)

@@ -84,7 +84,7 @@ def test_bad_input_is_one_line_and_exit_status_one(folder: Path, name: str, cont
     assert says in done.stderr
 
 
-def test_unlike_items_are_compared_when_asked(folder: Path) -> None:
+def test_intersect_compares_the_items_of_both_sides(folder: Path) -> None:
     (folder / "fewer.csv").write_text("item_id,correct\na,0\n")
     done = run(folder, "ok.csv", "fewer.csv", "--on-mismatch", "intersect")
     assert done.returncode == 0
@@ -148,7 +148,7 @@ def outcomes(folder: Path, name: str, right: list[int], **columns: list[object])
     return name
 
 
-def test_measuring_twice_stands_beside_the_counts(tmp_path: Path) -> None:
+def test_a_second_measurement_is_counted_as_noise(tmp_path: Path) -> None:
     before, again = outcomes(tmp_path, "b.csv", [1, 1, 0, 0]), outcomes(tmp_path, "n.csv", [1, 0, 0, 0])
     after = outcomes(tmp_path, "a.csv", [0, 0, 0, 1])
     done = run(tmp_path, before, after, "--null", again, "--json", "-")
@@ -159,7 +159,7 @@ def test_measuring_twice_stands_beside_the_counts(tmp_path: Path) -> None:
     assert (refused.returncode, "no item of b" in refused.stderr) == (1, True)
 
 
-def test_the_papers_code_and_the_bootstrap_are_asked_for(tmp_path: Path) -> None:
+def test_paper_compat_and_bootstrap_are_optional_and_reproducible(tmp_path: Path) -> None:
     columns = {"task": ["piqa"] * 60, "k": [4] * 60}
     before = outcomes(tmp_path, "b.csv", [1] * 30 + [0] * 30, chosen=[0] * 30 + [1, 2] * 15, **columns)
     after = outcomes(tmp_path, "a.csv", [1] * 20 + [0] * 40, chosen=[0] * 20 + [1, 2] * 20, **columns)
@@ -174,7 +174,7 @@ def test_the_papers_code_and_the_bootstrap_are_asked_for(tmp_path: Path) -> None
     assert low is None or low <= document["groups"][0]["chance"]["tipping_ratio"] <= high
 
 
-def test_samples_go_the_whole_way_from_csv_to_table_and_json(tmp_path: Path) -> None:
+def test_samples_of_a_csv_reach_the_table_and_the_json(tmp_path: Path) -> None:
     """Three answers to each of two questions: counts are means over them, and no test takes them for six."""
     rows = [(item, sample) for item in "xy" for sample in range(3)]
     for name, right in (("b.csv", [1, 1, 1, 1, 0, 0]), ("a.csv", [0, 0, 1, 1, 0, 0])):
@@ -207,7 +207,7 @@ def test_questions_of_one_passage_are_not_counted_as_independent(tmp_path: Path)
     assert widths[1] > 2 * widths[0]
 
 
-def test_a_harnesss_folders_are_compared_by_the_metric_asked_for(tmp_path: Path) -> None:
+def test_metric_decides_which_answers_of_a_harness_are_right(tmp_path: Path) -> None:
     for name, right in (("before", (1.0, 0.0)), ("after", (0.0, 0.0))):
         judged = {"acc": 1.0, "acc_norm": right[0]}
         write_samples(tmp_path / name / f"org__{name}", "arc_easy", [choice_row(0, (-1.0, -2.0), 0, metrics=judged)])
@@ -222,7 +222,7 @@ def test_a_harnesss_folders_are_compared_by_the_metric_asked_for(tmp_path: Path)
     assert "no metric 'f1' in this log; those that are right or wrong: acc, acc_norm" in " ".join(done.stderr.split())
 
 
-def test_categories_of_ones_own_group_the_table(tmp_path: Path) -> None:
+def test_own_categories_group_the_table(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("item_id,task,category,correct\n1,t,old,1\n2,u,old,1\n")
     (tmp_path / "b.csv").write_text("item_id,task,category,correct\n1,t,old,0\n2,u,old,1\n")
     (tmp_path / "c.yaml").write_text("t: Fresh\n")

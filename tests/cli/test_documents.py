@@ -19,7 +19,7 @@ from forgetwatch.errors import SnapshotError
     ("name", "start"),
     [("r.html", "<!doctype html>"), ("r.md", "# toy at step 0"), ("r.csv", "before,after,"), ("r.json", "{")],
 )
-def test_the_name_tells_the_kind(tmp_path: Path, name: str, start: str) -> None:
+def test_the_suffix_decides_the_format(tmp_path: Path, name: str, start: str) -> None:
     of = choices()
     write_report(tmp_path / name, [of.comparison], of.changed, tolerance=TOLERANCE)
     assert (tmp_path / name).read_text(encoding="utf-8").startswith(start)
@@ -27,7 +27,7 @@ def test_the_name_tells_the_kind(tmp_path: Path, name: str, start: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["report", "report.txt", "report.HTML.gz"])
-def test_another_name_is_refused_before_the_work(name: str) -> None:
+def test_another_suffix_is_refused_before_the_work(name: str) -> None:
     with pytest.raises(SnapshotError, match=r"a report is \.html, \.md, \.csv, \.json; its name decides which"):
         check_report(Path(name))
 
@@ -39,7 +39,7 @@ def test_a_folder_that_is_not_there_is_refused_before_the_work(tmp_path: Path) -
     check_report(None)
 
 
-def test_several_comparisons_stand_in_one_document(tmp_path: Path) -> None:
+def test_several_comparisons_are_in_one_document(tmp_path: Path) -> None:
     one, other = choices(60), choices(90)
     both = [one.comparison, other.comparison]
     for name in ("r.md", "r.csv", "r.json"):
@@ -53,7 +53,7 @@ def test_several_comparisons_stand_in_one_document(tmp_path: Path) -> None:
     assert len(document["comparisons"]) == 2
 
 
-def test_a_run_is_a_run_in_json(tmp_path: Path) -> None:
+def test_a_report_of_a_run_is_a_trajectory_document(tmp_path: Path) -> None:
     trajectory, _ = run(60)
     write_report(tmp_path / "r.json", [trajectory.comparisons[-1]], (), tolerance=TOLERANCE, trajectory=trajectory)
     assert json.loads((tmp_path / "r.json").read_text())["schema"] == "forgetwatch/trajectory@1"

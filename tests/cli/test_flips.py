@@ -49,14 +49,14 @@ def test_items_are_shown_with_question_and_both_answers(files: tuple[str, str, s
 
 
 @pytest.mark.parametrize("what", ["forgotten", "known_lost", "gained", "churned"])
-def test_each_kind_is_counted_as_everywhere(files: tuple[str, str, str], what: str) -> None:
+def test_each_kind_has_the_counts_of_the_comparison(files: tuple[str, str, str], what: str) -> None:
     whole = choices().comparison.all
     found = flipped(*files[:2], "--what", what)
     counted = {"forgotten": whole.forgotten, "known_lost": whole.known_lost, "gained": whole.gained}
     assert len(found) == counted.get(what, sum(flip.what == what for flip in choices().changed)) > 0
 
 
-def test_task_and_category_choose(files: tuple[str, str, str]) -> None:
+def test_task_and_category_select_items(files: tuple[str, str, str]) -> None:
     comparison = choices().comparison
     assert len(flipped(*files[:2], "--category", "Math")) == comparison.by("category")["Math"].forgotten
     two = flipped(*files[:2], "--task", "task 1", "--task", "task 2")
@@ -90,7 +90,7 @@ def test_a_run_folder_needs_no_second_argument(tmp_path: Path) -> None:
     assert "Question number" in done.stdout
 
 
-def test_nothing_of_a_kind_is_said(tmp_path: Path) -> None:
+def test_a_kind_without_items_is_named(tmp_path: Path) -> None:
     save_snapshot(snapshot([True]), tmp_path / "s.parquet")
     done = CliRunner().invoke(
         app, ["flips", str(tmp_path / "s.parquet"), str(tmp_path / "s.parquet"), "--what", "known_lost"]

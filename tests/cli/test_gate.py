@@ -179,7 +179,7 @@ def test_the_summary_is_written_and_appended_where_the_pipeline_says(
     assert Path("step.md").read_text().count("## forgetwatch") == 2  # no gate, no summary
 
 
-def test_a_summary_that_cannot_be_written_is_told(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_summary_that_cannot_be_written_is_an_error(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("base.csv", "new.csv", "--summary", "s.md").status == 2
     assert run("base.csv", "new.csv", "--fail-if", "n>1", "--summary", "nowhere/s.md").status == 1
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", "nowhere/step.md")

@@ -25,7 +25,7 @@ def test_the_version_is_the_packages() -> None:
     assert CliRunner().invoke(app, ["--version"]).stdout.strip() == f"forgetwatch {version('forgetwatch')}"
 
 
-def test_a_fault_of_ours_is_one_line_and_shows_more_when_asked(
+def test_an_unexpected_error_is_one_line_unless_its_traceback_is_wanted(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(*, standalone_mode: bool) -> None:
@@ -40,7 +40,7 @@ def test_a_fault_of_ours_is_one_line_and_shows_more_when_asked(
         main()
 
 
-def test_an_error_of_ours_is_one_line_without_a_traceback(
+def test_an_expected_error_is_one_line_without_a_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["forgetwatch", "compare", str(tmp_path / "no\nne.csv"), "b.csv"])

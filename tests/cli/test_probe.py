@@ -80,7 +80,7 @@ def test_build_makes_a_probe_of_rows_and_of_a_benchmark(tmp_path: Path) -> None:
     assert load_probe(out).fingerprint == load_probe("piqa", root=root).fingerprint
 
 
-def test_what_was_left_out_is_told(tmp_path: Path) -> None:
+def test_items_left_out_are_printed(tmp_path: Path) -> None:
     source = PRESETS["piqa"].sources[0]
     row = row_of("piqa", source)
     root = write_copy(tmp_path, source.dataset, {(None, source.split): [row, row | {"label": -1}]})
@@ -128,7 +128,7 @@ def test_check_reads_training_files(tmp_path: Path) -> None:
     probe_command("check", path, "--train", train, "--strict", status=1)
 
 
-def test_check_asks_a_tokenizer(tmp_path: Path) -> None:
+def test_check_measures_lengths_with_a_tokenizer(tmp_path: Path) -> None:
     tok = tokenizer()
     tok.save_pretrained(tmp_path / "model")
     rows = [{"question": "w1 w2 w3 w4", "A": "foo", "B": "bar", "answer": "A"}]

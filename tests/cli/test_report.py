@@ -28,7 +28,7 @@ def run(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("place", ["", "_forgetwatch"])
-def test_a_run_is_shown_look_by_look(run: Path, place: str) -> None:
+def test_detail_has_every_look_of_a_run(run: Path, place: str) -> None:
     done = CliRunner().invoke(app, ["report", str(run / place), "--detail"])
     assert done.exit_code == 0, done.output
     assert "ever forgotten 30 (a guesser 9), right again 5" in done.stdout
@@ -50,7 +50,7 @@ def test_the_first_table_of_a_run_has_at_most_twelve_lines(run: Path) -> None:
     assert lines[-1].startswith("report: ")
 
 
-def test_the_run_as_json(run: Path) -> None:
+def test_report_writes_a_run_as_json(run: Path) -> None:
     document = json.loads(CliRunner().invoke(app, ["report", str(run), "--json", "-"]).stdout)
     assert document["schema"] == "forgetwatch/trajectory@1"
     assert (document["items"], document["planned_looks"]) == (40, 4)
@@ -63,7 +63,7 @@ def test_the_run_as_json(run: Path) -> None:
     assert last["comparison"]["groups"][0]["forgotten"] == 25
 
 
-def test_without_a_plan_the_levels_need_none(run: Path) -> None:
+def test_a_run_without_a_plan_uses_alarm_levels_that_need_none(run: Path) -> None:
     (run / "_forgetwatch" / "run.json").unlink()
     document = json.loads(CliRunner().invoke(app, ["report", str(run), "--json", "-"]).stdout)
     levels = [look["alarms"][0]["alarm_level"] for look in document["looks"]]
@@ -71,7 +71,7 @@ def test_without_a_plan_the_levels_need_none(run: Path) -> None:
     assert document["planned_looks"] is None
 
 
-def test_looks_beyond_those_planned_need_no_plan_and_change_nothing_before(run: Path) -> None:
+def test_looks_beyond_the_plan_leave_the_levels_before_them(run: Path) -> None:
     (run / "_forgetwatch" / "run.json").write_text(json.dumps({"planned_looks": 1}))
     document = json.loads(CliRunner().invoke(app, ["report", str(run), "--json", "-"]).stdout)
     levels = [look["alarms"][0]["alarm_level"] for look in document["looks"][:2]]

@@ -22,7 +22,7 @@ def saved(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_no_bar_and_no_empty_line_stands_where_there_is_no_terminal(saved: Path) -> None:
+def test_without_a_terminal_there_is_no_bar_and_no_empty_line(saved: Path) -> None:
     arguments = ["score", str(saved / "model"), "--probe", str(saved / "p.jsonl"), "-o", str(saved / "s.parquet")]
     done = subprocess.run([sys.executable, "-m", "forgetwatch", *arguments], capture_output=True, text=True, check=True)
     assert done.stderr == ""
@@ -53,7 +53,7 @@ def test_what_cannot_be_scored_is_refused_by_name(saved: Path) -> None:
         )
 
 
-def test_unscored_items_are_told_with_their_reasons(saved: Path) -> None:
+def test_unscored_items_are_printed_with_their_reasons(saved: Path) -> None:
     items = [Item(id=str(i), task="t", prompt="Q", choices=(" w1", " "), answer=0) for i in range(2)]
     Probe([*items, *probe()]).save(saved / "some.jsonl")
     Probe(items).save(saved / "none.jsonl")
@@ -105,7 +105,7 @@ def test_a_model_that_gives_no_logits_is_one_line_and_exit_status_one(saved: Pat
     assert "needed a whole causal language model with its head" in done.stderr
 
 
-def test_an_engine_that_is_none_or_not_there_is_one_clear_line(tmp_path: Path) -> None:
+def test_an_unknown_or_missing_engine_is_one_clear_line(tmp_path: Path) -> None:
     probe().save(tmp_path / "p.jsonl")
     given = ["score", "no-model", "--probe", str(tmp_path / "p.jsonl"), "-o", str(tmp_path / "s.parquet")]
     result = CliRunner().invoke(app, [*given, "--engine", "llama.cpp"])

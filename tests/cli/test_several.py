@@ -35,7 +35,7 @@ def compared(*options: str) -> str:
     return done.stdout
 
 
-def test_several_models_end_with_their_ranking_and_matrix(folder: Path) -> None:
+def test_the_ranking_is_first_and_the_detail_ends_with_the_matrix(folder: Path) -> None:
     assert "base -> checkpoint-20" not in compared()
     shown = compared("--detail")
     assert shown.index("2 models against base") < shown.index("base -> checkpoint-20")
@@ -104,11 +104,11 @@ def test_pictures_are_drawn_where_they_are_wanted(folder: Path) -> None:
     }
 
 
-def test_with_json_on_stdout_the_pictures_are_told_on_stderr(folder: Path) -> None:
+def test_with_json_on_stdout_pictures_are_named_on_stderr(folder: Path) -> None:
     json.loads(compared("--plots", "pictures", "--json", "-"))
 
 
-def test_nothing_to_draw_is_said(folder: Path) -> None:
+def test_a_comparison_without_pictures_says_so(folder: Path) -> None:
     for name in ("one", "two"):
         (folder / f"{name}.csv").write_text("item_id,correct\na,1\nb,0\n")
     done = CliRunner().invoke(app, ["compare", "one.csv", "two.csv", "--plots", "pictures"])

@@ -18,7 +18,7 @@ def made(lost: list[int], *, names: list[str] | None = None) -> Comparison:
     return compare(before=snapshot([True] * len(after), **labels), after=snapshot(after, **labels))
 
 
-def test_the_worst_category_stands_above_with_its_share() -> None:
+def test_the_worst_category_is_the_top_bar() -> None:
     figure = bars_figure(made([1, 7, 3]))
     assert figure is not None
     flips, net = figure.axes

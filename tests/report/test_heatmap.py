@@ -30,7 +30,7 @@ def test_rows_are_sorted_by_when_they_were_first_lost_those_right_at_the_start_a
     assert (found.forgotten, found.changed, found.unchanged) == (2, 4, 2)
 
 
-def test_an_unscored_cell_is_neither() -> None:
+def test_an_unscored_cell_is_neither_forgotten_nor_gained() -> None:
     assert heatmap(made([True], [None], [False])).cells.tolist() == [[SAME, UNSCORED, FORGOTTEN]]
 
 

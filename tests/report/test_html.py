@@ -53,7 +53,7 @@ def test_nothing_changed_is_said_and_has_no_filters() -> None:
     assert '<form id="filters"' not in text
 
 
-def test_one_look_is_a_run_and_none_is_not() -> None:
+def test_a_run_needs_one_look() -> None:
     looks = [snapshot([True] * 8, meta={"step": 0}), snapshot([False] * 8, meta={"step": 7})]
     one = run_page(Trajectory.of(looks), title="out/run")
     assert 'data-group="look:7"' in one
@@ -149,7 +149,7 @@ def test_pieces_of_two_outputs_add_up_to_them(before: str, after: str) -> None:
     )
 
 
-def test_text_of_others_is_neither_markup_nor_unseen() -> None:
+def test_foreign_text_is_neither_markup_nor_invisible() -> None:
     of = hostile()
     text = page(of.comparison, changed=of.changed, title=HOSTILE[1])
     text.encode("utf-8")  # no half of a surrogate pair is left

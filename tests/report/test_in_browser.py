@@ -206,7 +206,7 @@ def test_an_item_opens_by_keyboard_with_question_options_and_both_answers(opened
     assert "chosen after" in options[flip.after.chosen]
 
 
-def test_outputs_stand_side_by_side_with_their_difference(opened: Open, tmp_path: Path) -> None:
+def test_outputs_are_side_by_side_with_their_difference(opened: Open, tmp_path: Path) -> None:
     long = "step by step " * 200
     page = opened(file(tmp_path, written([("It is 7.", "It is 8, I think."), (long + "7", long + "8")])))
     cards(page).nth(0).locator("summary").click()
@@ -293,7 +293,7 @@ def test_headings_fields_and_figures_have_names(opened: Open, run_file: Path) ->
     assert len(ids) == len(set(ids))
 
 
-def test_text_of_others_is_shown_and_does_nothing(opened: Open, tmp_path: Path) -> None:
+def test_foreign_text_is_shown_and_not_run(opened: Open, tmp_path: Path) -> None:
     of = hostile()
     page = opened(file(tmp_path, of, title=f"{HOSTILE[1]}\ud800"))
     page.select_option("#what", "forgotten")

@@ -20,7 +20,7 @@ def cells(line: str) -> int:
     return len(re.findall(r"(?<!\\)\|", line)) - 1
 
 
-def test_the_first_page_stands_above_the_tables() -> None:
+def test_the_first_page_is_above_the_tables() -> None:
     of = choices()
     lines = comparison_markdown(of.comparison, changed=of.changed).splitlines()
     assert lines[0] == "# toy at step 0 → toy at step 100"
@@ -42,7 +42,7 @@ def test_every_row_has_the_cells_of_its_head_whatever_the_text() -> None:
             assert len({cells(line) for line in table}) == 1
 
 
-def test_what_fell_beyond_luck_is_said() -> None:
+def test_groups_that_fell_beyond_luck_are_named() -> None:
     trajectory, _ = run(2400)
     text = comparison_markdown(trajectory.comparisons[-1], trajectory=trajectory)
     assert "**LOSS** Luck does not explain the fall of" in text
@@ -66,7 +66,7 @@ def test_the_level_of_the_groups_can_be_chosen() -> None:
     assert "| Math |" not in comparison_markdown(comparison, by="all")
 
 
-def test_text_of_others_is_no_markup() -> None:
+def test_foreign_text_is_not_markup() -> None:
     of = hostile()
     text = comparison_markdown(of.comparison, changed=of.changed)
     assert not re.search(r"(?<!\\)<", text)

@@ -78,7 +78,7 @@ def test_a_run_without_a_look_says_so() -> None:
 
 
 @pytest.mark.parametrize("what", ["comparison", "run"])
-def test_text_of_others_is_shown_and_never_becomes_markup(what: str) -> None:
+def test_foreign_text_is_shown_and_never_becomes_markup(what: str) -> None:
     trajectory = run(EVIL)
     fragment = trajectory._repr_html_() if what == "run" else trajectory.comparisons[-1]._repr_html_()
     page = Checked(fragment)

@@ -87,7 +87,7 @@ def check(figure: Figure | None) -> None:
 
 @pytest.mark.parametrize("models", [2, 15])
 @pytest.mark.parametrize("targets", [True, False])
-def test_names_of_a_sweep_stand_clear_of_each_other(models: int, targets: bool) -> None:
+def test_names_of_a_sweep_do_not_overlap(models: int, targets: bool) -> None:
     with drawn():
         check(ranking_figure(sweep(models, targets=targets)))
         check(matrix_figure(sweep(models, targets=targets)))
@@ -100,7 +100,7 @@ def test_any_name_can_be_drawn(names: str) -> None:
         check(matrix_figure(sweep(3, names=names)))
 
 
-def test_pictures_of_a_run_stand_clear_too() -> None:
+def test_texts_of_the_figures_of_a_run_do_not_overlap() -> None:
     with drawn():
         check(trajectory_figure(run()))
         check(heatmap_figure(run()))

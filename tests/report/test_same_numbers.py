@@ -112,7 +112,7 @@ def test_the_page_shows_what_the_document_holds(shown: tuple[Comparison, Any]) -
 
 
 @pytest.mark.parametrize("level", ["category", "task"])
-def test_so_does_markdown(shown: tuple[Comparison, Any], level: str) -> None:
+def test_markdown_shows_what_the_document_holds(shown: tuple[Comparison, Any], level: str) -> None:
     comparison, _ = shown
     wanted = {name: row for name, row in in_json(comparison).items() if name.split(":")[0] in ("all", level)}
     assert in_markdown(comparison, level) == wanted
@@ -217,7 +217,7 @@ def test_trackers_get_the_numbers_of_the_document(shown: tuple[Comparison, Any])
     assert compared >= 7 * len(comparison.groups)
 
 
-def test_each_look_of_a_run_stands_in_the_page_as_in_the_document() -> None:
+def test_the_page_shows_each_look_as_the_document_does() -> None:
     trajectory, _ = run()
     text = page(trajectory.comparisons[-1], trajectory=trajectory)
     rows = re.findall(r'data-group="look:([\d,]+)">(.*?)</tr>', text)

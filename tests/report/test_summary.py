@@ -27,7 +27,7 @@ def sides(before: list[bool | None], after: list[bool | None], **columns: Any) -
     return compare(before=snapshot(before, **columns), after=snapshot(after, **columns), null=again)
 
 
-def test_nothing_changed() -> None:
+def test_a_summary_without_changes_says_so() -> None:
     told = said(sides([True] * 30 + [False] * 10, [True] * 30 + [False] * 10))
     assert told["What it gained"] == "No question that it answered wrong before is now right."
     assert told["What it lost"] == "No question that it answered right before is now wrong."
@@ -36,7 +36,7 @@ def test_nothing_changed() -> None:
     )
 
 
-def test_only_gains() -> None:
+def test_a_summary_of_gains_alone_passes() -> None:
     made = summary(sides([False] * 40, [True] * 30 + [False] * 10))
     told = dict(made.sections)
     assert told["What it gained"] == "30 questions that it answered wrong before are now right."
@@ -45,7 +45,7 @@ def test_only_gains() -> None:
     assert made.verdict.word == "PASS"
 
 
-def test_one_question_is_one_question() -> None:
+def test_one_question_is_singular() -> None:
     told = said(sides([True, False], [False, True]))
     assert told["What it gained"].startswith("1 question that it answered wrong before is now right.")
     assert told["What it lost"].startswith("1 question that it answered right before is now wrong.")
@@ -89,7 +89,7 @@ def test_little_noise_is_no_explanation() -> None:
     )
 
 
-def test_much_noise_is_one() -> None:
+def test_much_noise_explains_part_of_the_flips() -> None:
     told = said(sides([True] * 40, [False] * 20 + [True] * 20, null=[False] * 10 + [True] * 30))[
         "Is that more than luck?"
     ]
@@ -121,7 +121,7 @@ def test_questions_of_one_side_only_are_counted() -> None:
     assert "1 question of the first side and 2 questions of the second have no counterpart" in told
 
 
-def test_a_prefix_of_a_probe_is_said() -> None:
+def test_a_prefix_of_a_probe_is_named() -> None:
     comparison = sides([True] * 4, [True] * 4)
     prefix = replace(comparison, after={**comparison.after, "probe": {"name": "p", "items": 4, "of": 2000}})
     assert "The looks evaluate the first 4 of 2,000 questions, to save time." in said(prefix)["What was not measured"]
@@ -210,11 +210,11 @@ def test_an_example_without_an_answer_says_nothing_was_said() -> None:
 
 
 @pytest.mark.parametrize("made", [choices, samples, clusters, written], ids=lambda made: made.__name__)
-def test_no_symbol_stands_on_the_first_page(made: Any) -> None:
+def test_no_symbol_is_on_the_first_page(made: Any) -> None:
     assert_words(summary(made().comparison))
 
 
-def test_nor_on_that_of_a_run() -> None:
+def test_no_symbol_is_on_the_first_page_of_a_run() -> None:
     for items in (60, 2400):
         trajectory, _ = run(items)
         assert_words(summary(trajectory.comparisons[-1], trajectory=trajectory))
@@ -229,12 +229,12 @@ def assert_words(made: Summary) -> None:
     assert text.isascii() or set(text) <= {"“", "”"} | set(map(chr, range(128)))
 
 
-def test_hostile_names_stand_as_they_are() -> None:
+def test_hostile_names_are_unchanged_text() -> None:
     of = hostile()
     assert "<script>alert(1)</script>" in str(summary(of.comparison, changed=of.changed).examples)
 
 
-def test_words() -> None:
+def test_phrases_for_numbers_and_names() -> None:
     assert (questions(0), questions(1), questions(1200)) == ("No question", "1 question", "1,200 questions")
     assert listed(["a"]) == "a"
     assert listed(["a", "b", "c"]) == "a, b and c"

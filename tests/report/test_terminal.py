@@ -141,7 +141,7 @@ def test_a_name_is_text_and_never_markup(name: str) -> None:
     assert name in detail(comparison)
 
 
-def test_large_counts_fit_too() -> None:
+def test_large_counts_fit_eighty_columns() -> None:
     before = snapshot([True] * 9000 + [False] * 3000)
     after = snapshot([False] * 1018 + [True] * 7982 + [True] * 2487 + [False] * 513)
     comparison = compare(before=before, after=after)
@@ -149,7 +149,7 @@ def test_large_counts_fit_too() -> None:
     assert len(first(comparison).splitlines()) == 3
 
 
-def test_what_stays_the_same_when_measured_again_stands_beside() -> None:
+def test_the_detail_has_flips_of_a_second_measurement_and_repeated_wrong_answers() -> None:
     columns = {"k": [4] * 4, "chosen": [0, 0, 1, 2], "gold": [0] * 4}
     before = snapshot([True, True, False, False], **columns)
     after = snapshot([True, False, False, False], **{**columns, "chosen": [0, 1, 1, 3]})
@@ -160,7 +160,7 @@ def test_what_stays_the_same_when_measured_again_stands_beside() -> None:
     assert "tipping ratio 2.0: the finding of forgetting is fragile" in shown.splitlines()
 
 
-def test_the_corrections_stand_with_their_intervals_and_can_explain_themselves() -> None:
+def test_each_correction_has_its_interval_and_its_assumption() -> None:
     rng = np.random.default_rng(0)
     sides = [rng.integers(0, 4, 400) for _ in range(2)]
     before, after = (snapshot((chosen == 0).tolist(), k=[4] * 400, chosen=chosen) for chosen in sides)
@@ -201,7 +201,7 @@ def test_the_papers_numbers_as_its_code_computes_them() -> None:
     assert ["Science/Tech", "50.0", "0.0"] in lines
 
 
-def test_text_of_others_does_not_steer_the_terminal() -> None:
+def test_foreign_text_does_not_steer_the_terminal() -> None:
     meta = {"model": "\x1b[2Jmodel", "probe": {"name": "\x1b]0;title\x07"}}
     labelled = snapshot([True, False], meta=meta, category=["\x1b[31mred\u202e", "b\rc"])
     other = snapshot([False, True], meta=meta, category=["\x1b[31mred\u202e", "b\rc"])

@@ -29,7 +29,7 @@ def test_what_is_undefined_is_an_empty_cell() -> None:
     assert row["forgotten"] == "0"
 
 
-def test_nothing_is_not_a_number_in_it() -> None:
+def test_the_csv_table_has_no_nan() -> None:
     text = comparisons_csv([compare(before=snapshot([None]), after=snapshot([None]))])
     assert "nan" not in text
     assert "inf" not in text

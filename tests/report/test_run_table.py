@@ -26,7 +26,7 @@ def text(trajectory: Trajectory) -> str:
     return out.getvalue()
 
 
-def test_the_course_of_a_run_stands_beside_a_guessers() -> None:
+def test_counts_of_a_run_come_with_those_of_a_guesser() -> None:
     line = course_line(run(*RUN)).plain
     assert line == "over 2 looks: ever forgotten 2 (a guesser 1), right again 1 (a guesser 0)"
     assert course_line(run(RUN[0])).plain == "no look after the baseline"
@@ -53,7 +53,7 @@ def test_a_loss_beyond_luck_is_an_alarm_with_its_null() -> None:
     assert 'an alarm rejects "no net loss"; the last look could alarm on 18.0 points or more' in shown
 
 
-def test_more_looks_than_planned_are_said() -> None:
+def test_more_looks_than_planned_are_named() -> None:
     shown = text(run([True] * 9, [True] * 9, [False] * 9, planned=1))
     assert "2 looks (1 planned)" in shown
 

@@ -1,7 +1,8 @@
-"""Checkpoints, adapters and model ids to snapshots; each is scored once and kept.
+"""Snapshots of checkpoints, adapters and model ids; each is scored once and cached.
 
-The kept file is named after everything that decides the rows: the weights and tokenizer (file contents, or the hub's
-commit), the probe's fingerprint, and the scorer with its dtype, device and versions.
+The name of a cached file is a hash of everything that determines the rows: weights and tokenizer (contents of the
+files, or the hub's commit), the probe's fingerprint and labels, the scorer and the grading rules with their versions,
+and the device.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ _IRRELEVANT: Final = frozenset({"trainer_state.json", "training_args.bin", "opti
 
 
 def load_model(given: str, *, trust_remote_code: bool = False) -> tuple[nn.Module, Any]:
-    """The model and tokenizer of a checkpoint folder, adapter folder or model id, on the GPU if there is one.
+    """Model and tokenizer of a checkpoint folder, adapter folder or model id; on the GPU if there is one.
 
     Raises:
-        ScoringError: If it cannot be loaded; the cause is named.
+        ScoringError: If it cannot be loaded; the message has the cause.
     """
     path = Path(given)
     is_adapter = (path / _ADAPTER).is_file()
@@ -52,7 +53,7 @@ def load_model(given: str, *, trust_remote_code: bool = False) -> tuple[nn.Modul
             base = _base_of_adapter(path)
             model, tokenizer = load_model(base, trust_remote_code=trust_remote_code)
             with warnings.catch_warnings():
-                # PEFT only warns where weights of the adapter are not in its files, and goes on without them.
+                # PEFT only warns about weights that are missing in the adapter's files, and continues without them.
                 warnings.filterwarnings("error", message="Found missing adapter keys")
                 model = PeftModel.from_pretrained(model, given)
             if (path / "tokenizer_config.json").is_file():
@@ -74,10 +75,10 @@ def load_model(given: str, *, trust_remote_code: bool = False) -> tuple[nn.Modul
 
 
 def load_outline(given: str, *, trust_remote_code: bool = False) -> tuple[nn.Module, Any]:
-    """The model without any weights, which tells its sizes, and the tokenizer of a checkpoint folder or model id.
+    """Model without weights, which has its sizes only, and tokenizer of a checkpoint folder or model id.
 
     Raises:
-        ScoringError: If it cannot be loaded; the cause is named.
+        ScoringError: If it cannot be loaded; the message has the cause.
     """
     try:
         config = AutoConfig.from_pretrained(given, trust_remote_code=trust_remote_code)
@@ -94,7 +95,7 @@ def load_outline(given: str, *, trust_remote_code: bool = False) -> tuple[nn.Mod
 
 
 def _check_complete(given: str, loading: dict[str, Any]) -> None:
-    """Refuse a model some of whose weights were not in its files: transformers makes those up at random."""
+    """Refuse a model with weights that are not in its files: transformers initialises those at random."""
     for kind in ("missing_keys", "mismatched_keys"):
         if names := sorted(map(str, loading[kind])):
             raise ScoringError(
@@ -106,7 +107,7 @@ def _check_complete(given: str, loading: dict[str, Any]) -> None:
 def score_checkpoint(
     given: str, probe: Probe, *, trust_remote_code: bool = False, progress: Progress | None = None
 ) -> Snapshot:
-    """The outcomes of a checkpoint, from the cache if these weights were scored on this probe before.
+    """Outcomes of a checkpoint, from the cache if these weights were scored on this probe before.
 
     The cache is the folder ``$FORGETWATCH_CACHE``, else ``forgetwatch`` in ``$XDG_CACHE_HOME`` or ``~/.cache``.
 
@@ -114,7 +115,7 @@ def score_checkpoint(
         ScoringError: If the model cannot be loaded or scored.
     """
     kept = _cache_file(given, probe, trust_remote_code=trust_remote_code)
-    # One process decides for all: its disk may be the only one with a cache.
+    # The main process decides for all: its disk may be the only one with a cache.
     if (cached := on_main_process(lambda: _read_cached(kept))) is not None:
         return replace(cached, meta={**cached.meta, "model": given})
     model, tokenizer = load_model(given, trust_remote_code=trust_remote_code)
@@ -122,7 +123,11 @@ def score_checkpoint(
     try:
         on_main_process(lambda: save_snapshot(snapshot, kept))
     except (OSError, ForgetwatchError) as error:
-        warnings.warn(f"the snapshot could not be kept in {kept.parent} ({error}); set FORGETWATCH_CACHE", stacklevel=2)
+        warnings.warn(
+            f"the snapshot could not be cached in {kept.parent} ({error}); set FORGETWATCH_CACHE to a folder that can "
+            "be written",
+            stacklevel=2,
+        )
     return snapshot
 
 
@@ -178,10 +183,12 @@ def _check_for_vllm(given: str, probe: Probe) -> None:
     """Refuse a checkpoint or probe for which starting vLLM would be in vain."""
     if (Path(given) / "adapter_config.json").is_file():
         raise ScoringError(
-            f"{given} is an adapter, and vLLM writes with whole models here; merge it into its base first"
+            f"{given} is an adapter, and vLLM generates with whole models here; merge it into its base first"
         )
     if not any(probe.is_generated(item) for item in probe):
-        raise ScoringError(f"vLLM writes answers, and probe {probe.name!r} has none to write; score it without vLLM")
+        raise ScoringError(
+            f"vLLM generates answers, and probe {probe.name!r} has none to generate; score it without vLLM"
+        )
     if world_size() > 1:
         raise ScoringError(
             f"needed one process to start vLLM from, got {world_size()}; --data-parallel starts several engines"
@@ -194,7 +201,7 @@ def _read_cached(kept: Path) -> Snapshot | None:
     try:
         return read_snapshot(kept)
     except SnapshotError:
-        kept.unlink()  # damaged: score again
+        kept.unlink()  # damaged: it is scored again
         return None
 
 
@@ -211,7 +218,7 @@ def _cache_file(given: str, probe: Probe, *, trust_remote_code: bool) -> Path:
 
 
 def _identity(given: str, *, trust_remote_code: bool) -> list[str]:
-    """What stands for the weights and the tokenizer: digests of the files that decide, or the hub's commit."""
+    """Identity of weights and tokenizer: digests of the files that determine them, or the hub's commit."""
     path = Path(given)
     if not path.is_dir():
         try:
@@ -241,5 +248,5 @@ def _base_of_adapter(path: Path) -> str:
 
 
 def silence_loading() -> None:
-    """Keep transformers' own bars of weights being loaded off the screen; for commands, which own their process."""
+    """Turn off transformers' own progress bars of loading weights; for commands, which own their process."""
     logging.disable_progress_bar()

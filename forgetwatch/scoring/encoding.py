@@ -1,11 +1,12 @@
-"""Text to token ids, cut between context and choice the way lm-evaluation-harness cuts it.
+"""Items to token ids, split between context and choice as lm-evaluation-harness splits them.
 
-Context and choice are tokenized together, and the choice is what follows the context's own tokens: a merge across the
-border goes to the choice. White space at the end of the context moves to the choice (behind a chat template only
-spaces: the line break that ends its header is not part of the answer). An empty context becomes BOS (or EOS). BOS is
-added where the tokenizer would add it, never twice.
+    context "Q: 2+2? A:" + choice " 4"   ─▶ ids of the whole text, split after the ids of the context alone
 
-A tokenizer alone, for those who ask about a probe and load no model.
+A token that spans the border belongs to the choice. White space at the end of the context moves to the choice (after a
+chat template only spaces: the line break that ends its header is not part of the answer). An empty context becomes BOS,
+else EOS. BOS is added where the tokenizer would add it, and never twice.
+
+`load_tokenizer` loads a tokenizer without its model, for commands that only inspect a probe.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ class Encoded:
     """One item as token ids.
 
     Attributes:
-        context: Ids before the answer.
+        context: Token ids before the answer.
         texts: Text of each choice, as it was appended.
-        choices: Ids of each choice.
-        spellings: Single tokens that spell a choice in another way, by choice.
-        unscored: Why the item cannot be scored; empty if it can.
+        choices: Token ids of each choice.
+        spellings: Other single tokens that spell a choice, by choice.
+        unscored: Reason why the item cannot be scored; empty if it can.
     """
 
     context: Ids
@@ -48,26 +49,27 @@ class Encoded:
 
     @property
     def prompt_hash(self) -> str:
-        """First 16 hex digits of SHA-256 over all token ids that are scored."""
+        """First 16 hex digits of SHA-256 over the JSON of the context's and the choices' token ids."""
         text = json.dumps([self.context, self.choices])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def encode(probe: Probe, tokenizer: Any, *, max_length: int) -> list[Encoded]:
-    """All items of a probe as token ids, in its order.
+    """Token ids of all items of a probe, in its order.
 
     Args:
         probe: The items and their rendering.
         tokenizer: A transformers tokenizer; it is only called.
-        max_length: Tokens that the model can read; longer items are unscored.
+        max_length: Longest text that the model can read, in tokens; longer items are unscored.
     """
     rendered = [render(item, probe, tokenizer) for item in probe]
     contexts, wholes = [], []
     for one in rendered:
         context = one.context.rstrip(" ") if one.templated else one.context.rstrip()
-        moved = one.context[len(context) :]
+        moved = one.context[len(context) :]  # to the beginning of each choice
         contexts.append(context)
         wholes += [context + moved + choice for choice in _continuations(one)]
+    # Two calls of the tokenizer for the whole probe: calls are slow, and batches are not.
     context_ids = _tokenize(contexts, tokenizer)
     whole_ids = iter(_tokenize(wholes, tokenizer))
     bos = _added_bos(tokenizer)
@@ -78,34 +80,33 @@ def encode(probe: Probe, tokenizer: Any, *, max_length: int) -> list[Encoded]:
 
 
 def encode_prompts(probe: Probe, items: Sequence[Item], tokenizer: Any, *, max_length: int) -> list[Encoded]:
-    """What the model goes on from when it writes the answers to some items of a probe, as token ids.
+    """Token ids of the prompts from which the model generates its answers to some items of a probe.
 
-    White space at the end of a plain prompt stays: the model goes on from the prompt as it stands.
+    White space at the end of a plain prompt stays: the model continues the prompt exactly as it is.
 
     Args:
-        probe: How they are asked.
+        probe: The probe, with its rendering.
         items: The items.
         tokenizer: A transformers tokenizer; it is only called.
-        max_length: Tokens that the model can read, those that it writes included.
+        max_length: Longest text that the model can read, in tokens, its answer included.
     """
     rendered = [render_prompt(item, probe, tokenizer) for item in items]
     bos = _added_bos(tokenizer)
-    room = max_length - Decoding.of(probe.decoding).tokens
-    found = []
+    room = max_length - Decoding.of(probe.decoding).tokens  # for the prompt
+    encoded = []
     tokenized = _tokenize([each.context for each in rendered], tokenizer)
     for item, one, ids in zip(items, rendered, tokenized, strict=True):
         context = (bos + ids if bos and not one.templated and ids[:1] != bos else ids) or _start(tokenizer)
         why = "" if context else "an empty prompt, and the tokenizer has no start token"
         why = why or ("" if item.judge else ungradable_reason(item))
         if len(context) > room:
-            written = max_length - room
-            why = f"{len(context)} tokens and {written} for the answer, and the model reads {max_length}"
-        found.append(Encoded(context=context, texts=(), choices=(), spellings=(), unscored=why))
-    return found
+            why = f"{len(context)} tokens and {max_length - room} for the answer, and the model reads {max_length}"
+        encoded.append(Encoded(context=context, texts=(), choices=(), spellings=(), unscored=why))
+    return encoded
 
 
 def unprompted(encoded: Encoded, tokenizer: Any) -> Encoded:
-    """The choices of an item without its prompt: behind BOS (or EOS) alone, as text of their own."""
+    """Choices of an item without its prompt: each after BOS (else EOS) alone, tokenized by itself."""
     start = _start(tokenizer)
     choices = tuple(_tokenize(list(encoded.texts), tokenizer))
     why = encoded.unscored or ("" if start else "the tokenizer has no start token")
@@ -120,12 +121,14 @@ def unprompted(encoded: Encoded, tokenizer: Any) -> Encoded:
 
 
 def _continuations(rendered: Rendered) -> list[str]:
+    """Texts to be appended to the context: the choices, then their other spellings."""
     return [*rendered.choices, *(text for texts in rendered.spellings for text in texts)]
 
 
 def _encode_item(
     rendered: Rendered, context: Ids, wholes: Sequence[Ids], bos: Ids, tokenizer: Any, max_length: int
 ) -> Encoded:
+    # Split before BOS is added: it is in neither the ids of the context nor in those of the whole text.
     continuations = [whole[len(context) :] for whole in wholes]
     if bos and not rendered.templated and context[:1] != bos:
         context = bos + context
@@ -137,6 +140,7 @@ def _encode_item(
         context=context,
         texts=rendered.choices,
         choices=choices,
+        # Single tokens only: a spelling counts by the probability of the token at the answer position.
         spellings=tuple(
             tuple({ids[0] for ids in of_choice if len(ids) == 1} - {choice[0]} if len(choice) == 1 else ())
             for of_choice, choice in zip(spelled, choices, strict=True)
@@ -146,6 +150,7 @@ def _encode_item(
 
 
 def _why_unscored(texts: Sequence[str], context: Ids, choices: tuple[Ids, ...], max_length: int) -> str:
+    """Reason why an item cannot be scored, which is stored in its outcome; empty if it can."""
     if not choices:
         return "its answer was not asked for"
     if not context:
@@ -155,7 +160,7 @@ def _why_unscored(texts: Sequence[str], context: Ids, choices: tuple[Ids, ...], 
             return f"choice {index} has no text"
         if not ids:
             return f"choice {index} has no tokens of its own"
-    longest = len(context) + max(map(len, choices)) - 1
+    longest = len(context) + max(map(len, choices)) - 1  # the last token is predicted and never read
     return f"{longest} tokens, and the model reads {max_length}" if longest > max_length else ""
 
 
@@ -166,30 +171,30 @@ def _tokenize(texts: list[str], tokenizer: Any) -> list[Ids]:
 
 
 def _start(tokenizer: Any) -> Ids:
-    """What stands for an empty context: BOS, else EOS, else nothing."""
+    """Token ids in place of an empty context: BOS, else EOS, else none."""
     start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
     return () if start is None else (start,)
 
 
 def _added_bos(tokenizer: Any) -> Ids:
-    """The BOS that the tokenizer puts before plain text on its own, if it does."""
+    """BOS, if the tokenizer itself puts it before a plain text; else no token."""
     bos = tokenizer.bos_token_id
     starts = tuple(tokenizer("a", verbose=False)["input_ids"])[:1]
     return (bos,) if bos is not None and starts == (bos,) else ()
 
 
 _UNBOUNDED = 10**9
-"""What transformers gives as the longest text of a tokenizer that knows no bound."""
+"""Lengths above this are transformers' value for a tokenizer without a limit."""
 
 
 @dataclass(frozen=True)
 class LoadedTokenizer:
-    """What a tokenizer does to a text.
+    """A tokenizer without its model.
 
     Attributes:
-        tokenize: A text to token ids, without special tokens.
-        context: How many tokens its model reads; None where that is not known.
-        chats: Whether it has a chat template.
+        tokenize: Function from a text to its token ids, without special tokens.
+        context: Longest text that its model can read, in tokens; None if unknown.
+        chats: True if it has a chat template.
     """
 
     tokenize: Callable[[str], Sequence[int]]
@@ -198,10 +203,10 @@ class LoadedTokenizer:
 
 
 def load_tokenizer(given: str, *, trust_remote_code: bool = False) -> LoadedTokenizer:
-    """The tokenizer of a checkpoint folder or model id.
+    """Tokenizer of a checkpoint folder or model id.
 
     Raises:
-        ScoringError: If it cannot be loaded; the cause is named.
+        ScoringError: If it cannot be loaded; the message has the cause.
     """
     try:
         tokenizer = AutoTokenizer.from_pretrained(given, trust_remote_code=trust_remote_code)

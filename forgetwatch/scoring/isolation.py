@@ -1,4 +1,4 @@
-"""Measure a model that is being trained, and leave no trace: its mode, its settings and all random states come back."""
+"""Contexts in which a model under training is measured without a trace: mode, settings and random states come back."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from torch import nn
 from forgetwatch.scoring.model import attention_of, text_config
 
 MASKABLE = frozenset({"sdpa", "eager"})
-"""Attention implementations that take a mask for every pair of tokens."""
+"""Attention implementations that take a mask for each pair of tokens."""
 
 
 @contextmanager
 def random_states() -> Iterator[None]:
-    """Afterwards the random states are as before: python, numpy, torch, and every CUDA device in use."""
+    """Restore the random states afterwards: python, numpy, torch, and every CUDA device in use."""
     python_state, numpy_state = random.getstate(), np.random.get_state()  # noqa: NPY002 (the user's global state)
     torch_state = torch.get_rng_state()
     cuda_states = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
@@ -34,14 +34,13 @@ def random_states() -> Iterator[None]:
 
 @contextmanager
 def isolated(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode without gradients; afterwards each module's mode and all random states are as before.
+    """Switch to evaluation mode without gradients; afterwards restore each module's mode and all random states.
 
-    Gradient mode, autocast, default dtype, generation config and tokenizer are not touched. Also when an exception
-    passes through.
+    They are restored after an exception too. Autocast, default dtype, generation config and tokenizer are not touched.
     """
     training = [module for module in model.modules() if module.training]
     for module in training:
-        # Not eval(): layers that merge weights there would take them apart again in train() only.
+        # Not eval(): layers that merge weights in it would unmerge them only in train().
         module.training = False
     try:
         with random_states(), torch.no_grad():
@@ -53,10 +52,10 @@ def isolated(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def maskable(model: nn.Module) -> Iterator[None]:
-    """An attention implementation that takes a mask for every pair of tokens; afterwards the model's own again.
+    """Switch to an attention implementation that takes a mask for each pair of tokens; afterwards restore the own one.
 
-    Flash kernels take causal rows only. Layers read the implementation from the configuration at every call, so that
-    setting it there and back is all there is to it.
+    Flash kernels take causal rows only. Layers read the implementation from the configuration at every call, so that it
+    is enough to set it there.
     """
     config, own = text_config(model), attention_of(model)
     if own in MASKABLE:

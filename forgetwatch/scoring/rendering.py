@@ -1,11 +1,11 @@
-"""What the model reads: an item to the text before the answer and the texts of its choices.
+"""Items to text: the context before the answer, and the texts of the choices.
 
-    loglikelihood, plain    prompt                                  + each choice as it stands
+    loglikelihood, plain    prompt                                  + each choice unchanged
     letters, plain          prompt, A. ..., B. ..., "Answer:"       + " A", " B", ...
     letters, chat           template(prompt, A. ..., B. ..., ask)   + "A", "B", ...
-    written, plain or chat  prompt (, A. ..., B. ..., ask); the model goes on
+    generated, plain/chat   prompt (, A. ..., B. ..., ask), which the model continues
 
-After a chat header there is no space before the answer: " A" and "A" are different tokens.
+After a chat header no space precedes the answer: " A" and "A" are different tokens.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class Rendered:
 
     Attributes:
         context: Everything before the answer.
-        choices: The continuations that are scored, one per choice.
+        choices: Continuations that are scored, one per choice.
         spellings: Other spellings of each choice; they count in `option_mass` and `free_correct` only.
-        templated: Whether the context came from a chat template, which brings its own special tokens.
+        templated: True if the context is from a chat template, which has its own special tokens.
     """
 
     context: str
@@ -38,10 +38,10 @@ class Rendered:
 
 
 def render(item: Item, probe: Probe, tokenizer: Any) -> Rendered:
-    """One item as the text that the probe's settings make of it.
+    """Text of one item by the probe's settings.
 
     Raises:
-        ScoringError: If the chat rendering is asked of a tokenizer without a chat template.
+        ScoringError: If the rendering is chat and the tokenizer has no chat template, or the template refuses the item.
     """
     chat = probe.rendering_of(item) == "chat"
     choices, prompt = tuple(item.choices), item.prompt
@@ -62,12 +62,12 @@ def render(item: Item, probe: Probe, tokenizer: Any) -> Rendered:
 
 
 def render_prompt(item: Item, probe: Probe, tokenizer: Any) -> Rendered:
-    """One item as the text that the model goes on from when it writes its answer.
+    """Text of one item from which the model generates its answer.
 
-    Items with choices list them as A, B, C, ... and ask for the letter, after reasoning step by step or alone.
+    Choices are listed as A, B, C, ...; the instruction is for the letter, alone or after reasoning step by step.
 
     Raises:
-        ScoringError: If the chat rendering is asked of a tokenizer without a chat template.
+        ScoringError: If the rendering is chat and the tokenizer has no chat template, or the template refuses the item.
     """
     chat, prompt = probe.rendering_of(item) == "chat", item.prompt
     decoding = Decoding.of(probe.decoding)
@@ -78,12 +78,12 @@ def render_prompt(item: Item, probe: Probe, tokenizer: Any) -> Rendered:
 
 
 def _append(prompt: Any, text: str) -> Any:
-    """A prompt with text at its end; of chat messages, at the end of the last."""
+    """Prompt with a text appended; in chat messages, to the last one."""
     if isinstance(prompt, str):
         return prompt + text
     *first, last = prompt
     content = last["content"]
-    # Content in parts (text, images): the options are one more part.
+    # Content in parts (text, images) gets one more part.
     content = content + text if isinstance(content, str) else [*content, {"type": "text", "text": text}]
     return (*first, {**last, "content": content})
 

@@ -128,7 +128,7 @@ def test_the_cache_is_where_the_environment_says(saved: Path, monkeypatch: pytes
 def test_a_cache_that_cannot_be_written_only_warns(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (saved.parent / "file").write_text("")
     monkeypatch.setenv("FORGETWATCH_CACHE", str(saved.parent / "file"))
-    with pytest.warns(UserWarning, match="could not be kept"):
+    with pytest.warns(UserWarning, match="could not be cached"):
         assert len(score_checkpoint(str(saved), probe())) == 30
 
 

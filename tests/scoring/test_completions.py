@@ -344,8 +344,8 @@ def test_damaged_files_are_refused_with_the_reason(completions: Completions, tmp
     ("change", "message"),
     [
         ({"sets": ("a",) * 2}, "got \\[2, 1, 1, 1\\]"),
-        ({"prompts": ((),)}, "completion 1 lacks its prompt"),
-        ({"tokens": ((),)}, "completion 1 lacks its tokens"),
+        ({"prompts": ((),)}, "completion 1 has no prompt"),
+        ({"tokens": ((),)}, "completion 1 has no tokens"),
         ({"logprobs": (np.zeros(3),)}, "completion 1 has 2 tokens"),
         ({"logprobs": (np.array([-1.0, -np.inf]),)}, "finite"),
     ],

@@ -71,7 +71,7 @@ def test_choices_are_scored_first_and_the_model_is_let_go_before_vllm_starts(sav
 
 
 def test_vllm_is_not_started_in_vain(saved: str, engines: list[Any], tmp_path: Path) -> None:
-    with pytest.raises(ScoringError, match="has none to write; score it without vLLM"):
+    with pytest.raises(ScoringError, match="has none to generate; score it without vLLM"):
         score_with_vllm(saved, Probe([CHOICE]))
     (tmp_path / "adapter").mkdir()
     (tmp_path / "adapter" / "adapter_config.json").write_text("{}")

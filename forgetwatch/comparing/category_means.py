@@ -91,6 +91,7 @@ def paper_compat(paired: AlignedPairs, tasks: PaperTasks | None = None) -> Categ
         task = paired.take(rows)
         of_seeds = [task.sample == seed for seed in seeds]
         released = [as_released(task.before[seed], task.after[seed], k=tasks.k(name)) for seed in of_seeds]
+        # Every unmapped task falls into one category, which weighs as much as any other: so does the released code.
         rates.setdefault(tasks.category(name) or UNMAPPED, []).append(np.array(released))
     return _aggregate(rates, seeds=len(seeds))
 
@@ -108,10 +109,12 @@ def with_errors(
         rng: Generator of the draws.
         replications: Number of draws.
     """
+    # Samples and clusters are drawn together: rows of one are not independent.
     units = np.arange(len(paired)) if paired.cluster is None else paired.cluster
     drawn = [rates(paired.take(rows)) for rows in resample(units, rng, replications=replications)]
 
     def spread(of: Callable[[CategoryMeans], Spread | None], found: Spread) -> Spread:
+        # A draw may leave out a category or leave its rate undefined; the error is over the draws that have it.
         means = [one.mean for macro in drawn if (one := of(macro)) is not None and math.isfinite(one.mean)]
         return replace(found, se=float(np.std(means, ddof=1)) if len(means) > 1 else math.nan)
 
@@ -145,6 +148,7 @@ def _aggregate(rates: Mapping[str, Sequence[Rates]], *, seeds: int) -> CategoryM
         seeds: Number of seeds.
     """
     of_category = {name: _mean(np.stack(of_tasks)) for name, of_tasks in rates.items()}
+    # A category without a rate for any seed would show as nan; the mean over categories skips it.
     of_category = {name: mean for name, mean in of_category.items() if np.isfinite(mean).any()}
     overall = _mean(np.stack(list(of_category.values()))) if of_category else np.full((max(seeds, 1), 2), math.nan)
     return CategoryMeans(

@@ -60,7 +60,7 @@ def check_settings(before: Snapshot, after: Snapshot, *, allow_prompt_mismatch: 
 
 def _check_metrics(before: Snapshot, after: Snapshot) -> None:
     """Refuse logs that were graded by unlike metrics, or by unlike filters of one."""
-    if not all("metric" in side.meta for side in (before, after)):
+    if not all("metric" in side.meta for side in (before, after)):  # own snapshots have none
         return
     tasks_before, tasks_after = (side.table["task"].unique().to_pylist() for side in (before, after))
     for task in (task for task in tasks_before if task in tasks_after):
@@ -77,7 +77,7 @@ def _check_metrics(before: Snapshot, after: Snapshot) -> None:
 def setting_differences(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
     """Settings of another tool's runs that differ, in words; empty if one side is not from such a run."""
     notes = _unlike_norms(before, after)
-    if not all("date" in side.meta for side in (before, after)):
+    if not all("date" in side.meta for side in (before, after)):  # only harness logs have a date
         return tuple(notes)
     for name, words in _BY_TASK.items():
         of_before, of_after = (side.meta.get(name) or {} for side in (before, after))
@@ -116,6 +116,7 @@ def check_pairing(before: Snapshot, after: Snapshot, pairing: Pairing, on_mismat
     if not pairing.before.size:
         raise MismatchError(f"{names} have no item in common; they are outcomes on different probes")
     counts = sorted({int(n) for side in (before, after) for n in np.unique(np.bincount(item_codes(side)))})
+    # Equal numbers may still be other sample indices, which leaves fewer pairs than items times samples.
     if len(counts) > 1 or len(pairing.before) < counts[0] * len(np.unique(pairing.item)):
         raise MismatchError(
             f"{names} hold unlike samples: {' and '.join(map(str, counts))} per item; compare equal numbers, or the "
@@ -185,7 +186,7 @@ def align_repeat(before: Snapshot, null: Snapshot) -> tuple[NDArray[np.float64],
         raise MismatchError(
             f"the null has {per_item[1]:g} samples per item and {before.label} has {per_item[0]:g}; measure as many"
         )
-    again = np.full(len(before), np.nan)
+    again = np.full(len(before), np.nan)  # the second measurement may cover a part of the items only
     again[pairing.before] = null.floats("correct")[pairing.after]
     if not np.isfinite(again).any():
         differs.append("the null has no scored item, and says nothing")

@@ -158,7 +158,7 @@ def compare(
     check_pairing(before, after, pairing, on_mismatch)
     prompt_differs = check_prompts(before, after, pairing, allow_prompt_mismatch=allow_prompt_mismatch)
     notes = [*over, *(f"{side.label}: {note}" for side in (before, after) for note in side.notes)]
-    if categories is not None:
+    if categories is not None:  # after the checks: labels are no part of what must agree
         (before, after), unlike = categories.relabel(before, after)
         notes += unlike
     notes += _pairing_notes(before, after, pairing)
@@ -194,6 +194,7 @@ def with_null(comparison: Comparison, again: Comparison) -> Comparison:
         again: An earlier look against the same weights measured again after a resume.
     """
     flips = {(group.level, group.name): group for group in again.groups}
+    # The larger of the two: a second measurement of the baseline does not see what another machine changes.
     groups = [
         replace(group, null_n=found.n, null_lost=found.forgotten, null_gained=found.gained)
         if (found := flips.get((group.level, group.name))) and found.forgotten >= (group.null_lost or 0)

@@ -133,7 +133,8 @@ def flips(
         "churned": (was == 0) & (now == 0) & (answers[0] != answers[1]) & (answers[1] != NONE) & (answers[0] != NONE),
     }
     shares = before.floats("gold_share")[pairing.before], after.floats("gold_share")[pairing.after]
-    known = is_known(was == 1, shares[0]) & np.isfinite(shares[1])
+    known = is_known(was == 1, shares[0]) & np.isfinite(shares[1])  # as `count_known` counts
+    # A private item is listed without its question and options: all output takes these from the flip.
     items = {(item.task, item.id): item for item in probe or () if PRIVATE not in item.tags}
     whats = np.full(len(was), "", dtype=object)
     for name, rows in kinds.items():

@@ -150,10 +150,10 @@ def count_groups(
         replications: Draws of each interval.
     """
     whole = _group(paired, "all", "all", rng, replications)
-    yield replace(whole, q_value=whole.p_value)
+    yield replace(whole, q_value=whole.p_value)  # a level of one group has nothing to correct for
     levels: list[tuple[Level, Labels]] = [("category", paired.category), ("task", paired.task)]
     if len(np.unique(paired.kind.code)) > 1:
-        levels.insert(0, ("kind", paired.kind))
+        levels.insert(0, ("kind", paired.kind))  # one kind alone would repeat the whole
     for level, labels in levels:
         groups = [_group(paired.take(rows), level, name, rng, replications) for name, rows in labels.split()]
         q_values = false_discovery(np.array([group.p_value for group in groups], float))
@@ -195,7 +195,7 @@ def _group(paired: AlignedPairs, level: Level, name: str, rng: np.random.Generat
         effective_n=worth_net,
         forgetting_interval=flip_interval(cells.forgetting * worth_lost, worth_lost),
         backward_transfer_interval=flip_interval(cells.backward_transfer * worth_won, worth_won),
-        net_change_interval=newcombe(_scaled(cells, worth_net)),
+        net_change_interval=newcombe(_scaled(cells, worth_net)),  # the shares stay, the counts are those of the worth
         p_value=p_values[0],
         loss_p_value=p_values[1],
         q_value=math.nan,
@@ -211,7 +211,7 @@ def _chance(paired: AlignedPairs, rng: np.random.Generator | None, replications:
     tipping = None
     if answers is not None and rng is not None:
         units = np.arange(len(answers.k)) if answers.cluster is None else answers.cluster
-        drawn = answers
+        drawn = answers  # narrowed to not None, which a closure over `answers` would lose
         tipping = bootstrap(lambda rows: bounds.tipping_ratio(drawn.take(rows)), units, rng, replications=replications)
     return Chance(
         n=adjusted.n,
@@ -226,6 +226,7 @@ def _chance(paired: AlignedPairs, rng: np.random.Generator | None, replications:
 
 def _known_interval(paired: AlignedPairs) -> Interval:
     """Interval of the share of the clearly known items that are wrong now."""
+    # Only items measured on both sides can be seen to be lost.
     rows = is_known(paired.before, paired.share_before) & np.isfinite(paired.share_after)
     lost = ~paired.after[rows]
     worth = len(lost) if paired.cluster is None else effective_items(lost.astype(float), paired.cluster[rows])

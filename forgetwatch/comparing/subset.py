@@ -101,7 +101,7 @@ class Subset:
         left_out = frozenset[tuple[str, str]]().union(*(subset.left_out for subset in subsets))
         prefixes = [subset for subset in subsets if subset.items is not None]
         fingerprints = {(look.meta.get("probe") or {}).get("fingerprint") for look in looks}
-        if not prefixes or len(fingerprints) > 1:
+        if not prefixes or len(fingerprints) > 1:  # a prefix of one probe is no prefix of another
             return cls(left_out=left_out)
         return replace(min(prefixes, key=lambda subset: subset.items or 0), left_out=left_out)
 
@@ -148,7 +148,7 @@ def cut_to_common(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapshot
     """
     prefix = Subset.common((before, after)).prefix
     cut = prefix.apply(before), prefix.apply(after)
-    if len(cut[0]) == len(before) and len(cut[1]) == len(after):
+    if len(cut[0]) == len(before) and len(cut[1]) == len(after):  # looks of one prefix need no note
         return before, after, ()
     note = f"over the first {prefix.items:,} of {prefix.total:,} items, those that the looks of this run evaluate"
     return *cut, (note,)

@@ -126,6 +126,7 @@ class Trajectory:
         for second in sorted(again, key=lambda look: int(look.meta["step"])):
             if (step := int(second.meta["step"])) in by_step:  # a look may be gone: a run that resumed drops later ones
                 flips = compare(before=by_step[step], after=subset.apply(second))
+                # The looks before it were measured on the machine of the baseline, whose noise is the null.
                 later = [look > step for look in by_step]
                 comparisons = [
                     with_null(one, flips) if is_later else one for one, is_later in zip(comparisons, later, strict=True)
@@ -192,6 +193,7 @@ class Trajectory:
         looks = self.comparisons[1:]
         found = []
         for look, (step, comparison) in enumerate(zip(self.steps[1:], looks, strict=True), start=1):
+            # Tasks are not watched: with many of them the level of each would be too strict to raise any alarm.
             watched = [group for group in comparison.groups if group.level in ("all", "category")]
             planned = self.planned if self.planned is not None and look <= self.planned else None
             level = alarm_level(look, groups=len(watched), planned=planned, alpha=alpha)

@@ -78,7 +78,7 @@ class NoWorseThan:
             GateError: If there is no such group, or nothing was measured in it.
         """
         group = find_group(comparison, self.group)
-        if math.isnan(group.net_change_interval[0]):
+        if math.isnan(group.net_change_interval[0]):  # the verdict would be INCONCLUSIVE; a gate needs a number
             raise GateError(f"gate: the net change of {self.group!r} is undefined; none of its items was compared")
         verdict = group_verdict(group, self.tolerance)
         low, high = (f"{100 * end:+.1f}" for end in verdict.interval)
@@ -180,6 +180,7 @@ class MustPass:
         states: dict[Word, list[str]] = {"PASS": [], "FAIL": [], "INCONCLUSIVE": []}
         for task, item_id in self.items:
             answers = correct[_rows_of(rows, after, task, item_id)]
+            # A wrong answer fails whatever else is unscored; an unscored one alone decides nothing.
             unscored: Word = "INCONCLUSIVE" if np.isnan(answers).any() else "PASS"
             states["FAIL" if (answers == 0).any() else unscored].append(item_id)
         measured = f"{len(states['PASS']):,} of {len(self.items):,} right"

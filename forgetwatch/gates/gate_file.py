@@ -145,6 +145,7 @@ def _mapping(given: Plain, where: str, known: tuple[str, ...] | None = None) -> 
 
 def _texts(given: Plain, where: str) -> tuple[str, ...]:
     """Texts of a non-empty list, each once, in the order of the list."""
+    # A text is a sequence of characters too: fail_if: n>1 would read as three conditions.
     if isinstance(given, (str, dict)) or not given or not all(isinstance(one, str) and one for one in given):
         raise GateError(f"{where}: needed a list of texts, at least one, got {_short(given)}")
     return tuple(dict.fromkeys(str(one) for one in given))

@@ -56,6 +56,7 @@ def bound(before: Bools, after: Bools, k: Ints, golds: Ints, *, cluster: Ints | 
         return None
     before, after = before[takes_part], after[takes_part]
     cluster = None if cluster is None else cluster[takes_part]
+    # A forgotten item is still guessed right with g/k: at most k/(k-g) times the observed flips were forgotten.
     scale = k[takes_part] / (k[takes_part] - golds[takes_part]).astype(float)
     lost, won = before & ~after, ~before & after
     net, net_se = clustered_mean(lost.astype(float) - won, cluster)
@@ -103,6 +104,7 @@ class Persistence:
 def persistence(answers: Answers) -> Persistence:
     """Compute the diagnostics of `Persistence` over the rows with logged options."""
     both = answers.both_wrong & (answers.k >= 2)
+    # A fresh guess that misses gold repeats the earlier wrong option with 1/(k-g).
     fresh = 1.0 / np.maximum(answers.k - answers.golds, 1)[both]
     kept = ~answers.wrong_to_other_wrong[both]
     same_wrong, same_wrong_se = clustered_mean(
@@ -122,6 +124,7 @@ def tipping_ratio(answers: Answers) -> float:
     R = p10 (k-2)/D, added up over unlike k; see `Persistence`.
     """
     used = answers.correctable
+    # Among k-g wrong options a changed wrong guess lands on another one k-g-1 times for g times on a right one.
     rate = answers.golds / np.maximum(answers.k - answers.golds - 1, 1)
     expected = float(np.sum((rate * answers.wrong_to_other_wrong)[used]))
     flips = int((answers.before & ~answers.after & ~answers.no_answer_after)[used].sum())

@@ -77,6 +77,7 @@ def drift(base: Sequence[Floats], now: Sequence[Floats]) -> Drift:
     completion = np.repeat(np.arange(len(lengths)), lengths)
     change = np.concatenate([*now, np.empty(0)]) - np.concatenate([*base, np.empty(0)])
     of_completion = np.bincount(completion, weights=change, minlength=len(lengths))[generated]
+    # Half the log ratio: sqrt(pi_now / pi_base), whose mean under the base is the Bhattacharyya coefficient.
     with np.errstate(over="ignore"):  # a ratio beyond all numbers is infinite
         ratios = np.exp(of_completion / 2)
     kl, kl_se = _mean(-change, completion)  # tokens of one completion are not independent

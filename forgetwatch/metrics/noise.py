@@ -98,9 +98,11 @@ def noise_floor(
     same_sample = np.bincount(code, weights=before & ~after), np.bincount(code, weights=~before & after)
     # Sample j before and sample j after may share a seed; only pairs of different samples are independent draws.
     pairs = samples * (samples - 1.0)
+    # Ordered pairs of unlike samples of one model: right times wrong, both ways.
     disagree = (right_before * (samples - right_before) + right_after * (samples - right_after)) * 2 / pairs
     forgotten = (right_before * (samples - right_after) - same_sample[0]) / pairs
     gained = ((samples - right_before) * right_after - same_sample[1]) / pairs
+    # From here on one value per item, so the item itself is no cluster any more.
     of_item = None if cluster is None else cluster[first]
     above, above_se = clustered_mean(forgotten - disagree / 4, of_item)
     gain_above, gain_above_se = clustered_mean(gained - disagree / 4, of_item)

@@ -107,7 +107,7 @@ def paper(before: Bools, after: Bools, k: Ints, *, cluster: Ints | None = None, 
     # Per cell (retained, forgotten, gained, missed) and k: the part of an item's score that chance subtracts.
     both = wrong_before * wrong_after
     off = np.stack([-both, wrong_before - both, wrong_after - both, wrong_before + wrong_after - both]) / (options - 1)
-    cell = 2 * ~before + ~after
+    cell = 2 * ~before + ~after  # 0 retained, 1 forgotten, 2 gained, 3 missed
     taken_off = off[cell, k]
     forgotten, gained = before & ~after, ~before & after
     return Paper(

@@ -125,6 +125,7 @@ def count_known(
     measured = np.isfinite(share_before) & np.isfinite(share_after)
     if not measured.any():
         return None
+    # Without a share after, an item could be lost but never newly known: both need both sides.
     known = measured & is_known(before, share_before)
     known_after = measured & is_known(after, share_after)
     return Known(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import math
 
 import pytest
+from rich.console import Console
 from support import snapshot
 
 from forgetwatch import Trajectory, compare
@@ -12,6 +14,7 @@ from forgetwatch.comparing.verdict import TOLERANCE, group_verdict, verdict, wor
 from forgetwatch.gates import NoWorseThan
 from forgetwatch.report.notebook import comparison_fragment
 from forgetwatch.report.summary import summary
+from forgetwatch.report.terminal import comparison_table
 from forgetwatch.watch.guard import Guard
 
 LOST = {"PASS": 0, "INCONCLUSIVE": 5, "FAIL": 60}
@@ -19,13 +22,16 @@ LOST = {"PASS": 0, "INCONCLUSIVE": 5, "FAIL": 60}
 
 
 @pytest.mark.parametrize("word", LOST)
-def test_page_notebook_gate_and_guard_take_one_decision(word: str) -> None:
+def test_terminal_page_notebook_gate_and_guard_take_one_decision(word: str) -> None:
     before = snapshot([True] * 400, meta={"step": 0})
     after = snapshot([False] * LOST[word] + [True] * (400 - LOST[word]), meta={"step": 1})
     comparison = compare(before=before, after=after)
     decided = verdict(comparison)
     assert decided.word == word
     assert summary(comparison).verdict == decided
+    console = Console(file=io.StringIO(), width=80)
+    console.print(comparison_table(comparison))
+    assert f"{word}: " in console.file.getvalue()  # type: ignore[attr-defined]
     assert f"<strong>{word}</strong>" in comparison_fragment(comparison)
     assert NoWorseThan(tolerance=TOLERANCE).judge(comparison).verdict == word
     tripped = Guard(net_loss=TOLERANCE, looks=1).findings(Trajectory.of([before, after]))

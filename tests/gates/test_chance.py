@@ -1,4 +1,4 @@
-"""How often the gate is wrong by chance, on models whose truth is known."""
+"""Rate of wrong verdicts by chance, on models whose truth is known."""
 
 from __future__ import annotations
 

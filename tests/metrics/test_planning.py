@@ -1,4 +1,4 @@
-"""What items can see, against the published formula."""
+"""Numbers of items and the changes that they see, against the published formula."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def test_few_clusters_cannot_reject() -> None:
 
 
 def test_passages_that_flip_together_alarm_no_more_often_than_they_may() -> None:
-    """Where 10 questions share a passage that flips as a whole, item tests alarm in half of the unchanged runs."""
+    """Tests by item alarm in half of the unchanged runs if 10 questions share a passage that flips as a whole."""
     rng, by_item, by_cluster, runs = np.random.default_rng(11), 0, 0, 400
     cluster = np.repeat(np.arange(60), 10)
     for _ in range(runs):

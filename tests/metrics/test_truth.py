@@ -31,7 +31,7 @@ WORLDS = {
 
 
 def is_right(estimator: Estimator) -> bool:
-    """Whether the mean over tasks is the truth, in every world and both directions."""
+    """True if the mean over tasks is the truth, in every world and both directions."""
     right = True
     for number, given in enumerate(WORLDS.values()):
         rng, settings = np.random.default_rng(number), dict(given)

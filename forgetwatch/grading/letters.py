@@ -123,7 +123,7 @@ def extract_option_text(body: str, options: Sequence[str]) -> Extracted:
     """Extract the option whose text an output gives as its answer; the result has `as_text` set."""
     text = plain(body)
     # An option text of one letter was searched as a letter; as a word it may be an article.
-    texts = ["" if re.fullmatch("[a-z]", said := normalise(option)) else said for option in options]
+    texts = ["" if re.fullmatch("[a-z]", option) else option for option in map(normalise, options)]
     lines = [line for line in text.split("\n") if line.strip()]
     stated = [statement.line for statement in statements(text)]
     for line in (*reversed(stated), text, *lines[-1:], *lines[:1]):
@@ -227,10 +227,10 @@ def _leading_letter(line: str, *, count: int, options: Sequence[str] | None = No
     if first.islower() and not _LOWER_GIVEN.match(kept, end):
         return None
     if first in "AI" and options is not None and re.match(r"\s\w", kept[end:]):
-        said = normalise(kept[given.start() :])
-        same = [index for index, option in enumerate(options) if normalise(option) == said]
+        phrase = normalise(kept[given.start() :])
+        same = [index for index, option in enumerate(options) if normalise(option) == phrase]
         if len(same) == 1:
-            return Extracted(text=said, option=same[0], as_text=True), len(line)
+            return Extracted(text=phrase, option=same[0], as_text=True), len(line)
     if len({first.upper(), *_others(kept, end, lower=first.islower())}) > 1:
         return AMBIGUOUS, end
     return _option(first, count=count), end
@@ -271,9 +271,9 @@ def _inside(line: str, texts: Sequence[str]) -> set[int]:
     if not (known := sorted({text for text in texts if re.search(r"\w", text)}, key=len, reverse=True)):
         return set()
     # Longest first: the alternation takes the first alternative that matches.
-    said = {
+    found_texts = {
         found[0]
         for found in re.finditer("|".join(whole_words(text).pattern for text in known), line)
         if not _TEXT_NEGATED.search(line[max(0, found.start() - 40) : found.start()])
     }
-    return {index for index, text in enumerate(texts) if text in said}
+    return {index for index, text in enumerate(texts) if text in found_texts}

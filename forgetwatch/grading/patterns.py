@@ -37,16 +37,16 @@ from forgetwatch.grading.text import NOTHING, TAIL, Extracted, collapse_spaces, 
 
 def match_exact(body: str, answers: Sequence[str], *, case: bool) -> tuple[Extracted, bool]:
     """(The whole output, is it one of the answers); at most the last `TAIL` characters are compared."""
-    said = collapse_spaces(tail(body))
-    if not said:
+    output = collapse_spaces(tail(body))
+    if not output:
         return NOTHING, False
-    text, wanted = said, [collapse_spaces(answer) for answer in answers]
+    text, wanted = output, [collapse_spaces(answer) for answer in answers]
     if not case:
-        text, wanted = said.casefold(), [answer.casefold() for answer in wanted]
+        text, wanted = output.casefold(), [answer.casefold() for answer in wanted]
     right = text in wanted
-    form = right or not _contained(said, answers)
+    form = right or not _contained(output, answers)
     # White space after a right answer shows that the next token did not continue it.
-    return Extracted(text=said, form=form, settled=right and body[-1:].isspace()), right
+    return Extracted(text=output, form=form, settled=right and body[-1:].isspace()), right
 
 
 def match_contained(body: str, answers: Sequence[str]) -> tuple[Extracted, bool]:
@@ -116,8 +116,8 @@ def _last(body: str, pattern: str) -> Extracted | None:
 
 def _contained(body: str, answers: Sequence[str]) -> list[str]:
     """The answers that are in the output as whole words."""
-    said = _comparable(tail(body))
-    return [answer for answer in answers if (text := _comparable(answer)) and whole_words(text).search(said)]
+    output = _comparable(tail(body))
+    return [answer for answer in answers if (text := _comparable(answer)) and whole_words(text).search(output)]
 
 
 def _comparable(text: str) -> str:

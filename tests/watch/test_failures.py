@@ -253,8 +253,8 @@ def test_a_named_baseline_is_no_look_of_the_resumed_run_whatever_its_step(
 def test_a_terminal_that_cannot_show_the_table_does_not_lose_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    items = [dataclasses.replace(item, category="数学") for item in probe()]
-    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(Probe(items, name="toy"), every=3)])
+    items = [dataclasses.replace(item, category=f"数学 {item.category}") for item in probe()]
+    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(Probe(items, name="数学"), every=3)])
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
         run.train()

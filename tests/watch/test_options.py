@@ -101,6 +101,22 @@ def test_a_lost_item_that_must_pass_trips_the_guard_at_its_look(
     assert sum("the guard stops the run at step 4" in line for line in logged) == (last == 4)
 
 
+def test_a_guard_stops_the_run_also_where_its_alert_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def unreachable(title: str, text: str) -> None:
+        raise ConnectionError("the tracker is down")
+
+    monkeypatch.setattr("forgetwatch.watch.session.alert", unreachable)
+    guard = Guard("stop", net_loss=None)
+    watch = ForgetWatchCallback(known(must_pass=[7]), every=2, guard=guard, max_overhead=None)
+    run = trainer(tmp_path, callbacks=[At(3, turn), watch], steps=8, learning_rate=1e-6)
+    run.train()
+    assert run.state.global_step == 4
+    logged = [line for line in log_lines(capfd) if "the guard's alert at step 4 failed" in line]
+    assert len(logged) == 1
+
+
 def test_early_stopping_before_the_callback_is_refused(tmp_path: Path) -> None:
     options = {"eval_strategy": "steps", "eval_steps": 2, "save_strategy": "best"}
     options |= {"metric_for_best_model": "forget/all/retention", "load_best_model_at_end": True}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -48,7 +49,8 @@ def test_the_table_shows_the_counts_of_the_files(demo: tuple[Path, str]) -> None
     after = pq.read_table(folder / f"step-{TUNE_STEPS:06d}.parquet")["correct"].to_pylist()
     lost = sum(a and not b for a, b in zip(before, after, strict=True))
     won = sum(b and not a for a, b in zip(before, after, strict=True))
-    assert f"-{lost} +{won} of 360" in demo[1]
+    assert "demo, 360 items" in demo[1]
+    assert re.search(rf"\bforgotten {lost}\s+gained {won}\b", demo[1])
 
 
 def test_every_named_file_exists_and_lies_in_the_output_folder(demo: tuple[Path, str]) -> None:

@@ -1,4 +1,4 @@
-"""A folder of data sets as the hub holds them: a README.md with the configs, and Parquet files."""
+"""Folders of data sets in the hub's layout: a README.md with the configs, and Parquet files."""
 
 from __future__ import annotations
 

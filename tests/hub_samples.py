@@ -1,4 +1,4 @@
-"""Rows in the shape of every benchmark's own, in words of our own."""
+"""Rows in the shape of every benchmark, with invented text."""
 
 from __future__ import annotations
 

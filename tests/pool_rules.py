@@ -1,7 +1,7 @@
-"""How a question of the standard probe is solved a second time.
+"""Second solution of a question of the standard probe.
 
-A solver is a list of patterns with functions: exactly one pattern may fit a question, and its function gets what the
-pattern's brackets hold, as numbers where they are numbers. It works the answer out by another way than the package.
+A solver is a list of patterns with functions: exactly one pattern may fit a question, and its function gets the
+pattern's groups, as numbers where they are numbers. It computes the answer in another way than the generator.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ def test_content_hash_is_that_of_the_written_definition() -> None:
 @pytest.mark.parametrize(
     "change", [{"id": "2"}, {"task": "t"}, {"category": "x"}, {"tags": ("a",)}, {"meta": {"a": 1}}]
 )
-def test_content_hash_ignores_where_the_question_stands(change: dict[str, Any]) -> None:
+def test_content_hash_ignores_id_task_and_position(change: dict[str, Any]) -> None:
     assert replace(ITEM, **change).content_hash == ITEM.content_hash
 
 
@@ -32,7 +32,7 @@ def test_content_hash_ignores_where_the_question_stands(change: dict[str, Any]) 
     "change",
     [{"prompt": "Q"}, {"choices": (" Santiago", " Quito")}, {"answer": 1}, {"system": "s"}, {"tools": [{"n": 1}]}],
 )
-def test_content_hash_covers_what_defines_the_question(change: dict[str, Any]) -> None:
+def test_content_hash_covers_the_content_of_the_question(change: dict[str, Any]) -> None:
     assert replace(ITEM, **change).content_hash != ITEM.content_hash
 
 
@@ -68,7 +68,7 @@ def test_the_order_of_several_right_answers_does_not_matter() -> None:
         ({"prompt": "half a pair: \ud83d"}, "prompt must be text"),
     ],
 )
-def test_an_item_that_cannot_be_asked_is_refused(change: dict[str, Any], says: str) -> None:
+def test_an_invalid_item_is_refused(change: dict[str, Any], says: str) -> None:
     with pytest.raises(ProbeError, match=says):
         replace(ITEM, **change)
 

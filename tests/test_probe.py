@@ -46,7 +46,7 @@ def test_the_default_norm_is_sum_for_letters_and_bytes_for_continuations() -> No
         ([{"id": "1"}], {}, "must be an Item, got dict"),
     ],
 )
-def test_a_probe_that_cannot_be_asked_is_refused(items: list[Any], settings: dict[str, Any], says: str) -> None:
+def test_an_invalid_probe_is_refused(items: list[Any], settings: dict[str, Any], says: str) -> None:
     with pytest.raises(ProbeError, match=says):
         Probe(items, **settings)
 
@@ -73,7 +73,7 @@ def test_a_probe_comes_back_from_its_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("match", "answer"), [("stops", "yes"), ("language", "de"), ("regex", "a+"), ("json:keys", "[]")]
 )
-def test_what_describes_an_output_cannot_be_forced(match: str, answer: str) -> None:
+def test_matches_that_describe_an_output_cannot_be_forced(match: str, answer: str) -> None:
     open_item = Item(id="2", task="t", prompt="p", answer=answer, match=match)
     Probe([open_item])
     with pytest.raises(ProbeError, match=rf"item '2': match '{match}' needs a generated output"):
@@ -136,13 +136,13 @@ def test_a_file_without_header_is_named_after_itself(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_file_that_holds_no_probe_says_where(tmp_path: Path, text: str, says: str) -> None:
+def test_a_damaged_probe_file_is_refused_with_the_line(tmp_path: Path, text: str, says: str) -> None:
     (tmp_path / "p.jsonl").write_text(text)
     with pytest.raises(ProbeError, match=says):
         read_probe(tmp_path / "p.jsonl")
 
 
-def test_a_file_that_is_not_there_or_no_text_is_refused(tmp_path: Path) -> None:
+def test_a_missing_or_binary_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ProbeError, match="cannot be read"):
         read_probe(tmp_path / "none.jsonl")
     (tmp_path / "b.jsonl").write_bytes(b"\xff\xfe\x00")

@@ -36,13 +36,13 @@ def test_a_good_answer_is_right_and_a_bad_one_wrong(name: str) -> None:
     assert [is_right(ITEMS[name], answer) for answer in bad] == [False] * len(bad)
 
 
-def test_every_item_has_answers_and_can_be_judged() -> None:
+def test_every_item_has_sample_answers_and_can_be_graded() -> None:
     assert set(ANSWERS) == set(ITEMS)
     for item in PROBE:
         check_item(item)
 
 
-def test_it_is_ninety_six_short_answers_of_nine_kinds() -> None:
+def test_behaviour_has_96_items_in_nine_tasks() -> None:
     kinds = Counter(item.task for item in PROBE)
     assert (len(PROBE), len(kinds)) == (96, 9)
     assert all(8 <= number <= 16 for number in kinds.values())
@@ -51,7 +51,7 @@ def test_it_is_ninety_six_short_answers_of_nine_kinds() -> None:
     assert len({item.content_hash for item in PROBE}) == len(PROBE)
 
 
-def test_each_of_eight_languages_is_asked_twice_in_itself() -> None:
+def test_each_of_eight_languages_has_two_prompts_in_that_language() -> None:
     asked = Counter(item.answer for item in PROBE if item.task == "behaviour:language")
     assert asked == dict.fromkeys(("en", "de", "fr", "es", "it", "ru", "zh", "ar"), 2)
 
@@ -65,6 +65,6 @@ def test_the_copy_in_a_run_folder_is_the_same_probe(tmp_path: Path) -> None:
     assert (tmp_path / "probe.jsonl").read_bytes() == shipped
 
 
-def test_it_is_frozen() -> None:
+def test_behaviour_is_frozen() -> None:
     assert isinstance(PROBE, Probe)
     assert PROBE.fingerprint[:16] == "76dfa12e3fb40ac6"

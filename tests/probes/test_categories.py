@@ -1,4 +1,4 @@
-"""The paper's categories, and maps of one's own."""
+"""The paper's categories, and maps from files."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def test_the_papers_category_of_a_task_in_any_spelling(task: str, category: str)
     assert paper_category(task) == category
 
 
-def test_what_is_written_is_what_is_read(tmp_path: Path) -> None:
+def test_a_written_map_is_read_back_equal(tmp_path: Path) -> None:
     paper = Categories.paper()
     assert len(set(paper.names.values())) == 10
     (tmp_path / "c.csv").write_text(paper.to_csv(), encoding="utf-8")
     assert Categories.read(tmp_path / "c.csv").names == paper.names
 
 
-def test_yaml_and_beginnings_of_names(tmp_path: Path) -> None:
+def test_yaml_maps_and_prefixes_of_names(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("mmlu*: Facts\nmmlu_college*: Study\nmmlu:anatomy: Body\n'7': Seven\n")
     found = Categories.read(tmp_path / "c.yaml")
     assert [found.of(task) for task in ("mmlu_virology", "mmlu_college_physics", "mmlu_anatomy", "7", "arc")] == [
@@ -43,7 +43,7 @@ def test_yaml_and_beginnings_of_names(tmp_path: Path) -> None:
     ]
 
 
-def test_a_comparison_is_grouped_by_another_map_and_says_what_it_does_not_name() -> None:
+def test_a_comparison_is_grouped_by_a_map_and_notes_unmapped_tasks() -> None:
     tasks = ["a", "a", "b", "c"]
     before, after = (snapshot(right, task=tasks) for right in ([True] * 4, [False, True, False, True]))
     own = Categories({"a": "X", "b": "X", "zebra": "Y"}, "mine.csv")
@@ -72,7 +72,7 @@ def test_a_comparison_is_grouped_by_another_map_and_says_what_it_does_not_name()
         ("c.yaml", "a: [", "not YAML"),
     ],
 )
-def test_a_map_that_cannot_be_read_is_named_with_the_line(name: str, text: str, why: str, tmp_path: Path) -> None:
+def test_an_unreadable_map_is_refused_with_the_line(name: str, text: str, why: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(ProbeError, match=why):
         Categories.read(tmp_path / name)
@@ -80,7 +80,7 @@ def test_a_map_that_cannot_be_read_is_named_with_the_line(name: str, text: str, 
         Categories.read(tmp_path / "none.csv")
 
 
-def test_a_task_and_those_that_begin_as_it_does_may_differ(tmp_path: Path) -> None:
+def test_a_task_and_its_prefix_may_have_different_categories(tmp_path: Path) -> None:
     path = tmp_path / "own.csv"
     path.write_text("task,category\nmmlu,Whole\nmmlu*,Part\n")
     found = Categories.read(path)

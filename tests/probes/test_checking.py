@@ -1,4 +1,4 @@
-"""What is wrong with a probe is found, with the items, and nothing else is."""
+"""Faults of a probe are found with their items, and a sound probe has none."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_same_question_is_found_within_and_across_tasks() -> None:
     ]
 
 
-def test_a_leaked_answer_is_one_that_stands_alone_in_the_prompt() -> None:
+def test_a_leak_is_a_prompt_with_the_right_option_and_no_other() -> None:
     items = [
         item(1, prompt="The cat is red. Its colour?", choices=(" blue", " red")),
         item(2, prompt="red or blue?", choices=(" blue", " red")),
@@ -68,7 +68,7 @@ def test_a_leaked_answer_is_one_that_stands_alone_in_the_prompt() -> None:
     assert ids(found(items, "leaked")) == ["1", "6"]
 
 
-def test_options_that_cannot_be_told_apart_are_found() -> None:
+def test_indistinguishable_options_are_found() -> None:
     items = [item(1, choices=(" a", " A")), item(2, choices=(" a", " b")), item(3, choices=(" x",), answer=0)]
     assert ids(found(items, "alike options")) == ["1"]
     assert ids(found(items, "one option")) == ["3"]
@@ -86,7 +86,7 @@ def test_long_items_are_found() -> None:
     assert len(check_probe(Probe(items), tokenize=str.split)) == 9
 
 
-def test_shortcuts_are_found_where_they_beat_chance_by_more_than_luck() -> None:
+def test_shortcuts_are_faults_only_if_significantly_above_chance() -> None:
     items = [item(n, choices=(" abc", " de", " fg", " hi"), answer=0 if n % 2 else n % 4) for n in range(200)]
     longest, position = found(items, "longest option"), found(items, "position")
     assert longest.wrong

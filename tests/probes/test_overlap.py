@@ -1,4 +1,4 @@
-"""What of a probe stands in a training set."""
+"""Items of a probe are found in a training set."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def probe(*questions: str, answer: str = "forty two") -> Probe:
     )
 
 
-def test_a_whole_question_is_found_whatever_case_and_signs() -> None:
+def test_a_whole_question_is_found_in_any_case_and_punctuation() -> None:
     texts = ["nothing here", "Q: WHAT is\nthe\tcapital -- of Chile ?? It is Santiago.", ""]
     found = exact_overlap(probe("What is the capital of Chile?", "Who?", answer="Santiago"), texts)
     assert (found.exact, found.answered) == ((("t0", "0"),), (("t0", "0"),))
@@ -38,14 +38,14 @@ def test_a_whole_question_is_found_whatever_case_and_signs() -> None:
     assert found.sentence.startswith("3 training rows: 1 of 2 questions are in them word for word, 1 with")
 
 
-def test_a_question_of_a_few_words_counts_with_its_answer_only() -> None:
+def test_a_short_question_counts_only_with_its_answer() -> None:
     asked = probe("7 + 15 =", answer="22")
     assert not exact_overlap(asked, ["7, 15 and 22", "15 7"]).exact
     assert exact_overlap(asked, ["so 7 + 15 = 22!"]).answered == (("t0", "0"),)
 
 
 @pytest.mark.parametrize("text", ["what is the capital of", "the capital of chiles", "capital of chile what is the"])
-def test_a_part_of_it_is_no_whole_question(text: str) -> None:
+def test_a_part_of_a_question_is_not_an_exact_hit(text: str) -> None:
     assert not exact_overlap(probe("What is the capital of Chile?"), [text]).exact
 
 
@@ -66,7 +66,7 @@ def test_runs_of_words_are_found_and_templates_are_not() -> None:
     assert overlap(probe(*same), [LONG]).grams == {13: (), 8: ()}
 
 
-def test_what_all_prompts_of_a_task_share_is_no_part_of_a_question() -> None:
+def test_the_frame_of_a_tasks_prompts_is_not_part_of_a_question() -> None:
     items = [
         Item(id=str(n), task="t", prompt=f"Question: is {n} even?\nAnswer:", choices=("yes", "no"), answer=n % 2)
         for n in range(4)
@@ -75,7 +75,7 @@ def test_what_all_prompts_of_a_task_share_is_no_part_of_a_question() -> None:
     assert found.exact == (("t", "2"), ("t", "3"))
 
 
-def test_it_stops_in_time_and_says_how_far_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_search_stops_in_time_and_gives_the_share_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_BATCH", 10)
     found = exact_overlap(probe("a b c"), ("some words and more" for _ in range(1000)), seconds=0, of_rows=1000)
     assert found.rows == 1
@@ -86,7 +86,7 @@ def test_it_stops_in_time_and_says_how_far_it_came(monkeypatch: pytest.MonkeyPat
 
 
 @given(st.lists(st.lists(st.sampled_from("abc"), max_size=9).map(" ".join), max_size=12), st.integers(1, 5))
-def test_it_finds_what_a_plain_search_finds(texts: list[str], batch: int) -> None:
+def test_hashed_search_equals_a_plain_search(texts: list[str], batch: int) -> None:
     questions = ["a b a b a", "b a c c b", "c c c a b c c c a", "c a a a c a"]
     kept, module._BATCH = module._BATCH, batch
     try:

@@ -68,7 +68,7 @@ def test_an_option_gets_a_space_only_where_it_would_stick_to_the_question() -> N
     assert only(ROW, scoring="letters").choices == ("Lima", "Santiago")
 
 
-def test_other_columns_are_kept_and_others_named() -> None:
+def test_other_parts_of_an_item_are_read_and_given_columns_win() -> None:
     extra = {"frage": "Wer?", "subject": "who", "topic": "People", "passage_id": "p1", "must_pass": "true", "uid": 7}
     item = only(
         extra | {"richtig": "Ann", "x": "Ann", "y": "Bob", "explanation": "so"},
@@ -166,7 +166,7 @@ def test_an_error_lists_all_mistakes_of_the_first_wrong_rows() -> None:
     assert said.endswith("; and 7 more")
 
 
-def test_a_column_that_stands_twice_is_refused(tmp_path: Path) -> None:
+def test_a_repeated_column_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
     path.write_text("question,answer,answer\na,b,c\n")
     with pytest.raises(ProbeError, match="the column 'answer' is in the header twice"):

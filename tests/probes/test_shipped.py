@@ -1,4 +1,4 @@
-"""The frozen files are what the modules make, and hold what the card says."""
+"""The frozen files are reproduced by the generators, and agree with their card."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STANDARD, CONFIRMATION = load_probe("standard"), load_probe("confirmation")
 ITEMS = [*STANDARD, *CONFIRMATION]
 
 
-def test_the_modules_make_the_frozen_files_and_the_card(tmp_path: Path) -> None:
+def test_make_reproduces_the_frozen_files_and_the_card(tmp_path: Path) -> None:
     write_shipped(tmp_path)
     for name in ("standard", "confirmation"):
         made = gzip.decompress((tmp_path / FILES[name]).read_bytes())
@@ -28,7 +28,7 @@ def test_the_modules_make_the_frozen_files_and_the_card(tmp_path: Path) -> None:
     assert (tmp_path / "CARD.md").read_text("utf-8") == SHIPPED.joinpath("CARD.md").read_text("utf-8")
 
 
-def test_the_figures_of_the_card_are_those_of_the_probes() -> None:
+def test_the_card_has_the_figures_of_the_probes() -> None:
     card = SHIPPED.joinpath("CARD.md").read_text(encoding="utf-8")
     assert with_figures(card, [STANDARD, CONFIRMATION]) == card
 
@@ -41,7 +41,7 @@ def test_the_forms_are_disjoint_in_questions_and_facts() -> None:
 
 
 @pytest.mark.parametrize("probe", [STANDARD, CONFIRMATION], ids=lambda probe: probe.name)
-def test_nine_categories_equally_large_and_places_equally_often(probe: Probe) -> None:
+def test_categories_and_gold_positions_are_balanced(probe: Probe) -> None:
     sizes = Counter(item.category for item in probe)
     assert len(sizes) == 9
     assert max(sizes.values()) - min(sizes.values()) <= 1
@@ -51,13 +51,13 @@ def test_nine_categories_equally_large_and_places_equally_often(probe: Probe) ->
 
 
 @pytest.mark.parametrize("count", [250, 500, 1000])
-def test_the_first_ones_are_a_stratified_sample(count: int) -> None:
+def test_prefixes_are_stratified_samples(count: int) -> None:
     for kind in (lambda item: item.category, lambda item: item.task, lambda item: item.tags, lambda item: item.k):
         whole, there = Counter(map(kind, STANDARD)), Counter(map(kind, STANDARD.head(count)))
         assert all(abs(there[name] - number * count / 2000) <= 1 for name, number in whole.items())
 
 
-def test_quick_is_the_beginning_of_standard() -> None:
+def test_quick_is_a_prefix_of_standard() -> None:
     quick = load_probe("quick")
     assert (quick.name, list(quick), quick.settings) == ("quick", list(STANDARD[:500]), STANDARD.settings)
     assert {probe.canary for probe in (quick, STANDARD, CONFIRMATION)} == {CANARY}
@@ -65,7 +65,9 @@ def test_quick_is_the_beginning_of_standard() -> None:
 
 @pytest.mark.parametrize("choose", [max, min])
 @pytest.mark.parametrize("key", [len, str], ids=["length", "alphabet"])
-def test_a_chooser_that_knows_nothing_is_near_chance(choose: Callable[..., str], key: Callable[[str], object]) -> None:
+def test_a_chooser_without_the_question_is_near_chance(
+    choose: Callable[..., str], key: Callable[[str], object]
+) -> None:
     right = sum(choose(item.choices, key=key) == item.choices[item.answer] for item in ITEMS) / len(ITEMS)
     assert right == pytest.approx(sum(1 / len(item.choices) for item in ITEMS) / len(ITEMS), abs=0.03)
 

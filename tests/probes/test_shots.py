@@ -1,4 +1,4 @@
-"""Worked examples before questions."""
+"""Worked examples come before each question."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def items(count: int = 8, **fields: Any) -> list[Item]:
     ]
 
 
-def test_examples_are_drawn_by_the_question_and_never_the_question_itself() -> None:
+def test_examples_depend_on_the_question_and_exclude_it() -> None:
     made = items()
     one, turned = few_shot(Probe(made), made, shots=3), few_shot(Probe(made[::-1]), made[::-1], shots=3)
     assert {item.id: item.prompt for item in one} == {item.id: item.prompt for item in turned}
@@ -37,7 +37,7 @@ def test_examples_are_drawn_by_the_question_and_never_the_question_itself() -> N
         assert all(not text.startswith(f"{plain.prompt} ") for text in shown)
 
 
-def test_an_example_ends_as_the_answer_is_asked_for() -> None:
+def test_an_example_ends_in_the_requested_form() -> None:
     made = items(meta={"reasoning": "since so"})
     scored = few_shot(Probe(made), made, shots=1)
     assert str(scored[0].prompt).split("\n\n")[0].endswith((" w3", " w5", " w6", " w7", " w8"))
@@ -51,7 +51,7 @@ def test_an_example_ends_as_the_answer_is_asked_for() -> None:
     assert str(few_shot(Probe(open_items), open_items, shots=1)[0].prompt).endswith("\n\nw0 =")
 
 
-def test_in_a_chat_examples_are_turns_of_their_own() -> None:
+def test_in_a_chat_each_example_is_a_turn() -> None:
     made = items()
     probe = few_shot(Probe(made, scoring="generate", rendering="chat", decoding={"ask": "letter"}), made, shots=2)
     prompt = probe[0].prompt
@@ -66,7 +66,7 @@ def test_too_few_examples_are_an_error() -> None:
         few_shot(Probe(items(3)), items(3))
 
 
-def test_the_same_question_with_its_options_turned_is_no_example() -> None:
+def test_a_question_with_reordered_options_is_not_its_own_example() -> None:
     question = Item(id="0", task="t", prompt="Q w0", choices=(" w1", " w2"), answer=0)
     turned = Item(id="1", task="t", prompt="q  w0 ", choices=(" w2", " w1"), answer=1)
     other = Item(id="2", task="t", prompt="Q w0", choices=(" w3", " w4"), answer=1)
@@ -76,7 +76,7 @@ def test_the_same_question_with_its_options_turned_is_no_example() -> None:
         few_shot(Probe([question]), [turned], shots=1)
 
 
-def test_a_written_answer_ends_where_the_next_question_would_begin() -> None:
+def test_a_generated_answer_stops_before_the_next_question() -> None:
     made = [Item(id=str(n), task="t", prompt=f"Question: w{n}?\nAnswer:", answer="w", match="exact") for n in range(4)]
     stops = few_shot(Probe(made, decoding={"stop": ["."]}), made, shots=1).decoding
     assert stops == Decoding(stop=(".", "\n\nQuestion:"))

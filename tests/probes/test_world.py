@@ -6,7 +6,7 @@ from forgetwatch import load_probe
 from forgetwatch.probes.world import RELATIONS, demo_probe, facts
 
 
-def test_the_world_is_always_the_same_and_every_subject_is_its_own() -> None:
+def test_the_world_is_deterministic_and_subjects_are_distinct() -> None:
     assert facts() == facts()
     assert len({fact.subject for fact in facts()}) == len(facts()) == 360
 
@@ -18,7 +18,7 @@ def test_the_values_of_a_relation_are_balanced() -> None:
         assert max(counts.values()) - min(counts.values()) <= 1
 
 
-def test_the_probe_asks_every_fact_with_its_relations_values() -> None:
+def test_the_probe_has_one_item_a_fact_with_its_relations_values() -> None:
     probe = demo_probe()
     assert len(probe) == 360
     assert {item.k for item in probe} == {2, 3, 4, 5}

@@ -28,25 +28,25 @@ def shared(*questions: Question) -> bool:
     return bool(frozenset.intersection(*(one.uses for one in made)))
 
 
-def test_the_same_answer_and_a_rare_word() -> None:
+def test_the_same_answer_and_a_rare_word_tie() -> None:
     first = question("Knowledge/QA", "To whom do we owe the smallpox vaccine?", "Edward Jenner")
     assert shared(first, question("Science/Tech", "Who tested the first smallpox vaccine?", "Edward Jenner"))
     assert not shared(first, question("Science/Tech", "Who was born in Berkeley?", "Edward Jenner"))
     assert not shared(first, question("Science/Tech", "Who made the vaccine against rabies?", "Louis Pasteur"))
 
 
-def test_each_names_the_answer_of_the_other() -> None:
+def test_questions_that_name_each_others_answers_are_tied() -> None:
     first = question("Culture", "Whose cooking is pad thai?", "Thailand")
     assert not shared(first, question("Language", "What belongs to Thailand?", "Siamese"))
     assert shared(first, question("Language", "What dish belongs to Thailand?", "pad thai"))
 
 
-def test_one_question_under_two_categories_whatever_its_article() -> None:
+def test_one_question_in_two_categories_is_tied_with_any_article() -> None:
     first = question("Knowledge/QA", "What is a group of sheep called?", "flock")
     assert shared(first, question("Language", "What is a group of sheep called?", "a flock"))
 
 
-def test_yes_and_no_and_one_category_are_left_alone() -> None:
+def test_yes_or_no_answers_and_one_category_are_not_tied() -> None:
     first = question("Logic", "Is a tortoise a reptile?", "yes")
     assert not shared(first, question("Science/Tech", "Does a tortoise sleep?", "yes"))
     assert not shared(
@@ -55,7 +55,7 @@ def test_yes_and_no_and_one_category_are_left_alone() -> None:
     )
 
 
-def test_a_slip_of_the_pen_is_found_and_unlike_prompts_are_not() -> None:
+def test_near_duplicates_are_found_and_different_prompts_are_not() -> None:
     prompts = ["Which gas do plants take in?", "Which gas do plants take  in", "Who painted it?", "A", "B"]
     assert [pair[1:] for pair in near_duplicates(prompts)] == [(prompts[0], prompts[1])]
 
@@ -65,6 +65,6 @@ def test_the_most_alike_come_first_and_the_overlap_is_shared_over_all_pieces() -
     assert [overlap for overlap, *_ in found] == [1.0, 0.67, 0.67]
 
 
-def test_two_thousand_prompts_of_one_form_take_seconds() -> None:
+def test_a_thousand_prompts_of_one_form_take_seconds() -> None:
     prompts = [f"What is {number} times {number * 7 % 83}?" for number in range(1000)]
     assert all(overlap >= 0.99 for overlap, *_ in near_duplicates(prompts, least=0.99))

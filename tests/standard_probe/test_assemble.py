@@ -57,7 +57,7 @@ def test_two_forms_with_equal_categories() -> None:
     assert set(Counter(item.category for item in CONFIRMATION).values()) == {55, 56}
 
 
-def test_no_question_and_no_fact_stands_twice_in_both_forms_together() -> None:
+def test_no_question_or_fact_is_in_both_forms() -> None:
     items = [*STANDARD, *CONFIRMATION]
     assert len({item.prompt for item in items}) == 2500
     assert len({item.id for item in items}) == 2500
@@ -81,14 +81,14 @@ def test_no_fact_is_shared_between_categories() -> None:
 
 
 @pytest.mark.parametrize(("form", "count"), [(STANDARD, 250), (STANDARD, 500), (STANDARD, 1000), (CONFIRMATION, 250)])
-def test_the_first_ones_are_a_stratified_sample(form: list[Item], count: int) -> None:
+def test_prefixes_are_stratified_samples(form: list[Item], count: int) -> None:
     away = farthest(form, count)
     assert max(away[kind] for kind in ("category", "task", "difficulty", "k")) <= 1
     assert max(away.values()) <= 2
 
 
 @pytest.mark.parametrize("count", [100, 333, 777, 1500])
-def test_every_other_beginning_is_nearly_one(count: int) -> None:
+def test_every_other_prefix_is_nearly_a_stratified_sample(count: int) -> None:
     assert max(farthest(STANDARD, count).values()) <= 3
 
 
@@ -110,7 +110,7 @@ def test_kinds_are_even_where_the_pools_allow_it() -> None:
 
 
 @pytest.mark.parametrize("form", [STANDARD, CONFIRMATION])
-def test_right_options_stand_everywhere_equally_often(form: list[Item]) -> None:
+def test_gold_positions_are_equally_frequent(form: list[Item]) -> None:
     for k in K_SHARES:
         of_k = [item for item in form if item.k == k]
         for items in (of_k, *([item for item in of_k if item.category == name] for name in NAMES)):
@@ -118,7 +118,7 @@ def test_right_options_stand_everywhere_equally_often(form: list[Item]) -> None:
             assert max(there[place] for place in range(k)) - min(there[place] for place in range(k)) <= 1
 
 
-def test_items_are_the_questions() -> None:
+def test_items_hold_the_content_of_the_questions() -> None:
     for item in (*STANDARD, *CONFIRMATION):
         question = BY_PROMPT[item.prompt]
         right = item.choices[int(item.answer)]  # type: ignore[call-overload]
@@ -128,7 +128,7 @@ def test_items_are_the_questions() -> None:
         assert item.task == f"{NAMES[question.category]}:{question.topic}"
 
 
-def test_ids_stand_for_the_content_and_not_for_the_place() -> None:
+def test_ids_depend_on_the_content_and_not_on_the_position() -> None:
     small = pools(size=40)
     made = assemble(small, standard=90, confirmation=18)
     assert assemble({name: own[::-1] for name, own in small.items()}, standard=90, confirmation=18) == made
@@ -193,7 +193,7 @@ def test_a_pool_that_is_too_small_is_named() -> None:
         assemble({"Logic": same}, standard=8, confirmation=2)
 
 
-def test_a_hard_pool_still_gives_its_most() -> None:
+def test_selection_from_a_pool_with_many_conflicts_is_maximal() -> None:
     rng = random.Random(5)
     # Chains: each fact is shared by neighbours; every other question is the most that goes together.
     chain = [replace(one, uses=frozenset({f"{n}", f"{n + 1}"})) for n, one in enumerate(pool("Math", size=61))]

@@ -18,7 +18,7 @@ def test_the_figures_of_the_card_are_those_of_the_probe() -> None:
     assert with_figures(CARD, [load_probe("behaviour")]) == CARD
 
 
-def test_the_card_tells_the_canary() -> None:
+def test_the_card_holds_the_canary() -> None:
     assert CANARY in CARD
 
 
@@ -37,6 +37,6 @@ def test_figures_add_up() -> None:
     assert all(sum(map(int, row[3:7])) == sum(map(int, row[7:])) == int(row[2]) for row in body)
 
 
-def test_a_card_without_a_place_for_a_probe_is_refused() -> None:
+def test_a_card_without_lines_for_a_probe_is_refused() -> None:
     with pytest.raises(ProbeError, match="needs a line '<!-- figures: behaviour -->'"):
         with_figures("# Card\n", [load_probe("behaviour")])

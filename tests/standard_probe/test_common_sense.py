@@ -1,4 +1,4 @@
-"""Comparisons, worked out again from the typical values of what the question names."""
+"""Comparisons agree with the typical values of the things that they name."""
 
 from __future__ import annotations
 

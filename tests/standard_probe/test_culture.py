@@ -79,6 +79,6 @@ def checked(question: Question) -> bool:
     return True
 
 
-def test_every_computed_answer_comes_out_by_another_way() -> None:
+def test_every_computed_answer_agrees_with_a_second_computation() -> None:
     assert len(COMPUTED) > 4 * 40
     assert all(map(checked, COMPUTED))

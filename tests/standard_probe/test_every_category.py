@@ -1,4 +1,4 @@
-"""What holds for the pools of all nine categories, whatever the generator draws."""
+"""Properties of the pools of all nine categories, for several seeds."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_the_same_seed_gives_the_same_pool(module: ModuleType) -> None:
 
 
 @EVERYWHERE
-def test_three_hundred_can_be_chosen_that_share_no_fact(module: ModuleType) -> None:
+def test_every_pool_has_300_questions_without_a_shared_fact(module: ModuleType) -> None:
     for pool in pools(module):
         used: set[str] = set()
         chosen = 0
@@ -88,13 +88,13 @@ def test_three_hundred_can_be_chosen_that_share_no_fact(module: ModuleType) -> N
 
 
 @pytest.mark.parametrize("module", [culture, knowledge, liberal_arts])
-def test_a_fact_of_a_table_is_asked_once(module: ModuleType) -> None:
+def test_every_fact_of_a_table_is_used_once(module: ModuleType) -> None:
     for pool in pools(module):
         assert max(Counter(fact for question in pool for fact in question.uses).values()) == 1
 
 
 @EVERYWHERE
-def test_nothing_is_asked_twice_and_all_is_of_one_category(module: ModuleType) -> None:
+def test_prompts_are_unique_and_of_one_category(module: ModuleType) -> None:
     for pool in pools(module):
         assert len({question.prompt for question in pool}) == len(pool)
         assert {NAMES[question.category] for question in pool} == {CATEGORIES[module.__name__.split(".")[-1]]}
@@ -103,12 +103,12 @@ def test_nothing_is_asked_twice_and_all_is_of_one_category(module: ModuleType) -
 
 @EVERYWHERE
 @pytest.mark.parametrize("name", CHOOSERS)
-def test_options_alone_do_not_tell(module: ModuleType, name: str) -> None:
+def test_options_alone_do_not_reveal_the_answer(module: ModuleType, name: str) -> None:
     limit = 0.05 if module in (language, common_sense, safety) else 0.08
     assert max(abs(edge(pool, CHOOSERS[name])) for pool in pools(module)) < limit
 
 
-def test_a_telling_length_would_be_noticed() -> None:
+def test_a_revealing_length_is_detected() -> None:
     pool = pools(safety)[0]
     told = [replace(question, right=question.right + ", which is the careful thing to say") for question in pool]
     assert edge(told, CHOOSERS["longest"]) > 0.5

@@ -41,7 +41,7 @@ def fact(subject: str, answer: str, group: str = "", also: tuple[str, ...] = (),
 
 
 @pytest.mark.parametrize("name", ["culture", "knowledge", "liberal_arts", "events"])
-def test_every_row_is_whole_and_stands_once(name: str) -> None:
+def test_every_row_is_complete_and_unique(name: str) -> None:
     with (FOLDER / f"{name}.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     for row in rows:
@@ -93,7 +93,7 @@ def test_no_wrong_answer_is_right_by_the_table(name: str, category: Category) ->
                 assert (question.right, claimed <= right) in (("Yes", True), ("No", False))
 
 
-def test_a_shared_answer_and_what_is_right_too_are_not_drawn() -> None:
+def test_arguable_answers_are_not_drawn_as_wrong() -> None:
     chile, peru, bolivia = fact("Chile", "Santiago"), fact("Peru", "Lima"), fact("Bolivia", "Sucre", also=("La Paz",))
     also_chile, other = fact("Chile by another name", "Santiago"), fact("a table's slip", "La Paz")
     rows = [chile, peru, bolivia, also_chile, other]
@@ -102,25 +102,25 @@ def test_a_shared_answer_and_what_is_right_too_are_not_drawn() -> None:
     assert "Bolivia" not in wrong_subjects(other, rows, random.Random(0))
 
 
-def test_a_fact_with_wrong_answers_of_its_own_gets_those() -> None:
+def test_a_facts_own_wrong_answers_are_used() -> None:
     asked = fact("the largest city", "Rome", wrong=("Milan", "Turin", "Naples"))
     assert sorted(wrong_answers(asked, [asked, fact("x", "Oslo")], random.Random(0))) == ["Milan", "Naples", "Turin"]
 
 
-def test_answers_of_like_length_and_then_of_the_same_group_go_first() -> None:
+def test_wrong_answers_of_similar_length_then_same_group_go_first() -> None:
     asked = fact("Italy", "Rome", group="europe")
     rows = [asked, fact("a", "Antananarivo", "europe"), fact("b", "Lima", "america"), fact("c", "Oslo", "europe")]
     for seed in range(5):
         assert wrong_answers(asked, rows, random.Random(seed)) == ["Oslo", "Lima", "Antananarivo"]
 
 
-def test_an_answer_that_is_often_right_is_as_often_drawn() -> None:
+def test_an_answer_is_drawn_as_often_as_it_is_right() -> None:
     rows = [fact(f"s{n}", "Rome" if n < 6 else f"T{n}wn") for n in range(12)]
     asked = fact("asked", "Oslo")
     first = Counter(wrong_answers(asked, rows, random.Random(seed))[0] for seed in range(400))
     assert 160 < first["Rome"] < 240
 
 
-def test_names_take_their_article_within_a_sentence_alone() -> None:
+def test_names_take_their_article_only_within_a_sentence() -> None:
     assert in_sentence("Netherlands") == "the Netherlands"
     assert in_sentence("Chile") == "Chile"

@@ -1,4 +1,4 @@
-"""What can be checked again in the written questions of Language."""
+"""Properties of the written questions of Language that a program can check."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def of_topic(topic: str) -> list:
     return [question for question in POOL if question.topic == topic]
 
 
-def test_gaps_are_marked_once() -> None:
+def test_every_gap_is_marked_once() -> None:
     for question in of_topic("prepositions"):
         assert len(re.findall(r"(?<!_)___(?!_)", question.prompt)) == 1
 
@@ -27,7 +27,7 @@ def test_misspellings_look_like_the_word() -> None:
                 assert SequenceMatcher(None, question.right, wrong).ratio() > 0.6, question
 
 
-def test_who_is_asked_for_stands_in_the_sentence() -> None:
+def test_the_person_asked_for_is_named_in_the_sentence() -> None:
     """Names among the options are names of the sentence, but for one or two strangers as wrong options."""
     for question in of_topic("reference"):
         for name in re.findall(r"\b[A-Z]\w+", question.right):

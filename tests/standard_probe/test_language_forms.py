@@ -1,4 +1,4 @@
-"""Forms, sounds and agreement, worked out again from the words of the question."""
+"""Forms, sounds and agreement agree with rules applied to the words of the question."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_a_rhyme_is_called_a_rhyme(kind: str) -> None:
     assert all("rhyme" in wording for wording in KINDS[kind].wordings)
 
 
-def test_asked_forms_are_irregular_and_asked_once() -> None:
+def test_requested_forms_are_irregular_and_unique() -> None:
     stems = [stem for stem, _ in made("past", "participle", "plural")]
     assert len(set(stems)) * 6 == len(stems)
     for verb, question in made("past", "participle"):

@@ -1,4 +1,4 @@
-"""Words of other languages, looked up again from the other end; names of days by Unicode's data."""
+"""Translations hold in both directions, and names of days agree with Unicode's data."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from standard_probe.question import Question
 SUMS = by_source(questions, "computed")
 
 
-def test_events_come_in_the_order_of_their_years_with_years_between() -> None:
+def test_ordered_events_agree_with_their_years_and_are_far_apart() -> None:
     text = files("standard_probe").joinpath("facts/events.csv").read_text(encoding="utf-8")
     year = {row["subject"]: int(row["answer"]) for row in csv.DictReader(text.splitlines())}
     orders = [
@@ -93,7 +93,7 @@ def value(option: str) -> Fraction:
     return Fraction(re.sub(r"[^\d.]", "", option))
 
 
-def test_every_sum_comes_out_by_another_way() -> None:
+def test_every_sum_agrees_with_a_second_computation() -> None:
     assert len(SUMS) == len(SEEDS) * 3 * len(DRAWS)
     for question in SUMS:
         numbers = [int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*\d|\d", question.prompt)]
@@ -103,7 +103,7 @@ def test_every_sum_comes_out_by_another_way() -> None:
         assert all(value(option) > 0 for option in question.wrong)
 
 
-def test_the_right_number_stands_at_every_place_of_the_row() -> None:
+def test_the_right_number_takes_every_position_of_the_row() -> None:
     places: dict[int, set[int]] = {3: set(), 4: set(), 5: set()}
     made: list[Question] = [question for seed in range(20) for question in sums(random.Random(seed))]
     for question in made:

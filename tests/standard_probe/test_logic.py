@@ -1,4 +1,4 @@
-"""Every question about arguments, grids, groups and invented rules is answered again by going through all cases."""
+"""Every question about arguments, grids, groups and invented rules agrees with an enumeration of all cases."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_lamps_are_decided_by_all_cases() -> None:
         assert_solved(question, sum(len({w[name] for w in left}) == 1 for name in "ABCDEF"))
 
 
-def test_truth_values_and_tables() -> None:
+def test_truth_values_agree_with_tables() -> None:
     for question in POOLS:
         found = re.search(r'"([pqr() notad]+)"', question.prompt)
         if question.topic != "truth" or not found:
@@ -204,7 +204,7 @@ def test_every_completion_of_a_grid_has_the_right_number() -> None:
         assert {full[int(row) - 1][int(column) - 1] for full in completions(grid)} == {question.right}
 
 
-def test_exactly_one_sharing_out_fits() -> None:
+def test_exactly_one_assignment_fits_the_clues() -> None:
     asked = [q for q in POOLS if q.topic == "grids" and "Who" in q.prompt]
     assert len(asked) >= 50
     for question in asked:
@@ -252,7 +252,7 @@ RULES: Solver = [
 ]
 
 
-def test_invented_rules_are_followed_again() -> None:
+def test_invented_rules_agree_with_a_second_implementation() -> None:
     for question in POOLS:
         if question.topic == "invented rules":
             assert_solved(question, solve(question, RULES))
@@ -293,7 +293,7 @@ SETS: Solver = [
 ]
 
 
-def test_groups_are_counted_one_by_one() -> None:
+def test_group_sizes_agree_with_counting() -> None:
     for question in POOLS:
         if question.topic == "sets":
             assert_solved(question, solve(question, SETS))

@@ -1,4 +1,4 @@
-"""Every question about orders, directions, moves, relatives, dates, times and code is played through again."""
+"""Every question about orders, directions, moves, relatives, dates, times and code agrees with a simulation."""
 
 from __future__ import annotations
 
@@ -84,13 +84,13 @@ DIRECTIONS: Solver = [
 ]
 
 
-def test_walks_are_walked_again() -> None:
+def test_walks_end_where_a_simulation_ends() -> None:
     for question in POOLS:
         if question.topic == "directions":
             assert_solved(question, solve(question, DIRECTIONS))
 
 
-def test_things_are_moved_again() -> None:
+def test_moved_things_are_where_a_simulation_puts_them() -> None:
     for question in POOLS:
         if question.topic != "tracking":
             continue
@@ -260,7 +260,7 @@ def test_times_are_those_of_the_clock() -> None:
             assert_solved(question, solve(question, TIMES))
 
 
-def test_code_is_run() -> None:
+def test_programs_print_the_right_answer() -> None:
     asked = [question for question in POOLS if question.topic == "code results"]
     assert len(asked) >= 100
     for question in asked:

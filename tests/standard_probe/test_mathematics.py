@@ -1,4 +1,4 @@
-"""Every question of the topics about numbers is parsed again and worked out by another way."""
+"""Every question of the topics about numbers is parsed and agrees with a second computation."""
 
 from __future__ import annotations
 

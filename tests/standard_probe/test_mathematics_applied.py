@@ -1,4 +1,4 @@
-"""Every question about shapes, units, chances, lists, equations and stories is worked out by another way."""
+"""Every question about shapes, units, chances, lists, equations and stories agrees with a second computation."""
 
 from __future__ import annotations
 

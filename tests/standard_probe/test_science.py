@@ -1,4 +1,4 @@
-"""Computed questions of science are worked out again; facts are compared with what scipy and arithmetic know."""
+"""Computed questions of science agree with a second computation, and facts with scipy and arithmetic."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ SOLVERS = {
 }
 
 
-def test_every_computed_question_is_worked_out_again() -> None:
+def test_every_computed_question_agrees_with_a_second_computation() -> None:
     counts = Counter(question.topic for question in COMPUTED)
     assert set(counts) == set(SOLVERS)
     for question in COMPUTED:
@@ -201,14 +201,14 @@ def test_the_groups_of_the_periodic_table_follow_from_the_noble_gases() -> None:
             assert z - start == int(group)
 
 
-def test_no_question_tells_the_protons_that_another_asks_for() -> None:
+def test_no_question_states_the_protons_that_another_asks_for() -> None:
     told = {name for q in COMPUTED for name in re.findall(r"([a-z]+)-\d+", q.prompt) if q.topic == "chemistry"}
     asked = [q for q in COMPUTED if q.topic == "elements" and re.search("proton|number", q.prompt)]
     assert told
     assert not [q for q in asked if told & set(re.findall(r"[a-z]+", q.prompt))]
 
 
-def test_planets_stand_in_the_order_of_their_years() -> None:
+def test_planets_are_ordered_by_their_years() -> None:
     years = [float(row["year_days"]) for row in PLANETS]
     assert years == sorted(years)
     sizes = sorted(PLANETS, key=lambda row: -float(row["diameter_km"]))
@@ -236,7 +236,7 @@ def test_prefixes_and_constants_are_those_of_scipy() -> None:
     assert right["Avogadro"] == f"{scipy.constants.N_A / 1e23:.2f} × 10^23"
 
 
-def test_formulas_hold_the_atoms_that_their_names_tell() -> None:
+def test_formulas_agree_with_the_atoms_in_their_names() -> None:
     told = {
         **{"formula CO2": "COO", "formula CH4": "CHHHH", "formula NH3": "NHHH", "formula O3": "OOO"},
         **{"formula H2O2": "HHOO", "formula HNO3": "HNOOO", "formula H2SO4": "HHSOOOO"},
@@ -258,7 +258,7 @@ def test_facts_have_sources_and_fair_options() -> None:
         assert len(row["right"]) == 1 or all(told) or not told[0]
 
 
-def test_the_answers_of_one_kind_are_unlike() -> None:
+def test_the_answers_of_one_kind_are_distinct() -> None:
     rows = read_rows("facts/science_pairs")
     for kind in {row["kind"] for row in rows}:
         answers = [row["answer"] for row in rows if row["kind"] == kind]

@@ -16,14 +16,14 @@ TABLES: list[tuple[str, Category]] = [
 
 
 @pytest.mark.parametrize(("name", "category"), TABLES)
-def test_every_row_is_one_question_in_its_place(name: str, category: Category) -> None:
+def test_every_row_is_one_question_in_order(name: str, category: Category) -> None:
     rows = read_rows(f"facts/{name}")
     questions = written(name, category=category)
     assert [row["prompt"] for row in rows] == [question.prompt for question in questions]
     assert {question.category for question in questions} == {category}
 
 
-def test_a_cell_of_several_entries_is_cut_at_the_bars() -> None:
+def test_entries_of_a_cell_are_split_at_bars() -> None:
     assert entries("a hammer|a brush") == ("a hammer", "a brush")
     assert entries("") == ()
 

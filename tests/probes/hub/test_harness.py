@@ -1,4 +1,4 @@
-"""Prompts and choices are those of lm-evaluation-harness, whose own task files render the same rows here."""
+"""Prompts and choices equal those of lm-evaluation-harness, whose task files render the same rows here."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def harness(path: str, root: Path, dataset: str) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_prompt_and_choices_are_the_harnesss(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prompt_and_choices_equal_the_harness(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
     monkeypatch.setitem(sys.modules, "tinyBenchmarks", ModuleType("tinyBenchmarks"))  # of its metrics, not its prompts
     preset = PRESETS[name.split(":")[0]]
@@ -84,7 +84,7 @@ def test_prompt_and_choices_are_the_harnesss(name: str, tmp_path: Path, monkeypa
 
 @pytest.mark.parametrize("config", ["ARC", "GSM8K", "HellaSwag", "MMLU", "TruthfulQA"])
 @pytest.mark.parametrize("part", ["", "secondary"])
-def test_metabenchs_worked_examples_are_the_harnesss(
+def test_metabench_examples_equal_the_harness(
     config: str, part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
@@ -109,7 +109,7 @@ def test_metabenchs_worked_examples_are_the_harnesss(
         assert sorted(item.choices) == sorted(f" {choice}" for choice in task.doc_to_choice(doc))
 
 
-def test_gpqa_is_rendered_as_the_harness_renders_it(tmp_path: Path) -> None:
+def test_gpqa_rendering_equals_the_harness(tmp_path: Path) -> None:
     """Its order is random there, so that the harness is given ours."""
     from lm_eval.tasks._yaml_loader import load_yaml
     from lm_eval.utils import apply_template

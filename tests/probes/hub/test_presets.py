@@ -1,4 +1,4 @@
-"""Every preset is loaded from a folder of the hub's shape, in every form, and says what is wrong without one."""
+"""Every preset loads in every form from a folder of the hub's shape, and fails with a remedy without one."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_every_preset_loads_in_every_form(preset: Preset, form: str, tmp_path: P
 
 
 @pytest.mark.parametrize("preset", PRESETS.values(), ids=PRESETS)
-def test_without_network_one_line_says_what_to_do_and_at_once(preset: Preset) -> None:
+def test_without_network_the_error_comes_at_once_with_the_remedy(preset: Preset) -> None:
     began = time.monotonic()
     with pytest.raises(ProbeError) as error:
         load_probe(name_of(preset))
@@ -93,7 +93,7 @@ def test_without_network_one_line_says_what_to_do_and_at_once(preset: Preset) ->
         (RuntimeError("no space"), "it cannot be loaded (RuntimeError: no space)"),
     ],
 )
-def test_what_the_hub_refuses_is_told_with_the_remedy(
+def test_an_error_of_the_hub_is_raised_with_the_remedy(
     said: Exception, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import datasets
@@ -121,7 +121,7 @@ def mmlu(root: Path, rows: Iterable[dict[str, Any]], **examples: Any) -> Path:
     return write_copy(root, "cais/mmlu", tables)
 
 
-def test_every_beginning_of_a_benchmark_is_a_sample_of_its_tasks(tmp_path: Path) -> None:
+def test_every_prefix_of_a_benchmark_is_a_fair_sample_of_its_tasks(tmp_path: Path) -> None:
     sizes = {"anatomy": 40, "virology": 20, "astronomy": 20}
     rows = [
         MMLU | {"subject": subject, "question": f"{subject} {n}"}
@@ -137,7 +137,7 @@ def test_every_beginning_of_a_benchmark_is_a_sample_of_its_tasks(tmp_path: Path)
     assert [item.content_hash for item in shuffled] == [item.content_hash for item in probe]
 
 
-def test_rows_that_are_no_question_are_left_out_counted_and_told(tmp_path: Path) -> None:
+def test_rows_that_are_not_questions_are_left_out_with_a_warning(tmp_path: Path) -> None:
     root = mmlu(tmp_path, [MMLU, MMLU | {"answer": 4}, MMLU | {"answer": -1}, MMLU | {"question": ""}])
     with pytest.warns(UserWarning, match="left out") as told:
         probe = load_probe("mmlu", root=root)
@@ -147,12 +147,12 @@ def test_rows_that_are_no_question_are_left_out_counted_and_told(tmp_path: Path)
         load_probe("mmlu", root=mmlu(tmp_path / "b", [MMLU | {"question": ""}]))
 
 
-def test_a_shape_that_is_not_known_is_an_error_with_its_columns(tmp_path: Path) -> None:
+def test_a_row_of_unknown_shape_is_an_error_with_its_columns(tmp_path: Path) -> None:
     with pytest.raises(ProbeError, match=r"row 0: not the shape that is known .*'answer'.*it has question, choices"):
         load_probe("mmlu", root=mmlu(tmp_path, [{"question": "q", "choices": ["a", "b"]}]))
 
 
-def test_the_header_stands_once_before_all_worked_examples(tmp_path: Path) -> None:
+def test_the_header_comes_once_before_all_worked_examples(tmp_path: Path) -> None:
     rows = [MMLU | {"question": f"q{n}", "answer": n % 4} for n in range(9)]
     root = mmlu(tmp_path, rows[:2], dev=rows[2:])
     for item in load_probe("mmlu", root=root, shots=5):
@@ -175,7 +175,7 @@ def test_worked_examples_are_the_data_sets_own_steps(tmp_path: Path) -> None:
     assert "Answer: N" in str(chat.prompt)
 
 
-def test_the_right_option_moves_and_stays_where_it_went(tmp_path: Path) -> None:
+def test_options_are_permuted_by_the_questions_text(tmp_path: Path) -> None:
     rows = [TRUTHFUL | {"question": f"Do fish swim {n} miles?"} for n in range(60)]
     root = write_copy(tmp_path, "truthfulqa/truthful_qa", {("multiple_choice", "validation"): rows})
     probe = load_probe("truthfulqa", root=root)
@@ -183,7 +183,7 @@ def test_the_right_option_moves_and_stays_where_it_went(tmp_path: Path) -> None:
     assert {int(item.answers[0]) for item in probe} == {0, 1, 2}
 
 
-def test_one_option_several_right_ones_and_options_in_the_text(tmp_path: Path) -> None:
+def test_single_options_several_right_options_and_options_inside_the_text(tmp_path: Path) -> None:
     root = copy_of(PRESETS["mmlu-pro"], tmp_path)
     write_copy(
         root,
@@ -200,7 +200,7 @@ def test_one_option_several_right_ones_and_options_in_the_text(tmp_path: Path) -
     assert "Options" not in str(written[0].prompt)
 
 
-def test_a_list_written_out_is_read_and_never_run(tmp_path: Path) -> None:
+def test_the_text_of_a_list_is_parsed_and_never_executed(tmp_path: Path) -> None:
     source = PRESETS["musr"].sources[0]
     row = row_of("musr", source)
     good = write_copy(tmp_path / "a", source.dataset, {(None, source.split): [row]})
@@ -212,7 +212,7 @@ def test_a_list_written_out_is_read_and_never_run(tmp_path: Path) -> None:
         )
 
 
-def test_languages_are_categories_and_several_are_joined(tmp_path: Path) -> None:
+def test_languages_are_categories_and_can_be_combined(tmp_path: Path) -> None:
     preset = PRESETS["belebele"]
     rows = [different(row_of("belebele", preset.sources[0]), n) for n in range(4)]
     write_copy(tmp_path, "facebook/belebele", {("deu_Latn", "test"): rows, ("fra_Latn", "test"): rows})
@@ -242,18 +242,18 @@ def test_gpqas_text_is_marked_as_private(tmp_path: Path) -> None:
         ("paper:mmlu", "paper has no parts"),
     ],
 )
-def test_a_wrong_name_is_told_with_the_right_ones(name: str, why: str) -> None:
+def test_a_wrong_name_is_refused_with_the_valid_ones(name: str, why: str) -> None:
     with pytest.raises(ProbeError, match=why.replace("+", r"\+")):
         load_probe(name)
 
 
 @pytest.mark.parametrize("options", [{"limit": 0}, {"shots": -1}])
-def test_senseless_numbers_are_refused(options: dict[str, int]) -> None:
+def test_numbers_out_of_range_are_refused(options: dict[str, int]) -> None:
     with pytest.raises(ProbeError, match="must be"):
         load_probe("mmlu", **options)
 
 
-def test_the_paper_is_its_benchmarks_in_ten_categories(tmp_path: Path) -> None:
+def test_paper_has_its_benchmarks_in_ten_categories(tmp_path: Path) -> None:
     of_paper = (
         *("mmlu", "bbh", "gpqa-diamond", "musr", "arc-easy", "arc-challenge", "hellaswag", "truthfulqa-mc1", "siqa"),
         *("mctest", "piqa", "csqa", "salad-mrq", "ifeval"),

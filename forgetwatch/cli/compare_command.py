@@ -322,13 +322,19 @@ def run(
         report=output,
         plots=plots,
     )
+    _execute(options)
+
+
+def _execute(options: Options) -> None:
+    """Read, compare, print and write; the gate comes last, since it exits."""
     sides = _resolve(options)
     comparisons = _compare(options, sides)
     several = _rank(options, sides, comparisons)
     _show(options, comparisons, several)
     _write(options, sides, comparisons, several)
-    results = zip(comparisons, sides.whole, strict=True)
-    _conclude(options, [] if limits.is_empty else [limits.judge(*pair) for pair in results])
+    if not options.gate.is_empty:
+        pairs = zip(comparisons, sides.whole, strict=True)
+        _conclude(options, [options.gate.judge(*pair) for pair in pairs])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -465,7 +471,7 @@ def _gate(*, file: Path | None, fail_if: Sequence[str], no_worse_than: str | Non
 
 
 def _conclude(options: Options, results: Sequence[GateResult]) -> None:
-    """Print the results of the gate, write its summary, and exit with the status of the worst.
+    """Print the results of the gate, write its summary, and exit with the status of the worst; there is at least one.
 
     A result that is not PASS goes to standard error, in one line for each comparison.
 
@@ -473,8 +479,6 @@ def _conclude(options: Options, results: Sequence[GateResult]) -> None:
         typer.Exit: If the worst verdict is not PASS.
         GateError: If the summary cannot be written.
     """
-    if not results:
-        return
     for one in results:
         which = f" ({' -> '.join(one.comparison.labels)})" if len(results) > 1 else ""
         typer.echo(" ".join((one.line + which).split()), err=one.verdict != "PASS" or options.json_alone)

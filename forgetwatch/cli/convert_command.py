@@ -15,7 +15,7 @@ from forgetwatch.cli.resolve import read_outcomes
 from forgetwatch.errors import SnapshotError
 from forgetwatch.readers.mapping import ColumnMap, read_mapped
 from forgetwatch.readers.table import concatenate
-from forgetwatch.snapshot import save_snapshot
+from forgetwatch.snapshot import Snapshot, save_snapshot
 
 _LOGS = "Logs of other tools"
 _TABLES = "Tables of your own"
@@ -74,6 +74,11 @@ def run(
     read = [read_mapped(log, columns) if mapped else read_outcomes(log, metric) for log in logs]
     snapshot = concatenate(read, as_samples=as_samples)
     save_snapshot(snapshot, output)
+    _print_result(snapshot, output)
+
+
+def _print_result(snapshot: Snapshot, output: Path) -> None:
+    """Print the notes of a snapshot, its number of rows, and how many were right or unscored."""
     correct = snapshot.floats("correct")
     scored = int(np.isfinite(correct).sum())
     unscored = f", {len(snapshot) - scored:,} unscored" if scored < len(snapshot) else ""

@@ -79,6 +79,7 @@ def chance_rows(group: Group) -> list[tuple[str, str, str, str]]:
         ("guess-corrected", 3, chance.guess_corrected),
         ("calibrated", 3, chance.guess_corrected_calibrated),
     )
+    # `least` is the smallest number of options with which an item takes part.
     for name, least, rates in corrections:
         if rates is not None:
             if isinstance(rates, Paper):

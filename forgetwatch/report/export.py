@@ -22,7 +22,7 @@ from forgetwatch.comparing.category_means import CategoryMeans, Spread
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.quantities import QUANTITIES, group_values, json_value, value_at
 from forgetwatch.comparing.ranking import ModelComparison
-from forgetwatch.comparing.trajectory import Trajectory
+from forgetwatch.comparing.trajectory import Alarm, Trajectory
 
 SCHEMA: Final = "forgetwatch/comparison@1"
 SCHEMA_SEVERAL: Final = "forgetwatch/comparisons@1"
@@ -80,28 +80,7 @@ def trajectory_json(trajectory: Trajectory) -> dict[str, Any]:
     """
     course, guessed, n = trajectory.course, trajectory.guessed, trajectory.course.items
     verdicts = trajectory.verdicts()
-    looks = []
-    for at, (step, comparison) in enumerate(zip(trajectory.steps[1:], trajectory.comparisons[1:], strict=True)):
-        looks.append(
-            {
-                "step": step,
-                **{name: getattr(course, name)[at].item() for name in _COURSE},
-                "if_guessed": {name: json_value(n * float(getattr(guessed, name)[at])) for name in _COURSE},
-                "alarms": [
-                    {
-                        "level": alarm.group.level,
-                        "name": alarm.group.name,
-                        "raised": alarm.raised,
-                        "p_value": alarm.p_value,
-                        "alarm_level": alarm.alarm_level,
-                        "smallest_loss": json_value(alarm.smallest_loss),
-                    }
-                    for alarm in verdicts
-                    if alarm.step == step
-                ],
-                "comparison": comparison_json(comparison),
-            }
-        )
+    looks = [_look(trajectory, index, verdicts) for index in range(len(trajectory) - 1)]
     events, rows = np.unique(course.events, return_counts=True)
     counts = (rows if n == len(course.events) else rows * n / len(course.events)).tolist()
     return {
@@ -118,6 +97,29 @@ def trajectory_json(trajectory: Trajectory) -> dict[str, Any]:
             "temporal_forgetting": json_value(guessed.temporal_forgetting),
         },
         "looks": looks,
+    }
+
+
+def _look(trajectory: Trajectory, index: int, verdicts: Sequence[Alarm]) -> dict[str, Any]:
+    """JSON values of one look; index 0 is the first after the baseline."""
+    course, guessed, step = trajectory.course, trajectory.guessed, trajectory.steps[index + 1]
+    return {
+        "step": step,
+        **{name: getattr(course, name)[index].item() for name in _COURSE},
+        "if_guessed": {name: json_value(course.items * float(getattr(guessed, name)[index])) for name in _COURSE},
+        "alarms": [
+            {
+                "level": alarm.group.level,
+                "name": alarm.group.name,
+                "raised": alarm.raised,
+                "p_value": alarm.p_value,
+                "alarm_level": alarm.alarm_level,
+                "smallest_loss": json_value(alarm.smallest_loss),
+            }
+            for alarm in verdicts
+            if alarm.step == step
+        ],
+        "comparison": comparison_json(trajectory.comparisons[index + 1]),
     }
 
 

@@ -63,6 +63,7 @@ def flip_list(changed: Sequence[Flip]) -> FlipList:
     counts = {"known_lost": known} if known else {}
     rows: list[str] = []
     shares = []
+    # The page can restore the order of the probe, which the order of this list is not.
     place = {id(flip): index for index, flip in enumerate(changed)}
     for what in ("forgotten", "gained", "churned"):
         of_kind = [flip for flip in changed if flip.what == what]
@@ -107,6 +108,7 @@ def _left_out(changed: Sequence[Flip], shares: Sequence[str]) -> str:
 
 
 def _safe(text: str) -> str:
+    """JSON text in which nothing can end a script element or a line of JavaScript."""
     for letter in "<>&\u2028\u2029":
         text = text.replace(letter, f"\\u{ord(letter):04x}")
     return text
@@ -174,6 +176,7 @@ def _pieces(one: Sequence[str], other: Sequence[str]) -> list[tuple[bool, int, i
         found = difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
         return [(what == "equal", a, b, c, d) for what, a, b, c, d in found]
     start = _common(one, other)
+    # The common end must not reach back into the common beginning.
     end = min(_common(one[::-1], other[::-1]), len(one) - start, len(other) - start)
     middle = (False, start, len(one) - end, start, len(other) - end)
     return [(True, 0, start, 0, start), middle, (True, len(one) - end, len(one), len(other) - end, len(other))]

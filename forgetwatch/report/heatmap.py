@@ -64,6 +64,7 @@ def heatmap(trajectory: Trajectory, *, rows: int = ROWS) -> Heatmap:
     # Right at the start first, then by the first change, then those that changed most often.
     order = changed[np.lexsort([often, first, start[changed] != 1])]
     if len(order) > rows:
+        # Even distances keep the shares of the kinds.
         order = order[np.linspace(0, len(order) - 1, rows).astype(int)]
     return Heatmap(
         cells=cells[:, order].T,

@@ -178,6 +178,7 @@ def _levels(comparison: Comparison) -> tuple[list[tuple[str, list[_Row]]], str]:
     left = []
     for heading, level in _LEVELS.items():
         groups = [group for group in comparison.groups if group.level == level]
+        # Chosen by what they lost, shown in the order of the probe.
         kept = {group.name for group in sorted(groups, key=lambda group: -group.forgotten)[:GROUPS]}
         if len(groups) > len(kept):
             left.append(f"{count(len(groups) - len(kept))} more {heading.lower()} that lost no more are left out.")
@@ -190,9 +191,8 @@ def _levels(comparison: Comparison) -> tuple[list[tuple[str, list[_Row]]], str]:
 def _looks(run: Trajectory) -> list[_Row]:
     """Looks after the baseline, each with the numbers of all items."""
     last = len(run) - 1
-    at = sorted(
-        {round(1 + (last - 1) * number / (LOOKS - 1)) for number in range(LOOKS)}
-        if last > LOOKS
-        else range(1, last + 1)
-    )
-    return [("look", f"{run.steps[look]:,}", group_cells(run.comparisons[look].all)) for look in at]
+    looks: Sequence[int] = range(1, last + 1)
+    if last > LOOKS:
+        # At even distances, from the first look to the last.
+        looks = sorted({round(1 + (last - 1) * number / (LOOKS - 1)) for number in range(LOOKS)})
+    return [("look", f"{run.steps[look]:,}", group_cells(run.comparisons[look].all)) for look in looks]

@@ -56,6 +56,7 @@ def _draw_against(panel: Axes, ranking: list[RankedModel], target: str, *, less_
     """Draw points with intervals, the front as a line of diamonds, and the names at the right."""
     from matplotlib.patches import ConnectionPatch
 
+    # With a target every model has a value of it.
     spots = [(one.target or 0.0, 100 * one.retention) for one in ranking]
     for one, (x, y) in zip(ranking, spots, strict=True):
         color, marker = (_FRONT, "D") if one.on_front else (_BEATEN, "o")
@@ -68,6 +69,7 @@ def _draw_against(panel: Axes, ranking: list[RankedModel], target: str, *, less_
     panel.margins(x=0.06, y=0.06)
     for place, (one, spot) in enumerate(zip(ranking, spots, strict=True)):
         at = 1 - (place + 0.5) / len(ranking)
+        # From the point, in units of the data, to the name, in units of the axes.
         leader = ConnectionPatch(spot, (1.035, at), "data", "axes fraction", axesA=panel, axesB=panel)
         leader.set(color=_BEATEN, linewidth=0.5, alpha=0.6)
         panel.add_artist(leader)

@@ -72,6 +72,7 @@ def _matrix_lines(several: ModelComparison) -> list[Text]:
     matrix = several.matrix
     cells = matrix_cells(several)
     widest = max(len(cell) for row in cells for cell in row)
+    # Four columns hold the number of the row.
     room = _WIDTH - _SHORT - 4
     width = max(widest, len(str(len(cells)))) + 1
     lines = [

@@ -86,6 +86,7 @@ def course_line(trajectory: Trajectory) -> Text:
 def course_lines(trajectory: Trajectory) -> list[Text]:
     """Lines of the counts that grow with the number of looks, each next to that of a pure guesser."""
     course, guessed = trajectory.course, trajectory.guessed
+    # With several samples an item has several rows, and counts are means over them.
     rows = len(course.events) / course.items if course.items else 1
     lost_once, lost_often = (course.events == 1).sum() / rows, (course.events > 1).sum() / rows
     events = Text(f"forgetting events {count(course.events.sum() / rows)}")
@@ -168,6 +169,7 @@ def _look_lines(trajectory: Trajectory) -> list[Text]:
     )
     lines = [Text(head, style="bold")]
     looks = len(trajectory) - 1
+    # The smallest distance at which no more than ROWS looks are left; the last look is always shown.
     stride = -(-looks // ROWS)
     for at in range(looks):
         if at % stride and at != looks - 1:

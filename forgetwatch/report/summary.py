@@ -157,6 +157,7 @@ def _examples(changed: Sequence[Flip]) -> list[str]:
     lost = [flip for flip in sort_flips(changed) if flip.what == "forgotten" and flip.question is not None]
     lost.sort(key=lambda flip: not flip.known)  # stable: the clearly known first, each part by margin
     chosen: list[Flip] = []
+    # The second pass fills up with further losses of the same task.
     for flip in (*lost, *lost):
         if len(chosen) < EXAMPLES and flip not in chosen:
             if flip.task in {one.task for one in chosen} and len({one.task for one in lost}) > len(chosen):
@@ -248,6 +249,7 @@ def fallen_groups(comparison: Comparison, trajectory: Trajectory | None) -> list
 
     The rule is an alarm of the run where there is one, else a false discovery rate of 5 % in one comparison.
     """
+    # The same groups as the alarms of a run watch.
     watched = [comparison.all, *comparison.by("category").values()]
     if len(watched) == 2:  # one category is the whole
         watched = watched[:1]

@@ -78,6 +78,7 @@ def comparison_table(
     if not whole.n:
         return Lines(*_heading(comparison, title), Text("nothing to compare: no item was scored on both sides"))
     if not whole.forgotten and not whole.gained:
+        # Nothing to list: one heading, one sentence, one verdict.
         same = f"no item flipped: {count(whole.retained)} right and {count(whole.missed)} wrong, before and after"
         lines = [_heading_line(comparison, title), Text(same), *_decision_line(whole, tolerance)]
         return Lines(*lines, *([] if alarms is None else [_cut(alarms)]), *note_lines(comparison.notes))
@@ -85,6 +86,7 @@ def comparison_table(
     bottom = _decision_line(whole, tolerance)
     bottom += _losses_line(comparison) if alarms is None else [_cut(alarms)]
     bottom += note_lines(comparison.notes)
+    # The groups give way first: each of the other lines says something that no other one does.
     room = min(WORST, LINES - len(top) - len(bottom) - 1)
     return Lines(*top, *_worst_lines([] if by == "all" else list(comparison.by(by).values()), room), *bottom)
 
@@ -123,6 +125,7 @@ def _facts(comparison: Comparison) -> str:
         f"{one_line(str(probe['rendering']))} prompt" if "rendering" in probe else "",
     ]
     parts = [part for part in parts if part]
+    # The parts are in the order of their weight.
     while cell_len(", ".join(parts)) > WIDTH:
         parts.pop()
     return ", ".join(parts)
@@ -357,6 +360,7 @@ def _group_lines(groups: Sequence[Group]) -> list[Text]:
         return []
     has_known = any(group.known is not None for group in groups)
     shown = sorted(groups, key=_badness)[:ROWS]
+    # A long share of the known takes its columns from the name, so that every line keeps 80.
     lost_width = max([12, *(len(_known_share(group)) for group in shown)])
     name_width = 30 - lost_width if has_known else 22
     columns = f"{'known':>6}  {'now lost':<{lost_width}}" if has_known else f"{'forgot':>6} {'gained':>7}"

@@ -83,6 +83,7 @@ def _flat(document: dict[str, Any], *, of: str = "") -> dict[str, float]:
     row: dict[str, float] = {}
     for name, value in document.items():
         if isinstance(value, dict):
+            # `chance` only groups the corrections, whose own names say enough; its number of items needs its name.
             flat = _flat(value, of="" if name == "chance" else f"_{name}")
             row |= {"chance_n" if name == "chance" and key == "n" else key: number for key, number in flat.items()}
         elif isinstance(value, list):

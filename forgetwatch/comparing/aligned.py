@@ -160,7 +160,7 @@ class AlignedPairs:
         keep = whole[item] if whole_items else scored
         items = len(np.unique(item[keep]))
         samples = int(keep.sum()) // items if items else 1
-        # Options are compared pair by pair: of one side alone they say nothing.
+        # Options are compared pair by pair: those of one side alone are of no use.
         options = not (before.missing("chosen") or after.missing("chosen"))
         k_before, k_after = before.ints("k")[left], after.ints("k")[right]
         cluster = _clusters(before, after, left, right, item)

@@ -74,9 +74,9 @@ def category_means(paired: AlignedPairs) -> CategoryMeans:
 def paper_compat(paired: AlignedPairs, tasks: PaperTasks | None = None) -> CategoryMeans:
     """Compute the paper's numbers as its released code does, from tasks named as there.
 
-    One k for each task, from a table for BIG-Bench Hard and 4 for every other task, whatever the items say; some tasks
-    ignored; every (task, seed) clipped at 0 before it is averaged; tasks that its categories do not name are a category
-    of their own that counts as much as any other.
+    One k for each task, from a table for BIG-Bench Hard and 4 for every other task, whatever the k of its items; some
+    tasks ignored; every (task, seed) clipped at 0 before it is averaged; tasks without a category form
+    one of their own that counts as much as any other.
 
     Args:
         paired: The pairs.

@@ -189,7 +189,7 @@ def align_repeat(before: Snapshot, null: Snapshot) -> tuple[NDArray[np.float64],
     again = np.full(len(before), np.nan)  # the second measurement may cover a part of the items only
     again[pairing.before] = null.floats("correct")[pairing.after]
     if not np.isfinite(again).any():
-        differs.append("the null has no scored item, and says nothing")
+        differs.append("the null has no scored item, so the noise is not known")
     return again, differs
 
 

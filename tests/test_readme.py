@@ -23,6 +23,12 @@ HAVE_MAPS = ("probes/hub",)
 SETUP = [line for kind, block in BLOCKS if kind == "bash" for line in block.splitlines() if "-m venv" in line]
 
 
+def test_the_readme_fits_a_few_screens_and_shows_the_callback_on_the_first() -> None:
+    lines = README.splitlines()
+    assert len(lines) <= 200
+    assert any("callbacks=[ForgetWatchCallback()]" in line for line in lines[:15])
+
+
 def test_two_commands_set_everything_up_and_name_the_tested_torch() -> None:
     demo, tests = SETUP
     assert demo.endswith("forgetwatch demo")

@@ -16,5 +16,5 @@
     item_history   the history of each item through the looks of a run
     divergence     drift of a model from its base, on texts that the base generated
 
-Start with `transitions`. METRICS.md defines every quantity. Nothing here reads a file or imports torch.
+Start with `transitions`. `examples/statistics.md` describes every quantity. Nothing here reads a file or imports torch.
 """

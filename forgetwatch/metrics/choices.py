@@ -1,6 +1,6 @@
-"""The rule by which the scores of an item's options decide: norm, choice, right answer's share, margin, second choice.
+"""Choices from scores: the option that a model chooses, by how much, and which option comes second.
 
-From the log-likelihoods ll_j of the options j of one item, in nats (METRICS.md, section 2):
+The score s_j of option j of an item follows from its log-likelihood ll_j, in nats, by the norm of the probe or log:
 
     sum              s_j = ll_j
     chars            s_j = ll_j / length_j * mean length; the length in characters, without a leading space
@@ -8,8 +8,8 @@ From the log-likelihoods ll_j of the options j of one item, in nats (METRICS.md,
     bytes, tokens    the same, lengths in bytes or tokens
     unconditional    s_j = ll_j - prior_j, the prior without the prompt
 
-The choice is argmax s_j, the first of equals. The share of the right options is their part of softmax(s). The mean
-length makes a normalised score one in nats again, so that shares and margins of all norms have one unit.
+The choice is argmax s_j, the first of equals. The share of the right options is the sum of their softmax(s). The factor
+`mean length` gives normalised scores the unit nats, so that shares and margins of all norms can be compared.
 
 Items have different numbers of options. The options of all items are therefore in one flat array, item by item, and
 `k` [items] is the number of options of each:
@@ -18,7 +18,7 @@ Items have different numbers of options. The options of all items are therefore 
     scores   -1.0 -2.0   -4.0 -0.5 -3.0
     golds     yes   no     no   no  yes
 
-Everything that scores a model, reads a log or compares two snapshots decides by these functions.
+Scoring, the readers of logs and the comparison all decide by these functions.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def normalise(
     lengths: Mapping[str, NDArray[np.generic]] | None = None,
     priors: Floats | None = None,
 ) -> Floats:
-    """The score that decides for each option, nats, float64 [options]; nan where a length or prior is nan.
+    """Return the normalised score of each option, nats, float64 [options]; nan if a length or prior is nan.
 
     Args:
         logprobs: Log-likelihood of each option, nats [options].
@@ -119,7 +119,7 @@ def decide(scores: Floats, k: Ints, golds: Bools) -> Decisions:
     Args:
         scores: The score that decides, nats [options].
         k: Number of options of each item [items].
-        golds: The right options, bool [options]; none of an item's where that is not known.
+        golds: True for the right options, bool [options]; all False for an item whose right option is unknown.
 
     >>> found = decide(np.log([0.8, 0.2, 0.5, 0.1, 0.4]), np.array([2, 3]), np.array([1, 0, 0, 1, 1], bool))
     >>> found.chosen, found.share.round(3), found.margin.round(3)

@@ -8,7 +8,7 @@ are those that its text lists:
 MuSR, MCTest and Belebele ask several questions on one passage. These flip together, so they share a `cluster`.
 
 GSM8K and IFEval have open answers. GSM8K's is the number after ``####``; the text before it holds the worked steps that
-few-shot prompts show. IFEval's instructions are graded by `grading.instructions`; an item with an instruction that has
+few-shot prompts show. IFEval's instructions are graded by `grading.ifeval`; an item with an instruction that has
 no exact check there is unscored, with the reason, and is counted as such.
 
 Rendering: as lm-evaluation-harness 0.4 (tasks/bbh/zeroshot and leaderboard/bbh_mc, leaderboard/musr, belebele, gsm8k,

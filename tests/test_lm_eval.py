@@ -46,7 +46,7 @@ def test_log_likelihoods_and_greedy_flags_are_the_harnesss() -> None:
     assert ours._layout is None  # shared rows are tested again at every call
 
 
-def test_what_greedy_decoding_writes_is_flagged() -> None:
+def test_continuations_of_greedy_decoding_are_flagged() -> None:
     from lm_eval.api.instance import Instance
 
     network = model(TOK).eval()
@@ -60,7 +60,7 @@ def test_what_greedy_decoding_writes_is_flagged() -> None:
     assert (first, second) == (True, False)
 
 
-def test_rolling_log_likelihoods_go_the_same_way() -> None:
+def test_rolling_log_likelihoods_are_the_harnesss() -> None:
     from lm_eval.api.instance import Instance
 
     text = " ".join(random.Random(1).choices(WORDS, k=50))

@@ -175,7 +175,7 @@ def test_choices_and_gold_are_those_that_the_harness_had(logs: dict[str, Any]) -
     assert read.texts("item_id")[:41].tolist() == [str(n) for n in range(41)]
 
 
-def test_each_filter_can_be_asked_for(logs: dict[str, Any]) -> None:
+def test_each_filter_can_be_selected(logs: dict[str, Any]) -> None:
     sides = [next((logs["folder"] / "out" / f"org__{name}").glob("samples_toy_open*")) for name in ("before", "after")]
     for filtered in ("strict", "any"):
         group = compare(before=sides[0], after=sides[1], metric=f"exact_match,{filtered}").all

@@ -1,4 +1,4 @@
-"""What all quantities cost on a large run: seconds and peak memory, from aligned arrays in memory, without bootstrap.
+"""Cost of all quantities on a large run: seconds and peak memory, from aligned arrays in memory, without bootstrap.
 
     python tests/bench/cost.py [items [looks]]       one size; by default 1,000,000 items, 20 looks, 100 tasks
     python tests/bench/cost.py --growth              four sizes of items and of looks, each in a process of its own

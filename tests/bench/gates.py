@@ -1,4 +1,4 @@
-"""How often `--no-worse-than 2%` is wrong by chance: measured on sampled answers, and computed for one sample.
+"""Error rate of `--no-worse-than 2%` by chance: measured on sampled answers, and computed for one sample.
 
     python tests/bench/gates.py [runs]
 

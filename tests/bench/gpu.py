@@ -72,7 +72,7 @@ def main() -> None:
         if device == "cuda":
             torch.cuda.reset_peak_memory_stats()
         scorer = Scorer(Probe(items), tokenizer, model)
-        scorer.score(model)  # the way is found; kernels are warm
+        scorer.score(model)  # the layout is chosen; kernels are warm
         _, seconds = timed(lambda scorer=scorer: scorer.score(model), device)
         peak = torch.cuda.max_memory_allocated() / 2**30 if device == "cuda" else float("nan")
         tokens = scorer.engine.tokens

@@ -1,4 +1,4 @@
-"""Peak memory of a look with a vocabulary of 150,000 tokens, by token budget; beside it the harness by batch size.
+"""Peak memory of a look with a vocabulary of 150,000 tokens, by token budget, and of the harness by batch size.
 
     python tests/bench/memory.py
 

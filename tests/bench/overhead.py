@@ -1,4 +1,4 @@
-"""What the looks add to a run's time, at the default budget and with every look asking every item.
+"""Time that the looks add to a run, with the default budget and with all items at every look.
 
     OMP_NUM_THREADS=1 python tests/bench/overhead.py [--steps 180] [--items 360] [--repeats 3]
 

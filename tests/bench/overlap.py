@@ -1,4 +1,4 @@
-"""How long it takes to look for 2,000 questions in a million training rows of 500 characters, made up of common words.
+"""Time to search for 2,000 questions in a million training rows of 500 characters, made up of common words.
 
 python tests/bench/overlap.py [ROWS]
 """

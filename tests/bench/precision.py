@@ -1,4 +1,4 @@
-"""How often a choice in bf16 is not that of fp32: the harness's model class and ours, on the same model and items.
+"""Rate of choices in bf16 that differ from fp32: the harness's model class and ours, on the same model and items.
 
     OMP_NUM_THREADS=2 python tests/bench/precision.py [--items 300]
 

@@ -1,4 +1,4 @@
-"""How far each correction is from a planted truth: the tables of examples/statistics.md.
+"""Error of each correction against a planted truth: the tables of examples/statistics.md.
 
     python tests/bench/truth.py [replications]
 

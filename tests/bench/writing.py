@@ -1,4 +1,4 @@
-"""Writing answers in batches, against one by one: the same greedy answers, in one run.
+"""Generation of answers in batches, against one by one: the same greedy answers, in one run.
 
     OMP_NUM_THREADS=1 python tests/bench/writing.py [--items 64] [--tokens 32] [--repeats 3]
 

@@ -1,4 +1,4 @@
-"""What only a GPU shows: skipped where there is none. Not yet run on one."""
+"""Claims that only a GPU can show; skipped without one. Not yet run on one."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_state_of_cuda_random_numbers_comes_back() -> None:
     assert torch.equal(torch.rand(4, device="cuda"), expected)
 
 
-def test_an_adapter_that_is_switched_off_leaves_the_base() -> None:
+def test_a_disabled_adapter_gives_the_base() -> None:
     from peft import LoraConfig, get_peft_model
 
     network = on_gpu()
@@ -64,7 +64,7 @@ def test_only_unstable_items_differ_in_another_order() -> None:
     assert not (changed & ~np.array(first.table["unstable"].to_pylist())).any()
 
 
-def test_flash_attention_is_set_aside_for_shared_rows_and_agrees() -> None:
+def test_flash_attention_is_replaced_for_shared_rows_and_agrees() -> None:
     pytest.importorskip("flash_attn")
     network, items = on_gpu(), probe(60)
     plain = logprobs(score(network, TOK, items))

@@ -1,4 +1,4 @@
-"""Runs whose model is spread over GPUs: FSDP and ZeRO-3 through accelerate. Not yet run on any.
+"""Runs with a model that is sharded over GPUs: FSDP and ZeRO-3 through accelerate. Not yet run on any.
 
 The same rules are tested on the CPU with FSDP itself, in tests/scoring/test_processes.py.
 """
@@ -40,7 +40,7 @@ ZERO = {
 
 
 @pytest.mark.parametrize("options", [FSDP, ZERO], ids=["fsdp", "zero-3"])
-def test_a_sharded_run_looks_and_ends(options: dict[str, Any], tmp_path: Path) -> None:
+def test_a_sharded_run_takes_its_looks_and_ends(options: dict[str, Any], tmp_path: Path) -> None:
     if "deepspeed" in options:
         pytest.importorskip("deepspeed")
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--standalone"]

@@ -1,4 +1,4 @@
-"""The shipped probe `behaviour`, asked of a model and of a stand-in that answers well."""
+"""The shipped probe `behaviour`, on a model and on a stand-in that answers well."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_good_answers_are_right_and_those_that_do_not_stop_are_truncated_and_wro
         assert (row["correct"], row["outcome"]) == ((False, "truncated") if stops else (True, "ok"))
 
 
-def test_a_random_model_is_asked_all_and_nothing_is_unscored() -> None:
+def test_a_random_model_answers_all_items_and_none_is_unscored() -> None:
     rows = score(model(TOK, positions=256), TOK, PROBE).table.to_pylist()
     assert len(rows) == 96
     assert {row["outcome"] for row in rows} <= {"ok", "no answer", "truncated"}

@@ -50,7 +50,7 @@ def test_a_checkpoint_is_scored_once(saved: Path, loads: list[str]) -> None:
 
 
 @pytest.mark.parametrize("change", [{"norm": "sum"}, {"name": "other"}])
-def test_another_probe_is_scored_anew(saved: Path, loads: list[str], change: dict[str, str]) -> None:
+def test_another_probe_is_scored_again(saved: Path, loads: list[str], change: dict[str, str]) -> None:
     score_checkpoint(str(saved), probe())
     score_checkpoint(str(saved), probe(**change))
     assert len(loads) == 2
@@ -64,14 +64,14 @@ def test_other_labels_of_the_same_questions_are_not_mixed_up(saved: Path, loads:
     assert set(score_checkpoint(str(saved), relabelled).texts("category")) == {"new"}
 
 
-def test_other_weights_are_scored_anew(saved: Path, loads: list[str]) -> None:
+def test_other_weights_are_scored_again(saved: Path, loads: list[str]) -> None:
     one = score_checkpoint(str(saved), probe())
     model(tokenizer(), seed=1).save_pretrained(saved)
     assert score_checkpoint(str(saved), probe()).checksum != one.checksum
     assert len(loads) == 2
 
 
-def test_another_end_token_ends_other_texts_and_is_scored_anew(saved: Path, loads: list[str]) -> None:
+def test_another_end_token_ends_other_texts_and_is_scored_again(saved: Path, loads: list[str]) -> None:
     items = [Item(id="1", task="t", prompt="w1 w2", answer="w3", match="contains")]
     written = Probe(items, decoding={"tokens": 6})
     (whole,) = score_checkpoint(str(saved), written).texts("output")
@@ -103,7 +103,7 @@ def test_an_adapter_is_scored_on_its_base(saved: Path, tmp_path: Path) -> None:
         assert one == pytest.approx(other, abs=1e-5)
 
 
-def test_a_model_with_made_up_weights_is_refused(saved: Path) -> None:
+def test_a_model_with_missing_weights_is_refused(saved: Path) -> None:
     import json
 
     config = json.loads((saved / "config.json").read_text())
@@ -118,7 +118,7 @@ def test_a_model_with_made_up_weights_is_refused(saved: Path) -> None:
         score_checkpoint(str(saved), probe())
 
 
-def test_the_cache_is_where_the_environment_says(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_folder_follows_the_environment(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FORGETWATCH_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(saved.parent / "xdg"))
     score_checkpoint(str(saved), probe())
@@ -146,7 +146,7 @@ def test_an_adapter_with_missing_weights_is_refused(saved: Path, tmp_path: Path)
         score_checkpoint(str(tmp_path / "adapter"), probe())
 
 
-def test_what_cannot_be_loaded_is_one_clear_error(saved: Path, tmp_path: Path) -> None:
+def test_a_model_that_cannot_be_loaded_is_one_clear_error(saved: Path, tmp_path: Path) -> None:
     with pytest.raises(ScoringError, match="as a model id it cannot be loaded"):
         score_checkpoint("nobody/nothing", probe())
     (saved / "model.safetensors").write_bytes(b"broken")

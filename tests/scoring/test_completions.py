@@ -1,4 +1,4 @@
-"""Completions that the base samples: its own distribution, its own file, and no trace of having been made."""
+"""Completions by the base: sampled from its own distribution, stored in a file, without a trace on the model."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_one_token_completions_estimate_the_exact_kl() -> None:
 
 
 @pytest.mark.parametrize("make", [lambda: model(TOK), lambda: gpt2(vocabulary=80)])
-def test_equal_weights_are_at_a_drift_of_exactly_0_and_others_further_the_more_they_differ(make: Any) -> None:
+def test_drift_is_exactly_0_for_equal_weights_and_grows_with_their_difference(make: Any) -> None:
     network = sharper(make())
     found = sample_completions(network, TOK, PROMPTS, tokens=8)
     again = completion_logprobs(network, found.prompts, found.tokens)
@@ -156,7 +156,7 @@ def test_a_completion_ends_with_the_end_token() -> None:
     assert all(not {1, 25} & set(ids[:-1]) for ids in found.tokens)
 
 
-def test_the_same_seed_writes_the_same_in_any_order_and_another_seed_something_else() -> None:
+def test_the_same_seed_samples_the_same_in_any_order_and_another_seed_differs() -> None:
     network = model(TOK)
     prompts = {**PROMPTS, "more": [(70, 71), (72, 73), (74, 75)]}  # of one length
     one = sample_completions(network, TOK, prompts, tokens=8, seed=3)
@@ -175,7 +175,7 @@ def test_the_same_seed_writes_the_same_in_any_order_and_another_seed_something_e
 
 
 @pytest.mark.parametrize("budget", [1, 30, 10**6])
-def test_every_prompt_has_its_completion_at_its_own_place_whatever_the_batches(budget: int) -> None:
+def test_completions_are_in_the_order_of_the_prompts_whatever_the_batches(budget: int) -> None:
     found = sample_completions(model(TOK), TOK, PROMPTS, tokens=5, token_budget=budget)
     assert found.sets == ("probe",) * 3 + ("training",) * 3
     assert list(found.prompts) == PROMPTS["probe"] + PROMPTS["training"]
@@ -219,7 +219,7 @@ def test_sampling_and_reading_leave_nothing_changed(make: Any, fails: bool, monk
     assert state(network, tok) == before
 
 
-def test_adapters_are_part_of_what_samples_and_what_is_read() -> None:
+def test_adapters_take_part_in_sampling_and_reading() -> None:
     from peft import LoraConfig, get_peft_model
 
     plain = sharper(model(TOK)).eval()
@@ -251,7 +251,7 @@ def test_prompt_learning_and_unusable_prompts_are_refused() -> None:
         sample_completions(get_peft_model(network, config), TOK, PROMPTS)
 
 
-def test_a_model_that_generates_something_else_than_it_reads_is_refused() -> None:
+def test_a_model_that_generates_by_other_log_probabilities_than_it_reads_is_refused() -> None:
     network = sharper(model(TOK))
 
     def lost(_: Any, __: Any, options: dict[str, Any], output: Any) -> Any:
@@ -272,9 +272,7 @@ def test_rounding_to_bf16_is_no_reason_to_refuse() -> None:
 
 
 @pytest.mark.parametrize("stateful", [False, True])
-def test_models_that_carry_a_state_are_given_prompts_without_padding(
-    stateful: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_models_with_a_state_get_prompts_without_padding(stateful: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     network, masks = model(TOK), []
     network._is_stateful = stateful
     own = type(network).generate
@@ -307,7 +305,7 @@ def test_a_file_gives_back_what_was_saved(completions: Completions, tmp_path: Pa
     assert pq.read_schema(tmp_path / "c.parquet").names == ["set", "prompt", "tokens", "logprobs"]  # no text
 
 
-def test_an_empty_file_of_completions_is_one_too(tmp_path: Path) -> None:
+def test_a_file_of_no_completions_can_be_read(tmp_path: Path) -> None:
     save_completions(Completions(sets=(), prompts=(), tokens=(), logprobs=()), tmp_path / "c.parquet")
     assert len(read_completions(tmp_path / "c.parquet")) == 0
 

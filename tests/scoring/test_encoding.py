@@ -90,7 +90,7 @@ def test_context_and_choice_together_are_the_tokens_of_the_whole_text() -> None:
         (Item(id="1", task="t", prompt="Q", answer="w1", match="exact"), 100, "its answer was not asked for"),
     ],
 )
-def test_what_cannot_be_scored_says_why(given: Item, max_length: int, says: str) -> None:
+def test_an_item_that_cannot_be_scored_has_its_reason(given: Item, max_length: int, says: str) -> None:
     assert encoded(given, max_length=max_length).unscored == says
 
 

@@ -86,7 +86,7 @@ class _Patched(LlamaForCausalLM):  # type: ignore[misc]
         ("none", "returned no logits"),
     ],
 )
-def test_logits_that_are_no_logits_are_refused(kind: str, says: str) -> None:
+def test_outputs_that_are_not_logits_over_the_vocabulary_are_refused(kind: str, says: str) -> None:
     network = _Patched(LlamaConfig(**SIZES))
     network.kind = kind
     with pytest.raises(ScoringError, match=says):
@@ -100,14 +100,14 @@ def test_a_model_without_a_language_head_is_refused() -> None:
         score(nn.Linear(2, 2), TOK, probe())
 
 
-def test_half_precision_sums_are_made_in_full_precision() -> None:
+def test_log_likelihoods_of_half_precision_are_summed_in_full_precision() -> None:
     network = model(TOK).to(torch.bfloat16)
     rows = score(network, TOK, probe()).table["choice_logprobs"].to_pylist()
     values = np.array([value for row in rows for value in row])
     assert np.mean(values == torch.tensor(values).to(torch.bfloat16).double().numpy()) < 0.1
 
 
-def test_the_head_multiplies_in_full_precision_and_is_itself_again_afterwards() -> None:
+def test_the_head_computes_in_full_precision_and_is_restored() -> None:
     network = model(TOK).to(torch.bfloat16).eval()
     hidden = torch.randn(3, 32).to(torch.bfloat16)
     with head_in_fp32(network), torch.no_grad():
@@ -120,7 +120,7 @@ def test_the_head_multiplies_in_full_precision_and_is_itself_again_afterwards() 
 
 
 @pytest.mark.parametrize("options", [{"target_modules": ["lm_head"]}, {"modules_to_save": ["lm_head"]}])
-def test_so_does_a_head_with_an_adapter_or_a_trained_copy(options: dict[str, Any]) -> None:
+def test_a_head_with_an_adapter_or_a_trained_copy_computes_in_full_precision_too(options: dict[str, Any]) -> None:
     peft = pytest.importorskip("peft")
     adapted = peft.get_peft_model(
         model(TOK), peft.LoraConfig(r=2, **{"target_modules": ["q_proj"], **options}, init_lora_weights=False)
@@ -175,7 +175,7 @@ def test_a_batch_that_does_not_fit_into_memory_is_halved_and_tried_again() -> No
         score(network, TOK, items)
 
 
-def test_where_processes_must_make_the_same_calls_nothing_is_tried_again() -> None:
+def test_no_batch_is_halved_where_processes_must_make_the_same_calls() -> None:
     network = _Small(LlamaConfig(**SIZES)).eval()
     items = probe(20)
     encoded = encode(items, TOK, max_length=64)

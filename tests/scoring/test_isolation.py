@@ -106,7 +106,7 @@ def test_a_score_leaves_nothing_changed(fails: bool, monkeypatch: pytest.MonkeyP
     assert all(torch.equal(one, other) for one, other in zip(weights, again, strict=True))
 
 
-def test_an_attention_that_takes_no_masks_is_set_aside_for_the_look() -> None:
+def test_an_attention_without_masks_is_replaced_during_the_look() -> None:
     network = model(tokenizer())
     network.config._attn_implementation = "flash_attention_2"  # not installed here: it must not be called
 

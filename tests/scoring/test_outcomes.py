@@ -54,7 +54,7 @@ def test_option_mass_counts_every_continuation_once() -> None:
     assert option_mass(np.log([0.3, 0.1, 0.2, 0.2]), encoded, 0.05) == pytest.approx(0.55)
 
 
-def test_free_correct_asks_whether_the_top_token_begins_a_right_answer() -> None:
+def test_free_correct_is_true_if_the_top_token_begins_a_right_answer() -> None:
     encoded = Encoded(context=(1,), texts=("", ""), choices=((5, 6), (7,)), spellings=((), (8,)))
     for answer, top, right in (
         (0, 5, True),

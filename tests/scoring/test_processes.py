@@ -1,4 +1,4 @@
-"""Several processes score one model together, and get what one gets alone."""
+"""Several processes that score one model together get the rows that one process gets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real questions by others, scored by us and by lm-evaluation-harness's own model class on the same models."""
+"""Real questions by others, scored by forgetwatch and by lm-evaluation-harness's own model class on the same models."""
 
 from __future__ import annotations
 
@@ -146,13 +146,13 @@ def test_log_likelihoods_and_choices_are_the_harnesss(name: str, items: dict[str
     network = AutoModelForCausalLM.from_config(config).eval()
     harness = HFLM(pretrained=network, tokenizer=tok, batch_size=8, max_length=4096)
     sizes = set()
-    ways = {}
+    layouts = {}
     for workload, group in items.items():
         asked = [Instance("loglikelihood", {}, (i.prompt, c), n) for n, i in enumerate(group) for c in i.choices or ()]
         theirs = iter([value for value, _ in harness.loglikelihood(asked, disable_tqdm=True)])
         scorer = Scorer(Probe(group), tok, network)
         rows = scorer.score(network).table.to_pylist()
-        ways[workload] = scorer.engine.layout
+        layouts[workload] = scorer.engine.layout
         for item, row in zip(group, rows, strict=True):
             expected = np.array([next(theirs) for _ in item.choices or ()])
             found = np.array(row["choice_logprobs"])
@@ -164,5 +164,5 @@ def test_log_likelihoods_and_choices_are_the_harnesss(name: str, items: dict[str
                     assert ours.argmax() == harnesss.argmax()
             sizes.add(len(found))
     assert {2, 4, 5, 13} <= sizes
-    assert set(ways.values()) == ({"prefix", "trie"} if layout == "trie" else {"rows"})
-    assert ways["mmlu, five-shot"] == ("prefix" if layout == "trie" else "rows")
+    assert set(layouts.values()) == ({"prefix", "trie"} if layout == "trie" else {"rows"})
+    assert layouts["mmlu, five-shot"] == ("prefix" if layout == "trie" else "rows")

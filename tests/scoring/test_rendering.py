@@ -16,7 +16,7 @@ def rendered(item: Item, **settings: Any) -> Any:
     return render(item, Probe([item], **settings), tokenizer())
 
 
-def test_plain_log_likelihood_sends_prompt_and_choices_as_they_stand() -> None:
+def test_plain_log_likelihood_leaves_prompt_and_choices_unchanged() -> None:
     made = rendered(QUESTION)
     assert (made.context, made.choices, made.templated) == ("Q : w1", (" w2 w3", " w4"), False)
     assert made.spellings == ((), ())
@@ -29,7 +29,7 @@ def test_letters_list_the_choices_in_the_prompt() -> None:
     assert made.spellings == (("A",), ("B",))
 
 
-def test_choices_that_are_the_letters_already_stay_in_the_prompt_as_they_are() -> None:
+def test_choices_that_are_letters_are_not_listed_again() -> None:
     made = rendered(
         Item(id="1", task="t", prompt="... A. x B. y Answer:", choices=("A", "B"), answer=0), scoring="letters"
     )

@@ -51,7 +51,7 @@ def test_the_same_weights_give_the_same_rows_in_any_order_of_the_items() -> None
     assert {row["item_id"]: row for row in second.table.to_pylist()} == first
 
 
-def test_the_snapshot_says_what_made_it() -> None:
+def test_the_metadata_names_model_scorer_and_settings() -> None:
     items = probe()
     snapshot = score(model(TOK), TOK, items)
     assert snapshot.meta["probe"] == {
@@ -136,7 +136,7 @@ def logprobs(snapshot: Snapshot) -> list[float]:
     return [value for row in snapshot.table["choice_logprobs"].to_pylist() for value in row]
 
 
-def test_questions_that_are_asked_twice_get_one_answer_in_any_order() -> None:
+def test_duplicate_questions_get_one_answer_in_any_order() -> None:
     network = model(TOK)
     twice = [
         Item(id=f"{copy}{item.id}", task=copy, prompt=item.prompt, choices=item.choices, answer=0)

@@ -1,4 +1,4 @@
-"""The shipped probe is asked of a real model, and answered by one that knows nothing."""
+"""The shipped probe `standard`, on a real architecture and on a model that knows nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_every_question_is_scored_and_a_model_that_knows_nothing_is_near_chance(
     assert abs(right.mean() - chance.mean()) < 4 * error
 
 
-def test_a_random_choosers_accuracy_is_the_mean_of_one_over_k() -> None:
+def test_accuracy_of_random_choices_is_the_mean_of_one_over_k() -> None:
     for name in ("standard", "confirmation"):
         probe = load_probe(name)
         k, gold = (np.array([value(item) for item in probe]) for value in (lambda one: one.k, lambda one: one.answer))

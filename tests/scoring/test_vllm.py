@@ -1,4 +1,4 @@
-"""How vLLM is called, seen by stand-ins for it: it has not been run itself."""
+"""Calls of vLLM, recorded by stand-ins for it: vLLM itself has not been run."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def trainer_of(engine: Engine, network: Any = None) -> Any:
     )
 
 
-def test_a_trainers_engine_is_given_back_as_it_was() -> None:
+def test_a_trainers_engine_is_restored() -> None:
     ids = [tuple(TOK(text)["input_ids"]) for text in ("w1", "w2 w3")]
     engine = Engine({ids[0]: [*TOK("w7 w8")["input_ids"], EOS], ids[1]: TOK("w9 w9 w9")["input_ids"]})
     before, trainer = engine.settings, trainer_of(engine)
@@ -86,7 +86,7 @@ def test_after_an_exception_the_engine_has_its_settings_and_sleeps_again() -> No
     assert engine._llm_weights_sleeping
 
 
-def test_an_adapter_that_was_being_handed_over_when_it_failed_is_taken_apart_again() -> None:
+def test_an_adapter_is_unmerged_if_handing_over_the_weights_fails() -> None:
     network = get_peft_model(model(TOK), LoraConfig(r=2, target_modules=["q_proj"], init_lora_weights=False))
     weights = {name: weight.clone() for name, weight in network.named_parameters()}
     engine = Engine({})
@@ -103,7 +103,7 @@ def test_an_adapter_that_was_being_handed_over_when_it_failed_is_taken_apart_aga
         assert torch.allclose(weight, weights[name], atol=1e-6)
 
 
-def test_what_the_engine_cannot_read_is_refused() -> None:
+def test_prompts_that_are_too_long_for_the_engine_are_refused() -> None:
     engine = Engine({})
     with pytest.raises(ScoringError, match="take 22 tokens, and the engine reads 20; set vllm_max_model_length"):
         TrainerGenerator(trainer_of(engine), TOK).generate([(5,) * 10], Decoding(tokens=12), seed=0)
@@ -145,7 +145,7 @@ def test_an_engine_of_its_own_gets_the_settings_and_nothing_else(monkeypatch: py
     generator.close()
 
 
-def test_where_no_answer_can_be_written_no_engine_is_asked() -> None:
+def test_no_engine_is_called_where_no_answer_can_be_generated() -> None:
     network, engine = model(TOK, positions=16), Engine({})
     items = [
         Item(id="1", task="t", prompt="w1 " * 20, answer="w2", match="contains"),

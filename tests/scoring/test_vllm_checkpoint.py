@@ -1,4 +1,4 @@
-"""A checkpoint whose answers a stand-in for vLLM writes: which weights are loaded, when, and how often."""
+"""A checkpoint whose answers a stand-in for vLLM generates: which weights are loaded, when, and how often."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_open_answers_need_no_second_copy_of_the_model(saved: str, engines: list
     assert row["prompt_hash"] == score(model(TOK), TOK, Probe([OPEN], decoding={"tokens": 4})).texts("prompt_hash")[0]
 
 
-def test_choices_are_scored_first_and_the_model_is_let_go_before_vllm_starts(saved: str, engines: list[Any]) -> None:
+def test_choices_are_scored_and_the_weights_freed_before_vllm_starts(saved: str, engines: list[Any]) -> None:
     probe = Probe([CHOICE, OPEN], decoding={"tokens": 4})
     snapshot = score_with_vllm(saved, probe)
     assert [where for _, where in engines] == [{"meta"}]
@@ -82,7 +82,7 @@ def test_vllm_is_not_started_in_vain(saved: str, engines: list[Any], tmp_path: P
     assert engines == []
 
 
-def test_the_command_hands_its_options_on(
+def test_the_command_passes_its_options_to_vllm(
     saved: str, engines: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Probe([OPEN], decoding={"tokens": 4}).save(tmp_path / "p.jsonl")

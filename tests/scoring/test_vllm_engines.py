@@ -1,4 +1,4 @@
-"""Several engines of vLLM side by side, in real processes, on a stand-in for it: it has not been run itself."""
+"""Several engines in real processes, with a stand-in for vLLM, which itself has not been run."""
 
 from __future__ import annotations
 
@@ -55,6 +55,6 @@ def test_an_engine_that_dies_is_an_error_and_no_hang() -> None:
         engines.generate([(1,), (2,)], {"fails": True})
 
 
-def test_too_few_gpus_are_told_before_anything_starts() -> None:
+def test_too_few_gpus_are_refused_before_anything_starts() -> None:
     with pytest.raises(ScoringError, match="2 engines of vLLM on 3 GPUs each need 6 GPUs, there are 4"):
         Engines("model", tensor_parallel=3, data_parallel=2, trust_remote_code=False)

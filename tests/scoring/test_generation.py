@@ -1,4 +1,4 @@
-"""Answers that a model writes: what it writes, what is read in it, and whether form or knowledge was lost."""
+"""Generated answers: how they are generated and graded, and whether form or knowledge was lost."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def knows() -> Any:
     return taught(None, {"reasoning": reasoned(facts()), "letter": letters(facts())}, steps=200)
 
 
-def test_a_model_that_reasons_first_is_read_at_its_last_line(knows: Any) -> None:
+def test_the_answer_after_reasoning_is_extracted_from_the_last_line(knows: Any) -> None:
     rows = score(knows, TOK, letter_probe()).table.to_pylist()
     assert [row["output"] for row in rows] == reasoned(facts())
     assert all(row["correct"] and row["in_form"] and row["forced_correct"] and row["outcome"] == "ok" for row in rows)
@@ -125,7 +125,7 @@ def test_a_model_that_reasons_first_is_read_at_its_last_line(knows: Any) -> None
     assert not any(row["correct"] for row in cut)
 
 
-def test_another_form_is_a_loss_of_form_and_other_facts_are_a_loss_of_knowledge(knows: Any) -> None:
+def test_form_lost_and_knowledge_lost_are_told_apart(knows: Any) -> None:
     probe = letter_probe()
     before = score(knows, TOK, probe)
     words = dict(zip(LETTERS, ("one", "two", "three", "four"), strict=True))
@@ -149,7 +149,7 @@ def test_another_form_is_a_loss_of_form_and_other_facts_are_a_loss_of_knowledge(
     assert (changed.forgotten, changed.format_lost, changed.knowledge_lost) == (10, 0, 10)
 
 
-def test_written_answers_are_those_of_one_by_one_greedy_decoding(knows: Any) -> None:
+def test_generated_answers_are_those_of_greedy_decoding_one_by_one(knows: Any) -> None:
     probe = letter_probe()
     rows = score(knows, TOK, probe).table.to_pylist()
     for one, row in zip(encode_prompts(probe, probe.items, TOK, max_length=64), rows, strict=True):
@@ -160,7 +160,7 @@ def test_written_answers_are_those_of_one_by_one_greedy_decoding(knows: Any) -> 
         assert row["output"] == TOK.decode(ids[len(one.context) :], skip_special_tokens=True)
 
 
-def test_open_and_scored_items_stand_in_one_probe_and_have_a_line_each(knows: Any) -> None:
+def test_generated_and_scored_items_share_a_probe_and_have_a_line_each(knows: Any) -> None:
     written = [
         Item(id=f"open{n}", task="open", prompt=f"{item.prompt} Answer:", answer="A", match="contains")
         for n, item in enumerate(facts(6))
@@ -173,7 +173,7 @@ def test_open_and_scored_items_stand_in_one_probe_and_have_a_line_each(knows: An
     assert compare(before=without, after=without).items.unscored == 6
 
 
-def test_answers_are_drawn_anew_for_each_sample_and_the_same_at_each_look() -> None:
+def test_samples_of_an_item_differ_and_repeat_at_each_look() -> None:
     network, tok = model(tokenizer(), dropout=0.0).eval(), tokenizer()
     items = [Item(id=str(n), task="t", prompt=f"w{n} w{n + 1}", answer="w3", match="contains") for n in range(5)]
     probe = Probe(items, scoring="generate", decoding=Decoding(tokens=5, temperature=1.0, samples=4))
@@ -184,7 +184,7 @@ def test_answers_are_drawn_anew_for_each_sample_and_the_same_at_each_look() -> N
     assert len({row["output"] for row in rows}) > 10
 
 
-def test_a_drawn_answer_is_the_same_whatever_is_written_beside_it() -> None:
+def test_a_sampled_answer_does_not_depend_on_the_others() -> None:
     tok = tokenizer()
     network = model(tok, dropout=0.0).eval()
     prompts = [tuple(tok(" ".join(WORDS[n : n + 1 + n % 4]))["input_ids"]) for n in range(12)]
@@ -197,7 +197,7 @@ def test_a_drawn_answer_is_the_same_whatever_is_written_beside_it() -> None:
     assert len({one.text for one in ModelGenerator(network, tok).generate(prompts[:1] * 6, decoding, seed=3)}) == 6
 
 
-def test_answers_are_drawn_with_the_models_own_probabilities() -> None:
+def test_answers_are_sampled_with_the_models_own_probabilities() -> None:
     tok = tokenizer()
     network = model(tok, dropout=0.0).eval()
     with torch.no_grad():
@@ -228,7 +228,7 @@ def test_a_text_ends_with_the_tokenizers_end_token_as_well_as_with_the_models() 
         assert not one.truncated
 
 
-def test_a_text_that_ends_the_answer_is_no_part_of_it(knows: Any) -> None:
+def test_a_stop_text_is_not_part_of_the_answer(knows: Any) -> None:
     tok = tokenizer()
     network = model(tok, dropout=0.0).eval()
     prompts = [tuple(tok(f"w{n}")["input_ids"]) for n in range(6)]
@@ -256,14 +256,14 @@ def test_decoding_out_of_range_is_refused(settings: dict[str, Any], says: str) -
         Probe(facts(2), scoring="generate", decoding=settings)
 
 
-def test_decoding_is_part_of_the_fingerprint_where_answers_are_written() -> None:
+def test_decoding_is_part_of_the_fingerprint_of_generated_answers() -> None:
     plain = Probe(facts(2))
     assert "decoding" not in plain.settings
     one, other = (Probe(facts(2), scoring="generate", decoding={"tokens": n}) for n in (5, 6))
     assert len({plain.fingerprint, one.fingerprint, other.fingerprint}) == 3
 
 
-def test_a_judge_of_ones_own_decides(knows: Any) -> None:
+def test_an_own_judge_decides(knows: Any) -> None:
     def judge(output: str, item: Item) -> bool | None:
         return None if item.id == "1" else output.endswith("A")
 
@@ -273,12 +273,12 @@ def test_a_judge_of_ones_own_decides(knows: Any) -> None:
     assert "unscored" in rows[1]["outcome"]
 
 
-def test_an_item_whose_answer_no_text_could_hold_is_refused_before_any_model_is_asked(knows: Any) -> None:
+def test_an_item_that_no_text_could_answer_is_refused_before_a_model_runs(knows: Any) -> None:
     with pytest.raises(ProbeError, match="match"):
         Scorer(Probe([Item(id="1", task="t", prompt="w1", answer="w2")]), TOK, knows)
 
 
-def test_an_unchanged_model_that_draws_its_answers_forgets_nothing_beyond_the_noise_floor() -> None:
+def test_an_unchanged_model_with_sampled_answers_forgets_nothing_beyond_the_noise_floor() -> None:
     tok = tokenizer()
     network = model(tok, dropout=0.0).eval()
     items = [
@@ -298,7 +298,7 @@ def test_an_unchanged_model_that_draws_its_answers_forgets_nothing_beyond_the_no
     assert compare(before=one, after=scorer.score(network)).all.forgotten == 0
 
 
-def test_a_short_answer_is_checked_without_writing_it(knows: Any) -> None:
+def test_a_short_answer_is_checked_without_generating_it(knows: Any) -> None:
     network, tok = model(tokenizer(), dropout=0.0).eval(), tokenizer()
     prompts = [f"w{n} w{n + 1} w{n + 2}" for n in range(12)]
     generator = ModelGenerator(network, tok)
@@ -350,7 +350,7 @@ def test_a_thinking_block_that_the_prompt_opens_is_closed_before_an_answer_count
         assert [row["correct"] for row in rows] == [False, outcome == "ok"]
 
 
-def test_special_tokens_that_part_thinking_from_the_answer_are_seen() -> None:
+def test_special_tokens_that_separate_thinking_from_the_answer_are_kept() -> None:
     tok = tokenizer()
     tok.add_special_tokens({"extra_special_tokens": ["[THINK]", "[/THINK]"]})
     generator = ModelGenerator(model(tok), tok)
@@ -369,7 +369,7 @@ def test_an_empty_prompt_begins_with_the_start_token() -> None:
     assert (encoded.context, encoded.unscored) == ((tok.bos_token_id,), "")
 
 
-def test_what_cannot_be_judged_is_not_asked_and_says_why() -> None:
+def test_an_item_that_cannot_be_graded_is_not_generated_and_has_its_reason() -> None:
     asked = [
         ("punctuation:no_comma", "ok"),
         ("language:response_language", "unscored: language:response_language needs"),

@@ -1,4 +1,4 @@
-"""Shared rows on many architectures, against one forward per choice; and the fall-back where they would be wrong."""
+"""Shared rows on many architectures, against one forward per choice; and the fallback where they would be wrong."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_shared_rows_are_exact(kind: str, attention: str) -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(ROWS))
-def test_what_cannot_share_rows_is_scored_in_single_ones(kind: str) -> None:
+def test_models_that_cannot_share_rows_are_scored_in_single_rows(kind: str) -> None:
     options, why = ROWS[kind]
     model = network(kind, options)
     scorer = Scorer(items(), TOK, model)
@@ -148,7 +148,7 @@ class _Loud(LlamaForCausalLM):  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(("kind", "why"), [(_Deaf, "differ from single ones"), (_Loud, "masks have two dimensions")])
-def test_a_mask_that_is_not_followed_is_noticed(kind: Any, why: str) -> None:
+def test_a_model_that_ignores_the_mask_is_detected(kind: Any, why: str) -> None:
     torch.manual_seed(0)
     model = kind(LlamaConfig(**SIZES)).eval()
     scorer = Scorer(items(), TOK, model)
@@ -190,7 +190,7 @@ class _Stubborn(LlamaForCausalLM):  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("kind", [_LastOnly, _All, _Stubborn])
-def test_every_way_of_keeping_logits_gives_the_same(kind: Any) -> None:
+def test_every_form_of_logits_to_keep_gives_the_same(kind: Any) -> None:
     torch.manual_seed(0)
     model = kind(LlamaConfig(**SIZES)).eval()
     scorer = Scorer(items(), TOK, model)
@@ -203,7 +203,7 @@ def test_every_way_of_keeping_logits_gives_the_same(kind: Any) -> None:
         assert scorer.engine.layout == "trie"
 
 
-def test_later_scores_keep_the_way_and_the_batches() -> None:
+def test_later_scores_keep_the_layout_and_the_batches() -> None:
     model = network("llama", {})
     scorer = Scorer(items(), TOK, model, layout="rows", noise=0.25)
     first = scorer.score(model)
@@ -212,7 +212,7 @@ def test_later_scores_keep_the_way_and_the_batches() -> None:
     assert first.table.equals(again.table)
 
 
-def test_both_ways_choose_the_same() -> None:
+def test_both_layouts_choose_the_same() -> None:
     model = network("qwen3", {"head_dim": 8})
     one, other = (Scorer(items(), TOK, model, layout=layout).score(model) for layout in ("trie", "rows"))  # type: ignore[arg-type]
     assert one.ints("chosen").tolist() == other.ints("chosen").tolist()
@@ -221,7 +221,7 @@ def test_both_ways_choose_the_same() -> None:
     assert one.table["free_correct"].equals(other.table["free_correct"])
 
 
-def test_the_unconditional_norm_takes_off_what_a_choice_has_without_its_prompt() -> None:
+def test_the_unconditional_norm_subtracts_the_log_likelihood_without_the_prompt() -> None:
     model = network("llama", {})
     probe = Probe(items().items, norm="unconditional")
     snapshot = score(model, TOK, probe)
@@ -246,7 +246,7 @@ def letters_behind_one_prefix() -> Probe:
 
 
 @pytest.mark.parametrize("std", [0.02, 0.3])
-def test_the_test_looks_where_rows_are_shared(std: float) -> None:
+def test_parity_is_measured_where_rows_are_shared(std: float) -> None:
     torch.manual_seed(0)
     model = _Deaf(LlamaConfig(**{**SIZES, "hidden_size": 64})).eval()
     for weight in model.parameters():
@@ -257,14 +257,14 @@ def test_the_test_looks_where_rows_are_shared(std: float) -> None:
     assert scorer.engine.layout == "rows"
 
 
-def test_a_window_that_counts_places_is_noticed_where_rows_are_long() -> None:
+def test_a_window_over_row_positions_is_detected_where_rows_are_long() -> None:
     options = {**ROWS["gpt_neo"][0], "window_size": 60}
     model = network("gpt_neo", options)
     scorer = Scorer(items(), TOK, model)
     assert largest_error(model, scorer) < 1e-4
 
 
-def test_a_way_that_was_right_elsewhere_is_tested_here() -> None:
+def test_a_layout_that_was_right_elsewhere_is_tested_here() -> None:
     torch.manual_seed(0)
     model = _Deaf(LlamaConfig(**SIZES)).eval()
     with pytest.raises(ScoringError, match="were right when the baseline was made, and are not here"):
@@ -272,7 +272,7 @@ def test_a_way_that_was_right_elsewhere_is_tested_here() -> None:
 
 
 @pytest.mark.parametrize("kind", ["bert", "bart", "t5"])
-def test_what_is_no_causal_language_model_is_refused(kind: str) -> None:
+def test_a_non_causal_model_is_refused(kind: str) -> None:
     from transformers import AutoModelForMaskedLM, AutoModelForSeq2SeqLM
 
     small = {"num_hidden_layers": 1, "num_layers": 1, "encoder_layers": 1, "decoder_layers": 1, "vocab_size": len(TOK)}
@@ -282,7 +282,7 @@ def test_what_is_no_causal_language_model_is_refused(kind: str) -> None:
         score(loader.from_config(config).eval(), TOK, items())
 
 
-def test_a_small_encoder_that_is_not_trained_yet_is_refused_too() -> None:
+def test_a_small_untrained_encoder_is_refused_too() -> None:
     from transformers import AutoModelForMaskedLM
 
     small = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2, "num_hidden_layers": 2}
@@ -291,14 +291,14 @@ def test_a_small_encoder_that_is_not_trained_yet_is_refused_too() -> None:
         score(AutoModelForMaskedLM.from_config(config).eval(), TOK, items())
 
 
-def test_a_model_that_does_not_look_back_at_all_is_no_encoder() -> None:
+def test_a_model_that_ignores_its_context_is_not_taken_for_an_encoder() -> None:
     model = network("llama", {})
     for layer in model.model.layers:
         torch.nn.init.zeros_(layer.self_attn.o_proj.weight)
     assert score(model, TOK, items()).texts("outcome").tolist() == ["ok"] * len(items())
 
 
-def test_prompt_learning_is_scored_behind_its_own_tokens() -> None:
+def test_prompt_learning_is_scored_after_its_own_tokens() -> None:
     from peft import PromptTuningConfig, get_peft_model
 
     adapted = get_peft_model(network("llama", {}), PromptTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=5))
@@ -313,9 +313,12 @@ def test_prompt_learning_is_scored_behind_its_own_tokens() -> None:
             at = len(one.context) - 1
             assert value == pytest.approx(sum(float(logits[at + j, t]) for j, t in enumerate(ids)), abs=1e-4)
     assert "prompt learning" in scorer.engine.fallback_reason
+    # Also inside a wrapper of training, which has no configuration of adapters itself.
+    wrapped = torch.nn.DataParallel(adapted)
+    assert Scorer(items(), TOK, wrapped).score(wrapped).table["choice_logprobs"].to_pylist() == rows
 
 
-def test_a_layer_that_merges_weights_in_eval_is_left_as_it_was() -> None:
+def test_a_layer_that_merges_weights_in_eval_is_left_unmerged() -> None:
     class Merging(torch.nn.Linear):
         def train(self, mode: bool = True) -> Any:
             if not mode:

@@ -47,7 +47,9 @@ def read(batch: Batch, row: Row, place: int) -> tuple[int, ...]:
 
 @LAYOUTS
 @given(st.integers(1, 400), st.integers(1, 10**6), st.integers(0, 5000))
-def test_every_choice_is_asked_once_within_the_budgets(layout: Any, tokens: int, logits: int, attention: int) -> None:
+def test_every_choice_is_in_one_row_and_batches_keep_the_budgets(
+    layout: Any, tokens: int, logits: int, attention: int
+) -> None:
     batches = plan(
         keys(PROBE.items),
         ENCODED,
@@ -68,7 +70,7 @@ def test_every_choice_is_asked_once_within_the_budgets(layout: Any, tokens: int,
 
 
 @LAYOUTS
-def test_each_place_sees_the_text_that_its_target_follows_and_nothing_else(layout: Any) -> None:
+def test_each_position_sees_exactly_the_text_before_its_target(layout: Any) -> None:
     for items, encoded in ((PROBE.items, ENCODED), few_shot()):
         batches = plan(keys(items), encoded, vocabulary=100, layout=layout, attention=1000, token_budget=256)
         assert any(batch.prefix for batch in batches) == (layout == "prefix")
@@ -84,8 +86,8 @@ def test_each_place_sees_the_text_that_its_target_follows_and_nothing_else(layou
 
 def test_a_tree_reads_a_shared_beginning_once() -> None:
     items, encoded = few_shot()
-    sizes, ways = {}, ("prefix", "trie", "rows")
-    for layout in ways:
+    sizes, layouts = {}, ("prefix", "trie", "rows")
+    for layout in layouts:
         batches = plan(keys(items), encoded, vocabulary=100, layout=layout, attention=10**6, token_budget=1024)  # type: ignore[arg-type]
         prefixes = {batch.prefix for batch in batches}
         sizes[layout] = sum(len(row.ids) for batch in batches for row in batch.rows) + sum(map(len, prefixes))
@@ -143,7 +145,7 @@ def test_items_that_cannot_be_scored_are_in_no_batch(layout: Any) -> None:
     assert left.isdisjoint(r.item for batch in batches for row in batch.rows for r in row.requests)
 
 
-def test_prefixes_are_read_once_each_and_their_batches_stand_together() -> None:
+def test_each_prefix_is_read_once_and_its_batches_are_consecutive() -> None:
     items, encoded = few_shot()
     batches = plan(keys(items), encoded, vocabulary=100, layout="prefix", attention=1000, token_budget=128)
     prefixes = [batch.prefix for batch in batches]

@@ -47,9 +47,7 @@ def read(batch: Batch, row: Row, place: int) -> tuple[int, ...]:
 
 @LAYOUTS
 @given(st.integers(1, 400), st.integers(1, 10**6), st.integers(0, 5000))
-def test_every_choice_is_in_one_row_and_batches_keep_the_budgets(
-    layout: Any, tokens: int, logits: int, attention: int
-) -> None:
+def test_every_choice_is_in_one_row_within_the_budgets(layout: Any, tokens: int, logits: int, attention: int) -> None:
     batches = plan(
         keys(PROBE.items),
         ENCODED,

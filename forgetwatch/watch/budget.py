@@ -111,6 +111,7 @@ class Cost:
         """Number of items with which all looks take at most `overhead` of the training's time, where that can be."""
         if not self.left or not self.look:
             return self.items
+        # What other costs leave for evaluating items, spread over the remaining looks.
         seconds = overhead * self.step * self.steps - self.spent - self.left * self.extra
         most = math.floor(seconds / self.left / self.look * self.items)
         return min(self.items, max(most, FEWEST_ITEMS))

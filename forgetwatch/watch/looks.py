@@ -110,6 +110,7 @@ class Looks:
         subset = self.subset
         baseline, look = subset.apply(self.baseline), subset.apply(snapshot)
         comparison = compare(before=baseline, after=look, null=None if self.null is None else subset.apply(self.null))
+        # After a resume the noise is that of this machine: the null was measured on another one, in other batches.
         if earlier := [other for other in self.resumed if other < step]:
             comparison = with_null(comparison, self.resumed[max(earlier)])
         previous = [other for other in self.comparisons if other < step]
@@ -117,6 +118,7 @@ class Looks:
             if isinstance(reference, Snapshot):
                 before = subset.apply_to_reference(reference, baseline=self.baseline)
                 self.others.setdefault(name, {})[step] = compare(before=before, after=look)
+            # Right after a resume the rows of the look before may be gone; then there is nothing to compare with.
             elif previous and max(previous) in self._snapshots:
                 before = subset.apply(self._snapshots[max(previous)])
                 self.others.setdefault(name, {})[step] = compare(before=before, after=look)
@@ -149,6 +151,7 @@ class Looks:
                 f"restricting the looks needs the rows of all {len(self.comparisons)} looks so far, and those of "
                 f"{len(self._snapshots)} are in memory; call defer_budget() before the first look"
             )
+        # Copies: `add` writes into these dicts one look at a time, and may fail on the last.
         before = self.subset, self.generates, dict(self.comparisons), dict(self._right)
         others = {name: dict(looks) for name, looks in self.others.items()}
         self._use(items=items, generates=generates)

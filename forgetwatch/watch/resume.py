@@ -149,6 +149,7 @@ def _rescue(
             f"the run resumes at step {step}, and its checkpoint names no baseline: it was begun without forgetwatch; "
             "name the model that it began with (baseline=...), start it anew, or resume without the callback"
         )
+    # Scored in the batches of the lost baseline, so that the outcomes are those that it had.
     if has_exact_base(model):
         made = memory.get("packed", {}).get("meta", {})
         scorer = Scorer(
@@ -197,6 +198,7 @@ def unpacked(bits: Mapping[str, Any], probe: Probe) -> Snapshot:
         meta = dict(bits["meta"])
     except (KeyError, TypeError, ValueError) as error:
         raise LostBaselineError(f"the checkpoint's trainer_state.json holds no usable baseline ({error!r})") from error
+    # The bits are in the order of the probe, with all samples of an item next to each other.
     samples = Decoding.of(probe.decoding).samples
     if len(right) != len(probe) * samples:
         raise LostBaselineError(

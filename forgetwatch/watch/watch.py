@@ -211,6 +211,7 @@ class Watch:
         def restore() -> tuple[Snapshot, Snapshot | None, dict[int, Snapshot], dict[int, Snapshot], list[Path]]:
             found, null = (baseline, None) if baseline else self.folder.baseline(checksum=checksum, carried=carried)
             self.check_fingerprint(found.meta)
+            # Looks of another run in this folder would pass for those of this one.
             if self.folder.owner() != found.checksum and (aside := self.folder.set_aside()):
                 log(f"the folder held another run, and is now {aside}")
             self.folder.start(self.probe, found, null)
@@ -386,6 +387,7 @@ class Watch:
                 log(f"{self.folder.path} has disappeared; it is made again, without the earlier looks")
             if not (self._started and self.folder.is_started):
                 self.folder.start(self.probe, self.baseline, self.null)
+            # The baseline has a file of its own; run.json comes last, so that it names only files that exist.
             if snapshot is not None and snapshot is not self.baseline:
                 self.folder.add(snapshot, step=step)
             self.folder.describe(self._looks.description())

@@ -97,7 +97,7 @@ class Probe(Sequence[Item]):
                 raise ProbeError(f"probe {self.name!r}: every item must be an Item, got {type(item).__name__}")
             if (item.task, item.id) in seen:
                 raise ProbeError(
-                    f"probe {self.name!r}: item id {item.id!r} stands twice in task {item.task!r}; ids must be unique"
+                    f"probe {self.name!r}: item id {item.id!r} occurs twice in task {item.task!r}; ids must be unique"
                 )
             seen.add((item.task, item.id))
             self._check_rendering(item)

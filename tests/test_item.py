@@ -24,7 +24,7 @@ def test_content_hash_is_that_of_the_written_definition() -> None:
 @pytest.mark.parametrize(
     "change", [{"id": "2"}, {"task": "t"}, {"category": "x"}, {"tags": ("a",)}, {"meta": {"a": 1}}]
 )
-def test_content_hash_ignores_id_task_and_position(change: dict[str, Any]) -> None:
+def test_content_hash_ignores_ids_labels_and_metadata(change: dict[str, Any]) -> None:
     assert replace(ITEM, **change).content_hash == ITEM.content_hash
 
 

@@ -37,7 +37,7 @@ def test_the_default_norm_is_sum_for_letters_and_bytes_for_continuations() -> No
     ("items", "settings", "says"),
     [
         ([], {}, "has no items"),
-        ([ITEM, ITEM], {}, "'1' stands twice in task 'capitals'"),
+        ([ITEM, ITEM], {}, "'1' occurs twice in task 'capitals'"),
         ([ITEM], {"norm": "words"}, "norm must be one of sum, chars, bytes, tokens, unconditional, got 'words'"),
         ([ITEM], {"scoring": "speak"}, "scoring must be one of"),
         ([replace(ITEM, system="s")], {}, "system needs the chat template"),

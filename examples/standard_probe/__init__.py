@@ -1,4 +1,4 @@
-"""How the shipped probe `standard` is made, and `confirmation` with it, from tables of facts and from computation.
+"""Generators of the shipped probes `standard` and `confirmation`, from tables of facts and from computation.
 
     PYTHONPATH=examples python -m standard_probe.make FOLDER      run from the root of the repository
 

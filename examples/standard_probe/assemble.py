@@ -86,7 +86,7 @@ def check(pools: Mapping[str, Sequence[Question]]) -> None:
             read = _read(question.prompt)
             if read in seen and seen[read].category == name:
                 raise ProbeError(
-                    f"{question.prompt!r} stands twice, as {name}, {seen[read].topic} and as {name}, {question.topic}; "
+                    f"{question.prompt!r} occurs twice, as {name}, {seen[read].topic} and as {name}, {question.topic}; "
                     "take one out"
                 )
             seen[read] = question

@@ -1,4 +1,4 @@
-"""How much of a probe is in a training set: whole questions, and runs of 13 or 8 words.
+"""Overlap of a probe with a training set: whole questions, and runs of 13 or 8 words.
 
 A question that was trained on measures memory instead of knowledge. Texts are compared as lower-case words, whatever
 stands between them, and each item can be found in two ways:

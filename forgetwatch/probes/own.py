@@ -142,7 +142,7 @@ def _rows(source: Any) -> tuple[Rows, str]:
 
 def _repeated_ids(items: Sequence[Item]) -> list[str]:
     times = Counter((item.task, item.id) for item in items)
-    return [f"id {name!r} stands {count} times in task {task!r}" for (task, name), count in times.items() if count > 1]
+    return [f"id {name!r} occurs {count} times in task {task!r}" for (task, name), count in times.items() if count > 1]
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,7 @@ ITEM = '{"id": "1", "task": "t", "prompt": "Q", "choices": [" w1", " w2"], "answ
         ("", "has no items"),
         (ITEM.replace('[" w1", " w2"]', "[]"), "line 1: item '1': choices is empty"),
         (ITEM.replace('"answer": 0', '"answer": 2'), "line 1: item '1': answer 2 is outside its 2 choices"),
-        (ITEM + ITEM, "item id '1' stands twice in task 't'"),
+        (ITEM + ITEM, "item id '1' occurs twice in task 't'"),
         (ITEM[:30], "line 1: not a JSON object"),
         (None, "no such file, and no such shipped probe"),
     ],

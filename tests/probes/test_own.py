@@ -189,7 +189,7 @@ def test_an_error_lists_all_mistakes_of_a_probe_file(tmp_path: Path) -> None:
         ([{"frage": "a", "answer": "b"}], "no column that is known to hold the prompt; there are frage, answer"),
         ([{"qestion": "a", "answer": "b"}], "hold the prompt.*in the shell --column prompt=qestion"),
         ([{"question": "a"}], "no column that is known to hold the answer.*in the shell --column answer=..."),
-        ([ROW | {"id": "x"}, ROW | {"id": "x"}], "id 'x' stands 2 times in task 'mine'"),
+        ([ROW | {"id": "x"}, ROW | {"id": "x"}], "id 'x' occurs 2 times in task 'mine'"),
         ([{"question": "a", "A": "", "B": " ", "answer": "A"}], "columns A, B hold no option"),
         ([ROW | {"options": ["Lima", None]}], "column 'options' holds no list of options"),
         (

@@ -171,7 +171,7 @@ def bad(pools: dict[str, list[Question]], **changes: Any) -> dict[str, list[Ques
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"prompt": "WHAT does  the 0. riddle of Math mean?"}, "stands twice, as Math, topic"),
+        ({"prompt": "WHAT does  the 0. riddle of Math mean?"}, "occurs twice, as Math, topic"),
         ({"prompt": "New?", "category": "Logic"}, "needed category 'Math', got 'Logic'"),
         ({"prompt": "New?", "right": "１２", "wrong": ("12",)}, "two of the options read the same: 12, 12"),
     ],

@@ -16,7 +16,7 @@ WORD_CLASSES: Final = ("noun", "verb", "adjective", "adverb", "pronoun", "prepos
 
 
 class Kind(NamedTuple):
-    """What the questions of one kind are about, and how they are worded; the stem takes the place of the braces."""
+    """Topic and wordings of one kind of question; the stem replaces the braces."""
 
     topic: str
     wordings: tuple[str, str, str]

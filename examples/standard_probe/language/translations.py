@@ -92,7 +92,7 @@ def _options(
 
 
 def _usable(row: dict[str, str], language: str, *, alone: bool) -> bool:
-    """Whether the language's word is unlike the English one and, if ``alone``, unlike all the others."""
+    """True if the language's word differs from the English one and, if ``alone``, from all the others."""
     others = [name for name in LANGUAGES if name != language] if alone else []
     return plain(row[language]) not in {plain(row[name]) for name in ("English", *others)}
 

@@ -20,11 +20,11 @@ FORMS: Final[Mapping[Form, tuple[str, Mapping[str, Any]]]] = {
     "scored": ("scored as lm-evaluation-harness does (default)", {}),
     "letters": ("options listed in a chat, their letters scored", {"scoring": "letters", "rendering": "chat"}),
     "cot": (
-        "the model reasons in a chat and writes its answer",
+        "the model reasons in a chat and generates its answer",
         {"scoring": "generate", "rendering": "chat", "decoding": {"tokens": 2048}},
     ),
     "base": (
-        "written behind 5 worked examples, no chat: for base models",
+        "generated after 5 worked examples, no chat: for base models",
         {"scoring": "generate", "rendering": "plain", "decoding": {"tokens": 512, "stop": ["\n\n"]}},
     ),
 }

@@ -189,7 +189,7 @@ _TABLE: Final = (
             ),
         ),
         question=multiple_choice.winogrande,
-        note="option and rest of the sentence are scored; the harness scores the rest behind each option",
+        note="option and rest of the sentence are scored; the harness scores the rest after each option",
     ),
     Preset(
         name="truthfulqa-mc1",
@@ -206,7 +206,7 @@ _TABLE: Final = (
             ),
         ),
         question=multiple_choice.truthfulqa,
-        note="the right option stands first in the data, so the order is ours; without the six examples of the harness",
+        note="the right option comes first in the data, so the order is ours; without the six examples of the harness",
     ),
     Preset(
         name="salad-mrq",
@@ -302,7 +302,7 @@ _TABLE: Final = (
         sources=(Source(dataset="google/IFEval", split="train", task="ifeval"),),
         question=reasoning.ifeval,
         decoding={"tokens": 1280},
-        note="items that need a language detector or a sentence splitter are unscored, not asked",
+        note="items that need a language detector or a sentence splitter are unscored, not generated",
     ),
     # Training in one language loses the others first, so a language is a part and its code is the category.
     Preset(

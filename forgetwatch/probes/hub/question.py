@@ -32,7 +32,7 @@ class Question:
     """The content of one item, before a form is chosen.
 
     Attributes:
-        header: Text that stands once before everything, worked examples included, as in the harness.
+        header: Text that comes once before everything, worked examples included, as in the harness.
         prompt: The text before the choices, as in the harness.
         choices: The choices as they are appended to it; empty for an open answer.
         answer: Index of the right option, or several indices; the text or texts of an open answer.

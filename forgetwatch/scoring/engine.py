@@ -93,6 +93,7 @@ class Engine:
         Raises:
             ScoringError: If the model does not return finite logits over its vocabulary, or is not causal.
         """
+        # Such a probe has generated answers only; its model may have no weights here (vLLM has them).
         if all(item.unscored for item in self._encoded):
             return {}
         model = unwrapped(model)
@@ -137,7 +138,7 @@ class Engine:
                 if not self.fallback_reason:
                     self.layout, self.noise = layout, noise
                     return scores
-        self.layout, self._batches = "rows", ()
+        self.layout, self._batches = "rows", ()  # the batches of shared rows are of no use now
         scores = self._read(model, "rows", progress)
         self.noise, _ = self._test(model, "rows", scores)
         return scores
@@ -154,6 +155,7 @@ class Engine:
             noise, wrong = self._test(model, layout, scores)
             if wrong:
                 raise ScoringError(f"shared rows were right when the baseline was made, and are not here: {wrong}")
+            # A given noise stays: unstable items must be the same as in the baseline.
             self.noise = noise if self.noise is None else self.noise
         return scores
 
@@ -197,6 +199,7 @@ class Engine:
                     model, own, self._encoded, layout=layout, greedy=self._greedy, progress=progress
                 )
 
+        # The choices of one item may be in batches of several processes.
         merged: dict[int, Scores] = {}
         for part in all_gather(read):
             for item, scores in part.items():

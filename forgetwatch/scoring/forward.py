@@ -117,7 +117,7 @@ class ForwardPass:
         requests = [request for batch in batches for row in batch.rows for request in row.requests]
         found = {request.item: Scores.of(len(encoded[request.item].choices)) for request in requests}
         left, done = Counter(request.item for request in requests), 0
-        waiting = list(reversed(batches))
+        waiting = list(reversed(batches))  # a stack: the halves of a batch come next, with the same prefix
         prefix: tuple[Ids, PrefixCache | None] = (), None
         wrong: list[ScoringError] = []
         with head_in_fp32(model):
@@ -231,6 +231,7 @@ class ForwardPass:
                 if keep == keeps[-1]:
                     raise
             else:
+                # A form that was refused once is not tried again.
                 self._keeps = self._keeps[self._keeps.index(keep) :]
                 return flat
         raise ScoringError(

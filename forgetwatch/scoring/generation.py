@@ -164,7 +164,7 @@ class GeneratedItems:
     def __init__(self, probe: Probe, indices: Sequence[int], tokenizer: Any, *, max_length: int) -> None:
         self.decoding = Decoding.of(probe.decoding)
         self._items = [probe.items[index] for index in indices]
-        check_generated(probe)
+        check_generated(probe)  # before the tokenizer and the model are used
         self._indices = indices
         self._tokenizer = tokenizer
         self._encoded = encode_prompts(probe, self._items, tokenizer, max_length=max_length)

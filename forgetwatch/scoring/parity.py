@@ -122,10 +122,13 @@ class ParityCheck:
         The row has a root of four tokens and two branches of four; it is read twice, the second time with another first
         token of the first branch. With the layout `prefix` the root is the prefix.
         """
+        # Positions 0-3 root, 4-7 first branch, 8-11 second branch; depths 0-3, 4-7, 4-7.
         root, size = 4, 12
         tokens = self._tokens(size)
         before = root if layout == "prefix" else 0
+        # The whole row sees the root; the first branch ends where the second begins.
         ends = (*(size,) * root, *(2 * root,) * root, *(size,) * root)
+        # Read off the second branch, which must not see the token that changes.
         positions = tuple(range(2 * root - before, size - before))
         row = Row(
             ids=tokens[before:],
@@ -160,13 +163,15 @@ class ParityCheck:
             requests=(Request(item=0, choice=0, positions=(position,), targets=tokens[-1:]),),
         )
         later, earlier = self._with_other_token(row, position + 1), self._with_other_token(row, position - 1)
-        one, ahead, behind = (
+        one, after_later, after_earlier = (
             self._forward.logits(model, tensors_of(Batch((each,))), layout="rows").float()
             for each in (row, later, earlier)
         )
-        much = 2 * (one - ahead).abs().max() > (one - behind).abs().max()
+        much = 2 * (one - after_later).abs().max() > (one - after_earlier).abs().max()
         # Logits that are not finite are refused where they are read, with a better reason.
-        return bool(torch.isfinite(one).all()) and (bool(much) or not torch.allclose(one, ahead, atol=1e-2, rtol=1e-2))
+        return bool(torch.isfinite(one).all()) and (
+            bool(much) or not torch.allclose(one, after_later, atol=1e-2, rtol=1e-2)
+        )
 
     def _tokens(self, size: int) -> Ids:
         return tuple(self._ids[number % len(self._ids)] for number in range(size))
@@ -192,9 +197,11 @@ class ParityCheck:
         longest = max(ordered, key=lambda index: size[index], default=None)
         if longest is None:
             return []
+        # Two choices of each item are read again, in rows of their own.
         affordable = int(COST * tokens / (2 * size[longest]))
         count = min(max(FEWEST, affordable), MOST, len(ordered))
         spread = [ordered[number * len(ordered) // count] for number in range(count)]
+        # Without repetition, the most telling items first: the last are dropped.
         return list(dict.fromkeys([*_deepest(batches), longest, *spread]))[: max(count, FEWEST)]
 
 
@@ -212,11 +219,11 @@ def _deepest(batches: Sequence[Batch]) -> dict[int, int]:
     ]
     if not requests:
         return {}
-    behind = max(requests, key=lambda one: one[0])
+    last = max(requests, key=lambda one: one[0])
     shifted = max(requests, key=lambda one: one[0] - one[1])
     parts = [[one for one in requests if one[2] is kind] for kind in (True, False)]
     furthest = [max(part, key=lambda one: one[0]) for part in parts if part]
-    return {request.item: request.choice for _, _, _, request in (behind, shifted, *furthest)}
+    return {request.item: request.choice for _, _, _, request in (last, shifted, *furthest)}
 
 
 def _with_choices(encoded: Encoded, choices: Sequence[int]) -> Encoded:

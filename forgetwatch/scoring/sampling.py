@@ -106,6 +106,7 @@ def sample(
     )
     generated: dict[int, Sample] = {}
     device = device_of(model)
+    # The head in fp32 as in scoring, so that greedy answers do not depend on ties of bf16.
     with isolated(model), head_in_fp32(model), _own_settings_only(inner, tokens=tokens, ends=ends):
         for batch in batches:
             sampler = SeededSampler([seeds[n] for n in batch], temperature, top_p, device) if temperature else None
@@ -130,6 +131,7 @@ def end_tokens(model: nn.Module, tokenizer: Any) -> list[int]:
         ),
         [],
     )
+    # A tokenizer may have more tokens than the model, whose logits then never take them.
     known = vocabulary_size(model)
     ends = {*([own] if isinstance(own, int) else own), tokenizer.eos_token_id} - {None}
     return sorted(end for end in ends if end < known)
@@ -141,6 +143,7 @@ def seeds_of(prompts: Sequence[Ids], seed: int) -> list[int]:
     seeds = []
     for prompt in prompts:
         text = json.dumps([seed, seen[prompt], prompt])
+        # 7 bytes: a seed has to fit into a signed 64-bit integer.
         seeds.append(int.from_bytes(hashlib.sha256(text.encode()).digest()[:7]))
         seen[prompt] += 1
     return seeds
@@ -198,6 +201,7 @@ def _batches(prompts: Sequence[Ids], *, tokens: int, token_budget: int, most: in
     """
     batches: list[list[int]] = []
     width = 0
+    # By content, so that the batch of a prompt does not depend on the order of the prompts.
     for index in sorted(range(len(prompts)), key=lambda n: (-len(prompts[n]), prompts[n])):
         count = len(batches[-1]) + 1 if batches else 0
         fits = 0 < count <= most and count * (width + tokens) <= token_budget
@@ -217,7 +221,7 @@ def _own_settings_only(inner: Any, *, tokens: int, ends: Sequence[int]) -> Itera
         do_sample=False,  # `SeededSampler` samples
         max_new_tokens=tokens,
         eos_token_id=list(ends) or None,
-        pad_token_id=ends[0] if ends else 0,
+        pad_token_id=ends[0] if ends else 0,  # any token: the mask hides it, and it is cut off after an end token
         use_cache=True,
     )
     try:
@@ -238,6 +242,7 @@ def _generate(
     width, count = max(map(len, prompts)), len(prompts)
     ids, mask = (np.zeros((count, width), np.int64) for _ in range(2))
     for row, prompt in enumerate(prompts):
+        # On the left, so that every row continues at the same position.
         ids[row, width - len(prompt) :], mask[row, width - len(prompt) :] = prompt, 1
     recorder, stop = _Recorder(), _Stop(stopped or (lambda _: False), width)
     output = inner.generate(

@@ -142,6 +142,7 @@ class Scorer:
                 **self.probe.settings,
             },
             "scorer": SCORER,
+            # The keys of the file format; see `Engine.layout` and `Engine.fallback_reason`.
             "way": self.engine.layout,
             "why_rows": self.engine.fallback_reason,
             "engine": generator.name if generator else "transformers",
@@ -183,6 +184,7 @@ class Scorer:
         }
         if item.choices:
             row |= {"gold": item.answers[0], "golds": list(item.answers) if len(item.answers) > 1 else None}
+        # Of the norm `unconditional` the choices without their prompts come after all items.
         own, prior = scores.get(index), scores.get(len(self.probe) + index)
         if own is None or (self.probe.norm == "unconditional" and prior is None):
             missing = self._encoded[len(self.probe) + index] if own is not None else encoded
@@ -192,7 +194,7 @@ class Scorer:
                 )
             return row | {"outcome": f"unscored: {missing.unscored}"}
         row |= {"prompt_hash": encoded.prompt_hash}
-        if not item.choices:  # the answer was read, and no choice made
+        if not item.choices:  # the answer was read, and nothing was chosen among options
             return row | {"choice_logprobs": own.logprobs.tolist(), "correct": bool(own.greedy.any())}
         return row | self._choice_columns(item, encoded, own, prior)
 

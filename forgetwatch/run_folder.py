@@ -4,10 +4,12 @@
     baseline.parquet       the snapshot that every look is compared with
     null.parquet           the baseline measured twice: what flips between the two is noise
     step-000200.parquet    one snapshot per look
-    completions.parquet    texts that the base wrote, where the drift from it is measured
+    completions.parquet    token ids of texts that the base generated, if the drift from it is measured
     again-000200.parquet   the look from which a run resumed, measured again after the resume
     run.json               description of the run and its looks
     report.html            the report of the run, for people
+
+A file that cannot be read is renamed to ``*.damaged``, and the folder of an earlier run to ``_forgetwatch-1``, ``-2``, ...
 
 The leading underscore keeps the folder out of uploads of `output_dir`. Every file is written whole or not at all: to a
 temporary file that is then renamed. Checkpoints carry copies of the baseline and the latest look in
@@ -136,7 +138,7 @@ class RunFolder:
                 write_atomically(self.path / path.name, partial(shutil.copyfile, path))
 
     def quarantine(self, path: Path) -> Path:
-        """Rename a file that cannot be read, so that the rest of the run can be; its new path."""
+        """Rename a file that cannot be read, so that the other files can be, and return its new path."""
         return path.rename(path.with_name(f"{path.name}.damaged"))
 
     def drop_after(self, step: int) -> None:

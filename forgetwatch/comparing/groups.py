@@ -83,7 +83,8 @@ class Group(Cells):
         backward_transfer_interval: Of `backward_transfer`, in the same way.
         net_change_interval: Of `net_change`, after minus before (Newcombe, corrected phi).
         p_value: Two-sided mid-p McNemar test of "no net change"; over clusters where there are any.
-        loss_p_value: One-sided exact test of "no net loss", for alarms over many looks.
+        loss_p_value: One-sided p-value of "no net loss", for alarms over many looks: exact McNemar; over clusters a
+            sign-flip test, with the normal approximation for many clusters.
         q_value: Benjamini-Hochberg over the groups of the level.
         chance: Corrections for guessing.
         soft: Loss and gain of gold's probability share; None without option probabilities.

@@ -6,9 +6,9 @@
     compared          i1  i2  i3      i5                  at every step, also those before the decision
 
 A run with a budget evaluates a prefix of its probe, and may leave out the items whose answers are generated. Every
-point of a curve has to be over one set of items, so looks that hold more are cut. A look stores its prefix in its
-metadata (``probe.items`` of ``probe.of`` items) and marks an item left out by its outcome. A prefix means something
-for snapshots of one probe only: where fingerprints differ nothing is cut, and the comparison refuses unlike items.
+point of a curve has to be over one set of items, so looks that hold more are cut. The metadata of a look
+store its prefix (``probe.items`` of ``probe.of`` items); the outcome of an item says whether it was left out. Prefixes are
+comparable only within one probe: if fingerprints differ nothing is cut, and the comparison refuses the unlike items.
 """
 
 from __future__ import annotations

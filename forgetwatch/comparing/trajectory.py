@@ -39,7 +39,7 @@ class Alarm:
     Attributes:
         step: Optimizer step of the look.
         group: The group's counts at that look.
-        p_value: One-sided and exact, of "no net loss"; over clusters where there are any.
+        p_value: One-sided p-value of "no net loss", `Group.loss_p_value`.
         alarm_level: The p-value at and below which this look alarms.
         smallest_loss: The smallest net loss (share of the items) that could raise an alarm at this look, given the
             number of items that flipped; nan if none could.
@@ -184,7 +184,7 @@ class Trajectory:
         return tuple(first.values())
 
     def verdicts(self, *, alpha: float = 0.05) -> tuple[Alarm, ...]:
-        """Tests of all items and of each category for a net loss, look by look.
+        """Tests of all items and of each category for a net loss, look by look; raised or not.
 
         The rule is `metrics.alarm.alarm_level`: an unchanged model raises any alarm at all in at most `alpha` of runs.
         Looks beyond the planned T, and all looks without a plan, are tested by the rule that needs no plan; with them

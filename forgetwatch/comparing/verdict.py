@@ -1,12 +1,12 @@
-"""PASS, FAIL or INCONCLUSIVE: did accuracy fall by more than is tolerated? The one rule that every output takes.
+"""PASS, FAIL or INCONCLUSIVE: did accuracy fall by more than is tolerated? The decision that every output shows.
 
     net change     -4        -2         0        +2  points, tolerance 2
     PASS                      |   [-----o-----]      the whole interval is above minus the tolerance
     FAIL           [---o---]  |                      it is below
-    INCONCLUSIVE        [-----|--o-----]             it holds minus the tolerance: more items would decide
+    INCONCLUSIVE        [-----|--o-----]             it contains minus the tolerance: more items would decide
 
 The terminal, the page, the guard of a run, gates and trackers call this module, so that no two of them disagree about
-one comparison. The numbers are those of `metrics.significance.non_inferiority`; sentences are rendered by report/.
+one comparison. The test itself is `metrics.significance.non_inferiority`; report/ renders the sentences.
 """
 
 from __future__ import annotations

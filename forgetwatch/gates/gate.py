@@ -1,6 +1,6 @@
 """Gate: limits on groups, items that must be right, and the result of checking a comparison against them.
 
-    NoWorseThan   by the interval of the net change: PASS, FAIL, or INCONCLUSIVE where it holds minus the tolerance
+    NoWorseThan   by the interval of the net change: PASS, FAIL, or INCONCLUSIVE if it contains minus the tolerance
     FailIf        by the value itself: FAIL if the condition holds, else PASS
     MustPass      items that must be right after, whatever they were before:
                       right in every answer      PASS

@@ -1,20 +1,22 @@
 """The option that an output names, by its letter or by its text.
 
-By letter (`extract_letter`), in this order: the last statement of an answer, the first or the last line, prose.
+By letter (`extract_letter`), in this order: the last statement of an answer (found by `statements`), the first or the
+last line, prose. An output has the asked form if it answers in the way that the prompt requests.
 
     "... Answer: B"                  asked form; the last one counts
     "(B)", "B. Paris", "**B**"       nothing but the answer, on the first or the last line
-    "so I would pick B."             prose: read, but no asked form
+    "so I would pick B."             prose: an answer, without the asked form
     "not B but C"                    C
     "Answer: A or B"                 ambiguous
     "A dog is an animal."            no answer: an article
     "A dog"                          the option that reads "A dog"; A if there is none
 
 Only letters of the item's options are answers, and only where they stand alone: neither in a word nor in "C++",
-"A-level" or "U.S.A". Cyrillic and Greek capitals that look like Latin ones are read as these.
+"A-level" or "U.S.A". Letters of other scripts and enclosed letters that
+look like Latin ones are read as these.
 
-By text (`extract_option_text`), where the letter was asked for: knowledge without the form. With the options Santiago,
-Lima and Quito:
+By text (`extract_option_text`), if the prompt requests a letter and the output names the option instead: the knowledge is
+there, the form is not. With the options Santiago, Lima and Quito:
 
     "Answer: Santiago"                           Santiago
     "The capital of Chile is Santiago."          Santiago: the only option in the last line

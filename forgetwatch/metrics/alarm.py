@@ -1,12 +1,12 @@
 """Alarms over many looks at the same items.
 
 With twenty looks at ten categories, one of two hundred p-values is small by chance alone. An alarm is raised at a look
-whose exact one-sided McNemar p-value is at most alpha/(G T), with T looks planned and G groups watched, or
+whose one-sided p-value of a net loss (exact McNemar, a sign-flip test over clusters) is at most alpha/(G T), with T looks planned and G groups watched, or
 alpha/(G t(t+1)) at the t-th look if T is unknown. It is a union bound: whatever the dependence between looks and
 groups, an unchanged model raises any alarm in at most alpha of runs.
 
-The null is "no net loss", not "no change": a model that forgets as much as it gains raises no alarm. Known and lost
-shows that.
+The null is "no net loss", not "no change": a model that forgets as much as it gains raises no alarm. The
+number of items that were clearly known and are now lost shows such a change.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def alarm_power(n: int, *, discordance: float, loss: float, level: float) -> flo
     """
     if not (0 <= loss <= discordance <= 1 and discordance > 0):
         return math.nan
-    # Numbers of flips beyond ten standard deviations have no weight that a float can hold next to the others.
+    # Beyond ten standard deviations the binomial weights are smaller than the rounding error of the sum.
     spread = 10 * math.sqrt(n * discordance * (1 - discordance)) + 10
     flips = np.arange(max(0, math.floor(n * discordance - spread)), min(n, math.ceil(n * discordance + spread)) + 1)
     log_ways = special.gammaln(n + 1) - special.gammaln(flips + 1) - special.gammaln(n - flips + 1)

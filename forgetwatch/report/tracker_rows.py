@@ -6,7 +6,7 @@
     eval_forget/all/net_change           accuracy now minus accuracy of the baseline
     eval_forget/all/accuracy             right now, share of all
     eval_forget/all/retention            still right, share of the items right before
-    eval_forget/all/null_lost            right, and wrong when the same weights were measured again
+    eval_forget/all/null_lost            right at first, wrong in a second measurement of the same weights
     eval_forget/all/unscored             items without a usable outcome
     eval_forget/all/items                items scored at both looks
     eval_forget/all/seconds              duration of the look

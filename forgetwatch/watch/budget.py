@@ -1,11 +1,11 @@
-"""Item budget of a run: how many items its looks evaluate, so that they take no more than a share of its time.
+"""Item budget of a run: how many items its looks evaluate, so that they take at most a share of the training time.
 
-    Clock   seconds of the steps and looks so far
-    Cost    what they make of the whole run
-    decide_budget   the items and kinds of answers that the remaining looks can afford
+    Clock          measures the seconds of the steps and looks so far
+    Cost           predicts from them the seconds of the whole run
+    decide_budget  chooses the number of items and whether answers are generated
 
-Decided once, after ten steps; the looks before evaluate all items. A resumed run keeps the decision: looks over other
-items cannot be compared with those before.
+The decision is made once, after ten steps; earlier looks evaluate all items. A resumed run keeps it, because looks over
+different items cannot be compared. The items are the first ones of the probe: see `comparing.subset`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Final
 from forgetwatch.probe import Probe
 
 FEWEST_ITEMS: Final = 100
-"""Fewest items of a look: fewer detect nothing, so these are evaluated even where they exceed the budget."""
+"""Minimum number of items of a look, also if they exceed the budget: fewer items detect nothing."""
 
 TIMED_STEPS: Final = 10
 """Steps after which the budget is decided."""
@@ -99,7 +99,7 @@ class Cost:
     generation: float = 0.0
 
     def share(self, items: int) -> float:
-        """Share of the run's time that looks take if the remaining ones evaluate `items` items, 0 to 1."""
+        """Share of looks in the total time (looks and training) if the remaining looks evaluate `items` items, 0 to 1."""
         looks = self.spent + self.left * (self.look * items / self.items + self.extra)
         return looks / (looks + self.step * self.steps)
 
@@ -108,7 +108,7 @@ class Cost:
         return self.spent + self.left * (self.look + self.extra) <= overhead * self.step * self.steps
 
     def affordable(self, overhead: float) -> int:
-        """Number of items with which all looks take at most `overhead` of the training's time, where that can be."""
+        """Largest number of items with which all looks take at most `overhead` of the training time, at least the minimum."""
         if not self.left or not self.look:
             return self.items
         # What other costs leave for evaluating items, spread over the remaining looks.

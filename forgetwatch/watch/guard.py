@@ -89,7 +89,7 @@ class Guard:
                     low, high = (100 * end for end in group.net_change_interval)
                     line = (
                         f"{group.name}, step {step}: {100 * group.net_change:+.1f} points ({low:+.1f} to {high:+.1f}), "
-                        f"beyond -{100 * self.net_loss:g} at {self.looks} looks in a row"
+                        f"below -{100 * self.net_loss:g} points at {self.looks} looks in a row"
                     )
                     found.append(Finding("net_loss", f"{group.level}:{group.name}", step, line))
         found += [

@@ -40,7 +40,7 @@ _EXACT: Final = (True, "gaussian", "orthogonal", "eva")
 """Initialisations of an adapter that leave the base weights as they were; PiSSA, OLoRA and others change them."""
 
 _NOISE: Final = 0.01
-"""Share of the answers in which a baseline scored again may differ from the packed one: kernels differ by machine."""
+"""Largest share of answers that may differ between the packed baseline and a new measurement of it on another machine."""
 
 
 def memory_of(watch: Watch, *, tripped: Any, completions: str | None) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def resume(
     carried: Sequence[Path],
     named: Callable[[], Snapshot | None],
 ) -> list[str]:
-    """Restore the baseline of the run and its looks up to `step`; the lines to be logged.
+    """Restore the baseline of the run and its looks up to `step`, and return the lines to log.
 
     Args:
         watch: The run; it has no baseline yet.

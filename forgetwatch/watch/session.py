@@ -1,13 +1,13 @@
 """Session: one training under watch, from its first look to its report.
 
     callback  --Moment-->  Session  -->  Watch               measures, compares, stores
-    (events of a trainer)     |          Trackers, Guard     a row per look; what a loss leads to
+    (events of a trainer)     |          Trackers, Guard     log rows; act on losses
                               |          ReportPage, Command, DriftWatch, console
 
-    begin | resume | restart      the baseline, or the one that the run has
-    look                          at most once per step
-    end_step                      after the timed steps: the item budget, decided once
-    end                           the last look, the report, the table
+    begin | resume | restart      takes the baseline, or restores that of the run
+    look                          evaluates the probe, at most once per step
+    end_step                      decides the item budget, once, after the timed steps
+    end                           takes the last look, writes the report, shows the table
 
 A failure after the baseline is logged and counted, and the training continues, unless the session is strict. In a
 training of several processes each has a session and all make the same calls; only the main process writes and logs.
@@ -307,7 +307,7 @@ class Session:
         return named if named is None or isinstance(named, Snapshot) else score_checkpoint(named, self.watch.probe)
 
     def _begin_drift(self, now: Moment, examples: Any) -> float:
-        """Sample the completions that later looks read again; seconds that reading them takes."""
+        """Sample the completions that later looks evaluate, and return the seconds that one evaluation takes."""
         watch, started = self.watch, time.perf_counter()
         self.drift = DriftWatch.begin(now.model, now.tokenizer, watch.probe, examples, token_budget=watch.token_budget)
         self.drift.save(watch.folder.path)

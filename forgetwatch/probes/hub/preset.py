@@ -40,7 +40,7 @@ class Source:
         split: The split that is evaluated.
         task: The items' task, as lm-evaluation-harness or the paper names it.
         config: Its config; None for the only one.
-        part: Name of this part of the preset; empty for a source of the preset's name alone.
+        part: Name of this part of the preset; empty if the preset has a single source.
         examples: A split with worked examples; None where the data set has none.
         revision: The revision that holds the data, where it is not the main one.
         files: The files of a split in that revision, where it has no configs.

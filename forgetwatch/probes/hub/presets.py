@@ -1,6 +1,6 @@
 """The table of presets: every benchmark of the hub that can be loaded by name.
 
-Data sets, splits and licences as their pages on the hub had them in 2026. The row functions are in multiple_choice.py,
+Data sets, splits and licences are those that the hub's pages named in 2026. The row functions are in multiple_choice.py,
 reasoning.py and selections.py. To add a benchmark, write its row function and add one `Preset` here.
 """
 
@@ -78,7 +78,7 @@ _TABLE: Final = (
         licence="MIT",
         sources=(Source(dataset="TIGER-Lab/MMLU-Pro", split="test", task="mmlu_pro", examples="validation"),),
         question=multiple_choice.mmlu_pro,
-        note="items with one option count in the raw cells only",
+        note="items with one option are in the raw counts, not in the chance adjustment",
     ),
     Preset(
         name="arc-easy",
@@ -189,7 +189,7 @@ _TABLE: Final = (
             ),
         ),
         question=multiple_choice.winogrande,
-        note="option and rest of the sentence are scored; the harness scores the rest after each option",
+        note="option and rest of the sentence are scored; the harness scores only the rest",
     ),
     Preset(
         name="truthfulqa-mc1",
@@ -337,7 +337,7 @@ _TABLE: Final = (
             for code in _GLOBAL_MMLU.split()
         ),
         question=multiple_choice.global_mmlu,
-        note="a language is a part: global-mmlu:de; English first, the others follow its loss",
+        note="a language is a part: global-mmlu:de; evaluate English too: losses in other languages tend to follow it",
         needs_part=True,
     ),
     Preset(

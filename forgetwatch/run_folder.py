@@ -9,7 +9,7 @@
     run.json               description of the run and its looks
     report.html            the report of the run, for people
 
-A file that cannot be read is renamed to ``*.damaged``, and the folder of an earlier run to ``_forgetwatch-1``, ``-2``, ...
+A file that cannot be read is renamed to ``*.damaged``, the folder of an earlier run to ``_forgetwatch-1``, ``-2``, ...
 
 The leading underscore keeps the folder out of uploads of `output_dir`. Every file is written whole or not at all: to a
 temporary file that is then renamed. Checkpoints carry copies of the baseline and the latest look in

@@ -2,16 +2,13 @@
 
     parameters ─▶ Options ─▶ resolve (snapshots) ─▶ run (comparisons, ranking) ─▶ show ─▶ gates (exit status)
 
-The gate options make one gate. Its results are a line for each comparison, a summary in Markdown, and the exit status
-of the worst. Where the environment names a file as GITHUB_STEP_SUMMARY, as GitHub Actions does for each step, the
-summary is appended to it.
+`gate_options` turns the gate options into one gate, and its results into the exit status.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
@@ -28,33 +25,26 @@ from forgetwatch.cli.documents import (
     write_json,
     write_report,
 )
+from forgetwatch.cli.gate_options import conclude, gate_of
 from forgetwatch.cli.options import CHANCE, GATES, ITEMS, OUTPUT, share
 from forgetwatch.cli.output import result_console
 from forgetwatch.cli.resolve import read_outcomes, resolve, select, with_questions
 from forgetwatch.comparing.comparison import Comparison, compare, first_samples
 from forgetwatch.comparing.flips import flips
 from forgetwatch.comparing.ranking import ModelComparison, rank_models, read_target, transition_matrix
-from forgetwatch.comparing.verdict import TOLERANCE, Word, worst
-from forgetwatch.errors import GateError, SnapshotError
-from forgetwatch.files import write_text
-from forgetwatch.gates import Condition, FailIf, Gate, GateResult, NoWorseThan, read_gate
-from forgetwatch.gates.gate import Limit
+from forgetwatch.comparing.verdict import TOLERANCE
+from forgetwatch.errors import SnapshotError
+from forgetwatch.gates import Gate
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
 from forgetwatch.probes.categories import Categories
 from forgetwatch.report.export import comparisons_json
-from forgetwatch.report.markdown import ci_summary
 from forgetwatch.report.pictures import save_comparisons
 from forgetwatch.report.ranking_table import several_detail, several_table
 from forgetwatch.report.terminal import comparison_detail, comparison_table
 from forgetwatch.snapshot import Snapshot
 
 _FEWEST_DRAWS: Final = 100
-
-EXIT: Final[dict[Word, int]] = {"PASS": 0, "FAIL": 3, "INCONCLUSIVE": 4}
-"""Exit status by verdict."""
-
-STEP_SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 
 
 class _By(StrEnum):
@@ -295,7 +285,7 @@ def run(
 ) -> None:
     """Compare two models question by question: the answers forgotten and gained, and how much of it is chance."""
     items = None if probe is None else load_probe(probe)
-    limits = _gate(file=gate, fail_if=fail_if or [], no_worse_than=no_worse_than, probe=items)
+    limits = gate_of(file=gate, fail_if=fail_if or [], no_worse_than=no_worse_than, probe=items)
     tolerated = (limits.tolerance or TOLERANCE) if tolerance is None else share(tolerance, "--tolerance")
     options = Options(
         before=before,
@@ -334,7 +324,8 @@ def _execute(options: Options) -> None:
     _write(options, sides, comparisons, several)
     if not options.gate.is_empty:
         pairs = zip(comparisons, sides.whole, strict=True)
-        _conclude(options, [options.gate.judge(*pair) for pair in pairs])
+        results = [options.gate.judge(*pair) for pair in pairs]
+        conclude(results, summary=options.summary, to_stderr=options.json_alone)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -448,52 +439,3 @@ def _write(options: Options, sides: _Sides, comparisons: Sequence[Comparison], s
     write_report(options.report, comparisons, changed, tolerance=options.tolerance, several=several)
     if not options.json_alone:
         typer.echo(f"report: {options.report}")
-
-
-def _gate(*, file: Path | None, fail_if: Sequence[str], no_worse_than: str | None, probe: Probe | None) -> Gate:
-    """Gate of --gate, --fail-if and --no-worse-than together.
-
-    Args:
-        file: The gate file.
-        fail_if: Conditions.
-        no_worse_than: A tolerance over all items.
-        probe: The probe of which ``must_pass: true`` in the file marks items.
-
-    Raises:
-        GateError: If the file or a condition cannot be read.
-        typer.BadParameter: If the tolerance is not a share.
-    """
-    gate = Gate() if file is None else read_gate(file, probe)
-    limits: list[Limit] = [FailIf(condition=Condition.parse(text)) for text in fail_if]
-    if no_worse_than is not None:
-        limits.append(NoWorseThan(tolerance=share(no_worse_than, "--no-worse-than")))
-    return replace(gate, limits=(*gate.limits, *limits))
-
-
-def _conclude(options: Options, results: Sequence[GateResult]) -> None:
-    """Print the results of the gate, write its summary, and exit with the status of the worst; there is at least one.
-
-    A result that is not PASS goes to standard error, in one line for each comparison.
-
-    Raises:
-        typer.Exit: If the worst verdict is not PASS.
-        GateError: If the summary cannot be written.
-    """
-    for one in results:
-        which = f" ({' -> '.join(one.comparison.labels)})" if len(results) > 1 else ""
-        typer.echo(" ".join((one.line + which).split()), err=one.verdict != "PASS" or options.json_alone)
-    text = ci_summary(results)
-    if options.summary is not None:
-        write_text(options.summary, text)
-    if step := os.environ.get(STEP_SUMMARY):
-        _append(text, Path(step))
-    if status := EXIT[worst(one.verdict for one in results)]:
-        raise typer.Exit(status)
-
-
-def _append(text: str, path: Path) -> None:
-    try:
-        with path.open("ab") as file:
-            file.write(text.encode("utf-8", "replace"))
-    except OSError as error:
-        raise GateError(f"{path} (named by {STEP_SUMMARY}) cannot be written to: {error.strerror}") from error

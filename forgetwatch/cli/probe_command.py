@@ -22,7 +22,7 @@ from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe, probe_from
 from forgetwatch.probes.categories import Categories
 from forgetwatch.probes.checking import Finding, check_probe
-from forgetwatch.probes.hub import PRESETS, is_preset
+from forgetwatch.probes.hub import PRESETS, find_preset
 from forgetwatch.probes.hub.preset import FORMS
 from forgetwatch.probes.overlap import Overlap, overlap, training_text
 from forgetwatch.probes.tables import SUFFIXES, training_texts
@@ -247,8 +247,8 @@ def listing() -> Iterator[tuple[str, bool]]:
 
 def about(name: str) -> Iterator[str]:
     """Lines about a benchmark of the hub; none for another probe."""
-    if not Path(name).is_file() and is_preset(name) and name.split(":")[0] in PRESETS:
-        preset = PRESETS[name.split(":")[0]]
+    preset = None if Path(name).is_file() else find_preset(name)
+    if preset is not None:
         yield f"{preset.about}; licence: {preset.licence}; from {preset.sources[0].dataset}"
         if preset.note:
             yield preset.note

@@ -7,8 +7,8 @@
 
 A run with a budget evaluates a prefix of its probe, and may leave out the items whose answers are generated. Every
 point of a curve has to be over one set of items, so looks that hold more are cut. The metadata of a look
-store its prefix (``probe.items`` of ``probe.of`` items); the outcome of an item says whether it was left out. Prefixes are
-comparable only within one probe: if fingerprints differ nothing is cut, and the comparison refuses the unlike items.
+store its prefix (``probe.items`` of ``probe.of`` items); the outcome of an item says whether it was left out. Prefixes
+are comparable only within one probe: if fingerprints differ nothing is cut, and the comparison refuses unlike items.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ Only letters of the item's options are answers, and only where they stand alone:
 "A-level" or "U.S.A". Letters of other scripts and enclosed letters that
 look like Latin ones are read as these.
 
-By text (`extract_option_text`), if the prompt requests a letter and the output names the option instead: the knowledge is
-there, the form is not. With the options Santiago, Lima and Quito:
+By text (`extract_option_text`), if the prompt requests a letter and the output names the option instead: the
+knowledge is there, the form is not. With the options Santiago, Lima and Quito:
 
     "Answer: Santiago"                           Santiago
     "The capital of Chile is Santiago."          Santiago: the only option in the last line

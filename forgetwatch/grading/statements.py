@@ -3,8 +3,9 @@ r"""Places where an output states its final answer: "Answer: ...", "the answer i
 The last statement counts, because a model that corrects itself does so afterwards; "Wait, no, B" corrects it too. A
 heading over the options ("Let's look at each option: A. ...") states nothing.
 
-A statement has an *asked form* if it is one that prompts request: ``Answer: X`` on a line of its own, as in zero-shot chain
-of thought (arXiv 2510.17776), a box, a tag or ``####``. "The answer is X" is prose: an answer, without an asked form.
+A statement has an *asked form* if it is one that prompts request: ``Answer: X`` on a line of its own, as in zero-shot
+chain of thought (arXiv 2510.17776), a box, a tag or ``####``. "The answer is X" is prose, without an
+asked form.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """Alarms over many looks at the same items.
 
 With twenty looks at ten categories, one of two hundred p-values is small by chance alone. An alarm is raised at a look
-whose one-sided p-value of a net loss (exact McNemar, a sign-flip test over clusters) is at most alpha/(G T), with T looks planned and G groups watched, or
-alpha/(G t(t+1)) at the t-th look if T is unknown. It is a union bound: whatever the dependence between looks and
-groups, an unchanged model raises any alarm in at most alpha of runs.
+whose one-sided p-value of "no net loss" is at most alpha/(G T), with T looks planned and G groups watched, or
+alpha/(G t(t+1)) at the t-th look if T is unknown. The p-value is exact McNemar; over clusters it comes from a sign-flip
+test. The level is a union bound: whatever the dependence between looks and groups, an unchanged model raises any alarm
+in at most alpha of runs.
 
-The null is "no net loss", not "no change": a model that forgets as much as it gains raises no alarm. The
-number of items that were clearly known and are now lost shows such a change.
+The null is "no net loss", not "no change": a model that forgets as much as it gains raises no alarm. The number of
+items that were clearly known and are now lost shows such a change.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ class NonInferiority:
             between.
         tolerance: The net loss that is still accepted, 0 to 1.
         interval: The 95 % interval of the net change.
-        items_needed: Number of items at which the test distinguishes the observed change from -tolerance with 80 % power;
+        items_needed: Number of items that shows the observed change to differ from -tolerance with 80 % power;
             nan if the verdict is clear or nothing was measured, inf if the two are equal.
     """
 

@@ -99,7 +99,7 @@ class Cost:
     generation: float = 0.0
 
     def share(self, items: int) -> float:
-        """Share of looks in the total time (looks and training) if the remaining looks evaluate `items` items, 0 to 1."""
+        """Share of looks in the time of looks and training if the remaining looks evaluate `items` items, 0 to 1."""
         looks = self.spent + self.left * (self.look * items / self.items + self.extra)
         return looks / (looks + self.step * self.steps)
 
@@ -108,7 +108,7 @@ class Cost:
         return self.spent + self.left * (self.look + self.extra) <= overhead * self.step * self.steps
 
     def affordable(self, overhead: float) -> int:
-        """Largest number of items with which all looks take at most `overhead` of the training time, at least the minimum."""
+        """Largest number of items with which all looks take at most `overhead` of training time, at least the minimum."""
         if not self.left or not self.look:
             return self.items
         # What other costs leave for evaluating items, spread over the remaining looks.

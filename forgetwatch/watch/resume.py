@@ -40,7 +40,7 @@ _EXACT: Final = (True, "gaussian", "orthogonal", "eva")
 """Initialisations of an adapter that leave the base weights as they were; PiSSA, OLoRA and others change them."""
 
 _NOISE: Final = 0.01
-"""Largest share of answers that may differ between the packed baseline and a new measurement of it on another machine."""
+"""Largest share of answers that may differ between the packed baseline and its new measurement on another machine."""
 
 
 def memory_of(watch: Watch, *, tripped: Any, completions: str | None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ Read presets.py first: it is the table of all of them.
     load.py               a name to a probe; the grammar of names
 """
 
-from forgetwatch.probes.hub.load import is_preset, load_preset, read_preset
+from forgetwatch.probes.hub.load import find_preset, is_preset, load_preset, read_preset
 from forgetwatch.probes.hub.presets import PAPER, PRESETS
 
-__all__ = ["PAPER", "PRESETS", "is_preset", "load_preset", "read_preset"]
+__all__ = ["PAPER", "PRESETS", "find_preset", "is_preset", "load_preset", "read_preset"]

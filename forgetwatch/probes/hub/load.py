@@ -121,6 +121,11 @@ def is_preset(name: str) -> bool:
     return _canonical(name.split(":")[0]) in (*PRESETS, PAPER)
 
 
+def find_preset(name: str) -> Preset | None:
+    """Preset of a name, by the first part up to its colon; None if that names no single preset."""
+    return PRESETS.get(_canonical(name.split(":")[0]))
+
+
 @dataclass(frozen=True, kw_only=True)
 class _ParsedName:
     """Presets with the parts of each, and the form and settings in which they are evaluated."""

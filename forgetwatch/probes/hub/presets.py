@@ -1,7 +1,8 @@
 """The table of presets: every benchmark of the hub that can be loaded by name.
 
-Data sets, splits and licences are those that the hub's pages named in 2026. The row functions are in multiple_choice.py,
-reasoning.py and selections.py. To add a benchmark, write its row function and add one `Preset` here.
+Data sets, splits and licences are those that the hub's pages named in 2026. The row functions are in
+multiple_choice.py, reasoning.py and selections.py. To add a benchmark, write its row function and add
+one `Preset` here.
 """
 
 from __future__ import annotations

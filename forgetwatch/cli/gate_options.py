@@ -1,0 +1,85 @@
+"""The gate of `compare`: its options become one gate, and the gate's results become the exit status.
+
+    --gate FILE, --fail-if CONDITION, --no-worse-than 2%  ─▶ Gate ─▶ one line a comparison, Markdown, exit status
+
+The exit status is that of the worst result. If the environment names a file as GITHUB_STEP_SUMMARY, as GitHub Actions
+does for each step, the results in Markdown are appended to it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import typer
+
+from forgetwatch.cli.options import share
+from forgetwatch.comparing.verdict import Word, worst
+from forgetwatch.errors import GateError
+from forgetwatch.files import write_text
+from forgetwatch.gates import Condition, FailIf, Gate, GateResult, NoWorseThan, read_gate
+from forgetwatch.gates.gate import Limit
+from forgetwatch.probe import Probe
+from forgetwatch.report.markdown import ci_summary
+
+EXIT: Final[dict[Word, int]] = {"PASS": 0, "FAIL": 3, "INCONCLUSIVE": 4}
+"""Exit status by verdict."""
+
+STEP_SUMMARY: Final = "GITHUB_STEP_SUMMARY"
+
+
+def gate_of(*, file: Path | None, fail_if: Sequence[str], no_worse_than: str | None, probe: Probe | None) -> Gate:
+    """Gate of --gate, --fail-if and --no-worse-than together.
+
+    Args:
+        file: The gate file.
+        fail_if: Conditions.
+        no_worse_than: A tolerance over all items.
+        probe: The probe of which ``must_pass: true`` in the file marks items.
+
+    Raises:
+        GateError: If the file or a condition cannot be read.
+        typer.BadParameter: If the tolerance is not a share.
+    """
+    gate = Gate() if file is None else read_gate(file, probe)
+    limits: list[Limit] = [FailIf(condition=Condition.parse(text)) for text in fail_if]
+    if no_worse_than is not None:
+        limits.append(NoWorseThan(tolerance=share(no_worse_than, "--no-worse-than")))
+    return replace(gate, limits=(*gate.limits, *limits))
+
+
+def conclude(results: Sequence[GateResult], *, summary: Path | None, to_stderr: bool) -> None:
+    """Print the results of the gate, write its summary, and exit with the status of the worst.
+
+    A result that is not PASS goes to standard error, in one line for each comparison.
+
+    Args:
+        results: One for each comparison; at least one.
+        summary: File for the results in Markdown; None for none.
+        to_stderr: True to print a PASS to standard error too, because standard output takes the JSON document.
+
+    Raises:
+        typer.Exit: If the worst verdict is not PASS.
+        GateError: If the summary cannot be written.
+    """
+    for one in results:
+        which = f" ({' -> '.join(one.comparison.labels)})" if len(results) > 1 else ""
+        typer.echo(" ".join((one.line + which).split()), err=one.verdict != "PASS" or to_stderr)
+    text = ci_summary(results)
+    if summary is not None:
+        write_text(summary, text)
+    if step := os.environ.get(STEP_SUMMARY):
+        _append(text, Path(step))
+    if status := EXIT[worst(one.verdict for one in results)]:
+        raise typer.Exit(status)
+
+
+def _append(text: str, path: Path) -> None:
+    try:
+        with path.open("ab") as file:
+            file.write(text.encode("utf-8", "replace"))
+    except OSError as error:
+        raise GateError(f"{path} (named by {STEP_SUMMARY}) cannot be written to: {error.strerror}") from error

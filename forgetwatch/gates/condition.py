@@ -68,7 +68,7 @@ class Condition:
         parts = match["left"].split(".")
         if not any(".".join(parts[start:]) in QUANTITIES for start in range(len(parts))):
             remedy = did_you_mean(parts[-1], QUANTITIES) or f"; they are {', '.join(QUANTITIES)}"
-            raise GateError(f"gate {text!r}: {parts[-1]!r} is no quantity{remedy}")
+            raise GateError(f"gate {text!r}: {parts[-1]!r} is not a quantity{remedy}")
         return cls(text=text.strip(), left=match["left"], op=match["op"], limit=limit)
 
     def measure(self, comparison: Comparison) -> float:
@@ -102,7 +102,7 @@ class Condition:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             known = ", ".join(name for name, number in values.items() if isinstance(number, (int, float)))
             raise GateError(
-                f"gate {self.text!r}: {quantity!r} is no number for {group.name!r}; the quantities there are {known}"
+                f"gate {self.text!r}: {quantity!r} has no number in {group.name!r}; the quantities there are {known}"
             )
         return value
 

@@ -84,7 +84,7 @@ class NoWorseThan:
         low, high = (f"{100 * end:+.1f}" for end in verdict.interval)
         measured = f"{100 * verdict.net_change:+.1f} points ({low} to {high})"
         if verdict.items_needed is not None:
-            measured += f", about {verdict.items_needed:,} items would tell"
+            measured += f", about {verdict.items_needed:,} items would decide"
         return Finding(
             what=f"{self.group}.net_change",
             measured=measured,
@@ -228,7 +228,7 @@ def _named(state: str, items: Sequence[str]) -> str:
 
 Limit = NoWorseThan | FailIf
 
-_RESULTS: Final[dict[Word, str]] = {"PASS": "passed", "FAIL": "failed", "INCONCLUSIVE": "cannot be told"}
+_RESULTS: Final[dict[Word, str]] = {"PASS": "passed", "FAIL": "failed", "INCONCLUSIVE": "undecided"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,7 +269,7 @@ class GateResult:
         word = self.verdict
         text = f"gate {_RESULTS[word]}: {_numbers(self.findings, word)}"
         unclear = _numbers(self.findings, "INCONCLUSIVE")
-        return f"{text}; cannot be told: {unclear}" if word == "FAIL" and unclear else text
+        return f"{text}; undecided: {unclear}" if word == "FAIL" and unclear else text
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -55,7 +55,7 @@ class Schedule:
             steps = {int(step) for step in every if step <= max_steps}
         else:
             raise WatchError(
-                f"every={every!r} is no schedule; give a number of steps, a list of steps, 'save', 'epoch' or None"
+                f"every={every!r} is not a schedule; give a number of steps, a list of steps, 'save', 'epoch' or None"
             )
         return cls(steps=frozenset(ends | steps), at_save=False, at_epoch=False)
 

@@ -58,8 +58,8 @@ def files(tmp_path: Path) -> None:
             3,
             "gate failed: category:Math.forgotten 2 (fails if >=1)\n",
         ),
-        (["known_lost>=0"], 1, "is no number"),
-        (["all.speed>0"], 1, "is no quantity"),
+        (["known_lost>=0"], 1, "has no number"),
+        (["all.speed>0"], 1, "is not a quantity"),
         (["category:Physics.forgetting>0"], 1, "no such group"),
         (["nonsense"], 1, "needed"),
     ],
@@ -81,7 +81,7 @@ def outcomes(name: str, right: list[int]) -> str:
     [
         (0, 0, 0, "gate passed: all.net_change +0.0 points ("),
         (80, 0, 3, "gate failed: all.net_change -8.0 points (-9.7 to -6.3) (no worse than -2 points)"),
-        (40, 30, 4, "gate cannot be told: all.net_change -1.0 points (-2.6 to +0.6), about 5,537 items would tell"),
+        (40, 30, 4, "gate undecided: all.net_change -1.0 points (-2.6 to +0.6), about 5,537 items would decide"),
     ],
 )
 @pytest.mark.parametrize("way", ["option", "file"])
@@ -103,7 +103,7 @@ def test_options_and_file_are_one_gate_and_one_line(run: Run) -> None:
     assert done.status == 3
     assert done.stderr.startswith(
         "gate failed: category:Math.forgotten 2 (fails if >1); gained 1 (fails if >0); "
-        "must_pass 1 of 2 right; wrong: a (each right in every answer); cannot be told: all.net_change -25.0 points ("
+        "must_pass 1 of 2 right; wrong: a (each right in every answer); undecided: all.net_change -25.0 points ("
     )
     assert done.stderr.count("\n") == 1
 
@@ -115,7 +115,7 @@ def test_of_several_afters_each_is_judged_and_the_worst_counts(run: Run) -> None
     assert Path("o.json").is_file()
     assert "gate passed: forgotten 0 (fails if >0); must_pass 1 of 1 right" in done.stdout
     assert "(base -> base)" in done.stdout
-    assert [line.split(":")[0] for line in done.stderr.splitlines()] == ["gate failed", "gate cannot be told"]
+    assert [line.split(":")[0] for line in done.stderr.splitlines()] == ["gate failed", "gate undecided"]
     assert "(base -> none)" in done.stderr
     assert run("base.csv", "base.csv", "none.csv", "--gate", "gate.yaml").status == 4
 
@@ -125,7 +125,7 @@ def test_of_several_afters_each_is_judged_and_the_worst_counts(run: Run) -> None
     [
         ("tolerence: 2%", "unknown key 'tolerence'"),
         ("groups: {category:Physics: {tolerance: 2%}}", "no group 'category:Physics'"),
-        ("fail_if: [chance.paper.forgetting>1]", "is no number"),
+        ("fail_if: [chance.paper.forgetting>1]", "has no number"),
         ("must_pass: [z]", "item 'z' is not among the items"),
         ("must_pass: true", "name it with --probe"),
         ("fail_if: [n>9]\nsubset: {tasks: [z]}", "no task 'z'"),

@@ -56,7 +56,7 @@ def test_text_that_is_no_condition_is_refused(text: str) -> None:
             "category:Physics.forgetting>0",
             "no such group; the groups are all, category:Math, category:v1.5",
         ),
-        ("category:Math.known_lost>0", "'known_lost' is no number"),
+        ("category:Math.known_lost>0", "'known_lost' has no number"),
         ("Math.forgetting>0", "may mean forgetting of category 'Math' or forgetting of task 'Math'"),
     ],
 )
@@ -71,12 +71,12 @@ def test_an_unknown_or_undefined_quantity_is_an_error_and_never_a_pass(
     "text", ["speed>0", "all.speed>0", "all.name>0", "all.net_change_interval>0", "chance.paper>0"]
 )
 def test_an_unknown_quantity_is_refused_before_anything_is_measured(text: str) -> None:
-    with pytest.raises(GateError, match=r"is no quantity(; they are n, retained, forgotten|, did you mean)"):
+    with pytest.raises(GateError, match=r"is not a quantity(; they are n, retained, forgotten|, did you mean)"):
         Condition.parse(text)
 
 
 def test_a_misspelt_quantity_suggests_the_nearest_one() -> None:
-    with pytest.raises(GateError, match=r"'forgeting' is no quantity, did you mean 'forgetting'\?$"):
+    with pytest.raises(GateError, match=r"'forgeting' is not a quantity, did you mean 'forgetting'\?$"):
         Condition.parse("all.forgeting>5%")
 
 

@@ -31,10 +31,10 @@ def test_the_worst_finding_is_the_verdict(gate: Gate, verdict: str) -> None:
 
 def test_one_line_holds_what_did_not_pass_and_nothing_else() -> None:
     line = Gate(limits=(PASSES, FAILS, UNCLEAR)).judge(COMPARISON, AFTER).line
-    assert line.startswith("gate failed: n 8 (fails if >1); cannot be told: all.net_change +0.0 points (")
+    assert line.startswith("gate failed: n 8 (fails if >1); undecided: all.net_change +0.0 points (")
     assert "forgotten" not in line
     assert Gate(limits=(PASSES,)).judge(COMPARISON, AFTER).line == "gate passed: forgotten 0 (fails if >0)"
-    assert Gate(limits=(UNCLEAR,)).judge(COMPARISON, AFTER).line.startswith("gate cannot be told: all.net_change")
+    assert Gate(limits=(UNCLEAR,)).judge(COMPARISON, AFTER).line.startswith("gate undecided: all.net_change")
 
 
 def test_the_tolerance_over_all_is_the_strictest() -> None:

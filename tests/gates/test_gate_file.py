@@ -80,7 +80,7 @@ def test_items_that_must_be_right_by_task_or_by_the_probe(tmp_path: Path) -> Non
         ("fail_if: []", "needed a list of texts, at least one"),
         ("fail_if: [{forgetting: 5%}]", "needed a list of texts"),
         ("fail_if: [forgetting]", "needed .*quantity OP number"),
-        ("fail_if: [speed>5]", "'speed' is no quantity"),
+        ("fail_if: [speed>5]", "'speed' is not a quantity"),
         ("groups: {Math: {tolerance: 2%}}", "needed all, category:NAME or task:NAME, got 'Math'"),
         ("groups: {'category:': {tolerance: 2%}}", "needed all, category:NAME"),
         ("groups: {'kind:written': {tolerance: 2%}}", "needed all, category:NAME"),

@@ -26,7 +26,7 @@ def test_a_tolerance_is_checked_by_the_interval_of_its_group(comparison: Compari
 
 
 def test_an_inconclusive_finding_names_the_items_needed(comparison: Comparison) -> None:
-    assert "items would tell" in NoWorseThan(tolerance=0.02, group="category:Art").judge(comparison).measured
+    assert "items would decide" in NoWorseThan(tolerance=0.02, group="category:Art").judge(comparison).measured
     assert NoWorseThan(tolerance=0.2, group="category:Art").judge(comparison).verdict == "PASS"
 
 
@@ -62,5 +62,5 @@ def test_where_nothing_was_compared_there_is_no_verdict() -> None:
     made = compare(before=snapshot([None]), after=snapshot([True]))
     with pytest.raises(GateError, match="undefined"):
         NoWorseThan(tolerance=0.02).judge(made)
-    with pytest.raises(GateError, match="is no number"):
+    with pytest.raises(GateError, match="has no number"):
         FailIf(condition=Condition.parse("forgetting>5%")).judge(made)

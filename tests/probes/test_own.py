@@ -162,7 +162,7 @@ def test_an_error_lists_all_mistakes_of_the_first_wrong_rows() -> None:
         "'answer' holds no answer",
     ):
         assert part in said.split("row 2:")[0]
-    assert "row 2: column 'answer' holds 'Rome', which is none of the 2 options" in said
+    assert "row 2: column 'answer' holds 'Rome', which is not one of the 2 options" in said
     assert said.endswith("; and 7 more")
 
 
@@ -194,9 +194,9 @@ def test_an_error_lists_all_mistakes_of_a_probe_file(tmp_path: Path) -> None:
         ([ROW | {"options": ["Lima", None]}], "column 'options' holds no list of options"),
         (
             [ROW | {"options": {"text": ["Lima", "Santiago"], "label": None}, "answer": "1."}],
-            "holds '1.', which is none",
+            "holds '1.', which is not one",
         ),
-        ([ROW | {"answer": -1.0}], "column 'answer' holds -1.0, which is none of the 2 options"),
+        ([ROW | {"answer": -1.0}], "column 'answer' holds -1.0, which is not one of the 2 options"),
         ([None], "needed one dict a question, got NoneType"),
     ],
 )

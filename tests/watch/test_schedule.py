@@ -56,5 +56,5 @@ def test_numpy_numbers_are_numbers() -> None:
 
 @pytest.mark.parametrize("every", [0, -5, 2.5, True, "step", [], [1.5], [-1], [True]])
 def test_a_value_that_is_no_schedule_is_refused(every: Any) -> None:
-    with pytest.raises(WatchError, match="is no schedule"):
+    with pytest.raises(WatchError, match="is not a schedule"):
         Schedule.make(every, max_steps=100)

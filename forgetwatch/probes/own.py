@@ -307,8 +307,8 @@ class _RowReader:
         indices = [_option_of(answer, choices, labels) for answer in given]
         if wrong := [answer for answer, index in zip(given, indices, strict=True) if index is None]:
             self.mistakes.append(
-                f"column {column!r} holds {_short(wrong[0])}, which is not one of the {len(choices)} options, nor their "
-                "letter, nor their index from 0"
+                f"column {column!r} holds {_short(wrong[0])}, which is not one of the {len(choices)} options, nor "
+                "their letter, nor their index from 0"
             )
             return None, None
         return indices[0] if len(indices) == 1 else indices, None

@@ -72,7 +72,7 @@ def run_demo(output: Path, *, report_to: str = "none") -> DemoFiles:
         report_to: A tracker that the Trainer knows (wandb, tensorboard, ...), or none.
 
     Raises:
-        ForgetwatchError: If the tracker is not installed, or the folder holds files that no demo wrote.
+        ForgetwatchError: If the tracker is not installed, or the folder contains files that no demo wrote.
     """
     if report_to != "none" and report_to not in (installed := get_available_reporting_integrations()):
         raise ForgetwatchError(
@@ -165,7 +165,7 @@ def fine_tune(
     progress: Progress,
     bar: TaskID,
 ) -> ForgetWatchCallback:
-    """Fine-tune on some facts under watch, and return the callback, which holds every look."""
+    """Fine-tune on some facts under watch, and return the callback, which has every look."""
     watcher = ForgetWatchCallback(demo_probe(), every=LOOK_EVERY, max_overhead=None)
     trainer = SFTTrainer(
         model=model,

@@ -18,7 +18,7 @@ from forgetwatch.errors import ProbeError, did_you_mean
 Message = Mapping[str, Any]
 
 _SHOWN: Final = 200
-"""Most characters of a wrong value that an error shows."""
+"""Maximum number of characters of a wrong value that an error shows."""
 
 Rendering = Literal["plain", "chat"]
 
@@ -142,6 +142,7 @@ class Item:
         """First 16 hex digits of SHA-256 over the question's content, without its id, position or file."""
         prompt = self.prompt if isinstance(self.prompt, str) else [dict(m) for m in self.prompt]
         tools = None if self.tools is None else [dict(t) for t in self.tools]
+        # The order in which several right answers are listed does not change the question.
         content = [prompt, list(self.choices), sorted(self.answers), self._judged_by, self.system, tools]
         text = json.dumps(content, sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]

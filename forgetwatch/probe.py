@@ -197,7 +197,7 @@ def read_probe(path: str | Path, **settings: Any) -> Probe:
         settings: Settings of `Probe` that replace those of the header.
 
     Raises:
-        ProbeError: If the file is missing, cut, or holds something else; names the line.
+        ProbeError: If the file is missing, cut, or no probe; the message names the line.
     """
     path = Path(path)
     text = _text(path)

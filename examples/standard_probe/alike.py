@@ -23,10 +23,10 @@ from typing import Final
 from standard_probe.question import Question
 
 _RARE: Final = 12
-"""Most questions that hold a rare word."""
+"""Maximum number of questions in which a rare word occurs."""
 
 _SHORTEST: Final = 4
-"""Fewest characters of a rare word, and of an answer that can give another away."""
+"""Minimum number of characters of a rare word, and of an answer that can give another away."""
 
 _PIECE: Final = 4
 """Characters of the pieces by which prompts are compared."""
@@ -44,7 +44,7 @@ def tie(pools: Mapping[str, Sequence[Question]]) -> dict[str, list[Question]]:
     rare = [{word for word in own if often[word] <= _RARE and len(word) >= _SHORTEST} for own in words]
     more: dict[int, set[str]] = {}
     for i, j in combinations(range(len(questions)), 2):
-        # Within a category the authors have named the facts alike.
+        # Within a category the authors name the same fact in the same words.
         if questions[i].category == questions[j].category:
             continue
         same_text = texts[i] == texts[j]

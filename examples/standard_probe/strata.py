@@ -18,6 +18,7 @@ from standard_probe.question import Question
 
 def digest(*texts: str) -> str:
     """SHA-256 of the texts, 64 hex digits: a name, and a key for an arbitrary but fixed order."""
+    # The separator makes ("ab", "c") and ("a", "bc") differ.
     return hashlib.sha256("\x1f".join(texts).encode()).hexdigest()
 
 

@@ -38,16 +38,17 @@ def alarm_level(look: int, *, groups: int, planned: int | None = None, alpha: fl
 def smallest_loss(flips: int, level: float) -> float:
     """Smallest net loss, in items, whose one-sided exact p-value is at most `level` among `flips` flipped items.
 
-    nan if not even the loss of every flipped item would do.
+    nan if even the loss of every flipped item gives a larger p-value.
 
     >>> smallest_loss(40, 0.05), smallest_loss(4, 0.05)
     (12.0, nan)
     """
+    # All flips that are not losses are gains: the net loss is fewest - (flips - fewest).
     return 2.0 * float(fewest) - flips if (fewest := _fewest(np.array([flips]), level)[0]) <= flips else math.nan
 
 
 def _fewest(flips: np.ndarray, level: float) -> np.ndarray:
-    """Fewest forgotten items among `flips` with a one-sided p-value of at most `level`; flips + 1 if none would do.
+    """Minimum number of forgotten items among `flips` with a p-value of at most `level`; flips + 1 if there is none.
 
     Args:
         flips: Whole numbers [any].
@@ -56,6 +57,7 @@ def _fewest(flips: np.ndarray, level: float) -> np.ndarray:
     low, high = np.zeros(len(flips), np.int64), flips.astype(np.int64) + 1
     while np.any(low < high):  # P(X >= count) falls with the count: bisect
         middle = (low + high) // 2
+        # bdtrc(c - 1, n, p) is P(X >= c); for c = 0 it has no such argument, and the probability is 1.
         tail = np.where(middle == 0, 1.0, special.bdtrc(np.maximum(middle - 1, 0), flips, 0.5))
         found = (tail <= level) | (middle > flips)
         low, high = np.where(found, low, middle + 1), np.where(found, middle, high)

@@ -88,8 +88,8 @@ class Persistence:
     Attributes:
         same_wrong: Share of the items wrong before and after that kept their wrong option; nan where there is none.
         same_wrong_se: Its standard error.
-        same_wrong_if_fresh: The share that uniform fresh guesses would keep. Far below `same_wrong`: guesses persist,
-            or wrong options are not equally attractive.
+        same_wrong_if_fresh: The share that uniform fresh guesses would keep. If it is far below `same_wrong`,
+            guesses persist, or wrong options are not equally attractive.
         tipping_ratio: Attraction of gold relative to a wrong option that guessing would need, when gold is unknown, to
             explain all forgetting: up to 1 nothing is left, 1 to 3 fragile, above 3 robust; inf if no wrong option
             changed.

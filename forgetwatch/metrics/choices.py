@@ -36,7 +36,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 NO_CHOICE: Final = -1
-"""Stands for "no option" in arrays of option indices."""
+"""Value for "no option" in arrays of option indices."""
 
 UNITS: Final[Mapping[str, tuple[str, int]]] = {
     "chars": ("chars", 0),
@@ -44,7 +44,7 @@ UNITS: Final[Mapping[str, tuple[str, int]]] = {
     "bytes": ("bytes", 0),
     "tokens": ("tokens", 0),
 }
-"""Norms that divide by a length: the unit of the lengths, and what is added to each."""
+"""Norms that divide by a length: the unit of the lengths, and the number added to each."""
 
 NORMS: Final = ("sum", *UNITS, "unconditional")
 

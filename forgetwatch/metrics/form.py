@@ -1,4 +1,4 @@
-"""Losses of form and losses of knowledge, told apart.
+"""Losses of form, separated from losses of knowledge.
 
     scored choices       still the likeliest option, but the model would begin its answer otherwise         form
                          another option is likelier now                                                     knowledge

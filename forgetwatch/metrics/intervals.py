@@ -44,6 +44,7 @@ def wilson(count: float, n: float, *, level: float = 0.95) -> Interval:
     centre = share + z * z / (2 * n)
     half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     low, high = (centre - half) / (1 + z * z / n), (centre + half) / (1 + z * z / n)
+    # At 0 and n the ends are 0 and 1 exactly; the formula gives them up to rounding.
     return (0.0 if count == 0 else max(low, 0.0)), (1.0 if count == n else min(high, 1.0))
 
 
@@ -71,11 +72,13 @@ def newcombe(cells: Cells, *, level: float = 0.95) -> Interval:
     low_before, high_before = wilson(right_before, n, level=level)
     low_after, high_after = wilson(right_after, n, level=level)
     cross = cells.retained * cells.missed - cells.forgotten * cells.gained
+    # The corrected phi takes n/2 off a positive numerator, at most to 0, and leaves a negative one.
     if cross > 0:
         cross = max(cross - n / 2, 0.0)
     margins = right_before * (n - right_before) * right_after * (n - right_after)
     phi = cross / math.sqrt(margins) if margins else 0.0
     change = share_after - share_before
+    # The change is lowest with the lower end of the share after and the upper end of the share before.
     below = _combine(share_after - low_after, high_before - share_before, phi)
     above = _combine(high_after - share_after, share_before - low_before, phi)
     return max(change - below, -1.0), min(change + above, 1.0)

@@ -82,7 +82,7 @@ def item_history(right: Bools, *, samples: int = 1) -> ItemHistory:
     events = previous & ~looks
     right_earlier = np.logical_or.accumulate(previous, axis=0)
     forgotten_at_last = ever_forgotten[-1] if len(looks) else np.zeros(right.shape[1], bool)
-    # argmax of booleans is the first True; where there is none it is 0, which `forgotten_at_last` sorts out.
+    # argmax of booleans is the first True, and 0 if there is none; `forgotten_at_last` excludes those rows below.
     first = np.argmax(ever_forgotten, axis=0) + 1 if len(looks) else np.zeros(right.shape[1], np.int64)
     lost_at_last = right[:-1].any(axis=0) & ~right[-1]
 

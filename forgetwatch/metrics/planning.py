@@ -36,9 +36,11 @@ def detectable_change(n: float, discordance: float, *, power: float = 0.8, alpha
         return math.nan
     first = z_alpha * math.sqrt(discordance)
     scale = n + z_beta**2
+    # Squaring Connor's equation gives a quadratic in d with the leading coefficient `scale`; this is its larger root.
     inner = n * first**2 - scale * (first**2 - z_beta**2 * discordance)
     change = (first * math.sqrt(n) + math.sqrt(max(inner, 0.0))) / scale
-    almost = 1 + 1e-9  # both may hold with equality
+    # Squaring adds roots that do not solve the equation; equality is allowed, up to rounding.
+    almost = 1 + 1e-9
     solves = first <= almost * change * math.sqrt(n) and change <= almost * discordance <= almost
     return change if solves else math.nan
 

@@ -38,6 +38,7 @@ def mcnemar(forgotten: int, gained: int, *, mid: bool = True) -> float:
     if forgotten == gained:
         return 1.0
     at_most = float(special.bdtr(fewer, flips, 0.5))
+    # mid-p counts half of the observed split in each of the two tails.
     return min(1.0, 2 * at_most - (_half_binomial(fewer, flips) if mid else 0.0))
 
 
@@ -98,6 +99,7 @@ def sign_flip(change: NDArray[np.int64], cluster: NDArray[np.int64], *, exact_wo
         positive = (positive + shifted) / 2
     rose = int(sizes[sums > 0].sum())
     at_most, at_least = float(positive[: rose + 1].sum()), float(positive[rose:].sum())
+    # mid-p: half of the probability of the observed total is taken off the tail.
     tail = min(at_most, at_least) - 0.5 * float(positive[rose])
     return SignFlip(p_value=min(1.0, 2 * tail), loss_p_value=min(1.0, at_most))
 
@@ -110,6 +112,7 @@ def false_discovery(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
     q_values = np.full(len(p_values), math.nan)
     tested = np.flatnonzero(np.isfinite(p_values))
     if tested.size:
+        # From the largest p-value down, so that a q-value is the minimum over all p-values that are not smaller.
         order = tested[np.argsort(-p_values[tested], kind="stable")]
         ranks = np.arange(len(order), 0, -1)
         q_values[order] = np.minimum(np.minimum.accumulate(p_values[order] * len(order) / ranks), 1.0)

@@ -92,7 +92,7 @@ def _repetitions(probe: Probe) -> list[Finding]:
 
 
 def _leaked(probe: Probe) -> Finding:
-    """Items whose prompt holds the right option and no other option.
+    """Items whose prompt contains the right option and no other option.
 
     Letters of listed options do not count, nor do numbers, yes and no, which are in many prompts without giving
     anything away. A few leaks may be intended ("What is the plural of sheep?"): they are a fault only above one in a
@@ -102,6 +102,7 @@ def _leaked(probe: Probe) -> Finding:
     found = []
     for item in checked:
         prompt = _folded(_prompt(item))
+        # Whole words only; \b would demand a letter next to an option such as "+5" or "C++".
         options = [re.escape(_folded(choice)) for choice in item.choices]
         inside = {index for index, text in enumerate(options) if text and re.search(rf"(?<!\w){text}(?!\w)", prompt)}
         if inside and inside <= set(map(int, item.answers)):

@@ -3,8 +3,8 @@
 A question that was trained on measures memory instead of knowledge. Texts are compared as lower-case words, whatever
 stands between them, and each item can be found in two ways:
 
-    exact       a row holds the whole question; one of up to four words counts only with its answer after it
-    13, 8       a row holds that many consecutive words of the question; 13 is the usual sign of contamination, 8 is a
+    exact       a row contains the whole question; one of up to three words counts only with its answer after it
+    13, 8       a row contains that many consecutive words of the question; 13 is the usual sign of contamination, 8 is a
                 weaker one
 
 The words that all prompts of a task begin and end with (``Question:``, ``Answer:``) are not part of a question, and a
@@ -51,10 +51,12 @@ _ANCHOR: Final = 8
 """Words at the beginning of a question by which it is first looked up."""
 
 _SHORT: Final = 4
-"""Most words of a question that says nothing alone (7 + 15) and is searched together with its answer."""
+"""Maximum number of spaces, both ends included, of a question that is searched together with its answer.
+
+A question of up to three words, such as "7 + 15", says too little alone."""
 
 _TRIES: Final = 1_000
-"""Most rows with a whole question in which its answer is searched."""
+"""Maximum number of rows with a whole question in which its answer is searched."""
 
 _TEMPLATE: Final = 5
 """A run of words in more items than this is a template."""
@@ -286,7 +288,7 @@ def _common_prefix(words: Sequence[Sequence[str]]) -> int:
 
 
 def _targets(question: bytes, answers: Sequence[bytes]) -> list[bytes]:
-    """Texts that stand for a question in a row: its words; a short question only with an answer after it."""
+    """Texts by which a question is found in a row: its words, or of a short question its words and an answer."""
     if not question.strip() or question.count(b" ") > _SHORT:
         return [question]
     return [question + answer[1:] for answer in answers]
@@ -347,7 +349,7 @@ _BASE: Final = np.uint64(0x9E3779B97F4A7C15)
 """B: odd, so that it has an inverse modulo 2^64, and with bits spread over all of the word."""
 
 _LEAST: Final = 1_000_000
-"""Least number of powers, so that texts up to a batch share one table."""
+"""Minimum number of powers, so that texts up to a batch share one table."""
 
 
 def _powers(count: int) -> tuple[U64, U64]:

@@ -43,7 +43,7 @@ from forgetwatch.probe import LETTERS, Norm, Probe, Scoring
 from forgetwatch.probes.tables import Rows, read_rows
 
 _SHOWN: Final = 5
-"""Most wrong rows whose mistakes an error lists."""
+"""Maximum number of wrong rows whose mistakes an error lists."""
 
 USUAL_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "prompt": (
@@ -151,7 +151,7 @@ class Columns:
 
     Attributes:
         of: Column by part; no entry where there is none.
-        choices: The columns that hold one option each; empty where one column holds them all, or there are none.
+        choices: The columns that contain one option each; empty if one column has them all, or there are none.
     """
 
     of: Mapping[str, str]
@@ -167,7 +167,7 @@ def find_columns(names: Iterable[str], given: Mapping[str, str | Sequence[str]],
         where: The table, for messages.
 
     Raises:
-        ProbeError: If a column that is named is missing, or none holds the question or the answer.
+        ProbeError: If a column that is named is missing, or no column has the question or the answer.
     """
     names = list(names)
     if unknown := sorted(set(given) - set(USUAL_NAMES)):

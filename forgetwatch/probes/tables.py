@@ -21,7 +21,7 @@ Rows = list[tuple[str, Mapping[str, Any]]]
 """Rows, each after its position in the file."""
 
 _LARGEST_CELL: Final = 10_000_000
-"""Most characters of a CSV cell; the default of `csv` is too small for passages."""
+"""Maximum number of characters of a CSV cell; the default of `csv` is too small for passages."""
 
 
 def read_rows(path: str | Path) -> Rows:

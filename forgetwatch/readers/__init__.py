@@ -43,7 +43,7 @@ def load_snapshot(
         kept: Receives the questions of a log that it wants.
 
     Raises:
-        SnapshotError: If the file is missing, empty, cut, of an unknown format, or holds rows that cannot be used.
+        SnapshotError: If the file is missing, empty, cut, of an unknown format, or contains rows that cannot be used.
     """
     path = Path(path)
     try:
@@ -112,12 +112,13 @@ def _load_json(path: Path, reading: Reading) -> Snapshot:
 
 
 def _check_metric(path: Path, reading: Reading, snapshot: Snapshot) -> Snapshot:
-    """The snapshot or table itself.
+    """Return the snapshot unchanged, if it has the metric that was asked for.
 
     Raises:
-        SnapshotError: If a metric was asked for that is not the one it holds.
+        SnapshotError: If its metric is known and is another one.
     """
     wanted, held = reading.metric, snapshot.meta.get("metric")
+    # The filter in a metric's name may be left out, or be given as `none`, as for a log; see `Log.metric`.
     if None not in (wanted, held) and wanted not in (held, str(held).split(",")[0], f"{held},none"):
         raise SnapshotError(f"{path}: no metric {wanted!r} to choose; the snapshot holds only {held}")
     return snapshot

@@ -20,6 +20,7 @@ _STORED: Final = 0
 _DEFLATED: Final = 8
 _ZSTANDARD: Final = 93
 _LOCAL_HEADER: Final = struct.Struct("<4s22xHH")
+"""Header of 30 bytes before each member: signature, then the lengths of the name and the extra field after it."""
 _BLOCK: Final = 2**20
 _MIN_LIMIT: Final = 2**26
 _MAX_RATIO: Final = 200
@@ -53,6 +54,7 @@ class Archive:
         except _DAMAGE as error:
             raise SnapshotError(f"{path}: a ZIP file that cannot be opened; is it cut? ({error})") from error
         self.names = frozenset(self._zip.namelist())
+        # For all members together: many that are within their own limits could still fill the memory.
         self._budget = self._limit(path.stat().st_size)
 
     def __enter__(self) -> Self:
@@ -68,7 +70,7 @@ class Archive:
             SnapshotError: If it is encrypted, packed by another method, damaged, or larger than the limit.
         """
         info = self._zip.getinfo(name)
-        if info.flag_bits & 1:
+        if info.flag_bits & 1:  # the format's mark of encryption
             raise SnapshotError(f"{self.path}: its member {name!r} is encrypted; needed a log without a password")
         if info.compress_type not in (_STORED, _DEFLATED, _ZSTANDARD):
             raise SnapshotError(
@@ -95,6 +97,7 @@ class Archive:
             mark, name_length, extra_length = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
             if mark != b"PK\x03\x04":
                 raise zipfile.BadZipFile("no member at the offset in the directory")
+            # The extra field here and in the directory may differ in length, so the data begin after this one.
             file.seek(name_length + extra_length, 1)
             packed = file.read(info.compress_size)
         content = self._read_bounded(pa.CompressedInputStream(pa.py_buffer(packed), "zstd"), info, limit)

@@ -39,7 +39,7 @@ _OPENING: Final = re.compile(
     rb'(?:\xef\xbb\xbf)?\s*\{(?:\s*"(?:version|status|invalidated|location)"\s*:\s*(?:\d+|"[^"]*"|true|false|null)\s*,)+'
     rb'\s*"eval"\s*:\s*\{'
 )
-"""Beginning of a JSON log."""
+"""Beginning of a JSON log: a few scalar members, then `eval`. A prefix of the file is enough to recognise it."""
 _GRADES: Final = {"P": "partly right (P)", "N": "no answer (N)"}
 
 

@@ -20,10 +20,12 @@ FIELDS: Final = frozenset(
 """The fields that are read; transcripts are stepped over."""
 
 _SHORTENED: Final = "...\n(content truncated)"
+"""End of a text that a summary shortens."""
 _MEDIUM: Final = re.compile(r"\([A-Z][a-z_]+\)")
 """Placeholder of an image or a document in a summary."""
 _TRUTH: Final = {"C": 1, "I": 0, "P": 0, "N": 0, "yes": 1, "true": 1, "no": 0, "false": 0}
 _MOST_EPOCHS: Final = 2**31
+"""Bound of an epoch: the column `sample` of a snapshot is int32."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,7 @@ def _number(value: Any) -> Any:
     """1 or 0 for a text that means right or wrong, the number in a text; any other value unchanged."""
     if not isinstance(value, str):
         return value
+    # Grades are capital letters; yes, no, true and false occur in any case.
     if (found := _TRUTH.get(value, _TRUTH.get(value.lower()))) is not None:
         return found
     try:

@@ -171,10 +171,10 @@ class Document:
 
 
 def first_object(path: Path) -> tuple[bool, dict[str, str]]:
-    """True if a file begins with an array; and the names in its first object, each with its value's first character.
+    """Return True if a file begins with an array, and each name in its first object with its value's first character.
 
-    The object may be alone, the first line, or the first of the array. Names end with ``samples``. There are none if
-    there is no object; of a broken text there are those before the break.
+    The object may be alone, the first line, or the first element of the array. No name after ``samples`` is read. The
+    names are empty if there is no object; of a broken text they are those before the break.
     """
     is_array, names = False, dict[str, str]()
     with Document(path) as document:
@@ -191,6 +191,7 @@ def first_object(path: Path) -> tuple[bool, dict[str, str]]:
     return is_array, names
 
 
+# Possessive quantifiers (`*+`, `++`) never backtrack, so that a cut file of a gigabyte fails in linear time.
 _BLANK_BYTES: Final = re.compile(rb"[ \t\n\r]*+")
 _STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _SCALAR: Final = re.compile(rb'[^ \t\n\r,:\[\]{}"]++')
@@ -234,7 +235,7 @@ def pick(data: bytes, start: int, end: int, names: Collection[str]) -> dict[str,
     """The members with these names of the object in `data[start:end]`.
 
     Raises:
-        ValueError: If there is no object, it is cut, or a picked value is no JSON or holds too many values.
+        ValueError: If there is no object, it is cut, or a picked value is no JSON or has too many values.
     """
     if end - start > _SMALL:
         return {name: build(data, at, to) for name, at, to in spans(data, start) if name in names}
@@ -248,7 +249,7 @@ def build(data: bytes, start: int, end: int) -> Any:
     """The value in `data[start:end]`.
 
     Raises:
-        ValueError: If it is no JSON, or holds too many values.
+        ValueError: If it is no JSON, or has too many values.
     """
     if end - start > _MAX_VALUES and sum(data.count(mark, start, end) for mark in (b",", b"[", b"{")) > _MAX_VALUES:
         raise ValueError(f"the value at byte {start:,} holds more than {_MAX_VALUES:,} values")

@@ -2,7 +2,7 @@
 
     details/<model>/<date>/details_<task>|<fewshot>_<date>.parquet
 
-A folder holds one model; the files of its latest date are one snapshot. `correct` is a metric that is 0 or 1 for every
+A folder contains the details of one model; the files of its latest date are one snapshot. `correct` is a metric that is 0 or 1 for every
 question; pass@k and avg@n of several samples are shares, and no correctness.
 
 The option chosen and the norm of the score that decides (`metrics.choices`) are not logged. The norm of each task is
@@ -56,7 +56,7 @@ def read(path: Path, reading: Reading) -> Snapshot:
         reading: Metric, progress in files, and questions to keep.
 
     Raises:
-        SnapshotError: If a file cannot be read, the folder holds several models, or the metric is no correctness.
+        SnapshotError: If a file cannot be read, the folder contains several models, or the metric is no correctness.
     """
     files, notes = _latest(path) if path.is_dir() else ([path], ())
     log, answers = Log(path, "lighteval", reading.questions), list[Answer]()
@@ -79,7 +79,7 @@ def _latest(folder: Path) -> tuple[list[Path], tuple[str, ...]]:
         raise SnapshotError(
             f"{folder}: details of {len(models)} models ({', '.join(models[:3])}); name the folder of one of them"
         )
-    date = max(_date(path) for path in found)
+    date = max(_date(path) for path in found)  # ISO dates sort as text
     latest = [path for path in found if _date(path) == date]
     older = {_date(path) for path in found} - {date}
     return latest, (f"the run of {date}; {len(older)} older in this folder left out",) if older else ()
@@ -194,5 +194,6 @@ def _model(path: Path) -> str | None:
     parts = path.absolute().parts[:-2]  # without the folder of the date and the file
     if path.parent.name != _date(path) or not parts:
         return None
+    # After the last `details`: a folder above the output may have that name too.
     below = parts[len(parts) - parts[::-1].index("details") :] if "details" in parts else parts[-1:]
     return "/".join(below) or None

@@ -40,10 +40,10 @@ def read_samples(path: Path, reading: Reading) -> Snapshot:
 
 
 def read_folder(folder: Path, reading: Reading) -> Snapshot | None:
-    """The outcomes in an output folder; None if it holds no samples.
+    """The outcomes in an output folder; None if it contains no samples.
 
     Raises:
-        SnapshotError: If it holds samples of several models.
+        SnapshotError: If it contains samples of several models.
     """
     files = latest_samples(folder)
     return _read(files, folder, reading) if files else None
@@ -140,7 +140,7 @@ def _several_models(runs: Mapping[str, Run]) -> tuple[str, ...]:
 
 
 def _short_tasks(log: Log, runs: Mapping[str, Run]) -> tuple[str, ...]:
-    """A note for each task of which the log holds fewer items than its run counts."""
+    """A note for each task of which the log has fewer items than its run counts."""
     held = log.items()
     counted = [(task, held[task], run.items(task)) for task, run in runs.items() if task in held]
     return tuple(
@@ -165,6 +165,7 @@ def _shifted(reading: Reading, before: int, total: int) -> Reading:
 
 _NAME: Final = re.compile(r"samples_(.+)_(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)\.jsonl?")
 _MODEL: Final = re.compile(r"(?:^|,)(peft|delta|pretrained|model|path)=([^,]+)")
+# An adapter or delta identifies the model; `pretrained` next to it is only its base.
 _MODEL_ORDER: Final = ("peft", "delta", "pretrained", "model", "path")
 _SEEDS: Final = ("random_seed", "numpy_seed", "torch_seed", "fewshot_seed")
 _COPIED: Final = {
@@ -178,7 +179,7 @@ _COPIED: Final = {
     "max_length": "max_length",
 }
 PARTS: Final = frozenset((*_COPIED, "config", "configs", "versions", "n-shot", "n-samples", "model_name"))
-"""Members of a run's results that are read; the machine, the chat template and the totals are not."""
+"""Members of a run's results that are read. The machine, the chat template and the totals are not needed."""
 
 
 @dataclass

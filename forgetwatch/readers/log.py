@@ -52,7 +52,7 @@ class Reading:
     questions: QuestionStore | None = None
 
     def report(self, done: int, total: int) -> None:
-        """Report progress, if somebody wants to know."""
+        """Report progress, if a callback was given."""
         if self.progress is not None:
             self.progress(done, total)
 
@@ -85,7 +85,7 @@ class Log:
     Args:
         path: File or folder of the log; named in errors.
         tool: The tool that wrote it.
-        questions: Receives the questions that it wants.
+        questions: Keeps the questions whose hashes it was made for.
     """
 
     def __init__(self, path: Path, tool: str, questions: QuestionStore | None = None) -> None:
@@ -198,7 +198,7 @@ class Log:
         return self._metrics.choose(wanted)
 
     def correctness(self, metric: str) -> tuple[NDArray[np.int8], dict[str, str]]:
-        """1 or 0 for each row, `ABSENT` if unscored, int8 [rows]; and the metric used, by name of the task."""
+        """Return 1 or 0 for each row, `ABSENT` if unscored, int8 [rows], and the metric used, by name of the task."""
         right, used = self._metrics.correctness(metric)
         right[list(self._unscored)] = ABSENT
         return right, {name: used[code] for name, code in self.tasks.items() if code in used}

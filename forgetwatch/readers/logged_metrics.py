@@ -29,7 +29,7 @@ DEFAULTS: Final = (
 """The metric that makes `correct` if none is named: the first of these that the log has, else the first that it has."""
 
 ABSENT: Final = -1
-"""Stands for "no value" where 1 is right and 0 is wrong."""
+"""Value of a missing outcome, next to 1 for right and 0 for wrong."""
 
 _TRUTH: Final = {"True": 1, "true": 1, "1": 1, "1.0": 1, "False": 0, "false": 0, "0": 0, "0.0": 0}
 
@@ -97,7 +97,7 @@ class LoggedMetrics:
         if wanted is None:
             given = ", ".join(map(self._shown, self._right)) or "none"
             raise SnapshotError(f"{self._path}: no metric in this log is right or wrong for each item; it has {given}")
-        name = wanted.removesuffix(",none")
+        name = wanted.removesuffix(",none")  # the harness's totals name every filter, also the empty one
         if name in usable:
             return name
         if full := next((full for full in usable if without_filter(full) == name), None):
@@ -114,7 +114,7 @@ class LoggedMetrics:
         )
 
     def correctness(self, metric: str) -> tuple[NDArray[np.int8], dict[int, str]]:
-        """1, 0 or `ABSENT` for each row, int8 [rows]; and the metric used, by code of the task.
+        """Return 1, 0 or `ABSENT` for each row, int8 [rows], and the metric used, by code of the task.
 
         A task without `metric` uses it with another filter, or else its own first metric.
         """

@@ -220,7 +220,7 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
         elif first == b"[":
             yield from _objects(path, enumerate(json.loads(path.read_bytes()), start=1))
         else:
-            csv.field_size_limit(sys.maxsize)
+            csv.field_size_limit(sys.maxsize)  # the default, 128 KiB, is less than a long prompt
             with path.open(encoding="utf-8-sig", newline="") as text:
                 reader = csv.DictReader(text, strict=True)
                 names = list(reader.fieldnames or ())

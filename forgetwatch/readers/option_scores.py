@@ -66,7 +66,7 @@ class LogLikelihoods:
 
         Args:
             row: Index of the row in the log.
-            logprobs: Log-likelihood of each option, nats; nan where the log holds no number.
+            logprobs: Log-likelihood of each option, nats; nan if the log has no number.
             priors: Log-likelihood of each option without the prompt, nats; empty if the log has none.
             texts: The options without leading space or delimiter; None if they are not known.
             target: The right option as the log names it.
@@ -180,6 +180,7 @@ class LogLikelihoods:
         def lists(values: array[Any], valid: Bools) -> pa.Array:
             length, null = np.zeros(rows, np.int64), np.ones(rows, bool)
             length[index[valid]], null[index[valid]] = k[valid], False
+            # A null list has length 0, so the flat values hold those of the valid rows only.
             offsets = np.concatenate([[0], np.cumsum(length)]).astype(np.int32)
             flat = pa.array(np.asarray(values)[np.repeat(valid, k)])
             return pa.ListArray.from_arrays(pa.array(offsets), flat, mask=pa.array(null))
@@ -302,16 +303,19 @@ def reconcile(scores: Floats, k: Ints, golds: Bools, right: Correct) -> Choices:
     golds = golds | option_mask(k, np.flatnonzero(follows), np.where(right == 1, best, 1 - best)[follows])
     found = decide(scores, k, golds)
     known = np.logical_or.reduceat(golds, start)
+    # A best of -1 would reach into the row before; `usable` excludes those rows below.
     is_right = golds[start + np.maximum(best, 0)]
     against = usable & known & (right >= 0) & (is_right != (right == 1))
     # In a contradiction the best option that agrees with the correctness counts as chosen.
     fitting = np.where((golds == (right == 1)[row]) & usable[row], scores, -np.inf)
     second = np.where(np.maximum.reduceat(fitting, start) == -np.inf, NONE, decide(fitting, k, golds).chosen)
+    # Golds as scores of 1 and 0: the first of equals is the first right option.
+    first_gold = decide(golds.astype(float), k, golds).chosen
     return Choices(
         chosen=np.where(against, second, best),
         best=best,
         golds=golds,
-        first_gold=np.where(known, decide(golds.astype(float), k, golds).chosen, NONE),
+        first_gold=np.where(known, first_gold, NONE),
         share=np.where(against, np.nan, found.share),
         margin=np.where(against, np.nan, found.margin),
         tied=found.tied,
@@ -341,9 +345,9 @@ _LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def target_options(target: object, k: int, texts: Sequence[str] | None) -> tuple[list[int], int]:
-    """Indices of the options that a target names by index; and of the one it names by letter or text, -1 for none.
+    """Return the options that a target names by index, and the one that it names by letter or text, -1 for none.
 
-    Digits may be an index or the text of an option; then both are returned.
+    Digits may be an index or the text of an option, and both are returned then. Options are given by their indices.
 
     Args:
         target: A whole number, a list of them, or text; anything else names no option.

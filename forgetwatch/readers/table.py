@@ -43,6 +43,7 @@ def read_csv(path: Path) -> Snapshot:
             names = next((row for row in csv.reader(file) if row), [])
         if twice := [name for name in names if names.count(name) > 1]:
             raise SnapshotError(f"{path}: the column {twice[0]!r} occurs twice in the header; rename one of them")
+        # A quote inside a cell is doubled, so a whole file has an even number of quotes.
         if path.read_bytes().count(b'"') % 2:
             raise SnapshotError(f"{path}: a quote is opened and never closed; is the file cut?")
         # Read all cells as text: a guessed type would turn the id "007" into 7.
@@ -73,6 +74,7 @@ def read_jsonl(path: Path) -> Snapshot:
 def read_parquet(path: Path) -> Snapshot:
     """The outcomes in a Parquet file."""
     try:
+        # Without partitioning: folders of the path such as `model=base` would become columns.
         table = pq.read_table(path, partitioning=None)
     except (pa.ArrowException, OSError) as error:
         raise SnapshotError(f"{path}: a Parquet file that cannot be read; is it cut? ({_first_line(error)})") from error

@@ -4,9 +4,25 @@
              text         token ids   batches   log-       rows
                                                 likelihoods
 
-Read `scorer` first, which goes through these steps, then `layout` for the batches and `engine` for the choice among
-their layouts, which `parity` tests on the model itself. `generation` has the items whose answers are generated,
-`processes` the sharing among processes, `isolation` the promise that a model comes back as it was.
+    scorer        the steps above for one model and one probe
+    rendering     items to text: context and choices
+    encoding      text to token ids, split between context and choice
+    layout        batches of rows, in which common beginnings are read once
+    tensors       one batch as tensors, with the attention mask of a tree
+    forward       forward passes: log-likelihoods from the logits that are needed
+    engine        choice of a layout, and scores of all items
+    parity        test of a layout on the model itself
+    outcomes      log-likelihoods of one item to its outcome
+    generation    items whose answers are generated
+    sampling      texts that a model generates, each with a seed of its own
+    vllm          generators that use vLLM
+    base_texts    completions by the base model, for drift
+    checkpoints   snapshots of checkpoints, cached
+    model         facts of a model: vocabulary, context length, wrappers
+    processes     sharing of the work among processes
+    isolation     a model and random states restored after scoring
+
+Start with `scorer`.
 """
 
 from forgetwatch.scoring.scorer import Scorer, score

@@ -28,7 +28,7 @@ from forgetwatch.scoring.sampling import Sample, end_tokens, sample, seeds_of
 from forgetwatch.scoring.scorer import execution
 
 TOKENS: Final = 32
-"""Most tokens of a completion: few show the drift, and a look costs prompts times these."""
+"""Maximum number of tokens of a completion: a few show the drift, and the cost of a look grows with their number."""
 
 FOLLOWS: Final = 0.25
 """Nats per token by which generation and reading may differ: more than rounding in bf16, less than another text."""
@@ -53,7 +53,7 @@ def sample_completions(
         model: The base, a causal language model of transformers, also with adapters.
         tokenizer: Its length limit is read, and its end token where the model names none.
         prompts_by_set: Token ids of the prompts, by set; those that are too long are left out and counted.
-        tokens: Most tokens of a completion; an end token, which it includes, ends it before.
+        tokens: Maximum number of tokens of a completion, its end token included.
         seed: Seed of the sampling.
         token_budget: Tokens of a batch, the completions included; by default one that suits the device.
 
@@ -130,6 +130,7 @@ def _check_follows(samples: Sequence[Sample], logprobs: Sequence[NDArray[np.floa
 
     Some do, for example with layers whose state is lost between tokens. A drift on their samples would mean nothing.
     """
+    # `generate` gives no log-probability of the last token; see `Sample.logprobs`.
     pairs = zip(samples, logprobs, strict=True)
     differences = np.concatenate([np.abs(one.logprobs - read[:-1]) for one, read in pairs] or [np.empty(0)])
     if differences.size and differences.mean() > FOLLOWS:

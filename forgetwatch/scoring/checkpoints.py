@@ -33,7 +33,9 @@ from forgetwatch.snapshot import Snapshot, read_snapshot, save_snapshot
 
 _ADAPTER: Final = "adapter_config.json"
 _DECIDES: Final = (".safetensors", ".bin", ".json", ".model", ".txt", ".jinja", ".tiktoken")
+"""Suffixes of files with weights, configuration or tokenizer: their contents determine the rows."""
 _IRRELEVANT: Final = frozenset({"trainer_state.json", "training_args.bin", "optimizer.bin", "scheduler.bin"})
+"""Files of a training run with such a suffix that change no row."""
 
 
 def load_model(given: str, *, trust_remote_code: bool = False) -> tuple[nn.Module, Any]:
@@ -117,6 +119,7 @@ def score_checkpoint(
     kept = _cache_file(given, probe, trust_remote_code=trust_remote_code)
     # The main process decides for all: its disk may be the only one with a cache.
     if (cached := on_main_process(lambda: _read_cached(kept))) is not None:
+        # The same weights may have been scored under another path.
         return replace(cached, meta={**cached.meta, "model": given})
     model, tokenizer = load_model(given, trust_remote_code=trust_remote_code)
     snapshot = Scorer(probe, tokenizer, model).score(model, name=given, progress=progress)
@@ -163,6 +166,7 @@ def score_with_vllm(
     model, tokenizer = load(given, trust_remote_code=trust_remote_code)
 
     def make_room() -> None:
+        # The scorer still refers to the model, so the weights are freed in place.
         model.to("meta")
         torch.cuda.empty_cache()
 
@@ -180,7 +184,7 @@ def score_with_vllm(
 
 
 def _check_for_vllm(given: str, probe: Probe) -> None:
-    """Refuse a checkpoint or probe for which starting vLLM would be in vain."""
+    """Refuse a checkpoint or probe that vLLM cannot score here, before it is started."""
     if (Path(given) / "adapter_config.json").is_file():
         raise ScoringError(
             f"{given} is an adapter, and vLLM generates with whole models here; merge it into its base first"

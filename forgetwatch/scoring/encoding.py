@@ -178,6 +178,7 @@ def _start(tokenizer: Any) -> Ids:
 
 def _added_bos(tokenizer: Any) -> Ids:
     """BOS, if the tokenizer itself puts it before a plain text; else no token."""
+    # The settings that add BOS differ between tokenizers; the ids of an example show the result of all of them.
     bos = tokenizer.bos_token_id
     starts = tuple(tokenizer("a", verbose=False)["input_ids"])[:1]
     return (bos,) if bos is not None and starts == (bos,) else ()

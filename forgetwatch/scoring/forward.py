@@ -45,7 +45,7 @@ class Scores:
         greedy: True for each choice that greedy decoding would generate, bool [choices]; False unless requested.
         spelled: Total probability of the other spellings of the choices, 0 to 1.
         top: The most likely next token after the context; -1 where it was not read.
-        order: Index of the first choice that was read, with which `top` and `spelled` were; -1 before.
+        order: Lowest index of a choice that was read; `top` and `spelled` are from its row; -1 before any was read.
     """
 
     logprobs: NDArray[np.float64]
@@ -138,6 +138,7 @@ class ForwardPass:
                         raise
                     wrong.append(error)
                 del flat  # before the next batch makes its own
+                # The choices of one item may be in several batches: it is done with the last of them.
                 for request in (request for row in batch.rows for request in row.requests):
                     left[request.item] -= 1
                     done += left[request.item] == 0
@@ -170,7 +171,7 @@ class ForwardPass:
 
     def _is_too_wide(self, batch: Batch) -> bool:
         """True if the model would return too many logits, with the form of `logits_to_keep` that it supports."""
-        if len(batch.rows) == 1 or self._keeps[0] == "mask":  # the plan's own budget holds for masks
+        if len(batch.rows) == 1 or self._keeps[0] == "mask":  # the plan itself keeps the budget for masks
             return False
         positions, width = {position for row in batch.rows for position in row.positions}, batch.width
         kept = {"positions": len(positions), "last": width - min(positions), "all": width}[self._keeps[0]]
@@ -274,6 +275,7 @@ def _needed_logits(model: nn.Module, output: Any, tensors: BatchTensors, keep: K
             f"vocabulary, at {needed} positions of {rows} rows of {width} tokens; needed a causal language model with "
             "its language head"
         )
+    # A boolean mask selects by row, then by position: the order of `tensors.index`.
     return logits[tensors.needed[:, columns[logits.shape[1]]].to(logits.device)]
 
 

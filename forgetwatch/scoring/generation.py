@@ -25,7 +25,7 @@ from forgetwatch.scoring.processes import all_gather, rank, world_size
 from forgetwatch.scoring.sampling import end_tokens, sample, seeds_of
 
 AGAIN: Final = 10_000
-"""Difference of the seeds of a second measurement from those of the first."""
+"""Offset of the seeds of a second measurement: sample n of the first has the seed plus n, far below this."""
 
 _TAIL: Final = 12
 """Tokens at the end of a prompt within which it may open a thinking block."""
@@ -123,7 +123,7 @@ class ModelGenerator:
         return cut_at_stop(answer_text(self._tokenizer, tokens), stop)
 
     def _stopped_by(self, stop: Sequence[str]) -> Callable[[Ids], bool]:
-        # A token holds at least one byte of a stop text, so that its end is within as many tokens as it has bytes.
+        # A token has at least one byte of a stop text, so a stop text has at most as many tokens as bytes.
         window = max(len(text.encode()) for text in stop) + _MERGES
 
         def stopped(tokens: Ids) -> bool:
@@ -236,4 +236,5 @@ def check_generated(probe: Probe) -> None:
             try:
                 check_item(item)
             except ProbeError as error:
+                # The error may name the item itself; once is enough.
                 raise ProbeError(f"item {item.id!r}: {str(error).removeprefix(f'item {item.id!r}: ')}") from error

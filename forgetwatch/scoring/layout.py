@@ -1,4 +1,4 @@
-"""Batches in which a probe is scored: planned once, and the same at every look.
+"""Batches in which a probe is scored: planned at the first look, and reused at each look that scores the same items.
 
 A request is one choice of an item. The model reads the item's context and all tokens of the choice but the last, and
 the log-probability of each token of the choice is taken from the logits one position before it. Requests of one item,
@@ -35,17 +35,17 @@ from forgetwatch.scoring.encoding import Encoded, Ids
 Layout = Literal["prefix", "trie", "rows"]
 
 LOGIT_BUDGET: Final = 2**26
-"""Most logits of a batch: positions whose logits are kept, times the size of the vocabulary."""
+"""Maximum number of logits of a batch: positions whose logits are kept, times the size of the vocabulary."""
 
 PREFIX_FACTOR: Final = 4
-"""Longest row that several items share, in lengths of their common beginning; longer rows save little more."""
+"""Maximum length of a row that several items share, as a multiple of their common beginning; more saves little."""
 
 GROUP_COST: Final = 0.25
-"""Cost of reading a prefix separately, in token budgets, its tokens not counted: one more forward, and a batch that is
-not full."""
+"""Cost of reading a prefix separately, in token budgets and without its own tokens: one more forward pass, and a batch
+that is not full."""
 
 KEYS: Final = 8
-"""Most keys of a batch, in token budgets; the keys of a prefix count once for each row."""
+"""Maximum number of attention keys of a batch, in token budgets; the keys of a prefix count once for each row."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,17 +127,18 @@ def plan(
         keys: Content hash of each item; orders rows of equal length.
         encoded: Token ids of each item, in the same order.
         vocabulary: Size of the model's vocabulary.
-        token_budget: Most tokens of a batch, padding included; a single row may exceed it.
+        token_budget: Maximum number of tokens of a batch, padding included; a single row may exceed it.
         layout: How requests are arranged in rows.
         attention: Length of a row at which attention costs as much as the rest of the model, in tokens. It decides how
-            many items share a row; 0 gives each item a row of its own.
-        logit_budget: Most logits of a batch; a single row may exceed it.
+            many items share a row; with 0, items share a row only after a prefix.
+        logit_budget: Maximum number of logits of a batch; a single row may exceed it.
     """
     fill = partial(_fill, keys=keys, vocabulary=vocabulary, token_budget=token_budget, logit_budget=logit_budget)
     scored = [index for index, item in enumerate(encoded) if not item.unscored]
     if layout == "rows":
         return tuple(fill(row for index in scored for row in _linear_rows(_sequences(encoded[index], index), encoded)))
     trees = partial(_trees, encoded=encoded, attention=attention, longest=token_budget)
+    # `trie` uses the order alone: items that begin alike are neighbours, and can share a row.
     ordered, groups = by_prefix(scored, encoded, cost=int(GROUP_COST * token_budget))
     batches: list[Batch] = []
     grouped: set[int] = set()
@@ -166,10 +167,12 @@ def _fill(
     batches: list[Batch] = []
     batch: list[Row] = []
     kept = 0
+    # By content hash and not by index: the batches must not depend on the order of the items.
     for row in sorted(rows, key=lambda row: (-len(row.ids), keys[row.requests[0].item], row.ids)):
         # The first row of a batch is its longest, so every later one is padded to that width.
         width, needed, count = len(batch[0].ids) if batch else len(row.ids), len(row.positions), len(batch) + 1
         full = count * width > token_budget or (kept + needed) * vocabulary > logit_budget
+        # The cached keys of a prefix take memory in every row, although its tokens are read once.
         if batch and (full or count * (len(prefix) + width) > KEYS * token_budget):
             batches.append(Batch(tuple(batch), prefix))
             batch, kept = [], 0
@@ -203,7 +206,7 @@ def _linear_rows(sequences: Sequence[_Sequence], encoded: Sequence[Encoded]) -> 
 def _trees(
     ordered: Iterable[int], *, encoded: Sequence[Encoded], attention: int, longest: int, prefix: Ids = ()
 ) -> Iterable[Row]:
-    """Rows of items in the order of their token ids; neighbours share a row where that costs less than two rows.
+    """Yield rows of items in the order of their token ids; neighbours share a row if that costs less than two rows.
 
     After a prefix, items that are much shorter than it also share a row, because each row repeats the prefix's keys.
     """
@@ -213,6 +216,7 @@ def _trees(
         own = [(ids[skip:], item, choice) for ids, item, choice in _sequences(encoded[index], index)]
         alone = _tree_size(own)
         if together and (attention or skip):
+            # In sorted order, no earlier item shares a longer beginning with this one than the item before it.
             shared = _common_length(together[-1][0], own[0][0])
             added = alone - shared
             # In the shared row the item costs its `added` tokens, but attention over length + added; in a row of its
@@ -297,10 +301,10 @@ class _Node:
 
 
 def by_prefix(scored: Iterable[int], encoded: Sequence[Encoded], *, cost: int) -> tuple[list[int], list[Group]]:
-    """Items sorted by token ids, and the groups whose common prefixes save most tokens when each is read once.
+    """Return the items sorted by token ids, and the groups that save most tokens if each prefix is read once.
 
     Common beginnings form a tree: of all items, of a subject's items, of two items. From the leaves to the root, a
-    node becomes a group where it saves more tokens than the groups below it do together.
+    node becomes a group if it saves more tokens than the groups below it do together.
 
     Args:
         scored: Indices of the items.
@@ -326,6 +330,7 @@ def by_prefix(scored: Iterable[int], encoded: Sequence[Encoded], *, cost: int) -
             opened[-1].groups += below.groups
         else:
             opened.append(below)
+    # The sentinel's node is the only one left, and has collected the best groups of all items.
     return ordered, [Group(node.length, tuple(ordered[node.start : node.stop])) for node in opened[0].groups]
 
 
@@ -339,7 +344,10 @@ def _as_bytes(ids: Ids) -> bytes:
 
 
 def _common_tokens(one: bytes, other: bytes) -> int:
-    """Number of tokens with which two contexts begin alike, at most all but the last: the choices are read off that."""
+    """Number of leading tokens that two contexts share, without the last token of the shorter context.
+
+    The logits of a context's last token predict the choices, so that token is read in the row and not in the prefix.
+    """
     most = min(len(one), len(other)) // _BYTES - 1
     return max(min(_common_length(one, other) // _BYTES, most), 0)
 
@@ -348,9 +356,9 @@ _Text = TypeVar("_Text", Ids, bytes)
 
 
 def _common_length(one: _Text, other: _Text) -> int:
-    """Number of elements with which two sequences begin alike."""
+    """Number of leading elements that two sequences share."""
     low, high = 0, min(len(one), len(other))
-    while low < high:  # by halving, because comparing slices is fast and a loop over elements is not
+    while low < high:  # bisection: comparing slices is fast, and a loop over elements is not
         middle = (low + high + 1) // 2
         low, high = (middle, high) if one[:middle] == other[:middle] else (low, middle - 1)
     return low

@@ -41,7 +41,7 @@ class ModelInfo:
         hidden_size: Width of its layers; 0 where its configuration names none.
         token_budget: Tokens of a batch that suit its device.
         keep_modes: Forms of `logits_to_keep` that it may take, the most exact first.
-        in_parts: True if every process holds a part of it, so that all have to make the same calls.
+        in_parts: True if every process has a part of it, so that all have to make the same calls.
     """
 
     vocabulary: int

@@ -78,15 +78,17 @@ def option_mass(logprobs: NDArray[np.float64], encoded: Encoded, spelled: float)
         encoded: The item's token ids.
         spelled: Probability of other spellings of the choices, together.
     """
+    # By token ids: two choices with the same tokens are one continuation, and count once.
     counted = {
         ids: logprob
         for ids, logprob in zip(encoded.choices, logprobs, strict=True)
         if not any(other != ids and ids[: len(other)] == other for other in encoded.choices)
     }
+    # Rounding may carry the sum above 1.
     return min(1.0, float(np.exp(logsumexp(list(counted.values())))) + spelled)
 
 
 def is_free_correct(item: Item, encoded: Encoded, top: int) -> bool:
-    """Whether the most likely next token begins a right answer, in any of its spellings."""
+    """True if the most likely next token begins a right answer, in any of its spellings."""
     golds = map(int, item.answers)
     return any(top == encoded.choices[gold][0] or top in encoded.spellings[gold] for gold in golds)

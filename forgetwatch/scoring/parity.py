@@ -34,7 +34,7 @@ from forgetwatch.scoring.tensors import tensors_of
 
 FEWEST: Final = 3
 MOST: Final = 16
-"""Least and most items that are scored again, with two or three choices each."""
+"""Minimum and maximum number of items that are scored again, with two or three choices each."""
 
 COST: Final = 0.05
 """Share of a look's tokens that scoring again may read, beyond the fewest items."""
@@ -49,7 +49,7 @@ ROUNDING: Final = 0.02
 """Nats by which the log-probability of one token moves in bf16; a wrong mask moves most of them by more."""
 
 LEAKAGE: Final = 2e-5
-"""Share of the largest logit by which rounding may move others: experts are sent other batches."""
+"""Change of a logit that may be rounding, as a share of the largest logit: experts may compute in other batches."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,8 +148,8 @@ class ParityCheck:
     def is_non_causal(self, model: nn.Module) -> bool:
         """True if a later token changes the logits of an earlier position.
 
-        By more than rounding, or by half of what the token before the position changes: the logits of a model that
-        is not trained yet hardly depend on its input.
+        The change counts if it is more than rounding, or more than half of the change that the token before the
+        position makes: the logits of an untrained model hardly depend on its input.
         """
         if not self._ids:
             return False

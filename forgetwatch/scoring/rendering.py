@@ -50,6 +50,7 @@ def render(item: Item, probe: Probe, tokenizer: Any) -> Rendered:
     spellings: tuple[tuple[str, ...], ...] = ((),) * len(choices)
     if probe.scoring != "loglikelihood" and item.choices:
         letters = tuple(LETTERS[: len(choices)])
+        # A prompt whose choices are the letters already lists the options itself.
         listed = tuple(choice.strip() for choice in choices) == letters
         if not listed:
             prompt = _append(prompt, options_of(item, ask="letter", chat=chat))
@@ -104,7 +105,7 @@ def _chat(item: Item, prompt: Any, tokenizer: Any, *, thinking: bool = False) ->
                 tools=None if item.tools is None else [dict(tool) for tool in item.tools],
                 tokenize=False,
                 add_generation_prompt=True,
-                enable_thinking=thinking,
+                enable_thinking=thinking,  # a template that does not know the name ignores it
             )
         )
     except Exception as error:  # a template is code that comes with the model

@@ -83,12 +83,12 @@ def sample(
         model: A causal language model of transformers, also with adapters; it comes back as it was, as do all random
             states.
         prompts: Token ids, at least one each.
-        tokens: Most tokens of a text.
+        tokens: Maximum number of tokens of a text.
         ends: Tokens that end a text.
         seeds: Seed of each text; see `seeds_of`.
         token_budget: Tokens of a batch, the generated ones included; a single row may exceed it.
         temperature: 0 takes the most likely token each time.
-        top_p: Sample from the fewest tokens that together have this probability.
+        top_p: Sample from the smallest set of tokens that together have this probability.
         stopped: Returns True for the generated tokens with which a text is to end.
         progress: Called after each batch with the number of texts generated.
 
@@ -138,7 +138,7 @@ def end_tokens(model: nn.Module, tokenizer: Any) -> list[int]:
 
 
 def seeds_of(prompts: Sequence[Ids], seed: int) -> list[int]:
-    """A seed for each prompt, from its own tokens and how many equal prompts come before it."""
+    """A seed for each prompt, from its own tokens and the number of equal prompts before it."""
     seen: Counter[Ids] = Counter()
     seeds = []
     for prompt in prompts:
@@ -155,7 +155,7 @@ class SeededSampler(LogitsProcessor):
     Args:
         seeds: Seed of each row.
         temperature: Above 0.
-        top_p: Sample from the fewest tokens that together have this probability.
+        top_p: Sample from the smallest set of tokens that together have this probability.
         device: Device of the logits.
     """
 
@@ -196,7 +196,7 @@ def _batches(prompts: Sequence[Ids], *, tokens: int, token_budget: int, most: in
         prompts: Token ids.
         tokens: Tokens by which each row grows.
         token_budget: Tokens of a batch; a single row may exceed it.
-        most: Most rows of a batch.
+        most: Maximum number of rows of a batch.
         padded: A batch may hold prompts of different lengths.
     """
     batches: list[list[int]] = []

@@ -213,6 +213,7 @@ class Scorer:
             "option_mass": option_mass(scores.logprobs, encoded, scores.spelled),
             "free_correct": is_free_correct(item, encoded, scores.top),
             "margin": None if math.isnan(decision.margin) else decision.margin,
+            # False for a margin of nan: a single choice has no other to change to.
             "unstable": bool(decision.margin <= (self.engine.noise or 0.0)),
         }
 

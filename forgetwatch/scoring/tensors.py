@@ -123,12 +123,13 @@ def tree_options(
         elif kind == "chunked_attention":
             size = config.attention_chunk_size
             seen = ancestor & (depths[:, :, None] // size == keys[:, None, :] // size)
-        seen = seen[:, None]
+        seen = seen[:, None]  # the same for all heads
         return seen if additive is None else torch.where(seen, 0.0, torch.finfo(additive).min).to(additive)
 
     kinds = sorted(set(getattr(config, "layer_types", None) or ()))
     if len(kinds) > 1:
         return {"attention_mask": {kind: mask(kind) for kind in kinds}, "position_ids": depths}
+    # A configuration without kinds of layers applies its window to every layer.
     kind = kinds[0] if kinds else "sliding_attention" if _window(config) else "full_attention"
     return {"attention_mask": mask(kind), "position_ids": depths}
 

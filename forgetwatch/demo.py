@@ -79,7 +79,7 @@ def run_demo(output: Path, *, report_to: str = "none") -> DemoFiles:
             f"--report-to {report_to}: not installed, or no tracker; needed one of none, {', '.join(installed)}"
         )
     if output.exists() and any(output.iterdir()) and not (output / "run" / RUN_FOLDER).is_dir():
-        raise ForgetwatchError(f"{output} holds files that no demo wrote; give an empty or new folder with --output")
+        raise ForgetwatchError(f"{output} contains files that no demo wrote; give an empty or new folder with --output")
     _quiet()
     # Threads of a model this small mostly wait for each other, on a busy machine for minutes.
     torch.set_num_threads(1)

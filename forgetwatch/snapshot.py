@@ -294,7 +294,7 @@ def _digest(digest: Any, column: pa.Array) -> None:
     elif pa.types.is_string(column.type):
         column = pc.fill_null(column, "")
         digest.update(np.asarray(pc.binary_length(column), "<i8").tobytes())
-        # Joined values, and not Arrow's buffers: these differ with the width of offsets, which other programs change.
+        # The values and not Arrow's buffers, which may contain more than the column: slices, and bytes under nulls.
         digest.update("".join(column.to_pylist()).encode())
     else:
         fill = False if pa.types.is_boolean(column.type) else 0

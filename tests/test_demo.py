@@ -68,7 +68,7 @@ def test_the_tracker_got_the_run(demo: tuple[Path, str]) -> None:
 
 def test_a_folder_with_foreign_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "precious.txt").write_text("mine")
-    with pytest.raises(ForgetwatchError, match="holds files that no demo wrote"):
+    with pytest.raises(ForgetwatchError, match="contains files that no demo wrote"):
         run_demo(tmp_path)
     with pytest.raises(ForgetwatchError, match="--report-to nowhere: not installed, or no tracker"):
         run_demo(tmp_path / "new", report_to="nowhere")

@@ -4,7 +4,7 @@ A question that was trained on measures memory instead of knowledge. Texts are c
 stands between them, and each item can be found in two ways:
 
     exact       a row contains the whole question; one of up to three words counts only with its answer after it
-    13, 8       a row contains that many consecutive words of the question; 13 is the usual sign of contamination, 8 is a
+    13, 8       a row contains that many consecutive words of the question; 13 is the usual sign of contamination, 8 a
                 weaker one
 
 The words that all prompts of a task begin and end with (``Question:``, ``Answer:``) are not part of a question, and a

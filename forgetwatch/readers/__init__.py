@@ -83,7 +83,7 @@ def _load_folder(folder: Path, reading: Reading) -> Snapshot:
     if lighteval_details.holds_details(folder):
         return lighteval_details.read(folder, reading)
     raise SnapshotError(
-        f"{folder}: a folder that holds neither a checkpoint (config.json), nor an adapter (adapter_config.json), nor "
+        f"{folder}: a folder that contains neither a checkpoint (config.json), nor an adapter (adapter_config.json), nor "
         "a harness's log (samples_*.jsonl, details_*.parquet); give a file of outcomes, a checkpoint, or a model id"
     )
 
@@ -120,7 +120,7 @@ def _check_metric(path: Path, reading: Reading, snapshot: Snapshot) -> Snapshot:
     wanted, held = reading.metric, snapshot.meta.get("metric")
     # The filter in a metric's name may be left out, or be given as `none`, as for a log; see `Log.metric`.
     if None not in (wanted, held) and wanted not in (held, str(held).split(",")[0], f"{held},none"):
-        raise SnapshotError(f"{path}: no metric {wanted!r} to choose; the snapshot holds only {held}")
+        raise SnapshotError(f"{path}: no metric {wanted!r} to choose; the snapshot has only {held}")
     return snapshot
 
 

@@ -2,8 +2,8 @@
 
     details/<model>/<date>/details_<task>|<fewshot>_<date>.parquet
 
-A folder contains the details of one model; the files of its latest date are one snapshot. `correct` is a metric that is 0 or 1 for every
-question; pass@k and avg@n of several samples are shares, and no correctness.
+A folder contains the details of one model, and the files of its latest date are one snapshot. `correct` is a metric
+that is 0 or 1 for every question; pass@k and avg@n of several samples are shares, and no correctness.
 
 The option chosen and the norm of the score that decides (`metrics.choices`) are not logged. The norm of each task is
 inferred: of the sum, the sum per character (with or without the leading space) and the sum minus the prior, it is the

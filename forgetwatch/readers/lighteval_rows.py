@@ -3,7 +3,7 @@
     from 0.11    doc {query, choices, gold_index, id, task_name, ...}  metric {acc: 1}   model_response {text, logprobs}
     up to 0.10   example, full_prompt, choices, gold_index, gold       metrics {acc: 1}  predictions
 
-In the older schema `predictions` is a text, a log-likelihood for each option, or pairs of a log-likelihood and a
+In the older schema `predictions` contains a text, a log-likelihood for each option, or pairs of a log-likelihood and a
 flag; there is no id, so a hash of the question is used as one. A task with log-likelihood and generative metrics logs
 each question once for each kind, with null for the metrics of the other: `merge_halves` makes one answer of the two.
 """

@@ -4,7 +4,7 @@
     load_snapshot(path, kept=store)
     store.texts["9f2c41d07a6be310"].prompt
 
-A snapshot contains no questions, and a log of a million rows has too many to keep. The questions that a report shows are
+A snapshot has no questions, and a log of a million rows has too many to keep. The questions that a report shows are
 therefore read in a second pass, by their content hash. A tool logs a question as a document with field names of its
 own. The names that are common in data sets are known here; of any other document the longest text is shown, or all of
 it.

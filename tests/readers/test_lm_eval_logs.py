@@ -308,7 +308,7 @@ def test_a_saved_snapshot_holds_one_metric(tmp_path: Path) -> None:
     save_snapshot(read, path)
     for metric in (None, "acc", "acc,none"):
         assert load_snapshot(path, metric=metric).table == read.table
-    with pytest.raises(SnapshotError, match="no metric 'acc_norm' to choose; the snapshot holds only acc"):
+    with pytest.raises(SnapshotError, match="no metric 'acc_norm' to choose; the snapshot has only acc"):
         load_snapshot(path, metric="acc_norm")
     table = tmp_path / "a.csv"
     table.write_text("item_id,correct\na,1\n")

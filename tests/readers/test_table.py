@@ -202,7 +202,7 @@ def test_a_cut_parquet_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_and_a_missing_file_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(SnapshotError, match="a folder that holds neither"):
+    with pytest.raises(SnapshotError, match="a folder that contains neither"):
         load_snapshot(tmp_path)
     with pytest.raises(SnapshotError, match="No such file"):
         load_snapshot(tmp_path / "none.csv")

@@ -83,8 +83,8 @@ def _load_folder(folder: Path, reading: Reading) -> Snapshot:
     if lighteval_details.holds_details(folder):
         return lighteval_details.read(folder, reading)
     raise SnapshotError(
-        f"{folder}: a folder that contains neither a checkpoint (config.json), nor an adapter (adapter_config.json), nor "
-        "a harness's log (samples_*.jsonl, details_*.parquet); give a file of outcomes, a checkpoint, or a model id"
+        f"{folder}: a folder that contains neither a checkpoint (config.json), nor an adapter (adapter_config.json), "
+        "nor a harness's log (samples_*.jsonl, details_*.parquet); give a file of outcomes, a checkpoint, or a model id"
     )
 
 

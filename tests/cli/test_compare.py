@@ -68,7 +68,7 @@ def test_several_afters_are_each_compared_with_before(folder: Path) -> None:
         ("noise.parquet", "PAR1 no parquet", "cannot be read"),
         ("nothere.csv", None, "no such file"),
         ("link.csv", None, "no such file"),
-        (".", None, "a folder that holds neither a checkpoint"),
+        (".", None, "a folder that contains neither a checkpoint"),
         ("some-model", None, "needs --probe"),
         ("org/model", None, "needs --probe"),
     ],

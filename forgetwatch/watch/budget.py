@@ -71,6 +71,7 @@ class Clock:
     @property
     def step(self) -> float:
         """Median seconds of the steps so far."""
+        # Not the mean: the first steps are slower than all later ones.
         return statistics.median(self._steps)
 
 

@@ -58,22 +58,22 @@ class ForgetWatchCallback(TrainerCallback):
         probe: A probe, its name, or the path of one. By default `standard`, and `behaviour` where the tokenizer has a
             chat template and generating is cheap (a GPU, or the trainer's vLLM).
         every: Schedule of the looks; see `watch.schedule`.
-        max_overhead: Share of the training's time that looks may take, 0 to 1: after ten steps it is decided how many
-            items, a prefix of the probe, the remaining looks evaluate. None or 0: every look evaluates every item.
+        max_overhead: Share of the training's time that looks may take, 0 to 1. After ten steps the number of items that
+            the remaining looks evaluate, a prefix of the probe, is decided. None or 0: all looks evaluate all items.
         against: Further references by name, each a snapshot, the path of one, or ``"previous"`` for the look before:
             ``{"base": "base.parquet", "previous": "previous"}``. Logged as ``eval_forget_<name>/...``.
         baseline: Reference instead of the model at the start: a snapshot, the path of one, or a model id or checkpoint
-            folder, which is then scored. A resumed run needs it only if its own baseline is gone.
+            folder, which is then scored. A resumed run needs it only if its own baseline is lost.
         guard: Reaction to a loss beyond the bounds: ``warn``, ``save``, ``stop``, or a `Guard` with other bounds; None
             for no guard.
-        on_look: A command that is started after each look, the first included, without a shell and not waited for;
-            ``{step}``, ``{checkpoint}`` and ``{folder}`` are filled in. One that names the checkpoint is started once
-            that is saved, and at saves only.
+        on_look: A command that is started after each look, the first included, without a shell; training does not wait
+            for it. ``{step}``, ``{checkpoint}`` and ``{folder}`` are filled in. A command that names the checkpoint is
+            started only at saves, once the checkpoint is written.
         composite: A metric of the trainer's evaluation, from 0 to 1 and higher for better: its harmonic mean with
             retention is ``eval_forget/all/composite``, for choosing the best checkpoint.
         log: ``counts``, or ``full`` for every number of every group, and the drift from the base on texts that it
             generated itself; see `report.tracker_rows` and `watch.drift`.
-        share_text: True to let questions and answers reach the trackers. By default they stay in the run folder.
+        share_text: True to send questions and answers to the trackers. By default they stay in the run folder.
         strict: True to stop the run when a look fails. By default the failure is logged once, and training continues; a
             baseline that fails always stops the run, before its first step.
 
@@ -158,7 +158,9 @@ class ForgetWatchCallback(TrainerCallback):
             self._look(state, control, kwargs)
         if state.global_step > 0:  # the run may have been killed between the save and its copies
             session.carry(state.global_step)
+        # Only now: the number of right answers is known once the baseline is.
         check_choice(args, right=session.watch.retained_before())
+        # Also without a look: the next checkpoint must name a baseline that was replaced just now.
         self._store_memory(state)
         session.announce()
         if self.guard is not None and self.guard.action != "warn" and args.save_strategy == "best":
@@ -176,7 +178,9 @@ class ForgetWatchCallback(TrainerCallback):
         session, step = self._session, state.global_step
         if session is None:
             return
+        # Before the look of this step, which then evaluates the items that were decided on.
         if session.end_step(step):
+            # The decision must be in the next checkpoint, or a resumed run would decide again.
             self._store_memory(state)
         if step in self._schedule.steps or (self._schedule.at_save and control.should_save):
             self._look(state, control, kwargs)
@@ -214,6 +218,7 @@ class ForgetWatchCallback(TrainerCallback):
                 # The trainer stops if the metric that it chooses by is missing.
                 row = session.row(max(session.watch.comparisons))
                 session.log(f"no look at step {step}; the best checkpoint is chosen by the look before")
+            # In place: the trainer reads the metric of the best checkpoint from this dict.
             metrics.update(row)
         if (args.metric_for_best_model or "").endswith("/composite"):
             metrics.update(composite_row(metrics, metrics, self.composite))  # not tolerated: without it training stops
@@ -223,9 +228,11 @@ class ForgetWatchCallback(TrainerCallback):
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Look if the schedule says every save; let the checkpoint carry its own history."""
+        # A save at the end of an epoch is not announced in on_step_end, so that its look is still missing.
         if self._schedule.at_save:
             self._look(state, control, kwargs)
         if self._session is not None:
+            # After the look, so that the copy contains it.
             self._session.carry(state.global_step, saved=True)
 
     def on_train_end(
@@ -287,6 +294,7 @@ class ForgetWatchCallback(TrainerCallback):
         generates = any(map(self.probe.is_generated, self.probe))
         with random_states():  # reading examples may draw random numbers
             watch.measure_with(
+                # One value for all processes, since all plan the same batches from it.
                 token_budget=on_main_process(lambda: token_budget(args, trainer.train_dataset)),
                 generator=TrainerGenerator(trainer, tokenizer) if has_engine and generates else None,
             )
@@ -317,6 +325,7 @@ class ForgetWatchCallback(TrainerCallback):
     def _store_memory(self, state: TrainerState) -> None:
         """Keep the run's memory in the trainer's state, and so in every checkpoint."""
         if self._session is not None and self._session.watch.baseline is not None:
+            # In the form of a callback's state: the trainer may read every entry of this dict on a resume.
             stateful(state)[STATE] = {"args": {}, "attributes": self._session.memory()}
 
 

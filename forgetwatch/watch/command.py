@@ -29,6 +29,7 @@ class Command:
     @property
     def needs_checkpoint(self) -> bool:
         """True if it names the checkpoint, which must be saved first."""
+        # Without the closing brace, since a field may have a conversion or a format.
         return "{checkpoint" in self.template
 
     def start(self, *, step: int, output_dir: Path, folder: Path) -> None:
@@ -43,6 +44,7 @@ class Command:
             OSError: If there is no such command.
         """
         values = {"step": step, "checkpoint": output_dir / f"checkpoint-{step}", "folder": folder}
+        # Split before the fields are filled in: a path with a space stays one word.
         words = [word.format(**values) for word in shlex.split(self.template)]
         process = subprocess.Popen(words, stdin=subprocess.DEVNULL, start_new_session=True, env=_own_environment())
         threading.Thread(target=process.wait, daemon=True).start()  # reaps it, if it ends before the run

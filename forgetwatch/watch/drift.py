@@ -60,7 +60,7 @@ class DriftWatch:
 
     @classmethod
     def resume(cls, folders: Sequence[Path], *, checksum: str | None, token_budget: int | None) -> DriftWatch | None:
-        """Completions of a resumed run, from the first folder that holds them whole; None if there are none.
+        """Completions of a resumed run, from the first folder with an undamaged copy; None if there are none.
 
         Args:
             folders: The folders, the run folder first.
@@ -70,6 +70,7 @@ class DriftWatch:
 
         def found() -> Completions | None:
             for folder in folders:
+                # A missing or damaged copy is skipped; the next folder may have a whole one.
                 with suppress(SnapshotError):
                     if (stored := read_completions(folder / COMPLETIONS)).checksum == checksum:
                         return stored
@@ -139,6 +140,7 @@ def _prompt_of(example: Mapping[str, Any], tokenizer: Any) -> Ids:
         return tuple(tokenizer(prompt)["input_ids"])
     if prompt:
         text = tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=False)
+        # The template has written the special tokens already.
         return tuple(tokenizer(text, add_special_tokens=False)["input_ids"])
     ids = tuple(example["input_ids"])
     for name in ("completion_mask", "assistant_masks"):

@@ -31,6 +31,7 @@ def held_out(probe: Probe, examples: Any, tokenizer: Any, *, seconds: float = SE
     """
     try:
         rows = len(examples)
+        # Some data sets have a length and still cannot be indexed.
         examples[0]
     except (LookupError, TypeError, NotImplementedError):
         return None

@@ -1,7 +1,7 @@
 """The looks of a run in progress, in memory: each compared with the baseline and with further references.
 
-All comparisons of a run are over one `Subset` of its probe. While it is undecided the rows of every look stay in
-memory, so that those before the decision can be cut to it; afterwards only the rows of the latest look do.
+All comparisons of a run are over one `Subset` of its probe. While it is undecided, the rows of every look stay in
+memory, so that earlier looks can be cut to it; afterwards only those of the latest look stay.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Looks:
         comparisons: Baseline against each look so far, by step.
         others: The same for each further reference, by its name and step.
         resumed: Looks that were measured again after a resume, against the stored ones, by step.
-        planned: Looks planned after the baseline; None if unknown. It sets how strict an alarm is.
+        planned: Looks planned after the baseline; None if unknown. Alarms are corrected for it.
 
     Args:
         probe: The items.
@@ -63,7 +63,7 @@ class Looks:
         self.resumed: dict[int, Comparison] = {}
         self.planned: int | None = None
         self._references = references(against)
-        self._snapshots: dict[int, Snapshot] = {}  # rows of the latest look, and while it is undecided of all
+        self._snapshots: dict[int, Snapshot] = {}  # rows of the latest look; of all while undecided
         self._described: dict[int, dict[str, Any]] = {}
         self._right: dict[int, NDArray[np.float64]] = {}
 
@@ -103,7 +103,7 @@ class Looks:
 
         Raises:
             WatchError: If there is no baseline yet.
-            MismatchError: If a reference does not hold the same questions.
+            MismatchError: If a reference does not contain the same questions.
         """
         if self.baseline is None:
             raise WatchError("a look needs a baseline to be compared with; call begin() first")
@@ -124,6 +124,7 @@ class Looks:
                 self.others.setdefault(name, {})[step] = compare(before=before, after=look)
         self.comparisons[step] = comparison
         if not self.undecided:
+            # Only the rows of the latest look are needed: for "previous" and for the report.
             self._snapshots.clear()
         self._snapshots[step] = snapshot
         self._right[step] = right_answers(baseline, look)
@@ -158,6 +159,7 @@ class Looks:
         try:
             for step, snapshot in sorted(self._snapshots.items()):
                 self.add(snapshot, step=step)
+        # An interrupt, too, must not leave looks over unlike items.
         except BaseException:
             self.subset, self.generates, self.comparisons, self._right = before
             self.others = others
@@ -216,6 +218,7 @@ class Looks:
             for (task, name), was, now in zip(names, before, after, strict=False)
             if was == 1.0 and now == 0.0 and (task, name) in must
         )
+        # An item with several samples is named once.
         return list(dict.fromkeys(lost))
 
     def description(self) -> dict[str, Any]:

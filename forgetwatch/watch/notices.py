@@ -38,6 +38,7 @@ def cost_line(watch: Watch, *, planned: int) -> str:
     items = watch.items or len(watch.probe)
     groups = 1 + len({item.category for item in watch.probe if item.category})
     level = alarm_level(1, groups=groups, planned=watch.planned or 1)
+    # An alarm is one-sided, and `detectable_change` takes a two-sided level.
     alarms = detectable_change(items, _USUAL_FLIPS, alpha=2 * level)
     also = f", and alarms on losses from {100 * alarms:.1f}" if alarms == alarms else ""
     return (
@@ -78,6 +79,7 @@ def share_line(cost: Cost, probe: Probe, items: int, *, max_overhead: float | No
         line += f"; no item of {', '.join(lost)} is among them: shuffle the probe" if lost else ""
         must = sum(item.must_pass for item in probe.items[items:])
         line += f"; {must:,} must_pass items are not among them: put them first" if must else ""
+    # Less than a tenth above the bound is within the error of the timing.
     if max_overhead is not None and cost.share(items) > 1.1 * max_overhead:
         fewest = items == min(FEWEST_ITEMS, cost.items)
         why = "fewer items would detect nothing" if fewest else "the run is short, or a look long"

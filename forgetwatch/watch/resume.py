@@ -90,9 +90,10 @@ def resume(
         named: Returns the baseline that the user names, or None.
 
     Raises:
-        WatchError: If there is no baseline to be had, or it is of another probe.
+        WatchError: If no baseline can be obtained, or it is of another probe.
     """
     known = memory or {}
+    # Before any file is touched: restoring may move the folder of another run aside.
     watch.check_fingerprint(known.get("packed", {}).get("meta", {"probe": {"fingerprint": None}}))
     run: dict[str, Any] = {
         "step": step,
@@ -229,6 +230,7 @@ def without_adapter(model: Any) -> Iterator[None]:
         with model.disable_adapter():
             yield
     finally:
+        # peft makes all weights of the active adapters trainable when it enables them again.
         for name, weight in model.named_parameters():
             weight.requires_grad_(trained[name])
 
@@ -241,13 +243,14 @@ def has_exact_base(model: Any) -> bool:
     return all(
         str(getattr(config.peft_type, "value", config.peft_type)) == "LORA"
         and getattr(config, "init_lora_weights", True) in _EXACT
+        # Trained biases are those of the base, and stay changed without the adapter.
         and getattr(config, "bias", "none") == "none"
         for config in configs.values()
     )
 
 
 def agrees(baseline: Snapshot, bits: Mapping[str, Any]) -> bool:
-    """True if a baseline has the packed outcomes, but for one answer in a hundred (noise)."""
+    """True if at most one answer in a hundred differs from the packed outcomes, which is within the noise."""
     right = baseline.floats("correct") == 1.0
     expected = _unpack(bits["right"], int(bits["rows"]))
     return len(right) == len(expected) and bool(np.mean(right != expected) <= _NOISE)
@@ -259,6 +262,7 @@ def _pack(bits: NDArray[np.bool_]) -> str:
 
 def _unpack(text: str, rows: int) -> NDArray[np.bool_]:
     data = np.frombuffer(base64.b64decode(text, validate=True), np.uint8)
+    # Rounded up: the last byte is filled with zero bits.
     if len(data) != -(-rows // 8):
         raise ValueError(f"needed {rows} bits, got {8 * len(data)}")
     return np.unpackbits(data, count=rows).astype(bool)

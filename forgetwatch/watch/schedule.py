@@ -77,4 +77,5 @@ class Schedule:
 
 
 def _is_step(value: object) -> TypeGuard[int]:
+    # True is an Integral too.
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0

@@ -114,17 +114,18 @@ class Session:
         watch.plan(len(planned) - 1)  # without the baseline
 
     def begin(self, now: Moment, examples: Any) -> None:
-        """Take the first look of a run, and measure everything that is measured once.
+        """Take the first look of a run, and make the measurements that are made only once.
 
         Args:
             now: The moment before the first step.
             examples: The training examples.
 
         Raises:
-            ForgetwatchError: If there is no baseline to be had.
+            ForgetwatchError: If no baseline can be obtained.
         """
         watch = self.watch
         if self._settings.max_overhead is not None:
+            # Before the first look: a later decision needs its rows.
             watch.defer_budget()
         if (named := self._named_baseline()) is not None:
             watch.adopt(named)
@@ -151,13 +152,14 @@ class Session:
             checkpoint: Folder of the checkpoint; None if unknown.
 
         Raises:
-            WatchError: If there is no baseline to be had, or it is of another probe.
+            WatchError: If no baseline can be obtained, or it is of another probe.
         """
         watch, known = self.watch, memory or {}
         if self._settings.max_overhead is not None and not known.get("decided"):
             watch.defer_budget()
         self._tripped = Tripped.of(known.get("tripped", ()))
         folders = carried_folders(watch, now.step, checkpoint)
+        # Before the looks are restored: that may move the run folder, and the completions with it.
         if self._settings.full:
             with self.tolerate("reading the base's completions", step=now.step):
                 self.drift = DriftWatch.resume(
@@ -171,7 +173,9 @@ class Session:
         for line in lines:
             self.log(line)
         left = sum(later > now.step for later in self._planned)
+        # A run that resumes with another schedule may already have had more looks than that plans.
         watch.plan(max(len(self._planned) - 1, len(watch.comparisons) - 1 + left))
+        # The run folder may be a new one, without the completions.
         if self.drift is not None:
             with self.tolerate("storing the base's completions", step=now.step):
                 self.drift.save(watch.folder.path)
@@ -188,6 +192,7 @@ class Session:
             step: Optimizer steps taken.
             after: The session of the earlier training.
         """
+        # Before its looks are dropped: a finished training is a result of its own.
         if after.ended and (aside := on_main_process(self.watch.folder.copy_aside)):
             self.log(f"the looks of the earlier training are now in {aside}")
         self.watch.forget_after(step)
@@ -202,14 +207,14 @@ class Session:
         self._clock.begin_step()
 
     def end_step(self, step: int) -> bool:
-        """Stop the clock of a step, and decide the item budget after the last timed one; True if it was that."""
+        """Stop the clock of a step, decide the item budget after the last timed one, and return True if it was that."""
         if not self._clock.end_step():
             return False
         self._decide_budget(step)
         return True
 
     def next_step(self) -> None:
-        """Start the clock of the next step: the looks between two steps belong to neither."""
+        """Start the clock of the next step; the looks between two steps count to neither."""
         self._clock.restart_step()
 
     def look(self, now: Moment) -> Action | None:
@@ -219,12 +224,14 @@ class Session:
             The action that the guard demands; None if it demands none.
         """
         watch, step = self.watch, now.step
+        # A look that failed is not repeated by another event of the same step.
         if step in watch.comparisons or step == self._latest_attempt:
             return None
         self._latest_attempt = step
         started = time.perf_counter()
         with self.tolerate("the look", step=step), evaluation_weights(now.optimizer):
             watch.look(now.model, now.tokenizer, step=step)
+        # A look that could not be written is logged all the same; without a measurement there is nothing to log.
         if step not in watch.comparisons:
             return None
         if self.drift is not None:
@@ -239,6 +246,7 @@ class Session:
         with self.tolerate("the guard's alert", step=step):  # apart: a tracker that fails must not hold the guard back
             self._announce(new, step=step)
         self._start_command(step, needs_checkpoint=False)
+        # At the last step and not in `end`, by which time the trackers may have closed.
         if self._is_main and step == self._max_steps:
             with self.tolerate("logging the table of flipped items", step=step):
                 now.trackers.log_flipped(watch, share_text=self._settings.share_text)
@@ -271,7 +279,8 @@ class Session:
 
         Args:
             now: The moment after the last step.
-            look: True to take the look that an early stop has left out; to files only, trackers may have closed.
+            look: True to take the look that an early stop has left out; it is stored but not logged, because trackers
+                may have closed.
         """
         self.ended = True
         step = now.step
@@ -329,6 +338,7 @@ class Session:
                     watch.restrict(items=items if items < cost.items else None, generates=generates)
                 if not generates:
                     self.log(notices.not_generated_line(watch.probe))
+            # Also after a failure, or the rows of every look would stay in memory until the end.
             watch.fix_budget()
         self.log(
             notices.share_line(
@@ -346,6 +356,7 @@ class Session:
         watch, items = self.watch, len(self.watch.probe)
         return Cost(
             items=items,
+            # The latest look may have evaluated a prefix; the cost is that of the whole probe.
             look=watch.evaluation_seconds * items / (watch.items or items),
             extra=self._clock.extra,
             generation=watch.generation_seconds if is_mixed(watch.probe) else 0.0,

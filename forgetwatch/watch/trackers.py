@@ -66,6 +66,7 @@ class Trackers:
         step = self._state.global_step
         if wandb := _running("wandb", "run"):
             table = wandb.Table(columns=list(columns), data=[list(row) for row in rows])
+            # The trainer's step axis: W&B's own step counts calls of log.
             wandb.log({TABLE: table, "train/global_step": step})
         if trackio := _running_trackio():
             table = trackio.Table(columns=list(columns), data=[list(row) for row in rows])
@@ -75,6 +76,7 @@ class Trackers:
             mlflow.log_table(data=by_column, artifact_file=f"{TABLE}.json")
         for callback in self._trainer.callback_handler.callbacks:
             if (writer := getattr(callback, "tb_writer", None)) is not None:
+                # TensorBoard renders text as Markdown, in which a bar or a line break ends a cell.
                 lines = [" | ".join(columns), " | ".join("---" for _ in columns)]
                 lines += [" | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in row) for row in rows]
                 writer.add_text(TABLE, "\n".join(lines), step)
@@ -85,12 +87,14 @@ def alert(title: str, text: str) -> None:
     if wandb := _running("wandb", "run"):
         wandb.alert(title=title, text=text, level=wandb.AlertLevel.WARN)
     trackio = _running_trackio()
+    # Older versions have no alerts.
     if trackio is not None and hasattr(trackio, "alert"):
         trackio.alert(title=title, text=text)
 
 
 def _running(name: str, run: str) -> Any:
     """Module of a tracker, if it is imported and has a run; else None."""
+    # Not imported: a tracker that the run does not use must not be loaded.
     module = sys.modules.get(name)
     current = getattr(module, run, None)
     return module if (current() if callable(current) else current) is not None else None
@@ -101,6 +105,7 @@ def _running_trackio() -> Any:
     if "trackio" not in sys.modules:
         return None
     try:
+        # The current run has no public accessor, and this module may move in another version.
         from trackio import context_vars
 
         return sys.modules["trackio"] if context_vars.current_run.get() is not None else None
@@ -128,6 +133,7 @@ def look_row(watch: Watch, drift: DriftWatch | None, *, step: int, full: bool) -
     for name, looks in watch.others.items():
         if step in looks:
             own = tracker_row(looks[step], seconds=seconds)
+            # Only the first: the prefix may occur in the name of a category too.
             row |= {key.replace(PREFIX, f"{PREFIX}_{name}", 1): value for key, value in own.items()}
     return row
 

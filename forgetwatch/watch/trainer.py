@@ -24,7 +24,7 @@ from forgetwatch.errors import WatchError
 from forgetwatch.scoring.model import CPU_TOKENS, CUDA_TOKENS
 
 _EXAMPLES: Final = 64
-"""Training examples whose lengths are read."""
+"""Number of training examples whose lengths are read."""
 
 _FEWEST_TOKENS: Final = 512
 """Tokens of a batch that need less memory than any training step."""
@@ -54,7 +54,7 @@ def _frames() -> Iterator[Mapping[str, Any]]:
 def check_trainer(
     trainer: Trainer, args: TrainingArguments, *, own: type[TrainerCallback], composite: str | None
 ) -> None:
-    """Refuse, before the first step, a trainer whose run cannot be watched.
+    """Raise before the first step if the run of a trainer cannot be watched.
 
     Args:
         trainer: The trainer.
@@ -78,6 +78,7 @@ def check_trainer(
             f"the trainer has {len(own_positions)} ForgetWatchCallbacks, and a run has one; put all items into one "
             "probe"
         )
+    # Callbacks run in the order of the list, and early stopping reads the metric that this one adds.
     stops = [position for position, callback in enumerate(callbacks) if isinstance(callback, EarlyStoppingCallback)]
     if chooses_by_forgetting(args) and own_positions and stops and stops[0] < own_positions[0]:
         raise WatchError(
@@ -96,7 +97,7 @@ def check_trainer(
 
 
 def check_choice(args: TrainingArguments, *, right: int) -> None:
-    """Refuse to choose the best checkpoint by retention where no answer of the baseline can be retained.
+    """Raise if the best checkpoint is chosen by retention and no answer of the baseline can be retained.
 
     Args:
         args: The trainer's arguments.
@@ -132,6 +133,7 @@ def tokenizer_of(kwargs: Mapping[str, Any]) -> Any:
 @contextmanager
 def evaluation_weights(optimizer: Any) -> Iterator[None]:
     """Put the weights in place that a schedule-free optimizer evaluates with, and afterwards those that it trains."""
+    # The trainer's optimizer is a wrapper of accelerate.
     inner = getattr(optimizer, "optimizer", optimizer)
     if not all(callable(getattr(inner, name, None)) for name in ("eval", "train")):
         yield
@@ -147,8 +149,9 @@ def token_budget(args: TrainingArguments, examples: Any) -> int | None:
     """Tokens of a batch with which a look needs no more memory than a training step; None if nothing gives a length.
 
     Args:
-        args: Their `max_length` (SFT, DPO and others of TRL) or `max_completion_length` (RL) bounds the texts.
-        examples: The training examples: without a bound, the longest of the first few counts.
+        args: Arguments of the trainer, whose `max_length` (SFT, DPO and others of TRL) or `max_completion_length` (RL)
+            bounds the texts.
+        examples: The training examples; without a bound, the longest of the first few counts.
     """
     bounds = (getattr(args, name, None) for name in ("max_length", "max_completion_length"))
     length = next((value for value in bounds if isinstance(value, int) and value > 0), 0) or _longest(examples)
@@ -187,6 +190,7 @@ def rotation_warning(args: TrainingArguments, state: TrainerState, looks: Mappin
     retention = {step: looks[step].all.retention for step in saved if step in looks and step > 0}
     if not retention:
         return None
+    # Of equal checkpoints the latest counts: the earlier ones may go.
     best = max(retention, key=lambda step: (retention[step], step))
     now = looks.get(state.global_step)
     if best not in deleted or (now is not None and now.all.retention >= retention[best]):

@@ -6,7 +6,7 @@
     watch.look(model, tokenizer, step=200)      # a Comparison: baseline -> step 200
 
 A look is one evaluation of the probe during the run. A Watch needs no Trainer; `ForgetWatchCallback` is an adapter
-over it. Where several processes train one model, each calls it at the same steps: they share the work, all get the
+over it. If several processes train one model, each must call it at the same steps: they share the work, all get the
 comparison, and the main process writes.
 """
 
@@ -168,7 +168,7 @@ class Watch:
         self._generator = generator
 
     def plan(self, looks: int) -> None:
-        """Set the number of looks planned after the baseline; it sets how strict an alarm is."""
+        """Set the number of looks planned after the baseline, by which alarms are corrected."""
         self._looks.plan(looks)
 
     def defer_budget(self) -> None:
@@ -227,6 +227,7 @@ class Watch:
         items = items if items is not None else Subset.common([start, *looks.values()]).items
         self._looks.begin(start, null, items=items, generates=generates)
         self._looks.add(start, step=int(start.meta["step"]))
+        # By rising step: a second measurement sets the noise of the looks after it only.
         for look, snapshot in sorted(looks.items()):
             self._looks.add(snapshot, step=look)
             if look in again:
@@ -235,10 +236,10 @@ class Watch:
         self._store()
 
     def check_fingerprint(self, meta: Mapping[str, Any]) -> None:
-        """Refuse the baseline of another probe, by its metadata.
+        """Raise if a baseline is of another probe, by its metadata.
 
         Raises:
-            WatchError: If it is one.
+            WatchError: If the fingerprints differ.
         """
         made_with = meta.get("probe") or {}
         if made_with.get("fingerprint", "") not in (None, self.probe.fingerprint):
@@ -273,13 +274,14 @@ class Watch:
             self._looks.begin(snapshot, null)
         comparison = self._looks.add(snapshot, step=step)
         self.seconds[step] = time.perf_counter() - started
+        # Last: if the file cannot be written, the comparison and its cost are kept.
         self._store(snapshot, step=step)
         return comparison
 
     def look_again(self, model: nn.Module, tokenizer: Any, *, step: int) -> Comparison | None:
         """Measure a stored look again with the weights of its step: the flips are noise, since the weights are equal.
 
-        Later looks take these flips as their noise. None if there is no such look.
+        Later looks take these flips as their noise. Return None if the rows of no look at this step are in memory.
 
         Raises:
             ScoringError: If the model cannot be scored.
@@ -317,6 +319,7 @@ class Watch:
             WatchError: If the rows of earlier looks are gone, since `defer_budget` was not called.
         """
         self._looks.restrict(items=items, generates=generates)
+        # The next look makes a scorer for the remaining items.
         self._scorer = None
         self._store()
 
@@ -358,7 +361,7 @@ class Watch:
         )
 
     def _check_baseline(self, snapshot: Snapshot, *, step: int) -> None:
-        """Refuse a baseline without a scored item, and log how many are unscored or wrong by rule."""
+        """Raise if a baseline has no scored item, and log how many items are unscored or wrong by rule."""
         outcomes = list(zip(snapshot.texts("outcome"), np.isnan(snapshot.floats("correct")), strict=True))
         unscored = Counter(outcome for outcome, without in outcomes if without)
         wrong = Counter(outcome for outcome, without in outcomes if outcome != "ok" and not without)
@@ -366,6 +369,7 @@ class Watch:
             raise ScoringError(
                 f"no item of probe {self.probe.name!r} ({len(snapshot):,} items) can be scored: {_reasons(unscored)}"
             )
+        # Every process has checked the baseline, so that all stop; only the main process logs.
         if rank() != 0:
             return
         if unscored:
@@ -393,6 +397,7 @@ class Watch:
             self.folder.describe(self._looks.description())
             return True
 
+        # Sent to all: later calls between processes depend on it, and all must make the same ones.
         self._started = on_main_process(write)
 
     def forget_after(self, step: int) -> None:

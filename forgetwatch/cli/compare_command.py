@@ -356,6 +356,7 @@ def _resolve(options: Options) -> _Sides:
         named = select(whole, tasks=options.tasks, categories=options.categories)
         return select(named, **vars(options.gate.subset))
 
+    # Read first: a file that is missing must not wait for two models to be scored.
     again = None if options.null is None else part(read_outcomes(options.null, options.metric))
     before = part(resolve(options.before, options.probe, options.metric))
     whole = tuple(resolve(given, options.probe, options.metric) for given in options.after)
@@ -400,6 +401,7 @@ def _rank(options: Options, sides: _Sides, comparisons: Sequence[Comparison]) ->
         return None
     snapshots = [sides.before, *sides.after]
     if options.samples is _Samples.FIRST:
+        # `compare` cuts the samples of its own two sides only; the matrix must count the same rows.
         snapshots = [first_samples(one) for one in snapshots]
     pairs = list(zip(options.after, sides.after, strict=True))
     target = None if options.target is None else read_target(options.target, pairs)

@@ -26,9 +26,11 @@ def run(
         raise ForgetwatchError(
             f"the demo trains a model and needs {', '.join(lacking)}: pip install 'forgetwatch[train]'"
         )
+    # Before transformers is imported, which reads these variables once.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     console = Console(highlight=False)
+    # The imports take seconds, in which a silent command would seem to hang.
     Console(stderr=True).print("loading torch, transformers and trl ...", style="dim")
     from forgetwatch.demo import TUNE_STEPS, run_demo
 

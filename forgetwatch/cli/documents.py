@@ -30,7 +30,7 @@ _FORMATS: Final = (".html", ".md", ".csv", ".json")
 
 
 def check_file(path: Path | None) -> None:
-    """Raise where a file could not be written for want of its folder; standard output and None are fine.
+    """Raise if a file could not be written because its folder is missing; standard output and None are fine.
 
     Raises:
         SnapshotError: If the path is a folder, or its folder does not exist.
@@ -44,7 +44,7 @@ def check_file(path: Path | None) -> None:
 
 
 def check_report(path: Path | None) -> None:
-    """Raise where a report could not be written.
+    """Raise if a report could not be written.
 
     Raises:
         SnapshotError: If its suffix is not that of a format, or its folder does not exist.
@@ -57,7 +57,7 @@ def check_report(path: Path | None) -> None:
 
 
 def check_pictures(folder: Path | None) -> None:
-    """Raise where a folder of pictures could not be made.
+    """Raise if a folder of pictures could not be made.
 
     Raises:
         SnapshotError: If it is a file, or lies below one.
@@ -70,7 +70,7 @@ def check_pictures(folder: Path | None) -> None:
 
 
 def check_snapshot(path: Path) -> None:
-    """Raise where a snapshot could not be written.
+    """Raise if a snapshot could not be written.
 
     Raises:
         SnapshotError: If the path does not end in .parquet, or its folder does not exist.

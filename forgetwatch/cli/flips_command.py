@@ -59,7 +59,7 @@ _Sort = Annotated[
         help="margin: most confident answers first; first: those forgotten first in the run.", rich_help_panel=OUTPUT
     ),
 ]
-_Limit = Annotated[int, typer.Option(min=0, help="Most items to show; 0 for all.", rich_help_panel=OUTPUT)]
+_Limit = Annotated[int, typer.Option(min=0, help="Maximum number of items; 0 for all.", rich_help_panel=OUTPUT)]
 _Jsonl = Annotated[
     Path | None,
     typer.Option("--jsonl", help="Write JSONL to this file; - for stdout.", rich_help_panel=OUTPUT),

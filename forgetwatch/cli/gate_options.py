@@ -79,6 +79,7 @@ def conclude(results: Sequence[GateResult], *, summary: Path | None, to_stderr: 
 
 def _append(text: str, path: Path) -> None:
     try:
+        # Appended, since other commands write to it too; a lone surrogate in a name must not fail the gate.
         with path.open("ab") as file:
             file.write(text.encode("utf-8", "replace"))
     except OSError as error:

@@ -54,6 +54,7 @@ def items_bar(label: str) -> Iterator[Callable[[int, int], None]]:
     )
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        # A path may contain brackets, which rich takes for markup.
         task, started = bar.add_task(escape(label), total=None, speed=""), time.monotonic()
 
         def advance(done: int, total: int) -> None:

@@ -46,7 +46,9 @@ _Revision = Annotated[str | None, typer.Option(help="Revision of the hub's data 
 _Shots = Annotated[int | None, typer.Option(help="Worked examples before each question.", rich_help_panel=_HUB)]
 _Limit = Annotated[
     int | None,
-    typer.Option(help="Most items; of a benchmark a stratified sample of its tasks.", rich_help_panel=ITEMS),
+    typer.Option(
+        help="Maximum number of items; of a benchmark, a stratified sample of its tasks.", rich_help_panel=ITEMS
+    ),
 ]
 
 
@@ -155,7 +157,7 @@ def check_command(
         ),
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option(min=0, help="Most seconds for reading training rows.", rich_help_panel=_CHECKS)
+        float | None, typer.Option(min=0, help="Time limit for reading training rows.", rich_help_panel=_CHECKS)
     ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with status 1 if a fault is found.", rich_help_panel=_CHECKS)
@@ -192,8 +194,9 @@ def check_command(
 
 
 def _load(name: str, *, root: Path | None, revision: str | None, shots: int | None, limit: int | None) -> Probe:
-    """Load a probe; print each warning, such as items left out, as a line on standard error."""
+    """Load a probe, and print each warning, such as items left out, as a line on standard error."""
     with warnings.catch_warnings(record=True) as caught:
+        # A filter of the user must neither hide a note nor turn it into an error.
         warnings.simplefilter("always")
         probe = load_probe(name, root=root, revision=revision, shots=shots, limit=limit)
     for warning in caught:
@@ -296,7 +299,7 @@ def finding_lines(finding: Finding) -> Iterator[str]:
 
 
 def overlaps(found: Overlap) -> bool:
-    """True if the training set holds an item or a long piece of one."""
+    """True if the training set contains an item or a long piece of one."""
     return bool(found.exact) or any(found.grams.values())
 
 

@@ -71,7 +71,7 @@ def run(
 
 
 def _write(trajectory: Trajectory, runs: Sequence[Path], output: Path | None, *, tolerance: float) -> str:
-    """Write the report; return a line with its path, or why the page in the run folder could not be written."""
+    """Write the report, and return a line with its path, or with the reason why the page could not be written."""
     changed = flips(trajectory.baseline, trajectory.last, probe=run_probe(runs[0]), first=first_forgotten(trajectory))
     path = output or find_run_folder(runs[-1]) / REPORT
     last = trajectory.comparisons[-1]
@@ -79,6 +79,7 @@ def _write(trajectory: Trajectory, runs: Sequence[Path], output: Path | None, *,
     try:
         write_report(path, [last], changed, tolerance=tolerance, trajectory=trajectory, title=title)
     except OSError as error:
+        # The page is by default written into the run folder, which may be read-only: the table is shown all the same.
         if output is not None:
             raise
         return f"no page was written to {path} ({error.strerror}); -o names another file"

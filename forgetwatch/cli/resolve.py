@@ -49,6 +49,7 @@ def resolve(given: str, probe: Probe | None, metric: str | None = None) -> Snaps
     is_model = path.is_dir() and any((path / name).is_file() for name in ("config.json", "adapter_config.json"))
     if path.exists() and not is_model:
         return read_outcomes(path, metric)
+    # A name in the form of a path is never looked up as a model id.
     if not is_model and (path.is_symlink() or path.suffix in _FILE_SUFFIXES or given.startswith((".", "/"))):
         near = did_you_mean(path.name, _names_next_to(path))
         raise SnapshotError(f"{given}: no such file or folder{near}")
@@ -57,6 +58,7 @@ def resolve(given: str, probe: Probe | None, metric: str | None = None) -> Snaps
     if probe is None:
         near = did_you_mean(path.name, _names_next_to(path))
         raise SnapshotError(f"{given}: no such file or folder{near or ';'} a model id needs --probe to be scored")
+    # Not at the top: this imports torch, which comparing files does not need.
     from forgetwatch.scoring.checkpoints import score_checkpoint, silence_loading
 
     silence_loading()

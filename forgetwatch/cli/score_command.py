@@ -52,6 +52,7 @@ def run(
     items = load_probe(probe)
     check_snapshot(output)
     folder = output.absolute().parent
+    # Checked before the model is loaded: scoring may take hours.
     if not os.access(folder, os.W_OK):
         raise SnapshotError(f"{output}: needed a folder that can be written to, and {folder} cannot")
     if engine not in _ENGINES:

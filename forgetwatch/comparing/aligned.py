@@ -53,6 +53,7 @@ class Labels:
 
     def split(self) -> Iterator[tuple[str, Ints]]:
         """Yield each name that is not empty with its rows, int64, in the order of the names."""
+        # Stable, so that the rows of each name keep their order.
         order = np.argsort(self.code, kind="stable")
         ends = np.cumsum(np.bincount(self.code, minlength=len(self.names)))
         for name, rows in zip(self.names, np.split(order, ends[:-1]) if len(ends) else [], strict=True):
@@ -203,7 +204,7 @@ def _form(snapshot: Snapshot) -> Floats:
 
 
 def _golds(snapshot: Snapshot) -> Ints:
-    """Number of right options of each row; 0 where the row has no list of them; int64 [rows]."""
+    """Number of right options of each row; 0 for a row without a list of them; int64 [rows]."""
     if snapshot.missing("golds"):
         return np.zeros(len(snapshot), np.int64)
     lengths = pc.fill_null(pc.list_value_length(snapshot.table["golds"]), 0)

@@ -110,7 +110,7 @@ def check_pairing(before: Snapshot, after: Snapshot, pairing: Pairing, on_mismat
     """Refuse snapshots of unlike items, unless the items of both sides are wanted, and of unlike numbers of samples.
 
     Raises:
-        MismatchError: If they do not hold the same items with the same number of samples.
+        MismatchError: If they do not contain the same items with the same number of samples.
     """
     names = f"{before.label} ({len(before):,} rows) and {after.label} ({len(after):,} rows)"
     if not pairing.before.size:
@@ -133,7 +133,7 @@ def check_pairing(before: Snapshot, after: Snapshot, pairing: Pairing, on_mismat
 
 
 def check_prompts(before: Snapshot, after: Snapshot, pairing: Pairing, *, allow_prompt_mismatch: bool) -> int:
-    """Refuse prompts that differ on more than `PROMPT_TOLERANCE` of the items, else return the number that does.
+    """Raise if prompts differ on more than `PROMPT_TOLERANCE` of the items, and return the number that differ.
 
     Raises:
         MismatchError: If too many differ and a mismatch is not allowed.

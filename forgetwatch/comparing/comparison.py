@@ -149,7 +149,7 @@ def compare(
         replications: Draws of each bootstrap interval.
 
     Raises:
-        MismatchError: If the two do not hold the same questions, scored with the same settings.
+        MismatchError: If the two do not contain the same questions, scored with the same settings.
         SnapshotError: If a file cannot be read.
     """
     before, after, over = cut_to_common(_load(before, samples, metric), _load(after, samples, metric))

@@ -95,6 +95,7 @@ class Flip:
     @property
     def right(self) -> str | None:
         """The right answer as text; None if not known."""
+        # The answers of an open item are texts, and those of others indices of options.
         if self.item is not None and not self.gold:
             return " | ".join(str(answer) for answer in self.item.answers) or None
         return " | ".join(self.option(index) for index in self.gold) or None

@@ -199,7 +199,7 @@ def _group(paired: AlignedPairs, level: Level, name: str, rng: np.random.Generat
         net_change_interval=newcombe(_scaled(cells, worth_net)),  # the shares stay, the counts are those of the worth
         p_value=p_values[0],
         loss_p_value=p_values[1],
-        q_value=math.nan,
+        q_value=math.nan,  # set by `count_groups`, which has all groups of the level
         chance=_chance(paired, rng, replications),
         soft=soft(paired.share_before, paired.share_after, cluster=cluster),
         noise_floor=noise_floor(paired.before, paired.after, paired.item, samples=samples, cluster=cluster),

@@ -4,7 +4,7 @@
     ranking    by retention; with a target metric also the Pareto front, the models that no other beats in both
     target     the metric that the models were trained for, from their trainers' states or from a table
 
-Retention alone ranks the model first that was trained least. The front is the choice that is left once the target
+Retention alone ranks first the model that was trained least. The front contains the models that remain once the target
 counts too. Values of a target come by the name of their model and never by their order: one value that slips by a row
 would put the wrong model first, and no output would show it.
 
@@ -43,7 +43,7 @@ class ModelComparison:
 
     Attributes:
         matrix: The base first, then the models in the order of the comparisons.
-        ranking: The models by retention, most first.
+        ranking: The models by retention, highest first.
         target: The metric that they are ranked against; None without one.
     """
 
@@ -146,7 +146,7 @@ def transition_matrix(snapshots: Sequence[Snapshot]) -> TransitionMatrix:
 
 
 def rank_models(comparisons: Sequence[Comparison], target: Target | None = None) -> tuple[RankedModel, ...]:
-    """Rank models by retention, most first; equal ones by the target, then in the given order.
+    """Rank models by retention, highest first; equal ones by the target, then in the given order.
 
     Args:
         comparisons: The base against each model.
@@ -220,6 +220,7 @@ def read_target(given: str, models: Sequence[tuple[str, Snapshot]]) -> Target:
 
 def _from_table(path: Path, models: Sequence[tuple[str, Snapshot]]) -> Target:
     try:
+        # Tables saved by spreadsheet programs begin with a byte order mark.
         with path.open(encoding="utf-8-sig", newline="") as stream:
             rows = [row for row in csv.reader(stream) if row]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
@@ -236,6 +237,7 @@ def _from_table(path: Path, models: Sequence[tuple[str, Snapshot]]) -> Target:
         values[name] = _number(text, f"{path}, row {number} ({name})")
     found = []
     for named, outcomes in models:
+        # In the order of how exactly each names the model: two models may share a label.
         keys = [key for key in (named, named.rstrip("/"), outcomes.label) if key in values]
         if not keys:
             raise SnapshotError(f"{path}: no row for {named}; add one whose first column is {named!r}")
@@ -285,6 +287,7 @@ def _state(named: str, outcomes: Snapshot) -> Path:
 
 def _number(value: Any, where: str) -> float:
     try:
+        # float(True) is 1.0, but a flag is no metric.
         number = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
         number = math.nan

@@ -4,8 +4,8 @@
     DPO                 0 ── 100 ── 200            counted on: steps 500, 600
     GRPO                             0 ── 50       step 650
 
-The baseline of a later stage has to be the end of the one before. A note tells where their answers differ: the stage
-began with another model, or was measured on another machine.
+The baseline of a later stage has to be the end of the one before. A note gives the number of answers in which the two
+differ: the stage began with another model, or was measured on another machine.
 """
 
 from __future__ import annotations
@@ -43,10 +43,12 @@ def read_stages(folders: Sequence[str | Path]) -> Trajectory:
         begins.append(offset)
         looks += [_later(look, offset) for look in run.looks]
         again += [_later(look, offset) for look in run.again]
+        # Later stages count on from the end of this one, and not from their own step 0.
         offset = int(looks[-1].meta["step"])
     planned = [run.planned for run in runs]
     made = Trajectory.of(
         looks,
+        # If one stage has no plan, the number of looks of the whole is unknown.
         planned=None if None in planned else sum(number or 0 for number in planned),
         null=runs[0].null,
         again=again,

@@ -6,8 +6,8 @@
     compared          i1  i2  i3      i5                  at every step, also those before the decision
 
 A run with a budget evaluates a prefix of its probe, and may leave out the items whose answers are generated. Every
-point of a curve has to be over one set of items, so looks that hold more are cut. The metadata of a look
-store its prefix (``probe.items`` of ``probe.of`` items); the outcome of an item says whether it was left out. Prefixes
+point of a curve has to be over one set of items, so looks that contain more are cut. The metadata of a look store its
+prefix (``probe.items`` of ``probe.of`` items); the outcome of an item says whether it was left out. Prefixes
 are comparable only within one probe: if fingerprints differ nothing is cut, and the comparison refuses unlike items.
 """
 
@@ -50,7 +50,7 @@ class Subset:
         Args:
             probe: The probe of the run.
             items: Length of the prefix, in items; None for the whole probe.
-            generates: Whether answers are generated; those of `must_pass` items always are.
+            generates: True if answers are generated; those of `must_pass` items always are.
         """
         left_out = () if generates else [item for item in probe if probe.is_generated(item) and not item.must_pass]
         return cls(
@@ -61,7 +61,7 @@ class Subset:
 
     @classmethod
     def of_metadata(cls, meta: Mapping[str, Any]) -> Self:
-        """Prefix that a snapshot's metadata name; the whole probe where they name none.
+        """Prefix that a snapshot's metadata name; the whole probe if they name none.
 
         Raises:
             SnapshotError: If they name a part of a probe without the number of its items.
@@ -103,6 +103,7 @@ class Subset:
         fingerprints = {(look.meta.get("probe") or {}).get("fingerprint") for look in looks}
         if not prefixes or len(fingerprints) > 1:  # a prefix of one probe is no prefix of another
             return cls(left_out=left_out)
+        # Looks of the whole probe have no prefix, and limit none.
         return replace(min(prefixes, key=lambda subset: subset.items or 0), left_out=left_out)
 
     @property
@@ -113,7 +114,7 @@ class Subset:
     def apply(self, snapshot: Snapshot) -> Snapshot:
         """Rows of a snapshot of the same probe that belong to the subset, with all their samples.
 
-        A snapshot that holds nothing but items left out keeps them: they are unscored, and counted as that.
+        A snapshot of nothing but items left out keeps them: they are unscored, and counted as such.
         """
         cut = snapshot if self.items is None else snapshot.head(self.items)
         if not self.left_out:
@@ -139,7 +140,7 @@ class Subset:
 
 
 def cut_to_common(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapshot, tuple[str, ...]]:
-    """Both sides of a comparison over the prefix that both hold, and a note where that leaves rows out.
+    """Both sides of a comparison over the prefix that both contain, and a note if that leaves rows out.
 
     Items whose answers were not generated stay: a comparison counts them as unscored.
 

@@ -108,7 +108,7 @@ class Trajectory:
 
         Raises:
             SnapshotError: If there is no look, or the metadata of one name no step.
-            MismatchError: If a look does not hold the baseline's questions.
+            MismatchError: If a look does not contain the baseline's questions.
         """
         if not looks:
             raise SnapshotError("needed at least a baseline, got no look")
@@ -142,10 +142,10 @@ class Trajectory:
 
     @classmethod
     def from_run(cls, folder: str | Path) -> Self:
-        """Read the looks in a run folder (``output_dir/_forgetwatch``), or in the output_dir that holds one.
+        """Read the looks in a run folder (``output_dir/_forgetwatch``), or in the output_dir that contains one.
 
         Raises:
-            SnapshotError: If the folder holds no baseline, or a look cannot be read.
+            SnapshotError: If the folder contains no baseline, or a look cannot be read.
         """
         stored = StoredRun.read(folder)
         return cls.of([stored.baseline, *stored.looks], planned=stored.planned, null=stored.null, again=stored.again)

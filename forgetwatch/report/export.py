@@ -82,6 +82,7 @@ def trajectory_json(trajectory: Trajectory) -> dict[str, Any]:
     verdicts = trajectory.verdicts()
     looks = [_look(trajectory, index, verdicts) for index in range(len(trajectory) - 1)]
     events, rows = np.unique(course.events, return_counts=True)
+    # With several samples an item has several rows, and counts are means over them.
     counts = (rows if n == len(course.events) else rows * n / len(course.events)).tolist()
     return {
         "schema": SCHEMA_RUN,

@@ -4,7 +4,7 @@
     flip_lines   one item for a terminal
     flip_json    one item in full
 
-A list takes at most `MOST` items and `ROOM` bytes of each kind, so that a page has a few megabytes at most, and says
+A list takes at most `MOST` items and `ROOM` bytes of each kind, so that a page has a few megabytes at most, and states
 how many it leaves out.
 """
 
@@ -57,7 +57,7 @@ class FlipList:
 
 
 def flip_list(changed: Sequence[Flip]) -> FlipList:
-    """List of a page, of the items whose answer changed."""
+    """Return the list of a page: the items whose answer changed."""
     forgotten = [flip for flip in changed if flip.what == "forgotten"]
     known = sum(flip.known for flip in forgotten)
     counts = {"known_lost": known} if known else {}
@@ -88,6 +88,7 @@ def _taken(flips: Sequence[Flip], place: dict[int, int]) -> list[str]:
     for flip in sort_flips(flips)[:MOST]:
         row = json.dumps(_flip(flip, place[id(flip)]), ensure_ascii=False, separators=(",", ":"))
         room -= len(row.encode("utf-8"))
+        # Not skipped: the list is to have no gap in its order by margin.
         if room < 0:
             break
         rows.append(row)
@@ -115,6 +116,7 @@ def _safe(text: str) -> str:
 
 
 def _flip(flip: Flip, place: int) -> dict[str, Any]:
+    # Cut first: the time of the comparison grows with the length of the outputs.
     parts_before, parts_after = marked(_cut(flip.before.output), _cut(flip.after.output))
     question = flip.question
     options = flip.item.choices if flip.item else ()
@@ -173,6 +175,7 @@ def _pieces(one: Sequence[str], other: Sequence[str]) -> list[tuple[bool, int, i
     """
     others = Counter(other)
     if sum(number * others[word] for word, number in Counter(one).items()) <= _MATCHES:
+        # autojunk would ignore every word that is frequent in a long output.
         found = difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
         return [(what == "equal", a, b, c, d) for what, a, b, c, d in found]
     start = _common(one, other)

@@ -25,6 +25,7 @@ def count(value: float, *, commas: bool = True) -> str:
     if math.isnan(value):
         return "n/a"
     whole = round(value)
+    # Means over samples carry rounding errors: 2.9999999996 is a count of 3.
     if abs(value - whole) > 1e-9:
         return f"{value:,.1f}" if commas else f"{value:.1f}"
     return f"{whole:,}" if commas else str(whole)
@@ -80,6 +81,7 @@ def fit(name: str, width: int) -> str:
     line = one_line(name)
     if cell_len(line) > width:
         line = set_cell_size(line, width - 1).rstrip(" ") + "…"
+    # A wide character that does not fit at the cut leaves one column to fill.
     return set_cell_size(line, width)
 
 
@@ -102,10 +104,10 @@ def one_line(text: str) -> str:
 
 
 NAMED: Final = 4
-"""Most names that a sentence lists."""
+"""Maximum number of names that a sentence lists."""
 
 _LONGEST: Final = 160
-"""Most characters of a question or an answer in an example."""
+"""Maximum number of characters of a question or an answer in an example."""
 
 
 def questions(number: float) -> str:
@@ -136,11 +138,12 @@ def by_points(change: float) -> str:
 
 
 def shorten(text: str, longest: int = _LONGEST) -> str:
-    """Text in one line of at most `longest` characters; of a longer one its end, which has the question."""
+    """Text in one line, cut to its last `longest` characters: the question is at the end of a prompt."""
     line = " ".join(text.split())
     return line if len(line) <= longest else f"… {line[-longest:]}"
 
 
+# Controls but tab and newline, marks of direction, lone surrogates (no UTF-8 has them), noncharacters.
 _UNSEEN: Final = re.compile(
     "[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )

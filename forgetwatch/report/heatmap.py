@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ROWS: Final = 2000
-"""Most rows that are drawn; of more, a sample at even distances."""
+"""Maximum number of rows that are drawn; of more, a sample at even distances."""
 
 _LOST: Final = "#d0453c"
 _WON: Final = "#2f9457"
@@ -52,7 +52,7 @@ def heatmap(trajectory: Trajectory, *, rows: int = ROWS) -> Heatmap:
 
     Args:
         trajectory: The run.
-        rows: Most rows.
+        rows: Maximum number of rows.
     """
     right = trajectory.right
     start = right[0]
@@ -61,7 +61,7 @@ def heatmap(trajectory: Trajectory, *, rows: int = ROWS) -> Heatmap:
     changed = np.flatnonzero((lost | won).any(axis=0))
     first = np.argmax((lost | won)[:, changed], axis=0)
     often = -(lost | won)[:, changed].sum(axis=0)
-    # Right at the start first, then by the first change, then those that changed most often.
+    # lexsort takes the last key first: right at the start, then the first change, then those that changed most often.
     order = changed[np.lexsort([often, first, start[changed] != 1])]
     if len(order) > rows:
         # Even distances keep the shares of the kinds.
@@ -92,12 +92,15 @@ def heatmap_figure(trajectory: Trajectory, *, rows: int = ROWS) -> Figure | None
     found = heatmap(trajectory, rows=rows)
     if not found.changed:
         return None
+    # With alpha, for a light and a dark page; unscored cells are transparent.
     colors = ["#9a969f33", _LOST, _WON, "#00000000"]
     looks = len(trajectory.steps)
     figure = Figure(figsize=(10, 1.5 + min(6.0, max(1.2, 0.02 * len(found.cells)))), layout="constrained")
     panel = figure.subplots()
+    # Half a unit around the codes 0 to 3, so that each has one colour.
     panel.imshow(found.cells, aspect="auto", interpolation="nearest", cmap=ListedColormap(colors), vmin=-0.5, vmax=3.5)
     if 0 < found.forgotten < len(found.cells):
+        # Pixel rows are centred on whole numbers: the line runs between two of them.
         panel.axhline(found.forgotten - 0.5, color="#000000", linewidth=0.8)
     shown = range(0, looks, -(-looks // 12))
     panel.set_xticks(list(shown), [f"{trajectory.steps[look]:,}" if look else "start" for look in shown], fontsize=9)

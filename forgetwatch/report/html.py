@@ -156,6 +156,7 @@ def _several(several: ModelComparison) -> dict[str, Any]:
     return {
         "headings": ["place", "no.", "model", "kept %", "net points"]
         + ([several.target.name, "front"] if several.target else []),
+        # Without a target the last two cells, target and front, have no heading.
         "ranking": [list(ranking_cells(one).values())[: 7 if several.target else 5] for one in several.ranking],
         "words": several_words(several),
         "picture": svg(lambda: ranking_figure(several), name="ranking", label=_RANKING),

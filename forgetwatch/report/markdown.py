@@ -21,7 +21,7 @@ from forgetwatch.report.formatting import items, shorten, visible
 from forgetwatch.report.summary import summary, verdict_sentence
 
 ITEMS = 20
-"""Most lost items that are listed."""
+"""Maximum number of lost items that are listed."""
 
 
 def comparison_markdown(

@@ -20,7 +20,7 @@ from forgetwatch.report.run_table import alarm_lines
 from forgetwatch.report.summary import verdict_sentence
 
 ROWS = 30
-"""Most categories that are listed, in the order of the probe."""
+"""Maximum number of categories that are listed, in the order of the probe."""
 
 
 def comparison_fragment(comparison: Comparison) -> str:
@@ -54,6 +54,7 @@ def _fragment(
             verdict=decided,
             sentence=verdict_sentence(decided),
             headings=HEADINGS.values(),
+            # One more than ROWS: the first row is the whole.
             rows=[(visible(group.name), group_cells(group).values()) for group in groups[: ROWS + 1]],
             more=max(len(groups) - ROWS - 1, 0),
             curves=curves,

@@ -49,7 +49,7 @@ def _draw_alone(panel: Axes, ranking: list[RankedModel]) -> None:
         panel.plot([100 * one.retention], [row], color=_FRONT, marker="o", markersize=5)
     panel.set_yticks(range(len(ranking)), [_named(one) for one in ranking])
     panel.set_xlabel("kept, %", fontsize=10)
-    panel.invert_yaxis()
+    panel.invert_yaxis()  # the first of the ranking at the top
 
 
 def _draw_against(panel: Axes, ranking: list[RankedModel], target: str, *, less_is_better: bool) -> None:
@@ -95,6 +95,7 @@ def matrix_figure(several: ModelComparison) -> Figure:
     for row in range(models):
         for column in range(models):
             shown = "–" if row == column else texts[row][column]
+            # White on dark cells, where black could not be read.
             color = "#ffffff" if lost[row][column] > 0.6 * max(most, 1) else "#000000"
             panel.text(column, row, shown, ha="center", va="center", fontsize=8, color=color)
     panel.set_xticks(range(models), [str(number) for number in range(models)])

@@ -23,7 +23,7 @@ SUFFIXES = (".png", ".svg")
 def save_comparisons(
     comparisons: Sequence[Comparison], folder: Path, *, several: ModelComparison | None = None
 ) -> list[Path]:
-    """Draw comparisons with one base; return the files written.
+    """Draw comparisons with one base, and return the files written.
 
     Args:
         comparisons: Comparisons of the base with each model.
@@ -44,7 +44,7 @@ def save_comparisons(
 
 
 def save_run(trajectory: Trajectory, folder: Path) -> list[Path]:
-    """Draw a run; return the files written, none for a baseline alone.
+    """Draw a run, and return the files written; none for a baseline alone.
 
     Args:
         trajectory: The run.

@@ -127,6 +127,7 @@ def _draw_flips(panel: Axes, steps: Sequence[int], groups: Sequence[Group]) -> N
 
 
 def _style(style: dict[str, Any], steps: Sequence[int]) -> dict[str, Any]:
+    # At most some 20 markers on a curve, or they would hide it.
     return {**style, "markersize": 4, "linewidth": 1.6, "markevery": max(1, len(steps) // 20)}
 
 
@@ -177,6 +178,7 @@ def svg(draw: Callable[[], Figure | None], *, name: str, label: str) -> Markup |
     """
     import matplotlib
 
+    # Text stays text; the salt keeps the ids of two figures apart, and equal from run to run.
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}), drawn():
         figure = draw()
         if figure is None:
@@ -188,6 +190,7 @@ def svg(draw: Callable[[], Figure | None], *, name: str, label: str) -> Markup |
 
 def _in_page(text: str, label: str) -> str:
     """Markup of one figure without what belongs to a file of its own, in the colours of the page."""
+    # The XML declaration and the document type are not allowed inside HTML.
     text = text[text.index("<svg") :]
     text = re.sub(r"<(metadata|style)\b.*?</\1>", "", text, flags=re.DOTALL)
     # Ids such as "axes_1" repeat from figure to figure; only those that are referred to are kept.
@@ -220,4 +223,5 @@ def name_in(width: int, name: str) -> str:
 def save_figure(figure: Figure, path: str | Path) -> None:
     """Write a figure; the format follows the file's suffix (png, svg, pdf)."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
+    # Without the date, equal figures give equal SVG files.
     figure.savefig(path, dpi=150, metadata={"Date": None} if Path(path).suffix == ".svg" else None)

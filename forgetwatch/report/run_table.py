@@ -20,7 +20,7 @@ from forgetwatch.report.formatting import brief, count, one_line, percent, proba
 from forgetwatch.report.terminal import comparison_detail, comparison_table
 
 ROWS: Final = 40
-"""Looks in the detail; of more it has the first, every n-th, and the last."""
+"""Number of looks in the detail; of more it shows the first, every n-th, and the last."""
 
 
 def run_table(
@@ -114,7 +114,7 @@ def alarm_lines(trajectory: Trajectory) -> list[Text]:
     taken, planned = len(trajectory) - 1, trajectory.planned
     over = planned is not None and taken > planned
     looks = taken if planned is None or over else planned
-    categories = len(last) - 1
+    categories = len(last) - 1  # without the whole
     watched = f"all and {categories} categor{'ies' if categories != 1 else 'y'}" if categories else "all"
     number = f"{len(alarms)} alarm{'s' if len(alarms) != 1 else ''}" if alarms else "no alarm"
     how = f" ({planned} planned)" if over else " planned" if planned else ""

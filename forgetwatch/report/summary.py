@@ -114,6 +114,7 @@ def _lost(comparison: Comparison) -> str:
         )
     groups = [group for group in comparison.by("category").values() if group.forgotten]
     if len(comparison.by("category")) > 1 and groups:
+        # If no group fell by count, all have 0 here, and the larger share of losses decides.
         worst = min(groups, key=lambda group: (min(group.gained - group.forgotten, 0.0), -group.forgetting))
         text += (
             f" {worst.name} lost most: {count(worst.forgotten)} lost and {count(worst.gained)} gained of its "
@@ -145,7 +146,8 @@ def _not_measured(comparison: Comparison, trajectory: Trajectory | None) -> str:
         )
     if comparison.all.known is None:
         parts.append(
-            "The probabilities of the options are not known, so clear knowledge cannot be told from a lucky guess."
+            "The probabilities of the options are not known, so clear knowledge cannot be distinguished from a lucky "
+            "guess."
         )
     these = "this question" if counted.compared == 1 else f"these {count(counted.compared)} questions"
     parts.append(f"Nothing beyond {these} was measured.")
@@ -203,7 +205,7 @@ def luck(comparison: Comparison, trajectory: Trajectory | None) -> str:
         text += (
             f" Among the {count(categories)} categories the fall is beyond luck for {listed(names)}."
             if names
-            else f" In none of the {count(categories)} categories the fall is clearly beyond luck."
+            else f" In none of the {count(categories)} categories is the fall clearly beyond luck."
         )
     return text
 
@@ -217,11 +219,12 @@ def _over_all_looks(trajectory: Trajectory) -> str:
 
 
 def _guessing(whole: Group) -> str:
-    """Sentence on the number of losses that guessing makes, by the calibrated correction if there is one."""
+    """Sentence on the number of losses that guessing makes, by the calibrated correction if available."""
     guessed = whole.chance.guess_corrected_calibrated or whole.chance.guess_corrected
     if guessed is None or not whole.forgotten or math.isnan(guessed.forgetting):
         return ""
     low, high = guessed.forgetting_band
+    # The more was truly forgotten, the fewer losses guessing made: the ends change places.
     made, least, most = (_made(whole, rate, guessed.n) for rate in (guessed.forgetting, high, low))
     text = f" Guessing alone would make about {made} of the losses"
     return f"{text}." if math.isnan(low) else f"{text}; between {least} and {most} would fit."
@@ -229,6 +232,7 @@ def _guessing(whole: Group) -> str:
 
 def _made(whole: Group, truly: float, n: float) -> str:
     """Number of losses that guessing made, if a share `truly` of n items was truly forgotten."""
+    # A corrected rate may lie below 0, or above all losses that were seen.
     left = 0.0 if math.isnan(truly) else min(max(truly, 0.0) * n, whole.forgotten)
     return count(round(whole.forgotten - left))
 
@@ -245,9 +249,9 @@ def _against_noise(whole: Group, lost: float, gained: float) -> str:
 
 
 def fallen_groups(comparison: Comparison, trajectory: Trajectory | None) -> list[Group]:
-    """Groups below their start at the last look, and by more than luck: the whole first, then the largest fall first.
+    """Groups that fell by more than luck and are now below their start: the whole first, then by size of the fall.
 
-    The rule is an alarm of the run where there is one, else a false discovery rate of 5 % in one comparison.
+    The rule is an alarm if there is a run, else a false discovery rate of 5 % in one comparison.
     """
     # The same groups as the alarms of a run watch.
     watched = [comparison.all, *comparison.by("category").values()]
@@ -275,6 +279,7 @@ def beyond_luck(comparison: Comparison, trajectory: Trajectory | None) -> str:
 
 
 def _moved(change: float) -> str:
+    # By the number as the sentence shows it: 0.04 points would read "by 0.0 points".
     tenths = abs(round(100 * change, 1))
     if not tenths:
         return "leave accuracy where it was"
@@ -282,6 +287,7 @@ def _moved(change: float) -> str:
 
 
 def _range(interval: Interval) -> str:
+    # The signs of the ends as the sentence shows them.
     low, high = (round(100 * end, 1) for end in interval)
     if low < 0 < high:
         return f"anything between {-low:.1f} points down and {high:.1f} up"

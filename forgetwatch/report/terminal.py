@@ -45,7 +45,7 @@ from forgetwatch.report.summary import fallen_groups
 
 WIDTH: Final = 80
 LINES: Final = 11
-"""Most lines of the first table; the path of a report below it is the twelfth."""
+"""Maximum number of lines of the first table; the path of a report below it is the twelfth."""
 WORST: Final = 3
 """Groups in the first table."""
 ROWS: Final = 20
@@ -166,6 +166,7 @@ def _worst_lines(groups: Sequence[Group], most: int) -> list[Text]:
     if len(groups) < 2:
         return []
     heading = f"worst {_plural(groups[0].level)}"
+    # The widths and the gaps add up to 79 columns, so that no line wraps.
     lines = [Text(f"{heading:<22} {'n':>7} {'forgotten':>9} {'gained':>7} {'net points':>24} {'q':>5}", style="bold")]
     for group in sorted(groups, key=_net_first)[:most]:
         text = Text(f"  {fit(group.name, 20)} {brief(group.n, 7):>7} ")
@@ -180,6 +181,7 @@ def _plural(level: Level) -> str:
 
 
 def _net_first(group: Group) -> tuple[float, float]:
+    # nan has no order: groups without items come last.
     return group.net_change if math.isfinite(group.net_change) else math.inf, -group.forgotten
 
 

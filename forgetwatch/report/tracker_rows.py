@@ -118,6 +118,7 @@ def _named(groups: dict[str, Group]) -> dict[str, Group]:
     """Groups by tracker name; a name that is taken (`all`, `tasks`, or a second group's) gets a number."""
     named: dict[str, Group] = {}
     for name, group in groups.items():
+        # A slash would begin a level of keys, and some trackers refuse other signs.
         key = base = re.sub(r"[^a-z0-9]", "_", name.lower())
         number = 2
         while key in named or key in ("all", "tasks"):
@@ -131,7 +132,7 @@ FLIPPED_TEXTS: Final = ("question", "right answer", "answer after")
 """Columns of the table of flipped items; those with texts are sent where the user shares them."""
 
 _MOST_FLIPPED: Final = 200
-"""Rows of a table that a tracker shows."""
+"""Maximum number of rows of the table."""
 
 
 def flipped_rows(
@@ -141,8 +142,8 @@ def flipped_rows(
 
     Args:
         changed: Items whose answer changed; see `flips.flips`.
-        texts: Whether to add question and answers; they are None where the probe does not give or share them.
-        limit: Largest number of rows.
+        texts: True to add question and answers; they are None for items that the probe does not give or share.
+        limit: Maximum number of rows.
     """
     flipped = [flip for what in ("forgotten", "gained") for flip in changed if flip.what == what][:limit]
     rows = []

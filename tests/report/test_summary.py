@@ -74,7 +74,7 @@ def test_where_no_category_fell_the_largest_share_is_named() -> None:
         "No category fell. The largest share went in a: 5 lost and 45 gained of its 50 questions."
         in told["What it lost"]
     )
-    assert "In none of the 2 categories the fall is clearly beyond luck." in told["Is that more than luck?"]
+    assert "In none of the 2 categories is the fall clearly beyond luck." in told["Is that more than luck?"]
 
 
 def test_without_a_second_measurement_nothing_is_said_of_noise() -> None:

@@ -69,7 +69,7 @@ def run_demo(output: Path, *, report_to: str = "none") -> DemoFiles:
 
     Args:
         output: The folder under which everything is written.
-        report_to: A tracker that the Trainer knows (wandb, tensorboard, ...), or none.
+        report_to: A tracker that the Trainer supports (wandb, tensorboard, ...), or ``none``.
 
     Raises:
         ForgetwatchError: If the tracker is not installed, or the folder contains files that no demo wrote.
@@ -87,6 +87,7 @@ def run_demo(output: Path, *, report_to: str = "none") -> DemoFiles:
     os.environ.setdefault("WANDB_DIR", str(output))
     console = Console(stderr=True, highlight=False)
     world = facts()
+    # A permutation and not draws: exactly this share of the facts is taught.
     known = np.random.default_rng(SEED).permutation(len(world)) < round(KNOWN_SHARE * len(world))
     taught_before = [fact for fact, is_known in zip(world, known, strict=True) if is_known]
     taught_now = [
@@ -189,6 +190,7 @@ def fine_tune(
         processing_class=tokenizer,
         callbacks=[watcher, _Bar(progress, bar)],
     )
+    # Their output would break the bar of `_Bar`.
     trainer.remove_callback(ProgressCallback)
     trainer.remove_callback(PrinterCallback)
     trainer.train()

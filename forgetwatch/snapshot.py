@@ -152,6 +152,7 @@ class Snapshot:
         if (low := np.flatnonzero(k < 1)).size:
             raise SnapshotError(f"row {low[0] + 1}: k is {k[low[0]]:g}; an item has at least one option")
         outside = (gold < 0) | (gold >= k)
+        # Nearly all tables have one right option per item, and the loop over lists is slow.
         if not self.missing("golds"):
             lists = self.table["golds"].to_pylist()
             # An open answer has no k: only negative and repeated indices are wrong there.
@@ -180,7 +181,7 @@ class Snapshot:
         _, first, of_row = np.unique(code, return_index=True, return_inverse=True)
         if items >= len(first):
             return self
-        # The codes are sorted by value: rank the items by the row of their first occurrence instead.
+        # np.unique sorts the codes by value, so the items are ranked by the row of their first occurrence.
         rank = np.argsort(np.argsort(first))[of_row]
         return replace(self, table=self.table.filter(pa.array(rank < items)))
 

@@ -99,6 +99,7 @@ def _watched(trl: Any, name: str, callback: ForgetWatchCallback) -> Iterator[Non
     trainer = getattr(trl, name)
 
     def start(self: Any, *args: Any, callbacks: Sequence[Any] | None = None, **kwargs: Any) -> None:
+        # Named and not super(): `self` is of a class that is made below.
         trainer.__init__(self, *args, callbacks=[*(callbacks or []), callback], **kwargs)
 
     setattr(trl, name, type(name, (trainer,), {"__init__": start, "__doc__": trainer.__doc__}))

@@ -64,7 +64,7 @@ def tie(pools: Mapping[str, Sequence[Question]]) -> dict[str, list[Question]]:
 
 
 def _names(text: str, answer: str) -> bool:
-    """True if a text holds an answer as whole words; numbers and short answers are in many texts by chance."""
+    """True if a text contains an answer as whole words; numbers and short answers are in many texts by chance."""
     return len(answer) >= _SHORTEST and not answer.isdigit() and f" {answer} " in text
 
 

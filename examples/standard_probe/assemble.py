@@ -71,7 +71,7 @@ def assemble(
 
 
 def check(pools: Mapping[str, Sequence[Question]]) -> None:
-    """Raise ProbeError for pools with a question that no probe may hold.
+    """Raise ProbeError for pools with a question that no probe may contain.
 
     Raises:
         ProbeError: See `assemble`.

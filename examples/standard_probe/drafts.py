@@ -119,6 +119,7 @@ def choose_wrong(rng: random.Random, draft: Draft, *, number: int) -> tuple[str,
     """
     if not draft.lower or not draft.higher:
         return (draft.lower + draft.higher)[:number]
+    # The draw ignores the number of mistakes on each side: a short side must not move the right answer.
     below = rng.randint(0, number)
     return draft.lower[:below] + draft.higher[: number - below]
 

@@ -6,7 +6,7 @@
 
 Wrong answers are answers of other rows of the relation, drawn as often as they are right there, so that no answer is
 likelier before the question is read. Those of similar length and of the fact's own group go first. ``also`` lists
-answers that are right too and must not be drawn; ``wrong`` lists the wrong answers where other rows hold none of the
+answers that are right too and must not be drawn; ``wrong`` lists the wrong answers where other rows have none of the
 same kind. ``wordings.csv`` has the wordings of each relation.
 """
 
@@ -121,7 +121,7 @@ def read_relations(category: Category) -> dict[str, Relation]:
 
 
 def ask_all(facts: Sequence[Fact], *, category: Category, rng: random.Random) -> list[Question]:
-    """One question for each fact, in their order; true claims and false ones are equally many."""
+    """One question for each fact, in their order, with as many true claims as false ones."""
     of_name = read_relations(category)
     by_relation: dict[str, list[Fact]] = {name: [] for name in of_name}
     for fact in facts:
@@ -188,6 +188,7 @@ def wrong_answers(fact: Fact, rows: Sequence[Fact], rng: random.Random) -> list[
     """The fact's own wrong answers, or all answers of other rows that are wrong for it, the most similar first."""
     if fact.wrong:
         return rng.sample(fact.wrong, len(fact.wrong))
+    # With repetitions: an answer that is right more often is likelier to come first.
     others = [(other.answer, other.group) for other in rows if not fact.fits(other.answer)]
     return _by_similarity(fact.answer, fact.group, others, rng)
 

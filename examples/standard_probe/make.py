@@ -56,7 +56,7 @@ def forms() -> tuple[Probe, Probe]:
     """The probes `standard` and `confirmation`.
 
     Raises:
-        ProbeError: If the pools are too small or hold a question that no probe may hold.
+        ProbeError: If the pools are too small or contain a question that no probe may contain.
     """
     standard, confirmation = assemble(pools())
     return (

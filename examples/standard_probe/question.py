@@ -34,7 +34,7 @@ class Question:
         wrong: One to four wrong answers of the same kind; none is right under any reading.
         category: One of the paper's nine.
         topic: Topic within the category; becomes the item's task.
-        difficulty: Who knows it: 1 most people, 2 those who learnt it at school, 3 those who studied it.
+        difficulty: 1 if most people know it, 2 for school knowledge, 3 for knowledge of those who studied it.
         uses: Names of the facts that the question states or asks for. No two questions of a probe share one, so that
             none gives another away.
         source: Source of the fact, or ``computed``.

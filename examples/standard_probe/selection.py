@@ -34,7 +34,7 @@ def select(pools: Mapping[str, Sequence[Question]], needed: Mapping[str, int]) -
         needed: Number of questions of each category.
 
     Raises:
-        ProbeError: If the pool of a category holds too few questions that share no fact with others.
+        ProbeError: If the pool of a category has too few questions that share no fact with others.
     """
     questions = sorted((question for pool in pools.values() for question in pool), key=stratum)
     together = compatible(questions)
@@ -84,7 +84,7 @@ def _even_out(questions: Sequence[Question], begin: Sequence[int], needed: Mappi
     used = Counter(fact for index in begin for fact in questions[index].uses)
 
     def allowed(leaves: int, comes: int) -> bool:
-        # A fact of the new question may be in use by the one that leaves, and by no other.
+        # The number of uses allowed of a fact is 1 if the question that leaves uses it, else 0.
         left, come = questions[leaves].uses, questions[comes].uses
         if any(used[fact] > (fact in left) for fact in come):
             return False

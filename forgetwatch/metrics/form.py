@@ -42,10 +42,10 @@ def count_losses(
         before: Right before, bool [rows].
         after: Right after.
         form_before: 1 where the answer was in its form, 0 where not, nan where not measured, float64 [rows]. For scored
-            choices: whether the model would have begun with the right answer.
+            choices: 1 where the model would have begun with the right answer.
         form_after: The same, after.
         forced_after: 1 where the right option of a generated answer scores highest, 0 where not, nan where not known,
-            float64 [rows]. For scored choices: whether the answer is right.
+            float64 [rows]. For scored choices: 1 where the answer is right.
         samples: Rows per item.
     """
     measured = np.isfinite(form_before) & np.isfinite(form_after)

@@ -31,7 +31,7 @@ _COLUMNS = ("task", "category")
 
 
 def paper_category(task: str) -> str:
-    """The paper's category of a task, as the hub or lm-evaluation-harness names it; empty where it has none."""
+    """The paper's category of a task, as the hub or lm-evaluation-harness names it; empty if it has none."""
     return Categories.paper().of(task) or ""
 
 
@@ -71,6 +71,7 @@ class Categories:
         names: dict[str, str] = {}
         seen: dict[tuple[str, bool], str] = {}
         for position, task, category in pairs:
+            # Two spellings of one task are the same entry; `a*` and `a` are two.
             known = seen.setdefault((_key(task), task.endswith("*")), category)
             if known != category:
                 raise ProbeError(f"{path}, {position}: {task!r} has the category {known!r} already; leave one out")
@@ -80,7 +81,7 @@ class Categories:
         return cls(names, str(path))
 
     def of(self, task: str) -> str | None:
-        """The category of a task; None where the map does not name it."""
+        """The category of a task; None if the map does not name it."""
         key = _key(task)
         if key in self._whole:
             return self._whole[key]

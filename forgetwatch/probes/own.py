@@ -315,11 +315,12 @@ class _RowReader:
 
 
 def _option_of(answer: Any, choices: Sequence[str], labels: Sequence[str]) -> int | None:
-    """Index of the option that an answer names; None where it names none.
+    """Index of the option that an answer names; None if it names none.
 
     The text of an option goes before its label, the label before the letter, and the letter before the index: with the
     options 2, 1, 0 the text ``"0"`` is the third option and the number 0 the first.
     """
+    # A column of whole numbers with an empty cell may be read as floats.
     if isinstance(answer, float) and answer.is_integer():
         answer = int(answer)
     if isinstance(answer, bool) or not isinstance(answer, (int, str)):
@@ -331,7 +332,7 @@ def _option_of(answer: Any, choices: Sequence[str], labels: Sequence[str]) -> in
             return texts.index(text)
         if text in labels:
             return labels.index(text)
-        bare = text.strip("().").upper()
+        bare = text.strip("().").upper()  # "(b)" and "B." are letters too
         if len(bare) == 1 and bare in LETTERS[: len(choices)]:
             return LETTERS.index(bare)
         if not text.isascii() or not text.isdigit():
@@ -351,7 +352,7 @@ def _open_answers(value: Any, *, is_json: bool) -> tuple[str, ...]:
 
 
 def _match_for(answers: Sequence[str]) -> str:
-    """The match of an open answer where the table names none."""
+    """The match of an open answer for which the table names none."""
     return "number" if all(_is_number(normalise_numbers(text.strip())) for text in answers) else "contains"
 
 
@@ -369,6 +370,7 @@ def _parse_literal(value: Any) -> Any:
     """The list or object that a text spells in JSON or Python; any other value unchanged."""
     if not isinstance(value, str) or value.strip()[:1] not in ("[", "{"):
         return value
+    # CSV files written from Python contain lists as `['a', 'b']`, which is not JSON.
     for read in (json.loads, ast.literal_eval):
         try:
             return read(value.strip())

@@ -45,7 +45,7 @@ class PaperTasks:
         return cls(rows)
 
     def category(self, task: str) -> str:
-        """The task's category; empty where the code has none."""
+        """The task's category; empty if the code has none."""
         return self.rows.get(task_key(task), ("", DEFAULT_K, False))[0]
 
     def k(self, task: str) -> int:
@@ -70,6 +70,7 @@ def subjects() -> tuple[str, ...]:
 
 def task_key(task: str) -> str:
     """One spelling of a task's name for all: ``community|mmlu_custom:anatomy|0`` becomes ``mmlu_anatomy``."""
+    # lighteval's names are suite|task|shots.
     parts = task.strip().split("|")
     name = parts[1] if len(parts) > 2 else parts[0]
     for suffix in _SUFFIXES:

@@ -42,6 +42,7 @@ def few_shot(probe: Probe, examples: Sequence[Item], *, shots: int = 5) -> Probe
     made = replace(probe, items=tuple(_with_examples(item, probe, examples, shots) for item in probe))
     if any(probe.rendering_of(item) == "chat" for item in probe) or not any(map(probe.is_generated, probe)):
         return made
+    # A set: one label means that every question and example begins with it.
     labels = {found[0] if (found := _LABEL.match(str(one.prompt))) else None for one in (*probe, *examples)}
     label = labels.pop()
     if labels or label is None:

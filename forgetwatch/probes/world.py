@@ -80,6 +80,7 @@ def facts() -> list[Fact]:
     order = iter(rng.permutation(names))
     world = []
     for relation in RELATIONS:
+        # Repeated in turn before the permutation, so that every value is equally often right.
         values = rng.permutation(np.resize(relation.values, _FACTS))
         world += [Fact(relation=relation, subject=str(next(order)), value=str(value)) for value in values]
     return world

@@ -20,11 +20,11 @@ from forgetwatch.scoring.processes import all_gather, shard, world_size
 
 
 class Engine:
-    """Scores the same items again and again, always in the same batches.
+    """Scores the same items at every call, in the same batches.
 
     The layout that reads least is used if the model gives the same log-likelihoods with it as with single rows, which
-    `parity` measures at the first score; otherwise single rows are. Later scores keep the layout and the batches, so
-    that whatever depends on them cancels in comparisons.
+    `parity` measures at the first score; otherwise single rows are used. Later scores keep the layout and the
+    batches, so that rounding that depends on them cancels in comparisons.
 
     Attributes:
         layout: Layout of the rows, ``prefix``, ``trie`` or ``rows``; None before the first score.

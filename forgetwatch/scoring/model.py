@@ -1,4 +1,4 @@
-"""Facts of a transformers language model: its sizes, what training wrapped around it, and what it can read."""
+"""Facts of a transformers language model: its sizes, its wrappers from training, and the inputs that it takes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ CUDA_TOKENS: Final = 16384
 """Tokens of a batch that keep the device busy; longer batches only take more memory."""
 
 _MASKABLE_KINDS: Final = {"full_attention", "sliding_attention", "chunked_attention"}
+"""Kinds of layers for which `tensors.tree_options` makes masks."""
 _UNLIMITED: Final = 10**9
+"""Length in tokens of a model or tokenizer that gives no limit."""
 _CHUNK: Final = 2**25
 """Weights of the head that are converted to fp32 at a time."""
 
@@ -31,14 +33,14 @@ _CHUNK: Final = 2**25
 class ModelInfo:
     """Facts of a model that stay the same during a run, read once for each scorer.
 
-    What a trainer may change between two looks is not among them and is read from the model at each call: its device
-    and dtype, autocast, the attention implementation, and which processes hold its weights by then.
+    Facts that a trainer may change between two looks are read from the model at each call instead: its device and
+    dtype, autocast, the attention implementation, and the distribution of its weights over processes.
 
     Attributes:
         vocabulary: Number of logits at each position.
-        max_tokens: Longest text by the model's configuration, in tokens; a very large number where it names none.
+        max_tokens: Longest text by the model's configuration, in tokens; a very large number if it gives none.
         virtual_tokens: Tokens that prompt learning puts before every text.
-        hidden_size: Width of its layers; 0 where its configuration names none.
+        hidden_size: Width of its layers; 0 if its configuration gives none.
         token_budget: Tokens of a batch that suit its device.
         keep_modes: Forms of `logits_to_keep` that it may take, the most exact first.
         in_parts: True if every process has a part of it, so that all have to make the same calls.

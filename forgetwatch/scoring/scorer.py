@@ -47,7 +47,7 @@ def score(model: nn.Module, tokenizer: Any, probe: Probe, *, progress: Progress 
 
 
 class Scorer:
-    """Scores models that share a tokenizer on one probe, always in the same batches.
+    """Scores models that share a tokenizer on one probe, in the same batches at every call.
 
     Attributes:
         probe: The items.

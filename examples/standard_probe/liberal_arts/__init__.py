@@ -22,7 +22,7 @@ _SIZES: Final = (2, 3, 2, 3, 4)
 """Number of events that are put in order, question by question."""
 
 _APART: Final = 8
-"""Least number of years between two of them."""
+"""Minimum number of years between two of them."""
 
 _FIRST: Final = ("Which came first: {}?", "By date, which comes first: {}?", "What happened first: {}?")
 _LAST: Final = ("Which came last: {}?", "By date, which comes last: {}?", "What happened last: {}?")

@@ -86,7 +86,7 @@ class Completions:
         """First 32 hex digits of SHA-256 over all columns, independent of the file format."""
         digest = hashlib.sha256(json.dumps([self.sets, self.prompts, self.tokens]).encode())
         for logprobs in self.logprobs:
-            digest.update(logprobs.astype("<f8").tobytes())
+            digest.update(logprobs.astype("<f8").tobytes())  # the same bytes on every machine
         return digest.hexdigest()[:32]
 
     def drift(self, now: Sequence[NDArray[np.float64]]) -> dict[str, Drift]:

@@ -103,6 +103,7 @@ class Probe(Sequence[Item]):
             self._check_rendering(item)
 
     def _check_decoding(self) -> None:
+        # The items are checked after the settings: anything that is no Item is reported there.
         generates = self.scoring == "generate" or any(
             isinstance(item, Item) and not item.choices for item in self.items
         )
@@ -204,6 +205,7 @@ def read_probe(path: str | Path, **settings: Any) -> Probe:
     header: dict[str, Any] = {"name": Path(path.name.removesuffix(".gz")).stem}
     items: list[Item] = []
     wrong: list[tuple[int, ProbeError]] = []
+    # Not splitlines(): it also splits at characters that JSON texts may contain, such as U+2028.
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue

@@ -207,4 +207,5 @@ def _by_similarity(right: str, group: str, others: list[tuple[str, str]], rng: r
         short, long = sorted((len(right), len(other[0])))
         return (long > 2 * short, other[1] != group)
 
+    # The sort is stable, so equally similar texts keep the order of the shuffle.
     return list(dict.fromkeys(text for text, _ in sorted(others, key=unlike)))

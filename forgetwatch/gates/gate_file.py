@@ -52,7 +52,7 @@ def read_gate(path: Path, probe: Probe | None = None) -> Gate:
     limits = _limits(given, source, None)
     groups = given.get("groups", {})
     for name, limited in _mapping(groups, f"{source}: groups").items():
-        level, _, own = name.partition(":")
+        level, _, own = name.partition(":")  # names of groups may contain further colons
         if name != ALL and not (level in ("category", "task") and own):
             raise GateError(f"{source}: groups: needed all, category:NAME or task:NAME, got {_short(name)}")
         where = f"{source}: groups: {name}"
@@ -104,7 +104,7 @@ def _tolerance(given: Plain, where: str) -> float:
 def _must_pass(given: Plain, source: str, probe: Probe | None) -> MustPass:
     where = f"{source}: must_pass"
     if isinstance(given, str):
-        if given.lower() != "true":
+        if given.lower() != "true":  # scalars stay texts, and YAML also spells it True and TRUE
             raise GateError(f"{where}: needed true, a list of ids, or a mapping of tasks to ids, got {_short(given)}")
         if probe is None:
             raise GateError(f"{where}: true means the items marked in the probe; name it with --probe, or list the ids")

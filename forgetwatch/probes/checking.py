@@ -168,6 +168,7 @@ def _longest(probe: Probe) -> Finding:
     checked, hits = [], []
     for item in probe:
         lengths = [len(choice.strip()) for choice in item.choices]
+        # With several longest options the rule does not choose.
         if len(lengths) > 1 and lengths.count(max(lengths)) == 1:
             checked.append(item)
             hits += [item] if lengths.index(max(lengths)) in item.answers else []
@@ -208,6 +209,7 @@ def _names(items: Iterable[Item]) -> tuple[tuple[str, str], ...]:
 def _are_signs(item: Item) -> bool:
     """True if the right options are numbers, yes or no."""
     right = [_folded(item.choices[int(answer)]) for answer in item.answers]
+    # A number may have a unit: "12", "3.5 km".
     return all(text in ("yes", "no") or re.fullmatch(r"[\d.,]+( \w+)?", text) for text in right)
 
 

@@ -73,6 +73,7 @@ def _stream(path: Path) -> Iterator[Any]:
         yield from (row for _, row in read_rows(path))
     else:
         rows = path.suffix in (".jsonl", ".ndjson")
+        # A wrong byte somewhere in a training set must not end the search.
         with path.open(encoding="utf-8", errors="replace") as file:
             for number, line in enumerate(file, start=1):
                 yield _object(line, f"{path}, line {number}") if rows and line.strip() else line

@@ -88,7 +88,7 @@ def _snapshot(path: Path, header: Mapping[str, Any], samples: Iterable[Sample], 
             item_id=sample.item_id,
             question=sample.question,
             metrics=sample.scores,
-            sample=sample.epoch - 1,
+            sample=sample.epoch - 1,  # epochs count from 1, samples from 0
             unscored=sample.unscored,
             k=k,
             gold=sample.golds[0] if sample.golds else None,
@@ -168,6 +168,7 @@ def _latest_summaries(archive: Archive) -> frozenset[int]:
 
 def _summaries(archive: Archive, fields: Collection[str]) -> Iterator[tuple[int, dict[str, Any]]]:
     """(index, fields) of each summary, in the order in which they were written."""
+    # By number: sorted as text, 10.json would come before 2.json.
     journal = sorted((int(match[1]), match[0]) for name in archive.names if (match := _JOURNAL.fullmatch(name)))
     index = 0
     for name in [_SUMMARIES] if _SUMMARIES in archive.names else [name for _, name in journal]:
@@ -179,6 +180,7 @@ def _summaries(archive: Archive, fields: Collection[str]) -> Iterator[tuple[int,
 
 def _json_samples(data: bytes, top: Spans, reading: Reading) -> Iterator[Sample]:
     if "samples" in top:
+        # Cut out of the bytes one by one, so that the transcripts are never decoded.
         for _, start, end in spans(data, top["samples"][0]):
             yield Sample.from_record(pick(data, start, end, FIELDS))
             reading.report(end, len(data))

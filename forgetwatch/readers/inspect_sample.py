@@ -64,6 +64,7 @@ class Sample:
             ValueError: If a field is not what Inspect writes; the message names it.
         """
         item_id, epoch = record.get("id"), record.get("epoch", 1)
+        # Not isinstance: a boolean is an instance of int, and no id.
         if type(item_id) not in (int, str) or item_id == "":
             raise ValueError(f"a sample's id must be a number or text, got {item_id!r:.40}")
         if type(epoch) is not int or not 1 <= epoch < _MOST_EPOCHS:
@@ -99,6 +100,7 @@ def is_shortened(record: Mapping[str, Any]) -> bool:
     texts = [record.get("input"), *(target if isinstance(target := record.get("target"), list) else [target])]
     for message in texts[0] if isinstance(texts[0], list) else []:
         content = message.get("content") if isinstance(message, Mapping) else None
+        # Content is one text or a list of parts; both are checked as parts.
         listed = content if isinstance(content, list) else [{"text": content}]
         found = [part.get("text") for part in listed if isinstance(part, Mapping)]
         if isinstance(content, list) and any(isinstance(text, str) and _MEDIUM.fullmatch(text) for text in found):
@@ -202,6 +204,7 @@ def _options(named: tuple[str, ...], choices: tuple[str, ...]) -> tuple[int, ...
     Empty if one of the texts names no option.
     """
     found: list[int | None] = []
+    # Several right options are one text ("BD", "B, D") or a list of texts.
     for text in named if choices else ():
         tokens = text.replace(",", " ").split()
         # "BD" is two letters, "12" one number.
@@ -217,6 +220,7 @@ def _options(named: tuple[str, ...], choices: tuple[str, ...]) -> tuple[int, ...
 
 def _option_index(mark: str) -> int | None:
     """Index of the option that a letter or number names: A is 0, Z is 25, "1" is 26; None for any other mark."""
+    # After Z the options are numbered from 1.
     if mark.isascii() and mark.isdecimal() and len(mark) < 5:
         return int(mark) + 25
     return ord(mark.upper()) - ord("A") if len(mark) == 1 and "A" <= mark.upper() <= "Z" else None

@@ -113,6 +113,7 @@ class Document:
             try:
                 value, end = self._decode(self._text, self._at)
             except json.JSONDecodeError as error:
+                # The value may only be cut by the end of the chunk: then it is decoded again with the next one.
                 cut = error.msg.startswith("Unterminated") or error.pos > len(self._text) - _NEAR_END
                 if cut and self._more():
                     continue
@@ -222,7 +223,7 @@ def spans(data: bytes, at: int) -> Iterator[tuple[str, int, int]]:
         name = ""
         if opening == b"{":
             end = _end(data, at)
-            name = str(json.loads(data[at:end]))
+            name = str(json.loads(data[at:end]))  # a name may contain escapes
             at = _blank(data, _after(data, end, b":"))
         end = _end(data, at)
         yield name, at, end
@@ -251,6 +252,7 @@ def build(data: bytes, start: int, end: int) -> Any:
     Raises:
         ValueError: If it is no JSON, or has too many values.
     """
+    # Every value but the outermost follows one of these marks. Marks within texts count too: the bound is from above.
     if end - start > _MAX_VALUES and sum(data.count(mark, start, end) for mark in (b",", b"[", b"{")) > _MAX_VALUES:
         raise ValueError(f"the value at byte {start:,} holds more than {_MAX_VALUES:,} values")
     try:

@@ -102,6 +102,7 @@ class Answer:
             raise ValueError(f"predictions must be a list, got {given!r:.40}")
         firsts = [entry[0] if isinstance(entry, list) and entry else entry for entry in given]  # [-4.7, is_greedy]
         scores = tuple(float(first) for first in firsts if isinstance(first, (int, float)))
+        # An open question has no options, and is defined by its references instead.
         question = (_text(row, "example"), options or references, golds)
         prompt = row.get("full_prompt")
         return cls(

@@ -163,7 +163,9 @@ def _shifted(reading: Reading, before: int, total: int) -> Reading:
     return replace(reading, progress=lambda done, _: reading.report(before + done, total))
 
 
+# Task names contain underscores and dates do not, so the greedy group ends where the date begins.
 _NAME: Final = re.compile(r"samples_(.+)_(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)\.jsonl?")
+# Anchored at a comma or the beginning: `tokenizer_path=` is not `path=`.
 _MODEL: Final = re.compile(r"(?:^|,)(peft|delta|pretrained|model|path)=([^,]+)")
 # An adapter or delta identifies the model; `pretrained` next to it is only its base.
 _MODEL_ORDER: Final = ("peft", "delta", "pretrained", "model", "path")
@@ -254,6 +256,7 @@ def run_beside(path: Path) -> tuple[Run, tuple[str, ...]]:
     beside = (
         sorted(file for file in path.parent.glob("*_*.json") if file.name.endswith(f"_{date}.json")) if date else []
     )
+    # Files of samples may end in .json as well.
     beside = [file for file in beside if not _NAME.fullmatch(file.name)]
     if not beside:  # the harness names the folder of a model "org__model"
         folder = path.parent.name
@@ -282,6 +285,7 @@ def latest_samples(folder: Path) -> dict[str, Path]:
             f"{folder}: needed the results of one model, got {len(homes)} folders with samples: {listed}{more}; give "
             "one of them"
         )
+    # In the order of their dates, so that a later file replaces an earlier one of the same task.
     latest: dict[str, Path] = {}
     for path in sorted(found, key=lambda file: task_and_date(file)[1]):
         latest[task_and_date(path)[0]] = path

@@ -40,6 +40,7 @@ _FIELDS: Final = frozenset(
     )
 )
 _FLAGS: Final = frozenset(("True", "False"))
+"""Texts of a greedy flag in files of samples; results have booleans."""
 _MAX_LOGPROB: Final = 1.0
 """A number above this, nats, is no log-likelihood; those of bf16 may exceed 0 by rounding."""
 
@@ -117,7 +118,7 @@ class Task:
                 output=outputs[sample] if sample < len(outputs) else None,
                 source_prompt_hash=prompt_hash if isinstance(prompt_hash, str) else None,
             )
-        self._filters.add(index - len(by_sample) + 1)
+        self._filters.add(index - len(by_sample) + 1)  # an answer is known by the row of its first sample
         if logprobs is not None and (len(logprobs) > 1 or self._is_choice):
             self._add_options(index, row, logprobs)
 
@@ -189,6 +190,7 @@ def _by_sample(metrics: dict[str, Any], resps: list[Any]) -> list[dict[str, Any]
     """Metric values of each repeat if a metric has a list of them; else those of the one answer."""
     repeats = len(resps[0]) if len(resps) == 1 and isinstance(resps[0], list) else 1
     each = {name for name, value in metrics.items() if isinstance(value, list) and len(value) == repeats > 1}
+    # A list of other numbers is no correctness, whether it is of the repeats or of one answer.
     each = {name for name in each if all(value in (0, 1) for value in metrics[name])}
     if not each:
         return [metrics]

@@ -33,6 +33,7 @@ from forgetwatch.snapshot import SCHEMA, Snapshot
 
 # The columns that `Log.add` takes by name; it makes the others itself.
 _EXTRA: Final = frozenset(SCHEMA.names) - {"item_id", "task", "content_hash", "correct", "outcome", "sample"}
+# Sorted names, because their order in a document depends on the library that read the data.
 _CANONICAL: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 _LFS_POINTER: Final = b"version https://git-lfs"
 
@@ -200,6 +201,7 @@ class Log:
     def correctness(self, metric: str) -> tuple[NDArray[np.int8], dict[str, str]]:
         """Return 1 or 0 for each row, `ABSENT` if unscored, int8 [rows], and the metric used, by name of the task."""
         right, used = self._metrics.correctness(metric)
+        # A stated reason counts, whatever metric values the row has.
         right[list(self._unscored)] = ABSENT
         return right, {name: used[code] for name, code in self.tasks.items() if code in used}
 

@@ -63,7 +63,7 @@ class LoggedMetrics:
         for name, value in metrics.items():
             right = self._right.get(name)
             if right is None:
-                right = self._right[name] = array("b")
+                right = self._right[name] = array("b")  # a byte a row: logs have many rows and metrics
             if len(right) <= row:
                 right.extend([ABSENT] * (row + 1 - len(right)))
             if (truth := _truth(value)) is not None:

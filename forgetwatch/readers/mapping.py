@@ -113,6 +113,7 @@ def _mapped(path: Path, number: int, row: Mapping[str, Any], columns: ColumnMap)
         made["correct"] = _grade(path, number, made, columns.match)
         made.pop("gold", None)  # it is text, and a snapshot's gold is an option
     if QUESTION in made:
+        # Parquet has values that JSON has not, such as dates: they are hashed as text.
         text = json.dumps(made.pop(QUESTION), sort_keys=True, ensure_ascii=False, default=str)
         made.setdefault("content_hash", hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16])
     return made

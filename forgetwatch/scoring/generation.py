@@ -135,6 +135,7 @@ class ModelGenerator:
 
 def answer_text(tokenizer: Any, tokens: Sequence[int]) -> str:
     """Text of generated tokens, without special ones except those that separate thinking from the answer."""
+    # Tags of thinking are kept although they are special tokens: grading cuts the thinking off by them.
     special = {
         number
         for number, token in tokenizer.added_tokens_decoder.items()

@@ -54,11 +54,11 @@ class Item:
         cluster: Items with the same cluster share a passage or a template and flip together.
         tags: Free labels; `PRIVATE` keeps the item's text out of reports.
         must_pass: An item that a release may never lose.
-        judge: Function of the model's output and the item that returns True, False, or None where it cannot decide.
+        judge: Function of the model's output and the item that returns True, False, or None if it cannot decide.
             It replaces `match`, in Python only: a file keeps its name.
         system: System message for the chat rendering.
         tools: Tool descriptions for the chat rendering.
-        rendering: ``plain`` or ``chat``, where it differs from the rest of its probe.
+        rendering: ``plain`` or ``chat``, if it differs from the rest of its probe.
         meta: Anything else; never read by forgetwatch.
 
     Raises:

@@ -60,7 +60,7 @@ class Probe(Sequence[Item]):
             ``tokens`` of the choice without its leading space; ``unconditional`` subtracts the log-likelihood of the
             choice without any prompt. Default: sum for letters, bytes for log-likelihood.
         rendering: ``plain`` sends the same text to every model; ``chat`` wraps it in the tokenizer's chat template.
-        decoding: Settings of generated answers; None where no answer is generated.
+        decoding: Settings of generated answers; None if no answer is generated.
         canary: A text by which the items can be found in training data, kept in the file; it changes no outcome.
 
     Raises:
@@ -170,7 +170,7 @@ class Probe(Sequence[Item]):
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 (64 hex digits) over the sorted (task, content_hash) of all items, and the settings."""
-        # An item's rendering is added only where it is set, so that all other probes keep their fingerprint.
+        # An item's rendering is added only if it is set, so that all other probes keep their fingerprint.
         own = [[item.task, item.content_hash, *filter(None, [item.rendering])] for item in self.items]
         content = [sorted(own), self.settings]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
@@ -183,7 +183,7 @@ class Probe(Sequence[Item]):
         return "\n".join(lines) + "\n"
 
     def save(self, path: str | Path) -> None:
-        """Write the probe as JSONL, compressed where the name ends in ``.gz``."""
+        """Write the probe as JSONL, compressed if the name ends in ``.gz``."""
         path, content = Path(path), self.to_jsonl().encode()
         if path.suffix == ".gz":
             content = gzip.compress(content, mtime=0)  # without a time, so that equal probes are equal files
@@ -277,8 +277,8 @@ def combine(first: Probe, second: Probe) -> Probe:
     Items of the second keep their rendering. The decoding is that of the probe that generates answers.
 
     Raises:
-        ProbeError: If both generate answers with unlike settings, the second scores its choices in another way, or an
-            item is in both.
+        ProbeError: If both generate answers with different settings, the second scores its choices in another way, or
+            an item is in both.
     """
     name = f"{first.name}+{second.name}"
     if any(item.choices for item in second) and (first.scoring, first.norm) != (second.scoring, second.norm):

@@ -73,6 +73,7 @@ def _note_values(rng: random.Random) -> list[Question]:
                 )
             )
             k = rng.choices((3, 4, 5), weights=(2, 4, 2))[0]
+            # Consecutive powers of two, with the right one at a drawn rank: its rank must not give it away.
             lowest = j - i - rng.randrange(min(k, j - i + 1))
             wrong = tuple(str(2**n) for n in range(lowest, lowest + k) if n != j - i)
             made.append(_computed(prompt, str(2 ** (j - i)), wrong, "music", 1 if j - i < 3 else 2, f"{short}/{long}"))

@@ -52,7 +52,7 @@ WEIGHTS = (14, 38, 36)
 
 
 def decimal(value: Number) -> str:
-    """The exact value in decimal digits; a fraction such as 1/3 where they do not end.
+    """The exact value in decimal digits; a fraction such as 1/3 if they do not end.
 
     >>> decimal(Fraction(5, 2)), decimal(12), decimal(Fraction(1, 3))
     ('2.5', '12', '1/3')
@@ -115,7 +115,7 @@ def yes_or_no(prompt: str, truth: bool, *, uses: str) -> Draft:
 def choose_wrong(rng: random.Random, draft: Draft, *, number: int) -> tuple[str, ...]:
     """Choose `number` of the draft's wrong answers, after drawing the right one's position among them.
 
-    Where one side has too few for that position there are fewer wrong answers, so that no position is likelier.
+    If one side has too few for that position there are fewer wrong answers, so that no position is likelier.
     """
     if not draft.lower or not draft.higher:
         return (draft.lower + draft.higher)[:number]

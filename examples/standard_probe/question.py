@@ -59,6 +59,6 @@ class Question:
         if not 2 <= len(options) <= 5:
             raise ValueError(f"{self.prompt!r}: needed 2 to 5 options, got {len(options)}")
         if len({option.strip().casefold() for option in options}) < len(options) or not all(map(str.strip, options)):
-            raise ValueError(f"{self.prompt!r}: options must be unlike and not empty, got {options}")
+            raise ValueError(f"{self.prompt!r}: options must be different and not empty, got {options}")
         if not self.prompt.strip() or not self.uses:
             raise ValueError(f"{self.prompt!r}: needed a question and the facts that it uses")

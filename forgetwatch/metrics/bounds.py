@@ -86,7 +86,7 @@ class Persistence:
     """Diagnostics of wrong answers that stay the same.
 
     Attributes:
-        same_wrong: Share of the items wrong before and after that kept their wrong option; nan where there is none.
+        same_wrong: Share of the items wrong before and after that kept their wrong option; nan if there is none.
         same_wrong_se: Its standard error.
         same_wrong_if_fresh: The share that uniform fresh guesses would keep. If it is far below `same_wrong`,
             guesses persist, or wrong options are not equally attractive.
@@ -121,7 +121,7 @@ def persistence(answers: Answers) -> Persistence:
 def tipping_ratio(answers: Answers) -> float:
     """Ratio of 1->0 flips to those expected from wrong options that turned into others; nan if neither happened.
 
-    R = p10 (k-2)/D, added up over unlike k; see `Persistence`.
+    R = p10 (k-2)/D, with D = p(wrong -> other wrong), and sums over the items if k differs; see `Persistence`.
     """
     used = answers.correctable
     # Among k-g wrong options a changed wrong guess lands on another one k-g-1 times for g times on a right one.

@@ -98,7 +98,7 @@ def noise_floor(
     same_sample = np.bincount(code, weights=before & ~after), np.bincount(code, weights=~before & after)
     # Sample j before and sample j after may share a seed; only pairs of different samples are independent draws.
     pairs = samples * (samples - 1.0)
-    # Ordered pairs of unlike samples of one model: right times wrong, both ways.
+    # Ordered pairs of different samples of one model: right times wrong, in both orders.
     disagree = (right_before * (samples - right_before) + right_after * (samples - right_after)) * 2 / pairs
     forgotten = (right_before * (samples - right_after) - same_sample[0]) / pairs
     gained = ((samples - right_before) * right_after - same_sample[1]) / pairs

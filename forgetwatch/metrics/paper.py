@@ -74,7 +74,7 @@ class Paper:
 def paper(before: Bools, after: Bools, k: Ints, *, cluster: Ints | None = None, samples: int = 1) -> Paper:
     """Compute the paper's chance-adjusted rates over the rows with k >= 2, chance added up over groups of equal k.
 
-    F_true = F - sum_g (M_g/M)(1-acc_g)(1-acc'_g)/(k_g-1); nan where no row has k >= 2. The standard error is that of
+    F_true = F - sum_g (M_g/M)(1-acc_g)(1-acc'_g)/(k_g-1); nan if no row has k >= 2. The standard error is that of
     the per-item scores 1{10} - [u (1-acc'_g) + u' (1-acc_g) - (1-acc_g)(1-acc'_g)]/(k_g-1), u = wrong before, whose
     mean is F_true and which are its gradient over the four cells.
 

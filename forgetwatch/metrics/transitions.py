@@ -64,12 +64,12 @@ class Cells:
 
     @property
     def retention(self) -> float:
-        """Share of the items right before that are still right, 0 to 1; nan where none was right before."""
+        """Share of the items right before that are still right, 0 to 1; nan if none was right before."""
         return ratio(self.retained, self.retained + self.forgotten)
 
     @property
     def forgetting_relative(self) -> float:
-        """Share of the items right before that are wrong now, 0 to 1; nan where none was right before."""
+        """Share of the items right before that are wrong now, 0 to 1; nan if none was right before."""
         return ratio(self.forgotten, self.retained + self.forgotten)
 
 

@@ -55,7 +55,7 @@ def load_probe(
         root: For benchmarks: a folder with copies of the data sets under their ids, in place of the hub.
         revision: For benchmarks: revision of the data sets.
         shots: For benchmarks: worked examples before each question.
-        limit: Most items: the first ones; of benchmarks a fair sample of their tasks.
+        limit: Maximum number of items: the first ones, or of benchmarks a fair sample of their tasks.
 
     Raises:
         ProbeError: If there is no probe of that name, or it cannot be read.

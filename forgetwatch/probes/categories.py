@@ -6,8 +6,9 @@
 
 `Categories.paper()` is the default, written out by ``forgetwatch probe show --categories > mine.csv``;
 `Categories.read` reads the edited file, CSV or YAML. Tasks are matched by any of their usual spellings
-(``mmlu:anatomy``, ``mmlu_anatomy``). A name that ends in ``*`` stands for all tasks with that prefix; the longest that
-fits is taken, and a whole name goes before any. A task that the map does not name keeps its category, and is counted.
+(``mmlu:anatomy``, ``mmlu_anatomy``). A name that ends in ``*`` names all tasks with that prefix; the longest prefix
+that fits is taken, and a whole name takes precedence over prefixes. A task that the map does not name keeps its
+category, and is counted.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Categories:
         """Read a map from a CSV file with the columns task and category, or a YAML file of ``task: category``.
 
         Raises:
-            ProbeError: If the file cannot be read, or a task has two unlike categories; names the line.
+            ProbeError: If the file cannot be read, or a task has two categories; the message names the line.
         """
         path = Path(path)
         try:

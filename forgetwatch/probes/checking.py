@@ -1,7 +1,7 @@
 """Faults of a probe that can be found without a model, with counts and examples.
 
     repeated          the same question twice in a task            two tasks      the same question under two tasks
-    contradictions    the same question with unlike answers        leaked         only the right option is in the prompt
+    contradictions    the same question, other answers             leaked         only the right option is in the prompt
     alike options     two options with the same words              same tokens    two options with the same tokens
     one option        nothing to choose                            too long       longer than the context window
     position          the right option is often the n-th           no template    the tokenizer has no chat template
@@ -61,7 +61,7 @@ def check_probe(
         probe: The probe.
         tokenize: A tokenizer, without special tokens; None leaves out the checks of tokens.
         context: Context window in tokens; None leaves out the check of lengths.
-        chats: True if the tokenizer has a chat template; items that need one are a fault where it has none.
+        chats: True if the tokenizer has a chat template; if it has none, items that need one are a fault.
     """
     findings = [*_repetitions(probe), _leaked(probe), _alike(probe), _single(probe)]
     findings += [_position(probe), _longest(probe)]

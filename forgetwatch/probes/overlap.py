@@ -71,7 +71,7 @@ class Overlap:
     Attributes:
         items: Number of items of the probe.
         rows: Number of rows that were searched.
-        of_rows: Number of rows of the set; None where it is not known.
+        of_rows: Number of rows of the set; None if it is not known.
         exact: Items whose whole question is in a row, as (task, id).
         answered: Those of them whose right answer, of two characters or more, is in the same row.
         grams: Items that share a run of words with a row, by the length of the run.
@@ -90,7 +90,7 @@ class Overlap:
 
     @property
     def share(self) -> float | None:
-        """Share of the rows that was searched, 1 for an empty set; None where their number is not known."""
+        """Share of the rows that was searched, 1 for an empty set; None if their number is not known."""
         return None if self.of_rows is None else self.rows / self.of_rows if self.of_rows else 1.0
 
     @property
@@ -127,7 +127,7 @@ def overlap(
         texts: The training set, one text a row; see `training_text`.
         grams: Lengths of the runs, in words.
         seconds: Time after which the search stops; `Overlap.share` gives how far it came.
-        of_rows: Number of rows of the set, where that is known.
+        of_rows: Number of rows of the set, if it is known.
     """
     began = time.monotonic()
     search = _Search(probe, grams)

@@ -4,7 +4,7 @@ r"""A table of questions as a probe: a CSV or JSONL file, a list of dicts, a `da
     probe_from(rows, columns={"prompt": "frage"})     or by names that are given
 
 **Columns.** `USUAL_NAMES` lists the names by which a column is recognised, case aside; of several the first of the list
-is taken, so that `prompt` goes before `text`. These tables need no `columns`:
+is taken, so that `prompt` is preferred to `text`. These tables need no `columns`:
 
     question, options, answer           question, A, B, C, D, answer           goal, sol1, sol2, label
     ctx, endings, label                 prompt, choice_a, choice_b, correct    question, answer
@@ -86,7 +86,7 @@ def probe_from(
 
     Args:
         source: A file (CSV, TSV, JSONL, JSON, Parquet), or rows: a list of dicts, a `datasets.Dataset`.
-        columns: Names of columns by the part of an item that they hold, where they have no usual name; ``choices`` may
+        columns: Names of columns by the part of an item that they contain, if they have no usual name; ``choices`` may
             be several columns.
         name: Name of the probe; by default the file's.
         task: The task of rows without one; by default the probe's name.
@@ -150,7 +150,7 @@ class Columns:
     """The columns of a table, by the part of an item that they hold.
 
     Attributes:
-        of: Column by part; no entry where there is none.
+        of: Column by part; no entry if there is none.
         choices: The columns that contain one option each; empty if one column has them all, or there are none.
     """
 
@@ -317,7 +317,7 @@ class _RowReader:
 def _option_of(answer: Any, choices: Sequence[str], labels: Sequence[str]) -> int | None:
     """Index of the option that an answer names; None if it names none.
 
-    The text of an option goes before its label, the label before the letter, and the letter before the index: with the
+    The text of an option takes precedence over its label, that over the letter, and that over the index: with the
     options 2, 1, 0 the text ``"0"`` is the third option and the number 0 the first.
     """
     # A column of whole numbers with an empty cell may be read as floats.

@@ -23,10 +23,10 @@ _LABEL: Final = re.compile(r"[^\n:]{1,30}:")
 
 
 def few_shot(probe: Probe, examples: Sequence[Item], *, shots: int = 5) -> Probe:
-    """Put worked examples before each question, of its own task where there are enough.
+    """Put worked examples before each question, of its own task if there are enough.
 
     An example of a scored probe ends in the right option. One of a probe whose answers are generated shows its
-    reasoning where it has one (`meta["reasoning"]`), and ends in the requested form. Where all plain questions begin
+    reasoning if it has one (`meta["reasoning"]`), and ends in the requested form. If all plain questions begin
     with the same label, such as ``Question:``, that label becomes a stop text, so that a generated answer ends before
     the next question.
 

@@ -124,7 +124,7 @@ class _Rows:
 
 
 def _merge(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    """The metadata of two tasks' runs as one; the second's value counts where they differ."""
+    """The metadata of two tasks' runs as one; if they differ, the second's value counts."""
     return {
         name: {**first[name], **second[name]}
         if isinstance(first.get(name), dict) and isinstance(second.get(name), dict)

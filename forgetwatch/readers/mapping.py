@@ -159,7 +159,7 @@ def _value(row: Any, field_path: str) -> Any:
 
 
 def _text(value: Any) -> str | None:
-    """The value as text, JSON if it is none; None for no value."""
+    """The value as text, in JSON if it is another type; None if there is no value."""
     if value is None or value is _ABSENT:
         return None
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

@@ -168,7 +168,7 @@ class LogLikelihoods:
     def _columns(self, found: _Found, rows: int) -> dict[str, pa.Array]:
         """Columns over all rows of the log, null where a row has no options."""
         index, k = self.rows, self.k
-        # A sum is nan where one of its terms is.
+        # A sum is nan if one of its terms is.
         readable = ~np.isnan(np.add.reduceat(np.asarray(self._logprobs), np.cumsum(k) - k))
         has_lengths, has_priors = np.asarray(self._has_lengths, bool), np.asarray(self._has_priors, bool)
 
@@ -297,7 +297,7 @@ def reconcile(scores: Floats, k: Ints, golds: Bools, right: Correct) -> Choices:
     # `golds` may be incomplete here, which changes the share and not the choice.
     best, row, start = decide(scores, k, golds).chosen, np.repeat(np.arange(len(k)), k), np.cumsum(k) - k
     usable = best != NONE
-    # The correctness names the right option where the log does not: the best if right, the other of two if wrong.
+    # The correctness gives a right option that the log does not name: the best if right, the other of two if wrong.
     unnamed = usable & ~np.logical_or.reduceat(golds, start)
     follows = unnamed & ((right == 1) | ((right == 0) & (k == 2)))
     golds = golds | option_mask(k, np.flatnonzero(follows), np.where(right == 1, best, 1 - best)[follows])

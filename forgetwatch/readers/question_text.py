@@ -62,7 +62,7 @@ def question_text(question: Any) -> QuestionText:
     """The text of a logged question.
 
     Args:
-        question: A text or document; or a list of it, the right answers, and the options where there are any.
+        question: A text or document; or a list of it, the right answers, and the options if there are any.
 
     >>> question_text([{"id": 7, "question": "Capital of Chile?", "choices": {"text": ["Lima", "Santiago"]}}, "1"])
     QuestionText(prompt='Capital of Chile?', choices=('Lima', 'Santiago'), answers=('1',))

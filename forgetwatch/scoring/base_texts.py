@@ -51,7 +51,7 @@ def sample_completions(
 
     Args:
         model: The base, a causal language model of transformers, also with adapters.
-        tokenizer: Its length limit is read, and its end token where the model names none.
+        tokenizer: Its length limit is read, and its end token if the model has none.
         prompts_by_set: Token ids of the prompts, by set; those that are too long are left out and counted.
         tokens: Maximum number of tokens of a completion, its end token included.
         seed: Seed of the sampling.

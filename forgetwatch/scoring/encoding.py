@@ -4,7 +4,7 @@
 
 A token that spans the border belongs to the choice. White space at the end of the context moves to the choice (after a
 chat template only spaces: the line break that ends its header is not part of the answer). An empty context becomes BOS,
-else EOS. BOS is added where the tokenizer would add it, and never twice.
+else EOS. BOS is added if the tokenizer itself would add it, and never twice.
 
 `load_tokenizer` loads a tokenizer without its model, for commands that only inspect a probe.
 """

@@ -145,7 +145,7 @@ def answer_text(tokenizer: Any, tokens: Sequence[int]) -> str:
 
 
 def cut_at_stop(text: str, stop: Sequence[str]) -> str:
-    """A text up to the first stop text in it; the whole text where there is none."""
+    """A text up to the first stop text in it; the whole text if there is none."""
     return text[: min((index for one in stop if (index := text.find(one)) >= 0), default=len(text))]
 
 

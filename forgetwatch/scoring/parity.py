@@ -57,7 +57,7 @@ class Parity:
     """Scores of a few items in shared rows, compared with those of the same choices in single rows.
 
     Attributes:
-        difference: Largest difference of a log-likelihood, nats; 0 where nothing is compared.
+        difference: Largest difference of a log-likelihood, nats; 0 if nothing is compared.
         tolerance: Largest difference that is rounding, nats.
         noise: Change that no margin exceeds, nats, as far as a few items can show.
     """
@@ -248,7 +248,7 @@ def _likeliest(encoded: Encoded, scores: Scores, norm: Norm, also: int | None) -
 
 
 def _margin_change(encoded: Encoded, one: NDArray[np.float64], other: NDArray[np.float64], norm: Norm) -> float:
-    """Change of the margin between the first two choices, nats; 0 where there is one choice."""
+    """Change of the margin between the first two choices, nats; 0 if there is one choice."""
     if len(one) < 2:
         return 0.0
     unit = {name: values[:2] for name, values in lengths(encoded).items()}

@@ -118,7 +118,7 @@ def sample(
 
 
 def end_tokens(model: nn.Module, tokenizer: Any) -> list[int]:
-    """Tokens that end a text, ascending: the model's own and the tokenizer's; empty where neither has one.
+    """Tokens that end a text, ascending: the model's own and the tokenizer's; empty if neither has one.
 
     A model that was trained with a chat template ends with the template's token, which may be the tokenizer's alone.
     """

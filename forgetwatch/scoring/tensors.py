@@ -135,7 +135,7 @@ def tree_options(
 
 
 def _window(config: PreTrainedConfig) -> int:
-    """Number of tokens that a layer with a sliding window sees; 0 where there is no window."""
+    """Number of tokens that a layer with a sliding window sees; 0 if there is no window."""
     window = getattr(config, "sliding_window", None)
     return int(window) if window and getattr(config, "use_sliding_window", True) else 0
 

@@ -39,10 +39,10 @@ _SHOTS: Final = 5
 """Worked examples of the form for base models."""
 
 _EXAMPLE_ROWS: Final = 512
-"""Most rows that are read of a split with worked examples."""
+"""Maximum number of rows that are read of a split with worked examples."""
 
 _TASK_EXAMPLES: Final = 64
-"""Most examples of a task from which those of an item are drawn."""
+"""Maximum number of examples of a task from which those of an item are drawn."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def load_preset(
         root: A folder with copies of the data sets under their ids, in place of the hub.
         revision: Revision of the data sets.
         shots: Worked examples before each question; by default 5 in the form for base models, else none.
-        limit: Most items: a fair sample of the tasks.
+        limit: Maximum number of items: a fair sample of the tasks.
 
     Raises:
         ProbeError: If there is no such preset, or its data cannot be read.

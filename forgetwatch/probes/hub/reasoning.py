@@ -62,7 +62,7 @@ BBH_OPEN: Final = {"dyck_languages": "exact", "multistep_arithmetic_two": "numbe
 _OPTIONS: Final = re.compile(r"\n\s*Options:\s*\n")
 _OPTION: Final = re.compile(r"^\s*\(([A-Z])\)\s*(.*\S)", re.MULTILINE)
 _LONGEST_LIST: Final = 10_000
-"""Longest text, in characters, that is parsed as a list of options."""
+"""Maximum length, in characters, of a text that is parsed as a list of options."""
 
 _NUMBER: Final = "\nThink step by step. End with one line of the form 'Answer: N', N being the number."
 

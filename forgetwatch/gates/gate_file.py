@@ -130,7 +130,7 @@ def _subset(given: Plain, path: Path) -> Selection:
             raise GateError(f"{where}: items: needed the name of a file with an id a line, got {_short(file)}")
         items = tuple(dict.fromkeys(line.strip() for line in _text(path.parent / file).splitlines() if line.strip()))
         if not items:
-            raise GateError(f"{path.parent / file}: needed an id a line, got an empty file")
+            raise GateError(f"{path.parent / file}: needed an id a line, got none")
     return Selection(tasks=named.get("tasks", ()), categories=named.get("categories", ()), items=items)
 
 

@@ -47,7 +47,7 @@ _TASK_EXAMPLES: Final = 64
 
 @dataclass(frozen=True)
 class LoadedPreset:
-    """A probe, and one sentence for each reason for which rows were left out of it."""
+    """A probe, and one sentence for each reason that left rows out of it."""
 
     probe: Probe
     left_out: tuple[str, ...]

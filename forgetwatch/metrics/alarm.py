@@ -57,7 +57,7 @@ def _fewest(flips: np.ndarray, level: float) -> np.ndarray:
     low, high = np.zeros(len(flips), np.int64), flips.astype(np.int64) + 1
     while np.any(low < high):  # P(X >= count) falls with the count: bisect
         middle = (low + high) // 2
-        # bdtrc(c - 1, n, p) is P(X >= c); for c = 0 it has no such argument, and the probability is 1.
+        # bdtrc(c - 1, n, p) is P(X >= c), and that is 1 for c = 0.
         tail = np.where(middle == 0, 1.0, special.bdtrc(np.maximum(middle - 1, 0), flips, 0.5))
         found = (tail <= level) | (middle > flips)
         low, high = np.where(found, low, middle + 1), np.where(found, middle, high)

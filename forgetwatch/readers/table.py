@@ -74,7 +74,7 @@ def read_jsonl(path: Path) -> Snapshot:
 def read_parquet(path: Path) -> Snapshot:
     """The outcomes in a Parquet file."""
     try:
-        # Without partitioning: folders of the path such as `model=base` would become columns.
+        # Folder names such as `model=base` must not become columns, in any version of pyarrow.
         table = pq.read_table(path, partitioning=None)
     except (pa.ArrowException, OSError) as error:
         raise SnapshotError(f"{path}: a Parquet file that cannot be read; is it cut? ({_first_line(error)})") from error

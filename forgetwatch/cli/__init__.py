@@ -83,7 +83,7 @@ def main() -> None:
 
 
 def _usage(message: str) -> str:
-    """Message about wrong usage, with the nearest choice where a value was not among the choices."""
+    """Message about wrong usage, with the nearest choice if a value was not among the choices."""
     message = message.replace("Value error, ", "").rstrip(".")
     found = re.search(r"'([^']*)' is not one of (.*)", message)
     return message + (did_you_mean(found[1], re.findall(r"'([^']*)'", found[2])) if found else "")

@@ -367,7 +367,7 @@ def _compare(options: Options, sides: _Sides) -> list[Comparison]:
     """Comparison of each side after with the one before.
 
     Raises:
-        MismatchError: If two sides do not hold the same questions.
+        MismatchError: If two sides do not contain the same questions.
         SnapshotError: If no item was scored on both sides.
     """
     comparisons = [

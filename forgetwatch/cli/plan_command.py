@@ -109,6 +109,7 @@ def _print_table(console: Console, plan: _Plan, shares: Sequence[float]) -> None
     """Print the table of some shares of flips, one column each."""
 
     def line(label: str, cells: Iterable[str]) -> None:
+        # Room for a name of 20 and a number of 9, and for three cells of 15 in 80 columns.
         console.print(f"{set_cell_size(label, 33)} {''.join(f'{cell:>15}' for cell in cells)}", markup=False)
 
     def block(title: str, alpha: float) -> None:

@@ -227,6 +227,7 @@ def listing() -> Iterator[tuple[str, bool]]:
     """(line, is a heading) of the list of all probes with a name."""
 
     def line(name: str, about: str, items: str, k: str) -> tuple[str, bool]:
+        # The widths add up to 71 columns, which leaves 9 of 80 for k.
         return f"  {fit(name, 14)} {fit(about, 37)} {items:>14}  {k}".rstrip(), False
 
     yield "shipped, without network", True

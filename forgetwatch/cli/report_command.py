@@ -31,7 +31,9 @@ from forgetwatch.run_folder import REPORT, find_run_folder, run_probe
 def run(
     runs: Annotated[
         list[Path],
-        typer.Argument(help="A run folder (_forgetwatch), or the output_dir that holds one; several are its stages."),
+        typer.Argument(
+            help="A run folder (_forgetwatch), or the output_dir that contains one; several are its stages."
+        ),
     ],
     detail: Annotated[
         bool, typer.Option("--detail", help="Also print every look, correction, diagnostic and alarm.")

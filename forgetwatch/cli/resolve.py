@@ -40,7 +40,7 @@ def resolve(given: str, probe: Probe | None, metric: str | None = None) -> Snaps
     Args:
         given: A path, or the id of a model.
         probe: The probe that scores a model.
-        metric: The metric that decides, where a log has several.
+        metric: The metric that decides, if a log has several.
 
     Raises:
         SnapshotError: If `given` is none of these, or a model and there is no probe.

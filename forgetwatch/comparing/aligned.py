@@ -71,7 +71,7 @@ class AlignedPairs:
         again: Right when the model before was measured again: 1, 0, or nan; None if it was not.
         share_before: Gold's share of the option probability before; nan where it was not measured.
         share_after: The same, after.
-        chosen_before: Option chosen before; -1 = no answer found. None where a side logs no options.
+        chosen_before: Option chosen before; -1 = no answer found. None if a side logs no options.
         chosen_after: The same, after.
         second_before: See `metrics.guessing.Answers`.
         second_after: The same, after.
@@ -248,7 +248,7 @@ def second_choice(snapshot: Snapshot, rows: Ints) -> Floats | None:
     """1 where a right option comes second to the wrong one that was chosen, 0 where another does, at `rows`.
 
     The score is the one that decides in the row's task: see `metrics.choices.second_is_gold`, also for where it is nan.
-    None where no row has the scores that decide.
+    None if no row has the scores that decide.
     """
     if snapshot.missing("choice_logprobs") or snapshot.missing("chosen") or snapshot.missing("gold"):
         return None
@@ -297,7 +297,7 @@ def _options(snapshot: Snapshot, column: str) -> tuple[Ints, Floats]:
 
 
 def _same_options(snapshot: Snapshot, column: str, k: Ints) -> Floats:
-    """The values of a list column for the options counted by `k`; nan in rows where the column holds another number."""
+    """The values of a list column for the options counted by `k`; nan in rows where the column has another number."""
     number, values = _options(snapshot, column)
     found = np.full(int(k.sum()), np.nan)
     same = number == k

@@ -28,7 +28,7 @@ Rates = NDArray[np.float64]
 class Spread:
     """Mean and sample standard deviation over seeds; the deviation is nan for one seed.
 
-    `se` is the bootstrap standard error of the mean, items drawn again; None where no generator was handed in.
+    `se` is the bootstrap standard error of the mean, items drawn again; None if no generator was handed in.
     """
 
     mean: float

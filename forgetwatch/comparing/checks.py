@@ -97,7 +97,7 @@ def setting_differences(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
 
 
 def _unlike_norms(before: Snapshot, after: Snapshot) -> list[str]:
-    """A note on the tasks whose options were compared by unlike norms; empty where there are none."""
+    """A note on the tasks whose options were compared by unlike norms; empty if there are none."""
     one, other = before.norms, after.norms
     if not (
         changed := [f"{task} {one[task]} and {other[task]}" for task in one if other.get(task, one[task]) != one[task]]
@@ -119,7 +119,7 @@ def check_pairing(before: Snapshot, after: Snapshot, pairing: Pairing, on_mismat
     # Equal numbers may still be other sample indices, which leaves fewer pairs than items times samples.
     if len(counts) > 1 or len(pairing.before) < counts[0] * len(np.unique(pairing.item)):
         raise MismatchError(
-            f"{names} hold unlike samples: {' and '.join(map(str, counts))} per item; compare equal numbers, or the "
+            f"{names} have unlike samples: {' and '.join(map(str, counts))} per item; compare equal numbers, or the "
             "first of each with --samples first"
         )
     if pairing.complete or on_mismatch == "intersect":

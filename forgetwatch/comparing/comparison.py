@@ -208,6 +208,7 @@ def first_samples(snapshot: Snapshot) -> Snapshot:
     """Snapshot of the lowest sample of each item, as a single answer."""
     by_item = np.lexsort([snapshot.ints("sample"), item_codes(snapshot)])  # by item, then by sample
     first = by_item[np.unique(item_codes(snapshot)[by_item], return_index=True)[1]]
+    # Sorted, so that the rows keep their order.
     table = snapshot.table.take(np.sort(first))
     return replace(snapshot, table=table.set_column(table.column_names.index("sample"), "sample", _zeros(len(first))))
 

@@ -3,7 +3,7 @@
     forgotten  net_change  soft.forgetting  chance.paper.forgetting  chance.guess_corrected.n  ...
 
 One list for all that names a quantity: the groups of a JSON document, the columns of a CSV file, the keys of a tracker
-and the conditions of a gate. Rates are fractions, counts whole numbers (means where items have several samples). A
+and the conditions of a gate. Rates are fractions, counts whole numbers (means if items have several samples). A
 quantity that is undefined is None, never 0 and never nan. Later versions add names; none changes its meaning.
 """
 
@@ -67,7 +67,7 @@ def group_values(group: Group) -> dict[str, Any]:
 
 
 def value_at(values: Mapping[str, Any], name: str) -> Any:
-    """Value at a dotted path of a nested mapping; None where the path ends early.
+    """Value at a dotted path of a nested mapping; None if the path ends early.
 
     >>> value_at({"chance": {"paper": None}}, "chance.paper.forgetting") is None
     True

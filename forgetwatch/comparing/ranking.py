@@ -72,7 +72,7 @@ class TransitionMatrix:
 
     @property
     def lost(self) -> list[list[float]]:
-        """The counts in items: whole numbers, means where items have several samples."""
+        """The counts in items: whole numbers, means if items have several samples."""
         counts: list[list[float]] = self.answers.tolist()
         return counts if self.samples == 1 else [[count / self.samples for count in row] for row in counts]
 
@@ -84,9 +84,9 @@ class RankedModel:
     Attributes:
         number: Its number among the models after the base, from 1, in the order in which they were given.
         label: Its short name.
-        place: Its rank by retention, from 1; equal retention shares a rank. None where retention is undefined.
-        retention: Share of the items right before that are still right, 0 to 1; nan where none was right.
-        retention_interval: 95 %, Wilson's; wider where items come in clusters.
+        place: Its rank by retention, from 1; equal retention shares a rank. None if retention is undefined.
+        retention: Share of the items right before that are still right, 0 to 1; nan if none was right.
+        retention_interval: 95 %, Wilson's; wider if items come in clusters.
         net_change: Accuracy after minus before, -1 to 1.
         net_change_interval: 95 %.
         target: Value of the target metric; None without one.

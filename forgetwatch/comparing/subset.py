@@ -35,7 +35,7 @@ class Subset:
 
     Attributes:
         items: Length of the prefix of the probe, in items; None for the whole probe.
-        total: Items of the whole probe; None where `items` is.
+        total: Items of the whole probe; None if `items` is None.
         left_out: Task and id of the items whose answers are not generated.
     """
 
@@ -92,7 +92,7 @@ class Subset:
     def common(cls, looks: Sequence[Snapshot]) -> Self:
         """Subset that all looks evaluated: the shortest prefix, without what any of them left out.
 
-        The prefix is None where the looks are of probes with unlike fingerprints.
+        The prefix is None if the looks are of probes with unlike fingerprints.
 
         Raises:
             SnapshotError: If metadata name a part of a probe without the number of its items.

@@ -104,7 +104,7 @@ class Trajectory:
             looks: The snapshots.
             planned: Looks planned after the baseline; None if unknown.
             null: The baseline's weights measured again: what flips is noise.
-            again: Looks measured again where the run resumed; later looks have these flips as their noise.
+            again: Looks measured again when the run resumed; later looks have these flips as their noise.
 
         Raises:
             SnapshotError: If there is no look, or the metadata of one name no step.

@@ -23,7 +23,7 @@ from forgetwatch.metrics.intervals import Interval
 Word = Literal["PASS", "FAIL", "INCONCLUSIVE"]
 
 TOLERANCE: Final = 0.02
-"""Net loss of accuracy that is tolerated where nothing else is given: 2 points."""
+"""Net loss of accuracy that is tolerated if nothing else is given: 2 points."""
 
 _WORST_FIRST: Final[tuple[Word, ...]] = ("FAIL", "INCONCLUSIVE", "PASS")
 
@@ -33,11 +33,11 @@ class Verdict:
     """Decision on one group of items, with the numbers that it follows from.
 
     Attributes:
-        word: PASS, FAIL or INCONCLUSIVE; INCONCLUSIVE where nothing was measured.
+        word: PASS, FAIL or INCONCLUSIVE; INCONCLUSIVE if nothing was measured.
         tolerance: The net loss that is tolerated, 0 to 1.
-        net_change: Accuracy after minus before, -1 to 1; nan where nothing was measured.
+        net_change: Accuracy after minus before, -1 to 1; nan if nothing was measured.
         interval: Its 95 % interval.
-        items_needed: Number of items that would decide; None where the verdict is clear, nothing was measured, or the
+        items_needed: Number of items that would decide; None if the verdict is clear, nothing was measured, or the
             net change is exactly minus the tolerance.
     """
 

@@ -71,7 +71,7 @@ def flips(group: Group) -> str:
 
 
 def chance_rows(group: Group) -> list[tuple[str, str, str, str]]:
-    """(name, forgotten %, gained %, items) of each correction; `items` is empty where all items took part."""
+    """(name, forgotten %, gained %, items) of each correction; `items` is empty if all items took part."""
     chance, n = group.chance, group.n
     rows = []
     corrections: tuple[tuple[str, int, Paper | Corrected | None], ...] = (

@@ -102,6 +102,7 @@ def heatmap_figure(trajectory: Trajectory, *, rows: int = ROWS) -> Figure | None
     if 0 < found.forgotten < len(found.cells):
         # Pixel rows are centred on whole numbers: the line runs between two of them.
         panel.axhline(found.forgotten - 0.5, color="#000000", linewidth=0.8)
+    # At most twelve labels, or they would overlap.
     shown = range(0, looks, -(-looks // 12))
     panel.set_xticks(list(shown), [f"{trajectory.steps[look]:,}" if look else "start" for look in shown], fontsize=9)
     rows_lost, rows_in_all = found.forgotten, len(found.cells)

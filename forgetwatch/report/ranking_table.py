@@ -68,7 +68,7 @@ def _ranking_lines(several: ModelComparison, models: Sequence[RankedModel]) -> l
 
 
 def _matrix_lines(several: ModelComparison) -> list[Text]:
-    """Lines of the matrix, in several blocks of columns if one does not hold them."""
+    """Lines of the matrix, in several blocks of columns if one is not enough."""
     matrix = several.matrix
     cells = matrix_cells(several)
     widest = max(len(cell) for row in cells for cell in row)

@@ -49,7 +49,7 @@ LINES: Final = 11
 WORST: Final = 3
 """Groups in the first table."""
 ROWS: Final = 20
-"""Groups in the detail; the JSON holds all of them."""
+"""Groups in the detail; the JSON document has all of them."""
 
 _LOST: Final = "red"
 _WON: Final = "green"
@@ -111,7 +111,7 @@ def _title(name: str) -> Text:
 
 
 def _facts(comparison: Comparison) -> str:
-    """Probe, number of items, and whatever limits the comparison; the last parts are dropped where they do not fit."""
+    """Probe, number of items, and all that limits the comparison; the last parts are dropped if they do not fit."""
     probe: dict[str, Any] = comparison.after.get("probe", {})
     counted = comparison.items
     left_out = counted.only_before + counted.only_after
@@ -383,7 +383,7 @@ def _group_lines(groups: Sequence[Group]) -> list[Text]:
 
 
 def _badness(group: Group) -> tuple[float, float]:
-    """Sort key, worst first: by the share of the known that was lost where it exists, then by net change."""
+    """Sort key, worst first: by the share of the known that was lost if there is one, then by net change."""
     lost = -group.known_lost / group.known if group.known and group.known_lost else 0.0
     return lost, group.net_change if math.isfinite(group.net_change) else math.inf
 

@@ -129,7 +129,7 @@ def _named(groups: dict[str, Group]) -> dict[str, Group]:
 
 FLIPPED: Final = ("what", "item_id", "task", "category", "k", "gold", "chosen before", "chosen after")
 FLIPPED_TEXTS: Final = ("question", "right answer", "answer after")
-"""Columns of the table of flipped items; those with texts are sent where the user shares them."""
+"""Columns of the table of flipped items; those with texts are sent if the user shares them."""
 
 _MOST_FLIPPED: Final = 200
 """Maximum number of rows of the table."""

@@ -109,7 +109,7 @@ class Cost:
         return self.spent + self.left * (self.look + self.extra) <= overhead * self.step * self.steps
 
     def affordable(self, overhead: float) -> int:
-        """Largest number of items for which all looks take at most `overhead` of the training; at least the minimum."""
+        """Maximum number of items for which all looks take at most `overhead` of the training; at least the minimum."""
         if not self.left or not self.look:
             return self.items
         # What other costs leave for evaluating items, spread over the remaining looks.

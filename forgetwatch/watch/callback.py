@@ -55,7 +55,7 @@ class ForgetWatchCallback(TrainerCallback):
     """Evaluates a probe before and during training, and logs what was forgotten and gained.
 
     Args:
-        probe: A probe, its name, or the path of one. By default `standard`, and `behaviour` where the tokenizer has a
+        probe: A probe, its name, or the path of one. By default `standard`, and `behaviour` if the tokenizer has a
             chat template and generating is cheap (a GPU, or the trainer's vLLM).
         every: Schedule of the looks; see `watch.schedule`.
         max_overhead: Share of the training's time that looks may take, 0 to 1. After ten steps the number of items that
@@ -207,7 +207,7 @@ class ForgetWatchCallback(TrainerCallback):
     ) -> None:
         """Add the numbers to the trainer's own metrics, by which it chooses the best checkpoint."""
         session, step = self._session, state.global_step
-        # After the training the model may hold other weights, which do not belong to this step.
+        # After the training the model may have other weights, which do not belong to this step.
         if metrics is None or session is None or session.ended or session.watch.baseline is None:
             return
         if chooses_by_forgetting(args):

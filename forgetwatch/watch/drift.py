@@ -64,7 +64,7 @@ class DriftWatch:
 
         Args:
             folders: The folders, the run folder first.
-            checksum: Checksum of the completions; None where the run had none.
+            checksum: Checksum of the completions; None if the run had none.
             token_budget: Tokens of a batch.
         """
 

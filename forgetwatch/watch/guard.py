@@ -74,7 +74,7 @@ class Guard:
             for alarm in trajectory.verdicts()
             if alarm.step == step and alarm.raised
         ]
-        recent = trajectory.comparisons[1:][-self.looks :]
+        recent = trajectory.comparisons[1:][-self.looks :]  # the first is the baseline against itself
         if self.net_loss is not None and len(recent) == self.looks:
             beyond = [
                 {
@@ -85,6 +85,7 @@ class Guard:
                 for look in recent
             ]
             for group in recent[-1].groups:
+                # The same group at each of these looks, or groups that take turns by chance would trip the guard.
                 if group.level in ("all", "category") and all((group.level, group.name) in look for look in beyond):
                     low, high = (100 * end for end in group.net_change_interval)
                     line = (

@@ -55,7 +55,7 @@ def overlap_line(found: Overlap) -> str:
 
 
 def default_probe(tokenizer: Any, *, fast: bool, fingerprint: str | None = None) -> tuple[Probe, str]:
-    """The default probe and the reason for it: `standard`, with `behaviour` where generating answers is cheap.
+    """The default probe and the reason for it: `standard`, with `behaviour` if generating answers is cheap.
 
     Args:
         tokenizer: The tokenizer; `behaviour` needs its chat template.

@@ -5,7 +5,7 @@ The baseline is looked for in this order:
 1  the run folder, if it is the one that the trainer's state names
 2  the checkpoint, which carries a copy
 3  a snapshot or model that the user names
-4  the model without its adapter, where that is bit for bit the model at the start
+4  the model without its adapter, if that is bit for bit the model at the start
 5  right and wrong, packed into the trainer's state
 
 The trainer's state follows every checkpoint to any machine. It keeps two bits per item: scored or not, right or wrong.
@@ -198,7 +198,9 @@ def unpacked(bits: Mapping[str, Any], probe: Probe) -> Snapshot:
         right, scored = (_unpack(bits[name], int(bits["rows"])) for name in ("right", "scored"))
         meta = dict(bits["meta"])
     except (KeyError, TypeError, ValueError) as error:
-        raise LostBaselineError(f"the checkpoint's trainer_state.json holds no usable baseline ({error!r})") from error
+        raise LostBaselineError(
+            f"the checkpoint's trainer_state.json contains no usable baseline ({error!r})"
+        ) from error
     # The bits are in the order of the probe, with all samples of an item next to each other.
     samples = Decoding.of(probe.decoding).samples
     if len(right) != len(probe) * samples:

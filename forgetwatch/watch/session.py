@@ -61,7 +61,7 @@ class Moment:
         step: Optimizer steps taken.
         model: The model, as the trainer evaluates it.
         tokenizer: Its tokenizer.
-        optimizer: The optimizer; None where the event has none.
+        optimizer: The optimizer; None if the event has none.
         trackers: Takes the row of a look.
     """
 
@@ -77,7 +77,7 @@ class Session:
 
     Attributes:
         watch: Measures and stores.
-        drift: Drift from the base; None where it is not measured.
+        drift: Drift from the base; None if it is not measured.
         ended: True once the training is over.
 
     Args:
@@ -243,7 +243,7 @@ class Session:
         new: list[Finding] = []
         with self.tolerate("the guard", step=step):
             new = self._new_findings(step)
-        with self.tolerate("the guard's alert", step=step):  # apart: a tracker that fails must not hold the guard back
+        with self.tolerate("the guard's alert", step=step):  # apart: a tracker that fails must not disable the guard
             self._announce(new, step=step)
         self._start_command(step, needs_checkpoint=False)
         # At the last step and not in `end`, by which time the trackers may have closed.
@@ -382,7 +382,7 @@ class Session:
             alert("forgetwatch", "\n".join(finding.line for finding in findings))
 
     def _log_row(self, now: Moment) -> None:
-        """Log the look at this step, if there is one; once, also where a resumed run takes it again."""
+        """Log the look at this step, if there is one, and only once, also if a resumed run takes it again."""
         if not now.trackers.has_row():
             with self.tolerate("logging the look", step=now.step):
                 if row := self.row(now.step):

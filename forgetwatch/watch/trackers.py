@@ -1,7 +1,7 @@
 """The trackers of a trainer: a row of numbers per look, one table of flipped items, alerts.
 
 Rows go through the trainer's own log, and so to every tracker that it reports to, on its step axis. The table and the
-alerts go to W&B, trackio, MLflow and TensorBoard where one of them is running.
+alerts go to W&B, trackio, MLflow and TensorBoard if one of them is running.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def look_row(watch: Watch, drift: DriftWatch | None, *, step: int, full: bool) -
 
     Args:
         watch: The run so far.
-        drift: Drift from the base; None where it is not measured.
+        drift: Drift from the base; None if it is not measured.
         step: The step of the look.
         full: True for every number of every group.
     """

@@ -162,7 +162,7 @@ class Watch:
 
         Args:
             token_budget: Tokens of a batch; None for what suits the device.
-            generator: Generates answers where items need that; None for the model itself.
+            generator: Generates answers if items need that; None for the model itself.
         """
         self.token_budget = token_budget
         self._generator = generator
@@ -199,7 +199,7 @@ class Watch:
             step: The step from which the run resumes; later looks are deleted. None keeps all.
             checksum: Checksum of the run's baseline; None accepts the one in the folder.
             carried: Folders in which checkpoints carry copies of it.
-            baseline: The run's baseline from elsewhere, where the folder and the copies are gone.
+            baseline: The run's baseline from elsewhere, if the folder and the copies are lost.
             items: Number of items that the run's looks evaluate; None for what the stored looks have in common.
             generates: False if the run's looks leave out items whose answers are generated.
 
@@ -213,7 +213,7 @@ class Watch:
             self.check_fingerprint(found.meta)
             # Looks of another run in this folder would pass for those of this one.
             if self.folder.owner() != found.checksum and (aside := self.folder.set_aside()):
-                log(f"the folder held another run, and is now {aside}")
+                log(f"the run folder contained another run, and is now {aside}")
             self.folder.start(self.probe, found, null)
             if step is not None:
                 self.folder.restore(carried)

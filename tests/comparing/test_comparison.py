@@ -104,7 +104,7 @@ def test_pairing_by_id_alone_is_noted() -> None:
 def test_unequal_numbers_of_samples_are_refused_unless_only_the_first_counts() -> None:
     one = snapshot([True], item_id=["1"], content_hash=["A"])
     two = snapshot([False, True], item_id=["1", "1"], content_hash=["A", "A"], sample=[0, 1])
-    with pytest.raises(MismatchError, match="hold unlike samples: 1 and 2 per item"):
+    with pytest.raises(MismatchError, match="have unlike samples: 1 and 2 per item"):
         compare(before=one, after=two)
     mixed = snapshot([True] * 3, item_id=["1", "1", "2"], content_hash=["A", "A", "B"], sample=[0, 1, 0])
     with pytest.raises(MismatchError, match="unlike samples"):

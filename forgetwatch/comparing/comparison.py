@@ -158,7 +158,7 @@ def compare(
     check_pairing(before, after, pairing, on_mismatch)
     prompt_differs = check_prompts(before, after, pairing, allow_prompt_mismatch=allow_prompt_mismatch)
     notes = [*over, *(f"{side.label}: {note}" for side in (before, after) for note in side.notes)]
-    if categories is not None:  # after the checks: labels are no part of what must agree
+    if categories is not None:  # after the checks, since labels need not agree
         (before, after), unlike = categories.relabel(before, after)
         notes += unlike
     notes += _pairing_notes(before, after, pairing)

@@ -38,7 +38,7 @@ Level = Literal["all", "kind", "category", "task"]
 
 @dataclass(frozen=True, kw_only=True)
 class Chance:
-    """Corrections of a group's flips for guessing; None if a quantity is undefined for it.
+    """Corrections of a group's flips for guessing; a quantity that is undefined for the group is None.
 
     Attributes:
         n: Items with k >= 2.

@@ -124,7 +124,7 @@ class Target:
 
 
 def transition_matrix(snapshots: Sequence[Snapshot]) -> TransitionMatrix:
-    """Count the answers lost between each two models, over the items that all of them were scored on.
+    """Count the answers lost between each pair of models, over the items that all of them were scored on.
 
     Args:
         snapshots: At least one; items are those of the first.

@@ -83,7 +83,7 @@ _WORDS: Final = {"forgotten": "forgotten", "gained": "gained", "churned": "wrong
 
 
 def _taken(flips: Sequence[Flip], place: dict[int, int]) -> list[str]:
-    """JSON of each item that there is room for, those of the largest margin first."""
+    """JSON of as many items as fit, those of the largest margin first."""
     rows, room = [], ROOM
     for flip in sort_flips(flips)[:MOST]:
         row = json.dumps(_flip(flip, place[id(flip)]), ensure_ascii=False, separators=(",", ":"))

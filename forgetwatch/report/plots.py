@@ -189,7 +189,7 @@ def svg(draw: Callable[[], Figure | None], *, name: str, label: str) -> Markup |
 
 
 def _in_page(text: str, label: str) -> str:
-    """Markup of one figure without what belongs to a file of its own, in the colours of the page."""
+    """Markup of one figure without the parts of a separate file, in the colours of the page."""
     # The XML declaration and the document type are not allowed inside HTML.
     text = text[text.index("<svg") :]
     text = re.sub(r"<(metadata|style)\b.*?</\1>", "", text, flags=re.DOTALL)

@@ -151,7 +151,7 @@ def flipped_rows(
         gold = flip.gold[0] if flip.gold else None
         names = flip.what, flip.item_id, flip.task, flip.category
         cells = (*names, flip.k, gold, flip.before.chosen, flip.after.chosen)
-        # A private item has no text here, and neither has what was answered to it.
+        # A private item has no text here, and neither have its answers.
         shared = (None,) * 3 if flip.item is None else (flip.question, flip.right, flip.answer(flip.after))
         rows.append((*cells, *shared) if texts else cells)
     return (*FLIPPED, *FLIPPED_TEXTS) if texts else FLIPPED, rows

@@ -48,7 +48,7 @@ class Clock:
         self._since = self._since or time.perf_counter()
 
     def end_step(self) -> bool:
-        """Stop timing a step; True if it was the last one that is timed."""
+        """Stop timing a step, and return True if it was the last one that is timed."""
         if len(self._steps) >= TIMED_STEPS:
             return False
         self._steps.append(time.perf_counter() - self._since)

@@ -129,7 +129,7 @@ class ForgetWatchCallback(TrainerCallback):
         return None if self._session is None else self._session.watch
 
     def attach(self, trainer: Trainer) -> None:
-        """Name the trainer whose trackers get the numbers; without it, the one that the callback is passed to."""
+        """Name the trainer whose trackers get the numbers; by default the one that the callback is passed to."""
         self._attached = trainer
 
     def on_train_begin(
@@ -227,7 +227,7 @@ class ForgetWatchCallback(TrainerCallback):
             metrics.update(composite_row(metrics, metrics, self.composite))
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Look if the schedule says every save; let the checkpoint carry its own history."""
+        """Look if the schedule says every save, and copy the history of the run into the checkpoint."""
         # A save at the end of an epoch is not announced in on_step_end, so that its look is still missing.
         if self._schedule.at_save:
             self._look(state, control, kwargs)
@@ -238,7 +238,7 @@ class ForgetWatchCallback(TrainerCallback):
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Show the table; after an early stop take the last look first."""
+        """Show the table, after the last look if an early stop has left that out."""
         if self._session is not None:
             # load_best_model_at_end has put other weights in place by now: they do not belong to this step.
             self._session.end(self._moment(state, control, kwargs), look=not args.load_best_model_at_end)

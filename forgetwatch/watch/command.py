@@ -51,7 +51,7 @@ class Command:
 
 
 def _own_environment() -> dict[str, str]:
-    """The environment without the variables by which a process takes itself for one of this run's."""
+    """The environment without the variables that would make the command a process of this distributed run."""
     names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "ROLE_RANK", "ROLE_WORLD_SIZE")
     prefixes = ("MASTER_", "TORCHELASTIC_", "ACCELERATE_")
     return {name: value for name, value in os.environ.items() if name not in names and not name.startswith(prefixes)}

@@ -84,7 +84,7 @@ class DriftWatch:
         on_main_process(lambda: save_completions(self.completions, folder / COMPLETIONS))
 
     def look(self, model: nn.Module, *, step: int) -> dict[str, Drift]:
-        """Drift of the model from the base, by set; the model comes back as it was.
+        """Measure the drift of the model from the base, by set; the model is left as it was.
 
         Raises:
             ScoringError: If its logits are not finite.

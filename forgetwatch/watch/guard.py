@@ -123,7 +123,7 @@ class Tripped:
         return sorted(map(list, self.reported))
 
     def new(self, found: Iterable[Finding]) -> list[Finding]:
-        """The findings that were not reported before; from now on they count as reported."""
+        """Return the findings that were not reported before, and count them as reported."""
         fresh = [finding for finding in found if (finding.what, finding.name) not in self.reported]
         self.reported |= {(finding.what, finding.name) for finding in fresh}
         self.lines += [finding.line for finding in fresh if finding.what != "alarm"]

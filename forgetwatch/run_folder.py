@@ -21,6 +21,7 @@ A run writes through `RunFolder`; everything that only reads uses `StoredRun`. N
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -211,7 +212,7 @@ class StoredRun:
         """
         path = find_run_folder(given)
         # A folder that was copied from its run may have any name, so it is read by path and not as a RunFolder.
-        looks, again = (tuple(map(load_snapshot, _look_files(path, kind).values())) for kind in KINDS)
+        looks, again = (tuple(map(load_snapshot, _all_look_files(path, kind))) for kind in KINDS)
         return cls(
             folder=path,
             baseline=load_snapshot(path / BASELINE),
@@ -253,9 +254,16 @@ def run_probe(folder: str | Path) -> Probe | None:
 
 
 def _look_files(folder: Path, kind: Kind) -> dict[int, Path]:
+    named = ((re.fullmatch(rf"{kind}-(\d+)", path.stem), path) for path in folder.glob(f"{kind}-*.parquet"))
     # By number: from step 1,000,000 on the names do not sort like the steps.
-    found = {int(path.stem.removeprefix(f"{kind}-")): path for path in folder.glob(f"{kind}-[0-9]*.parquet")}
-    return dict(sorted(found.items()))
+    return dict(sorted((int(match[1]), path) for match, path in named if match))
+
+
+def _all_look_files(folder: Path, kind: Kind) -> list[Path]:
+    """Files of the looks, also those that somebody has renamed, in the order of the numbers in their names."""
+    numbers = {path: re.match(rf"{kind}-(\d+)", path.stem) for path in folder.glob(f"{kind}-*.parquet")}
+    last = max((int(match[1]) for match in numbers.values() if match), default=0) + 1
+    return sorted(numbers, key=lambda path: (int(match[1]) if (match := numbers[path]) else last, path.stem))
 
 
 def _planned(path: Path) -> int | None:

@@ -65,6 +65,9 @@ SCHEMA: Final = pa.schema(
 )
 """The columns of a snapshot, in their order."""
 
+NOT_GENERATED: Final = "its answer was not asked for"
+"""Reason in the outcome of an item whose answer a look did not generate; it is stored in files."""
+
 NONE: Final = -1
 """Value of a null in the arrays that `Snapshot.ints` returns."""
 

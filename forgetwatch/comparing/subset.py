@@ -23,9 +23,9 @@ import pyarrow as pa
 from forgetwatch.comparing.pairing import pair
 from forgetwatch.errors import SnapshotError
 from forgetwatch.probe import Probe
-from forgetwatch.snapshot import Snapshot
+from forgetwatch.snapshot import NOT_GENERATED, Snapshot
 
-_LEFT_OUT: Final = "unscored: its answer was not asked for"
+_LEFT_OUT: Final = f"unscored: {NOT_GENERATED}"
 """Outcome of an item whose answer would be generated, at a look that generates none."""
 
 
@@ -100,7 +100,8 @@ class Subset:
         subsets = [cls.of(look) for look in looks]
         left_out = frozenset[tuple[str, str]]().union(*(subset.left_out for subset in subsets))
         prefixes = [subset for subset in subsets if subset.items is not None]
-        fingerprints = {(look.meta.get("probe") or {}).get("fingerprint") for look in looks}
+        # A look without a fingerprint, from an early version, is taken for one of the same probe, as on a resume.
+        fingerprints = {(look.meta.get("probe") or {}).get("fingerprint") for look in looks} - {None}
         if not prefixes or len(fingerprints) > 1:  # a prefix of one probe is no prefix of another
             return cls(left_out=left_out)
         # Looks of the whole probe have no prefix, and limit none.

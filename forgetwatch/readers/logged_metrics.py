@@ -9,7 +9,6 @@ a name after a comma is the filter that extracted the answer from the text.
 
 from __future__ import annotations
 
-import difflib
 import math
 import reprlib
 from array import array
@@ -20,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.errors import SnapshotError
+from forgetwatch.errors import SnapshotError, did_you_mean
 
 DEFAULTS: Final = (
     *("acc", "exact_match", "em", "acc_norm", "acc_bytes", "prompt_level_strict_acc", "prompt_level_loose_acc"),
@@ -107,8 +106,7 @@ class LoggedMetrics:
             raise SnapshotError(
                 f"{self._path}: {self._shown(other)} is not right or wrong for each item; those that are: {listed}"
             )
-        near = difflib.get_close_matches(name, usable, 1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(name, usable)
         raise SnapshotError(
             f"{self._path}: no metric {wanted!r} in this log; those that are right or wrong: {listed}{hint}"
         )

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import codecs
 import csv
-import difflib
 import hashlib
 import json
 import sys
@@ -27,7 +26,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from forgetwatch.errors import ProbeError, SnapshotError
+from forgetwatch.errors import ProbeError, SnapshotError, did_you_mean
 from forgetwatch.grading import check_item, grade
 from forgetwatch.item import Item
 from forgetwatch.readers import table
@@ -68,7 +67,7 @@ class ColumnMap:
         if unknown := [name for name in (*self.fields, *self.constants) if name not in _TARGETS]:
             raise SnapshotError(
                 f"unknown column {unknown[0]!r}; a snapshot has question, {', '.join(SCHEMA.names)}"
-                + _did_you_mean(unknown[0], _TARGETS)
+                + did_you_mean(unknown[0], _TARGETS)
             )
         if twice := self.fields.keys() & self.constants.keys():
             raise SnapshotError(f"the column {min(twice)!r} is both mapped and set; give it once")
@@ -183,13 +182,8 @@ def _check_fields(path: Path, rows: Sequence[Mapping[str, Any]], columns: Column
             names = [str(field_name) for field_name in next(_rows(path), {})]
             raise SnapshotError(
                 f"{path}: {name} is mapped to {source!r}, and no row has that field; the first has {', '.join(names)}"
-                + _did_you_mean(source, names)
+                + did_you_mean(source, names)
             )
-
-
-def _did_you_mean(name: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, known, 1)
-    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def _refuse_no_rows(path: Path, number: int, columns: ColumnMap, seen: Mapping[str, set[str]]) -> None:

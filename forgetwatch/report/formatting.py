@@ -137,6 +137,11 @@ def by_points(change: float) -> str:
     return "1.0 point" if tenths == "1.0" else f"{tenths} points"
 
 
+def tolerance_points(tolerance: float) -> str:
+    """Phrase for a tolerated net loss of accuracy, 0 to 1, in points."""
+    return f"{100 * tolerance:g} point{'' if tolerance == 0.01 else 's'}"
+
+
 def shorten(text: str, longest: int = _LONGEST) -> str:
     """Text in one line, cut to its last `longest` characters: the question is at the end of a prompt."""
     line = " ".join(text.split())

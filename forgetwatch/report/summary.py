@@ -19,7 +19,16 @@ from forgetwatch.comparing.subset import Subset
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.comparing.verdict import TOLERANCE, Verdict, verdict
 from forgetwatch.metrics.intervals import Interval
-from forgetwatch.report.formatting import by_points, cases, count, is_or_are, listed, questions, shorten
+from forgetwatch.report.formatting import (
+    by_points,
+    cases,
+    count,
+    is_or_are,
+    listed,
+    questions,
+    shorten,
+    tolerance_points,
+)
 
 EXAMPLES = 2
 """Lost questions that are quoted."""
@@ -81,7 +90,7 @@ def summary(
 
 def verdict_sentence(verdict: Verdict) -> str:
     """Sentence of a verdict, without a symbol."""
-    bound = f"{100 * verdict.tolerance:g} point{'' if verdict.tolerance == 0.01 else 's'}"
+    bound = tolerance_points(verdict.tolerance)
     if verdict.word == "PASS":
         return f"Accuracy did not fall by more than {bound}, and there are enough questions to say so."
     if verdict.word == "FAIL":

@@ -39,6 +39,7 @@ from forgetwatch.report.formatting import (
     percent,
     points,
     probability,
+    tolerance_points,
     visible,
 )
 from forgetwatch.report.summary import fallen_groups
@@ -190,7 +191,7 @@ def _decision_line(group: Group, tolerance: float) -> list[Text]:
     if math.isnan(group.net_change_interval[0]):
         return []
     found = group_verdict(group, tolerance)
-    bound = f"{100 * tolerance:g} point{'' if tolerance == 0.01 else 's'}"
+    bound = tolerance_points(tolerance)
     says = {
         "PASS": f"accuracy did not fall by more than {bound}",
         "FAIL": f"accuracy fell by more than {bound}",

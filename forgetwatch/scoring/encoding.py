@@ -25,6 +25,7 @@ from forgetwatch.grading import ungradable_reason
 from forgetwatch.item import Item
 from forgetwatch.probe import Probe
 from forgetwatch.scoring.rendering import Rendered, render, render_prompt
+from forgetwatch.snapshot import NOT_GENERATED
 
 Ids = tuple[int, ...]
 
@@ -152,7 +153,7 @@ def _encode_item(
 def _why_unscored(texts: Sequence[str], context: Ids, choices: tuple[Ids, ...], max_length: int) -> str:
     """Reason why an item cannot be scored, which is stored in its outcome; empty if it can."""
     if not choices:
-        return "its answer was not asked for"
+        return NOT_GENERATED
     if not context:
         return "an empty prompt, and the tokenizer has no start token"
     for index, (text, ids) in enumerate(zip(texts, choices, strict=True)):

@@ -136,16 +136,17 @@ class ForgetWatchCallback(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Take the baseline, or restore that of a resumed run."""
-        trainer = self._attached or calling_trainer()
+        # An attached trainer comes first, unless another one is training: the event names its arguments.
+        is_attached = self._attached is not None and self._attached.args is args
+        trainer = self._attached if is_attached else calling_trainer() or self._attached
         if trainer is None:
             raise WatchError("no trainer found; pass the callback to one, or call attach(trainer)")
         check_trainer(trainer, args, own=type(self), composite=self.composite)
         self._schedule = Schedule.make(self.every, max_steps=state.max_steps)
         # A second train(), or another try with a smaller batch: the first baseline stays.
         earlier = self._session if trainer is self._trainer and not state.is_hyper_param_search else None
-        self._trainer = trainer
-        self._session = session = self._new_session(trainer, args, state, kwargs, earlier=earlier)
-        now = self._moment(state, control, kwargs)
+        session = self._new_session(trainer, args, state, kwargs, earlier=earlier)
+        now = _moment(trainer, state, control, kwargs)
         checkpoint = resume_checkpoint()
         if earlier is not None and session.watch is earlier.watch:
             session.restart(state.global_step, after=earlier)
@@ -153,6 +154,8 @@ class ForgetWatchCallback(TrainerCallback):
             session.resume(now, _memory(state), checkpoint=checkpoint)
         else:
             session.begin(now, trainer.train_dataset)
+        # Only now: a retry after a failure must still find the earlier session, whose looks are not yet set aside.
+        self._trainer, self._session = trainer, session
         resumed_at_save = self._schedule.at_save and state.global_step > 0 and checkpoint is not None
         if resumed_at_save or state.global_step in self._schedule.steps:
             self._look(state, control, kwargs)
@@ -181,7 +184,8 @@ class ForgetWatchCallback(TrainerCallback):
         # Before the look of this step, which then evaluates the items that were decided on.
         if session.end_step(step):
             # The decision must be in the next checkpoint, or a resumed run would decide again.
-            self._store_memory(state)
+            with session.tolerate("storing the run's state", step=step):
+                self._store_memory(state)
         if step in self._schedule.steps or (self._schedule.at_save and control.should_save):
             self._look(state, control, kwargs)
         if control.should_save and state.is_world_process_zero:
@@ -239,9 +243,9 @@ class ForgetWatchCallback(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Show the table, after the last look if an early stop has left that out."""
-        if self._session is not None:
+        if self._session is not None and self._trainer is not None:
             # load_best_model_at_end has put other weights in place by now: they do not belong to this step.
-            self._session.end(self._moment(state, control, kwargs), look=not args.load_best_model_at_end)
+            self._session.end(_moment(self._trainer, state, control, kwargs), look=not args.load_best_model_at_end)
 
     def _new_session(
         self,
@@ -300,23 +304,14 @@ class ForgetWatchCallback(TrainerCallback):
             )
         return watch
 
-    def _moment(self, state: TrainerState, control: TrainerControl, kwargs: dict[str, Any]) -> Moment:
-        if self._trainer is None:
-            raise WatchError("no trainer found; pass the callback to one, or call attach(trainer)")
-        return Moment(
-            step=state.global_step,
-            model=kwargs["model"],
-            tokenizer=tokenizer_of(kwargs),
-            optimizer=kwargs.get("optimizer"),
-            trackers=Trackers(self._trainer, state, control),
-        )
-
     def _look(self, state: TrainerState, control: TrainerControl, kwargs: dict[str, Any]) -> None:
         """Look at this step, and let the trainer do what the guard demands."""
-        if self._session is None:
+        session, step = self._session, state.global_step
+        if session is None or self._trainer is None or step in session.watch.comparisons:
             return
-        action = self._session.look(self._moment(state, control, kwargs))
-        self._store_memory(state)
+        action = session.look(_moment(self._trainer, state, control, kwargs))
+        with session.tolerate("storing the run's state", step=step):
+            self._store_memory(state)
         if action in ("save", "stop"):
             control.should_save = True
         if action == "stop":
@@ -327,6 +322,16 @@ class ForgetWatchCallback(TrainerCallback):
         if self._session is not None and self._session.watch.baseline is not None:
             # In the form of a callback's state: the trainer may read every entry of this dict on a resume.
             stateful(state)[STATE] = {"args": {}, "attributes": self._session.memory()}
+
+
+def _moment(trainer: Trainer, state: TrainerState, control: TrainerControl, kwargs: dict[str, Any]) -> Moment:
+    return Moment(
+        step=state.global_step,
+        model=kwargs["model"],
+        tokenizer=tokenizer_of(kwargs),
+        optimizer=kwargs.get("optimizer"),
+        trackers=Trackers(trainer, state, control),
+    )
 
 
 def _memory(state: TrainerState) -> dict[str, Any] | None:

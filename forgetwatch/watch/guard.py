@@ -106,7 +106,7 @@ class Tripped:
 
     Attributes:
         reported: `what` and `name` of the findings.
-        lines: Lines to repeat at the end of the run, without alarms: the table shows those.
+        lines: One line for each finding of this process but alarms; the last table counts them and names the first.
     """
 
     reported: set[tuple[str, str]] = field(default_factory=set)

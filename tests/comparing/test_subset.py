@@ -16,7 +16,9 @@ from forgetwatch.errors import MismatchError, SnapshotError
 LEFT_OUT = "unscored: its answer was not asked for"
 
 
-def look(correct: list[bool | None], *, step: int = 0, of: int | None = None, fingerprint: str = "f") -> Snapshot:
+def look(
+    correct: list[bool | None], *, step: int = 0, of: int | None = None, fingerprint: str | None = "f"
+) -> Snapshot:
     probe: dict[str, Any] = {"fingerprint": fingerprint, "items": len(correct)}
     return snapshot(
         correct,
@@ -93,6 +95,12 @@ def test_a_comparison_a_trajectory_and_stages_cut_alike(tmp_path: Path) -> None:
 def test_a_comparison_counts_items_left_out_as_unscored() -> None:
     pair = compare(before=look([True, True, True]), after=look([True, None, False]))
     assert (pair.all.n, pair.items.unscored) == (2, 1)
+
+
+def test_a_baseline_without_a_fingerprint_is_cut_like_one_of_the_same_probe() -> None:
+    looks = [look([True] * 5, fingerprint=None), look([True, False, True], step=5, of=5)]
+    assert Subset.common(looks) == Subset(items=3, total=5)
+    assert Trajectory.of(looks).comparisons[-1].all.n == 3
 
 
 def test_looks_of_unlike_probes_are_refused_by_all(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from forgetwatch import ForgetWatchCallback, Probe, Trajectory, load_snapshot, s
 from forgetwatch.errors import ForgetwatchError, ProbeError, WatchError
 from forgetwatch.run_folder import RunFolder
 from forgetwatch.scoring.scorer import Scorer
+from forgetwatch.watch.session import Session
 from forgetwatch.watch.trainer import token_budget as _token_budget
 from forgetwatch.watch.watch import Watch
 
@@ -376,10 +377,66 @@ def test_the_trainer_is_found_or_can_be_named(tmp_path: Path) -> None:
     attached.attach(run)
     other = trainer(tmp_path / "other", callbacks=[attached])
     other.train()
-    assert not curve(other)  # the trainer that is named comes first
+    assert sorted(curve(other)) == [0, 3, 6]  # not those of the trainer that does not train
+    assert (tmp_path / "other" / "_forgetwatch" / "baseline.parquet").is_file()
     lonely = ForgetWatchCallback(probe())
     with pytest.raises(WatchError, match="attach"):
         lonely.on_train_begin(run.args, run.state, run.control, model=run.model, processing_class=run.processing_class)
+
+
+def test_an_attached_trainer_needs_no_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    callback = ForgetWatchCallback(probe(), every=3)
+    run = trainer(tmp_path, callbacks=[callback])
+    callback.attach(run)
+
+    def search() -> None:
+        raise AssertionError("the trainer was searched for")
+
+    monkeypatch.setattr("forgetwatch.watch.callback.calling_trainer", search)
+    run.train()
+    assert sorted(curve(run)) == [0, 3, 6]
+
+
+def test_a_restart_that_failed_loses_no_look_of_the_finished_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    callback = ForgetWatchCallback(probe(), every=3)
+    run = trainer(tmp_path, callbacks=[callback])
+    run.train()
+
+    def full(self: RunFolder) -> Path:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "copy_aside", full)
+        with pytest.raises(OSError, match="No space"):
+            run.train()
+    run.train()
+    looks = [path.name for path in sorted((tmp_path / "_forgetwatch-1").glob("step-*.parquet"))]
+    assert looks == ["step-000003.parquet", "step-000006.parquet"]
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_memory_that_cannot_be_stored_stops_only_a_strict_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], strict: bool
+) -> None:
+    callback = ForgetWatchCallback(probe(), every=3, strict=strict)
+    run = trainer(tmp_path, callbacks=[callback])
+    kept = Session.memory
+
+    def memory(self: Session) -> dict[str, Any]:
+        if len(self.watch.comparisons) > 1:
+            raise RuntimeError("no memory")
+        return kept(self)
+
+    monkeypatch.setattr(Session, "memory", memory)
+    if strict:
+        with pytest.raises(RuntimeError, match="no memory"):
+            run.train()
+    else:
+        run.train()
+        assert sorted(curve(run)) == [0, 3, 6]
+        assert "storing the run's state at step 3 failed, training continues" in "".join(capsys.readouterr())
 
 
 @pytest.mark.parametrize("arguments", [{"every": "step"}, {"every": 0}, {"max_overhead": 1.5}, {"guard": "halt"}])

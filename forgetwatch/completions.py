@@ -48,7 +48,7 @@ class Completions:
         tokens: Token ids of each completion, with the end token if one ended it.
         logprobs: Log-probability of each token under the base, nats, float64 [tokens] by completion.
         left_out: Number of prompts of each set that were too long for the model.
-        meta: How they were made: seed, length, dtype, versions; JSON values only.
+        meta: Settings of the sampling: seed, length, dtype, versions; JSON values only.
 
     Raises:
         SnapshotError: If the columns do not fit each other.

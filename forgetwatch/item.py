@@ -49,8 +49,8 @@ class Item:
             open answer.
         answer: Index of the right choice, or several indices where several are right; the text or texts of an open
             answer.
-        match: How a generated answer is graded: one of `MATCHES`, or ``regex:PATTERN``; None for choices, which are
-            graded by their letters.
+        match: Rule by which a generated answer is graded: one of `MATCHES`, or ``regex:PATTERN``; None for choices,
+            which are graded by their letters.
         cluster: Items with the same cluster share a passage or a template and flip together.
         tags: Free labels; `PRIVATE` keeps the item's text out of reports.
         must_pass: An item that a release may never lose.

@@ -170,7 +170,7 @@ class RunFolder:
 
         Args:
             step: The checkpoint's step.
-            completions: Whether to copy the base's completions too: their prompts can be read from them.
+            completions: True to copy the base's completions too. They contain the prompts as token ids.
         """
         target = self.carried(step)
         if not target.parent.is_dir():

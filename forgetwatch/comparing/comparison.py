@@ -69,7 +69,7 @@ class Comparison:
         before: Metadata of the snapshot before.
         after: Metadata of the snapshot after.
         labels: Short names of the two, for people.
-        items: How many items took part.
+        items: Numbers of items compared, unscored and left out.
         groups: ``all`` first, then categories and tasks in the order of the probe.
         macro: The paper's aggregation.
         paper_compat: The same as its released code computes it; None unless requested.

@@ -79,7 +79,7 @@ def grade(
         truncated: True where generation ended at a length limit. A complete final answer still counts (``Answer: B``
             with text after it, a closed box, a closed bracket). Where the cut may have changed the answer (a number
             at the very end, the last number of an unfinished calculation) the outcome is ``truncated``.
-        no_answer: How an output without a usable answer counts.
+        no_answer: Outcome of an output without a usable answer.
         judge: Replaces the item's match; it gets the output after its thinking block. Where it raises or returns
             neither True nor False, the output is unscored, with the reason.
 

@@ -128,7 +128,7 @@ def plan(
         encoded: Token ids of each item, in the same order.
         vocabulary: Size of the model's vocabulary.
         token_budget: Maximum number of tokens of a batch, padding included; a single row may exceed it.
-        layout: How requests are arranged in rows.
+        layout: Arrangement of the requests in rows.
         attention: Length of a row at which attention costs as much as the rest of the model, in tokens. It decides how
             many items share a row; with 0, items share a row only after a prefix.
         logit_budget: Maximum number of logits of a batch; a single row may exceed it.

@@ -41,7 +41,7 @@ class Question:
         task: The task, where the row decides it; empty for the source's.
         category: The category, where the row decides it; empty for that of the paper's tasks.
         key: The data set's own id of the row; empty for its row number in the split.
-        match: How an open answer is graded.
+        match: Rule by which an open answer is graded.
         cluster: Id of the passage that several rows share.
         reasoning: Worked steps to the right option, where the data set has them.
         worked: The answer that a worked example of an open question shows; empty for `answer`.

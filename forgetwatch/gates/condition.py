@@ -121,8 +121,10 @@ class Condition:
                 readings.append((group, rest[len(group.name) + 1 :]))
         readings = [(group, quantity) for group, quantity in readings if quantity in QUANTITIES]
         if not readings:
-            names = ", ".join(f"{g.level}:{g.name}" for g in comparison.groups if g.level == (level or "category"))
-            raise GateError(f"gate {self.text!r}: no such group; the groups are all, {names}")
+            names = [f"{g.level}:{g.name}" for g in comparison.groups if g.level == (level or "category")]
+            # The quantity after the last dot is known, since a condition with another is refused when it is read.
+            near = did_you_mean(f"{level or 'category'}:{rest.rpartition('.')[0]}", names)
+            raise GateError(f"gate {self.text!r}: no such group{near}; the groups are all, {', '.join(names)}")
         if not level and len(readings) > 1:  # "all." is always the whole
             readings = [r for r in readings if r[0].level == "all" and rest.startswith("all.")] or readings
         if len(readings) > 1:

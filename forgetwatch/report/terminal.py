@@ -195,9 +195,9 @@ def _decision_line(group: Group, tolerance: float) -> list[Text]:
     says = {
         "PASS": f"accuracy did not fall by more than {bound}",
         "FAIL": f"accuracy fell by more than {bound}",
-        "INCONCLUSIVE": f"a fall of more than {bound} is possible",
+        "INCONCLUSIVE": f"the net may be below -{bound}",
     }[found.word]
-    more = f"; needs {count(found.items_needed)} items" if found.items_needed is not None else ""
+    more = f"; {count(found.items_needed)} items would decide" if found.items_needed is not None else ""
     style = {"PASS": "bold green", "FAIL": "bold red", "INCONCLUSIVE": "bold"}[found.word]
     return [_cut(Text().append(found.word, style=style).append(f": {says}{more}"))]
 

@@ -110,3 +110,12 @@ def test_a_percentage_is_exactly_its_fraction(text: str, value: float) -> None:
 def test_text_that_is_no_finite_number_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=text or None):
         parse_fraction(text)
+
+
+def test_a_misspelt_group_gets_the_nearest_name() -> None:
+    comparison = compare(
+        before=snapshot([True, False], category=["Math", "Law"]),
+        after=snapshot([True, False], category=["Math", "Law"]),
+    )
+    with pytest.raises(GateError, match=r"no such group, did you mean 'category:Math'\?; the groups are all, "):
+        Condition.parse("category:Mth.forgotten>0").measure(comparison)

@@ -28,10 +28,10 @@ from forgetwatch.item import TRAITS, Item
 from forgetwatch.probe import LETTERS
 
 Judge = Callable[[Item, str], bool | None]
-"""The caller's own rule: (item, output) to True, False, or None where it cannot decide."""
+"""The caller's own rule: (item, output) to True, False, or None if it cannot decide."""
 
 NoAnswer = Literal["wrong", "unscored"]
-"""How an output without a usable answer counts."""
+"""Grade of an output without a usable answer."""
 
 _REGEX: Final = "regex:"
 _SHOWN: Final = 300

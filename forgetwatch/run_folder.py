@@ -57,6 +57,11 @@ Kind = Literal["step", "again"]
 KINDS: Final[tuple[Kind, Kind]] = ("step", "again")
 
 
+def checkpoint_folder(output_dir: str | Path, step: int) -> Path:
+    """Folder in which a trainer saves the checkpoint of a step."""
+    return Path(output_dir) / f"checkpoint-{step}"
+
+
 class RunFolder:
     """The run folder of a run in progress.
 
@@ -163,7 +168,7 @@ class RunFolder:
 
     def carried(self, step: int) -> Path:
         """Path of the folder in which the checkpoint at `step` carries copies."""
-        return self.output_dir / f"checkpoint-{step}" / CARRIED
+        return checkpoint_folder(self.output_dir, step) / CARRIED
 
     def carry(self, step: int, *, completions: bool = False) -> None:
         """Copy the baseline and the latest look into the checkpoint at `step`, if there is one.

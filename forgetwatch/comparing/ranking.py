@@ -31,6 +31,7 @@ from forgetwatch.comparing.pairing import item_codes
 from forgetwatch.comparing.trajectory import right_answers
 from forgetwatch.errors import SnapshotError
 from forgetwatch.metrics.intervals import Interval, flip_interval
+from forgetwatch.run_folder import checkpoint_folder
 from forgetwatch.snapshot import Snapshot
 
 STATE: Final = "trainer_state.json"
@@ -275,7 +276,7 @@ def _state(named: str, outcomes: Snapshot) -> Path:
         folders.append(Path(outcomes.meta["model"]))
     if isinstance(outcomes.meta.get("step"), int):
         # A look of a run is output_dir/_forgetwatch/step-N.parquet, its checkpoint output_dir/checkpoint-N.
-        folders.append(Path(named).absolute().parent.parent / f"checkpoint-{outcomes.meta['step']}")
+        folders.append(checkpoint_folder(Path(named).absolute().parent.parent, outcomes.meta["step"]))
     for folder in folders:
         if (folder / STATE).is_file():
             return folder / STATE

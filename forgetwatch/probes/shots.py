@@ -64,10 +64,10 @@ def _with_examples(item: Item, probe: Probe, examples: Sequence[Item], shots: in
     if probe.rendering_of(item) == "plain":
         if not isinstance(item.prompt, str):
             raise ProbeError(f"item {item.id!r}: chat messages need rendering='chat'")
-        return replace(item, prompt="\n\n".join([*(asked + answer for asked, answer in shown), item.prompt]))
+        return replace(item, prompt="\n\n".join([*(shot + answer for shot, answer in shown), item.prompt]))
     before: list[Mapping[str, Any]] = []
-    for asked, answer in shown:
-        before += [{"role": "user", "content": asked}, {"role": "assistant", "content": answer.strip()}]
+    for shot, answer in shown:
+        before += [{"role": "user", "content": shot}, {"role": "assistant", "content": answer.strip()}]
     last = [{"role": "user", "content": item.prompt}] if isinstance(item.prompt, str) else list(item.prompt)
     return replace(item, prompt=(*before, *last))
 

@@ -112,7 +112,7 @@ def _load_json(path: Path, reading: Reading) -> Snapshot:
 
 
 def _check_metric(path: Path, reading: Reading, snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot unchanged, if it has the metric that was asked for.
+    """Return the snapshot unchanged, if it has the requested metric.
 
     Raises:
         SnapshotError: If its metric is known and is another one.

@@ -3,9 +3,9 @@
     log = Log(path, "lm-evaluation-harness")
     row = log.add(task="arc_easy", item_id="17", question=[doc, target], metrics={"acc": 1.0, "acc_norm": 0.0})
     log.add_metrics(row, {"exact_match": 0.0})   the same answer under another metric
-    log.snapshot(log.metric(None), meta)         `correct` by the metric asked for, or by the first of DEFAULTS
+    log.snapshot(log.metric(None), meta)         `correct` by the requested metric, or by the first of DEFAULTS
 
-A log may have several metrics (`logged_metrics.py`). A task that lacks the one asked for uses its own first metric, and
+A log may have several metrics (`logged_metrics.py`). A task that lacks the requested one uses its own first metric, and
 a note says so. A row without a value is unscored. Categories are those of `PaperTasks` unless the tool gives its own.
 """
 
@@ -188,7 +188,7 @@ class Log:
         return tuple(self._metrics.usable())
 
     def metric(self, wanted: str | None) -> str:
-        """Full name of the metric that makes `correct`: the one asked for, or the default.
+        """Full name of the metric that makes `correct`: the requested one, or the default.
 
         The filter after a comma (``exact_match,strict-match``) may be left out. A metric without a filter may be named
         with ``none``, as the harness's totals name it.

@@ -85,7 +85,7 @@ class LoggedMetrics:
         return found
 
     def choose(self, wanted: str | None) -> str:
-        """Full name of the metric that was asked for; the first in the order of preference if none was.
+        """Full name of the requested metric; the first in the order of preference if none was.
 
         Raises:
             SnapshotError: If the log has no such metric, or it is no correctness; the message lists those that are.

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from forgetwatch.errors import WatchError
+from forgetwatch.run_folder import checkpoint_folder
 
 _FIELDS: Final = frozenset({"step", "checkpoint", "folder"})
 
@@ -43,7 +44,7 @@ class Command:
         Raises:
             OSError: If there is no such command.
         """
-        values = {"step": step, "checkpoint": output_dir / f"checkpoint-{step}", "folder": folder}
+        values = {"step": step, "checkpoint": checkpoint_folder(output_dir, step), "folder": folder}
         # Split before the fields are filled in: a path with a space stays one word.
         words = [word.format(**values) for word in shlex.split(self.template)]
         process = subprocess.Popen(words, stdin=subprocess.DEVNULL, start_new_session=True, env=_own_environment())

@@ -58,7 +58,8 @@ class Probe(Sequence[Item]):
             generated and graded under every setting.
         norm: Divisor of a log-likelihood before choices are compared: ``sum`` (none), ``chars``, ``bytes`` or
             ``tokens`` of the choice without its leading space; ``unconditional`` subtracts the log-likelihood of the
-            choice without any prompt. Default: sum for letters, bytes for log-likelihood.
+            choice without any prompt. A divided score also changes when the model gives all options less probability
+            together, which is no change between them; with ``sum`` it does not.
         rendering: ``plain`` sends the same text to every model; ``chat`` wraps it in the tokenizer's chat template.
         decoding: Settings of generated answers; None if no answer is generated.
         canary: A text by which the items can be found in training data, kept in the file; it changes no outcome.
@@ -70,7 +71,7 @@ class Probe(Sequence[Item]):
     items: Sequence[Item]
     name: str = "probe"
     scoring: Scoring = "loglikelihood"
-    norm: Norm | None = None
+    norm: Norm = "sum"
     rendering: Rendering = "plain"
     decoding: Decoding | Mapping[str, Any] | None = None
     canary: str | None = None
@@ -78,8 +79,6 @@ class Probe(Sequence[Item]):
     def __post_init__(self) -> None:
         """Check the settings and the items."""
         object.__setattr__(self, "items", tuple(self.items))
-        if self.norm is None:
-            object.__setattr__(self, "norm", "bytes" if self.scoring == "loglikelihood" else "sum")
         self._check_decoding()
         for name, allowed in (("scoring", Scoring), ("norm", Norm), ("rendering", Rendering)):
             given = getattr(self, name)
@@ -164,7 +163,7 @@ class Probe(Sequence[Item]):
     @property
     def settings(self) -> dict[str, Any]:
         """Every setting that can change an outcome."""
-        settings: dict[str, Any] = {"scoring": self.scoring, "norm": str(self.norm), "rendering": self.rendering}
+        settings: dict[str, Any] = {"scoring": self.scoring, "norm": self.norm, "rendering": self.rendering}
         return settings | ({"decoding": self.decoding.to_json()} if isinstance(self.decoding, Decoding) else {})
 
     @cached_property
@@ -224,7 +223,7 @@ def read_probe(path: str | Path, **settings: Any) -> Probe:
     if unknown := sorted({*header, *settings} - _SETTINGS):
         near = did_you_mean(unknown[0], _SETTINGS)
         raise ProbeError(f"{path}: unknown setting {unknown[0]!r}{near}; a probe has {', '.join(sorted(_SETTINGS))}")
-    # The header's norm belongs to the header's scoring; another scoring takes its own default.
+    # The header's norm belongs to the header's scoring; another scoring takes the default.
     if "scoring" in settings and "norm" not in settings:
         header.pop("norm", None)
     try:

@@ -23,14 +23,21 @@ def test_fingerprint_covers_questions_and_settings_but_not_labels_or_order() -> 
     base = probe()
     relabelled = Probe([replace(item, category="other") for item in reversed(base.items)], name="x")
     assert relabelled.fingerprint == base.fingerprint
-    for settings in ({"norm": "sum"}, {"scoring": "letters"}, {"rendering": "chat"}):
+    for settings in ({"norm": "bytes"}, {"scoring": "letters"}, {"rendering": "chat"}):
         assert probe(**settings).fingerprint != base.fingerprint
     assert probe(29).fingerprint != base.fingerprint
 
 
-def test_the_default_norm_is_sum_for_letters_and_bytes_for_continuations() -> None:
-    assert probe(scoring="letters").norm == "sum"
-    assert probe().norm == "bytes"
+@pytest.mark.parametrize("scoring", ["loglikelihood", "letters", "generate"])
+def test_the_default_norm_is_sum(scoring: str) -> None:
+    assert probe(scoring=scoring).norm == "sum"
+
+
+def test_a_stored_probe_keeps_the_norm_of_its_header(tmp_path: Path) -> None:
+    # Earlier versions decided by bytes by default, and wrote that into every header.
+    probe(norm="bytes").save(tmp_path / "p.jsonl")
+    assert '"norm": "bytes"' in (tmp_path / "p.jsonl").read_text().splitlines()[0]
+    assert read_probe(tmp_path / "p.jsonl").norm == "bytes"
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def probe_from(
     task: str = "",
     category: str = "",
     scoring: Scoring = "loglikelihood",
-    norm: Norm | None = None,
+    norm: Norm = "sum",
     rendering: Rendering | None = None,
     decoding: Decoding | Mapping[str, Any] | None = None,
 ) -> Probe:

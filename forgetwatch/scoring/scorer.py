@@ -94,7 +94,7 @@ class Scorer:
             info,
             self._encoded,
             keys,
-            norm=probe.norm or "sum",
+            norm=probe.norm,
             layout=layout,
             noise=noise,
             token_budget=token_budget,
@@ -201,7 +201,7 @@ class Scorer:
     def _choice_columns(self, item: Item, encoded: Encoded, scores: Scores, prior: Scores | None) -> dict[str, Any]:
         unit, priors = lengths(encoded), None if prior is None else prior.logprobs
         decision = decide(
-            scores.logprobs, lengths=unit, norm=self.probe.norm or "sum", answers=item.answers, priors=priors
+            scores.logprobs, lengths=unit, norm=self.probe.norm, answers=item.answers, priors=priors
         )
         return {
             "chosen": decision.chosen,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
+from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 
@@ -26,6 +28,20 @@ def test_make_reproduces_the_frozen_files_and_the_card(tmp_path: Path) -> None:
         made = gzip.decompress((tmp_path / FILES[name]).read_bytes())
         assert made == gzip.decompress(SHIPPED.joinpath(FILES[name]).read_bytes()), name
     assert (tmp_path / "CARD.md").read_text("utf-8") == SHIPPED.joinpath("CARD.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("probe", "lines", "decided_by_bytes"),
+    [(STANDARD, "6b119f9e65c029af", "de63d25bf8286b9f"), (CONFIRMATION, "78ccf15946ae540c", "e54c6a4f216f57fd")],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_options_are_decided_by_the_sum_over_the_items_of_the_first_version(
+    probe: Probe, lines: str, decided_by_bytes: str
+) -> None:
+    content = gzip.decompress(SHIPPED.joinpath(FILES[probe.name]).read_bytes())
+    assert sha256(content.split(b"\n", 1)[1]).hexdigest()[:16] == lines
+    assert probe.norm == "sum"
+    assert replace(probe, norm="bytes").fingerprint[:16] == decided_by_bytes
 
 
 def test_the_card_has_the_figures_of_the_probes() -> None:

@@ -56,7 +56,7 @@ def test_the_metadata_names_model_scorer_and_settings() -> None:
     snapshot = score(model(TOK), TOK, items)
     assert snapshot.meta["probe"] == {
         "name": "toy", "fingerprint": items.fingerprint, "items": 30,
-        "scoring": "loglikelihood", "norm": "bytes", "rendering": "plain",
+        "scoring": "loglikelihood", "norm": "sum", "rendering": "plain",
     }  # fmt: skip
     assert snapshot.meta["dtype"] == "float32"
     assert {"forgetwatch", "torch", "transformers"} <= set(snapshot.meta["versions"])

@@ -200,9 +200,7 @@ class Scorer:
 
     def _choice_columns(self, item: Item, encoded: Encoded, scores: Scores, prior: Scores | None) -> dict[str, Any]:
         unit, priors = lengths(encoded), None if prior is None else prior.logprobs
-        decision = decide(
-            scores.logprobs, lengths=unit, norm=self.probe.norm, answers=item.answers, priors=priors
-        )
+        decision = decide(scores.logprobs, lengths=unit, norm=self.probe.norm, answers=item.answers, priors=priors)
         return {
             "chosen": decision.chosen,
             "correct": decision.correct,

@@ -29,6 +29,7 @@ from forgetwatch.cli.gate_options import conclude, gate_of
 from forgetwatch.cli.options import CHANCE, GATES, ITEMS, OUTPUT, share
 from forgetwatch.cli.output import result_console
 from forgetwatch.cli.resolve import read_outcomes, resolve, select, with_questions
+from forgetwatch.comparing.common_norm import in_common_norm
 from forgetwatch.comparing.comparison import Comparison, compare, first_samples
 from forgetwatch.comparing.flips import flips
 from forgetwatch.comparing.ranking import ModelComparison, rank_models, read_target, transition_matrix
@@ -358,9 +359,10 @@ def _resolve(options: Options) -> _Sides:
 
     # Read first: a file that is missing must not wait for two models to be scored.
     again = None if options.null is None else part(read_outcomes(options.null, options.metric))
-    before = part(resolve(options.before, options.probe, options.metric))
-    whole = tuple(resolve(given, options.probe, options.metric) for given in options.after)
-    return _Sides(before=before, after=tuple(map(part, whole)), whole=whole, again=again)
+    sides = [resolve(given, options.probe, options.metric) for given in (options.before, *options.after)]
+    # All at once: of several sides after, each comparison and the ranking count answers by one norm.
+    before, *whole = in_common_norm(sides)
+    return _Sides(before=part(before), after=tuple(map(part, whole)), whole=tuple(whole), again=again)
 
 
 def _compare(options: Options, sides: _Sides) -> list[Comparison]:

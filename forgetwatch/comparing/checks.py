@@ -1,6 +1,6 @@
 """Refusals of snapshots that cannot be compared: unlike settings, unlike questions, unlike prompts.
 
-    check_settings         refuses another scoring, norm, rendering or metric
+    check_settings         refuses another scoring, rendering or metric
     check_pairing          refuses other items, unless those of both sides are wanted, and other numbers of samples
     check_prompts          refuses other prompts on more than 1 % of the items
     setting_differences    names settings of another tool's runs that differ, for a note
@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from forgetwatch.comparing.common_norm import decided_by
 from forgetwatch.comparing.pairing import Pairing, item_codes, pair
 from forgetwatch.errors import MismatchError
 from forgetwatch.snapshot import Snapshot
@@ -31,24 +32,19 @@ _BY_TASK: Final = {"task_versions": "versions of the task", "num_fewshot": "exam
 _FOR_ALL: Final = {"chat_template_sha": "a chat template", "system_instruction_sha": "a system instruction"}
 """Settings of another tool's run that change its prompts, by their names in a snapshot's metadata."""
 
-_INFERRED_NORM: Final = frozenset({"lighteval"})
-"""Tools whose logs do not name the norm: their reader infers it, so that a difference is noted and not refused."""
-
 
 def check_settings(before: Snapshot, after: Snapshot, *, allow_prompt_mismatch: bool) -> None:
-    """Refuse snapshots that were scored or graded in unlike ways.
+    """Refuse snapshots that were scored or graded in unlike ways; unlike norms are `comparing.common_norm`'s.
 
     Raises:
         MismatchError: If a setting of the two differs; one that a side does not name is not compared.
     """
     _check_metrics(before, after)
     probe_before, probe_after = before.meta.get("probe", {}), after.meta.get("probe", {})
-    for name in ("scoring", "norm", "rendering"):
+    for name in ("scoring", "rendering"):
         if name in probe_before and name in probe_after and probe_before[name] != probe_after[name]:
             if name == "rendering" and allow_prompt_mismatch:
                 continue
-            if name == "norm" and _INFERRED_NORM & {before.meta.get("tool"), after.meta.get("tool")}:
-                continue  # `setting_differences` names it
             remedy = "score both with the same probe" + (
                 ", or pass --allow-prompt-mismatch" if name == "rendering" else ""
             )
@@ -171,6 +167,8 @@ def align_repeat(before: Snapshot, null: Snapshot) -> tuple[NDArray[np.float64],
         MismatchError: If the two share no item, or are of unlike settings, steps or numbers of samples.
     """
     check_settings(before, null, allow_prompt_mismatch=False)
+    # The rows before are those of a comparison, so only the null may be decided again.
+    recorded, null = null, decided_by(null, before.norms)
     pairing = pair(before, null)
     if not pairing.before.size:
         raise MismatchError(f"{null.label} has no item of {before.label}; the null is the same weights measured again")
@@ -180,7 +178,8 @@ def align_repeat(before: Snapshot, null: Snapshot) -> tuple[NDArray[np.float64],
             f"the null was measured at step {steps[1]}, and {before.label} at step {steps[0]}; the null is the same "
             "weights measured again"
         )
-    differs = [f"the null names another model, {models[1]}"] if None not in models and models[0] != models[1] else []
+    differs = [f"the null was {null.notes[-1]}"] if null.table is not recorded.table else []
+    differs += [f"the null names another model, {models[1]}"] if None not in models and models[0] != models[1] else []
     per_item = [len(side) / len(np.unique(item_codes(side))) for side in (before, null)]
     if per_item[0] != per_item[1]:
         raise MismatchError(

@@ -4,7 +4,8 @@
             ├─ pair ─ check ─ group ─┼─ category ...   each group: cells, known and lost, intervals, tests, chance
     after ──┘                        └─ task ...
 
-Questions, settings and the token ids of the prompts are checked before anything is counted. Unscored items are in no
+Questions, settings and the token ids of the prompts are checked before anything is counted. Sides that were decided by
+unlike norms are decided again by one (`comparing.common_norm`). Unscored items are in no
 cell; their number is given.
 """
 
@@ -29,6 +30,7 @@ from forgetwatch.comparing.checks import (
     prompt_differences,
     setting_differences,
 )
+from forgetwatch.comparing.common_norm import in_common_norm
 from forgetwatch.comparing.groups import Group, Level, count_groups
 from forgetwatch.comparing.pairing import Pairing, item_codes, pair
 from forgetwatch.comparing.subset import cut_to_common
@@ -154,6 +156,7 @@ def compare(
     """
     before, after, over = cut_to_common(_load(before, samples, metric), _load(after, samples, metric))
     check_settings(before, after, allow_prompt_mismatch=allow_prompt_mismatch)
+    before, after = in_common_norm((before, after))
     pairing = pair(before, after)
     check_pairing(before, after, pairing, on_mismatch)
     prompt_differs = check_prompts(before, after, pairing, allow_prompt_mismatch=allow_prompt_mismatch)

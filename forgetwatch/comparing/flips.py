@@ -17,6 +17,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from forgetwatch.comparing.common_norm import in_common_norm
 from forgetwatch.comparing.pairing import pair
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.item import PRIVATE, Item
@@ -124,6 +125,7 @@ def flips(
         probe: Source of questions and options; private items stay without them.
         first: Step at which an item was first wrong, by task, id and sample; see `first_forgotten`.
     """
+    before, after = in_common_norm((before, after))
     pairing = pair(before, after)
     was, now = before.floats("correct")[pairing.before], after.floats("correct")[pairing.after]
     answers = [side.ints("chosen")[rows] for side, rows in ((before, pairing.before), (after, pairing.after))]

@@ -25,6 +25,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from forgetwatch.comparing.common_norm import in_common_norm
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.groups import Group
 from forgetwatch.comparing.pairing import item_codes
@@ -130,6 +131,7 @@ def transition_matrix(snapshots: Sequence[Snapshot]) -> TransitionMatrix:
     Args:
         snapshots: At least one; items are those of the first.
     """
+    snapshots = in_common_norm(snapshots)
     first = snapshots[0]
     right = np.stack([right_answers(first, one) for one in snapshots])
     item = item_codes(first)

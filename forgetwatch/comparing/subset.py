@@ -9,6 +9,7 @@ A run with a budget evaluates a prefix of its probe, and may leave out the items
 point of a curve has to be over one set of items, so looks that contain more are cut. The metadata of a look store its
 prefix (``probe.items`` of ``probe.of`` items); the outcome of an item says whether it was left out. Prefixes
 are comparable only within one probe: if fingerprints differ nothing is cut, and the comparison refuses unlike items.
+The norm is part of the fingerprint, so looks under unlike norms are of one probe if their items are the same.
 """
 
 from __future__ import annotations
@@ -100,9 +101,7 @@ class Subset:
         subsets = [cls.of(look) for look in looks]
         left_out = frozenset[tuple[str, str]]().union(*(subset.left_out for subset in subsets))
         prefixes = [subset for subset in subsets if subset.items is not None]
-        # A look without a fingerprint, from an early version, is taken for one of the same probe, as on a resume.
-        fingerprints = {(look.meta.get("probe") or {}).get("fingerprint") for look in looks} - {None}
-        if not prefixes or len(fingerprints) > 1:  # a prefix of one probe is no prefix of another
+        if not prefixes or not _of_one_probe(looks):  # a prefix of one probe is no prefix of another
             return cls(left_out=left_out)
         # Looks of the whole probe have no prefix, and limit none.
         return replace(min(prefixes, key=lambda subset: subset.items or 0), left_out=left_out)
@@ -138,6 +137,22 @@ class Subset:
             return look
         of = {"fingerprint": fingerprint, "items": self.items, "of": self.total}
         return replace(look, meta={**look.meta, "probe": {**look.meta["probe"], **of}})
+
+
+def _of_one_probe(looks: Sequence[Snapshot]) -> bool:
+    """True if all looks are of one probe, under any norms."""
+    # A look without a fingerprint, from an early version, is taken for one of the same probe, as on a resume.
+    by_fingerprint = {(look.meta.get("probe") or {}).get("fingerprint"): look for look in looks}
+    by_fingerprint.pop(None, None)
+    looks = sorted(by_fingerprint.values(), key=len)
+    if len({str((look.meta.get("probe") or {}).get("norm")) for look in looks}) < len(looks):
+        return False  # equal norms, and the fingerprints differ all the same
+    shortest = [looks[0].texts(name) for name in ("task", "content_hash")] if looks else []
+    return all(
+        np.array_equal(values, look.texts(name)[: len(values)])
+        for look in looks[1:]
+        for name, values in zip(("task", "content_hash"), shortest, strict=True)
+    )
 
 
 def cut_to_common(before: Snapshot, after: Snapshot) -> tuple[Snapshot, Snapshot, tuple[str, ...]]:

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetwatch.comparing.aligned import guess_chance
+from forgetwatch.comparing.common_norm import in_common_norm
 from forgetwatch.comparing.comparison import Comparison, compare, with_null
 from forgetwatch.comparing.groups import Group
 from forgetwatch.comparing.pairing import pair
@@ -116,7 +117,7 @@ class Trajectory:
             if type(look.meta.get("step")) is not int:
                 raise SnapshotError(f"{look.label}: its metadata name no step, got {look.meta.get('step')!r}")
         subset = Subset.common(looks)
-        ordered = sorted(map(subset.apply, looks), key=lambda look: int(look.meta["step"]))
+        ordered = sorted(in_common_norm([*map(subset.apply, looks)]), key=lambda look: int(look.meta["step"]))
         steps = [look.meta["step"] for look in ordered]
         if twice := [step for step, after in pairwise(steps) if step == after]:
             raise SnapshotError(f"two looks were taken at step {twice[0]}; a run has one look per step")

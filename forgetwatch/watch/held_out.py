@@ -60,12 +60,14 @@ def default_probe(tokenizer: Any, *, fast: bool, fingerprint: str | None = None)
     Args:
         tokenizer: The tokenizer; `behaviour` needs its chat template.
         fast: True if generating is cheap: the trainer has an engine for it, or the model is on a GPU.
-        fingerprint: Fingerprint of the probe of a resumed run, which keeps it on any machine; None otherwise.
+        fingerprint: Fingerprint of the probe of a resumed run, which keeps it on any machine, under any norm; None
+            otherwise.
     """
     scored = load_probe("standard")
     both = combine(scored, load_probe("behaviour"))
-    if fingerprint in (scored.fingerprint, both.fingerprint):
-        return (both if fingerprint == both.fingerprint else scored), "the run's own"
+    for probe in (scored, both):
+        if probe.with_fingerprint(fingerprint) is not None:
+            return probe, "the run's own"
     if not getattr(tokenizer, "chat_template", None):
         return scored, "without behaviour, which needs a chat template"
     if not fast:

@@ -94,7 +94,7 @@ def resume(
     """
     known = memory or {}
     # Before any file is touched: restoring may move the folder of another run aside.
-    watch.check_fingerprint(known.get("packed", {}).get("meta", {"probe": {"fingerprint": None}}))
+    watch.keep_norm(known.get("packed", {}).get("meta", {"probe": {"fingerprint": None}}))
     run: dict[str, Any] = {
         "step": step,
         "carried": carried,
@@ -144,6 +144,7 @@ def _rescue(
 ) -> tuple[Snapshot, str]:
     """A baseline from another source, and the name of that source."""
     if (found := named()) is not None:
+        found = watch.in_norm(found)
         return replace(found, meta={**found.meta, "step": -1}), "the one that was named"  # -1: no look of this run
     if memory is None:
         raise WatchError(

@@ -22,6 +22,7 @@ from typing import Any, Final
 import numpy as np
 from torch import nn
 
+from forgetwatch.comparing.common_norm import decided_by
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.subset import Subset
 from forgetwatch.comparing.trajectory import Trajectory
@@ -210,11 +211,11 @@ class Watch:
 
         def restore() -> tuple[Snapshot, Snapshot | None, dict[int, Snapshot], dict[int, Snapshot], list[Path]]:
             found, null = (baseline, None) if baseline else self.folder.baseline(checksum=checksum, carried=carried)
-            self.check_fingerprint(found.meta)
+            probe = self._probe_of(found.meta)
             # Looks of another run in this folder would pass for those of this one.
             if self.folder.owner() != found.checksum and (aside := self.folder.set_aside()):
                 log(f"the run folder contained another run, and is now {aside}")
-            self.folder.start(self.probe, found, null)
+            self.folder.start(probe, found, null)
             if step is not None:
                 self.folder.restore(carried)
                 self.folder.drop_after(step)
@@ -224,6 +225,7 @@ class Watch:
 
         start, null, looks, again, self.damaged = on_main_process(restore)
         self._started = True
+        self.keep_norm(start.meta)
         items = items if items is not None else Subset.common([start, *looks.values()]).items
         self._looks.begin(start, null, items=items, generates=generates)
         self._looks.add(start, step=int(start.meta["step"]))
@@ -235,19 +237,52 @@ class Watch:
         self._set_seconds(start, share=(items or len(self.probe)) / len(self.probe))
         self._store()
 
-    def check_fingerprint(self, meta: Mapping[str, Any]) -> None:
-        """Raise if a baseline is of another probe, by its metadata.
+    def keep_norm(self, meta: Mapping[str, Any]) -> None:
+        """Use the norm of the run's baseline from here on: all looks of a run are decided by one norm.
+
+        Args:
+            meta: Metadata of the baseline.
 
         Raises:
-            WatchError: If the fingerprints differ.
+            WatchError: If it is of another probe, whatever the norm.
+        """
+        kept = self._probe_of(meta)
+        if kept is not self.probe:
+            if rank() == 0:
+                log(f"the run's baseline was decided by the norm {kept.norm!r}, and the run keeps it")
+            self._looks.probe = kept
+
+    def in_norm(self, baseline: Snapshot) -> Snapshot:
+        """A baseline from elsewhere, decided by the norm of this probe.
+
+        Raises:
+            WatchError: If it is of another probe, whatever the norm.
+            MismatchError: If it is of another norm, and has not the scores to be decided again.
+        """
+        if self._probe_of(baseline.meta) is self.probe:
+            return baseline
+        made = decided_by(baseline, dict.fromkeys(baseline.norms, self.probe.norm))
+        if rank() == 0:
+            log(f"the named baseline was {made.notes[-1]}")
+        # The fingerprint covers the norm, and a resume finds the run's probe by it.
+        return replace(made, meta={**made.meta, "probe": {**made.meta["probe"], "fingerprint": self.probe.fingerprint}})
+
+    def _probe_of(self, meta: Mapping[str, Any]) -> Probe:
+        """The probe of a baseline, by its metadata: this one, with the norm of the baseline.
+
+        Raises:
+            WatchError: If the fingerprints differ by more than the norm.
         """
         made_with = meta.get("probe") or {}
-        if made_with.get("fingerprint", "") not in (None, self.probe.fingerprint):
+        if made_with.get("fingerprint", "") is None:
+            return self.probe
+        if (found := self.probe.with_fingerprint(made_with.get("fingerprint"))) is None:
             raise WatchError(
                 f"the run's baseline was made with probe {made_with.get('name')!r} "
                 f"(fingerprint {str(made_with.get('fingerprint'))[:12]}), and this is probe {self.probe.name!r} "
                 f"({self.probe.fingerprint[:12]}); resume with the probe in {self.folder.path / PROBE}"
             )
+        return found
 
     def look(self, model: nn.Module, tokenizer: Any, *, step: int) -> Comparison:
         """Evaluate the model on every item, store the snapshot, and compare it with the baseline.
@@ -296,15 +331,16 @@ class Watch:
         return again
 
     def adopt(self, baseline: Snapshot) -> None:
-        """Compare with a snapshot from elsewhere instead of the first look.
+        """Compare with a snapshot from elsewhere instead of the first look, decided by the norm of this probe.
 
         Raises:
             WatchError: If it is of another probe, or a look was taken already.
+            MismatchError: If it is of another norm, and has not the scores to be decided again.
         """
         if self.baseline is not None:
             raise WatchError("the run has a baseline already; adopt one from elsewhere before the first look")
-        self.check_fingerprint(baseline.meta)
-        adopted = replace(baseline, meta={**baseline.meta, "step": -1})  # a step that no look of this run has
+        adopted = self.in_norm(baseline)
+        adopted = replace(adopted, meta={**adopted.meta, "step": -1})  # a step that no look of this run has
         self._looks.begin(adopted)
         self._looks.add(adopted, step=-1)
 

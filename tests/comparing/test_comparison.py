@@ -64,10 +64,15 @@ def test_nothing_in_common_is_refused_in_any_case() -> None:
         compare(before=snapshot([True]), after=snapshot([True], content_hash=["z"]), on_mismatch="intersect")
 
 
-@pytest.mark.parametrize("settings", [{"norm": "sum"}, {"scoring": "letters"}, {"rendering": "chat"}])
+@pytest.mark.parametrize("settings", [{"scoring": "letters"}, {"rendering": "chat"}])
 def test_outcomes_of_other_settings_are_refused(settings: dict[str, str]) -> None:
     with pytest.raises(MismatchError, match=f"scored with {next(iter(settings))}"):
         compare(before=snapshot([True], meta=meta()), after=snapshot([True], meta=meta(**settings)))
+
+
+def test_outcomes_of_another_norm_are_refused_without_scores() -> None:
+    with pytest.raises(MismatchError, match="decided by the norm 'bytes' and has to be decided again by 'sum'"):
+        compare(before=snapshot([True], meta=meta()), after=snapshot([True], meta=meta(norm="sum")))
 
 
 def test_other_prompts_are_refused_above_one_percent_and_by_name() -> None:

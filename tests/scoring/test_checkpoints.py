@@ -49,7 +49,7 @@ def test_a_checkpoint_is_scored_once(saved: Path, loads: list[str]) -> None:
     assert len(loads) == 1
 
 
-@pytest.mark.parametrize("change", [{"norm": "sum"}, {"name": "other"}])
+@pytest.mark.parametrize("change", [{"norm": "bytes"}, {"name": "other"}])
 def test_another_probe_is_scored_again(saved: Path, loads: list[str], change: dict[str, str]) -> None:
     score_checkpoint(str(saved), probe())
     score_checkpoint(str(saved), probe(**change))

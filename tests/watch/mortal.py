@@ -127,7 +127,7 @@ def run(wanted: dict[str, Any]) -> None:
         from peft import LoraConfig
 
         adapter = LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM", lora_alpha=64)
-    watch = ForgetWatchCallback(probe(40), every=wanted["every"], max_overhead=None)
+    watch = ForgetWatchCallback(probe(40, norm="bytes"), every=wanted["every"], max_overhead=None)
     made = trainer(
         folder,
         steps=60,

@@ -18,6 +18,7 @@ from transformers import TrainerCallback
 
 from forgetwatch import ForgetWatchCallback, Probe, Trajectory, load_snapshot, score
 from forgetwatch.errors import ForgetwatchError, ProbeError, WatchError
+from forgetwatch.probe import read_probe
 from forgetwatch.run_folder import RunFolder
 from forgetwatch.scoring.scorer import Scorer
 from forgetwatch.watch.session import Session
@@ -111,6 +112,26 @@ def test_a_resumed_run_has_the_same_curve_and_weights(tmp_path: Path) -> None:
     assert curve(again) == curve(whole)
     names = sorted(path.name for path in (tmp_path / "b" / "_forgetwatch").glob("*.parquet"))
     assert names == ["baseline.parquet", "null.parquet", *(f"step-00000{step}.parquet" for step in (3, 6, 9))]
+
+
+def test_a_resumed_run_keeps_the_norm_of_its_baseline(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    options = {"steps": 9, "save_strategy": "steps", "save_steps": 4}
+    by_bytes = probe(norm="bytes")
+    whole = trainer(tmp_path / "a", callbacks=[ForgetWatchCallback(by_bytes, every=3)], **options)
+    whole.train()
+    broken = trainer(tmp_path / "b", callbacks=[ForgetWatchCallback(by_bytes, every=3), At(7, interrupt)], **options)
+    with pytest.raises(KeyboardInterrupt):
+        broken.train()
+    assert "norm" not in capfd.readouterr().err
+    assert probe().norm == "sum"
+    again = trainer(tmp_path / "b", callbacks=[ForgetWatchCallback(probe(), every=3)], **options)
+    again.train(resume_from_checkpoint=True)
+    assert capfd.readouterr().err.count("the run's baseline was decided by the norm 'bytes', and the run keeps it") == 1
+    assert weights(again) == weights(whole)
+    assert curve(again) == curve(whole)
+    folder = tmp_path / "b" / "_forgetwatch"
+    assert read_probe(folder / "probe.jsonl").settings == by_bytes.settings
+    assert {load_snapshot(path).meta["probe"]["norm"] for path in folder.glob("*.parquet")} == {"bytes"}
 
 
 def test_a_longer_resume_plans_all_its_looks_and_logs_that_the_items_stay_restricted(

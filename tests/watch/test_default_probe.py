@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,24 @@ def test_resume_keeps_the_probe() -> None:
     chat = tokenizer()
     chat.chat_template = TEMPLATE
     assert default_probe(chat, fast=True, fingerprint=load_probe("standard").fingerprint)[0].name == "standard"
+
+
+def test_resume_keeps_the_probe_of_an_earlier_version_which_decided_by_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(module, "load_probe", lambda name: load_probe(name).head(40))
+    options = {"save_strategy": "steps", "save_steps": 2}
+    old = replace(load_probe("standard").head(40), norm="bytes")
+    trainer(tmp_path, steps=2, callbacks=[ForgetWatchCallback(old, every=2)], **options).train()
+    capfd.readouterr()
+    callback = ForgetWatchCallback(every=2)
+    trainer(tmp_path, steps=4, callbacks=[callback], **options).train(resume_from_checkpoint=True)
+    assert callback.watch is not None
+    assert callback.watch.probe.fingerprint == old.fingerprint
+    assert callback.watch.trajectory().steps == (0, 2, 4)
+    logged = capfd.readouterr().err
+    assert "evaluating standard: the run's own" in logged
+    assert logged.count("was decided by the norm 'bytes', and the run keeps it") == 1
 
 
 def test_no_file_and_no_network_are_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from support import model, probe, tokenizer
 
-from forgetwatch import Item, Probe, Trajectory, Watch, load_snapshot
+from forgetwatch import Item, Probe, Trajectory, Watch, compare, load_snapshot, score
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import ProbeError, ScoringError, WatchError
 from forgetwatch.run_folder import RunFolder
@@ -155,6 +155,30 @@ def test_resume_with_another_probe_or_without_a_baseline_is_refused(tmp_path: Pa
         Watch(probe(29), tmp_path, resume=True)
     with pytest.raises(WatchError, match="its baseline is gone"):
         Watch(probe(), tmp_path / "elsewhere", resume=True)
+
+
+def test_resume_keeps_the_norm_of_the_baseline(tmp_path: Path) -> None:
+    by_bytes = probe(norm="bytes")
+    Watch(by_bytes, tmp_path).look(model(TOK), TOK, step=0)
+    watch = Watch(probe(), tmp_path, resume=True)
+    assert watch.probe.settings == by_bytes.settings
+    watch.look(model(TOK, seed=1), TOK, step=5)
+    assert load_snapshot(tmp_path / "_forgetwatch" / "step-000005.parquet").norms == dict.fromkeys(
+        ("t0", "t1", "t2"), "bytes"
+    )
+
+
+def test_a_named_baseline_of_another_norm_is_decided_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old, expected = (score(model(TOK), TOK, probe(norm=norm)) for norm in ("bytes", "sum"))
+    watch = Watch(probe(), tmp_path)
+    watch.adopt(old)
+    found = watch.look(model(TOK, seed=1), TOK, step=0)
+    assert found.all == compare(before=expected, after=score(model(TOK, seed=1), TOK, probe())).all
+    assert (
+        "the named baseline was recorded under the norm 'bytes' and decided again by 'sum'" in capsys.readouterr().err
+    )
+    # The run is one of this probe: a resume does not take the named baseline's norm for the run's.
+    assert Watch(probe(), tmp_path, resume=True).probe.norm == "sum"
 
 
 def test_a_missing_probe_fails_in_the_constructor(tmp_path: Path) -> None:

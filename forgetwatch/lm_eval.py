@@ -95,7 +95,7 @@ class ForgetwatchLM(HFLM):  # type: ignore[misc]
         precision = getattr(self, "mixed_precision_dtype", None)
         autocast = torch.autocast(self.device.type, dtype=precision, enabled=precision is not None)
         with autocast, tqdm(total=len(encoded), disable=disable_tqdm or self.rank != 0, desc="log-likelihoods") as bar:
-            scores = engine.score(self.model, lambda done, total: bar.update(done - bar.n))
+            scores = engine.score(self.model, lambda done: bar.update(done.count - bar.n))
         if engine.layout == "rows" and not windows:  # a model that needs single rows once is not tested again
             self._layout = "rows"
         return scores

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "forgetwatch"
 ORDER = (
-    *("errors", "files", "decoding", "item", "probe", "prompting", "snapshot", "metrics"),
+    *("errors", "files", "progress", "decoding", "item", "probe", "prompting", "snapshot", "metrics"),
     *("completions", "grading", "probes", "readers", "run_folder", "comparing", "gates", "report"),
     *("scoring", "watch", "trl", "lm_eval", "demo", "cli", "__main__"),
 )

@@ -1,23 +1,19 @@
-"""Streams of a command: results to a console of 80 columns on stdout, progress bars to stderr."""
+"""Streams of a command: results to a console of 80 columns on stdout, progress to stderr."""
 
 from __future__ import annotations
 
-import time
+import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as BytesBar
 from rich.text import Text
 
+from forgetwatch.probe import Probe
+from forgetwatch.progress import Progress, shown
 from forgetwatch.report.terminal import WIDTH
 
 
@@ -42,26 +38,14 @@ def print_hanging(console: Console, text: str, *, style: str = "") -> None:
         console.print(Text(indent).append_text(line), style=style)
 
 
-@contextmanager
-def items_bar(label: str) -> Iterator[Callable[[int, int], None]]:
-    """Context of a progress bar; yields a function of the number of items done and of all items."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[speed]}"),
-        TimeRemainingColumn(),
+def scoring(model: str, probe: Probe) -> AbstractContextManager[Progress | None]:
+    """Context that shows the progress of scoring a model; enter it before torch is imported, which takes seconds."""
+    return shown(
+        "scoring",
+        opening=f"scoring {model} on {probe.name}, {len(probe):,} items",
+        # The launcher's variable: no process group exists yet.
+        is_main_process=os.environ.get("RANK", "0") == "0",
     )
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        # A path may contain brackets, which rich takes for markup.
-        task, started = bar.add_task(escape(label), total=None, speed=""), time.monotonic()
-
-        def advance(done: int, total: int) -> None:
-            speed = done / max(time.monotonic() - started, 1e-9)
-            bar.update(task, completed=done, total=total, speed=f"{speed:,.1f} items/s")
-
-        yield advance
 
 
 @contextmanager
@@ -69,6 +53,6 @@ def bytes_bar(label: str) -> Iterator[Callable[[int, int], None]]:
     """Context of a progress bar; yields a function of the number of bytes done and of all bytes."""
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with BytesBar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(escape(label), total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

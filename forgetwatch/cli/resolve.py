@@ -10,7 +10,7 @@ from typing import get_args
 import numpy as np
 import pyarrow as pa
 
-from forgetwatch.cli.output import bytes_bar, items_bar
+from forgetwatch.cli.output import bytes_bar, scoring
 from forgetwatch.comparing.flips import Flip, What, sort_flips
 from forgetwatch.errors import SnapshotError, did_you_mean
 from forgetwatch.probe import Probe
@@ -58,11 +58,11 @@ def resolve(given: str, probe: Probe | None, metric: str | None = None) -> Snaps
     if probe is None:
         near = did_you_mean(path.name, _names_next_to(path))
         raise SnapshotError(f"{given}: no such file or folder{near or ';'} a model id needs --probe to be scored")
-    # Not at the top: this imports torch, which comparing files does not need.
-    from forgetwatch.scoring.checkpoints import score_checkpoint, silence_loading
+    with scoring(given, probe) as progress:
+        # Not at the top: this imports torch, which comparing files does not need.
+        from forgetwatch.scoring.checkpoints import score_checkpoint, silence_loading
 
-    silence_loading()
-    with items_bar(f"scoring {given}") as progress:
+        silence_loading()
         return score_checkpoint(given, probe, progress=progress)
 
 

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from forgetwatch.cli.documents import check_snapshot
-from forgetwatch.cli.output import items_bar, print_line
+from forgetwatch.cli.output import print_line, scoring
 from forgetwatch.errors import ScoringError, SnapshotError, did_you_mean
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
@@ -69,22 +69,22 @@ def run(
 
 
 def _with_transformers(model: str, items: Probe, *, trust_remote_code: bool) -> Snapshot:
-    from forgetwatch.scoring import Scorer
-    from forgetwatch.scoring.checkpoints import load_model, silence_loading
+    with scoring(model, items) as progress:
+        from forgetwatch.scoring import Scorer
+        from forgetwatch.scoring.checkpoints import load_model, silence_loading
 
-    silence_loading()
-    loaded, tokenizer = load_model(model, trust_remote_code=trust_remote_code)
-    with items_bar(f"scoring {model}") as progress:
+        silence_loading()
+        loaded, tokenizer = load_model(model, trust_remote_code=trust_remote_code)
         return Scorer(items, tokenizer, loaded).score(loaded, name=model, progress=progress)
 
 
 def _with_vllm(
     model: str, items: Probe, tensor_parallel: int, data_parallel: int, *, trust_remote_code: bool
 ) -> Snapshot:
-    from forgetwatch.scoring.checkpoints import score_with_vllm, silence_loading
+    with scoring(model, items) as progress:
+        from forgetwatch.scoring.checkpoints import score_with_vllm, silence_loading
 
-    silence_loading()
-    with items_bar(f"scoring {model}") as progress:
+        silence_loading()
         return score_with_vllm(
             model,
             items,

@@ -25,7 +25,7 @@ from transformers.utils import logging
 from forgetwatch.errors import ForgetwatchError, ScoringError, SnapshotError
 from forgetwatch.grading import RULES
 from forgetwatch.probe import Probe
-from forgetwatch.scoring.forward import Progress
+from forgetwatch.progress import Progress
 from forgetwatch.scoring.processes import on_main_process, world_size
 from forgetwatch.scoring.scorer import SCORER, Scorer, versions
 from forgetwatch.scoring.vllm import VllmGenerator, check_installed
@@ -154,7 +154,7 @@ def score_with_vllm(
         tensor_parallel: GPUs that share one engine's weights.
         data_parallel: Engines that share the prompts.
         trust_remote_code: Run code that comes with the model.
-        progress: Called with the number of items done and the number of all items.
+        progress: Called after each batch with what is done.
 
     Raises:
         ScoringError: If vLLM is not installed, cannot generate for this probe or checkpoint, or has too few GPUs.

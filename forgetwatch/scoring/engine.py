@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 
 import torch
 from torch import nn
 
 from forgetwatch.errors import ScoringError
 from forgetwatch.probe import Norm
+from forgetwatch.progress import Progress
 from forgetwatch.scoring.encoding import Encoded
-from forgetwatch.scoring.forward import ForwardPass, Progress, Scores
+from forgetwatch.scoring.forward import ForwardPass, Scores
 from forgetwatch.scoring.isolation import isolated, maskable
 from forgetwatch.scoring.layout import Batch, Layout, plan
 from forgetwatch.scoring.model import ModelInfo, base_model, tree_obstacle, unwrapped
@@ -102,6 +104,7 @@ class Engine:
                 scores = self._read(model, self.layout, progress)
             else:
                 all_gather(lambda: self._check_causal(model))
+                progress = None if progress is None else self._with_test(progress)
                 first = self._choose_layout if self.layout is None else self._confirm_layout
                 scores = first(model, progress)
                 self._tested = True
@@ -175,6 +178,10 @@ class Engine:
             return parity.noise, "tokens of one branch change another" if leaks else ""
 
         return all_gather(test)[0]
+
+    def _with_test(self, progress: Progress) -> Progress:
+        """Progress of a first score: the test that follows the batches is a part of the work."""
+        return lambda done: progress(replace(done, share=done.share / (1 + self._parity.cost(self._batches))))
 
     def _plan(self, layout: Layout) -> tuple[Batch, ...]:
         return plan(

@@ -9,7 +9,7 @@ and tie.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final, Self
@@ -20,13 +20,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from forgetwatch.errors import ScoringError
+from forgetwatch.progress import Done, Progress
 from forgetwatch.scoring.encoding import Encoded, Ids
 from forgetwatch.scoring.layout import LOGIT_BUDGET, Batch, Layout, Request, Row
 from forgetwatch.scoring.model import ModelInfo, attention_of, base_model, device_of, head_in_fp32, text_config
 from forgetwatch.scoring.tensors import BatchTensors, Keep, PrefixCache, tensors_of, tree_options
-
-Progress = Callable[[int, int], None]
-"""Called with the number of items done and the number of all items."""
 
 _REFUSALS: Final = (AssertionError, AttributeError, LookupError, RuntimeError, ScoringError, TypeError, ValueError)
 """Errors that a model may raise for an argument that it does not support."""
@@ -109,7 +107,7 @@ class ForwardPass:
             encoded: Token ids of all items.
             layout: The layout of the batches.
             greedy: Also find the choices that greedy decoding would generate.
-            progress: Called after each batch.
+            progress: Called before the first batch and after each batch.
 
         Raises:
             ScoringError: If the model does not return finite logits over its vocabulary.
@@ -117,6 +115,9 @@ class ForwardPass:
         requests = [request for batch in batches for row in batch.rows for request in row.requests]
         found = {request.item: Scores.of(len(encoded[request.item].choices)) for request in requests}
         left, done = Counter(request.item for request in requests), 0
+        work, whole = 0, sum(batch.tokens for batch in batches)
+        if progress:
+            progress(Done(count=0, total=len(left), share=0.0))
         waiting = list(reversed(batches))  # a stack: the halves of a batch come next, with the same prefix
         prefix: tuple[Ids, PrefixCache | None] = (), None
         wrong: list[ScoringError] = []
@@ -142,8 +143,10 @@ class ForwardPass:
                 for request in (request for row in batch.rows for request in row.requests):
                     left[request.item] -= 1
                     done += left[request.item] == 0
+                work += batch.tokens
                 if progress:
-                    progress(done, len(left))
+                    # The halves of a batch may be narrower than it was, so that the sum may stay below the whole.
+                    progress(Done(count=done, total=len(left), share=work / whole if waiting else 1.0))
         if wrong:
             raise wrong[0]
         return found

@@ -19,6 +19,7 @@ from forgetwatch.errors import ProbeError
 from forgetwatch.grading import check_item, grade
 from forgetwatch.grading.thinking import is_thinking_tag, opening_tag
 from forgetwatch.probe import Probe
+from forgetwatch.progress import Done, Progress
 from forgetwatch.scoring.encoding import Encoded, Ids, encode_prompts
 from forgetwatch.scoring.model import default_token_budget
 from forgetwatch.scoring.processes import all_gather, rank, world_size
@@ -88,7 +89,7 @@ class ModelGenerator:
             prompts: Token ids.
             decoding: Settings of the answers.
             seed: Seed of the sampling.
-            progress: Called after each batch with the number of this process's answers.
+            progress: Called after each batch with the number of answers, by this process's share of them.
 
         Raises:
             ScoringError: If the model cannot generate here.
@@ -108,7 +109,7 @@ class ModelGenerator:
                 temperature=decoding.temperature,
                 top_p=decoding.top_p,
                 stopped=self._stopped_by(decoding.stop) if decoding.stop else None,
-                progress=progress,
+                progress=None if progress is None else (lambda done: progress(done * len(prompts) // len(own))),
             )
             return [
                 (n, Generated(self.text(one.tokens, decoding.stop), not one.ended, one.tokens))
@@ -171,13 +172,13 @@ class GeneratedItems:
         self._encoded = encode_prompts(probe, self._items, tokenizer, max_length=max_length)
 
     def rows(
-        self, generator: Generator, progress: Callable[[int, int], None] | None = None, *, again: bool = False
+        self, generator: Generator, progress: Progress | None = None, *, again: bool = False
     ) -> dict[int, list[dict[str, Any]]]:
         """Columns of each sample of each item, by the item's index in the probe.
 
         Args:
             generator: Generates the answers.
-            progress: Called with the number of answers generated and the number of all answers.
+            progress: Called before the first answer and after each batch with what is done.
             again: Sample with other seeds than the first time, to measure what sampling alone changes.
         """
         first_seed = self.decoding.seed + (AGAIN if again else 0)
@@ -189,10 +190,12 @@ class GeneratedItems:
 
             def report(count: int, done: int = done) -> None:
                 if progress:
-                    progress(done + count, self.decoding.samples * len(prompts))
+                    count, total = done + count, self.decoding.samples * len(prompts)
+                    progress(Done(count=count, total=total, share=count / total, unit="answers"))
 
             generated: list[Generated] = []
             if prompts:
+                report(0)
                 seed = first_seed + sample_number
                 generated = generator.generate(prompts, self.decoding, seed=seed, progress=report)
             answers = dict(zip(answered, generated, strict=True))

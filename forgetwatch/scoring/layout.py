@@ -105,6 +105,11 @@ class Batch:
         return len(self.rows[0].ids)
 
     @property
+    def tokens(self) -> int:
+        """Number of tokens that are read, padding included, without the prefix: the cost of the batch."""
+        return len(self.rows) * self.width
+
+    @property
     def halves(self) -> tuple[Batch, Batch]:
         """Two batches with half of the rows each."""
         middle = len(self.rows) // 2

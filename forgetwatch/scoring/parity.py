@@ -116,6 +116,11 @@ class ParityCheck:
             tolerance = max(3 * _largest_difference(single, apart), ROUNDING * math.sqrt(longest))
         return Parity(difference=_largest_difference(shared, single), tolerance=tolerance, noise=CAUTION * noise)
 
+    def cost(self, batches: Sequence[Batch]) -> float:
+        """Tokens that `compare` reads, approximately, as a share of those of the batches."""
+        longest = max((len(one.context) + max(map(len, one.choices), default=0) for one in self._encoded), default=0)
+        return max(COST, 2 * FEWEST * longest / max(1, sum(batch.tokens for batch in batches)))
+
     def has_mask_leakage(self, model: nn.Module, *, layout: Layout) -> bool:
         """True if changing a token of one branch changes the logits of another branch by more than rounding.
 

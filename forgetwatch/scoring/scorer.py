@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
@@ -15,9 +17,10 @@ from torch import nn
 from forgetwatch.errors import ScoringError
 from forgetwatch.item import Item
 from forgetwatch.probe import Probe
+from forgetwatch.progress import Done, Progress
 from forgetwatch.scoring.encoding import Encoded, encode, unprompted
 from forgetwatch.scoring.engine import Engine
-from forgetwatch.scoring.forward import Progress, Scores
+from forgetwatch.scoring.forward import Scores
 from forgetwatch.scoring.generation import GeneratedItems, Generator, ModelGenerator
 from forgetwatch.scoring.layout import Layout
 from forgetwatch.scoring.model import ModelInfo, base_model
@@ -28,7 +31,9 @@ SCORER: Final = "loglikelihood/3"
 """Name and version of the computation of log-likelihoods; part of a cached snapshot's key."""
 
 
-def score(model: nn.Module, tokenizer: Any, probe: Probe, *, progress: Progress | None = None) -> Snapshot:
+def score(
+    model: nn.Module, tokenizer: Any, probe: Probe, *, progress: Callable[[int, int], None] | None = None
+) -> Snapshot:
     """One model's outcomes on one probe: a Snapshot, one row per item.
 
     Deterministic: the same weights give the same rows, in any order of the items. An item that cannot be scored (too
@@ -43,7 +48,12 @@ def score(model: nn.Module, tokenizer: Any, probe: Probe, *, progress: Progress 
     Raises:
         ScoringError: If the model is not a causal language model, or its logits are not finite.
     """
-    return Scorer(probe, tokenizer, model).score(model, progress=progress)
+
+    def report(done: Done) -> None:
+        if progress is not None and done.share > 0:
+            progress(done.count, done.total)
+
+    return Scorer(probe, tokenizer, model).score(model, progress=report)
 
 
 class Scorer:
@@ -117,7 +127,7 @@ class Scorer:
             model: A causal language model of transformers, also inside PEFT or a data-parallel wrapper.
             step: Optimizer step, for the metadata.
             name: The model's name, for the metadata; by default the one that it was loaded by.
-            progress: Called after each batch with the number of items done and the number of all items.
+            progress: Called before the first batch and after each batch with what is done.
             generator: Generates answers, for items that need them; by default the model itself.
             again: Sample generated answers with other seeds, to measure what sampling alone changes.
 
@@ -125,7 +135,7 @@ class Scorer:
             ScoringError: If the model does not return finite logits over its vocabulary, or cannot generate.
         """
         started, ran = time.perf_counter(), execution(model)
-        scores = self.engine.score(model, progress)
+        scores = self.engine.score(model, None if progress is None else self._by_items(progress))
         scored = time.perf_counter()
         generated: dict[int, list[dict[str, Any]]] = {}
         if self._generated:
@@ -160,6 +170,14 @@ class Scorer:
         ]
         columns = {name: [row.get(name) for row in rows] for name in dict.fromkeys(n for row in rows for n in row)}
         return Snapshot.from_columns(columns, meta)
+
+    def _by_items(self, progress: Progress) -> Progress:
+        """Progress in items of the probe: the engine reads duplicates once, and in each process a part of them."""
+        total = sum(not encoded.unscored for encoded in self._encoded[: len(self.probe)])
+        following = "generated answers" if self._generated else ""
+        return lambda done: progress(
+            replace(done, count=round(total * done.count / done.total), total=total, next=following)
+        )
 
     def _check_vocabulary(self, size: int) -> None:
         highest = max((max(ids) for one in self._encoded for ids in (one.context, *one.choices) if ids), default=0)

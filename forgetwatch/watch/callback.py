@@ -24,12 +24,12 @@ from transformers import (
 from forgetwatch.errors import WatchError
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
+from forgetwatch.progress import log
 from forgetwatch.scoring.generation import check_generated
 from forgetwatch.scoring.isolation import random_states
 from forgetwatch.scoring.processes import on_main_process
 from forgetwatch.scoring.vllm import TrainerGenerator
 from forgetwatch.snapshot import Snapshot, read_snapshot
-from forgetwatch.watch import console
 from forgetwatch.watch.command import checked_command
 from forgetwatch.watch.guard import Action, Guard
 from forgetwatch.watch.held_out import default_probe
@@ -293,7 +293,7 @@ class ForgetWatchCallback(TrainerCallback):
                 tokenizer, fast=has_engine or args.device.type == "cuda", fingerprint=(memory or {}).get("fingerprint")
             )
             if state.is_world_process_zero:
-                console.log(f"evaluating {self.probe.name}: {why}")
+                log(f"evaluating {self.probe.name}: {why}")
         watch = Watch(self.probe, str(args.output_dir), against=self.against)
         generates = any(map(self.probe.is_generated, self.probe))
         with random_states():  # reading examples may draw random numbers

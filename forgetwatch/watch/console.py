@@ -1,21 +1,15 @@
-"""Lines for the person at the terminal, on stderr, and the record of failures that a run survives.
+"""Record of the failures that a run survives.
 
 with failures.tolerate("the look", step=200):     a failure in here is logged the first time, and training continues
 """
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tqdm.auto import tqdm
-
-
-def log(line: str) -> None:
-    """Print one line to stderr with the project's name before it, without breaking progress bars."""
-    tqdm.write(f"forgetwatch: {line}", file=sys.stderr)
+from forgetwatch.progress import log
 
 
 class Failures:

@@ -22,13 +22,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from forgetwatch.progress import log, shown
 from forgetwatch.scoring.checkpoints import score_checkpoint
 from forgetwatch.scoring.processes import on_main_process
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.watch import notices
 from forgetwatch.watch.budget import Clock, Cost, decide_budget, is_mixed
 from forgetwatch.watch.command import Command
-from forgetwatch.watch.console import Failures, log
+from forgetwatch.watch.console import Failures
 from forgetwatch.watch.drift import DriftWatch
 from forgetwatch.watch.guard import Action, Finding, Guard, Tripped
 from forgetwatch.watch.held_out import held_out, overlap_line
@@ -313,7 +314,12 @@ class Session:
 
     def _named_baseline(self) -> Snapshot | None:
         named = self._settings.baseline
-        return named if named is None or isinstance(named, Snapshot) else score_checkpoint(named, self.watch.probe)
+        if named is None or isinstance(named, Snapshot):
+            return named
+        probe = self.watch.probe
+        opening = f"baseline: {named}, to be scored on {probe.name}, {len(probe):,} items"
+        with shown("baseline", opening=opening, is_main_process=self._is_main) as progress:
+            return score_checkpoint(named, probe, progress=progress)
 
     def _begin_drift(self, now: Moment, examples: Any) -> float:
         """Sample the completions that later looks evaluate, and return the seconds that one evaluation takes."""

@@ -29,16 +29,22 @@ from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.errors import ForgetwatchError, ScoringError, WatchError
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
+from forgetwatch.progress import Progress, log, shown
 from forgetwatch.run_folder import PROBE, RunFolder
 from forgetwatch.scoring.generation import Generator
 from forgetwatch.scoring.processes import on_all_processes, on_main_process, rank
 from forgetwatch.scoring.scorer import Scorer
 from forgetwatch.snapshot import Snapshot, read_snapshot
-from forgetwatch.watch.console import log
 from forgetwatch.watch.looks import Looks
 
 _FEWEST_TOKENS: Final = 64
 """Tokens of the smallest batch with which the baseline is measured again."""
+
+_DELAY: Final = 5.0
+"""Seconds of a look during the training before its progress is shown."""
+
+_QUICK_ITEMS: Final = 500
+"""Items of the probe `quick`, the first ones of `standard`."""
 
 
 class Watch:
@@ -302,11 +308,12 @@ class Watch:
         if step in self.comparisons:
             return self.comparisons[step]
         started = time.perf_counter()
-        snapshot = self._measure(model, tokenizer, step=step)
         if self.baseline is None:
-            self._check_baseline(snapshot, step=step)
-            null = self._measure_twice(model, tokenizer, step=step) if self._twice else None
-            self._looks.begin(snapshot, null)
+            snapshot = self._measure_baseline(model, tokenizer, step=step)
+        else:
+            # Nothing is awaited during the training: only a look that takes long is shown.
+            with shown(f"look at step {step}", delay=_DELAY if step else 0.0, is_main_process=rank() == 0) as progress:
+                snapshot = self._measure(model, tokenizer, step=step, progress=progress)
         comparison = self._looks.add(snapshot, step=step)
         self.seconds[step] = time.perf_counter() - started
         # Last: if the file cannot be written, the comparison and its cost are kept.
@@ -324,7 +331,9 @@ class Watch:
         """
         if not self._looks.has_snapshot(step):
             return None
-        snapshot = self._measure(model, tokenizer, step=step)
+        opening = f"step {step}: its look is measured again"
+        with shown("measured again", opening=opening, is_main_process=rank() == 0) as progress:
+            snapshot = self._measure(model, tokenizer, step=step, progress=progress)
         again = self._looks.compare_again(snapshot, step=step)
         on_main_process(lambda: self.folder.add(snapshot, step=step, kind="again") if self._started else None)
         self._store()
@@ -359,7 +368,28 @@ class Watch:
         self._scorer = None
         self._store()
 
-    def _measure(self, model: nn.Module, tokenizer: Any, *, step: int) -> Snapshot:
+    def _measure_baseline(self, model: nn.Module, tokenizer: Any, *, step: int) -> Snapshot:
+        """Outcomes of the model before the training; the looks begin with them."""
+        probe, is_main = self.probe, rank() == 0
+        opening = f"baseline: {probe.name}, {len(probe):,} items"
+        opening += ", then all of them again for the noise" if self._twice else ""
+        with shown(
+            "baseline",
+            opening=opening,
+            again=1.0 if self._twice else 0.0,
+            advice=_shorter(probe),
+            is_main_process=is_main,
+        ) as progress:
+            snapshot = self._measure(model, tokenizer, step=step, progress=progress)
+        self._check_baseline(snapshot, step=step)
+        null = None
+        if self._twice:
+            with shown("second measurement", is_main_process=is_main) as progress:
+                null = self._measure_twice(model, tokenizer, step=step, progress=progress)
+        self._looks.begin(snapshot, null)
+        return snapshot
+
+    def _measure(self, model: nn.Module, tokenizer: Any, *, step: int, progress: Progress | None) -> Snapshot:
         """Outcomes of the model, in the same batches at every look."""
         if self._scorer is None:
             made = self.baseline.meta if self.baseline else {}
@@ -375,11 +405,13 @@ class Watch:
                     generates=self.generates,
                 )
             )
-        snapshot = self._scorer.score(model, step=step, generator=self._generator)
+        snapshot = self._scorer.score(model, step=step, generator=self._generator, progress=progress)
         self._set_seconds(snapshot, share=1.0)
         return self._looks.subset.describe(snapshot, fingerprint=self.probe.fingerprint)
 
-    def _measure_twice(self, model: nn.Module, tokenizer: Any, *, step: int) -> Snapshot | None:
+    def _measure_twice(
+        self, model: nn.Module, tokenizer: Any, *, step: int, progress: Progress | None
+    ) -> Snapshot | None:
         """Second measurement of the baseline's weights, in batches of half the tokens: its flips are noise."""
         if self._scorer is None:
             return None
@@ -388,7 +420,7 @@ class Watch:
         twice = on_all_processes(
             lambda: Scorer(self.probe, tokenizer, model, layout=engine.layout, noise=engine.noise, token_budget=tokens)
         )
-        return twice.score(model, step=step, generator=self._generator, again=True)
+        return twice.score(model, step=step, generator=self._generator, progress=progress, again=True)
 
     def _set_seconds(self, snapshot: Snapshot, *, share: float) -> None:
         """Set the seconds of the latest evaluation to those of a snapshot, or to a share of them."""
@@ -466,6 +498,15 @@ class Watch:
             except ForgetwatchError:
                 damaged.append(self.folder.quarantine(path))
         return found
+
+
+def _shorter(probe: Probe) -> str:
+    """Advice on a baseline that takes long."""
+    smaller = ""
+    if len(probe) > _QUICK_ITEMS:
+        smaller = "the probe 'quick'" if probe.name == "standard" else f"fewer items (probe.head({_QUICK_ITEMS}))"
+        smaller += ", or "
+    return f"shorter: {smaller}baseline= a snapshot of this model (`forgetwatch score`), which is not measured twice"
 
 
 def _reasons(outcomes: Counter[str]) -> str:

@@ -1,0 +1,196 @@
+"""Progress of a measurement on stderr: a line at once, an estimate after the first batch, then a bar or lines.
+
+    with shown("baseline", opening="baseline: standard, 2,000 items", again=1.0) as progress:
+        scorer.score(model, progress=progress)
+
+    forgetwatch: baseline: standard, 2,000 items                                            at once
+    forgetwatch: baseline: 32 of 2,000 items in 4 s; about 260 s in all, ...                after the first batch
+    forgetwatch: baseline: 402 of 2,000 items, 26 s, about 104 s left                       in a log, now and then
+    baseline: 402 of 2,000 items, 26 s, about 104 s left |███▎            | 20 %            in a terminal, a bar
+
+The bar is tqdm's, so that it goes below the bar of a trainer, and lines do not break either. On a stream that is no
+terminal, and where stderr is redirected (notebooks, captured output), there are lines only. Time is estimated from the
+share of the work that is done, which the scorer measures in tokens: batches are sorted by length, so that the first
+ones have few items. A measurement of a few seconds has its first line and a bar, and no estimate.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+
+@dataclass(frozen=True, kw_only=True)
+class Done:
+    """The part of a measurement that is done.
+
+    Attributes:
+        count: Number of items, or of generated answers, that are done.
+        total: Number of all of them.
+        share: Share of the work that is done, 0 to 1; 0 before the first batch.
+        unit: ``items`` or ``answers``.
+        next: The part that follows this one and is not in `share`, such as ``generated answers``; empty if none does.
+    """
+
+    count: int
+    total: int
+    share: float
+    unit: str = "items"
+    next: str = ""
+
+
+Progress = Callable[[Done], None]
+"""Called before the first batch of a measurement and after each batch."""
+
+
+def log(line: str) -> None:
+    """Print one line to stderr with the project's name before it, without breaking progress bars."""
+    _tqdm().write(f"forgetwatch: {line}", file=sys.stderr)
+
+
+@contextmanager
+def shown(
+    label: str,
+    *,
+    opening: str = "",
+    again: float = 0.0,
+    advice: str = "",
+    delay: float = 0.0,
+    is_main_process: bool = True,
+) -> Iterator[Progress | None]:
+    """Context that shows the progress of one measurement; yields the function to report it to.
+
+    Args:
+        label: Name of the measurement, before each line.
+        opening: Line that is printed at once; empty for none.
+        again: Seconds of a second measurement that follows, as a multiple of this one's; the estimate includes them.
+        advice: Line on how to make it shorter, printed if it will take more than a minute; empty for none.
+        delay: Seconds before anything is shown; in a log, a measurement shorter than `LINE_SECONDS` is then not shown.
+        is_main_process: False in a process that prints nothing; it gets None.
+    """
+    if not is_main_process:
+        yield None
+        return
+    if opening:
+        log(opening)
+    with closing(_Display(label, again=again, advice=advice, delay=delay)) as display:
+        yield display.report
+
+
+def seconds(value: float) -> str:
+    """A time as text, in seconds, minutes or hours: ``34 s``, ``4 min``, ``2.5 h``."""
+    if value < 10:
+        return f"{value:.1f} s"
+    if value < 180:
+        return f"{value:.0f} s"
+    return f"{value / 60:.0f} min" if value < 7200 else f"{value / 3600:.1f} h"
+
+
+LINE_SECONDS: Final = 30.0
+"""Seconds after which a log gets a line in any case."""
+
+_LINE_SHARE: Final = 0.1
+_FEWEST_SECONDS: Final = 10.0
+"""A log gets a line after this share of the work, but not more than one in so many seconds."""
+
+_SETTLED: Final = 0.5
+"""Seconds of work before the time is estimated; batches on a GPU take milliseconds, and the first of them more."""
+
+_SHORT: Final = 5.0
+"""Seconds of a measurement that needs no estimate."""
+
+_LONG: Final = 60.0
+"""Seconds of a measurement from which on advice is given."""
+
+_COLUMNS: Final = 80
+"""Columns of a terminal of unknown width."""
+
+
+class _Display:
+    """Shows one measurement; see `shown`."""
+
+    def __init__(self, label: str, *, again: float, advice: str, delay: float) -> None:
+        self._label, self._again, self._advice, self._delay = label, again, advice, delay
+        self._started = self._part_started = self._line_time = time.monotonic()
+        self._line_share = 0.0
+        self._is_estimated = delay > 0  # what is shown late has no estimate of its own
+        self._latest: Done | None = None
+        self._bar: Any = None
+        # The identity is tested too: another object in this place may claim to be a terminal and print each update.
+        stream = sys.__stderr__
+        self._has_bar = stream is not None and sys.stderr is stream and stream.isatty()
+
+    def report(self, done: Done) -> None:
+        """Show what is done."""
+        now, latest = time.monotonic(), self._latest
+        # Generated answers come after scored items; a layout that the model does not support is started over.
+        if latest is None or done.unit != latest.unit or done.share < latest.share or not done.share:
+            self._part_started, self._line_share = now, 0.0
+            self._is_estimated &= self._delay > 0
+        self._latest = done
+        worked = now - self._part_started
+        left = worked * (1 / done.share - 1) if done.share else None
+        if left is not None and not self._is_estimated and (worked >= _SETTLED or done.share >= 1):
+            self._is_estimated = True
+            self._estimate(done, now, left)
+        if now - self._started < self._delay:
+            return
+        if self._has_bar:
+            self._draw(done, self._text(done, now, left))
+        elif left is not None and self._is_due(done, now):
+            log(self._text(done, now, left))
+            self._line_time, self._line_share = now, done.share
+
+    def close(self) -> None:
+        """Remove the bar."""
+        if self._bar is not None:
+            self._bar.close()
+
+    def _estimate(self, done: Done, now: float, left: float) -> None:
+        """Log the time that the measurement takes in all, and how to make it shorter."""
+        spent = now - self._started
+        whole = (spent + left) * (1 + self._again)
+        if whole < _SHORT or done.share >= 1:
+            return
+        also = ", second measurement included" if self._again else ""
+        without = f", without the {done.next}" if done.next else ""
+        log(f"{self._counts(done)} in {seconds(spent)}; about {seconds(whole)} in all{also}{without}")
+        if whole > _LONG and self._advice:
+            log(self._advice)
+            self._advice = ""
+        self._line_time, self._line_share = now, done.share
+
+    def _is_due(self, done: Done, now: float) -> bool:
+        """True if a log gets its next line now."""
+        waited = now - self._line_time
+        is_further = done.share >= self._line_share + _LINE_SHARE and waited >= _FEWEST_SECONDS
+        # The last line of a measurement says nothing that its result does not say.
+        return done.share < 1 and (is_further or waited >= LINE_SECONDS) and (not self._delay or waited >= LINE_SECONDS)
+
+    def _counts(self, done: Done) -> str:
+        return f"{self._label}: {done.count:,} of {done.total:,} {done.unit}"
+
+    def _text(self, done: Done, now: float, left: float | None) -> str:
+        text = f"{self._counts(done)}, {seconds(now - self._started)}"
+        return text if left is None else f"{text}, about {seconds(left)} left"
+
+    def _draw(self, done: Done, text: str) -> None:
+        if self._bar is None:
+            self._bar = _tqdm()(total=1.0, bar_format="{desc} |{bar}| {percentage:3.0f} %", leave=False)
+        # A terminal of unknown width, as some programs open, has 0 columns, and tqdm would draw nothing.
+        self._bar.ncols = os.get_terminal_size(sys.stderr.fileno()).columns or _COLUMNS
+        self._bar.set_description_str(text, refresh=False)
+        self._bar.n = done.share
+        self._bar.refresh()
+
+
+def _tqdm() -> Any:
+    # Not at the top: comparing files needs no tqdm, which comes with transformers.
+    from tqdm import tqdm
+
+    return tqdm

@@ -108,7 +108,8 @@ _LONG: Final = 60.0
 """Seconds of a measurement from which on advice is given."""
 
 _COLUMNS: Final = 80
-"""Columns of a terminal of unknown width."""
+_LINES: Final = 24
+"""Size of a terminal of unknown size."""
 
 
 class _Display:
@@ -180,10 +181,13 @@ class _Display:
         return text if left is None else f"{text}, about {seconds(left)} left"
 
     def _draw(self, done: Done, text: str) -> None:
+        # Some programs open a terminal of 0 columns and lines, in which tqdm would draw nothing.
+        size = os.get_terminal_size(sys.stderr.fileno())
+        columns, lines = size.columns or _COLUMNS, size.lines or _LINES
         if self._bar is None:
-            self._bar = _tqdm()(total=1.0, bar_format="{desc} |{bar}| {percentage:3.0f} %", leave=False)
-        # A terminal of unknown width, as some programs open, has 0 columns, and tqdm would draw nothing.
-        self._bar.ncols = os.get_terminal_size(sys.stderr.fileno()).columns or _COLUMNS
+            bar_format = "{desc} |{bar}| {percentage:3.0f} %"
+            self._bar = _tqdm()(desc=text, total=1.0, bar_format=bar_format, leave=False, ncols=columns, nrows=lines)
+        self._bar.ncols = columns
         self._bar.set_description_str(text, refresh=False)
         self._bar.n = done.share
         self._bar.refresh()

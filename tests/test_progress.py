@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
+import struct
 import subprocess
 import sys
+import termios
 from collections.abc import Sequence
 
 import pytest
@@ -148,9 +151,10 @@ print("end")
 """
 
 
-def in_a_terminal(program: str) -> str:
+def in_a_terminal(program: str, *, columns: int = 100, rows: int = 24) -> str:
     """Output of a program in a pseudo terminal, both streams."""
     ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     with subprocess.Popen([sys.executable, "-c", program], stdout=theirs, stderr=theirs, stdin=theirs) as process:
         os.close(theirs)
         output = b""
@@ -176,6 +180,10 @@ def test_a_terminal_has_a_bar_below_the_trainers_that_leaves_nothing_behind() ->
     last = output[output.rindex("training: 100%") :]
     assert "look" not in last
     assert "end" in last
+
+
+def test_a_terminal_of_unknown_size_has_a_bar() -> None:
+    assert "look: 20 of 40 items" in in_a_terminal(PROGRAM.format(delay=0.0), columns=0, rows=0)
 
 
 def test_a_look_shorter_than_its_delay_has_no_bar() -> None:

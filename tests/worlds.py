@@ -13,19 +13,57 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetwatch.metrics.answers import Answers
+from forgetwatch.metrics.choices import OptionScores, decide
+from forgetwatch.metrics.known import Confidence
 
 Unknown = Literal["exchangeable", "partial", "ruled out", "attractor"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """Paired answers, gold's share of the option probability before and after [n], and the shares lost and learnt."""
+    """Paired answers, scores of the options before and after [n, k] if there are any, shares lost and learnt."""
 
     answers: Answers
-    share_before: NDArray[np.float64]
-    share_after: NDArray[np.float64]
+    scores: tuple[NDArray[np.float64], NDArray[np.float64]] | None
     lost: float
     won: float
+
+    @property
+    def options(self) -> tuple[OptionScores, OptionScores]:
+        """Scores before and after."""
+        assert self.scores is not None
+        return option_scores(self.scores[0]), option_scores(self.scores[1])
+
+    @property
+    def confidence(self) -> Confidence:
+        """Confidence of the answers."""
+        return confidence(*self.options)
+
+
+def option_scores(scores: NDArray[np.float64], gold: NDArray[np.int64] | None = None) -> OptionScores:
+    """Scores [n, k] as a flat array; the right option is the first, or `gold` [n]."""
+    n, k = scores.shape
+    golds = np.arange(k) == (np.zeros(n, np.int64) if gold is None else gold)[:, None]
+    return OptionScores(np.full(n, k), scores.ravel(), golds.ravel())
+
+
+def confidence(before: OptionScores, after: OptionScores) -> Confidence:
+    """Confidence of answers that follow from scores; every item has as many options."""
+    n, k = len(before.k), int(before.k[0])
+    sides = [decide(side.scores, side.k, side.golds) for side in (before, after)]
+    right = [
+        side.golds.reshape(n, k)[np.arange(n), found.chosen] for side, found in zip((before, after), sides, strict=True)
+    ]
+    return Confidence(
+        before=right[0],
+        after=right[1],
+        share_before=sides[0].share,
+        share_after=sides[1].share,
+        wrong_share=before.largest_wrong_share,
+        other_wrong=~right[0] & ~right[1] & (sides[0].chosen != sides[1].chosen),
+        k=before.k,
+        golds=before.golds.reshape(n, k).sum(axis=1),
+    )
 
 
 def know_or_guess(
@@ -59,11 +97,9 @@ def know_or_guess(
     second = np.where(rng.random(n) < persistence, first, second)
     second = np.where(rng.random(n) < silent, -1, np.where(know, fresh, second))
     chosen, chosen_after = np.where(know, 0, first), np.where(know_after, 0, second)
-    nothing = np.full(n, np.nan)
     return World(
         answers=_answers(chosen, chosen_after, options),
-        share_before=nothing,
-        share_after=nothing,
+        scores=None,
         lost=known * lost,
         won=(1 - known) * won,
     )
@@ -96,8 +132,7 @@ def logits(rng: np.random.Generator, *, n: int, k: int = 4, unknown: Unknown, lo
     after = np.where(forgets[:, None], rng.normal(size=(n, k)), before) + noise * rng.normal(size=(n, k))
     return World(
         answers=_answers(before.argmax(1), after.argmax(1), np.full(n, k), before, after),
-        share_before=_softmax(before)[:, 0],
-        share_after=_softmax(after)[:, 0],
+        scores=(before, after),
         lost=lost,
         won=0.0,
     )
@@ -129,8 +164,3 @@ def _second(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     """1 where option 0 is second, 0 where it is lower, nan where it is first; float64 [n]."""
     rank = (scores > scores[:, :1]).sum(axis=1)
     return np.where(rank == 0, np.nan, (rank == 1).astype(float))
-
-
-def _softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return weights / weights.sum(axis=1, keepdims=True)

@@ -1,9 +1,8 @@
 """Aligned arrays of two snapshots: one row per pair of answers. Everything that is counted is counted from them.
 
 Labels are codes, so that grouping a million rows costs a sort and not a million comparisons of text. A column that a
-snapshot lacks is None or nan. `second_choice` computes from the stored log-likelihoods which option came second: how
-attractive the right option is to a model that answers wrongly, which `metrics.guessing.guess_corrected_calibrated`
-needs.
+snapshot lacks is None or nan. `option_scores` takes from the stored log-likelihoods the scores that decided, for what
+needs more than the answer: the option that came second, confident wrong answers, the log score.
 """
 
 from __future__ import annotations
@@ -20,7 +19,8 @@ from numpy.typing import NDArray
 from forgetwatch.comparing.pairing import Pairing
 from forgetwatch.errors import SnapshotError
 from forgetwatch.metrics.answers import Answers
-from forgetwatch.metrics.choices import normalise, option_mask, second_is_gold
+from forgetwatch.metrics.choices import OptionScores, decide, normalise, option_mask, second_is_gold
+from forgetwatch.metrics.known import Confidence
 from forgetwatch.snapshot import NONE, Snapshot, codes
 
 Bools = NDArray[np.bool_]
@@ -69,12 +69,14 @@ class AlignedPairs:
         before: Right before.
         after: Right after.
         again: Right when the model before was measured again: 1, 0, or nan; None if it was not.
-        share_before: Gold's share of the option probability before; nan where it was not measured.
+        share_before: Share of the right options before, 0 to 1; nan where it was not measured.
         share_after: The same, after.
         chosen_before: Option chosen before; -1 = no answer found. None if a side logs no options.
         chosen_after: The same, after.
         second_before: See `metrics.guessing.Answers`.
         second_after: The same, after.
+        options_before: Scores of the options before, of the rows that have them; None if none has.
+        options_after: The same, after.
         k: Number of options; -1 for open answers.
         golds: Number of right options.
         item: Code of the item.
@@ -100,6 +102,8 @@ class AlignedPairs:
     chosen_after: Ints | None
     second_before: Floats | None
     second_after: Floats | None
+    options_before: OptionScores | None
+    options_after: OptionScores | None
     k: Ints
     golds: Ints
     item: Ints
@@ -120,8 +124,10 @@ class AlignedPairs:
     def take(self, rows: NDArray[Any]) -> Self:
         """Pairs of some rows."""
         columns = {name: x[rows] for name, x in vars(self).items() if isinstance(x, np.ndarray)}
-        labels = {name: getattr(self, name).take(rows) for name in ("kind", "task", "category")}
-        return replace(self, **columns, **labels)
+        others: dict[str, Any] = {
+            name: x.take(rows) for name, x in vars(self).items() if isinstance(x, (Labels, OptionScores))
+        }
+        return replace(self, **columns, **others)
 
     def answers(self) -> Answers | None:
         """Pairs with options, for the corrections for guessing; None if there are none."""
@@ -131,6 +137,28 @@ class AlignedPairs:
         columns: dict[str, Any] = {"task": self.task.code}
         columns |= {name: getattr(self, name) for name in Answers.__dataclass_fields__ if name != "task"}
         return Answers(**columns).take(rows)
+
+    def confidence(self) -> Confidence:
+        """Confidence of the answers before and after, for the known items and what luck makes of them."""
+        other_wrong = np.zeros(len(self), bool)
+        if self.chosen_before is not None and self.chosen_after is not None:
+            both = (self.chosen_before != NONE) & (self.chosen_after != NONE)
+            other_wrong = both & ~self.before & ~self.after & (self.chosen_before != self.chosen_after)
+        wrong_share = None
+        if self.options_before is not None and self.options_after is not None:
+            # A mirror needs the scores of both sides, as a known item that is lost does.
+            wrong_share = np.where(self.options_after.k > 0, self.options_before.largest_wrong_share, np.nan)
+        return Confidence(
+            before=self.before,
+            after=self.after,
+            share_before=self.share_before,
+            share_after=self.share_after,
+            wrong_share=None if wrong_share is None or np.isnan(wrong_share).all() else wrong_share,
+            other_wrong=other_wrong,
+            k=self.k,
+            golds=self.golds,
+            cluster=self.cluster,
+        )
 
     @classmethod
     def align(
@@ -165,16 +193,19 @@ class AlignedPairs:
         options = not (before.missing("chosen") or after.missing("chosen"))
         k_before, k_after = before.ints("k")[left], after.ints("k")[right]
         cluster = _clusters(before, after, left, right, item)
+        scores_before, scores_after = option_scores(before), option_scores(after)
         aligned = cls(
             before=correct_before == 1.0,
             after=correct_after == 1.0,
             again=None if again is None else again[left],
-            share_before=before.floats("gold_share")[left],
-            share_after=after.floats("gold_share")[right],
+            share_before=_gold_share(before, scores_before)[left],
+            share_after=_gold_share(after, scores_after)[right],
             chosen_before=before.ints("chosen")[left] if options else None,
             chosen_after=after.ints("chosen")[right] if options else None,
-            second_before=second_choice(before, left) if options else None,
-            second_after=second_choice(after, right) if options else None,
+            second_before=second_choice(before, scores_before, left) if options else None,
+            second_after=second_choice(after, scores_after, right) if options else None,
+            options_before=None if scores_before is None else scores_before.take(left),
+            options_after=None if scores_after is None else scores_after.take(right),
             k=np.where(k_before == NONE, k_after, k_before),  # a log may name k on one side only
             golds=np.maximum(np.maximum(_golds(before)[left], _golds(after)[right]), 1),
             item=item,
@@ -244,25 +275,46 @@ def _clusters(before: Snapshot, after: Snapshot, left: Ints, right: Ints, item: 
     return np.where(alone, int(code.max()) + 1 + item, code)  # beyond all named clusters, one code per item
 
 
-def second_choice(snapshot: Snapshot, rows: Ints) -> Floats | None:
-    """1 where a right option comes second to the wrong one that was chosen, 0 where another does, at `rows`.
+def option_scores(snapshot: Snapshot) -> OptionScores | None:
+    """Scores that decided, of each row that has them for all its options; None if no row has.
 
-    The score is the one that decides in the row's task: see `metrics.choices.second_is_gold`, also for where it is nan.
-    None if no row has the scores that decide.
+    Raises:
+        SnapshotError: If the metadata name an unknown norm.
     """
-    if snapshot.missing("choice_logprobs") or snapshot.missing("chosen") or snapshot.missing("gold"):
+    if snapshot.missing("choice_logprobs") or snapshot.missing("gold"):
         return None
     k, logprobs = _options(snapshot, "choice_logprobs")
     scores = _scores_that_decide(snapshot, k, logprobs)
-    if np.isnan(scores).all():
+    row = np.repeat(np.arange(len(k)), k)
+    missing = np.zeros(len(k), bool)
+    missing[row[np.isnan(scores)]] = True
+    if missing.all():
         return None
-    gold = snapshot.ints("gold")
     # `golds` is null in rows with one right option, so both columns are needed.
-    golds = option_mask(k, np.arange(len(k)), gold)
+    golds = option_mask(k, np.arange(len(k)), snapshot.ints("gold"))
     if not snapshot.missing("golds"):
         named, several = _options(snapshot, "golds")
         golds |= option_mask(k, np.repeat(np.arange(len(k)), named), several.astype(np.int64))
-    return second_is_gold(scores, k, golds, snapshot.ints("chosen"))[rows]
+    kept = ~missing[row]
+    return OptionScores(np.where(missing, 0, k), scores[kept], golds[kept])
+
+
+def _gold_share(snapshot: Snapshot, options: OptionScores | None) -> Floats:
+    """Share of the right options, float64 [rows]: as recorded, else from the scores; nan where there is neither."""
+    recorded = snapshot.floats("gold_share")
+    if options is None or not np.isnan(recorded).any():
+        return recorded
+    return np.where(np.isnan(recorded), decide(options.scores, options.k, options.golds).share, recorded)
+
+
+def second_choice(snapshot: Snapshot, options: OptionScores | None, rows: Ints) -> Floats | None:
+    """1 where a right option comes second to the wrong one that was chosen, 0 where another does, at `rows`.
+
+    See `metrics.choices.second_is_gold`, also for where it is nan. None if no row has the scores that decide.
+    """
+    if options is None or snapshot.missing("chosen"):
+        return None
+    return second_is_gold(options.scores, options.k, options.golds, snapshot.ints("chosen"))[rows]
 
 
 def _scores_that_decide(snapshot: Snapshot, k: Ints, logprobs: Floats) -> Floats:

@@ -34,6 +34,7 @@ from forgetwatch.comparing.common_norm import in_common_norm
 from forgetwatch.comparing.groups import Group, Level, count_groups
 from forgetwatch.comparing.pairing import Pairing, item_codes, pair
 from forgetwatch.comparing.subset import cut_to_common
+from forgetwatch.metrics.known import count_known
 from forgetwatch.probes.categories import Categories
 from forgetwatch.readers import load_snapshot
 from forgetwatch.snapshot import Snapshot
@@ -171,6 +172,7 @@ def compare(
         notes += differs
     paired = AlignedPairs.align(before, after, pairing, again=again)
     groups = tuple(count_groups(paired, rng=rng, replications=replications))
+    notes += _known_notes(paired)
     macro, compat = _means(category_means, paired, rng, replications), None
     if chance == "paper-compat":
         rows = AlignedPairs.align(before, after, pairing, whole_items=False)  # as the released code, which has no items
@@ -227,6 +229,23 @@ def _pairing_notes(before: Snapshot, after: Snapshot, pairing: Pairing) -> list[
     if source_differs := prompt_differences(before, after, pairing, "source_prompt_hash"):
         notes.append(f"prompts that differ by their own tool's hash: {source_differs:,}")
     return [*notes, *setting_differences(before, after)]
+
+
+def _known_notes(paired: AlignedPairs) -> list[str]:
+    """Note on why known and lost, or what luck makes of it, is not given for items that have options."""
+    items = paired.confidence()
+    measured = np.isfinite(items.share_before) & np.isfinite(items.share_after)
+    if not measured.any():
+        return []
+    found = count_known(items, samples=paired.samples)
+    if found is None:
+        return [
+            "known and lost is not counted: no question has two wrong options, and a confident answer among two options "
+            "shows nothing"
+        ]
+    if found.why_no_net is not None:
+        return [f"nothing shows how much of known and lost is luck: {found.why_no_net}"]
+    return []
 
 
 def _means(

@@ -17,11 +17,11 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from forgetwatch.comparing.aligned import AlignedPairs
 from forgetwatch.comparing.common_norm import in_common_norm
 from forgetwatch.comparing.pairing import pair
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.item import PRIVATE, Item
-from forgetwatch.metrics.transitions import is_known
 from forgetwatch.probe import LETTERS, Probe
 from forgetwatch.readers.question_text import QuestionText
 from forgetwatch.snapshot import NONE, Snapshot
@@ -135,8 +135,9 @@ def flips(
         # Without an option on both sides nothing shows that another wrong answer was given.
         "churned": (was == 0) & (now == 0) & (answers[0] != answers[1]) & (answers[1] != NONE) & (answers[0] != NONE),
     }
-    shares = before.floats("gold_share")[pairing.before], after.floats("gold_share")[pairing.after]
-    known = is_known(was == 1, shares[0]) & np.isfinite(shares[1])  # as `count_known` counts
+    known = np.zeros(len(was), bool)
+    paired = AlignedPairs.align(before, after, pairing, whole_items=False)
+    known[np.isfinite(was) & np.isfinite(now)] = paired.confidence().known  # the pairs that were scored on both sides
     # A private item is listed without its question and options: all output takes these from the flip.
     items = {(item.task, item.id): item for item in probe or () if PRIVATE not in item.tags}
     whats = np.full(len(was), "", dtype=object)

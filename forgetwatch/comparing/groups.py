@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from forgetwatch.metrics.bounds import Bound, Persistence, bound, persistence
 from forgetwatch.metrics.form import count_losses
 from forgetwatch.metrics.guessing import Corrected
 from forgetwatch.metrics.intervals import Interval, bootstrap, effective_items, flip_interval, newcombe
+from forgetwatch.metrics.known import Confidence, count_known
+from forgetwatch.metrics.log_score import DELTA, Change, LogScore, log_score, log_shares
 from forgetwatch.metrics.noise import NoiseFloor, Soft, noise_floor, null, soft
 from forgetwatch.metrics.paper import Paper, paper
 from forgetwatch.metrics.planning import detectable_change
@@ -31,7 +33,7 @@ from forgetwatch.metrics.significance import (
     non_inferiority,
     sign_flip,
 )
-from forgetwatch.metrics.transitions import Cells, count_cells, count_known, is_known
+from forgetwatch.metrics.transitions import Cells, count_cells
 
 Level = Literal["all", "kind", "category", "task"]
 
@@ -67,10 +69,32 @@ class Group(Cells):
         level: ``all``, ``kind``, ``category`` or ``task``; there are kinds if some answers were scored by
             log-likelihood (``scored``) and others generated (``written``).
         name: The category's or task's name; ``all`` for the whole.
-        known: Items clearly known before; None without option probabilities. See `metrics.transitions.Known`.
-        known_lost: Those of them that are wrong now.
-        newly_known: Items clearly known now that were wrong before.
-        known_lost_interval: Of `known_lost` as a share of `known`; None without option probabilities.
+        known: Items right before with a confident answer; None if no item takes part. See `metrics.known`.
+        known_lost: Those of them that are wrong now; luck is in it.
+        newly_known: Items wrong before and right now with a confident answer; luck is in it.
+        known_by_luck: Number of the known items that luck alone makes; None without a mirror.
+        known_lost_by_luck: Number of the lost ones that luck alone makes; None without a mirror.
+        known_net: `known` less `known_by_luck`.
+        known_lost_net: `known_lost` less `known_lost_by_luck`.
+        known_lost_net_interval: Its interval, in items.
+        known_lost_net_share: `known_lost_net` as a share of `known_net`; None if that is below 20.
+        known_lost_interval: Of `known_lost` as a share of `known`, luck included; None if no item takes part.
+        log_scores: Log score before and after; None without the scores of the options. See `metrics.log_score`.
+        log_score_before: Mean log share of the right option before, nats an item; None likewise.
+        log_score_after: The same, after.
+        log_score_change: Mean of the paired differences; None for fewer than 50 scored items, as all that follow from
+            it.
+        log_score_change_interval: Its interval.
+        log_score_change_clipped: The change with each item's difference cut at 2 nats.
+        log_score_change_clipped_interval: Its interval.
+        log_score_change_calibrated: The change after each side's scores are divided by their best temperature.
+        log_score_change_calibrated_interval: Its interval.
+        log_score_p_value: Two-sided p-value of "no change" of the calibrated log score.
+        log_score_q_value: Benjamini-Hochberg of it over the groups of the level.
+        temperature_before: Temperature with the highest log score before.
+        temperature_after: The same, after.
+        forgotten_log_score_change: Mean change of the log score over the forgotten items, nats an item; None if none of
+            them has scores.
         format_lost: Answers right before whose form is lost, without evidence that the knowledge is; None if no form
             was measured. See `metrics.form`.
         knowledge_lost: Answers right before and wrong now, not by their form.
@@ -96,7 +120,27 @@ class Group(Cells):
     known: float | None
     known_lost: float | None
     newly_known: float | None
+    known_by_luck: float | None
+    known_lost_by_luck: float | None
+    known_net: float | None
+    known_lost_net: float | None
+    known_lost_net_interval: Interval | None
+    known_lost_net_share: float | None
     known_lost_interval: Interval | None
+    log_scores: LogScore | None
+    log_score_before: float | None
+    log_score_after: float | None
+    log_score_change: float | None
+    log_score_change_interval: Interval | None
+    log_score_change_clipped: float | None
+    log_score_change_clipped_interval: Interval | None
+    log_score_change_calibrated: float | None
+    log_score_change_calibrated_interval: Interval | None
+    log_score_p_value: float | None
+    log_score_q_value: float | None
+    temperature_before: float | None
+    temperature_after: float | None
+    forgotten_log_score_change: float | None
     format_lost: float | None
     knowledge_lost: float | None
     null_n: float | None
@@ -120,6 +164,15 @@ class Group(Cells):
             return math.nan
         # With fewer than three flips the observed share is too uncertain to plan with.
         return detectable_change(self.effective_n, max(self.forgotten + self.gained, 3) / self.n)
+
+    def fading_p_value(self, delta: float = DELTA) -> float:
+        """One-sided p-value of "the calibrated log score did not fall by more than delta"; nan where it is undefined.
+
+        Args:
+            delta: The tolerated fall, nats an item.
+        """
+        change = None if self.log_scores is None else self.log_scores.calibrated
+        return math.nan if change is None else change.fading_p_value(delta)
 
     def no_worse_than(self, tolerance: float) -> NonInferiority:
         """Test that accuracy did not fall by more than a tolerance, 0 to 1."""
@@ -151,20 +204,32 @@ def count_groups(
         replications: Draws of each interval.
     """
     whole = _group(paired, "all", "all", rng, replications)
-    yield replace(whole, q_value=whole.p_value)  # a level of one group has nothing to correct for
+    # A level of one group has nothing to correct for.
+    yield replace(whole, q_value=whole.p_value, log_score_q_value=whole.log_score_p_value)
     levels: list[tuple[Level, Labels]] = [("category", paired.category), ("task", paired.task)]
     if len(np.unique(paired.kind.code)) > 1:
         levels.insert(0, ("kind", paired.kind))  # one kind alone would repeat the whole
     for level, labels in levels:
         groups = [_group(paired.take(rows), level, name, rng, replications) for name, rows in labels.split()]
         q_values = false_discovery(np.array([group.p_value for group in groups], float))
-        yield from (replace(group, q_value=float(q)) for group, q in zip(groups, q_values, strict=True))
+        fading = _q_values([group.log_score_p_value for group in groups])
+        for group, q, log_score_q in zip(groups, q_values, fading, strict=True):
+            yield replace(group, q_value=float(q), log_score_q_value=log_score_q)
+
+
+def _q_values(p_values: list[float | None]) -> list[float | None]:
+    """Benjamini-Hochberg over the groups that have a p-value; None for the others."""
+    tested = np.array([p is not None and math.isfinite(p) for p in p_values], bool)
+    found: list[float | None] = [None] * len(p_values)
+    q_values = false_discovery(np.array([p for p, has in zip(p_values, tested, strict=True) if has], float))
+    for index, q in zip(np.flatnonzero(tested).tolist(), q_values, strict=True):
+        found[index] = float(q)
+    return found
 
 
 def _group(paired: AlignedPairs, level: Level, name: str, rng: np.random.Generator | None, replications: int) -> Group:
     samples, cluster = paired.samples, paired.cluster
     cells = count_cells(paired.before, paired.after, samples=samples)
-    known = count_known(paired.before, paired.after, paired.share_before, paired.share_after, samples=samples)
     lost = count_losses(
         paired.before, paired.after, paired.form_before, paired.form_after, paired.forced_after, samples=samples
     )
@@ -184,10 +249,8 @@ def _group(paired: AlignedPairs, level: Level, name: str, rng: np.random.Generat
         **vars(cells),
         level=level,
         name=name,
-        known=known.known if known else None,
-        known_lost=known.known_lost if known else None,
-        newly_known=known.newly_known if known else None,
-        known_lost_interval=_known_interval(paired) if known else None,
+        **_known(paired),
+        **_log_scores(paired),
         format_lost=lost.format_lost if lost else None,
         knowledge_lost=lost.knowledge_lost if lost else None,
         null_n=again.measured if again else None,
@@ -225,13 +288,50 @@ def _chance(paired: AlignedPairs, rng: np.random.Generator | None, replications:
     )
 
 
-def _known_interval(paired: AlignedPairs) -> Interval:
-    """Interval of the share of the clearly known items that are wrong now."""
-    # Only items measured on both sides can be seen to be lost.
-    rows = is_known(paired.before, paired.share_before) & np.isfinite(paired.share_after)
-    lost = ~paired.after[rows]
-    worth = len(lost) if paired.cluster is None else effective_items(lost.astype(float), paired.cluster[rows])
+_KNOWN: Final = (
+    *("known", "known_lost", "newly_known", "known_by_luck", "known_lost_by_luck", "known_net", "known_lost_net"),
+    *("known_lost_net_interval", "known_lost_net_share"),
+)
+"""Attributes of a group that are those of `metrics.known.Known`."""
+
+
+def _known(paired: AlignedPairs) -> dict[str, Any]:
+    """Attributes of a group that follow from its known items."""
+    items = paired.confidence()
+    found = count_known(items, samples=paired.samples)
+    interval = None if found is None else _known_interval(items)
+    return {name: getattr(found, name, None) for name in _KNOWN} | {"known_lost_interval": interval}
+
+
+def _known_interval(items: Confidence) -> Interval:
+    """Interval of the share of the known items that are wrong now."""
+    rows = items.known
+    lost = ~items.after[rows]
+    worth = len(lost) if items.cluster is None else effective_items(lost.astype(float), items.cluster[rows])
     return flip_interval(float(lost.mean()) * worth, worth) if len(lost) else flip_interval(0, 0)
+
+
+def _log_scores(paired: AlignedPairs) -> dict[str, Any]:
+    """Attributes of a group that follow from the log scores of its items."""
+    before, after = paired.options_before, paired.options_after
+    found = None
+    if before is not None and after is not None:
+        found = log_score(before, after, cluster=paired.cluster, samples=paired.samples)
+    values: dict[str, Any] = {"log_scores": found, "log_score_p_value": None, "log_score_q_value": None}
+    for name in ("before", "after"):
+        values[f"log_score_{name}"] = getattr(found, name, None)
+        values[f"temperature_{name}"] = getattr(found, f"temperature_{name}", None)
+    for name, suffix in (("change", ""), ("clipped", "_clipped"), ("calibrated", "_calibrated")):
+        change: Change | None = getattr(found, name, None)
+        values[f"log_score_change{suffix}"] = None if change is None else change.mean
+        values[f"log_score_change{suffix}_interval"] = None if change is None else change.interval
+        if name == "calibrated" and change is not None:
+            values["log_score_p_value"] = change.p_value
+    lost = None
+    if before is not None and after is not None and (gone := paired.before & ~paired.after).any():
+        change_of = log_shares(after.take(gone)) - log_shares(before.take(gone))
+        lost = float(change_of[finite].mean()) if (finite := np.isfinite(change_of)).any() else None
+    return values | {"forgotten_log_score_change": lost}
 
 
 def _scaled(cells: Cells, n: float) -> Cells:

@@ -10,12 +10,13 @@ groups (`metrics.alarm`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,19 +34,25 @@ from forgetwatch.run_folder import StoredRun
 from forgetwatch.snapshot import Snapshot
 
 
+AlarmKind = Literal["net", "fading"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Alarm:
-    """Test of one group at one look for a net loss beyond chance.
+    """Test of one group at one look for a loss beyond chance.
 
     Attributes:
+        kind: ``net`` for a net loss of right answers, ``fading`` for a fall of the calibrated log score.
         step: Optimizer step of the look.
         group: The group's counts at that look.
-        p_value: One-sided p-value of "no net loss", `Group.loss_p_value`.
+        p_value: One-sided p-value: of "no net loss", `Group.loss_p_value`, or of "no fall beyond the tolerated one",
+            `Group.fading_p_value`.
         alarm_level: The p-value at and below which this look alarms.
         smallest_loss: The smallest net loss (share of the items) that could raise an alarm at this look, given the
-            number of items that flipped; nan if none could.
+            number of items that flipped; nan if none could, and for ``fading``.
     """
 
+    kind: AlarmKind
     step: int
     group: Group = field(repr=False)
     p_value: float
@@ -59,9 +66,12 @@ class Alarm:
 
     def __str__(self) -> str:
         verdict = "ALARM" if self.raised else "no alarm"
+        shown = f"{self.group.forgotten:g} forgotten and {self.group.gained:g} gained of {self.group.n:g}"
+        if self.kind == "fading":
+            shown = f"calibrated log score {self.group.log_score_change_calibrated:+.3f} nats"
         return (
-            f"{verdict} at step {self.step}, {self.group.name}: {self.group.forgotten:g} forgotten and "
-            f"{self.group.gained:g} gained of {self.group.n:g}, p {self.p_value:.2g}, alarm at {self.alarm_level:.2g}"
+            f"{verdict} ({self.kind}) at step {self.step}, {self.group.name}: {shown}, p {self.p_value:.2g}, alarm at "
+            f"{self.alarm_level:.2g}"
         )
 
 
@@ -177,33 +187,53 @@ class Trajectory:
         return guesser_history(self.guess[self._scored], looks=len(self) - 1)
 
     def alarms(self, *, alpha: float = 0.05) -> tuple[Alarm, ...]:
-        """The first alarm of each group, in the order of the looks; see `verdicts`."""
-        first: dict[tuple[str, str], Alarm] = {}
-        for verdict in self.verdicts(alpha=alpha):
-            if verdict.raised:
-                first.setdefault((verdict.group.level, verdict.group.name), verdict)
+        """The first alarm of each group and kind, in the order of the looks; see `verdicts`."""
+        first: dict[tuple[str, str, str], Alarm] = {}
+        for test in self.verdicts(alpha=alpha):
+            if test.raised:
+                first.setdefault((test.kind, test.group.level, test.group.name), test)
         return tuple(first.values())
 
     def verdicts(self, *, alpha: float = 0.05) -> tuple[Alarm, ...]:
-        """Tests of all items and of each category for a net loss, look by look; raised or not.
+        """Tests of all items and of each category for a net loss and for fading, look by look; raised or not.
 
         The rule is `metrics.alarm.alarm_level`: an unchanged model raises any alarm at all in at most `alpha` of runs.
+        Both kinds have half of `alpha` in a run with option scores; without them net losses have all of it. A group
+        with fewer than 50 scored items is not tested for fading.
         Looks beyond the planned T, and all looks without a plan, are tested by the rule that needs no plan; with them
         the bound is alpha (1 + 1 / (T + 1)). Later looks do not change the result of an earlier one.
         """
-        looks = self.comparisons[1:]
+        # By the baseline alone: the shares of alpha must not depend on the looks that are tested.
+        fading = {(group.level, group.name) for group in _watched(self.comparisons[0]) if _has_log_score(group)}
         found = []
-        for look, (step, comparison) in enumerate(zip(self.steps[1:], looks, strict=True), start=1):
-            # Tasks are not watched: with many of them the level of each would be too strict to raise any alarm.
-            watched = [group for group in comparison.groups if group.level in ("all", "category")]
+        for look, (step, comparison) in enumerate(zip(self.steps[1:], self.comparisons[1:], strict=True), start=1):
+            watched = _watched(comparison)
             planned = self.planned if self.planned is not None and look <= self.planned else None
-            level = alarm_level(look, groups=len(watched), planned=planned, alpha=alpha)
+            share = alpha / 2 if fading else alpha
+            level = alarm_level(look, groups=len(watched), planned=planned, alpha=share)
             for group in watched:
-                smallest = group.smallest_loss(level)
-                verdict = Alarm(
-                    step=step, group=group, p_value=group.loss_p_value, alarm_level=level, smallest_loss=smallest
+                smallest, p_value = group.smallest_loss(level), group.loss_p_value
+                found.append(
+                    Alarm(
+                        kind="net", step=step, group=group, p_value=p_value, alarm_level=level, smallest_loss=smallest
+                    )
                 )
-                found.append(verdict)
+            if not fading:
+                continue
+            level = alarm_level(look, groups=len(fading), planned=planned, alpha=share)
+            for group in watched:
+                if (group.level, group.name) in fading and _has_log_score(group):
+                    p_value = group.fading_p_value()
+                    found.append(
+                        Alarm(
+                            kind="fading",
+                            step=step,
+                            group=group,
+                            p_value=p_value,
+                            alarm_level=level,
+                            smallest_loss=math.nan,
+                        )
+                    )
         return tuple(found)
 
     @property
@@ -219,3 +249,13 @@ def right_answers(baseline: Snapshot, look: Snapshot) -> NDArray[np.float64]:
     right = np.full(len(baseline), np.nan)
     right[pairing.before] = look.floats("correct")[pairing.after]
     return right
+
+
+def _watched(comparison: Comparison) -> list[Group]:
+    """Groups that alarms watch: all items, and the categories."""
+    # Tasks are not watched: with many of them the level of each would be too strict to raise any alarm.
+    return [group for group in comparison.groups if group.level in ("all", "category")]
+
+
+def _has_log_score(group: Group) -> bool:
+    return group.log_score_change_calibrated is not None

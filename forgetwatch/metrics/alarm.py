@@ -1,13 +1,16 @@
 """Alarms over many looks at the same items.
 
-With twenty looks at ten categories, one of two hundred p-values is small by chance alone. An alarm is raised at a look
-whose one-sided p-value of "no net loss" is at most alpha/(G T), with T looks planned and G groups watched, or
-alpha/(G t(t+1)) at the t-th look if T is unknown. The p-value is exact McNemar; over clusters it comes from a sign-flip
-test. The level is a union bound: whatever the dependence between looks and groups, an unchanged model raises any alarm
-in at most alpha of runs.
+    net       accuracy fell: exact one-sided McNemar, over clusters a sign-flip test
+    fading    the calibrated log score fell by more than a tolerated `DELTA`: one-sided t-test (metrics.log_score)
 
-The null is "no net loss", not "no change": a model that forgets as much as it gains raises no alarm. The number of
-items that were clearly known and are now lost shows such a change.
+With twenty looks at ten categories, one of two hundred p-values is small by chance alone. An alarm is raised at a look
+whose one-sided p-value is at most alpha/(G T), with T looks planned and G groups watched, or alpha/(G t(t+1)) at the
+t-th look if T is unknown. The level is a union bound: whatever the dependence between looks and groups, an unchanged
+model raises any alarm in at most alpha of runs. Where options have scores, net and fading have half of alpha each,
+whatever they show.
+
+The null of the first is "no net loss", not "no change": a model that forgets as much as it gains raises no alarm of
+that kind. The number of known and lost items, and the log score, show such a change.
 """
 
 from __future__ import annotations

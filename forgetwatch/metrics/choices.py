@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +66,46 @@ class Decisions:
     share: Floats
     margin: Floats
     tied: Bools
+
+
+@dataclass(frozen=True, eq=False)
+class OptionScores:
+    """Scores of the options of some items, in one flat array.
+
+    Attributes:
+        k: Number of scored options of each row; 0 where a row has no usable scores; int64 [rows].
+        scores: The score that decides, nats; finite or minus infinity; float64 [options].
+        golds: The right options, bool [options].
+    """
+
+    k: Ints
+    scores: Floats
+    golds: Bools
+
+    def take(self, rows: NDArray[Any]) -> OptionScores:
+        """Scores of some rows."""
+        index = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
+        k, starts = self.k[index], (np.cumsum(self.k) - self.k)[index]
+        # 0, 1, ... within each row, without a loop over the rows.
+        cells = np.repeat(starts - (np.cumsum(k) - k), k) + np.arange(int(k.sum()))
+        return OptionScores(k, self.scores[cells], self.golds[cells])
+
+    @property
+    def largest_wrong_share(self) -> Floats:
+        """Largest share of one wrong option in the softmax of a row's scores, float64 [rows]; nan without scores."""
+        scores, golds = self.dense()
+        if not scores.size:
+            return np.full(len(self.k), np.nan)
+        with np.errstate(invalid="ignore"):  # a row of nothing but minus infinity has no share
+            shares = softmax(scores, axis=1)
+        return np.asarray(np.where(golds, 0.0, shares).max(axis=1))
+
+    def dense(self) -> tuple[Floats, Bools]:
+        """Scores, -inf where a row has no such option, and right options, as arrays [rows, most options]."""
+        there = np.arange(int(self.k.max(initial=0))) < self.k[:, None]
+        scores, golds = np.full(there.shape, -np.inf), np.zeros(there.shape, bool)
+        scores[there], golds[there] = self.scores, self.golds
+        return scores, golds
 
 
 def normalise(

@@ -1,4 +1,4 @@
-"""The four cells, and known and lost.
+"""The four cells.
 
                      right after    wrong after
     right before     retained       forgotten        1->1   1->0
@@ -14,13 +14,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-
-KNOWN_SHARE: Final = 0.7
-"""Gold's share of the option probability from which a right answer counts as clearly known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,18 +69,6 @@ class Cells:
         return ratio(self.forgotten, self.retained + self.forgotten)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Known:
-    """Counts of items that were clearly known before, of those lost, and of those newly known; as in `Cells`.
-
-    A lower bound of the true loss: only clear cases are counted. It needs no model of guessing and works at k = 2.
-    """
-
-    known: float
-    known_lost: float
-    newly_known: float
-
-
 def count_cells(before: NDArray[np.bool_], after: NDArray[np.bool_], *, samples: int = 1) -> Cells:
     """Count the four cells of paired outcomes.
 
@@ -100,45 +84,6 @@ def count_cells(before: NDArray[np.bool_], after: NDArray[np.bool_], *, samples:
     table = np.bincount(2 * before.astype(np.int64) + after, minlength=4)
     missed, gained, forgotten, retained = (_whole(int(count), samples) for count in table)
     return Cells(retained=retained, forgotten=forgotten, gained=gained, missed=missed)
-
-
-def count_known(
-    before: NDArray[np.bool_],
-    after: NDArray[np.bool_],
-    share_before: NDArray[np.float64],
-    share_after: NDArray[np.float64],
-    *,
-    samples: int = 1,
-) -> Known | None:
-    """Count known and lost items; None if no item has option probabilities on both sides.
-
-    An item is known if it is right with at least `KNOWN_SHARE` of the option probability on gold. Known before and
-    wrong after is known and lost; wrong before and known after is newly known.
-
-    Args:
-        before: Right before, bool [rows].
-        after: Right after, bool [rows].
-        share_before: Gold's share of the option probability before, 0 to 1, nan where it was not measured [rows].
-        share_after: The same, after [rows].
-        samples: Rows per item; counts are divided by it.
-    """
-    measured = np.isfinite(share_before) & np.isfinite(share_after)
-    if not measured.any():
-        return None
-    # Without a share after, an item could be lost but never newly known: both need both sides.
-    known = measured & is_known(before, share_before)
-    known_after = measured & is_known(after, share_after)
-    return Known(
-        known=_whole(int(known.sum()), samples),
-        known_lost=_whole(int((known & ~after).sum()), samples),
-        newly_known=_whole(int((known_after & ~before).sum()), samples),
-    )
-
-
-def is_known(right: NDArray[np.bool_], share: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """True where right with at least `KNOWN_SHARE` of the option probability on gold; bool [rows]. False for nan."""
-    known: NDArray[np.bool_] = right & (share >= KNOWN_SHARE)
-    return known
 
 
 def ratio(part: float, whole: float) -> float:

@@ -23,6 +23,8 @@ from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.quantities import QUANTITIES, group_values, json_value, value_at
 from forgetwatch.comparing.ranking import ModelComparison
 from forgetwatch.comparing.trajectory import Alarm, Trajectory
+from forgetwatch.metrics.known import DEFINITION, TAU
+from forgetwatch.metrics.log_score import DELTA
 
 SCHEMA: Final = "forgetwatch/comparison@1"
 SCHEMA_SEVERAL: Final = "forgetwatch/comparisons@1"
@@ -43,6 +45,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
         "paper_compat": None if comparison.paper_compat is None else _macro(comparison.paper_compat),
         "samples": comparison.samples,
         "clusters": comparison.clusters,
+        "definitions": {"known": DEFINITION, "tau": TAU, "delta": DELTA},
         "notes": list(comparison.notes),
     }
 
@@ -97,6 +100,16 @@ def trajectory_json(trajectory: Trajectory) -> dict[str, Any]:
             "never_forgotten": json_value(n * guessed.never_forgotten),
             "temporal_forgetting": json_value(guessed.temporal_forgetting),
         },
+        "alarms": [
+            {
+                "kind": alarm.kind,
+                "step": alarm.step,
+                "group": alarm.group.name,
+                "p": alarm.p_value,
+                "level": alarm.alarm_level,
+            }
+            for alarm in trajectory.alarms()
+        ],
         "looks": looks,
     }
 
@@ -110,10 +123,11 @@ def _look(trajectory: Trajectory, index: int, verdicts: Sequence[Alarm]) -> dict
         "if_guessed": {name: json_value(course.items * float(getattr(guessed, name)[index])) for name in _COURSE},
         "alarms": [
             {
+                "kind": alarm.kind,
                 "level": alarm.group.level,
                 "name": alarm.group.name,
                 "raised": alarm.raised,
-                "p_value": alarm.p_value,
+                "p_value": json_value(alarm.p_value),
                 "alarm_level": alarm.alarm_level,
                 "smallest_loss": json_value(alarm.smallest_loss),
             }
@@ -139,7 +153,11 @@ def _spread(spread: Spread) -> dict[str, Any]:
     return {"mean": json_value(spread.mean), "sd": json_value(spread.sd), "se": json_value(spread.se)}
 
 
-_INTERVALS = ("known_lost_interval", "forgetting_interval", "backward_transfer_interval", "net_change_interval")
+_INTERVALS: Final = (
+    *("known_lost_net_interval", "known_lost_interval", "log_score_change_interval"),
+    *("log_score_change_clipped_interval", "log_score_change_calibrated_interval"),
+    *("forgetting_interval", "backward_transfer_interval", "net_change_interval"),
+)
 
 
 def comparisons_csv(comparisons: Sequence[Comparison]) -> str:

@@ -13,7 +13,7 @@ from rich.console import Group as Lines
 from rich.text import Text
 
 from forgetwatch.comparing.groups import Level
-from forgetwatch.comparing.trajectory import Alarm, Trajectory
+from forgetwatch.comparing.trajectory import Alarm, AlarmKind, Trajectory
 from forgetwatch.comparing.verdict import TOLERANCE
 from forgetwatch.report.cells import flips, net_change
 from forgetwatch.report.formatting import brief, count, one_line, percent, probability
@@ -105,20 +105,20 @@ def alarm_lines(trajectory: Trajectory) -> list[Text]:
     verdicts = trajectory.verdicts()
     if not verdicts:
         return []
-    last = {(one.group.level, one.group.name): one for one in verdicts if one.step == verdicts[-1].step}
+    last = _last_tests(verdicts)
     alarms = trajectory.alarms()
     lines = []
     for alarm in alarms:
-        now = last[alarm.group.level, alarm.group.name]
+        now = last[alarm.kind, alarm.group.level, alarm.group.name]
         lines.append(alarm_line(alarm).append("" if now is alarm else f"; now {flips(now.group)}"))
     taken, planned = len(trajectory) - 1, trajectory.planned
     over = planned is not None and taken > planned
     looks = taken if planned is None or over else planned
-    categories = len(last) - 1  # without the whole
+    categories = sum(level == "category" for kind, level, _ in last if kind == "net")
     watched = f"all and {categories} categor{'ies' if categories != 1 else 'y'}" if categories else "all"
     number = f"{len(alarms)} alarm{'s' if len(alarms) != 1 else ''}" if alarms else "no alarm"
     how = f" ({planned} planned)" if over else " planned" if planned else ""
-    sees = last["all", "all"].smallest_loss
+    sees = last["net", "all", "all"].smallest_loss
     seen = "could not alarm, too few flips" if math.isnan(sees) else f"could alarm on {percent(sees)} points or more"
     return [
         *lines,
@@ -132,20 +132,25 @@ def alarm_sentences(trajectory: Trajectory) -> list[tuple[str, bool]]:
     verdicts = trajectory.verdicts()
     if not verdicts:
         return []
-    last = {(one.group.level, one.group.name): one for one in verdicts if one.step == verdicts[-1].step}
+    last = _last_tests(verdicts)
     sentences = []
     for alarm in trajectory.alarms():
-        now = last[alarm.group.level, alarm.group.name]
+        now = last[alarm.kind, alarm.group.level, alarm.group.name]
         name = "The whole" if alarm.group.level == "all" else alarm.group.name
         text = f"{name} fell by more than luck at step {alarm.step:,}: {_lost_and_won(alarm)}"
         text += f" (p {_small(alarm.p_value)}, needed {_small(alarm.alarm_level)})."
         sentences.append((text + ("" if now is alarm else f" At the last look: {_lost_and_won(now)}."), True))
-    sees = last["all", "all"].smallest_loss
+    sees = last["net", "all", "all"].smallest_loss
     text = "No look shows a fall of accuracy that is more than luck. " if not sentences else ""
     text += "Luck alone raises such an alarm, in any group and at any look, in about 5 of 100 runs at most."
     if not math.isnan(sees):
         text += f" At the last look a net loss of {percent(sees)} points over all questions would have raised one."
     return [*sentences, (text, False)]
+
+
+def _last_tests(verdicts: Sequence[Alarm]) -> dict[tuple[AlarmKind, Level, str], Alarm]:
+    """Tests of the last look, by kind, level and name of the group."""
+    return {(one.kind, one.group.level, one.group.name): one for one in verdicts if one.step == verdicts[-1].step}
 
 
 def _lost_and_won(alarm: Alarm) -> str:

@@ -21,8 +21,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from worlds import World, know_or_guess, logits
 
 from forgetwatch.metrics.guessing import guess_corrected, guess_corrected_calibrated
+from forgetwatch.metrics.known import count_known
 from forgetwatch.metrics.paper import paper
-from forgetwatch.metrics.transitions import count_known
 
 SEED = 20251017
 OUT = Console(highlight=False, width=120)
@@ -46,7 +46,7 @@ def raw_forgetting(world: World) -> float:
 
 
 def known_lost(world: World) -> float:
-    found = count_known(world.answers.before, world.answers.after, world.share_before, world.share_after)
+    found = count_known(world.confidence)
     return found.known_lost / len(world.answers.k) if found else np.nan
 
 

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import snapshot
 
-from forgetwatch.comparing.aligned import AlignedPairs, Labels, guess_chance, second_choice
+from forgetwatch.comparing.aligned import AlignedPairs, Labels, guess_chance, option_scores, second_choice
 from forgetwatch.comparing.pairing import pair
+from forgetwatch.snapshot import Snapshot
 
 
 @given(st.lists(st.sampled_from(["a", "b", "", "c"]), max_size=30))
@@ -24,6 +25,10 @@ def test_labels_split_into_the_rows_of_each_name_in_order(names: list[str]) -> N
     }
 
 
+def second_choices(rows: Snapshot, index: np.ndarray) -> np.ndarray | None:
+    return second_choice(rows, option_scores(rows), index)
+
+
 def test_the_second_choice_is_that_of_the_score_that_decides() -> None:
     columns = {
         "k": [3, 3, 3, 3, 3],
@@ -33,7 +38,7 @@ def test_the_second_choice_is_that_of_the_score_that_decides() -> None:
     }
     rows = snapshot([False, False, True, False, False], **columns)
     # second, third, right, another option was chosen than these scores would choose, no scores
-    assert second_choice(rows, np.arange(5)) == pytest.approx([1.0, 0.0, math.nan, math.nan, math.nan], nan_ok=True)
+    assert second_choices(rows, np.arange(5)) == pytest.approx([1.0, 0.0, math.nan, math.nan, math.nan], nan_ok=True)
 
 
 def test_the_second_choice_by_bytes_is_not_that_by_sum() -> None:
@@ -44,9 +49,9 @@ def test_the_second_choice_by_bytes_is_not_that_by_sum() -> None:
         "choice_logprobs": [[-6.0, -2.0, -4.0]],
         "choice_bytes": [[6, 4, 2]],
     }
-    assert second_choice(snapshot([False], **columns), np.arange(1)) == pytest.approx([0.0])
+    assert second_choices(snapshot([False], **columns), np.arange(1)) == pytest.approx([0.0])
     by_bytes = snapshot([False], meta={"probe": {"norm": "bytes"}}, **columns)  # -1, -.5, -2
-    assert second_choice(by_bytes, np.arange(1)) == pytest.approx([1.0])
+    assert second_choices(by_bytes, np.arange(1)) == pytest.approx([1.0])
 
 
 def test_any_of_several_right_options_may_come_second() -> None:
@@ -57,11 +62,11 @@ def test_any_of_several_right_options_may_come_second() -> None:
         "chosen": [1, 0],
         "choice_logprobs": [[-9.0, -1.0, -3.0, -2.0], [-1.0, -9.0, -3.0, -2.0]],
     }
-    assert second_choice(snapshot([False, False], **columns), np.array([0, 1])) == pytest.approx([1.0, 0.0])
+    assert second_choices(snapshot([False, False], **columns), np.array([0, 1])) == pytest.approx([1.0, 0.0])
 
 
 def test_there_is_no_second_choice_without_scores() -> None:
-    assert second_choice(snapshot([False], k=[3], gold=[0], chosen=[1]), np.arange(1)) is None
+    assert second_choices(snapshot([False], k=[3], gold=[0], chosen=[1]), np.arange(1)) is None
 
 
 def aligned(before: list[bool | None], after: list[bool | None], **columns: object) -> AlignedPairs:

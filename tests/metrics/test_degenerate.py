@@ -14,14 +14,17 @@ from hypothesis import strategies as st
 from forgetwatch.metrics.alarm import alarm_power, smallest_loss
 from forgetwatch.metrics.answers import Answers
 from forgetwatch.metrics.bounds import bound, persistence, tipping_ratio
+from forgetwatch.metrics.choices import OptionScores
 from forgetwatch.metrics.guessing import guess_corrected, guess_corrected_calibrated
 from forgetwatch.metrics.intervals import clustered_mean, effective_items, flip_interval, newcombe, wilson
 from forgetwatch.metrics.item_history import guesser_history, item_history
+from forgetwatch.metrics.known import Confidence, count_known
+from forgetwatch.metrics.log_score import log_score
 from forgetwatch.metrics.noise import noise_floor, null, soft
 from forgetwatch.metrics.paper import as_released, paper
 from forgetwatch.metrics.planning import detectable_change, items_needed
 from forgetwatch.metrics.significance import false_discovery, loss_p_value, mcnemar, non_inferiority, sign_flip
-from forgetwatch.metrics.transitions import count_cells, count_known
+from forgetwatch.metrics.transitions import count_cells
 
 CASES = {
     "no item": (0, [], []),
@@ -54,12 +57,25 @@ def everything(before: np.ndarray, after: np.ndarray, k: np.ndarray, *, clustere
         second_before=np.where(before[rows], np.nan, 1.0),
         second_after=np.where(after[rows], np.nan, 0.0),
     )
+    sizes = np.maximum(k, 0)
+    scores = OptionScores(sizes, np.linspace(-3, 0, sizes.sum()), np.arange(sizes.sum()) % 3 == 0)
+    clear = Confidence(
+        before=before,
+        after=after,
+        share_before=share,
+        share_after=share,
+        wrong_share=share,
+        other_wrong=~before & ~after,
+        k=k,
+        golds=np.ones(n, np.int64),
+        cluster=cluster,
+    )
     change = after.astype(np.int64) - before
     lost, won = int(cells.forgotten), int(cells.gained)
     return [
         cells.net_change,
         cells.retention,
-        count_known(before, after, share, share),
+        count_known(clear),
         paper(before, after, k, cluster=cluster),
         as_released(before, after, k=4),
         guess_corrected(answers),
@@ -92,6 +108,7 @@ def everything(before: np.ndarray, after: np.ndarray, k: np.ndarray, *, clustere
         alarm_power(n, discordance=0.1, loss=0.02, level=0.001),
         item_history(np.stack([before, after])).temporal_forgetting,
         guesser_history(1 / k[k >= 1], looks=2).temporal_forgetting,
+        log_score(scores, scores.take(np.arange(n)[::-1]), cluster=cluster),
     ]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forgetwatch.metrics.transitions import Cells, count_cells, count_known
+from forgetwatch.metrics.transitions import Cells, count_cells
 
 PAIRS = st.lists(st.tuples(st.booleans(), st.booleans()), max_size=60)
 
@@ -59,18 +59,3 @@ def test_rates_of_nothing_are_nan_and_never_zero() -> None:
 def test_samples_make_cells_means_over_samples() -> None:
     cells = count_cells(*arrays([(True, False), (True, True), (False, False), (False, False)]), samples=2)
     assert (cells.retained, cells.forgotten, cells.missed, cells.n) == (0.5, 0.5, 1.0, 2.0)
-
-
-def test_known_needs_a_right_answer_and_seven_tenths_of_the_probability() -> None:
-    before = np.array([True, True, True, False])
-    after = np.array([False, False, True, True])
-    share_before = np.array([0.70, 0.69, 0.99, 0.10])
-    share_after = np.array([0.1, 0.1, 0.9, 0.8])
-    known = count_known(before, after, share_before, share_after)
-    assert known is not None
-    assert (known.known, known.known_lost, known.newly_known) == (2, 1, 1)
-
-
-def test_known_is_undefined_without_option_probabilities() -> None:
-    nothing = np.array([np.nan])
-    assert count_known(np.array([True]), np.array([True]), nothing, nothing) is None

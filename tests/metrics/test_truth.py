@@ -14,8 +14,8 @@ from worlds import know_or_guess, logits
 
 from forgetwatch.metrics.answers import Answers
 from forgetwatch.metrics.guessing import guess_corrected
+from forgetwatch.metrics.known import count_known
 from forgetwatch.metrics.paper import paper
-from forgetwatch.metrics.transitions import count_known
 
 Estimator = Callable[[Answers], tuple[float, float]]
 TASKS, ITEMS = 300, 250
@@ -106,7 +106,7 @@ def test_known_and_lost_stays_right_where_corrections_do_not() -> None:
     rng, found = np.random.default_rng(3), []
     for _ in range(40):
         world = logits(rng, n=2000, unknown="partial", lost=0.0, noise=0.3)
-        known = count_known(world.answers.before, world.answers.after, world.share_before, world.share_after)
+        known = count_known(world.confidence)
         assert known is not None
         found.append((*raw(world.answers)[:1], ours(world.answers)[0], known.known_lost / 2000))
     raw_rate, corrected, known_rate = np.mean(found, axis=0)

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from forgetwatch import Snapshot, compare, load_snapshot, save_snapshot
 from forgetwatch.cli import app
-from forgetwatch.comparing.aligned import second_choice
+from forgetwatch.comparing.aligned import option_scores, second_choice
 from forgetwatch.errors import SnapshotError
 from forgetwatch.readers.table import concatenate
 
@@ -95,7 +95,7 @@ def test_two_tools_logs_of_the_same_answers_give_equal_json(
 
 def known_second_choices(snapshot: Snapshot) -> tuple[int, int]:
     """Number of wrong answers, and of those whose second choice is known."""
-    second = second_choice(snapshot, np.arange(len(snapshot)))
+    second = second_choice(snapshot, option_scores(snapshot), np.arange(len(snapshot)))
     assert second is not None
     return int((snapshot.floats("correct") == 0).sum()), int(np.isfinite(second).sum())
 

@@ -1,0 +1,201 @@
+"""Known and lost, less what luck makes.
+
+    right before with a share of at least TAU on the right option        known       wrong now: known_lost
+    wrong before with a share of at least TAU on some wrong option       its mirror  on another wrong option now
+
+A confident answer of a model that does not know is right now and then, and such a guess moves as others do. If the
+right option attracts that model as a wrong one does, a confident guess is right once for every k-1 times it is wrong,
+and a guess that changes goes from right to wrong and from wrong to another wrong option in the ratio 1 : k-2. The
+confident wrong answers therefore measure the luck among the known items, with no further measurement:
+
+    known_by_luck       sum of 1/(k-1) over the confident wrong answers
+    known_lost_by_luck  sum of 1/(k-2) over those of them that are on another wrong option now
+    known_net           known - known_by_luck
+    known_lost_net      known_lost - known_lost_by_luck
+
+With g right options the weights are g/(k-g) and g/(k-g-1). Confident wrong answers that are right now do not count:
+training may have taught them. Items with fewer than two wrong options take no part: their answers cannot move from one
+wrong option to another.
+
+Derived for this project. Keys drawn at random give a net of 0. It is too low where wrong options tempt, as
+misconceptions do, and too high where options can be ruled out or are known in part.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from forgetwatch.metrics.intervals import NOTHING, Interval, clustered_mean, mean_interval
+
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+TAU: Final = 0.7
+"""Share of the options' probability from which an answer is confident."""
+
+DEFINITION: Final = "k>=3, share>=tau"
+"""Definition of a known item, as the JSON document names it."""
+
+FEWEST_EVENTS: Final = 10
+"""Number of known_lost and mirrored items below which the interval of the net is from exact Poisson limits."""
+
+FEWEST_KNOWN: Final = 20
+"""Smallest `known_net` of which a share is given."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Confidence:
+    """Confidence of the answers of some items, before and after. Arrays are [rows].
+
+    Attributes:
+        before: Right before.
+        after: Right after.
+        share_before: Share of the right options before, 0 to 1; nan where it was not measured.
+        share_after: The same, after.
+        wrong_share: Largest share of one wrong option before, 0 to 1; nan where the options have no scores on both
+            sides. None if no row has them.
+        other_wrong: Wrong before and after, on different options.
+        k: Number of options; -1 for open answers.
+        golds: Number of right options.
+        cluster: Code of the independent observation; None if every row is one.
+    """
+
+    before: Bools
+    after: Bools
+    share_before: Floats
+    share_after: Floats
+    wrong_share: Floats | None
+    other_wrong: Bools
+    k: Ints
+    golds: Ints
+    cluster: Ints | None = None
+
+    def take(self, rows: NDArray[Any]) -> Self:
+        """Confidence of some rows."""
+        return replace(self, **{name: x[rows] for name, x in vars(self).items() if isinstance(x, np.ndarray)})
+
+    @property
+    def measured(self) -> Bools:
+        """True for rows that take part: at least two wrong options, and shares on both sides; bool [rows].
+
+        If some rows have the scores of their options, rows with a share alone take no part: they have no mirror.
+        """
+        found: Bools = np.isfinite(self.share_before) & np.isfinite(self.share_after) & (self.k - self.golds >= 2)
+        return found if self.wrong_share is None else found & np.isfinite(self.wrong_share)
+
+    @property
+    def known(self) -> Bools:
+        """True for known items that take part, bool [rows]."""
+        return is_known(self.before, self.share_before) & self.measured
+
+
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """Counts of known items, of those lost, and of what luck makes of both; means over samples.
+
+    Attributes:
+        known: Items right before with a share of at least `TAU`.
+        known_lost: Those of them that are wrong now.
+        newly_known: Items wrong before and right now with a share of at least `TAU`; luck is in it.
+        known_by_luck: Number of the known items that luck alone makes; None without a mirror.
+        known_lost_by_luck: Number of the lost ones that luck alone makes; None without a mirror.
+        known_lost_net_interval: 95 % interval of `known_lost_net`, in items; None without a mirror.
+        why_no_net: Reason for which there is no mirror; None if there is one.
+    """
+
+    known: float
+    known_lost: float
+    newly_known: float
+    known_by_luck: float | None = None
+    known_lost_by_luck: float | None = None
+    known_lost_net_interval: Interval | None = None
+    why_no_net: str | None = None
+
+    @property
+    def known_net(self) -> float | None:
+        """Known items less those that luck makes; None without a mirror."""
+        return None if self.known_by_luck is None else self.known - self.known_by_luck
+
+    @property
+    def known_lost_net(self) -> float | None:
+        """Known and lost items less those that luck makes; None without a mirror."""
+        return None if self.known_lost_by_luck is None else self.known_lost - self.known_lost_by_luck
+
+    @property
+    def known_lost_net_share(self) -> float | None:
+        """`known_lost_net` as a share of `known_net`; None without a mirror, or for a net below `FEWEST_KNOWN`."""
+        known, lost = self.known_net, self.known_lost_net
+        return None if known is None or lost is None or known < FEWEST_KNOWN else lost / known
+
+
+def is_known(right: Bools, share: Floats) -> Bools:
+    """True where right with a share of at least `TAU` on the right options; bool [rows]. False for nan."""
+    known: Bools = right & (share >= TAU)
+    return known
+
+
+def count_known(items: Confidence, *, samples: int = 1) -> Known | None:
+    """Count known and lost items, and what luck makes of them.
+
+    None if no row takes part: see `Confidence.measured`.
+
+    Args:
+        items: The answers and their confidence.
+        samples: Rows per item; counts are divided by it.
+    """
+    used = items.take(items.measured)
+    if not len(used.k):
+        return None
+    known = used.known
+    lost = known & ~used.after
+    counts = Known(
+        known=_whole(int(known.sum()), samples),
+        known_lost=_whole(int(lost.sum()), samples),
+        newly_known=_whole(int((is_known(used.after, used.share_after) & ~used.before).sum()), samples),
+    )
+    if used.wrong_share is None:
+        return replace(counts, why_no_net="the options have no scores on both sides")
+    if used.before.all():
+        return replace(counts, why_no_net="no answer was wrong before")
+    mirror = ~used.before & (used.wrong_share >= TAU)
+    moved = mirror & used.other_wrong
+    weight = used.golds / (used.k - used.golds - 1.0)
+    by_luck = np.where(moved, weight, 0.0)
+    return replace(
+        counts,
+        known_by_luck=float((used.golds / (used.k - used.golds))[mirror].sum()) / samples,
+        known_lost_by_luck=float(by_luck.sum()) / samples,
+        known_lost_net_interval=_net_interval(
+            lost, moved, by_luck, used.cluster, most=float(weight[~used.before].max()), samples=samples
+        ),
+    )
+
+
+def _net_interval(
+    lost: Bools, moved: Bools, by_luck: Floats, cluster: Ints | None, *, most: float, samples: int
+) -> Interval:
+    """Interval of the known and lost items less those by luck: normal, or exact for few events."""
+    events = (int(lost.sum()) + int(moved.sum())) / samples
+    # The normal interval of a few events is too narrow, and that of none would have no width.
+    if events < FEWEST_EVENTS:
+        return -most * _poisson_limit(moved.sum() / samples), _poisson_limit(lost.sum() / samples)
+    mean, error = clustered_mean(lost - by_luck, cluster)
+    items = len(lost) / samples
+    interval = mean_interval(mean, error, low=-math.inf, high=math.inf)
+    return NOTHING if math.isnan(interval[0]) else (items * interval[0], items * interval[1])
+
+
+def _poisson_limit(count: float) -> float:
+    """Exact upper 97.5 % limit of the mean of a Poisson count."""
+    return float(special.chdtri(2 * (count + 1), 0.025)) / 2
+
+
+def _whole(count: int, samples: int) -> float:
+    return count if samples == 1 else count / samples

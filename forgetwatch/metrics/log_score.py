@@ -1,0 +1,205 @@
+"""Log score: mean logarithm of the right option's share, in nats an item, and its change.
+
+    L = mean log c_gold,   c = softmax of the item's scores          0 at best, log(1/k) for a uniform guess
+
+    change        mean of the paired differences, after minus before
+    clipped       the same, each difference cut at +-2 nats: one item must not decide
+    calibrated    each side's scores divided by that side's own best temperature first
+
+Every item moves it, so it falls before an answer flips. A model that only becomes surer, or less sure, of everything
+changes the first two and not the calibrated one, which is therefore the one that is tested. The best temperature is
+fitted on the items that the number is about: the values of the categories do not average to that of all.
+
+Source: the logarithmic scoring rule (Good 1952), restricted to the options. The test is a one-sample t-test of the
+paired differences, with clusters as observations; it holds its level where before and after are exchangeable, also if
+one side is twice as sure.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize, special
+
+from forgetwatch.metrics.choices import OptionScores
+from forgetwatch.metrics.intervals import NOTHING, Interval, cluster_codes, clustered_mean
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+FEWEST_SCORED: Final = 50
+"""Scored items below which no change is given: a temperature fitted on fewer says little."""
+
+DELTA: Final = 0.01
+"""Fall of the calibrated log score, nats an item, that the fading alarm tolerates."""
+
+CLIP: Final = 2.0
+"""Largest difference of one item in the clipped change, nats."""
+
+_TEMPERATURES: Final = (0.1, 100.0)
+"""Range of the temperature. At the upper end the scores of the group say nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """Mean of paired differences of the log score, nats an item.
+
+    Attributes:
+        mean: The mean, after minus before.
+        error: Its standard error; 0 if no item changed, nan if it cannot be told.
+        observations: Number of independent observations.
+    """
+
+    mean: float
+    error: float
+    observations: int
+
+    @property
+    def interval(self) -> Interval:
+        """95 % interval, by Student's t; (nan, nan) without a standard error."""
+        if math.isnan(self.error):
+            return NOTHING
+        half = float(special.stdtrit(self.observations - 1, 0.975)) * self.error
+        return self.mean - half, self.mean + half
+
+    @property
+    def p_value(self) -> float:
+        """Two-sided p-value of "no change"; nan without a standard error."""
+        if self.error == 0:
+            return 1.0
+        return 2 * float(special.stdtr(self.observations - 1, -abs(self.mean / self.error)))
+
+    def fading_p_value(self, delta: float = DELTA) -> float:
+        """One-sided p-value of "it did not fall by more than delta"; nan without a standard error.
+
+        Args:
+            delta: The tolerated fall, nats an item.
+        """
+        if self.error == 0:
+            return 1.0
+        return float(special.stdtr(self.observations - 1, (self.mean + delta) / self.error))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogScore:
+    """Log score of some items before and after, nats an item.
+
+    Attributes:
+        n: Number of scored items.
+        before: Mean log share of the right option before.
+        after: The same, after.
+        change: Change of the mean; None for fewer than `FEWEST_SCORED` items, as the next four.
+        clipped: The change with each item's difference cut at `CLIP`.
+        calibrated: The change after each side's scores are divided by its temperature.
+        temperature_before: Best temperature before.
+        temperature_after: The same, after.
+    """
+
+    n: float
+    before: float
+    after: float
+    change: Change | None = None
+    clipped: Change | None = None
+    calibrated: Change | None = None
+    temperature_before: float | None = None
+    temperature_after: float | None = None
+
+
+def log_score(
+    before: OptionScores, after: OptionScores, *, cluster: Ints | None = None, samples: int = 1
+) -> LogScore | None:
+    """Log scores of the rows that have a finite one on both sides, and their change; None if there are none.
+
+    Args:
+        before: Scores of the options before.
+        after: The same rows, after.
+        cluster: Code of each row's independent observation; None if every row is one.
+        samples: Rows per item.
+    """
+    rows = np.isfinite(log_shares(before)) & np.isfinite(log_shares(after))
+    if not rows.any():
+        return None
+    before, after = before.take(rows), after.take(rows)
+    cluster = None if cluster is None else cluster[rows]
+    at_start, now = log_shares(before), log_shares(after)
+    n = float(rows.sum()) / samples
+    means = LogScore(n=n, before=float(at_start.mean()), after=float(now.mean()))
+    if n < FEWEST_SCORED:
+        return means
+    temperatures = best_temperature(before), best_temperature(after)
+    calibrated = log_shares(after, temperatures[1]) - log_shares(before, temperatures[0])
+    return LogScore(
+        n=n,
+        before=means.before,
+        after=means.after,
+        change=_change(now - at_start, cluster),
+        clipped=_change(np.clip(now - at_start, -CLIP, CLIP), cluster),
+        calibrated=_change(calibrated, cluster),
+        temperature_before=temperatures[0],
+        temperature_after=temperatures[1],
+    )
+
+
+def log_shares(options: OptionScores, temperature: float = 1.0) -> Floats:
+    """Logarithm of the share of the right options, nats, float64 [rows]; nan for a row without scores.
+
+    >>> log_shares(OptionScores(np.array([2]), np.log([3.0, 1.0]), np.array([True, False]))).round(4)
+    array([-0.2877])
+    """
+    scores, golds = options.dense()
+    if not scores.size:
+        return np.full(len(options.k), np.nan)
+    of_all, of_golds = _log_sum(scores / temperature), _log_sum(np.where(golds, scores, -np.inf) / temperature)
+    with np.errstate(invalid="ignore"):  # a row of nothing but minus infinity has no share: nan
+        return of_golds - of_all
+
+
+def best_temperature(options: OptionScores) -> float:
+    """Temperature with the highest log score, 0.1 to 100.
+
+    Args:
+        options: Scores with a finite log share in every row.
+    """
+    scores, golds = options.dense()
+    of_golds = np.where(golds, scores, -np.inf)
+
+    def slope(log_temperature: float) -> float:
+        """Derivative of the log score by 1/temperature: mean score of the right options less that of all."""
+        sharpness = math.exp(-log_temperature)
+        return float(np.mean(_expected(of_golds, sharpness) - _expected(scores, sharpness)))
+
+    sharp, flat = (math.log(end) for end in _TEMPERATURES)
+    if slope(flat) <= 0:  # even less sharpness would do better
+        return _TEMPERATURES[1]
+    if slope(sharp) >= 0:
+        return _TEMPERATURES[0]
+    return math.exp(float(optimize.brentq(slope, sharp, flat, xtol=1e-6)))
+
+
+def _log_sum(scores: Floats) -> Floats:
+    """Logarithm of the sum of the exponentials of each row; -inf for a row of nothing but minus infinity."""
+    best = scores.max(axis=1, keepdims=True)
+    best = np.where(np.isfinite(best), best, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.asarray(best[:, 0] + np.log(np.exp(scores - best).sum(axis=1)))
+
+
+def _expected(scores: Floats, sharpness: float) -> Floats:
+    """Mean score of each row under the softmax of its scores times `sharpness`; each row has a finite score."""
+    below = scores - scores.max(axis=1, keepdims=True)
+    weights = np.exp(sharpness * below)
+    # An option that is ruled out has no weight, and 0 times minus infinity would be nan.
+    distance = np.where(weights > 0, below, 0.0)
+    return np.asarray(scores.max(axis=1) + (weights * distance).sum(axis=1) / weights.sum(axis=1))
+
+
+def _change(differences: Floats, cluster: Ints | None) -> Change:
+    observations = len(differences) if cluster is None else int(cluster_codes(cluster).max()) + 1
+    if not differences.any():
+        return Change(mean=0.0, error=0.0, observations=observations)
+    mean, error = clustered_mean(differences, cluster)
+    return Change(mean=mean, error=error, observations=observations)

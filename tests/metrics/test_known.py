@@ -1,0 +1,142 @@
+"""Known and lost: the counts, what luck makes of them, and the interval of the net."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from worlds import confidence, option_scores
+
+from forgetwatch.metrics.choices import OptionScores
+from forgetwatch.metrics.known import TAU, Confidence, count_known, is_known
+
+SURE, UNSURE = 6.0, 0.1
+
+
+def items(before: list[tuple[int, float]], after: list[int], *, k: int = 4) -> Confidence:
+    """Items whose right option is 0: the option chosen before with its lead in nats, and the option chosen after."""
+    scores = [np.zeros((len(after), k)), np.zeros((len(after), k))]
+    for row, ((chosen, lead), now) in enumerate(zip(before, after, strict=True)):
+        scores[0][row, chosen], scores[1][row, now] = lead, SURE
+    return confidence(option_scores(scores[0]), option_scores(scores[1]))
+
+
+def test_each_count_by_hand() -> None:
+    found = count_known(
+        items(
+            # known and kept, known and lost twice, right but unsure, then confident wrong answers: kept, moved to
+            # another wrong option, moved to the right one; wrong but unsure, moved; unsure and newly known
+            [(0, SURE), (0, SURE), (0, SURE), (0, UNSURE), (1, SURE), (1, SURE), (1, SURE), (1, UNSURE), (2, UNSURE)],
+            [0, 1, 2, 1, 1, 2, 0, 3, 0],
+        )
+    )
+    assert found is not None
+    assert (found.known, found.known_lost, found.newly_known) == (3, 2, 2)
+    assert found.known_by_luck == pytest.approx(3 / 3)
+    assert found.known_lost_by_luck == pytest.approx(1 / 2)
+    assert found.known_net == pytest.approx(2)
+    assert found.known_lost_net == pytest.approx(1.5)
+    assert found.known_lost_net_share is None  # of 2 items
+    # Three events: exact limits of 1 mirrored item of weight 1/2 and of 2 lost ones (R: qchisq(.975, 2 (n + 1)) / 2).
+    assert found.known_lost_net_interval == pytest.approx((-5.5716 / 2, 7.2247), abs=1e-4)
+
+
+def test_known_needs_a_right_answer_and_the_share() -> None:
+    assert is_known(np.array([True, True, False, True]), np.array([TAU, TAU - 1e-9, 0.99, np.nan])).tolist() == [
+        True,
+        False,
+        False,
+        False,
+    ]
+
+
+def test_two_options_take_no_part() -> None:
+    assert count_known(items([(0, SURE), (1, SURE)], [1, 0], k=2)) is None
+
+
+def test_several_right_options_have_their_own_weights() -> None:
+    k, g = 6, 2
+    scores = np.zeros((2, k))
+    scores[:, 4] = SURE
+    after = np.zeros((2, k))
+    after[0, 5] = after[1, 4] = SURE
+    golds = np.tile(np.arange(k) < g, 2)
+    found = count_known(
+        confidence(
+            OptionScores(np.full(2, k), scores.ravel(), golds), OptionScores(np.full(2, k), after.ravel(), golds)
+        )
+    )
+    assert found is not None
+    assert found.known_by_luck == pytest.approx(2 * g / (k - g))
+    assert found.known_lost_by_luck == pytest.approx(g / (k - g - 1))
+
+
+def test_without_scores_there_is_no_net_and_the_reason_is_given() -> None:
+    shares_alone = replace(items([(0, SURE), (1, SURE)], [1, 2]), wrong_share=None)
+    found = count_known(shares_alone)
+    assert found is not None
+    assert (found.known, found.known_lost) == (1, 1)
+    assert found.known_lost_net is found.known_lost_net_interval is found.known_by_luck is None
+    assert found.why_no_net == "the options have no scores on both sides"
+
+
+def test_without_a_wrong_answer_there_is_no_mirror_and_the_reason_is_given() -> None:
+    found = count_known(items([(0, SURE), (0, SURE)], [1, 0]))
+    assert found is not None
+    assert found.known_lost == 1
+    assert found.known_lost_net is None
+    assert found.why_no_net == "no answer was wrong before"
+
+
+def test_nothing_measured_is_none() -> None:
+    missing = items([(0, SURE)], [0])
+    assert count_known(replace(missing, share_after=np.array([np.nan]))) is None
+
+
+def test_samples_divide_the_counts_and_leave_the_interval_in_items() -> None:
+    once = items([(0, SURE)] * 40 + [(1, SURE)] * 40, [1] * 20 + [0] * 20 + [2] * 20 + [1] * 20)
+    cluster = np.tile(np.arange(80), 2)
+    twice = replace(once.take(np.tile(np.arange(80), 2)), cluster=cluster)
+    one, two = count_known(once), count_known(twice, samples=2)
+    assert one is not None
+    assert two is not None
+    assert (two.known, two.known_lost, two.known_lost_net) == (one.known, one.known_lost, one.known_lost_net)
+    assert two.known_lost_net_interval == pytest.approx(one.known_lost_net_interval)
+    assert two.known_lost_net_share == pytest.approx((20 - 10) / (40 - 40 / 3))
+
+
+def test_keys_drawn_at_random_give_nothing() -> None:
+    """A model that knows nothing: 300 worlds of 600 items whose guesses are confident, prefer places, and move."""
+    rng, nets, misses = np.random.default_rng(5), [], 0
+    for _ in range(300):
+        before = 2.5 * rng.normal(size=(600, 4)) + np.array([1.0, 0.0, 0.5, 0.0])
+        after = before + 1.5 * rng.normal(size=(600, 4))
+        gold = rng.integers(0, 4, 600)
+        found = count_known(confidence(option_scores(before, gold), option_scores(after, gold)))
+        assert found is not None
+        assert found.known_lost_net is not None
+        assert found.known_lost_net_interval is not None
+        nets.append(found.known_lost_net)
+        low, high = found.known_lost_net_interval
+        misses += not low <= 0 <= high
+    assert abs(np.mean(nets)) < 4 * np.std(nets) / np.sqrt(300)
+    assert misses / 300 < 0.09
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from([SURE, UNSURE]), st.integers(0, 3)), min_size=1))
+def test_counts_are_within_their_bounds(rows: list[tuple[int, float, int]]) -> None:
+    answers = items([(chosen, lead) for chosen, lead, _ in rows], [now for _, _, now in rows])
+    found = count_known(answers)
+    assert found is not None
+    assert 0 <= found.known_lost <= found.known <= len(rows)
+    if found.known_lost_net is not None and found.known_lost_net_interval is not None:
+        low, high = found.known_lost_net_interval
+        assert low <= found.known_lost_net <= high
+        assert found.known_lost_by_luck is not None
+        assert found.known_lost_by_luck >= 0
+    turned = count_known(answers.take(np.arange(len(rows))[::-1]))
+    assert turned is not None
+    assert turned.known_lost_net == pytest.approx(found.known_lost_net)

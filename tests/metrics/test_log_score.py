@@ -1,0 +1,175 @@
+"""The log score: its value, its change three ways, and the test of a fall."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+from worlds import option_scores
+
+from forgetwatch.metrics.choices import OptionScores
+from forgetwatch.metrics.log_score import (
+    CLIP,
+    FEWEST_SCORED,
+    best_temperature,
+    log_score,
+    log_shares,
+)
+
+N = 400
+
+
+def world(seed: int, *, noise: float = 0.7, shift: float = 0.0, factor: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    """Scores of four options, the right one first, before and after training."""
+    rng = np.random.default_rng(seed)
+    shared = 2 * rng.normal(size=(N, 4)) + np.array([1.0, 0, 0, 0])
+    before, after = shared + noise * rng.normal(size=(N, 4)), shared + noise * rng.normal(size=(N, 4))
+    after[:, 0] -= shift
+    return before, factor * after
+
+
+def plain(scores: np.ndarray, temperature: float = 1.0) -> np.ndarray:
+    """The log share of the first option, written out."""
+    scaled = scores / temperature
+    return np.asarray(scaled[:, 0] - np.log(np.exp(scaled).sum(axis=1)))
+
+
+def test_every_number_against_one_written_out() -> None:
+    before, after = world(1, shift=0.3)
+    found = log_score(option_scores(before), option_scores(after))
+    assert found is not None
+    assert found.change
+    assert found.clipped
+    assert found.calibrated
+    differences = plain(after) - plain(before)
+    assert (found.n, found.before, found.after) == (
+        N,
+        pytest.approx(plain(before).mean()),
+        pytest.approx(plain(after).mean()),
+    )
+    assert found.change.mean == pytest.approx(differences.mean())
+    assert found.change.error == pytest.approx(differences.std(ddof=1) / math.sqrt(N))
+    half = stats.t.ppf(0.975, N - 1) * found.change.error
+    assert found.change.interval == pytest.approx((differences.mean() - half, differences.mean() + half))
+    assert found.clipped.mean == pytest.approx(np.clip(differences, -CLIP, CLIP).mean())
+
+    def best(scores: np.ndarray) -> float:
+        bounds = math.log(0.1), math.log(100)
+        loss = lambda u: -plain(scores, math.exp(u)).mean()  # noqa: E731
+        return math.exp(optimize.minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-8}).x)
+
+    assert found.temperature_before == pytest.approx(best(before), rel=1e-4)
+    assert found.temperature_after == pytest.approx(best(after), rel=1e-4)
+    calibrated = plain(after, best(after)) - plain(before, best(before))
+    assert found.calibrated.mean == pytest.approx(calibrated.mean(), abs=1e-6)
+    assert found.calibrated.p_value == pytest.approx(stats.ttest_1samp(calibrated, 0).pvalue, rel=1e-4)
+    tolerated = stats.ttest_1samp(calibrated, -0.01, alternative="less").pvalue
+    assert found.calibrated.fading_p_value(0.01) == pytest.approx(tolerated, rel=1e-4)
+
+
+def test_a_model_that_only_becomes_surer_changes_the_score_and_not_the_calibrated_one() -> None:
+    before, _ = world(2)
+    found = log_score(option_scores(before), option_scores(3 * before))
+    assert found is not None
+    assert found.change
+    assert found.calibrated
+    assert abs(found.change.mean) > 0.3
+    assert found.calibrated.mean == pytest.approx(0, abs=1e-6)
+    assert found.temperature_after == pytest.approx(3 * (found.temperature_before or 0), rel=1e-4)
+
+
+def test_equal_sides_change_by_exactly_nothing() -> None:
+    scores = option_scores(world(3)[0])
+    found = log_score(scores, scores)
+    assert found is not None
+    assert found.calibrated
+    assert (found.calibrated.mean, found.calibrated.interval, found.calibrated.p_value) == (0.0, (0.0, 0.0), 1.0)
+    assert found.calibrated.fading_p_value() == 1.0
+
+
+def test_a_constant_on_all_options_of_an_item_changes_nothing() -> None:
+    before, after = world(4)
+    moved = after + np.random.default_rng(0).normal(size=(N, 1)) * 5
+    one, other = (log_score(option_scores(before), option_scores(side)) for side in (after, moved))
+    assert one is not None
+    assert other is not None
+    assert one.calibrated
+    assert other.calibrated
+    assert other.calibrated.mean == pytest.approx(one.calibrated.mean, abs=1e-8)
+
+
+def test_fewer_than_fifty_scored_items_have_means_and_no_change() -> None:
+    before, after = (option_scores(side[: FEWEST_SCORED - 1]) for side in world(5))
+    found = log_score(before, after)
+    assert found is not None
+    assert (found.change, found.clipped, found.calibrated, found.temperature_before) == (None,) * 4
+    assert found.before < 0
+
+
+def test_rows_without_scores_and_rows_that_rule_gold_out_do_not_count() -> None:
+    before, after = world(6)
+    whole = option_scores(before), option_scores(after)
+    short = OptionScores(
+        np.r_[whole[0].k, 0, 2], np.r_[whole[0].scores, -math.inf, -1.0], np.r_[whole[0].golds, True, False]
+    )
+    longer = OptionScores(
+        np.r_[whole[1].k, 2, 2], np.r_[whole[1].scores, [-1.0] * 4], np.r_[whole[1].golds, [True, False] * 2]
+    )
+    one, other = log_score(*whole), log_score(short, longer)
+    assert one == other
+    assert log_score(short.take(np.array([N])), longer.take(np.array([N]))) is None
+
+
+def test_an_option_that_is_ruled_out_is_no_obstacle() -> None:
+    before, after = world(7)
+    before[:, 3] = after[:, 3] = -math.inf
+    found = log_score(option_scores(before), option_scores(after))
+    three = log_score(option_scores(before[:, :3]), option_scores(after[:, :3]))
+    assert found is not None
+    assert three is not None
+    assert found.calibrated
+    assert three.calibrated
+    assert found.calibrated.mean == pytest.approx(three.calibrated.mean, abs=1e-9)
+
+
+def test_the_temperature_stops_at_the_ends_of_its_range() -> None:
+    sure_and_right = np.tile([5.0, 0.0, 0.0], (60, 1))
+    assert best_temperature(option_scores(sure_and_right)) == 0.1
+    sure_and_wrong = np.tile([0.0, 5.0, 0.0], (60, 1))
+    assert best_temperature(option_scores(sure_and_wrong)) == 100.0
+    hopeless = np.tile([-5000.0, 0.0, 0.0], (60, 1))
+    assert log_shares(option_scores(hopeless), 0.1) == pytest.approx(-50000, rel=1e-3)
+
+
+def test_items_of_one_cluster_are_one_observation() -> None:
+    before, after = world(8)
+    once = log_score(option_scores(before), option_scores(after))
+    rows = np.tile(np.arange(N), 3)
+    thrice = log_score(option_scores(before[rows]), option_scores(after[rows]), cluster=rows, samples=3)
+    assert once is not None
+    assert thrice is not None
+    assert once.calibrated
+    assert thrice.calibrated
+    assert thrice.n == N
+    assert thrice.calibrated.observations == N
+    assert thrice.calibrated.interval == pytest.approx(once.calibrated.interval)
+
+
+@pytest.mark.parametrize("factor", [1.0, 2.0])
+def test_the_test_holds_its_level_where_before_and_after_are_exchangeable(factor: float) -> None:
+    """Also with one side twice as sure. 400 worlds: at most 5 % of p-values below .025 in either direction."""
+    below = 0
+    for seed in range(400):
+        before, after = world(1000 + seed, factor=factor)
+        found = log_score(option_scores(before), option_scores(after))
+        assert found is not None
+        assert found.calibrated
+        below += found.calibrated.fading_p_value(0.0) < 0.025
+    assert below / 400 < 0.05
+
+
+def test_several_right_options_add_up() -> None:
+    scores = OptionScores(np.array([3]), np.log([0.2, 0.3, 0.5]), np.array([True, False, True]))
+    assert log_shares(scores) == pytest.approx(np.log([0.7]))

@@ -240,8 +240,8 @@ def _known_notes(paired: AlignedPairs) -> list[str]:
     found = count_known(items, samples=paired.samples)
     if found is None:
         return [
-            "known and lost is not counted: no question has two wrong options, and a confident answer among two options "
-            "shows nothing"
+            "known and lost is not counted: no question has two wrong options, and a confident answer among two "
+            "options shows nothing"
         ]
     if found.why_no_net is not None:
         return [f"nothing shows how much of known and lost is luck: {found.why_no_net}"]

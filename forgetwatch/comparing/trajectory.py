@@ -33,7 +33,6 @@ from forgetwatch.metrics.item_history import GuesserHistory, ItemHistory, guesse
 from forgetwatch.run_folder import StoredRun
 from forgetwatch.snapshot import Snapshot
 
-
 AlarmKind = Literal["net", "fading"]
 
 

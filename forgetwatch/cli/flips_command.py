@@ -113,6 +113,10 @@ def _flips(
     folder = Path(before)
     if not is_run_folder(folder):
         raise SnapshotError(f"{before}: not a run folder; pass a run folder, or BEFORE and AFTER")
+    if metric is not None:
+        raise SnapshotError(
+            f"{before}: a run folder, scored by its probe; --metric chooses among those of a harness's log"
+        )
     run = Trajectory.from_run(folder)
     first = first_forgotten(run)
     sides = [select(one, tasks=tasks, categories=categories) for one in (run.baseline, run.last)]

@@ -58,6 +58,10 @@ def resolve(given: str, probe: Probe | None, metric: str | None = None) -> Snaps
     if probe is None:
         near = did_you_mean(path.name, _names_next_to(path))
         raise SnapshotError(f"{given}: no such file or folder{near or ';'} a model id needs --probe to be scored")
+    if metric is not None:
+        raise SnapshotError(
+            f"{given}: a model, scored by the probe alone; --metric chooses among those of a harness's log"
+        )
     with scoring(given, probe) as progress:
         # Not at the top: this imports torch, which comparing files does not need.
         from forgetwatch.scoring.checkpoints import score_checkpoint, silence_loading

@@ -2,6 +2,7 @@
 
     check_settings         refuses another scoring, rendering or metric
     check_pairing          refuses other items, unless those of both sides are wanted, and other numbers of samples
+    check_options          refuses other numbers of options of one question
     check_prompts          refuses other prompts on more than 1 % of the items
     setting_differences    names settings of another tool's runs that differ, for a note
     align_repeat           the same checks for the weights of one side measured again
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 from forgetwatch.comparing.common_norm import decided_by
 from forgetwatch.comparing.pairing import Pairing, item_codes, pair
 from forgetwatch.errors import MismatchError
-from forgetwatch.snapshot import Snapshot
+from forgetwatch.snapshot import NONE, Snapshot
 
 OnMismatch = Literal["error", "intersect"]
 
@@ -126,6 +127,25 @@ def check_pairing(before: Snapshot, after: Snapshot, pairing: Pairing, on_mismat
         f"{len(pairing.only_after):,} after have no partner{differs}; compare the {len(np.unique(pairing.item)):,} "
         "that both have with --on-mismatch intersect"
     )
+
+
+def check_options(before: Snapshot, after: Snapshot, pairing: Pairing) -> None:
+    """Refuse paired items whose numbers of options differ; an item without one on a side is not checked.
+
+    Raises:
+        MismatchError: If they differ; names the first such item.
+    """
+    k_before, k_after = before.ints("k")[pairing.before], after.ints("k")[pairing.after]
+    unlike = np.flatnonzero((k_before != k_after) & (k_before != NONE) & (k_after != NONE))
+    if unlike.size:
+        pair_index = int(unlike[0])
+        row = int(pairing.before[pair_index])
+        raise MismatchError(
+            f"item {before.texts('item_id')[row]!r} of task {before.texts('task')[row]!r} has {k_before[pair_index]} "
+            f"options in {before.label} and {k_after[pair_index]} in {after.label}, with equal content hashes "
+            f"({len(np.unique(pairing.item[unlike])):,} such items); needed the same options on both sides: correct "
+            "the column k, or score both in the same way"
+        )
 
 
 def check_prompts(before: Snapshot, after: Snapshot, pairing: Pairing, *, allow_prompt_mismatch: bool) -> int:

@@ -24,6 +24,7 @@ from forgetwatch.comparing.category_means import CategoryMeans, category_means, 
 from forgetwatch.comparing.checks import (
     OnMismatch,
     align_repeat,
+    check_options,
     check_pairing,
     check_prompts,
     check_settings,
@@ -36,7 +37,7 @@ from forgetwatch.comparing.pairing import Pairing, item_codes, pair
 from forgetwatch.comparing.subset import cut_to_common
 from forgetwatch.metrics.known import count_known
 from forgetwatch.probes.categories import Categories
-from forgetwatch.readers import load_snapshot
+from forgetwatch.readers import check_metric, load_snapshot
 from forgetwatch.snapshot import Snapshot
 
 Samples = Literal["all", "first"]
@@ -160,8 +161,13 @@ def compare(
     before, after = in_common_norm((before, after))
     pairing = pair(before, after)
     check_pairing(before, after, pairing, on_mismatch)
+    check_options(before, after, pairing)
     prompt_differs = check_prompts(before, after, pairing, allow_prompt_mismatch=allow_prompt_mismatch)
-    notes = [*over, *(f"{side.label}: {note}" for side in (before, after) for note in side.notes)]
+    notes = [
+        *_same_file(before, after),
+        *over,
+        *(f"{side.label}: {note}" for side in (before, after) for note in side.notes),
+    ]
     if categories is not None:  # after the checks, since labels need not agree
         (before, after), unlike = categories.relabel(before, after)
         notes += unlike
@@ -218,6 +224,17 @@ def first_samples(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, table=table.set_column(table.column_names.index("sample"), "sample", _zeros(len(first))))
 
 
+def _same_file(before: Snapshot, after: Snapshot) -> list[str]:
+    """A note if both sides are one file, or copies of it; empty if not, and where a run compares its baseline."""
+    # Outcomes that are only equal are no copy: their step, time or model differs.
+    if before is after or {**before.meta, "source": None} != {**after.meta, "source": None}:
+        return []
+    if before.checksum != after.checksum:
+        return []
+    what = "one file" if before.meta.get("source") == after.meta.get("source") else "copies of one file"
+    return [f"both sides are {what}, so that nothing can differ"]
+
+
 def _pairing_notes(before: Snapshot, after: Snapshot, pairing: Pairing) -> list[str]:
     """Notes on questions and prompts that may differ although the items pair."""
     notes = []
@@ -270,7 +287,11 @@ def _count_items(paired: AlignedPairs, pairing: Pairing, prompt_differs: int) ->
 
 
 def _load(given: Snapshot | str | Path, samples: Samples, metric: str | None) -> Snapshot:
-    snapshot = given if isinstance(given, Snapshot) else load_snapshot(given, metric=metric)
+    snapshot = (
+        check_metric(given, metric, name=given.label)
+        if isinstance(given, Snapshot)
+        else load_snapshot(given, metric=metric)
+    )
     return first_samples(snapshot) if samples == "first" else snapshot
 
 

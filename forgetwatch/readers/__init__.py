@@ -8,7 +8,8 @@ The format is recognised by content, never by the name alone.
     lighteval                 readers/lighteval_details.py   details_*.parquet, a folder of them
     Inspect                   readers/inspect_log.py         .eval and .json
 
-Rows of every tool go through `readers/log.py`. A table with other column names is read by `readers/mapping.py`.
+Rows of every tool go through `readers/log.py`, and scores through `readers/score_values.py`. A table with other column
+names is read by `readers/mapping.py`.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def _load(path: Path, reading: Reading) -> Snapshot:
         )
     if head.removeprefix(codecs.BOM_UTF8).lstrip()[:1] in (b"{", b"["):
         return _load_json(path, reading)
-    return _check_metric(path, reading, table.read_csv(path))
+    return check_metric(table.read_csv(path), reading.metric, name=path)
 
 
 def _load_folder(folder: Path, reading: Reading) -> Snapshot:
@@ -92,7 +93,8 @@ def _load_parquet(path: Path, reading: Reading) -> Snapshot:
     schema = _parquet_schema(path)
     if lighteval_details.is_details(schema):
         return lighteval_details.read(path, reading)
-    return _check_metric(path, reading, read_snapshot(path) if is_snapshot(schema) else table.read_parquet(path))
+    snapshot = read_snapshot(path) if is_snapshot(schema) else table.read_parquet(path)
+    return check_metric(snapshot, reading.metric, name=path)
 
 
 def _load_json(path: Path, reading: Reading) -> Snapshot:
@@ -108,19 +110,31 @@ def _load_json(path: Path, reading: Reading) -> Snapshot:
         )
     if is_array:
         raise SnapshotError(f"{path}: one JSON array; needed JSONL, one object per line")
-    return _check_metric(path, reading, table.read_jsonl(path))
+    return check_metric(table.read_jsonl(path), reading.metric, name=path)
 
 
-def _check_metric(path: Path, reading: Reading, snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot unchanged, if it has the requested metric.
+def check_metric(snapshot: Snapshot, wanted: str | None, *, name: str | Path) -> Snapshot:
+    """Return the snapshot unchanged, if it may have the requested metric or none is requested.
+
+    Args:
+        snapshot: Outcomes that were read before.
+        wanted: The metric; None for any.
+        name: Name of the snapshot in messages.
 
     Raises:
-        SnapshotError: If its metric is known and is another one.
+        SnapshotError: If its metric is known and is another one, or if forgetwatch scored it.
     """
-    wanted, held = reading.metric, snapshot.meta.get("metric")
+    if wanted is None:
+        return snapshot
+    if "scorer" in snapshot.meta:
+        raise SnapshotError(
+            f"{name}: no metric {wanted!r} to choose; forgetwatch scored it, and its probe alone says what is right; "
+            "leave out the metric (--metric), which chooses among those of a harness's log"
+        )
+    held = snapshot.meta.get("metric")
     # The filter in a metric's name may be left out, or be given as `none`, as for a log; see `Log.metric`.
-    if None not in (wanted, held) and wanted not in (held, str(held).split(",")[0], f"{held},none"):
-        raise SnapshotError(f"{path}: no metric {wanted!r} to choose; the snapshot has only {held}")
+    if held is not None and wanted not in (held, str(held).split(",")[0], f"{held},none"):
+        raise SnapshotError(f"{name}: no metric {wanted!r} to choose; the snapshot has only {held}")
     return snapshot
 
 

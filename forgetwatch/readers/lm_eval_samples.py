@@ -206,7 +206,11 @@ def _outputs(resps: list[Any]) -> list[str]:
 
 
 def _logprobs(resps: list[Any]) -> list[float] | None:
-    """Log-likelihood of each response, nats, nan if it is no number; None if responses are texts."""
+    """Log-likelihood of each response, nats, nan if it is no number; None if responses are texts.
+
+    Raises:
+        ValueError: If one is plus infinity.
+    """
     found = []
     for resp in resps:
         answer = resp[0] if isinstance(resp, list) and resp else None
@@ -219,6 +223,8 @@ def _logprobs(resps: list[Any]) -> list[float] | None:
             number = math.nan if isinstance(value, bool) else float(value)
         except (TypeError, ValueError, OverflowError):
             number = math.nan
+        if number == math.inf:
+            raise ValueError(f"needed a log-likelihood, got {value!r}; write the log again, or remove the row")
         found.append(number if number <= _MAX_LOGPROB else math.nan)
     return found or None
 

@@ -29,6 +29,7 @@ from forgetwatch.probes.paper_tasks import PaperTasks
 from forgetwatch.readers.json_pieces import Progress
 from forgetwatch.readers.logged_metrics import ABSENT, LoggedMetrics
 from forgetwatch.readers.question_text import QuestionStore
+from forgetwatch.readers.score_values import clean_scores
 from forgetwatch.snapshot import SCHEMA, Snapshot
 
 # The columns that `Log.add` takes by name; it makes the others itself.
@@ -240,7 +241,7 @@ class Log:
                 "category": self._categories(),
                 **(columns or {}),
             }
-            notes = (*self._note_metrics(metric, used), *notes)
+            notes = (*self._note_metrics(metric, used), *clean_scores(given), *notes)
             # Named by task only if a task uses another metric: most logs have one metric for all.
             by_task = {} if set(used.values()) <= {metric} else {"metrics": used}
             described = {"source": str(self.path), "tool": self.tool, "metric": metric, **by_task, **meta}

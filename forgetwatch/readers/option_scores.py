@@ -168,8 +168,6 @@ class LogLikelihoods:
     def _columns(self, found: _Found, rows: int) -> dict[str, pa.Array]:
         """Columns over all rows of the log, null where a row has no options."""
         index, k = self.rows, self.k
-        # A sum is nan if one of its terms is.
-        readable = ~np.isnan(np.add.reduceat(np.asarray(self._logprobs), np.cumsum(k) - k))
         has_lengths, has_priors = np.asarray(self._has_lengths, bool), np.asarray(self._has_priors, bool)
 
         def scalars(values: Any, valid: Bools) -> pa.Array:
@@ -189,7 +187,8 @@ class LogLikelihoods:
             "k": scalars(k, np.ones(len(k), bool)),
             "gold": scalars(found.gold, found.gold != NONE),
             "chosen": scalars(found.chosen, found.chosen != NONE),
-            "choice_logprobs": lists(self._logprobs, readable),
+            # With nan: `score_values` counts the rows that have one.
+            "choice_logprobs": lists(self._logprobs, np.ones(len(k), bool)),
             "choice_chars": lists(self._chars, has_lengths),
             "choice_bytes": lists(self._bytes, has_lengths),
             "gold_share": scalars(found.share, ~np.isnan(found.share)),

@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 
 from forgetwatch.errors import SnapshotError
 from forgetwatch.readers.json_pieces import json_lines
+from forgetwatch.readers.score_values import clean_scores
 from forgetwatch.snapshot import NONE, SCHEMA, Snapshot
 
 _COLUMNS: Final = frozenset(SCHEMA.names)
@@ -112,8 +113,8 @@ def to_snapshot(path: Path, given: dict[str, Any]) -> Snapshot:
     if "sample" in columns:
         columns["sample"] = pc.fill_null(columns["sample"], 0)
     _reconcile_outcomes(columns)
-    notes = (*_drop_impossible_choices(columns), *_contradictions(columns))
     try:
+        notes = (*clean_scores(columns), *_drop_impossible_choices(columns), *_contradictions(columns))
         return Snapshot.from_columns(columns, {"source": str(path)}, notes)
     except SnapshotError as error:
         raise SnapshotError(f"{path}: {error}") from error
@@ -135,7 +136,7 @@ def _column(path: Path, name: str, values: Any, kind: pa.DataType) -> pa.Array:
         if name not in _MAY_BE_EMPTY:
             values = pc.if_else(pc.equal(values, ""), pa.scalar(None, values.type), values)
         if pa.types.is_list(kind):
-            return _by_value(path, name, values, kind, lambda value: _exact(json.loads(value), kind))
+            return _by_value(path, name, values, kind, lambda value: _exact(_list(value), kind))
     try:
         return values.cast(kind)
     except pa.ArrowException:
@@ -172,6 +173,11 @@ def _text(value: Any) -> str:
     return str(value)
 
 
+def _list(text: str) -> Any:
+    """The value of a JSON list in a cell; nan and inf may be spelled as Python spells them."""
+    return json.loads(text.replace("nan", "NaN").replace("inf", "Infinity"))
+
+
 def _exact(value: Any, kind: pa.DataType) -> Any:
     """The value as a number of this type, 4 for 4.0.
 
@@ -181,7 +187,9 @@ def _exact(value: Any, kind: pa.DataType) -> Any:
     if pa.types.is_list(kind):
         if not isinstance(value, list):
             raise TypeError(type(value).__name__)
-        return [_exact(part, kind.value_type) for part in value]
+        # A null among the scores of an item is a score that is missing.
+        absent = math.nan if pa.types.is_floating(kind.value_type) else None
+        return [absent if part is None and absent is not None else _exact(part, kind.value_type) for part in value]
     if isinstance(value, bool) or "_" in str(value):  # Python would read 4_0 as 40
         raise ValueError(value)
     number = float(value)

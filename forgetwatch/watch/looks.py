@@ -108,7 +108,8 @@ class Looks:
         if self.baseline is None:
             raise WatchError("a look needs a baseline to be compared with; call begin() first")
         subset = self.subset
-        baseline, look = subset.apply(self.baseline), subset.apply(snapshot)
+        baseline = subset.apply(self.baseline)
+        look = baseline if snapshot is self.baseline else subset.apply(snapshot)
         comparison = compare(before=baseline, after=look, null=None if self.null is None else subset.apply(self.null))
         # After a resume the noise is that of this machine: the null was measured on another one, in other batches.
         if earlier := [other for other in self.resumed if other < step]:

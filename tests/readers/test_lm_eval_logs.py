@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -310,6 +311,10 @@ def test_a_saved_snapshot_holds_one_metric(tmp_path: Path) -> None:
         assert load_snapshot(path, metric=metric).table == read.table
     with pytest.raises(SnapshotError, match="no metric 'acc_norm' to choose; the snapshot has only acc"):
         load_snapshot(path, metric="acc_norm")
+    # A file that forgetwatch scored has no metric, and a choice among them is not silently ignored.
+    save_snapshot(replace(read, meta={"scorer": "forgetwatch-ll@1", "probe": {"norm": "sum"}}), path)
+    with pytest.raises(SnapshotError, match=r"no metric 'acc' to choose; forgetwatch scored it.*leave out the m"):
+        load_snapshot(path, metric="acc")
     table = tmp_path / "a.csv"
     table.write_text("item_id,correct\na,1\n")
     assert load_snapshot(table, metric="acc").floats("correct").tolist() == [1]
@@ -331,7 +336,8 @@ def test_settings_of_the_harness_that_differ_are_noted(tmp_path: Path) -> None:
     assert "a chat template was used after only" in found.notes
     assert len(found.notes) == 5  # and the ties of both
     same = compare(before=tmp_path / "b.json", after=tmp_path / "b.json").notes
-    assert all("equal scores" in note for note in same)
+    assert all("equal scores" in note for note in same[1:])
+    assert same[0] == "both sides are one file, so that nothing can differ"
 
 
 def test_different_filters_are_not_compared(tmp_path: Path) -> None:

@@ -101,11 +101,19 @@ class RunFolder:
         else:
             save_snapshot(null, self.path / NULL)
 
+    def description(self) -> dict[str, Any]:
+        """Content of ``run.json``; empty if it cannot be read."""
+        try:
+            found = json.loads((self.path / DESCRIPTION).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
     def owner(self) -> str | None:
         """Checksum of the baseline of the run whose looks the folder holds; None if it cannot be read."""
         try:
-            return str(json.loads((self.path / DESCRIPTION).read_text(encoding="utf-8"))["baseline"]["checksum"])
-        except (OSError, ValueError, KeyError, TypeError):
+            return str(self.description()["baseline"]["checksum"])
+        except (KeyError, TypeError):
             pass
         found = _readable(self.path / BASELINE)
         return None if found is None else found.checksum

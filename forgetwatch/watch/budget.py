@@ -1,11 +1,13 @@
-"""Item budget of a run: how many items its looks evaluate, so that they take at most a share of the training time.
+"""Item budget of a run: the items and the looks for which the time suffices, so that looks take at most a share of it.
 
-    Clock          measures the seconds of the steps and looks so far
-    Cost           predicts from them the seconds of the whole run
-    decide_budget  chooses the number of items and whether answers are generated
+    Clock          measures the seconds of the first steps, and of a look outside evaluating the probe
+    Cost           predicts from them the seconds of the looks after the baseline
+    decide_budget  decides which items the looks evaluate, and how many looks there are
+    Decision       that decision, as the run stores it
 
-The decision is made once, after ten steps; earlier looks evaluate all items. A resumed run keeps it, because looks over
-different items cannot be compared. The items are the first ones of the probe: see `comparing.subset`.
+The decision is made once, after ten steps, or at the first look that is required if that is earlier. A resumed run
+keeps it, because looks over different items cannot be compared. First generated answers are left out, then items, down
+to 250; then looks of the default schedule are dropped. The items are the first of the probe: see `comparing.subset`.
 """
 
 from __future__ import annotations
@@ -13,32 +15,40 @@ from __future__ import annotations
 import math
 import statistics
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from itertools import accumulate
+from typing import Any, Final, Self
 
 from forgetwatch.probe import Probe
 
-FEWEST_ITEMS: Final = 100
-"""Minimum number of items of a look, also if they exceed the budget: fewer items detect nothing."""
+FEWEST_ITEMS: Final = 250
+"""Minimum number of items of a look, also if they exceed the budget: fewer detect only changes of many points."""
 
 TIMED_STEPS: Final = 10
 """Steps after which the budget is decided."""
 
 
+def last_timed_step(step: int, *, max_steps: int) -> int:
+    """Step after which a budget is decided in a training that begins or resumes at a step: the tenth, not the last.
+
+    A training that resumes later than that times ten steps of its own.
+    """
+    last = max_steps - 1
+    return min(TIMED_STEPS if step < TIMED_STEPS else step + TIMED_STEPS, last)
+
+
 class Clock:
-    """Seconds of the first steps of a training, and of its looks so far.
+    """Seconds of the first steps of a training.
 
     Attributes:
-        spent: Seconds of all looks so far.
         extra: Seconds of the latest look outside evaluating the probe: counting, the guard, logging, the drift.
 
     Args:
-        spent: Seconds of the looks before the first step.
-        extra: Seconds of the latest of them outside evaluating the probe.
+        extra: The same of the look before the first step.
     """
 
-    def __init__(self, *, spent: float = 0.0, extra: float = 0.0) -> None:
-        self.spent = spent
+    def __init__(self, *, extra: float = 0.0) -> None:
         self.extra = extra
         self._steps: list[float] = []
         self._since = 0.0
@@ -47,12 +57,10 @@ class Clock:
         """Start timing a step, unless it runs already: the micro-batches of a step count once."""
         self._since = self._since or time.perf_counter()
 
-    def end_step(self) -> bool:
-        """Stop timing a step, and return True if it was the last one that is timed."""
-        if len(self._steps) >= TIMED_STEPS:
-            return False
-        self._steps.append(time.perf_counter() - self._since)
-        return len(self._steps) == TIMED_STEPS
+    def end_step(self) -> None:
+        """Stop timing a step; those after the first ten are not counted."""
+        if len(self._steps) < TIMED_STEPS:
+            self._steps.append(time.perf_counter() - self._since)
 
     def restart_step(self) -> None:
         """Start timing the next step now, after the looks at the end of the last one."""
@@ -65,14 +73,13 @@ class Clock:
             seconds: Seconds of the whole look.
             evaluation: Seconds of it that went into evaluating the probe.
         """
-        self.spent += seconds
         self.extra = max(0.0, seconds - evaluation)
 
     @property
-    def step(self) -> float:
-        """Median seconds of the steps so far."""
+    def step(self) -> float | None:
+        """Median seconds of the steps so far; None if none was timed."""
         # Not the mean: the first steps are slower than all later ones.
-        return statistics.median(self._steps)
+        return statistics.median(self._steps) if self._steps else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,59 +87,135 @@ class Cost:
     """Seconds of looks and steps, and their numbers.
 
     Attributes:
-        items: Items of the probe.
+        items: Items that a look evaluates.
         look: Seconds of evaluating all of them once.
         step: Seconds of one optimizer step.
-        steps: Optimizer steps of the run.
-        spent: Seconds of all looks so far.
-        left: Looks that are still planned.
+        steps: Optimizer steps of the training.
+        looks: Looks after the baseline.
         extra: Seconds of a look outside evaluating the items.
-        generation: Seconds of `look` that generate answers; 0 unless the probe has answers of both kinds.
+        generated: Number of items whose answers may be left out because they are generated; 0 if none may.
+        generation: Seconds of `look` that generate answers; 0 if none may be left out.
     """
 
     items: int
     look: float
     step: float
     steps: int
-    spent: float
-    left: int
+    looks: int
     extra: float = 0.0
+    generated: int = 0
     generation: float = 0.0
 
-    def share(self, items: int) -> float:
-        """Share of looks in the time of looks and training if the remaining looks evaluate `items` items, 0 to 1."""
-        looks = self.spent + self.left * (self.look * items / self.items + self.extra)
-        return looks / (looks + self.step * self.steps)
+    def seconds(self, *, items: int, looks: int) -> float:
+        """Seconds of so many looks at so many items."""
+        return looks * (self.look * items / self.items + self.extra)
 
-    def fits(self, overhead: float) -> bool:
-        """True if the remaining looks can evaluate all items within `overhead` of the training's time."""
-        return self.spent + self.left * (self.look + self.extra) <= overhead * self.step * self.steps
+    def share(self, *, items: int, looks: int) -> float:
+        """Share of looks in the time of looks and training, 0 to 1."""
+        seconds = self.seconds(items=items, looks=looks)
+        return seconds / (seconds + self.step * self.steps)
 
-    def affordable(self, overhead: float) -> int:
-        """Maximum number of items for which all looks take at most `overhead` of the training; at least the minimum."""
-        if not self.left or not self.look:
-            return self.items
-        # What other costs leave for evaluating items, spread over the remaining looks.
-        seconds = overhead * self.step * self.steps - self.spent - self.left * self.extra
-        most = math.floor(seconds / self.left / self.look * self.items)
-        return min(self.items, max(most, FEWEST_ITEMS))
+    def without_generation(self) -> Cost:
+        """Cost of looks that generate no answers."""
+        look = max(self.look - self.generation, 0.0)
+        return replace(self, items=self.items - self.generated, look=look, generated=0, generation=0.0)
 
 
-def decide_budget(cost: Cost, overhead: float) -> tuple[Cost, int, bool]:
-    """Cost of the remaining looks, number of items that they evaluate, and True if they generate answers.
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """Items and looks of a run, decided once.
+
+    Attributes:
+        step: Step after which it was decided; 0 for before the first.
+        items: Length of the prefix of the probe that the looks evaluate; None for the whole probe.
+        generates: False if the looks leave out items whose answers are generated, other than `must_pass` ones.
+        looks: Number of looks after the baseline that are kept; None for all that are planned.
+    """
+
+    step: int = 0
+    items: int | None = None
+    generates: bool = True
+    looks: int | None = None
+
+    @classmethod
+    def of(cls, stored: Mapping[str, Any]) -> Self | None:
+        """The decision in the memory or in the description of a run; None if none was made."""
+        if not stored.get("decided"):
+            return None
+        return cls(
+            step=int(stored.get("decided_after") or 0),
+            items=stored.get("items"),
+            generates=bool(stored.get("writes", True)),
+            looks=stored.get("kept_looks"),
+        )
+
+
+def stored_decision(decision: Decision | None) -> dict[str, Any]:
+    """Entries of the memory and of the description of a run that hold its decision, as JSON values."""
+    made = decision or Decision()
+    return {
+        "items": made.items,
+        "writes": made.generates,
+        "decided": decision is not None,
+        "decided_after": made.step,
+        "kept_looks": made.looks,
+    }
+
+
+def decide_budget(cost: Cost, overhead: float, *, probe: Probe, step: int, fewest_looks: int) -> Decision:
+    """Items and looks for which the time suffices.
 
     In a probe with answers of both kinds, generated ones are left out before any other: they take longest by far.
 
     Args:
-        cost: Cost of looks over all items.
+        cost: Cost of the planned looks at all items.
         overhead: Share of the training's time that looks may take, 0 to 1.
+        probe: The probe.
+        step: Step after which this is decided.
+        fewest_looks: Number of looks that are kept in any case.
     """
-    if cost.fits(overhead) or not cost.generation:
-        return cost, cost.affordable(overhead), True
-    scored = replace(cost, look=max(cost.look - cost.generation, 0.0), generation=0.0)
-    return scored, scored.affordable(overhead), False
+    seconds = overhead * cost.step * cost.steps
+    generates = not cost.generation or cost.seconds(items=cost.items, looks=cost.looks) <= seconds
+    if not generates:
+        cost = cost.without_generation()
+    items, looks = _affordable_items(cost, seconds), cost.looks
+    if items <= FEWEST_ITEMS:
+        each = cost.seconds(items=items, looks=1)
+        looks = min(looks, max(fewest_looks, math.floor(seconds / each) if each else looks))
+    return Decision(
+        step=step,
+        items=_prefix(probe, items, generates=generates) if items < cost.items else None,
+        generates=generates,
+        looks=looks if looks < cost.looks else None,
+    )
 
 
-def is_mixed(probe: Probe) -> bool:
-    """True if a probe has both generated and log-likelihood answers."""
-    return len({probe.is_generated(item) for item in probe}) > 1
+def _affordable_items(cost: Cost, seconds: float) -> int:
+    """Maximum number of items for which all looks take at most so many seconds; at least the minimum."""
+    if not cost.looks or not cost.look:
+        return cost.items
+    # What other costs leave for evaluating items.
+    most = math.floor((seconds / cost.looks - cost.extra) / cost.look * cost.items)
+    return min(cost.items, max(most, FEWEST_ITEMS))
+
+
+def evaluated_items(probe: Probe, decision: Decision) -> int:
+    """Number of items of a probe that the looks of a run evaluate."""
+    return sum(_is_evaluated(probe, generates=decision.generates)[: decision.items])
+
+
+def _prefix(probe: Probe, items: int, *, generates: bool) -> int:
+    """Length of the shortest prefix of the probe that holds so many of the items that looks evaluate."""
+    found = accumulate(_is_evaluated(probe, generates=generates))
+    return next((length for length, count in enumerate(found, start=1) if count >= items), len(probe))
+
+
+def _is_evaluated(probe: Probe, *, generates: bool) -> list[bool]:
+    """True for each item of the probe that looks evaluate if they reach it [items]."""
+    return [generates or item.must_pass or not probe.is_generated(item) for item in probe]
+
+
+def generated_items(probe: Probe) -> int:
+    """Number of items of a probe whose answers may be left out; 0 unless it has answers of both kinds."""
+    generated = [item for item in probe if probe.is_generated(item)]
+    return 0 if len(generated) == len(probe) else sum(not item.must_pass for item in generated)

@@ -35,7 +35,7 @@ from forgetwatch.watch.guard import Action, Guard
 from forgetwatch.watch.held_out import default_probe
 from forgetwatch.watch.looks import references
 from forgetwatch.watch.resume import STATE, stateful
-from forgetwatch.watch.schedule import Every, Schedule
+from forgetwatch.watch.schedule import Every, Schedule, event_steps
 from forgetwatch.watch.session import Moment, Session, Settings
 from forgetwatch.watch.trackers import Trackers, composite_row
 from forgetwatch.watch.trainer import (
@@ -58,8 +58,9 @@ class ForgetWatchCallback(TrainerCallback):
         probe: A probe, its name, or the path of one. By default `standard`, and `behaviour` if the tokenizer has a
             chat template and generating is cheap (a GPU, or the trainer's vLLM).
         every: Schedule of the looks; see `watch.schedule`.
-        max_overhead: Share of the training's time that looks may take, 0 to 1. After ten steps the number of items that
-            the remaining looks evaluate, a prefix of the probe, is decided. None or 0: all looks evaluate all items.
+        max_overhead: Share of the training's time that the looks after the baseline may take, 0 to 1. After ten steps
+            the items that they evaluate, a prefix of the probe, and the looks of the default schedule are decided; no
+            number is logged before. None or 0: all looks evaluate all items.
         against: Further references by name, each a snapshot, the path of one, or ``"previous"`` for the look before:
             ``{"base": "base.parquet", "previous": "previous"}``. Logged as ``eval_forget_<name>/...``.
         baseline: Reference instead of the model at the start: a snapshot, the path of one, or a model id or checkpoint
@@ -121,7 +122,6 @@ class ForgetWatchCallback(TrainerCallback):
         self._attached: Trainer | None = None
         self._trainer: Trainer | None = None
         self._session: Session | None = None
-        self._schedule = Schedule.make(every, max_steps=1)
 
     @property
     def watch(self) -> Watch | None:
@@ -142,22 +142,21 @@ class ForgetWatchCallback(TrainerCallback):
         if trainer is None:
             raise WatchError("no trainer found; pass the callback to one, or call attach(trainer)")
         check_trainer(trainer, args, own=type(self), composite=self.composite)
-        self._schedule = Schedule.make(self.every, max_steps=state.max_steps)
         # A second train(), or another try with a smaller batch: the first baseline stays.
         earlier = self._session if trainer is self._trainer and not state.is_hyper_param_search else None
         session = self._new_session(trainer, args, state, kwargs, earlier=earlier)
         now = _moment(trainer, state, control, kwargs)
         checkpoint = resume_checkpoint()
         if earlier is not None and session.watch is earlier.watch:
-            session.restart(state.global_step, after=earlier)
+            session.restart(now, after=earlier)
         elif state.global_step > 0:
             session.resume(now, _memory(state), checkpoint=checkpoint)
         else:
             session.begin(now, trainer.train_dataset)
         # Only now: a retry after a failure must still find the earlier session, whose looks are not yet set aside.
         self._trainer, self._session = trainer, session
-        resumed_at_save = self._schedule.at_save and state.global_step > 0 and checkpoint is not None
-        if resumed_at_save or state.global_step in self._schedule.steps:
+        # The run may have been killed between a save and its look.
+        if session.schedule.has_look(state.global_step, at_save=state.global_step > 0 and checkpoint is not None):
             self._look(state, control, kwargs)
         if state.global_step > 0:  # the run may have been killed between the save and its copies
             session.carry(state.global_step)
@@ -179,14 +178,14 @@ class ForgetWatchCallback(TrainerCallback):
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Look if the schedule says so."""
         session, step = self._session, state.global_step
-        if session is None:
+        if session is None or self._trainer is None:
             return
         # Before the look of this step, which then evaluates the items that were decided on.
-        if session.end_step(step):
+        if session.end_step(_moment(self._trainer, state, control, kwargs)):
             # The decision must be in the next checkpoint, or a resumed run would decide again.
             with session.tolerate("storing the run's state", step=step):
                 self._store_memory(state)
-        if step in self._schedule.steps or (self._schedule.at_save and control.should_save):
+        if session.schedule.has_look(step, at_save=control.should_save):
             self._look(state, control, kwargs)
         if control.should_save and state.is_world_process_zero:
             with session.tolerate("the check of the checkpoints", step=step):
@@ -198,7 +197,7 @@ class ForgetWatchCallback(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Look if the schedule says every epoch."""
-        if self._schedule.at_epoch:
+        if self._session is not None and self._session.schedule.has_look(state.global_step, at_epoch=True):
             self._look(state, control, kwargs)
 
     def on_evaluate(
@@ -214,11 +213,16 @@ class ForgetWatchCallback(TrainerCallback):
         # After the training the model may have other weights, which do not belong to this step.
         if metrics is None or session is None or session.ended or session.watch.baseline is None:
             return
-        if chooses_by_forgetting(args):
+        chooses = chooses_by_forgetting(args)
+        # An evaluation before the first step is not chosen from, and its look is the baseline.
+        if chooses and step > 0:
             self._look(state, control, kwargs)
+        # Until the budget is decided, the baseline's numbers are over other items than those of all later looks.
+        if session.watch.decision is None and not chooses:
+            return
         with session.tolerate("adding the look to the evaluation", step=step):
             row = session.row(step)
-            if not row and chooses_by_forgetting(args):
+            if not row and chooses:
                 # The trainer stops if the metric that it chooses by is missing.
                 row = session.row(max(session.watch.comparisons))
                 session.log(f"no look at step {step}; the best checkpoint is chosen by the look before")
@@ -233,11 +237,12 @@ class ForgetWatchCallback(TrainerCallback):
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Look if the schedule says every save, and copy the history of the run into the checkpoint."""
         # A save at the end of an epoch is not announced in on_step_end, so that its look is still missing.
-        if self._schedule.at_save:
+        if self._session is None:
+            return
+        if self._session.schedule.has_look(state.global_step, at_save=True):
             self._look(state, control, kwargs)
-        if self._session is not None:
-            # After the look, so that the copy contains it.
-            self._session.carry(state.global_step, saved=True)
+        # After the look, so that the copy contains it.
+        self._session.carry(state.global_step, saved=True)
 
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -261,10 +266,10 @@ class ForgetWatchCallback(TrainerCallback):
             watch = earlier.watch
         else:
             watch = self._new_watch(trainer, args, state, tokenizer_of(kwargs))
+        length = {"epochs": max(1, round(state.num_train_epochs)), "max_steps": state.max_steps}
         return Session(
             watch,
             Settings(
-                every=self.every,
                 max_overhead=self.max_overhead,
                 baseline=self.baseline,
                 guard=self.guard,
@@ -273,13 +278,17 @@ class ForgetWatchCallback(TrainerCallback):
                 share_text=self.share_text,
                 strict=self.strict,
             ),
-            planned=self._schedule.looks(
-                save_steps=int(state.save_steps) if args.save_strategy == "steps" else None,
-                save_epochs=args.save_strategy == "epoch",
-                epochs=max(1, round(state.num_train_epochs)),
+            schedule=Schedule.make(
+                self.every,
                 max_steps=state.max_steps,
+                saves=event_steps(args.save_strategy, every=state.save_steps, **length),
+                epochs=event_steps("epoch", every=None, **length),
+                evaluations=(
+                    event_steps(args.eval_strategy, every=state.eval_steps, **length)
+                    if chooses_by_forgetting(args)
+                    else frozenset()
+                ),
             ),
-            max_steps=state.max_steps,
             is_main_process=bool(state.is_world_process_zero),
             drift=None if earlier is None else earlier.drift,
         )

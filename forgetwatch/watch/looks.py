@@ -1,7 +1,7 @@
 """The looks of a run in progress, in memory: each compared with the baseline and with further references.
 
-All comparisons of a run are over one `Subset` of its probe. While it is undecided, the rows of every look stay in
-memory, so that earlier looks can be cut to it; afterwards only those of the latest look stay.
+All comparisons of a run are over one `Subset` of its probe. The budget is decided before the first look after the
+baseline, so that only the rows of the baseline and of the latest look stay in memory.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from forgetwatch.probe import Probe
 from forgetwatch.readers import load_snapshot
 from forgetwatch.scoring.scorer import versions
 from forgetwatch.snapshot import Snapshot
+from forgetwatch.watch.budget import Decision, stored_decision
 
 PREVIOUS: Final = "previous"
 """Reference to the look before."""
@@ -35,8 +36,7 @@ class Looks:
         baseline: The snapshot that everything is compared with; None before the first look.
         null: The baseline's weights measured again, in other batches; None if they were not.
         subset: Items that all looks of the run evaluate.
-        generates: False if the looks leave out items whose answers are generated, other than `must_pass` ones.
-        undecided: True while `restrict` may still be called.
+        decision: Decision on the items that looks evaluate; None before it is made.
         comparisons: Baseline against each look so far, by step.
         others: The same for each further reference, by its name and step.
         resumed: Looks that were measured again after a resume, against the stored ones, by step.
@@ -56,14 +56,13 @@ class Looks:
         self.baseline: Snapshot | None = None
         self.null: Snapshot | None = None
         self.subset = Subset()
-        self.generates = True
-        self.undecided = False
+        self.decision: Decision | None = None
         self.comparisons: dict[int, Comparison] = {}
         self.others: dict[str, dict[int, Comparison]] = {}
         self.resumed: dict[int, Comparison] = {}
         self.planned: int | None = None
         self._references = references(against)
-        self._snapshots: dict[int, Snapshot] = {}  # rows of the latest look; of all while undecided
+        self._snapshots: dict[int, Snapshot] = {}  # rows of the latest look
         self._described: dict[int, dict[str, Any]] = {}
         self._right: dict[int, NDArray[np.float64]] = {}
 
@@ -72,31 +71,25 @@ class Looks:
         """Number of items that the looks evaluate, a prefix of the probe; None for all."""
         return self.subset.items
 
-    def begin(
-        self, baseline: Snapshot, null: Snapshot | None = None, *, items: int | None = None, generates: bool = True
-    ) -> None:
+    @property
+    def generates(self) -> bool:
+        """False if the looks leave out items whose answers are generated, other than `must_pass` ones."""
+        return self.decision is None or self.decision.generates
+
+    def begin(self, baseline: Snapshot, null: Snapshot | None = None, *, decision: Decision | None = None) -> None:
         """Set the baseline, before the first `add`.
 
         Args:
             baseline: The snapshot that everything is compared with.
             null: Its second measurement.
-            items: Number of items that the looks evaluate; None for all.
-            generates: True if answers are generated too.
+            decision: Decision on the items that looks evaluate, if it is made already.
         """
         self.baseline, self.null = baseline, null
-        self._use(items=items, generates=generates)
+        self._use(decision)
 
     def plan(self, looks: int) -> None:
         """Set the number of looks planned after the baseline; at least 1."""
         self.planned = max(1, looks)
-
-    def defer_budget(self) -> None:
-        """Keep the rows of every look from now on, until `restrict` or `fix_budget`."""
-        self.undecided = True
-
-    def fix_budget(self) -> None:
-        """Keep the items as they are for the rest of the run."""
-        self.undecided = False
 
     def add(self, snapshot: Snapshot, *, step: int) -> Comparison:
         """Add a look: compare it with the baseline and the other references.
@@ -124,10 +117,8 @@ class Looks:
                 before = subset.apply(self._snapshots[max(previous)])
                 self.others.setdefault(name, {})[step] = compare(before=before, after=look)
         self.comparisons[step] = comparison
-        if not self.undecided:
-            # Only the rows of the latest look are needed: for "previous" and for the report.
-            self._snapshots.clear()
-        self._snapshots[step] = snapshot
+        # Only the rows of the latest look are needed: for "previous" and for the report.
+        self._snapshots = {step: snapshot}
         self._right[step] = right_answers(baseline, look)
         self._described[step] = {"step": step, "checksum": snapshot.checksum, "seconds": snapshot.meta.get("seconds")}
         return comparison
@@ -138,34 +129,30 @@ class Looks:
         self.resumed[step] = compare(before=before, after=after)
         return self.resumed[step]
 
-    def restrict(self, *, items: int | None, generates: bool) -> None:
-        """Restrict all comparisons of the run, earlier ones too, to fewer items; on failure nothing changes.
-
-        Args:
-            items: Length of the prefix of the probe; None for all items.
-            generates: False to leave out items whose answers are generated, other than `must_pass` ones.
+    def decide(self, decision: Decision) -> None:
+        """Cut all comparisons, from here on and so far, to the items that were decided on; on failure nothing changes.
 
         Raises:
-            WatchError: If the rows of earlier looks are gone, since `defer_budget` was not called.
+            WatchError: If there were two looks after the baseline already, so that rows of the first are gone.
         """
-        if set(self._snapshots) != set(self.comparisons):
-            raise WatchError(
-                f"restricting the looks needs the rows of all {len(self.comparisons)} looks so far, and those of "
-                f"{len(self._snapshots)} are in memory; call defer_budget() before the first look"
-            )
-        # Copies: `add` writes into these dicts one look at a time, and may fail on the last.
-        before = self.subset, self.generates, dict(self.comparisons), dict(self._right)
-        others = {name: dict(looks) for name, looks in self.others.items()}
-        self._use(items=items, generates=generates)
+        before = self.decision, self.subset, self.comparisons, self._right, self._snapshots, self.others
+        rows = self._snapshots if self.baseline is None else {min(self.comparisons): self.baseline} | self._snapshots
+        self._use(decision)
+        if self.subset == before[1]:
+            return
         try:
-            for step, snapshot in sorted(self._snapshots.items()):
+            if set(rows) != set(self.comparisons):
+                raise WatchError(
+                    f"cutting {len(self.comparisons)} looks to fewer items needs the rows of each, and those of "
+                    f"{len(rows)} are in memory; decide before the second look after the baseline"
+                )
+            self.comparisons, self._right, self.others = {}, {}, {}
+            for step, snapshot in sorted(rows.items()):
                 self.add(snapshot, step=step)
         # An interrupt, too, must not leave looks over unlike items.
         except BaseException:
-            self.subset, self.generates, self.comparisons, self._right = before
-            self.others = others
+            self.decision, self.subset, self.comparisons, self._right, self._snapshots, self.others = before
             raise
-        self.fix_budget()
 
     def drop_after(self, step: int) -> None:
         """Drop the looks later than `step`."""
@@ -230,8 +217,7 @@ class Looks:
         again = {step: each.all for step, each in self.resumed.items()}
         return {
             "probe": self.baseline.meta["probe"],
-            "items": self.items,
-            "writes": self.generates,
+            **stored_decision(self.decision),
             "baseline": {"step": self.baseline.meta["step"], "checksum": self.baseline.checksum},
             "null": None if self.null is None else {"lost": whole.null_lost, "gained": whole.null_gained},
             "resumed": [{"step": step, "lost": all_.forgotten, "gained": all_.gained} for step, all_ in again.items()],
@@ -240,9 +226,10 @@ class Looks:
             "versions": versions(),
         }
 
-    def _use(self, *, items: int | None, generates: bool) -> None:
-        self.subset = Subset.of_probe(self.probe, items=items, generates=generates)
-        self.generates = generates
+    def _use(self, decision: Decision | None) -> None:
+        made = decision or Decision()
+        self.subset = Subset.of_probe(self.probe, items=made.items, generates=made.generates)
+        self.decision = decision
 
 
 def references(against: Mapping[str, Snapshot | str | Path] | None) -> dict[str, Snapshot | str]:

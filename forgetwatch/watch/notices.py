@@ -21,8 +21,7 @@ from forgetwatch.report.html import run_page
 from forgetwatch.report.run_table import run_table
 from forgetwatch.report.terminal import WIDTH
 from forgetwatch.run_folder import REPORT
-from forgetwatch.watch.budget import FEWEST_ITEMS, Cost
-from forgetwatch.watch.schedule import Every
+from forgetwatch.watch.budget import FEWEST_ITEMS, Decision
 from forgetwatch.watch.watch import Watch
 
 _USUAL_FLIPS: Final = 0.10
@@ -59,33 +58,45 @@ def not_generated_line(probe: Probe) -> str:
     )
 
 
-def share_line(cost: Cost, probe: Probe, items: int, *, max_overhead: float | None, every: Every, anew: bool) -> str:
-    """Line after the first steps: the looks' share of the run, and how many items they evaluate.
+def share_line(
+    share: float,
+    probe: Probe,
+    decision: Decision,
+    *,
+    looks: Sequence[int],
+    planned: int | None,
+    max_overhead: float | None,
+) -> str:
+    """Line after the first steps: the looks' share of the run, what they evaluate, and which are left out.
 
     Args:
-        cost: Cost of the looks.
+        share: Share of the looks in the time of looks and training, 0 to 1.
         probe: The probe.
-        items: Items that the remaining looks evaluate, a prefix of the probe.
+        decision: Decision on the items and looks.
+        looks: Steps of the looks.
+        planned: Number of looks before the decision was made; None if it was made before a resume.
         max_overhead: Share of the training's time that looks may take; None for no bound.
-        every: The schedule as the user gave it.
-        anew: True if the number of items was decided just now, False if before a resume.
     """
-    line = f"looks take about {100 * cost.share(items):.1f} % of the run's time"
-    if items < cost.items:
-        since = "from here on they evaluate" if anew else "as before they evaluate"
-        line += f": {since} the first {items:,} of {cost.items:,} items, which {_sees(items)}"
+    line = f"looks take about {100 * share:.1f} % of the run's time"
+    items = len(probe) if decision.items is None else decision.items
+    if items < len(probe):
+        since = "as before they evaluate" if planned is None else "they evaluate"
+        line += f": {since} the first {items:,} of {len(probe):,} items, which {_sees(items)}"
         kept = {item.category for item in probe.items[:items]}
         lost = sorted({item.category for item in probe.items[items:]} - kept - {""})
         line += f"; no item of {', '.join(lost)} is among them: shuffle the probe" if lost else ""
         must = sum(item.must_pass for item in probe.items[items:])
         line += f"; {must:,} must_pass items are not among them: put them first" if must else ""
+    if planned is not None and len(looks) < planned:
+        line += f"; {len(looks)} of {planned} looks are taken, at steps {', '.join(map(str, looks))}"
     # Less than a tenth above the bound is within the error of the timing.
-    if max_overhead is not None and cost.share(items) > 1.1 * max_overhead:
-        fewest = items == min(FEWEST_ITEMS, cost.items)
-        why = "fewer items would detect nothing" if fewest else "the run is short, or a look long"
+    if max_overhead is not None and share > 1.1 * max_overhead:
+        why = "the run is short, or a look long"
+        if items <= FEWEST_ITEMS:
+            why = "fewer items would detect next to nothing"
         line += f"; that is more than max_overhead={max_overhead:g}: {why}"
-        line += ", and every=... sets the number of looks" if every is not None else ""
-    return line + ("; max_overhead=None evaluates all" if anew and items < cost.items else "")
+    is_cut = items < len(probe) or len(looks) < (planned or 0)
+    return line + ("; max_overhead=None evaluates all" if is_cut and planned is not None else "")
 
 
 def again_line(again: Group, *, step: int) -> str:

@@ -31,6 +31,7 @@ from forgetwatch.probe import Probe
 from forgetwatch.run_folder import CARRIED
 from forgetwatch.scoring.scorer import Scorer
 from forgetwatch.snapshot import Snapshot
+from forgetwatch.watch.budget import Decision, stored_decision
 from forgetwatch.watch.watch import Watch
 
 STATE: Final = "forgetwatch"
@@ -59,9 +60,7 @@ def memory_of(watch: Watch, *, tripped: Any, completions: str | None) -> dict[st
     return {
         "baseline": watch.baseline.checksum,
         "fingerprint": watch.probe.fingerprint,
-        "items": watch.items,
-        "decided": not watch.undecided,
-        "writes": watch.generates,
+        **stored_decision(watch.decision),
         "tripped": tripped,
         "completions": completions,
         "packed": packed(watch.baseline),
@@ -98,8 +97,7 @@ def resume(
     run: dict[str, Any] = {
         "step": step,
         "carried": carried,
-        "items": known.get("items"),
-        "generates": bool(known.get("writes", True)),
+        "decision": Decision.of(known),
     }
     lines = []
     try:

@@ -3,13 +3,15 @@
     every=None     steps 0, 2 %, 5 %, 10 %, then every 10 % of the run, at every save, and at the last step
     every=200      every 200 steps;   every=[10, 50]   at those steps;   "save", "epoch"   at those events
 
-The start and the last step always have a look.
+The start and the last step always have a look. Looks that `every` names are required, and so are those at evaluations
+by which the trainer chooses its best checkpoint. The other looks of the default schedule may be left out: those up to
+the step of the budget's decision, and those for which the budget has no time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Final, Literal, Self, TypeGuard
 
@@ -19,61 +21,141 @@ Every = int | Sequence[int] | Literal["save", "epoch"] | None
 
 _EARLY: Final = (0.02, 0.05, 0.10)
 
+_KEPT: Final = (0.10, 0.50)
+"""Shares of the run whose nearest looks are kept, with the last, whatever the budget."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
     """Steps and events that have a look.
 
     Attributes:
-        steps: Optimizer steps known beforehand, among them 0 and the last.
+        steps: Optimizer steps of all looks that are known beforehand, among them 0 and the last.
+        required: Those of them that no budget leaves out.
+        max_steps: Optimizer steps of the run.
         at_save: True for a look at every save too.
         at_epoch: True for a look at the end of every epoch too.
+        is_default: True if the user named no schedule: looks that are not required may be left out.
+        after: Events up to this step have no look.
     """
 
     steps: frozenset[int]
-    at_save: bool
-    at_epoch: bool
+    required: frozenset[int]
+    max_steps: int
+    at_save: bool = False
+    at_epoch: bool = False
+    is_default: bool = False
+    after: int = 0
 
     @classmethod
-    def make(cls, every: Every, *, max_steps: int) -> Self:
+    def make(
+        cls,
+        every: Every,
+        *,
+        max_steps: int,
+        saves: frozenset[int] = frozenset(),
+        epochs: frozenset[int] = frozenset(),
+        evaluations: frozenset[int] = frozenset(),
+    ) -> Self:
         """Schedule of a run of `max_steps` optimizer steps.
+
+        Args:
+            every: The schedule as the user gave it.
+            max_steps: Optimizer steps of the run.
+            saves: Steps of the saves that are known beforehand.
+            epochs: Last steps of the epochs.
+            evaluations: Steps of the evaluations that need a look, because the best checkpoint is chosen by it.
 
         Raises:
             WatchError: If `every` describes no schedule.
         """
-        ends = {0, max_steps}
+        ends = frozenset({0, max_steps})
         if every is None:
             shares = (*_EARLY, *(tenth / 10 for tenth in range(2, 10)))
-            return cls(
-                steps=frozenset(ends | {max(1, round(s * max_steps)) for s in shares}), at_save=True, at_epoch=False
-            )
-        if isinstance(every, str) and every in ("save", "epoch"):
-            return cls(steps=frozenset(ends), at_save=every == "save", at_epoch=every == "epoch")
-        if _is_step(every) and every > 0:
-            steps = set(range(int(every), max_steps, int(every)))
+            steps = ends | saves | evaluations | {max(1, round(share * max_steps)) for share in shares}
+            return cls(steps=steps, required=ends | evaluations, max_steps=max_steps, at_save=True, is_default=True)
+        at_save, at_epoch = every == "save", every == "epoch"
+        if isinstance(every, str) and (at_save or at_epoch):
+            named = saves if at_save else epochs
+        elif _is_step(every) and every > 0:
+            named = frozenset(range(int(every), max_steps, int(every)))
         elif isinstance(every, Sequence) and not isinstance(every, str) and every and all(map(_is_step, every)):
-            steps = {int(step) for step in every if step <= max_steps}
+            named = frozenset(int(step) for step in every if step <= max_steps)
         else:
             raise WatchError(
                 f"every={every!r} is not a schedule; give a number of steps, a list of steps, 'save', 'epoch' or None"
             )
-        return cls(steps=frozenset(ends | steps), at_save=False, at_epoch=False)
+        steps = ends | named | evaluations
+        return cls(steps=steps, required=steps, max_steps=max_steps, at_save=at_save, at_epoch=at_epoch)
 
-    def looks(self, *, save_steps: int | None, save_epochs: bool, epochs: int, max_steps: int) -> frozenset[int]:
-        """Steps of all planned looks, as far as they are known beforehand.
+    def first_required(self, *, after: int) -> int:
+        """Step of the first required look after a step."""
+        return min((step for step in self.required if step > after), default=self.max_steps)
+
+    @property
+    def fewest(self) -> int:
+        """Minimum number of looks after the start that `thinned` keeps."""
+        return len(self._never_dropped())
+
+    def has_look(self, step: int, *, at_save: bool = False, at_epoch: bool = False) -> bool:
+        """True if there is a look at a step or at an event of that step.
 
         Args:
-            save_steps: Steps between two saves; None if the trainer does not save by steps.
-            save_epochs: True if it saves at the end of every epoch.
-            epochs: Epochs of the run.
-            max_steps: Optimizer steps of the run.
+            step: Optimizer steps taken.
+            at_save: True if the step is saved.
+            at_epoch: True at the end of an epoch.
         """
-        steps = set(self.steps)
-        if self.at_save and save_steps:
-            steps |= set(range(save_steps, max_steps, save_steps))
-        if self.at_epoch or (self.at_save and save_epochs):
-            steps |= {round(max_steps * (epoch + 1) / epochs) for epoch in range(epochs)}
-        return frozenset(steps)
+        is_event = (at_save and self.at_save) or (at_epoch and self.at_epoch)
+        return step in self.steps or (is_event and step > self.after)
+
+    def looks_after(self, step: int) -> int:
+        """Number of looks after a step that are known beforehand."""
+        return sum(later > step for later in self.steps)
+
+    def starting_after(self, step: int) -> Self:
+        """The schedule without the looks up to a step that are not required."""
+        if not self.is_default:
+            return self
+        kept = frozenset(look for look in self.steps if look > step or look in self.required)
+        return replace(self, steps=kept, after=step)
+
+    def thinned(self, looks: int) -> Self:
+        """The schedule with at most so many looks after the start: the required ones, and others far from each other.
+
+        The looks nearest to a tenth and to half of the run stay. Events that are not known beforehand have no look.
+        """
+        kept = {0} | self._never_dropped()
+        left = sorted(self.steps - kept)
+        while left and len(kept) - 1 < looks:
+            # The look farthest from all that are kept; of equal ones the earliest.
+            chosen = max(left, key=lambda step: min(abs(step - other) for other in kept))
+            kept.add(chosen)
+            left.remove(chosen)
+        return replace(self, steps=frozenset(kept), at_save=self.at_save and not left)
+
+    def _never_dropped(self) -> set[int]:
+        """Steps after the start that stay in every thinned schedule."""
+        later = sorted(self.steps - {0})
+        nearest = (
+            {min(later, key=lambda step: abs(step - share * self.max_steps)) for share in _KEPT} if later else set()
+        )
+        return (set(self.required) | nearest) - {0}
+
+
+def event_steps(strategy: str, *, every: float | None, epochs: int, max_steps: int) -> frozenset[int]:
+    """Steps of an event of the trainer that are known beforehand: its saves, evaluations or epochs.
+
+    Args:
+        strategy: ``steps``, ``epoch``, or another whose steps are not known.
+        every: Steps between two events, for the strategy ``steps``.
+        epochs: Epochs of the run.
+        max_steps: Optimizer steps of the run.
+    """
+    if strategy == "steps" and every:
+        return frozenset(range(int(every), max_steps, int(every)))
+    if strategy == "epoch":
+        return frozenset(round(max_steps * (epoch + 1) / epochs) for epoch in range(epochs))
+    return frozenset()
 
 
 def _is_step(value: object) -> TypeGuard[int]:

@@ -6,7 +6,7 @@
 
     begin | resume | restart      takes the baseline, or restores that of the run
     look                          evaluates the probe, at most once per step
-    end_step                      decides the item budget, once, after the timed steps
+    end_step                      decides the budget, once, after the timed steps
     end                           takes the last look, writes the report, shows the table
 
 A failure after the baseline is logged and counted, and the training continues, unless the session is strict. In a
@@ -27,14 +27,22 @@ from forgetwatch.scoring.checkpoints import score_checkpoint
 from forgetwatch.scoring.processes import on_main_process
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.watch import notices
-from forgetwatch.watch.budget import Clock, Cost, decide_budget, is_mixed
+from forgetwatch.watch.budget import (
+    Clock,
+    Cost,
+    Decision,
+    decide_budget,
+    evaluated_items,
+    generated_items,
+    last_timed_step,
+)
 from forgetwatch.watch.command import Command
 from forgetwatch.watch.console import Failures
 from forgetwatch.watch.drift import DriftWatch
 from forgetwatch.watch.guard import Action, Finding, Guard, Tripped
 from forgetwatch.watch.held_out import held_out, overlap_line
 from forgetwatch.watch.resume import carried_folders, memory_of, resume
-from forgetwatch.watch.schedule import Every
+from forgetwatch.watch.schedule import Schedule
 from forgetwatch.watch.trackers import Trackers, alert, look_row
 from forgetwatch.watch.trainer import evaluation_weights
 from forgetwatch.watch.watch import Watch
@@ -44,7 +52,6 @@ from forgetwatch.watch.watch import Watch
 class Settings:
     """Settings of a session; see `ForgetWatchCallback` for their meaning."""
 
-    every: Every
     max_overhead: float | None
     baseline: Snapshot | str | None
     guard: Guard | None
@@ -79,13 +86,13 @@ class Session:
     Attributes:
         watch: Measures and stores.
         drift: Drift from the base; None if it is not measured.
+        schedule: The looks of the training.
         ended: True once the training is over.
 
     Args:
         watch: Measures and stores.
         settings: The settings.
-        planned: Steps of all planned looks, the first included.
-        max_steps: Optimizer steps of the training.
+        schedule: The looks of the training, before the budget is decided.
         is_main_process: True in the process that logs and writes.
         drift: Drift that an earlier training of the same run has begun to measure.
     """
@@ -95,24 +102,25 @@ class Session:
         watch: Watch,
         settings: Settings,
         *,
-        planned: frozenset[int],
-        max_steps: int,
+        schedule: Schedule,
         is_main_process: bool,
         drift: DriftWatch | None = None,
     ) -> None:
         self.watch = watch
         self.drift = drift
+        self.schedule = schedule
         self.ended = False
         self._settings = settings
-        self._planned = planned
-        self._max_steps = max_steps
+        self._undropped = schedule
+        self._max_steps = schedule.max_steps
+        self._began_at = 0
+        self._timed_until = 0
         self._is_main = is_main_process
         self._failures = Failures(strict=settings.strict, is_main_process=is_main_process)
         self._tripped = Tripped()
         self._clock = Clock()
         self._page = notices.ReportPage()
         self._latest_attempt = -1
-        watch.plan(len(planned) - 1)  # without the baseline
 
     def begin(self, now: Moment, examples: Any) -> None:
         """Take the first look of a run, and make the measurements that are made only once.
@@ -125,12 +133,8 @@ class Session:
             ForgetwatchError: If no baseline can be obtained.
         """
         watch = self.watch
-        if self._settings.max_overhead is not None:
-            # Before the first look: a later decision needs its rows.
-            watch.defer_budget()
         if (named := self._named_baseline()) is not None:
             watch.adopt(named)
-            watch.plan(len(self._planned))  # the look at the start then counts like any other
         watch.look(now.model, now.tokenizer, step=0)
         with self.tolerate("the search for the probe in the training examples", step=0):
             found = on_main_process(lambda: held_out(watch.probe, examples, now.tokenizer))
@@ -140,9 +144,9 @@ class Session:
         if self._settings.full:
             with self.tolerate("sampling completions of the base", step=0):
                 extra = self._begin_drift(now, examples)
-        self._log_row(now)
+        self._clock = Clock(extra=extra)
+        self._set_out(now)
         self._start_command(now.step, needs_checkpoint=False)
-        self._clock = Clock(spent=sum(watch.seconds.values()), extra=extra)
 
     def resume(self, now: Moment, memory: Mapping[str, Any] | None, *, checkpoint: Path | None) -> None:
         """Restore the baseline and the looks of the run, and measure the noise between this machine and the last.
@@ -156,8 +160,6 @@ class Session:
             WatchError: If no baseline can be obtained, or it is of another probe.
         """
         watch, known = self.watch, memory or {}
-        if self._settings.max_overhead is not None and not known.get("decided"):
-            watch.defer_budget()
         self._tripped = Tripped.of(known.get("tripped", ()))
         folders = carried_folders(watch, now.step, checkpoint)
         # Before the looks are restored: that may move the run folder, and the completions with it.
@@ -173,9 +175,6 @@ class Session:
         )
         for line in lines:
             self.log(line)
-        left = sum(later > now.step for later in self._planned)
-        # A run that resumes with another schedule may already have had more looks than that plans.
-        watch.plan(max(len(self._planned) - 1, len(watch.comparisons) - 1 + left))
         # The run folder may be a new one, without the completions.
         if self.drift is not None:
             with self.tolerate("storing the base's completions", step=now.step):
@@ -184,34 +183,38 @@ class Session:
             again = watch.look_again(now.model, now.tokenizer, step=now.step)
             if again is not None:
                 self.log(notices.again_line(again.all, step=now.step))
-        self._clock = Clock(spent=sum(watch.seconds.values()))
+        self._set_out(now)
 
-    def restart(self, step: int, *, after: Session) -> None:
-        """Train the same run again from `step`: after its end, or with a smaller batch. The baseline stays.
+    def restart(self, now: Moment, *, after: Session) -> None:
+        """Train the same run again: after its end, or with a smaller batch. The baseline and the decision stay.
 
         Args:
-            step: Optimizer steps taken.
+            now: The moment before the next step.
             after: The session of the earlier training.
         """
         # Before its looks are dropped: a finished training is a result of its own.
         if after.ended and (aside := on_main_process(self.watch.folder.copy_aside)):
             self.log(f"the looks of the earlier training are now in {aside}")
-        self.watch.forget_after(step)
-        self._clock = Clock(spent=sum(self.watch.seconds.values()))
+        self.watch.forget_after(now.step)
+        self._set_out(now)
 
     def announce(self) -> None:
         """Log the cost of the planned looks."""
-        self.log(notices.cost_line(self.watch, planned=len(self._planned)))
+        self.log(notices.cost_line(self.watch, planned=len(self.schedule.steps)))
 
     def begin_step(self) -> None:
         """Start the clock of a step."""
         self._clock.begin_step()
 
-    def end_step(self, step: int) -> bool:
-        """Stop the clock of a step, decide the item budget after the last timed one, and return True if it was that."""
-        if not self._clock.end_step():
+    def end_step(self, now: Moment) -> bool:
+        """Stop the clock of a step, decide the budget after the last timed one, and return True if it was that."""
+        self._clock.end_step()
+        if now.step != self._timed_until:
             return False
-        self._decide_budget(step)
+        if self.watch.decision is None:
+            self._decide(now)
+        elif cost := self._cost(looks=self.schedule.looks_after(self._began_at)):
+            self._log_share(cost, since=self._began_at)
         return True
 
     def next_step(self) -> None:
@@ -221,6 +224,8 @@ class Session:
     def look(self, now: Moment) -> Action | None:
         """Look at this step, unless it was tried already, and log the numbers.
 
+        A look before the budget is decided decides it, from the steps timed so far.
+
         Returns:
             The action that the guard demands; None if it demands none.
         """
@@ -229,9 +234,10 @@ class Session:
         if step in watch.comparisons or step == self._latest_attempt:
             return None
         self._latest_attempt = step
+        if watch.decision is None:
+            self._decide(now)
         started = time.perf_counter()
-        with self.tolerate("the look", step=step), evaluation_weights(now.optimizer):
-            watch.look(now.model, now.tokenizer, step=step)
+        self._measure(now)
         # A look that could not be written is logged all the same; without a measurement there is nothing to log.
         if step not in watch.comparisons:
             return None
@@ -240,7 +246,7 @@ class Session:
             with self.tolerate("measuring the drift", step=step):
                 self.drift.look(now.model, step=step)
             watch.add_seconds(time.perf_counter() - drift_started, step=step)
-        self._log_row(now)
+        self._log_row(now, step=step)
         new: list[Finding] = []
         with self.tolerate("the guard", step=step):
             new = self._new_findings(step)
@@ -286,8 +292,7 @@ class Session:
         self.ended = True
         step = now.step
         if look and step not in self.watch.comparisons and step != self._latest_attempt:
-            with self.tolerate("the look", step=step):
-                self.watch.look(now.model, now.tokenizer, step=step)
+            self._measure(now)
         if self._is_main:
             with self.tolerate("writing the report", step=step):
                 self._page.write(self.watch, at_once=True)
@@ -332,44 +337,101 @@ class Session:
         watch.add_seconds(ended - started, step=0)
         return ended - reading_started
 
-    def _decide_budget(self, step: int) -> None:
-        """Fix the items that the looks evaluate from here on, and log their share of the time."""
-        watch, overhead = self.watch, self._settings.max_overhead
-        cost, anew = self._cost(), watch.undecided
-        if anew and overhead is not None:
-            with self.tolerate("the decision on the item budget", step=step):
-                # Clocks differ between processes, and every process must come to the same items.
-                cost, items, generates = on_main_process(lambda: decide_budget(cost, overhead))
-                if items < cost.items or generates != watch.generates:
-                    watch.restrict(items=items if items < cost.items else None, generates=generates)
-                if not generates:
-                    self.log(notices.not_generated_line(watch.probe))
-            # Also after a failure, or the rows of every look would stay in memory until the end.
-            watch.fix_budget()
-        self.log(
-            notices.share_line(
-                cost,
-                watch.probe,
-                watch.items or cost.items,
-                max_overhead=overhead,
-                every=self._settings.every,
-                anew=anew,
-            )
+    def _measure(self, now: Moment) -> None:
+        """Evaluate the weights of this step, those of the optimizer's evaluation mode if it has one."""
+        with self.tolerate("the look", step=now.step), evaluation_weights(now.optimizer):
+            self.watch.look(now.model, now.tokenizer, step=now.step)
+
+    def _set_out(self, now: Moment) -> None:
+        """Follow the decision on the budget if it was made, make it if nothing is to be timed, or else wait for it."""
+        watch, step = self.watch, now.step
+        self._began_at = step
+        self._timed_until = last_timed_step(step, max_steps=self._max_steps)
+        if watch.decision is None and self._settings.max_overhead is None:
+            watch.decide(Decision(step=step))
+        if watch.decision is not None:
+            self._follow(watch.decision, now)
+        elif self._timed_until <= step:
+            self._decide(now)
+        else:
+            first = self._undropped.first_required(after=step)
+            self.schedule = self._undropped.starting_after(min(first, self._timed_until))
+            self._plan()
+
+    def _decide(self, now: Moment) -> None:
+        """Decide which items the looks evaluate and which looks there are, and log their share of the time."""
+        watch, step, overhead = self.watch, now.step, self._settings.max_overhead
+        self.schedule = self._undropped.starting_after(step)
+        # The look of this step, if it has one, is still to come.
+        looks, decision = self.schedule.looks_after(max(step - 1, 0)), Decision(step=step)
+        cost = self._cost(looks=looks)
+        with self.tolerate("the decision on the budget", step=step):
+            if cost is not None and overhead is not None:
+                fewest = self.schedule.fewest
+                # Clocks differ between processes, and every process must come to the same items and looks.
+                decision = on_main_process(
+                    lambda: decide_budget(cost, overhead, probe=watch.probe, step=step, fewest_looks=fewest)
+                )
+            watch.decide(decision)
+        if watch.decision is None:
+            with self.tolerate("storing the decision on the budget", step=step):
+                watch.decide(Decision(step=step))
+        self._follow(watch.decision or decision, now)
+        if not watch.generates:
+            self.log(notices.not_generated_line(watch.probe))
+        if cost is not None:
+            self._log_share(cost if watch.generates else cost.without_generation(), since=step - 1, planned=looks)
+
+    def _follow(self, decision: Decision, now: Moment) -> None:
+        """Take the looks of a decision, and log the row of the start, which had to wait for its items."""
+        self.schedule = self._undropped.starting_after(decision.step)
+        if decision.looks is not None:
+            self.schedule = self.schedule.thinned(decision.looks)
+        self._plan()
+        self._log_row(now, step=0)
+
+    def _plan(self) -> None:
+        """Set the number of looks after the baseline, taken or still to come, by which alarms are corrected."""
+        taken = self.watch.comparisons
+        self.watch.plan(len(taken) - 1 + self.schedule.looks_after(max(taken)))
+
+    def _cost(self, *, looks: int) -> Cost | None:
+        """Cost of so many looks over the items that looks evaluate now; None if no step was timed."""
+        watch, step = self.watch, self._clock.step
+        if step is None:
+            return None
+        generated = generated_items(watch.probe) if watch.decision is None else 0
+        return Cost(
+            items=evaluated_items(watch.probe, watch.decision or Decision()),
+            look=watch.evaluation_seconds,
+            step=step,
+            steps=self._max_steps - self._began_at,
+            looks=looks,
+            extra=self._clock.extra,
+            generated=generated,
+            generation=watch.generation_seconds if generated else 0.0,
         )
 
-    def _cost(self) -> Cost:
-        """Cost of the looks of this run, from the steps and looks so far."""
-        watch, items = self.watch, len(self.watch.probe)
-        return Cost(
-            items=items,
-            # The latest look may have evaluated a prefix; the cost is that of the whole probe.
-            look=watch.evaluation_seconds * items / (watch.items or items),
-            extra=self._clock.extra,
-            generation=watch.generation_seconds if is_mixed(watch.probe) else 0.0,
-            step=self._clock.step,
-            steps=self._max_steps,
-            spent=self._clock.spent,
-            left=max(0, len(self._planned) - len(watch.comparisons)),
+    def _log_share(self, cost: Cost, *, since: int, planned: int | None = None) -> None:
+        """Log the share of the time that the looks after a step take.
+
+        Args:
+            cost: Cost of the looks.
+            since: The step.
+            planned: Number of looks before the decision; None if that was made before a resume.
+        """
+        decision = self.watch.decision or Decision()
+        later = [step for step in self.schedule.steps if step > max(since, 0)]
+        share = cost.share(items=evaluated_items(self.watch.probe, decision), looks=len(later))
+        self.log(
+            notices.share_line(
+                share,
+                self.watch.probe,
+                decision,
+                looks=sorted(later),
+                planned=planned,
+                max_overhead=self._settings.max_overhead,
+            )
         )
 
     def _new_findings(self, step: int) -> list[Finding]:
@@ -387,12 +449,12 @@ class Session:
         if findings and self._is_main:
             alert("forgetwatch", "\n".join(finding.line for finding in findings))
 
-    def _log_row(self, now: Moment) -> None:
-        """Log the look at this step, if there is one, and only once, also if a resumed run takes it again."""
-        if not now.trackers.has_row():
-            with self.tolerate("logging the look", step=now.step):
-                if row := self.row(now.step):
-                    now.trackers.log_row(row)
+    def _log_row(self, now: Moment, *, step: int) -> None:
+        """Log the look at a step, if there is one, and only once, also if a resumed run takes it again."""
+        if not now.trackers.has_row(step):
+            with self.tolerate("logging the look", step=step):
+                if row := self.row(step):
+                    now.trackers.log_row(row, step=step)
 
     def _start_command(self, step: int, *, needs_checkpoint: bool) -> None:
         command = self._settings.on_look

@@ -6,6 +6,7 @@ alerts go to W&B, trackio, MLflow and TensorBoard if one of them is running.
 
 from __future__ import annotations
 
+import copy
 import math
 import sys
 from collections.abc import Mapping, Sequence
@@ -37,22 +38,34 @@ class Trackers:
         self._state = state
         self._control = control
 
-    def has_row(self) -> bool:
-        """True if the look at this step was logged already, also by the process before a resume."""
-        return any(
-            row.get("step") == self._state.global_step and f"{PREFIX}/all/forgotten" in row
-            for row in self._state.log_history
-        )
+    def has_row(self, step: int) -> bool:
+        """True if the look at a step was logged already, also by the process before a resume."""
+        return any(row.get("step") == step and f"{PREFIX}/all/forgotten" in row for row in self._state.log_history)
 
-    def log_row(self, row: dict[str, float]) -> None:
-        """Log one row of numbers and nothing else; the trainer's own rows are as they would have been."""
-        # The base class's own method: TRL's overrides flush their metric buffers into the row. Logging clears
-        # should_log, and with it the trainer's own loss row of this step.
+    def log_row(self, row: dict[str, float], *, step: int) -> None:
+        """Log one row of numbers and nothing else; the trainer's own rows are as they would have been.
+
+        Args:
+            row: Numbers of a look by tracker key.
+            step: The step of the look: the present one, or 0.
+        """
+        # Logging clears should_log, and with it the trainer's own loss row of this step.
         keep = self._control.should_log
+        if step != self._state.global_step:
+            # The base class stamps the step of the trainer's state, and trackers read it from there too.
+            self._trainer.state = self._state_at_start()
         try:
+            # The base class's own method: TRL's overrides flush their metric buffers into the row.
             Trainer.log(self._trainer, row)
         finally:
+            self._trainer.state = self._state
             self._control.should_log = keep
+
+    def _state_at_start(self) -> TrainerState:
+        """Copy of the state as it was before the first step; its `log_history` is the trainer's own."""
+        state = copy.copy(self._state)
+        state.global_step, state.epoch, state.num_input_tokens_seen = 0, 0.0, 0
+        return state
 
     def log_flipped(self, watch: Watch, *, share_text: bool) -> None:
         """Log the items that flipped until the latest look, to every tracker that can show a table."""

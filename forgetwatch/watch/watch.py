@@ -35,7 +35,13 @@ from forgetwatch.scoring.generation import Generator
 from forgetwatch.scoring.processes import on_all_processes, on_main_process, rank
 from forgetwatch.scoring.scorer import Scorer
 from forgetwatch.snapshot import Snapshot, read_snapshot
+from forgetwatch.watch.budget import Decision
 from forgetwatch.watch.looks import Looks
+
+_Restored = tuple[Snapshot, Snapshot | None, dict[int, Snapshot], dict[int, Snapshot], list[Path], Decision | None]
+
+_TWICE_ITEMS: Final = 500
+"""Number of items of the second measurement of the baseline."""
 
 _FEWEST_TOKENS: Final = 64
 """Tokens of the smallest batch with which the baseline is measured again."""
@@ -135,9 +141,9 @@ class Watch:
         return self._looks.generates
 
     @property
-    def undecided(self) -> bool:
-        """True while `restrict` may still be called."""
-        return self._looks.undecided
+    def decision(self) -> Decision | None:
+        """Decision on the items that looks evaluate; None before it is made."""
+        return self._looks.decision
 
     @property
     def planned(self) -> int | None:
@@ -175,16 +181,22 @@ class Watch:
         self._generator = generator
 
     def plan(self, looks: int) -> None:
-        """Set the number of looks planned after the baseline, by which alarms are corrected."""
+        """Set the number of looks planned after the baseline, by which alarms are corrected, and store it."""
         self._looks.plan(looks)
+        if self._started:
+            self._store()
 
-    def defer_budget(self) -> None:
-        """Keep the rows of every look from now on, so that `restrict` may be called once."""
-        self._looks.defer_budget()
+    def decide(self, decision: Decision) -> None:
+        """Set the items that looks evaluate from now on; the baseline's comparisons are cut to them.
 
-    def fix_budget(self) -> None:
-        """Keep the items as they are for the rest of the run."""
-        self._looks.fix_budget()
+        Raises:
+            WatchError: If there were two looks after the baseline already.
+            OSError: If the decision cannot be stored.
+        """
+        self._looks.decide(decision)
+        # The next look makes a scorer for the remaining items.
+        self._scorer = None
+        self._store()
 
     def add_seconds(self, seconds: float, *, step: int) -> None:
         """Add to the seconds of a look."""
@@ -197,8 +209,7 @@ class Watch:
         checksum: str | None = None,
         carried: Sequence[Path] = (),
         baseline: Snapshot | None = None,
-        items: int | None = None,
-        generates: bool = True,
+        decision: Decision | None = None,
     ) -> None:
         """Resume the run in the run folder.
 
@@ -207,15 +218,15 @@ class Watch:
             checksum: Checksum of the run's baseline; None accepts the one in the folder.
             carried: Folders in which checkpoints carry copies of it.
             baseline: The run's baseline from elsewhere, if the folder and the copies are lost.
-            items: Number of items that the run's looks evaluate; None for what the stored looks have in common.
-            generates: False if the run's looks leave out items whose answers are generated.
+            decision: Decision on the items that the run's looks evaluate; None for the one in the folder, or for what
+                the stored looks have in common.
 
         Raises:
             LostBaselineError: If there is no such baseline.
             WatchError: If it was made with another probe.
         """
 
-        def restore() -> tuple[Snapshot, Snapshot | None, dict[int, Snapshot], dict[int, Snapshot], list[Path]]:
+        def restore() -> _Restored:
             found, null = (baseline, None) if baseline else self.folder.baseline(checksum=checksum, carried=carried)
             probe = self._probe_of(found.meta)
             # Looks of another run in this folder would pass for those of this one.
@@ -227,20 +238,22 @@ class Watch:
                 self.folder.drop_after(step)
             damaged: list[Path] = []
             looks, again = (self._readable(self.folder.looks(kind), damaged) for kind in ("step", "again"))
-            return found, null, looks, again, damaged
+            # Also where the checkpoint is of before the decision: trackers have its rows already.
+            return found, null, looks, again, damaged, decision or Decision.of(self.folder.description())
 
-        start, null, looks, again, self.damaged = on_main_process(restore)
+        start, null, looks, again, self.damaged, decision = on_main_process(restore)
         self._started = True
         self.keep_norm(start.meta)
-        items = items if items is not None else Subset.common([start, *looks.values()]).items
-        self._looks.begin(start, null, items=items, generates=generates)
+        if decision is None and (items := Subset.common([start, *looks.values()]).items) is not None:
+            decision = Decision(items=items)
+        self._looks.begin(start, null, decision=decision)
         self._looks.add(start, step=int(start.meta["step"]))
         # By rising step: a second measurement sets the noise of the looks after it only.
         for look, snapshot in sorted(looks.items()):
             self._looks.add(snapshot, step=look)
             if look in again:
                 self._looks.compare_again(again[look], step=look)
-        self._set_seconds(start, share=(items or len(self.probe)) / len(self.probe))
+        self._set_seconds(start, share=(self.items or len(self.probe)) / len(self.probe))
         self._store()
 
     def keep_norm(self, meta: Mapping[str, Any]) -> None:
@@ -353,30 +366,17 @@ class Watch:
         self._looks.begin(adopted)
         self._looks.add(adopted, step=-1)
 
-    def restrict(self, *, items: int | None, generates: bool) -> None:
-        """Evaluate fewer items from now on; all comparisons of the run, earlier ones too, are over these.
-
-        Args:
-            items: Length of the prefix of the probe; None for all items.
-            generates: False to leave out items whose answers are generated, other than `must_pass` ones.
-
-        Raises:
-            WatchError: If the rows of earlier looks are gone, since `defer_budget` was not called.
-        """
-        self._looks.restrict(items=items, generates=generates)
-        # The next look makes a scorer for the remaining items.
-        self._scorer = None
-        self._store()
-
     def _measure_baseline(self, model: nn.Module, tokenizer: Any, *, step: int) -> Snapshot:
         """Outcomes of the model before the training; the looks begin with them."""
         probe, is_main = self.probe, rank() == 0
         opening = f"baseline: {probe.name}, {len(probe):,} items"
-        opening += ", then all of them again for the noise" if self._twice else ""
+        again = min(_TWICE_ITEMS, len(probe)) if self._twice else 0
+        which = "all" if again == len(probe) else f"the first {again:,}"
+        opening += f", then {which} of them again for the noise" if self._twice else ""
         with shown(
             "baseline",
             opening=opening,
-            again=1.0 if self._twice else 0.0,
+            again=again / len(probe),
             advice=_shorter(probe),
             is_main_process=is_main,
         ) as progress:
@@ -412,15 +412,21 @@ class Watch:
     def _measure_twice(
         self, model: nn.Module, tokenizer: Any, *, step: int, progress: Progress | None
     ) -> Snapshot | None:
-        """Second measurement of the baseline's weights, in batches of half the tokens: its flips are noise."""
+        """Second measurement of the baseline's weights, in batches of half the tokens: its flips are noise.
+
+        It is over the first items only, which suffice to see noise.
+        """
         if self._scorer is None:
             return None
         engine = self._scorer.engine
         tokens = max(_FEWEST_TOKENS, engine.token_budget // 2)
+        probe = self.probe.head(_TWICE_ITEMS)
         twice = on_all_processes(
-            lambda: Scorer(self.probe, tokenizer, model, layout=engine.layout, noise=engine.noise, token_budget=tokens)
+            lambda: Scorer(probe, tokenizer, model, layout=engine.layout, noise=engine.noise, token_budget=tokens)
         )
-        return twice.score(model, step=step, generator=self._generator, progress=progress, again=True)
+        null = twice.score(model, step=step, generator=self._generator, progress=progress, again=True)
+        part = Subset.of_probe(self.probe, items=len(probe), generates=True)
+        return part.describe(null, fingerprint=self.probe.fingerprint)
 
     def _set_seconds(self, snapshot: Snapshot, *, share: float) -> None:
         """Set the seconds of the latest evaluation to those of a snapshot, or to a share of them."""

@@ -197,6 +197,9 @@ class ForgetWatchCallback(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Look if the schedule says every epoch."""
+        # A run that stops before the decision still logs its start: trackers may close before on_train_end.
+        if control.should_training_stop and self._session is not None and self._trainer is not None:
+            self._session.decide(_moment(self._trainer, state, control, kwargs))
         if self._session is not None and self._session.schedule.has_look(state.global_step, at_epoch=True):
             self._look(state, control, kwargs)
 

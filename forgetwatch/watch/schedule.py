@@ -127,8 +127,8 @@ class Schedule:
         kept = {0} | self._never_dropped()
         left = sorted(self.steps - kept)
         while left and len(kept) - 1 < looks:
-            # The look farthest from all that are kept; of equal ones the earliest.
-            chosen = max(left, key=lambda step: min(abs(step - other) for other in kept))
+            # The look farthest from its neighbours; of equal ones the earliest.
+            chosen = max(left, key=lambda step: _distances(step, kept))
             kept.add(chosen)
             left.remove(chosen)
         return replace(self, steps=frozenset(kept), at_save=self.at_save and not left)
@@ -156,6 +156,13 @@ def event_steps(strategy: str, *, every: float | None, epochs: int, max_steps: i
     if strategy == "epoch":
         return frozenset(round(max_steps * (epoch + 1) / epochs) for epoch in range(epochs))
     return frozenset()
+
+
+def _distances(step: int, kept: set[int]) -> tuple[int, int]:
+    """Steps to the kept looks before and after a step, the smaller first; the start and the end are kept."""
+    before, after = max(look for look in kept if look < step), min(look for look in kept if look > step)
+    smaller, larger = sorted((step - before, after - step))
+    return smaller, larger
 
 
 def _is_step(value: object) -> TypeGuard[int]:

@@ -212,10 +212,39 @@ class Session:
         if now.step != self._timed_until:
             return False
         if self.watch.decision is None:
-            self._decide(now)
+            self.decide(now)
         elif cost := self._cost(looks=self.schedule.looks_after(self._began_at)):
             self._log_share(cost, since=self._began_at)
         return True
+
+    def decide(self, now: Moment) -> None:
+        """Decide which items the looks evaluate and which looks there are, unless that is done, and log their share.
+
+        The decision is from the steps timed so far; without any, all looks evaluate all items.
+        """
+        if self.watch.decision is not None:
+            return
+        watch, step, overhead = self.watch, now.step, self._settings.max_overhead
+        self.schedule = self._undropped.starting_after(step)
+        # The look of this step, if it has one, is still to come.
+        looks, decision = self.schedule.looks_after(max(step - 1, 0)), Decision(step=step)
+        cost = self._cost(looks=looks)
+        with self.tolerate("the decision on the budget", step=step):
+            if cost is not None and overhead is not None:
+                fewest = self.schedule.fewest
+                # Clocks differ between processes, and every process must come to the same items and looks.
+                decision = on_main_process(
+                    lambda: decide_budget(cost, overhead, probe=watch.probe, step=step, fewest_looks=fewest)
+                )
+            watch.decide(decision)
+        if watch.decision is None:
+            with self.tolerate("storing the decision on the budget", step=step):
+                watch.decide(Decision(step=step))
+        self._follow(watch.decision or decision, now)
+        if not watch.generates:
+            self.log(notices.not_generated_line(watch.probe))
+        if cost is not None:
+            self._log_share(cost if watch.generates else cost.without_generation(), since=step - 1, planned=looks)
 
     def next_step(self) -> None:
         """Start the clock of the next step; the looks between two steps count to neither."""
@@ -234,8 +263,7 @@ class Session:
         if step in watch.comparisons or step == self._latest_attempt:
             return None
         self._latest_attempt = step
-        if watch.decision is None:
-            self._decide(now)
+        self.decide(now)
         started = time.perf_counter()
         self._measure(now)
         # A look that could not be written is logged all the same; without a measurement there is nothing to log.
@@ -352,35 +380,11 @@ class Session:
         if watch.decision is not None:
             self._follow(watch.decision, now)
         elif self._timed_until <= step:
-            self._decide(now)
+            self.decide(now)
         else:
             first = self._undropped.first_required(after=step)
             self.schedule = self._undropped.starting_after(min(first, self._timed_until))
             self._plan()
-
-    def _decide(self, now: Moment) -> None:
-        """Decide which items the looks evaluate and which looks there are, and log their share of the time."""
-        watch, step, overhead = self.watch, now.step, self._settings.max_overhead
-        self.schedule = self._undropped.starting_after(step)
-        # The look of this step, if it has one, is still to come.
-        looks, decision = self.schedule.looks_after(max(step - 1, 0)), Decision(step=step)
-        cost = self._cost(looks=looks)
-        with self.tolerate("the decision on the budget", step=step):
-            if cost is not None and overhead is not None:
-                fewest = self.schedule.fewest
-                # Clocks differ between processes, and every process must come to the same items and looks.
-                decision = on_main_process(
-                    lambda: decide_budget(cost, overhead, probe=watch.probe, step=step, fewest_looks=fewest)
-                )
-            watch.decide(decision)
-        if watch.decision is None:
-            with self.tolerate("storing the decision on the budget", step=step):
-                watch.decide(Decision(step=step))
-        self._follow(watch.decision or decision, now)
-        if not watch.generates:
-            self.log(notices.not_generated_line(watch.probe))
-        if cost is not None:
-            self._log_share(cost if watch.generates else cost.without_generation(), since=step - 1, planned=looks)
 
     def _follow(self, decision: Decision, now: Moment) -> None:
         """Take the looks of a decision, and log the row of the start, which had to wait for its items."""

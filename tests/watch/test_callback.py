@@ -89,12 +89,14 @@ def test_the_log_rows_are_our_own_and_hold_plain_numbers(tmp_path: Path) -> None
         ([1, 4], {}, [0, 1, 4, 6]),
         ("save", {"save_strategy": "steps", "save_steps": 2}, [0, 2, 4, 6]),
         ("epoch", {"max_steps": -1, "num_train_epochs": 2, "per_device_train_batch_size": 8}, [0, 4, 8]),
-        (None, {"save_strategy": "steps", "save_steps": 5}, [0, 1, 2, 3, 4, 5, 6]),
+        (None, {"save_strategy": "steps", "save_steps": 5, "max_overhead": None}, [0, 1, 2, 3, 4, 5, 6]),
+        (None, {"save_strategy": "steps", "save_steps": 5}, [0, 6]),  # the budget is decided after step 5
         (100, {}, [0, 6]),
     ],
 )
 def test_looks_follow_the_schedule(tmp_path: Path, every: Any, options: dict[str, Any], steps: list[int]) -> None:
-    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=every)], **options)
+    watch = ForgetWatchCallback(probe(), every=every, max_overhead=options.pop("max_overhead", 0.02))
+    run = trainer(tmp_path, callbacks=[watch], **options)
     run.train()
     assert sorted(curve(run)) == steps
 
@@ -138,17 +140,18 @@ def test_a_longer_resume_plans_all_its_looks_and_logs_that_the_items_stay_restri
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     options = {"save_strategy": "steps", "save_steps": 5}
-    trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(150), max_overhead=1e-6)], steps=10, **options).train()
-    assert "from here on they evaluate the first 100 of 150 items" in (first := capfd.readouterr().err)
+    items = probe(260)
+    trainer(tmp_path, callbacks=[ForgetWatchCallback(items, every=5, max_overhead=1e-6)], steps=10, **options).train()
+    assert ": they evaluate the first 250 of 260 items" in (first := capfd.readouterr().err)
     assert "max_overhead=None evaluates all" in first
-    callback = ForgetWatchCallback(probe(150), max_overhead=1e-6)
+    callback = ForgetWatchCallback(items, every=[12, 16], max_overhead=1e-6)
     trainer(tmp_path, callbacks=[callback], steps=20, **options).train(resume_from_checkpoint=True)
     assert callback.watch is not None
     trajectory = callback.watch.trajectory()
-    assert trajectory.steps[-4:] == (15, 16, 18, 20)  # a save among them
+    assert trajectory.steps == (0, 5, 10, 12, 16, 20)
     assert trajectory.planned == len(trajectory) - 1
-    assert "as before they evaluate the first 100 of 150 items" in (later := capfd.readouterr().err)
-    assert "from here on" not in later
+    assert "as before they evaluate the first 250 of 260 items" in (later := capfd.readouterr().err)
+    assert ": they evaluate" not in later
 
 
 def test_a_checkpoint_carries_its_history_to_another_folder(tmp_path: Path) -> None:

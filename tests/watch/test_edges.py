@@ -16,7 +16,7 @@ from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, load_snaps
 from forgetwatch.errors import WatchError
 from forgetwatch.run_folder import RunFolder
 from forgetwatch.watch import notices
-from forgetwatch.watch.budget import Cost
+from forgetwatch.watch.budget import Decision
 from forgetwatch.watch.command import checked_command
 from forgetwatch.watch.resume import agrees, packed
 from forgetwatch.watch.trackers import composite_row
@@ -31,14 +31,14 @@ def log_lines(capfd: pytest.CaptureFixture[str]) -> list[str]:
 
 
 def test_a_reference_from_a_file_is_cut_with_the_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    items = probe(150)
+    items = probe(260)
     save_snapshot(score(model(TOK, seed=1), TOK, items), tmp_path / "other.parquet")
     watch = ForgetWatchCallback(items, every=4, max_overhead=1e-6, against={"other": tmp_path / "other.parquet"})
     run = trainer(tmp_path / "run", callbacks=[watch], steps=12, save_strategy="steps", save_steps=12)
     run.train()
     assert not [line for line in log_lines(capfd) if "failed" in line]
     rows = [row for row in run.state.log_history if "eval_forget_other/all/forgotten" in row]
-    assert [row["eval_forget_other/all/items"] for row in rows] == [150, 150, 150, 100]
+    assert [row["eval_forget_other/all/items"] for row in rows] == [250, 250, 250, 250]
     longer = trainer(
         tmp_path / "run",
         callbacks=[ForgetWatchCallback(items, every=4, against={"o": tmp_path / "other.parquet"})],
@@ -47,7 +47,7 @@ def test_a_reference_from_a_file_is_cut_with_the_run(tmp_path: Path, capfd: pyte
     longer.train(resume_from_checkpoint=str(tmp_path / "run" / "checkpoint-12"))
     assert [row["eval_forget/all/items"] for row in longer.state.log_history if "eval_forget/all/items" in row][
         -1
-    ] == 100
+    ] == 250
 
 
 def choosing(steps: int = 4) -> dict[str, Any]:
@@ -178,11 +178,12 @@ def test_categories_outside_the_prefix_are_named() -> None:
         )
         for n in range(150)
     ]
-    cost = Cost(items=150, look=1.0, step=0.1, steps=100, spent=1.0, left=5)
-    line = notices.share_line(cost, Probe(items), 100, max_overhead=0.02, every=3, anew=True)
+    decision = Decision(step=10, items=100)
+    line = notices.share_line(0.3, Probe(items), decision, looks=[20, 50], planned=9, max_overhead=0.02)
     assert "no item of late is among them" in line
     assert "1 must_pass items are not among them" in line
-    assert "fewer items would detect nothing" in line
+    assert "2 of 9 looks are taken, at steps 20, 50" in line
+    assert "that is more than max_overhead=0.02: fewer items would detect next to nothing" in line
 
 
 def test_a_composite_of_a_metric_outside_0_to_1_is_refused() -> None:

@@ -14,9 +14,9 @@ from transformers import AutoModelForCausalLM
 from trl import GRPOConfig, GRPOTrainer
 
 from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, Watch, load_snapshot, save_snapshot, score
-from forgetwatch.errors import LostBaselineError, MismatchError, ScoringError
+from forgetwatch.errors import LostBaselineError, MismatchError, ScoringError, WatchError
 from forgetwatch.watch import session
-from forgetwatch.watch.budget import Cost, decide_budget
+from forgetwatch.watch.budget import Cost, Decision, decide_budget, evaluated_items, generated_items
 from forgetwatch.watch.resume import packed, unpacked
 
 
@@ -85,16 +85,29 @@ def test_generating_answers_leaves_reinforcement_learning_untouched(tmp_path: Pa
 
 
 def test_generated_answers_are_left_out_first_where_the_budget_does_not_allow_them(tmp_path: Path) -> None:
-    cost = Cost(items=1000, look=10.0, step=1.0, steps=1000, spent=2.0, left=4, generation=8.0)
-    assert decide_budget(cost, 0.9) == (cost, 1000, True)
-    cheaper, items, writes = decide_budget(cost, 0.02)
-    assert (cheaper.generation, cheaper.look, items, writes) == (0.0, 2.0, 1000, False)
-    assert decide_budget(cost, 0.004)[1:] == (250, False)
+    items = Probe(
+        [Item(id=f"{n}", task="t", prompt="w", answer="w") for n in range(800)]
+        + [Item(id=f"c{n}", task="t", prompt="w", choices=("a", "b"), answer=0) for n in range(1000)]
+    )
+    assert generated_items(items) == 800
+    cost = Cost(items=1800, look=10.0, step=1.0, steps=1000, looks=4, generated=800, generation=8.0)
+
+    def decided(overhead: float) -> Decision:
+        return decide_budget(cost, overhead, probe=items, step=10, fewest_looks=3)
+
+    assert decided(0.9) == Decision(step=10)
+    assert decided(0.02) == Decision(step=10, generates=False)
+    half = decided(0.004)
+    assert half == Decision(step=10, items=1300, generates=False)
+    assert evaluated_items(items, half) == 500
+    least = decided(1e-6)
+    assert least == Decision(step=10, items=1050, generates=False, looks=3)
+    assert evaluated_items(items, least) == 250
     run = trainer(tmp_path, steps=12, callbacks=[ForgetWatchCallback(both(), every=4, max_overhead=1e-6)])
     run.train()
     looks = [load_snapshot(path) for path in sorted((tmp_path / "_forgetwatch").glob("step-*.parquet"))]
-    assert [look.table["output"].null_count for look in looks] == [30, 30, 38]
-    assert [int((look.texts("outcome") == "ok").sum()) for look in looks][2] == 30
+    assert [look.table["output"].null_count for look in looks] == [38, 38, 38]
+    assert [int((look.texts("outcome") == "ok").sum()) for look in looks] == [30, 30, 30]
 
 
 def test_generation_time_is_measured_here_and_not_taken_from_a_named_baseline(
@@ -102,9 +115,9 @@ def test_generation_time_is_measured_here_and_not_taken_from_a_named_baseline(
 ) -> None:
     costs: list[Cost] = []
 
-    def recorded(cost: Cost, overhead: float) -> tuple[Cost, int, bool]:
+    def recorded(cost: Cost, overhead: float, **named: Any) -> Decision:
         costs.append(cost)
-        return cost, cost.items, True
+        return Decision(step=named["step"])
 
     monkeypatch.setattr(session, "decide_budget", recorded)
     named = score(model(tokenizer()), tokenizer(), both())
@@ -145,33 +158,38 @@ def test_references_are_restricted_as_the_looks_are(tmp_path: Path, capfd: pytes
     assert "failed" not in capfd.readouterr().err
 
 
-def test_a_restriction_that_fails_changes_nothing(tmp_path: Path) -> None:
-    watch = Watch(both(), tmp_path)
-    watch.defer_budget()
+def test_a_decision_that_fails_changes_nothing(tmp_path: Path) -> None:
+    watch, tok = Watch(both(), tmp_path), tokenizer()
     for step, seed in enumerate((1, 2)):
-        watch.look(model(tokenizer(), seed=seed), tokenizer(), step=step)
+        watch.look(model(tok, seed=seed), tok, step=step)
     before = {step: look.all for step, look in watch.comparisons.items()}
-    watch._looks._references = {"other": score(model(tokenizer(), seed=3), tokenizer(), probe(4))}
+    fewer = Decision(step=1, items=20, generates=False)
+    watch._looks._references = {"other": score(model(tok, seed=3), tok, probe(4))}
     with pytest.raises(MismatchError):
-        watch.restrict(items=20, generates=False)
-    assert (watch.items, watch.generates, watch.undecided, watch.others) == (None, True, True, {})
+        watch.decide(fewer)
+    assert (watch.items, watch.generates, watch.decision, watch.others) == (None, True, None, {})
     assert {step: look.all for step, look in watch.comparisons.items()} == before
     watch._looks._references = {}
-    watch.restrict(items=20, generates=False)
+    watch.decide(fewer)
     assert {look.all.n for look in watch.comparisons.values()} == {20}
+    late = Watch(both(), tmp_path / "late")
+    for step in range(3):
+        late.look(model(tok, seed=step), tok, step=step)
+    with pytest.raises(WatchError, match="decide before the second look"):
+        late.decide(fewer)
 
 
 def test_answers_with_several_samples_are_restricted_by_items(tmp_path: Path) -> None:
-    items = [Item(id=f"o{n}", task="open", prompt=f"w{n % 50} w{n}", answer="w3", match="contains") for n in range(110)]
+    items = [Item(id=f"o{n}", task="open", prompt=f"w{n % 50} w{n}", answer="w3", match="contains") for n in range(260)]
     probe_of_samples = Probe(items, scoring="generate", decoding={"tokens": 2, "temperature": 1.0, "samples": 2})
     run = trainer(tmp_path, steps=12, callbacks=[ForgetWatchCallback(probe_of_samples, every=4, max_overhead=1e-6)])
     run.train()
     looks = [load_snapshot(path) for path in sorted((tmp_path / "_forgetwatch").glob("step-*.parquet"))]
-    assert [len(look) for look in looks] == [220, 220, 200]
+    assert [len(look) for look in looks] == [500, 500, 500]
     trajectory = Trajectory.from_run(tmp_path)
-    assert [comparison.all.n for comparison in trajectory.comparisons] == [100] * 4
+    assert [comparison.all.n for comparison in trajectory.comparisons] == [250] * 4
     logged = [row["eval_forget/all/items"] for row in run.state.log_history if "eval_forget/all/items" in row]
-    assert logged[-1] == 100
+    assert logged == [250] * 4
 
 
 def test_an_answer_that_counts_as_wrong_is_not_called_unscored(

@@ -250,44 +250,44 @@ def test_the_best_checkpoint_is_not_rotated_away_in_silence(
 
 
 def test_the_budget_is_decided_once_and_survives_a_resume(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    items, options = probe(150), {"steps": 20, "save_strategy": "steps", "save_steps": 12}
+    items, options = probe(260), {"steps": 20, "save_strategy": "steps", "save_steps": 12}
     first = ForgetWatchCallback(items, every=4, max_overhead=1e-6)
     broken = trainer(tmp_path, callbacks=[first, At(15, interrupt)], **options)
     with pytest.raises(KeyboardInterrupt):
         broken.train()
-    assert sum("from here on they evaluate the first 100 of 150 items" in line for line in log_lines(capfd)) == 1
+    assert sum(": they evaluate the first 250 of 260 items" in line for line in log_lines(capfd)) == 1
     assert first.watch is not None
-    assert {step: look.all.n for step, look in first.watch.comparisons.items()} == dict.fromkeys((0, 4, 8, 12), 100)
+    assert {step: look.all.n for step, look in first.watch.comparisons.items()} == dict.fromkeys((0, 4, 8, 12), 250)
     # Another budget changes nothing any more.
     second = ForgetWatchCallback(items, every=4, max_overhead=0.9)
     run = trainer(tmp_path, callbacks=[second], **options)
     run.train(resume_from_checkpoint=True)
     folder = tmp_path / "_forgetwatch"
     described = json.loads((folder / "run.json").read_text())
-    assert described["items"] == 100
-    assert described["probe"]["items"] == 150
+    assert described["items"] == 250
+    assert described["probe"]["items"] == 260
     assert described["resumed"] == [{"step": 12, "lost": 0, "gained": 0}]
-    assert len(load_snapshot(folder / "again-000012.parquet")) == 100
+    assert len(load_snapshot(folder / "again-000012.parquet")) == 250
     looks = {path.stem: load_snapshot(path) for path in folder.glob("[bs]*.parquet")}
-    sizes = {"baseline": 150, "step-000004": 150, "step-000008": 150}
-    assert {name: len(look) for name, look in looks.items()} == sizes | {f"step-0000{s}": 100 for s in (12, 16, 20)}
-    ids = [item.id for item in items][:100]
-    assert all(list(look.texts("item_id"))[:100] == ids for look in looks.values())
+    sizes = {"baseline": 260} | {f"step-{step:06d}": 250 for step in (4, 8, 12, 16, 20)}
+    assert {name: len(look) for name, look in looks.items()} == sizes
+    ids = [item.id for item in items][:250]
+    assert all(list(look.texts("item_id"))[:250] == ids for look in looks.values())
     assert second.watch is not None
     inside, read = second.watch.trajectory(), Trajectory.from_run(folder)
     assert inside.steps == read.steps == (0, 4, 8, 12, 16, 20)
     for ours, theirs in zip(inside.comparisons, read.comparisons, strict=True):
-        assert (ours.all.n, ours.all.forgotten, ours.all.gained) == (100, theirs.all.forgotten, theirs.all.gained)
-        assert theirs.all.n == 100
-    between = compare(before=folder / "step-000008.parquet", after=folder / "step-000020.parquet")
-    assert between.all.n == 100
-    assert "over the first 100 of 150 items, those that the looks of this run evaluate" in between.notes
+        assert (ours.all.n, ours.all.forgotten, ours.all.gained) == (250, theirs.all.forgotten, theirs.all.gained)
+        assert theirs.all.n == 250
+    between = compare(before=folder / "baseline.parquet", after=folder / "step-000020.parquet")
+    assert between.all.n == 250
+    assert "over the first 250 of 260 items, those that the looks of this run evaluate" in between.notes
 
 
 @pytest.mark.parametrize("has_seconds", [True, False])
 def test_a_named_baseline_keeps_the_budget(tmp_path: Path, has_seconds: bool) -> None:
     """A baseline from the trainer's state alone, or a named one without its seconds."""
-    items, options = probe(150), {"steps": 20, "save_strategy": "steps", "save_steps": 8}
+    items, options = probe(260), {"steps": 20, "save_strategy": "steps", "save_steps": 8}
     first = ForgetWatchCallback(items, every=4, max_overhead=1e-6)
     broken = trainer(tmp_path, callbacks=[first, At(9, interrupt)], **options)
     with pytest.raises(KeyboardInterrupt):
@@ -298,7 +298,7 @@ def test_a_named_baseline_keeps_the_budget(tmp_path: Path, has_seconds: bool) ->
         shutil.rmtree(gone)
     second = ForgetWatchCallback(items, every=4, max_overhead=1e-6, baseline=None if has_seconds else named)
     trainer(tmp_path, callbacks=[second], **options).train(resume_from_checkpoint=True)
-    assert json.loads((tmp_path / "_forgetwatch" / "run.json").read_text())["items"] == 100
+    assert json.loads((tmp_path / "_forgetwatch" / "run.json").read_text())["items"] == 250
     assert second.watch is not None
     steps = (0 if has_seconds else -1, *range(8, 21, 4))
-    assert {step: look.all.n for step, look in second.watch.comparisons.items()} == dict.fromkeys(steps, 100)
+    assert {step: look.all.n for step, look in second.watch.comparisons.items()} == dict.fromkeys(steps, 250)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from forgetwatch.errors import WatchError
-from forgetwatch.watch.schedule import Schedule
+from forgetwatch.watch.budget import last_timed_step
+from forgetwatch.watch.schedule import Schedule, event_steps
 
 
 @pytest.mark.parametrize(
@@ -38,15 +39,66 @@ def test_events_that_are_looked_at(every: Any, save: bool, epoch: bool) -> None:
 
 
 def test_planned_looks_count_saves_and_epochs_once() -> None:
-    by_epoch = {"save_steps": None, "save_epochs": True, "epochs": 3, "max_steps": 90}
-    by_steps = {"save_epochs": False, "epochs": 1, "max_steps": 100}
-    made = Schedule.make(None, max_steps=100)
-    assert made.looks(save_steps=25, **by_steps) == made.steps | {25, 75}
-    assert Schedule.make("epoch", max_steps=90).looks(**by_epoch) == {0, 30, 60, 90}
-    assert Schedule.make("save", max_steps=90).looks(**by_epoch) == {0, 30, 60, 90}
-    assert Schedule.make(10, max_steps=90).looks(save_steps=7, save_epochs=False, epochs=3, max_steps=90) == set(
-        range(0, 91, 10)
-    )
+    saves = event_steps("steps", every=25, epochs=1, max_steps=100)
+    assert Schedule.make(None, max_steps=100, saves=saves).steps == Schedule.make(None, max_steps=100).steps | {25, 75}
+    epochs = event_steps("epoch", every=None, epochs=3, max_steps=90)
+    assert epochs == {30, 60, 90}
+    assert Schedule.make("epoch", max_steps=90, epochs=epochs).steps == {0, *epochs}
+    assert Schedule.make("save", max_steps=90, saves=epochs).steps == {0, *epochs}
+    assert Schedule.make(10, max_steps=90, saves=frozenset({7}), epochs=epochs).steps == set(range(0, 91, 10))
+    assert event_steps("best", every=10, epochs=3, max_steps=90) == frozenset()
+
+
+def test_default_looks_up_to_the_decision_are_left_out_and_required_ones_stay() -> None:
+    made = Schedule.make(None, max_steps=60, saves=frozenset({5, 10, 20}), evaluations=frozenset({4, 40}))
+    assert made.first_required(after=0) == 4
+    later = made.starting_after(10)
+    assert sorted(later.steps) == [0, 4, 12, 18, 20, 24, 30, 36, 40, 42, 48, 54, 60]
+    assert not later.has_look(10, at_save=True)
+    assert later.has_look(11, at_save=True)
+    named = Schedule.make([3, 30], max_steps=60)
+    assert named.starting_after(10) == named
+
+
+@pytest.mark.parametrize(
+    ("looks", "steps"),
+    [
+        (1, [0, 20, 50, 100]),
+        (3, [0, 20, 50, 100]),
+        (4, [0, 20, 50, 70, 100]),
+        (6, [0, 20, 30, 50, 70, 80, 100]),
+        (9, [0, *range(20, 101, 10)]),
+        (99, [0, *range(20, 101, 10)]),
+    ],
+)
+def test_a_thinned_schedule_keeps_the_looks_nearest_to_a_tenth_a_half_and_the_end(looks: int, steps: list[int]) -> None:
+    made = Schedule.make(None, max_steps=100).starting_after(10)
+    assert made.fewest == 3
+    assert sorted(made.thinned(looks).steps) == steps
+
+
+def test_a_look_that_is_dropped_is_not_taken_at_its_save_either() -> None:
+    made = Schedule.make(None, max_steps=100, saves=frozenset({25, 50, 75})).starting_after(10)
+    thinned = made.thinned(3)
+    assert sorted(thinned.steps) == [0, 20, 50, 100]
+    assert not thinned.has_look(75, at_save=True)
+    assert thinned.has_look(50, at_save=True)
+    assert made.thinned(99).has_look(33, at_save=True)
+
+
+def test_no_look_that_the_user_named_is_dropped() -> None:
+    for every, events in ((10, {}), ([3, 7], {}), ("save", {"saves": frozenset({30, 60})})):
+        made = Schedule.make(every, max_steps=90, **events)
+        assert made.thinned(0) == made
+        assert made.fewest == len(made.steps) - 1
+    chosen = Schedule.make(None, max_steps=100, evaluations=frozenset({20, 40, 60, 80})).thinned(0)
+    assert {20, 40, 60, 80, 100} < chosen.steps
+
+
+@pytest.mark.parametrize("max_steps", [1, 2, 3, 5])
+def test_a_run_of_a_few_steps_has_a_look_at_its_end(max_steps: int) -> None:
+    made = Schedule.make(None, max_steps=max_steps)
+    assert sorted(made.starting_after(last_timed_step(0, max_steps=max_steps)).steps) == [0, max_steps]
 
 
 def test_numpy_numbers_are_numbers() -> None:

@@ -43,6 +43,7 @@ from forgetwatch.watch.trainer import (
     check_choice,
     check_trainer,
     chooses_by_forgetting,
+    epoch_steps,
     resume_checkpoint,
     rotation_warning,
     token_budget,
@@ -269,7 +270,7 @@ class ForgetWatchCallback(TrainerCallback):
             watch = earlier.watch
         else:
             watch = self._new_watch(trainer, args, state, tokenizer_of(kwargs))
-        length = {"epochs": max(1, round(state.num_train_epochs)), "max_steps": state.max_steps}
+        epoch = epoch_steps(args, kwargs.get("train_dataloader"))
         return Session(
             watch,
             Settings(
@@ -284,12 +285,13 @@ class ForgetWatchCallback(TrainerCallback):
             schedule=Schedule.make(
                 self.every,
                 max_steps=state.max_steps,
-                saves=event_steps(args.save_strategy, every=state.save_steps, **length),
-                epochs=event_steps("epoch", every=None, **length),
-                evaluations=(
-                    event_steps(args.eval_strategy, every=state.eval_steps, **length)
-                    if chooses_by_forgetting(args)
-                    else frozenset()
+                saves=event_steps(args.save_strategy, every=state.save_steps, epoch=epoch, max_steps=state.max_steps),
+                epochs=event_steps("epoch", every=None, epoch=epoch, max_steps=state.max_steps),
+                evaluations=event_steps(
+                    args.eval_strategy if chooses_by_forgetting(args) else "no",
+                    every=state.eval_steps,
+                    epoch=epoch,
+                    max_steps=state.max_steps,
                 ),
             ),
             is_main_process=bool(state.is_world_process_zero),

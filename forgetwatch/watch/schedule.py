@@ -142,20 +142,17 @@ class Schedule:
         return (set(self.required) | nearest) - {0}
 
 
-def event_steps(strategy: str, *, every: float | None, epochs: int, max_steps: int) -> frozenset[int]:
+def event_steps(strategy: str, *, every: float | None, epoch: int | None, max_steps: int) -> frozenset[int]:
     """Steps of an event of the trainer that are known beforehand: its saves, evaluations or epochs.
 
     Args:
         strategy: ``steps``, ``epoch``, or another whose steps are not known.
         every: Steps between two events, for the strategy ``steps``.
-        epochs: Epochs of the run.
+        epoch: Steps of an epoch; None if unknown.
         max_steps: Optimizer steps of the run.
     """
-    if strategy == "steps" and every:
-        return frozenset(range(int(every), max_steps, int(every)))
-    if strategy == "epoch":
-        return frozenset(round(max_steps * (epoch + 1) / epochs) for epoch in range(epochs))
-    return frozenset()
+    period = {"steps": every, "epoch": epoch}.get(strategy)
+    return frozenset(range(int(period), max_steps, int(period))) if period else frozenset()
 
 
 def _distances(step: int, kept: set[int]) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
     find it      calling_trainer, resume_checkpoint
     check it     check_trainer, check_choice, chooses_by_forgetting
-    use it       tokenizer_of, evaluation_weights, token_budget
+    use it       tokenizer_of, evaluation_weights, token_budget, epoch_steps
     its saves    rotation_warning
 
 Nothing here writes to the trainer.
@@ -10,6 +10,7 @@ Nothing here writes to the trainer.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -159,6 +160,19 @@ def token_budget(args: TrainingArguments, examples: Any) -> int | None:
         return None
     device_tokens = CPU_TOKENS if args.device.type == "cpu" else CUDA_TOKENS
     return min(device_tokens, max(_FEWEST_TOKENS, args.per_device_train_batch_size * length))
+
+
+def epoch_steps(args: TrainingArguments, batches: Any) -> int | None:
+    """Optimizer steps of an epoch; None if the training data have no length.
+
+    Args:
+        args: The trainer's arguments.
+        batches: Its data loader.
+    """
+    try:
+        return max(1, math.ceil(len(batches) / args.gradient_accumulation_steps))
+    except (TypeError, NotImplementedError):  # a stream
+        return None
 
 
 def _longest(examples: Any) -> int:

@@ -77,6 +77,13 @@ class Dies(TrainerCallback):
             die()
 
 
+class Saves(TrainerCallback):
+    """Asks for a save at every sixteenth step, after the watching callback got the event."""
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        control.should_save = control.should_save or state.global_step % 16 == 0
+
+
 def arm(moment: str | None) -> list[TrainerCallback]:
     """Let this process die at that moment; the callbacks needed for it."""
 
@@ -128,14 +135,15 @@ def run(wanted: dict[str, Any]) -> None:
 
         adapter = LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM", lora_alpha=64)
     watch = ForgetWatchCallback(probe(40, norm="bytes"), every=wanted["every"], max_overhead=None)
+    asks = wanted["save_strategy"] == "asked"
     made = trainer(
         folder,
         steps=60,
-        save_strategy=wanted["save_strategy"],
+        save_strategy="no" if asks else wanted["save_strategy"],
         save_steps=10,
         gradient_checkpointing=False,
         peft_config=adapter,
-        callbacks=[*arm(wanted["moment"]), watch],
+        callbacks=[*arm(wanted["moment"]), watch, *([Saves()] if asks else [])],
     )
     made.train(resume_from_checkpoint=get_last_checkpoint(str(folder)))
     rows = [row for row in made.state.log_history if "eval_forget/all/forgotten" in row]

@@ -170,7 +170,7 @@ def test_half_a_checkpoint_is_refused_by_the_trainer_and_the_one_before_it_resum
 
 
 def test_a_look_lost_after_its_save_is_taken_at_the_resume(runs: Runs, tmp_path: Path) -> None:
-    run, options = tmp_path / "run", {"every": "save", "save_strategy": "epoch"}
+    run, options = tmp_path / "run", {"every": "save", "save_strategy": "asked"}
     runs.killed(run, moment="after a save, before anything of ours", **options)
     assert looks(run) == (0, 16)
     assert (run / "checkpoint-32" / "trainer_state.json").is_file()

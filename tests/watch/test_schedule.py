@@ -39,14 +39,15 @@ def test_events_that_are_looked_at(every: Any, save: bool, epoch: bool) -> None:
 
 
 def test_planned_looks_count_saves_and_epochs_once() -> None:
-    saves = event_steps("steps", every=25, epochs=1, max_steps=100)
+    saves = event_steps("steps", every=25, epoch=30, max_steps=100)
     assert Schedule.make(None, max_steps=100, saves=saves).steps == Schedule.make(None, max_steps=100).steps | {25, 75}
-    epochs = event_steps("epoch", every=None, epochs=3, max_steps=90)
-    assert epochs == {30, 60, 90}
-    assert Schedule.make("epoch", max_steps=90, epochs=epochs).steps == {0, *epochs}
-    assert Schedule.make("save", max_steps=90, saves=epochs).steps == {0, *epochs}
+    epochs = event_steps("epoch", every=7, epoch=32, max_steps=90)  # the last is cut short
+    assert epochs == {32, 64}
+    assert Schedule.make("epoch", max_steps=90, epochs=epochs).steps == {0, *epochs, 90}
+    assert Schedule.make("save", max_steps=90, saves=epochs).steps == {0, *epochs, 90}
     assert Schedule.make(10, max_steps=90, saves=frozenset({7}), epochs=epochs).steps == set(range(0, 91, 10))
-    assert event_steps("best", every=10, epochs=3, max_steps=90) == frozenset()
+    assert event_steps("best", every=10, epoch=30, max_steps=90) == frozenset()
+    assert event_steps("epoch", every=10, epoch=None, max_steps=90) == frozenset()
 
 
 def test_default_looks_up_to_the_decision_are_left_out_and_required_ones_stay() -> None:

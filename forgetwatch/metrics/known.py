@@ -95,6 +95,18 @@ class Confidence:
         """True for known items that take part, bool [rows]."""
         return is_known(self.before, self.share_before) & self.measured
 
+    def luck(self, tau: float = TAU) -> tuple[Floats, Floats]:
+        """Weight of each confident wrong answer: g/(k-g), and g/(k-g-1) if it moved to another; float64 [rows].
+
+        0 for all other rows. For rows that take part and have the scores of their options.
+        """
+        if self.wrong_share is None:
+            raise ValueError("confident wrong answers need the largest share of one wrong option, and there is none")
+        mirror = self.measured & ~self.before & (self.wrong_share >= tau)
+        wrong = np.maximum(self.k - self.golds, 2)  # rows that take part have at least 2 wrong options
+        of_known = np.where(mirror, self.golds / wrong, 0.0)
+        return of_known, np.where(mirror & self.other_wrong, self.golds / (wrong - 1.0), 0.0)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Known:
@@ -135,13 +147,13 @@ class Known:
         return None if known is None or lost is None or known < FEWEST_KNOWN else lost / known
 
 
-def is_known(right: Bools, share: Floats) -> Bools:
-    """True where right with a share of at least `TAU` on the right options; bool [rows]. False for nan."""
-    known: Bools = right & (share >= TAU)
+def is_known(right: Bools, share: Floats, tau: float = TAU) -> Bools:
+    """True where right with a share of at least `tau` on the right options; bool [rows]. False for nan."""
+    known: Bools = right & (share >= tau)
     return known
 
 
-def count_known(items: Confidence, *, samples: int = 1) -> Known | None:
+def count_known(items: Confidence, *, samples: int = 1, tau: float = TAU) -> Known | None:
     """Count known and lost items, and what luck makes of them.
 
     None if no row takes part: see `Confidence.measured`.
@@ -149,43 +161,39 @@ def count_known(items: Confidence, *, samples: int = 1) -> Known | None:
     Args:
         items: The answers and their confidence.
         samples: Rows per item; counts are divided by it.
+        tau: Share from which an answer is confident; other values than the default are for choosing it.
     """
     used = items.take(items.measured)
     if not len(used.k):
         return None
-    known = used.known
+    known = is_known(used.before, used.share_before, tau)
     lost = known & ~used.after
     counts = Known(
         known=_whole(int(known.sum()), samples),
         known_lost=_whole(int(lost.sum()), samples),
-        newly_known=_whole(int((is_known(used.after, used.share_after) & ~used.before).sum()), samples),
+        newly_known=_whole(int((is_known(used.after, used.share_after, tau) & ~used.before).sum()), samples),
     )
     if used.wrong_share is None:
         return replace(counts, why_no_net="the options have no scores on both sides")
     if used.before.all():
         return replace(counts, why_no_net="no answer was wrong before")
-    mirror = ~used.before & (used.wrong_share >= TAU)
-    moved = mirror & used.other_wrong
-    weight = used.golds / (used.k - used.golds - 1.0)
-    by_luck = np.where(moved, weight, 0.0)
+    by_luck, lost_by_luck = used.luck(tau)
+    most = float((used.golds / (used.k - used.golds - 1.0))[~used.before].max())
     return replace(
         counts,
-        known_by_luck=float((used.golds / (used.k - used.golds))[mirror].sum()) / samples,
-        known_lost_by_luck=float(by_luck.sum()) / samples,
-        known_lost_net_interval=_net_interval(
-            lost, moved, by_luck, used.cluster, most=float(weight[~used.before].max()), samples=samples
-        ),
+        known_by_luck=float(by_luck.sum()) / samples,
+        known_lost_by_luck=float(lost_by_luck.sum()) / samples,
+        known_lost_net_interval=_net_interval(lost, lost_by_luck, used.cluster, most=most, samples=samples),
     )
 
 
-def _net_interval(
-    lost: Bools, moved: Bools, by_luck: Floats, cluster: Ints | None, *, most: float, samples: int
-) -> Interval:
+def _net_interval(lost: Bools, by_luck: Floats, cluster: Ints | None, *, most: float, samples: int) -> Interval:
     """Interval of the known and lost items less those by luck: normal, or exact for few events."""
-    events = (int(lost.sum()) + int(moved.sum())) / samples
+    moved = np.count_nonzero(by_luck) / samples
+    gone = np.count_nonzero(lost) / samples
     # The normal interval of a few events is too narrow, and that of none would have no width.
-    if events < FEWEST_EVENTS:
-        return -most * _poisson_limit(moved.sum() / samples), _poisson_limit(lost.sum() / samples)
+    if gone + moved < FEWEST_EVENTS:
+        return -most * _poisson_limit(moved), _poisson_limit(gone)
     mean, error = clustered_mean(lost - by_luck, cluster)
     items = len(lost) / samples
     interval = mean_interval(mean, error, low=-math.inf, high=math.inf)

@@ -30,10 +30,10 @@ class Done:
     """The part of a measurement that is done.
 
     Attributes:
-        count: Number of items, or of generated answers, that are done.
+        count: Number of items, generated answers or examples that are done.
         total: Number of all of them.
         share: Share of the work that is done, 0 to 1; 0 before the first batch.
-        unit: ``items`` or ``answers``.
+        unit: What is counted: ``items``, ``answers``, ``examples``.
         next: The part that follows this one and is not in `share`, such as ``generated answers``; empty if none does.
     """
 

@@ -12,10 +12,17 @@ from typing import Any, Final
 from forgetwatch.probe import Probe, combine
 from forgetwatch.probes import load_probe
 from forgetwatch.probes.overlap import Overlap, exact_overlap, training_text
+from forgetwatch.progress import Done, Progress, shown
 from forgetwatch.scoring.isolation import random_states
 
 SECONDS: Final = 60.0
 """Seconds after which the search stops; its result then names the share of the examples that it covered."""
+
+_DELAY: Final = 5.0
+"""Seconds of the search before its progress is shown."""
+
+_REPORTED: Final = 1_000
+"""Examples between two reports of the progress."""
 
 
 def held_out(probe: Probe, examples: Any, tokenizer: Any, *, seconds: float = SECONDS) -> Overlap | None:
@@ -35,12 +42,16 @@ def held_out(probe: Probe, examples: Any, tokenizer: Any, *, seconds: float = SE
         examples[0]
     except (LookupError, TypeError, NotImplementedError):
         return None
-    with random_states():  # a dataset may draw random numbers
-        return exact_overlap(probe, _texts(examples, rows, tokenizer), seconds=seconds, of_rows=rows)
+    label = f"searching the training examples for {probe.name}"
+    # A dataset may draw random numbers.
+    with random_states(), shown(label, delay=_DELAY) as progress:
+        return exact_overlap(probe, _texts(examples, rows, tokenizer, progress), seconds=seconds, of_rows=rows)
 
 
-def _texts(examples: Any, rows: int, tokenizer: Any) -> Iterator[str]:
+def _texts(examples: Any, rows: int, tokenizer: Any, progress: Progress | None) -> Iterator[str]:
     for row in range(rows):
+        if progress and row % _REPORTED == 0:
+            progress(Done(count=row, total=rows, share=row / rows, unit="examples"))
         example = examples[row]
         text = training_text(example)
         if not text.strip() and isinstance(example, dict) and example.get("input_ids") is not None:

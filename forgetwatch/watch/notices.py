@@ -17,6 +17,7 @@ from forgetwatch.files import write_text
 from forgetwatch.metrics.alarm import alarm_level
 from forgetwatch.metrics.planning import detectable_change
 from forgetwatch.probe import Probe
+from forgetwatch.progress import seconds
 from forgetwatch.report.html import run_page
 from forgetwatch.report.run_table import run_table
 from forgetwatch.report.terminal import WIDTH
@@ -31,19 +32,30 @@ _PAGE_SHARE: Final = 0.005
 """Share of the time that drawing pages may take, 0 to 1."""
 
 
-def cost_line(watch: Watch, *, planned: int) -> str:
-    """Line before the first step: the cost of the looks, and the change that they can detect."""
-    each = float(watch.baseline.meta.get("seconds") or 0.0) if watch.baseline else 0.0
+def cost_line(watch: Watch, *, left: int, extra: float = 0.0, max_overhead: float | None = None) -> str:
+    """Line before the first step: the cost of the baseline and of the looks, and the change that they can detect.
+
+    Args:
+        watch: The run.
+        left: Number of looks that are still planned.
+        extra: Seconds of a look outside evaluating the probe.
+        max_overhead: Share of the training's time that looks may take; None if it is decided already, or unbounded.
+    """
+    spent, each = sum(watch.seconds.values()), watch.evaluation_seconds + extra
+    # A run that resumes, or compares with a baseline from elsewhere, has not measured it.
+    took = watch.seconds.get(watch.baseline.meta["step"]) if watch.baseline else None
+    also = ", second measurement included" if watch.null else ""
+    looks = "" if took is None else f"the baseline took {seconds(took)}{also}; "
+    looks += f"{left} look{'' if left == 1 else 's'} planned, {seconds(each)} each: "
+    looks += f"about {seconds(spent + left * each)} in all"
+    looks += f" unless max_overhead={max_overhead:g} cuts the looks" if max_overhead is not None else ""
     items = watch.items or len(watch.probe)
     groups = 1 + len({item.category for item in watch.probe if item.category})
     level = alarm_level(1, groups=groups, planned=watch.planned or 1)
     # An alarm is one-sided, and `detectable_change` takes a two-sided level.
     alarms = detectable_change(items, _USUAL_FLIPS, alpha=2 * level)
     also = f", and alarms on losses from {100 * alarms:.1f}" if alarms == alarms else ""
-    return (
-        f"{items:,} items, {each:.1f} s a look, {planned} looks planned, about {each * planned:.0f} s in all; "
-        f"this probe {_sees(items)}{also} (if 1 answer in 10 flips)"
-    )
+    return f"{items:,} items; {looks}; this probe {_sees(items)}{also} (if 1 answer in 10 flips)"
 
 
 def not_generated_line(probe: Probe) -> str:

@@ -199,8 +199,10 @@ class Session:
         self._set_out(now)
 
     def announce(self) -> None:
-        """Log the cost of the planned looks."""
-        self.log(notices.cost_line(self.watch, planned=len(self.schedule.steps)))
+        """Log the cost of the baseline and of the planned looks."""
+        watch, overhead = self.watch, self._settings.max_overhead if self.watch.decision is None else None
+        left = self.schedule.looks_after(max(watch.comparisons))
+        self.log(notices.cost_line(watch, left=left, extra=self._clock.extra, max_overhead=overhead))
 
     def begin_step(self) -> None:
         """Start the clock of a step."""

@@ -382,8 +382,9 @@ def test_cost_before_the_first_step_and_a_table_after_the_last(
 ) -> None:
     trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)], steps=12).train()
     captured = capsys.readouterr()
-    assert "forgetwatch: 30 items, " in captured.err
-    assert "7 looks planned" in captured.err
+    assert "forgetwatch: baseline: toy, 30 items, then " in captured.err
+    assert "forgetwatch: 30 items; the baseline took " in captured.err
+    assert ", second measurement included; 6 looks planned, " in captured.err
     assert "points (if 1 answer in 10 flips)" in captured.err or "too small to see" in captured.err
     assert "% of the run's time" in captured.err
     assert "step 12 of 12, against the start" in captured.out

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -29,6 +30,24 @@ def test_without_a_terminal_there_are_lines_no_bar_and_no_empty_line(saved: Path
     assert first == f"forgetwatch: scoring {saved / 'model'} on toy, 30 items"
     assert all(line.startswith("forgetwatch: scoring: ") for line in others)  # on a busy machine it takes long
     assert "\r" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["score", "compare"])
+def test_the_first_line_comes_before_torch_is_imported(saved: Path, command: str) -> None:
+    (saved / "broken").mkdir()
+    (saved / "broken" / "torch.py").write_text("raise ImportError('torch was imported')")
+    model_folder, target = str(saved / "model"), ["-o", "s.parquet"] if command == "score" else [str(saved / "model")]
+    done = subprocess.run(
+        [sys.executable, "-m", "forgetwatch", command, model_folder, *target, "--probe", str(saved / "p.jsonl")],
+        cwd=saved,
+        env={**os.environ, "PYTHONPATH": f"{saved / 'broken'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    first, second = done.stderr.splitlines()
+    assert first == f"forgetwatch: scoring {model_folder} on toy, 30 items"
+    assert "torch was imported" in second
 
 
 def test_a_checkpoint_becomes_a_snapshot_file(saved: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support import model, probe, tokenizer, trainer
 
-from forgetwatch import ForgetWatchCallback, Watch
+from forgetwatch import ForgetWatchCallback, Watch, progress
 from forgetwatch.progress import seconds
 from forgetwatch.run_folder import REPORT
 from forgetwatch.watch import notices as module
@@ -93,6 +93,29 @@ def test_a_page_that_would_exceed_its_share_of_the_time_is_left_out(tmp_path: Pa
     watch.look(model(TOK), TOK, step=9)
     page.write(watch)
     assert clock.drawn == 2
+
+
+def test_the_baseline_of_any_probe_announces_itself_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    probe().save(tmp_path / "mine.jsonl")
+    Watch(tmp_path / "mine.jsonl", tmp_path).look(model(TOK), TOK, step=0)
+    Watch(probe(), tmp_path / "once", twice=False).look(model(TOK), TOK, step=0)
+    told = [line for line in capsys.readouterr().err.splitlines() if "items" in line and " of " not in line[:40]]
+    assert told[0].startswith("forgetwatch: baseline: toy, 30 items, then all of them again for the noise")
+    assert told[-1] == "forgetwatch: baseline: toy, 30 items"
+
+
+def test_a_baseline_that_takes_long_names_what_is_shorter(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "_SETTLED", 0.0)
+    monkeypatch.setattr(progress, "_SHORT", 0.0)
+    monkeypatch.setattr(progress, "_LONG", 0.0)
+    watch = Watch(probe(), tmp_path)
+    watch.measure_with(token_budget=64, generator=None)
+    watch.look(model(TOK), TOK, step=0)
+    error = capsys.readouterr().err
+    assert "in all, second measurement included\nforgetwatch: shorter: baseline= a snapshot of this model" in error
+    assert "forgetwatch: second measurement: " in error
 
 
 def test_the_announced_sum_contains_the_second_measurement_and_the_looks(tmp_path: Path) -> None:

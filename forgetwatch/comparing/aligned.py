@@ -19,7 +19,15 @@ from numpy.typing import NDArray
 from forgetwatch.comparing.pairing import Pairing
 from forgetwatch.errors import SnapshotError
 from forgetwatch.metrics.answers import Answers
-from forgetwatch.metrics.choices import OptionScores, decide, normalise, option_mask, second_is_gold
+from forgetwatch.metrics.choices import (
+    UNITS,
+    OptionScores,
+    decide,
+    normalise,
+    option_mask,
+    right_at_constant_mass,
+    second_is_gold,
+)
 from forgetwatch.metrics.known import Confidence
 from forgetwatch.snapshot import NONE, Snapshot, codes
 
@@ -160,6 +168,16 @@ class AlignedPairs:
             cluster=self.cluster,
         )
 
+    def right_at_constant_mass(self) -> Bools | None:
+        """Right after, had the options kept their total probability; see `metrics.choices`.
+
+        None unless an item with scores on both sides was decided by one that is divided by a length.
+        """
+        before, after = self.options_before, self.options_after
+        if before is None or after is None or not (after.by_length & (before.k > 0)).any():
+            return None
+        return right_at_constant_mass(before, after, self.after)
+
     @classmethod
     def align(
         cls,
@@ -296,7 +314,14 @@ def option_scores(snapshot: Snapshot) -> OptionScores | None:
         named, several = _options(snapshot, "golds")
         golds |= option_mask(k, np.repeat(np.arange(len(k)), named), several.astype(np.int64))
     kept = ~missing[row]
-    return OptionScores(np.where(missing, 0, k), scores[kept], golds[kept])
+    factors = _length_factors(snapshot, k)
+    return OptionScores(
+        np.where(missing, 0, k),
+        scores[kept],
+        golds[kept],
+        logprobs[kept],
+        None if np.isnan(factors[kept]).all() else factors[kept],
+    )
 
 
 def _gold_share(snapshot: Snapshot, options: OptionScores | None) -> Floats:
@@ -315,6 +340,16 @@ def second_choice(snapshot: Snapshot, options: OptionScores | None, rows: Ints) 
     if options is None or snapshot.missing("chosen"):
         return None
     return second_is_gold(options.scores, options.k, options.golds, snapshot.ints("chosen"))[rows]
+
+
+def _length_factors(snapshot: Snapshot, k: Ints) -> Floats:
+    """Score over log-likelihood of each option, nan where its norm does not divide by a length, float64 [options]."""
+    task, norms = Labels.of(snapshot.table["task"]), snapshot.norms
+    by_length = np.array([norms.get(name) in UNITS for name in task.names], bool)[task.code]
+    factors = np.full(int(k.sum()), np.nan)
+    if by_length.any():  # the score of a log-likelihood of 1 is the factor
+        factors = np.where(np.repeat(by_length, k), _scores_that_decide(snapshot, k, np.ones(len(factors))), np.nan)
+    return factors
 
 
 def _scores_that_decide(snapshot: Snapshot, k: Ints, logprobs: Floats) -> Floats:

@@ -23,9 +23,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from forgetwatch.comparing.aligned import Labels, _options, _scores_that_decide
+from forgetwatch.comparing.aligned import Labels, option_scores
 from forgetwatch.errors import MismatchError
-from forgetwatch.metrics.choices import decide, option_mask
+from forgetwatch.metrics.choices import decide
 from forgetwatch.snapshot import NONE, Snapshot
 
 NORM: Final = "sum"
@@ -101,18 +101,14 @@ def decided_by(snapshot: Snapshot, norms: Mapping[str, str]) -> Snapshot:
 
 def _decide(snapshot: Snapshot, rows: NDArray[np.bool_]) -> tuple[pa.Table, int]:
     """The table with some rows decided by the norms in the metadata, and the number of them that have no scores."""
-    if snapshot.missing("choice_logprobs") or snapshot.missing("gold"):
+    options = option_scores(snapshot)
+    if options is None:
         return snapshot.table, int(rows.sum())
-    k, logprobs = _options(snapshot, "choice_logprobs")
-    golds = option_mask(k, np.arange(len(k)), snapshot.ints("gold"))
-    if not snapshot.missing("golds"):  # null in rows with one right option
-        named, several = _options(snapshot, "golds")
-        golds |= option_mask(k, np.repeat(np.arange(len(k)), named), several.astype(np.int64))
-    found = decide(_scores_that_decide(snapshot, k, logprobs), k, golds)
-    starts = np.cumsum(k) - k
-    decided = rows & (found.chosen != NONE) & np.isfinite(found.share) & (k == snapshot.ints("k"))
+    found = decide(options.scores, options.k, options.golds)
+    starts = np.cumsum(options.k) - options.k
+    decided = rows & (found.chosen != NONE) & np.isfinite(found.share) & (options.k == snapshot.ints("k"))
     right = np.zeros(len(rows), bool)
-    right[decided] = golds[starts[decided] + found.chosen[decided]]
+    right[decided] = options.golds[starts[decided] + found.chosen[decided]]
     noise = snapshot.meta.get("noise") or 0.0
     values: dict[str, tuple[NDArray[Any], NDArray[np.bool_]]] = {
         "chosen": (found.chosen, decided),

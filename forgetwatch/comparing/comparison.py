@@ -11,6 +11,7 @@ cell; their number is given.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -177,6 +178,7 @@ def compare(
         again, differs = align_repeat(before, _load(null, samples, metric))
         notes += differs
     paired = AlignedPairs.align(before, after, pairing, again=again)
+    notes += _mass_notes(paired)
     groups = tuple(count_groups(paired, rng=rng, replications=replications))
     notes += _known_notes(paired)
     macro, compat = _means(category_means, paired, rng, replications), None
@@ -263,6 +265,22 @@ def _known_notes(paired: AlignedPairs) -> list[str]:
     if found.why_no_net is not None:
         return [f"nothing shows how much of known and lost is luck: {found.why_no_net}"]
     return []
+
+
+def _mass_notes(paired: AlignedPairs) -> list[str]:
+    """A note if many flips follow from the total probability of the options, where a length norm decided."""
+    right = paired.right_at_constant_mass()
+    if right is None:
+        return []
+    forgotten, at_constant_mass = (int((paired.before & ~now).sum()) for now in (paired.after, right))
+    differ = int((right != paired.after).sum())
+    if abs(at_constant_mass - forgotten) <= max(3, 2 * math.sqrt(differ)):
+        return []
+    return [
+        f"answers are compared by a score divided by the length of the options, which the probability of all options "
+        f"together moves too: {at_constant_mass:,} forgotten instead of {forgotten:,} if that had stayed as it was "
+        "(forgotten_at_constant_mass)"
+    ]
 
 
 def _means(

@@ -95,6 +95,8 @@ class Group(Cells):
         temperature_after: The same, after.
         forgotten_log_score_change: Mean change of the log score over the forgotten items, nats an item; None if none of
             them has scores.
+        forgotten_at_constant_mass: Answers right before and wrong after, had the options of each item kept their total
+            probability; None unless a score divided by a length decides. See `metrics.choices`.
         format_lost: Answers right before whose form is lost, without evidence that the knowledge is; None if no form
             was measured. See `metrics.form`.
         knowledge_lost: Answers right before and wrong now, not by their form.
@@ -141,6 +143,7 @@ class Group(Cells):
     temperature_before: float | None
     temperature_after: float | None
     forgotten_log_score_change: float | None
+    forgotten_at_constant_mass: float | None
     format_lost: float | None
     knowledge_lost: float | None
     null_n: float | None
@@ -251,6 +254,7 @@ def _group(paired: AlignedPairs, level: Level, name: str, rng: np.random.Generat
         name=name,
         **_known(paired),
         **_log_scores(paired),
+        forgotten_at_constant_mass=_at_constant_mass(paired),
         format_lost=lost.format_lost if lost else None,
         knowledge_lost=lost.knowledge_lost if lost else None,
         null_n=again.measured if again else None,
@@ -332,6 +336,15 @@ def _log_scores(paired: AlignedPairs) -> dict[str, Any]:
         change_of = log_shares(after.take(gone)) - log_shares(before.take(gone))
         lost = float(change_of[finite].mean()) if (finite := np.isfinite(change_of)).any() else None
     return values | {"forgotten_log_score_change": lost}
+
+
+def _at_constant_mass(paired: AlignedPairs) -> float | None:
+    """Forgotten items at constant mass; None unless an item was decided by a score divided by a length."""
+    right = paired.right_at_constant_mass()
+    if right is None:
+        return None
+    forgotten = int((paired.before & ~right).sum())
+    return forgotten / paired.samples if paired.samples > 1 else forgotten
 
 
 def _scaled(cells: Cells, n: float) -> Cells:

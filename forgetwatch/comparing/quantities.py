@@ -24,6 +24,7 @@ _GROUP: Final = (
     *("log_score_change_clipped", "log_score_change_clipped_interval"),
     *("log_score_change_calibrated", "log_score_change_calibrated_interval", "log_score_p_value", "log_score_q_value"),
     *("temperature_before", "temperature_after", "forgotten_log_score_change"),
+    "forgotten_at_constant_mass",
     *("retention", "format_lost", "knowledge_lost", "null_n", "null_lost", "null_gained"),
     "forgetting_interval",
     *("backward_transfer_interval", "net_change_interval", "p_value", "loss_p_value", "q_value", "effective_n"),

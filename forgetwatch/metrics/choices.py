@@ -29,7 +29,7 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
+from scipy.special import logsumexp, softmax
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
@@ -76,11 +76,16 @@ class OptionScores:
         k: Number of scored options of each row; 0 where a row has no usable scores; int64 [rows].
         scores: The score that decides, nats; finite or minus infinity; float64 [options].
         golds: The right options, bool [options].
+        logprobs: Log-likelihood of each option, nats, float64 [options]; None if only the scores are known.
+        factors: Score of an option over its log-likelihood, mean length / length; nan in rows whose norm does not
+            divide by a length; float64 [options]. None if no norm does, or only the scores are known.
     """
 
     k: Ints
     scores: Floats
     golds: Bools
+    logprobs: Floats | None = None
+    factors: Floats | None = None
 
     def take(self, rows: NDArray[Any]) -> OptionScores:
         """Scores of some rows."""
@@ -88,7 +93,26 @@ class OptionScores:
         k, starts = self.k[index], (np.cumsum(self.k) - self.k)[index]
         # 0, 1, ... within each row, without a loop over the rows.
         cells = np.repeat(starts - (np.cumsum(k) - k), k) + np.arange(int(k.sum()))
-        return OptionScores(k, self.scores[cells], self.golds[cells])
+        parts = (self.scores, self.golds, self.logprobs, self.factors)
+        return OptionScores(k, *(None if part is None else part[cells] for part in parts))  # type: ignore[arg-type]
+
+    @property
+    def log_mass(self) -> Floats:
+        """Logarithm of the total probability of each row's options, nats, float64 [rows]; nan where not known."""
+        found = np.full(len(self.k), np.nan)
+        if self.logprobs is not None:
+            for rows, cells in _blocks(self.k):
+                found[rows] = logsumexp(self.logprobs[cells], axis=1)
+        return found
+
+    @property
+    def by_length(self) -> Bools:
+        """True for the rows whose scores are divided by a length; bool [rows]."""
+        found = np.zeros(len(self.k), bool)
+        if self.factors is not None:
+            for rows, cells in _blocks(self.k):
+                found[rows] = ~np.isnan(self.factors[cells]).any(axis=1)
+        return found
 
     @property
     def largest_wrong_share(self) -> Floats:
@@ -182,6 +206,35 @@ def decide(scores: Floats, k: Ints, golds: Bools) -> Decisions:
         # Rounding may carry a sum over several right options above 1.
         share[rows[shared]] = np.minimum((softmax(block[shared], axis=1) * gold[shared]).sum(axis=1), 1.0)
     return Decisions(chosen=chosen, share=share, margin=margin, tied=tied)
+
+
+def right_at_constant_mass(before: OptionScores, after: OptionScores, right: Bools) -> Bools:
+    """Right answers after, had the options of each item kept their total probability, bool [rows].
+
+    Where the score that decides is divided by a length, a model that gives all options e times the probability raises
+    the scores of long options less than those of short ones, and its answer may change although no option has become
+    likelier than another. The log-likelihoods after are shifted by log m - log m', m the total probability before and
+    m' after, and decided again. An answer whose choice does not change stays as it was logged, as do those of rows
+    without log-likelihoods on both sides, or whose norm does not divide by a length.
+
+    Args:
+        before: Options before.
+        after: Options after, of the same items.
+        right: Right after [rows].
+    """
+    with np.errstate(invalid="ignore"):  # a mass of 0 on both sides
+        shift = before.log_mass - after.log_mass
+    shifted = after.by_length & np.isfinite(shift)
+    if after.factors is None or not shifted.any():
+        return right
+    # An empty option has an infinite factor; its item has a nan then, and is left as it was.
+    with np.errstate(invalid="ignore"):
+        scores = after.scores + np.repeat(np.where(shifted, shift, 0.0), after.k) * after.factors
+    chosen, moved = (decide(x, after.k, after.golds).chosen for x in (after.scores, scores))
+    changed = np.flatnonzero(shifted & (moved != chosen) & (moved != NO_CHOICE) & (chosen != NO_CHOICE))
+    found = right.copy()
+    found[changed] = after.golds[(np.cumsum(after.k) - after.k)[changed] + moved[changed]]
+    return found
 
 
 def ranking(scores: Floats) -> Ints:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import snapshot
 
-from forgetwatch import compare
+from forgetwatch import Snapshot, compare
 from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.quantities import group_values
 
 
 def made(seed: int, rows: int = 60) -> Comparison:
@@ -140,3 +143,52 @@ def test_copies_of_items_in_one_cluster_change_no_interval_and_no_test() -> None
     assert one.forgetting_interval != pytest.approx(one.backward_transfer_interval, rel=1e-3)
     assert nine.chance.guess_corrected is not None
     assert nine.chance.guess_corrected.n == 9 * n  # items, not clusters
+
+
+def by_norm(norm: str | None, logprobs: np.ndarray, lengths: np.ndarray, **columns: Any) -> Snapshot:
+    """Snapshot decided by the options' log-likelihoods; the first option is right."""
+    rows, k = logprobs.shape
+    scores = logprobs if norm == "sum" else logprobs / lengths
+    chosen = scores.argmax(axis=1)
+    meta = {} if norm is None else {"probe": {"norm": norm}}
+    return snapshot(
+        (chosen == 0).tolist(),
+        meta=meta,
+        k=[k] * rows,
+        gold=[0] * rows,
+        chosen=chosen.tolist(),
+        choice_logprobs=logprobs.tolist(),
+        choice_bytes=lengths.tolist(),
+        **columns,
+    )
+
+
+@pytest.mark.parametrize("norm", ["sum", "bytes"])
+def test_forgotten_at_constant_mass_leaves_out_what_the_mass_of_the_options_moved(norm: str) -> None:
+    rng = np.random.default_rng(2)
+    logprobs, lengths = -rng.exponential(8, (300, 4)), rng.integers(1, 12, (300, 4))
+    other = logprobs.copy()
+    other[:20, 0] -= 30  # twenty right options become unlikely, the others all e^4 times as likely
+    task = ["a"] * 150 + ["b"] * 150
+    before = by_norm(norm, logprobs, lengths, task=task)
+    found = compare(before=before, after=by_norm(norm, other + 4.0, lengths, task=task))
+    expected = compare(before=before, after=by_norm(norm, other, lengths, task=task)).all.forgotten
+    noted = [note for note in found.notes if "forgotten_at_constant_mass" in note]
+    if norm == "sum":
+        assert (found.all.forgotten, found.all.forgotten_at_constant_mass, noted) == (expected, None, [])
+        return
+    assert found.all.forgotten > expected + 10
+    assert abs(found.all.forgotten_at_constant_mass - expected) <= 2  # the twenty changed the mass too
+    assert sum(group.forgotten_at_constant_mass for group in found.by("task").values()) == (
+        found.all.forgotten_at_constant_mass
+    )
+    assert f"{found.all.forgotten_at_constant_mass} forgotten instead of {found.all.forgotten}" in noted[0]
+    assert group_values(found.all)["forgotten_at_constant_mass"] == found.all.forgotten_at_constant_mass
+
+
+def test_forgotten_at_constant_mass_is_null_without_scores() -> None:
+    meta = {"probe": {"norm": "bytes"}}
+    assert (
+        compare(before=snapshot([True], meta=meta), after=snapshot([False], meta=meta)).all.forgotten_at_constant_mass
+        is None
+    )

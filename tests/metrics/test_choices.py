@@ -10,7 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import softmax
 
-from forgetwatch.metrics.choices import NORMS, decide, normalise, option_mask, ranking, second_is_gold
+from forgetwatch.metrics.choices import (
+    NORMS,
+    OptionScores,
+    decide,
+    normalise,
+    option_mask,
+    ranking,
+    right_at_constant_mass,
+    second_is_gold,
+)
 from forgetwatch.probe import Norm
 
 LOGPROBS = np.array([-4.0, -6.0, -6.5, -1.0, -2.0])
@@ -118,3 +127,58 @@ def test_many_items_decide_as_each_alone(seed: int) -> None:
         assert found.share[item] == pytest.approx(share, nan_ok=True)
         again = second_is_gold(alone, one, golds[part], chosen[item : item + 1])
         assert np.array_equal(second[item : item + 1], again, equal_nan=True)
+
+
+def scored(logprobs: list[list[float]], lengths: list[list[int]] | None) -> OptionScores:
+    """Options of some items of which the first is right, by a length or by the sum."""
+    k, flat = np.array([len(row) for row in logprobs]), np.concatenate(logprobs).astype(float)
+    golds = option_mask(k, np.arange(len(k)), np.zeros(len(k), np.int64))
+    if lengths is None:
+        return OptionScores(k, flat, golds, flat)
+    unit = {"chars": np.concatenate(lengths)}
+    factors = normalise(np.ones(len(flat)), k, norm="chars", lengths=unit)
+    return OptionScores(k, normalise(flat, k, norm="chars", lengths=unit), golds, flat, factors)
+
+
+def test_at_constant_mass_a_shift_of_all_options_changes_no_answer() -> None:
+    rng = np.random.default_rng(4)
+    logprobs = -rng.exponential(8, (400, 4))
+    lengths = rng.integers(1, 12, (400, 4)).tolist()
+    before = scored(logprobs.tolist(), lengths)
+    right_before = decide(before.scores, before.k, before.golds).chosen == 0
+    for nats in (-3.0, 3.0):
+        after = scored((logprobs + nats).tolist(), lengths)
+        right = decide(after.scores, after.k, after.golds).chosen == 0
+        assert (right != right_before).sum() > 20
+        np.testing.assert_array_equal(right_at_constant_mass(before, after, right), right_before)
+        np.testing.assert_allclose(after.log_mass - before.log_mass, nats)
+
+
+def test_at_constant_mass_other_changes_of_the_options_stay() -> None:
+    # Both items lose the right answer: the first to option 1, which became likelier; the second to mass alone.
+    lengths = [[4, 2], [4, 2]]
+    before = scored([[-2.0, -3.0], [-4.0, -2.5]], lengths)
+    after = scored([[-3.0, -1.0], [-1.0, 0.5]], lengths)
+    right = decide(after.scores, after.k, after.golds).chosen == 0
+    assert decide(before.scores, before.k, before.golds).chosen.tolist() == [0, 0]
+    assert right.tolist() == [False, False]
+    assert right_at_constant_mass(before, after, right).tolist() == [False, True]
+
+
+def test_at_constant_mass_is_what_was_logged_where_no_length_decides() -> None:
+    before, after = scored([[-4.0, -2.5]], None), scored([[-1.0, -0.5]], None)
+    right = np.array([True])  # the log contradicts the scores, and stays
+    assert right_at_constant_mass(before, after, right) is right
+    assert not after.by_length.any()
+    by_length = scored([[-1.0, -0.5]], [[2, 2]])
+    assert right_at_constant_mass(before, by_length, right).tolist() == [True]
+
+
+def test_at_constant_mass_impossible_options_and_missing_scores_are_left_alone() -> None:
+    lengths = [[2, 1], [2, 1], [0, 1]]
+    before = scored([[-1.0, -np.inf], [-np.inf, -np.inf], [-1.0, -2.0]], lengths)
+    after = scored([[-2.0, -np.inf], [-1.0, -2.0], [-3.0, -1.0]], lengths)
+    right = np.array([True, False, True])
+    assert right_at_constant_mass(before, after, right).tolist() == right.tolist()
+    none = OptionScores(np.array([0, 0, 0]), np.array([]), np.array([], bool))
+    assert right_at_constant_mass(none, after, right).tolist() == right.tolist()

@@ -1,21 +1,25 @@
 """A Comparison as one row of numbers for W&B, TensorBoard and other trackers.
 
-    eval_forget/all/forgotten            1->0 so far                  eval_forget/<category>/forgotten
-    eval_forget/all/gained               0->1 so far                  eval_forget/<category>/known_lost
-    eval_forget/all/known_lost           clearly known before, wrong now
+    eval_forget/all/forgotten            1->0 so far
+    eval_forget/all/gained               0->1 so far
+    eval_forget/all/known_lost_net       clearly known before and wrong now, less what luck makes
+    eval_forget/all/known_lost           the same count with its luck
     eval_forget/all/net_change           accuracy now minus accuracy of the baseline
+    eval_forget/all/log_score_change_calibrated   change of the mean log share of the right option, nats an item
     eval_forget/all/accuracy             right now, share of all
     eval_forget/all/retention            still right, share of the items right before
     eval_forget/all/null_lost            right at first, wrong in a second measurement of the same weights
     eval_forget/all/unscored             items without a usable outcome
     eval_forget/all/items                items scored at both looks
     eval_forget/all/seconds              duration of the look
+    eval_forget/<category>/forgotten     and net_change, log_score_change_calibrated
 
 With `full` also every other number of the JSON document, for each group, and the item history of the run:
 
     eval_forget/all/forgetting_paper     chance.paper.forgetting      eval_forget/tasks/<task>/net_change
     eval_forget/all/ever_forgotten       and ever_forgotten_if_guessed, regained, regained_if_guessed
     eval_forget/all/net_change_interval_low, net_change_interval_high
+    eval_forget/<category>/known_lost_net, known_lost
 
 and, for a watched trainer, the distance of the model from its base on texts that the base generated:
 
@@ -23,13 +27,14 @@ and, for a watched trainer, the distance of the model from its base on texts tha
     eval_forget/all/kl_training          the same after prompts of the training examples
     eval_forget/all/overlap_probe        Bhattacharyya coefficient of whole completions
 
-A quantity that is undefined has no key: trackers draw nan and None as gaps or zeros.
+A quantity that is undefined has no key: trackers draw nan and None as gaps or zeros. Names of categories and tasks are
+in lower case; letters of any script and digits are kept, everything else becomes an underscore.
 """
 
 from __future__ import annotations
 
 import math
-import re
+import unicodedata
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -40,6 +45,9 @@ from forgetwatch.comparing.quantities import group_values
 from forgetwatch.comparing.trajectory import Trajectory
 
 PREFIX: Final = "eval_forget"
+
+_OF_CATEGORY: Final = ("forgotten", "net_change", "log_score_change_calibrated")
+"""Quantities of each category in every row."""
 
 
 def tracker_row(
@@ -58,7 +66,9 @@ def tracker_row(
         "all/forgotten": whole.forgotten,
         "all/gained": whole.gained,
         "all/known_lost": whole.known_lost,
+        "all/known_lost_net": whole.known_lost_net,
         "all/net_change": whole.net_change,
+        "all/log_score_change_calibrated": whole.log_score_change_calibrated,
         "all/accuracy": whole.accuracy_after,
         "all/retention": whole.retention,
         "all/null_lost": whole.null_lost,
@@ -67,7 +77,7 @@ def tracker_row(
         "all/seconds": seconds,
     }
     for key, group in _named(comparison.by("category")).items():
-        row |= {f"{key}/forgotten": group.forgotten, f"{key}/known_lost": group.known_lost}
+        row |= {f"{key}/{name}": getattr(group, name) for name in _OF_CATEGORY}
     if full:
         tasks = {f"tasks/{key}": group for key, group in _named(comparison.by("task")).items()}
         for key, group in {"all": whole, **_named(comparison.by("category")), **tasks}.items():
@@ -114,12 +124,22 @@ def _course(trajectory: Trajectory) -> dict[str, float]:
     }
 
 
+def tracker_name(name: str) -> str:
+    """Name of a category or task in a key: lower case, with an underscore for all but letters and digits.
+
+    >>> tracker_name("Allgemeinwissen/Größe 2"), tracker_name("数学")
+    ('allgemeinwissen_größe_2', '数学')
+    """
+    # Composed first: an accent of its own is no letter. A slash would begin a level of keys, and MLflow refuses signs.
+    composed = unicodedata.normalize("NFC", name.lower())
+    return "".join(char if char.isalpha() or char.isdecimal() else "_" for char in composed)
+
+
 def _named(groups: dict[str, Group]) -> dict[str, Group]:
     """Groups by tracker name; a name that is taken (`all`, `tasks`, or a second group's) gets a number."""
     named: dict[str, Group] = {}
     for name, group in groups.items():
-        # A slash would begin a level of keys, and some trackers refuse other signs.
-        key = base = re.sub(r"[^a-z0-9]", "_", name.lower())
+        key = base = tracker_name(name)
         number = 2
         while key in named or key in ("all", "tasks"):
             key, number = f"{base}_{number}", number + 1

@@ -2,9 +2,13 @@ from __future__ import annotations
 
 import json
 
+import pytest
+from pages import choices
 from support import snapshot
 
 from forgetwatch import compare
+from forgetwatch.metrics.known import TAU
+from forgetwatch.metrics.log_score import DELTA
 from forgetwatch.report.export import comparison_json, comparisons_json
 
 GROUP = {
@@ -21,6 +25,11 @@ GROUP = {
     ),
     *("p_value", "q_value", "detectable_change", "chance", "soft", "null_n", "null_gained", "known_lost_interval"),
     *("loss_p_value", "effective_n", "noise_floor"),
+    *("known_by_luck", "known_lost_by_luck", "known_net", "known_lost_net", "known_lost_net_interval"),
+    *("known_lost_net_share", "log_score_before", "log_score_after", "log_score_change", "log_score_change_interval"),
+    *("log_score_change_clipped", "log_score_change_clipped_interval", "log_score_change_calibrated"),
+    *("log_score_change_calibrated_interval", "log_score_p_value", "log_score_q_value"),
+    *("temperature_before", "temperature_after", "forgotten_log_score_change"),
 }
 CHANCE = {
     *("n", "paper", "guess_corrected", "guess_corrected_calibrated", "bound"),
@@ -48,12 +57,36 @@ def test_the_document_has_every_promised_key_and_plain_values() -> None:
     }
     assert set(document["macro"]) == {"forgetting", "backward_transfer", "by_category"}
     assert isinstance(whole["forgotten"], int)
+    assert document["definitions"] == {"known": "k>=3, share>=tau", "tau": TAU, "delta": DELTA}
+
+
+def test_the_known_less_luck_and_the_log_score_are_those_of_the_group() -> None:
+    comparison = choices(480).comparison
+    whole, group = comparison_json(comparison)["groups"][0], comparison.all
+    assert whole["known_lost_by_luck"] > 0
+    assert whole["known_lost_net"] == whole["known_lost"] - whole["known_lost_by_luck"]
+    assert whole["known_net"] == whole["known"] - whole["known_by_luck"]
+    assert group.known_lost_net_interval is not None
+    assert whole["known_lost_net_interval"] == list(group.known_lost_net_interval)
+    assert whole["log_score_change"] == pytest.approx(whole["log_score_after"] - whole["log_score_before"])
+    assert group.log_score_change_calibrated_interval is not None
+    assert whole["log_score_change_calibrated_interval"] == list(group.log_score_change_calibrated_interval)
+    assert whole["temperature_before"] != whole["temperature_after"]
 
 
 def test_an_undefined_quantity_is_null() -> None:
     document = comparison_json(compare(before=snapshot([None]), after=snapshot([None])))
     whole = document["groups"][0]
-    for name in ("forgetting", "retention", "known", "detectable_change", "soft", "null_lost"):
+    for name in (
+        "forgetting",
+        "retention",
+        "known",
+        "detectable_change",
+        "soft",
+        "null_lost",
+        "known_lost_net",
+        "log_score_change",
+    ):
         assert whole[name] is None
     assert whole["net_change_interval"] == [None, None]
     assert whole["chance"]["paper"] is None

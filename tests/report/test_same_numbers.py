@@ -194,7 +194,7 @@ def test_trackers_get_the_numbers_of_the_document(shown: tuple[Comparison, Any])
     row = tracker_row(comparison, seconds=1.0, full=True, trajectory=trajectory)
     compared = 0
     for group in _document(comparison)["groups"]:
-        name = re.sub(r"[^a-z0-9]", "_", group["name"].lower())
+        name = re.sub(r"\W", "_", group["name"].lower())
         key = {"all": "all", "category": name, "task": f"tasks/{name}"}[group["level"]]
         for what in (
             "n",
@@ -202,6 +202,9 @@ def test_trackers_get_the_numbers_of_the_document(shown: tuple[Comparison, Any])
             "gained",
             "known",
             "known_lost",
+            "known_lost_net",
+            "log_score_change_calibrated",
+            "temperature_after",
             "accuracy_before",
             "net_change",
             "q_value",

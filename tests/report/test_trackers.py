@@ -2,15 +2,16 @@ from __future__ import annotations
 
 import math
 
+from pages import choices
 from support import snapshot
 
 from forgetwatch import Item, Probe, Trajectory, compare
 from forgetwatch.comparing.flips import flips
-from forgetwatch.report.tracker_rows import FLIPPED, FLIPPED_TEXTS, flipped_rows, tracker_row
+from forgetwatch.report.tracker_rows import FLIPPED, FLIPPED_TEXTS, flipped_rows, tracker_name, tracker_row
 
 
 def test_one_look_becomes_the_documented_keys() -> None:
-    labels = {"category": ["Common Sense", "Knowledge/QA"], "gold_share": [0.9, 0.2]}
+    labels = {"category": ["Common Sense", "Knowledge/QA"], "gold_share": [0.9, 0.2], "k": [4, 4]}
     row = tracker_row(
         compare(before=snapshot([True, False], **labels), after=snapshot([False, True], **labels)), seconds=1.5
     )
@@ -25,17 +26,52 @@ def test_one_look_becomes_the_documented_keys() -> None:
         "eval_forget/all/items": 2,
         "eval_forget/all/seconds": 1.5,
         "eval_forget/common_sense/forgotten": 1,
-        "eval_forget/common_sense/known_lost": 1,
+        "eval_forget/common_sense/net_change": -1.0,
         "eval_forget/knowledge_qa/forgotten": 0,
-        "eval_forget/knowledge_qa/known_lost": 0,
+        "eval_forget/knowledge_qa/net_change": 1.0,
     }
     assert all(type(value) in (int, float) for value in row.values())
+
+
+def test_options_with_scores_add_the_net_of_the_known_and_the_log_score() -> None:
+    comparison = choices(480).comparison
+    row, whole = tracker_row(comparison, seconds=0.0), comparison.all
+    assert whole.known_lost_net is not None
+    assert whole.known_lost_net != whole.known_lost
+    assert row["eval_forget/all/known_lost"] == whole.known_lost
+    assert row["eval_forget/all/known_lost_net"] == whole.known_lost_net
+    for key, group in {"all": whole, **{name.lower(): one for name, one in comparison.by("category").items()}}.items():
+        assert group.log_score_change_calibrated is not None
+        assert row[f"eval_forget/{key}/log_score_change_calibrated"] == group.log_score_change_calibrated
+    assert {key.rpartition("/")[2] for key in row if "/math/" in key} == {
+        *("forgotten", "net_change", "log_score_change_calibrated"),
+    }
+
+
+def test_the_full_row_has_the_known_and_lost_items_of_each_category() -> None:
+    comparison = choices(480).comparison
+    full = tracker_row(comparison, seconds=0.0, full=True)
+    math = comparison.by("category")["Math"]
+    assert full["eval_forget/math/known_lost"] == math.known_lost
+    assert full["eval_forget/math/known_lost_net"] == math.known_lost_net
+    assert full["eval_forget/math/log_score_change_clipped"] == math.log_score_change_clipped
+
+
+def test_a_name_in_a_key_keeps_letters_of_any_script_and_digits() -> None:
+    names = ["Общие знания", "数学", "Ma\u0301s", "Größe/2", "a.b-c", "²"]
+    assert [tracker_name(name) for name in names] == ["общие_знания", "数学", "más", "größe_2", "a_b_c", "_"]
+    row = tracker_row(
+        compare(before=snapshot([True, True], category=names[:2]), after=snapshot([False, True], category=names[:2])),
+        seconds=0.0,
+    )
+    assert (row["eval_forget/общие_знания/forgotten"], row["eval_forget/数学/forgotten"]) == (1, 0)
 
 
 def test_undefined_quantities_have_no_key() -> None:
     row = tracker_row(compare(before=snapshot([False]), after=snapshot([False])), seconds=0.0)
     assert "eval_forget/all/retention" not in row
-    assert "eval_forget/all/known_lost" not in row
+    for name in ("known_lost", "known_lost_net", "log_score_change_calibrated"):
+        assert f"eval_forget/all/{name}" not in row
     assert all(math.isfinite(value) for value in row.values())
 
 

@@ -80,7 +80,7 @@ def test_the_log_rows_are_our_own_and_hold_plain_numbers(tmp_path: Path) -> None
     for row in rows:
         assert not {"loss", "entropy", "mean_token_accuracy"} & set(row)
         assert all(type(value) in (int, float) for value in row.values())
-    assert {"eval_forget/a/forgotten", "eval_forget/b/known_lost", "eval_forget/all/seconds"} <= set(rows[-1])
+    assert {"eval_forget/a/forgotten", "eval_forget/b/net_change", "eval_forget/all/seconds"} <= set(rows[-1])
 
 
 @pytest.mark.parametrize(

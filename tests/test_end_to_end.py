@@ -24,7 +24,7 @@ def recount(before: Path, after: Path) -> dict[str, int]:
         if was["correct"] and not row["correct"]:
             counts["forgotten"] += 1
             counts[f"{row['category']}/forgotten"] += 1
-            counts["known_lost"] += was["gold_share"] >= 0.7
+            counts["known_lost"] += was["k"] >= 3 and was["gold_share"] >= 0.8
         counts["gained"] += row["correct"] and not was["correct"]
     return counts
 

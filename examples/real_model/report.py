@@ -111,8 +111,8 @@ def dose_table(found: dict[tuple[str, str], Pair]) -> Iterator[str]:
     """Dose and response."""
     rng = np.random.default_rng(SEED)
     yield (
-        "| training, dose | items | norm | accuracy | 1->0, 0->1 | net z | known, now lost | by luck | net (z) | log score t "
-        "| clipped t | calibrated (t) | log m | power: net, known, log |"
+        "| training, dose | items | norm | accuracy | 1->0, 0->1 | net z | known, now lost | by luck | net (z) "
+        "| log score t | clipped t | calibrated (t) | log m | power: net, known, log |"
     )
     yield "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|"
     for (name, norm), one in sorted(found.items(), key=lambda each: (each[0][0], each[0][1] == "bytes")):
@@ -149,7 +149,9 @@ def log_mass(one: Pair) -> str:
     if one.norm == "sum":
         assert one.pairs.options_before is not None
         assert one.pairs.options_after is not None
-        sides = [np.logaddexp.reduce(side.dense()[0], axis=1) for side in (one.pairs.options_before, one.pairs.options_after)]
+        sides = [
+            np.logaddexp.reduce(side.dense()[0], axis=1) for side in (one.pairs.options_before, one.pairs.options_after)
+        ]
         MASS[one.name] = f"{float(np.mean(sides[1] - sides[0])):+.2f}"
     return MASS[one.name]
 
@@ -163,6 +165,11 @@ def tau_table(found: dict[tuple[str, str], Pair]) -> Iterator[str]:
         nets = [float(sums[name].net_of(tau).sum()) for tau in TAUS]
         mark = " (nothing lost)" if name in HARMLESS else ""
         yield f"| {name}{mark} | {' | '.join(f'{z:+.1f} ({net:+.0f})' for z, net in zip(row, nets, strict=True))} |"
+    for name in HARMLESS:
+        if name in sums:
+            counted = [count_known(sums[name].items, tau=tau) for tau in TAUS]
+            ends = [one.known_lost_net_interval or (math.nan, math.nan) for one in counted if one is not None]
+            yield f"| interval of {name} | {' | '.join(f'{low:+.0f} to {high:+.0f}' for low, high in ends)} |"
     harmed = [row for name, row in zs.items() if name not in HARMLESS]
     calm = [row for name, row in zs.items() if name in HARMLESS]
     for label, rows in (("median z of damage", harmed), ("median z where nothing is lost", calm)):
@@ -173,12 +180,13 @@ def tau_table(found: dict[tuple[str, str], Pair]) -> Iterator[str]:
 def random_keys(found: dict[tuple[str, str], Pair], *, draws: int = 500) -> Iterator[str]:
     """Keys drawn at random: nothing can be known, so the net has to be 0."""
     rng = np.random.default_rng(SEED)
-    yield "| random keys, 500 draws | tau | known, now lost | net (its error) | intervals beyond 0 |\n|---|---|---|---|---|"
+    yield "| random keys, 500 draws | tau | known, now lost | net (its error) | intervals beyond 0 |"
+    yield "|---|---|---|---|---|"
     for name in [name for name in ("destroy-1", "form-1", "narrow-1") if (name, "sum") in found]:
         pairs = found[name, "sum"].pairs
         assert pairs.options_before is not None
         assert pairs.options_after is not None
-        for tau in (0.7, TAU) if TAU != 0.7 else (TAU,):
+        for tau in (0.5, TAU, 0.9):
             rows = []
             for _ in range(draws):
                 counted = count_known(with_keys(pairs, rng), tau=tau)
@@ -214,7 +222,8 @@ def with_keys(pairs: AlignedPairs, rng: np.random.Generator) -> Confidence:
 
 def noise_table(out: Path, start: Snapshot) -> Iterator[str]:
     """The same weights measured again."""
-    yield "| the same weights | items | 1->0, 0->1 | known and lost, net | calibrated log score |\n|---|---|---|---|---|"
+    yield "| the same weights | items | 1->0, 0->1 | known and lost, net | calibrated log score |"
+    yield "|---|---|---|---|---|"
     for name in ("batches", "bf16"):
         path = out / "score" / f"start-{name}.parquet"
         if path.exists():

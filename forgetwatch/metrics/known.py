@@ -37,8 +37,13 @@ Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-TAU: Final = 0.7
-"""Share of the options' probability from which an answer is confident."""
+TAU: Final = 0.8
+"""Share of the options' probability from which an answer is confident.
+
+Chosen on real fine-tunings of a model with 135M weights (examples/real-model.md): of .5 to .95 the value that sees
+damage best among those for which keys drawn at random give nothing and the interval of `known_lost_net` contains 0
+wherever nothing is lost. Lower values see more, and read partial knowledge that moves as loss.
+"""
 
 DEFINITION: Final = "k>=3, share>=tau"
 """Definition of a known item, as the JSON document names it."""

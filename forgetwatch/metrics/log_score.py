@@ -35,7 +35,11 @@ FEWEST_SCORED: Final = 50
 """Scored items below which no change is given: a temperature fitted on fewer says little."""
 
 DELTA: Final = 0.01
-"""Fall of the calibrated log score, nats an item, that the fading alarm tolerates."""
+"""Fall of the calibrated log score, nats an item, that the fading alarm tolerates.
+
+Chosen on the same fine-tunings: doses at which nothing is lost changed it by -.005 to +.005, the smallest damage by
+-.03.
+"""
 
 CLIP: Final = 2.0
 """Largest difference of one item in the clipped change, nats."""

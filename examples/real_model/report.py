@@ -256,7 +256,8 @@ def form_table(out: Path) -> Iterator[str]:
             lost, won = one.flips
             seconds = after.meta["seconds"]
             yield (
-                f"| {name} | {rendering} | {one.pairs.before.mean():.3f} -> {one.pairs.after.mean():.3f} | {lost}, {won} "
+                f"| {name} | {rendering} "
+                f"| {one.pairs.before.mean():.3f} -> {one.pairs.after.mean():.3f} | {lost}, {won} "
                 f"| {(won - lost) / math.sqrt(max(lost + won, 1)):+.1f} | {one.net_of(TAU).sum():+.0f} "
                 f"({z_of(one.net_of(TAU)):+.1f}) | {t(change):+.1f} | {seconds:.0f} | {abs(t(change)) / seconds:.3f} |"
             )

@@ -85,6 +85,9 @@ class AlignedPairs:
         second_after: The same, after.
         options_before: Scores of the options before, of the rows that have them; None if none has.
         options_after: The same, after.
+        mass_after: 1 where the answer after would be right, had the options kept their total probability, 0 where not,
+            nan where no score that is divided by a length decided, or scores are missing; see
+            `metrics.choices.right_at_constant_mass`. None if that is every row.
         k: Number of options; -1 for open answers.
         golds: Number of right options.
         item: Code of the item.
@@ -112,6 +115,7 @@ class AlignedPairs:
     second_after: Floats | None
     options_before: OptionScores | None
     options_after: OptionScores | None
+    mass_after: Floats | None
     k: Ints
     golds: Ints
     item: Ints
@@ -168,15 +172,12 @@ class AlignedPairs:
             cluster=self.cluster,
         )
 
+    @property
     def right_at_constant_mass(self) -> Bools | None:
-        """Right after, had the options kept their total probability; see `metrics.choices`.
-
-        None unless an item with scores on both sides was decided by one that is divided by a length.
-        """
-        before, after = self.options_before, self.options_after
-        if before is None or after is None or not (after.by_length & (before.k > 0)).any():
+        """Right after, had the options kept their total probability; None unless a length decided some of the pairs."""
+        if self.mass_after is None or np.isnan(self.mass_after).all():
             return None
-        return right_at_constant_mass(before, after, self.after)
+        return np.where(np.isnan(self.mass_after), self.after, self.mass_after == 1.0)
 
     @classmethod
     def align(
@@ -224,6 +225,7 @@ class AlignedPairs:
             second_after=second_choice(after, scores_after, right) if options else None,
             options_before=None if scores_before is None else scores_before.take(left),
             options_after=None if scores_after is None else scores_after.take(right),
+            mass_after=None,
             k=np.where(k_before == NONE, k_after, k_before),  # a log may name k on one side only
             golds=np.maximum(np.maximum(_golds(before)[left], _golds(after)[right]), 1),
             item=item,
@@ -239,7 +241,19 @@ class AlignedPairs:
             samples=samples,
             unscored=int(np.sum(~whole)),
         )
-        return aligned.take(keep)
+        kept = aligned.take(keep)
+        return replace(kept, mass_after=kept._right_at_constant_mass())
+
+    def _right_at_constant_mass(self) -> Floats | None:
+        """See `mass_after`."""
+        before, after = self.options_before, self.options_after
+        if before is None or after is None:
+            return None
+        # A generated answer is not decided by the scores next to it.
+        by_length = after.by_length & (before.k > 0) & (self.kind.code == 0)
+        if not by_length.any():
+            return None
+        return np.where(by_length, right_at_constant_mass(before, after, self.after), np.nan)
 
 
 def _is_generated(snapshot: Snapshot) -> Bools:

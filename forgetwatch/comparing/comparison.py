@@ -269,7 +269,7 @@ def _known_notes(paired: AlignedPairs) -> list[str]:
 
 def _mass_notes(paired: AlignedPairs) -> list[str]:
     """A note if many flips follow from the total probability of the options, where a length norm decided."""
-    right = paired.right_at_constant_mass()
+    right = paired.right_at_constant_mass
     if right is None:
         return []
     forgotten, at_constant_mass = (int((paired.before & ~now).sum()) for now in (paired.after, right))

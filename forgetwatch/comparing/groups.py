@@ -340,7 +340,7 @@ def _log_scores(paired: AlignedPairs) -> dict[str, Any]:
 
 def _at_constant_mass(paired: AlignedPairs) -> float | None:
     """Forgotten items at constant mass; None unless an item was decided by a score divided by a length."""
-    right = paired.right_at_constant_mass()
+    right = paired.right_at_constant_mass
     if right is None:
         return None
     forgotten = int((paired.before & ~right).sum())

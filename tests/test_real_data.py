@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
-from forgetwatch import compare
+from forgetwatch import Snapshot, compare
+from forgetwatch.comparing.common_norm import decided_by
 from forgetwatch.errors import MismatchError
 
 PAIRS = [
@@ -36,8 +39,6 @@ def test_changed_questions_are_refused_or_left_out(real_data: Path) -> None:
 
 
 def test_row_order_and_repeated_questions_do_not_change_the_counts(real_data: Path) -> None:
-    from dataclasses import replace
-
     import numpy as np
 
     from forgetwatch import load_snapshot
@@ -46,3 +47,45 @@ def test_row_order_and_repeated_questions_do_not_change_the_counts(real_data: Pa
     shuffled = replace(after, table=after.table.take(np.random.default_rng(0).permutation(len(after))))
     whole = compare(before=before, after=shuffled).all
     assert (whole.n, whole.forgotten, whole.gained) == PAIRS[0][2][:3]
+
+
+def real_model(folder: Path, dose: str, norm: str, *, nats: float = 0.0) -> Snapshot:
+    """The recorded log-likelihoods of a real model, all options `nats` likelier, decided by a norm."""
+    rows = pq.read_table(folder / "real_model" / "smollm2_dose.parquet").to_pylist()
+    columns = {
+        name: [row[name] for row in rows] for name in ("item_id", "task", "category", "k", "gold", "choice_bytes")
+    }
+    columns["choice_logprobs"] = [[value + nats for value in row[dose]] for row in rows]
+    columns["content_hash"] = columns["item_id"]
+    undecided = Snapshot.from_columns({**columns, "correct": [True] * len(rows)}, {"probe": {"norm": "chars"}})
+    made = decided_by(undecided, dict.fromkeys(undecided.norms, norm))
+    return replace(made, meta={"probe": {"norm": norm}}, notes=())
+
+
+@pytest.mark.parametrize(
+    ("dose", "by_sum", "by_bytes"),
+    [("dose_0.5", (89, 98), (89, 106)), ("dose_1.0", (147, 107), (125, 108))],
+)
+def test_a_real_model_recorded_under_bytes_is_decided_again_by_the_sum(
+    real_data: Path, dose: str, by_sum: tuple[int, int], by_bytes: tuple[int, int]
+) -> None:
+    def flips(before: str, after: str) -> tuple[float, float]:
+        whole = compare(before=real_model(real_data, "dose_0", before), after=real_model(real_data, dose, after)).all
+        return whole.forgotten, whole.gained
+
+    assert flips("bytes", "bytes") == by_bytes
+    assert flips("sum", "sum") == flips("bytes", "sum") == flips("sum", "bytes") == by_sum
+
+
+@pytest.mark.parametrize(("nats", "flipped"), [(1.0, (12, 20)), (3.0, (44, 75))])
+def test_all_options_of_a_real_model_likelier_flips_answers_by_a_length_and_none_by_the_sum(
+    real_data: Path, nats: float, flipped: tuple[int, int]
+) -> None:
+    by_sum, by_bytes = (
+        compare(before=real_model(real_data, "dose_0", norm), after=real_model(real_data, "dose_0", norm, nats=nats))
+        for norm in ("sum", "bytes")
+    )
+    assert (by_sum.all.forgotten, by_sum.all.gained, by_sum.all.forgotten_at_constant_mass) == (0, 0, None)
+    assert (by_bytes.all.forgotten, by_bytes.all.gained) == flipped
+    assert by_bytes.all.forgotten_at_constant_mass == 0
+    assert any("0 forgotten instead of" in note for note in by_bytes.notes)

@@ -22,7 +22,9 @@ Every = int | Sequence[int] | Literal["save", "epoch"] | None
 _EARLY: Final = (0.02, 0.05, 0.10)
 
 _KEPT: Final = (0.10, 0.50)
-"""Shares of the run whose nearest looks are kept, with the last, whatever the budget."""
+"""Shares of the run whose nearest looks are kept, with the last, if no others are required."""
+
+_FEWEST_LOOKS: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,12 +136,11 @@ class Schedule:
         return replace(self, steps=frozenset(kept), at_save=self.at_save and not left)
 
     def _never_dropped(self) -> set[int]:
-        """Steps after the start that stay in every thinned schedule."""
-        later = sorted(self.steps - {0})
-        nearest = (
-            {min(later, key=lambda step: abs(step - share * self.max_steps)) for share in _KEPT} if later else set()
-        )
-        return (set(self.required) | nearest) - {0}
+        """Steps after the start that stay in every thinned schedule: the required ones, and at least three."""
+        later, required = self.steps - {0}, set(self.required - {0})
+        if len(required) < _FEWEST_LOOKS:
+            required |= {min(sorted(later), key=lambda step: abs(step - share * self.max_steps)) for share in _KEPT}
+        return required
 
 
 def event_steps(strategy: str, *, every: float | None, epoch: int | None, max_steps: int) -> frozenset[int]:

@@ -1,0 +1,345 @@
+"""The budget of a run: decided once, before the first look; every curve is over one set of items."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import probe, trainer
+from transformers import TrainerCallback
+
+from forgetwatch import ForgetWatchCallback, Probe, Trajectory, load_snapshot
+from forgetwatch.run_folder import RunFolder
+from forgetwatch.watch import session
+from forgetwatch.watch.budget import Cost, Decision, decide_budget, last_timed_step
+from forgetwatch.watch.watch import Watch
+
+ITEMS = "eval_forget/all/items"
+TINY = 1e-6
+"""Share of the time that no look keeps to."""
+
+
+class At(TrainerCallback):
+    """Does something at the end of a step."""
+
+    def __init__(self, step: int, act: Callable[[Any], object]) -> None:
+        self.step, self.act = step, act
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if state.global_step == self.step:
+            self.act(control)
+
+
+def stop(control: Any) -> None:
+    control.should_training_stop = True
+
+
+def interrupt(control: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def curve(run: Any) -> list[tuple[int, float]]:
+    """Step and number of items of each logged look, in the order of logging."""
+    return [(row["step"], row[ITEMS]) for row in run.state.log_history if ITEMS in row]
+
+
+def described(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "_forgetwatch" / "run.json").read_text())
+    return found
+
+
+def cost(**other: Any) -> Cost:
+    return Cost(**{"items": 2000, "look": 10.0, "step": 1.0, "steps": 1000, "looks": 10, **other})
+
+
+@pytest.mark.parametrize(
+    ("overhead", "items", "looks"),
+    [
+        (0.5, None, None),
+        (0.1, None, None),
+        (0.05, 1000, None),
+        (0.0125, 250, None),
+        (0.010, 250, 8),  # 1.25 s a look, 10 s in all
+        (0.005, 250, 4),
+        (1e-6, 250, 3),
+    ],
+)
+def test_first_the_items_fall_to_250_and_then_the_looks_to_three(
+    overhead: float, items: int | None, looks: int | None
+) -> None:
+    made = decide_budget(cost(), overhead, probe=probe(2000), step=10, fewest_looks=3)
+    assert made == Decision(step=10, items=items, looks=looks)
+
+
+def test_looks_that_the_user_named_are_not_dropped_and_their_items_are() -> None:
+    assert decide_budget(cost(), TINY, probe=probe(2000), step=4, fewest_looks=10) == Decision(step=4, items=250)
+
+
+def test_a_probe_of_fewer_items_is_never_cut() -> None:
+    small = cost(items=200)
+    assert decide_budget(small, TINY, probe=probe(200), step=10, fewest_looks=3) == Decision(step=10, looks=3)
+
+
+def test_what_a_look_costs_besides_its_items_counts() -> None:
+    made = decide_budget(cost(extra=1.0), 0.02, probe=probe(2000), step=10, fewest_looks=3)
+    assert made == Decision(step=10, items=250, looks=8)  # 1.25 s and 1 s a look, 20 s in all
+
+
+@pytest.mark.parametrize(
+    ("begins", "max_steps", "last"),
+    [(0, 1000, 10), (0, 11, 10), (0, 10, 9), (0, 5, 4), (0, 1, 0), (5, 1000, 10), (500, 1000, 510), (995, 1000, 999)],
+)
+def test_ten_steps_are_timed_and_never_the_last(begins: int, max_steps: int, last: int) -> None:
+    assert last_timed_step(begins, max_steps=max_steps) == last
+
+
+def test_a_run_of_100_steps_with_defaults_keeps_250_items_and_three_looks(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    watch = ForgetWatchCallback(probe(400), max_overhead=TINY)
+    run = trainer(tmp_path, callbacks=[watch], steps=100, save_strategy="steps", save_steps=10, save_total_limit=1)
+    run.train()
+    assert curve(run) == [(0, 250), (20, 250), (50, 250), (100, 250)]
+    trajectory = Trajectory.from_run(tmp_path)
+    assert trajectory.steps == (0, 20, 50, 100)
+    assert {look.all.n for look in trajectory.comparisons} == {250}
+    assert trajectory.planned == 3
+    assert described(tmp_path)["items"] == 250
+    logged = capfd.readouterr().err
+    assert "they evaluate the first 250 of 400 items" in logged
+    assert "3 of 9 looks are taken, at steps 20, 50, 100; that is more than max_overhead=1e-06" in logged
+    assert logged.count("more than max_overhead") == 1
+
+
+def test_nothing_is_logged_before_the_decision(tmp_path: Path) -> None:
+    order: list[tuple[int, int]] = []
+
+    class Reads(TrainerCallback):
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
+            if ITEMS in logs:
+                order.append((run.state.log_history[-1]["step"], state.global_step))
+                assert state is not actual[0] or state.global_step > 0
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            actual[:] = [state]
+            if state.global_step == 9:
+                assert order == []
+
+    actual: list[Any] = []
+    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(300), max_overhead=TINY), Reads()], steps=30)
+    run.train()
+    assert order == [(0, 0), (12, 12), (15, 15), (30, 30)]
+    assert run.state is actual[0]
+    assert run.state.global_step == 30
+    row = next(row for row in run.state.log_history if ITEMS in row)
+    assert (row["step"], row["epoch"]) == (0, 0.0)
+
+
+def test_the_rows_of_the_trainer_stay_as_they_would_have_been(tmp_path: Path) -> None:
+    def losses(run: Any) -> list[dict[str, Any]]:
+        return [row for row in run.state.log_history if "loss" in row]
+
+    without = trainer(tmp_path / "a", steps=12, logging_steps=10)
+    without.train()
+    watched = trainer(tmp_path / "b", steps=12, logging_steps=10, callbacks=[ForgetWatchCallback(probe(300))])
+    watched.train()
+    assert losses(watched) == losses(without)
+    assert [row["step"] for row in losses(watched)] == [10]  # the step of the decision too
+
+
+def test_without_a_budget_the_start_is_logged_before_the_first_step(tmp_path: Path) -> None:
+    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), max_overhead=None)], steps=4, logging_steps=1)
+    run.train()
+    assert run.state.log_history[0][ITEMS] == 30
+    assert [step for step, _ in curve(run)] == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(("every", "steps"), [(2, [0, 2, 4, 6, 8, 10, 12]), ([3], [0, 3, 12]), ([10], [0, 10, 12])])
+def test_a_look_that_every_names_decides_and_is_over_the_same_items(
+    tmp_path: Path, every: Any, steps: list[int]
+) -> None:
+    watch = ForgetWatchCallback(probe(300), every=every, max_overhead=TINY)
+    run = trainer(tmp_path, callbacks=[watch], steps=12)
+    run.train()
+    assert curve(run) == [(step, 250) for step in steps]
+    assert described(tmp_path)["decided_after"] == min(steps[1], 10)
+    assert described(tmp_path)["planned_looks"] == len(steps) - 1
+
+
+@pytest.mark.parametrize("every", ["epoch", "save"])
+def test_looks_at_epochs_and_saves_are_over_the_same_items(tmp_path: Path, every: Any) -> None:
+    options = {"max_steps": -1, "num_train_epochs": 2, "per_device_train_batch_size": 8, "save_strategy": "epoch"}
+    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(300), every=every, max_overhead=TINY)], **options)
+    run.train()
+    assert curve(run) == [(0, 250), (4, 250), (8, 250)]
+    assert described(tmp_path)["decided_after"] == 4
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_a_run_of_a_few_steps_logs_its_start_and_its_end(tmp_path: Path, steps: int) -> None:
+    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(300), max_overhead=TINY)], steps=steps)
+    run.train()
+    items = 300 if steps == 1 else 250  # no step was timed before the last
+    assert curve(run) == [(0, items), (steps, items)]
+    assert described(tmp_path)["planned_looks"] == 1
+
+
+def test_the_best_checkpoint_is_chosen_by_looks_over_the_same_items(tmp_path: Path) -> None:
+    options = {
+        "save_strategy": "steps", "save_steps": 4, "eval_strategy": "steps", "eval_steps": 4, "eval_on_start": True,
+        "metric_for_best_model": "forget/all/retention", "load_best_model_at_end": True,
+    }  # fmt: skip
+    seen: list[tuple[int, float]] = []
+
+    class Reads(TrainerCallback):
+        def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **kwargs: Any) -> None:
+            seen.append((state.global_step, metrics[ITEMS]))
+
+    watch = ForgetWatchCallback(probe(300), max_overhead=TINY)
+    run = trainer(tmp_path, callbacks=[watch, Reads()], steps=30, **options)
+    run.train()
+    every_evaluation = [4, 8, 12, 16, 20, 24, 28, 30]
+    assert seen[1:] == [(step, 250) for step in every_evaluation]
+    assert curve(run) == [(step, 250) for step in (0, *every_evaluation)]
+    assert described(tmp_path)["planned_looks"] == 8
+    assert described(tmp_path)["decided_after"] == 4
+    retained = {row["step"]: row["eval_forget/all/retention"] for row in run.state.log_history if ITEMS in row}
+    assert run.state.best_metric == max(retained[step] for step in every_evaluation)
+
+
+def test_an_evaluation_before_the_decision_gets_no_numbers_over_other_items(tmp_path: Path) -> None:
+    seen: dict[int, float | None] = {}
+
+    class Reads(TrainerCallback):
+        def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **kwargs: Any) -> None:
+            seen[state.global_step] = metrics.get(ITEMS)
+
+    watch = ForgetWatchCallback(probe(300), every=[6, 12], max_overhead=TINY)
+    options = {"eval_strategy": "steps", "eval_steps": 3, "eval_on_start": True}
+    trainer(tmp_path, callbacks=[watch, Reads()], steps=12, **options).train()
+    assert seen == {0: None, 3: None, 6: 250, 9: None, 12: 250}
+
+
+def test_a_run_killed_before_the_decision_decides_after_the_resume(tmp_path: Path) -> None:
+    options = {"steps": 30, "save_strategy": "steps", "save_steps": 6}
+    broken = trainer(
+        tmp_path, callbacks=[ForgetWatchCallback(probe(300), max_overhead=TINY), At(8, interrupt)], **options
+    )
+    with pytest.raises(KeyboardInterrupt):
+        broken.train()
+    assert curve(broken) == []
+    assert not described(tmp_path)["decided"]
+    assert [path.name for path in (tmp_path / "_forgetwatch").glob("step-*")] == []
+    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(300), max_overhead=TINY)], **options)
+    run.train(resume_from_checkpoint=True)
+    assert curve(run) == [(0, 250), (12, 250), (15, 250), (30, 250)]
+    assert described(tmp_path)["decided_after"] == 10
+
+
+def test_a_resumed_run_keeps_the_items_and_the_looks_of_its_decision(tmp_path: Path) -> None:
+    options = {"steps": 60, "save_strategy": "steps", "save_steps": 20, "save_total_limit": 1}
+    first = [ForgetWatchCallback(probe(300), max_overhead=TINY), At(25, interrupt)]
+    broken = trainer(tmp_path, callbacks=first, **options)
+    with pytest.raises(KeyboardInterrupt):
+        broken.train()
+    assert [step for step, _ in curve(broken)] == [0, 12]
+    again = ForgetWatchCallback(probe(300), max_overhead=0.9)  # another budget changes nothing any more
+    run = trainer(tmp_path, callbacks=[again], **options)
+    run.train(resume_from_checkpoint=True)
+    assert curve(run) == [(0, 250), (12, 250), (30, 250), (60, 250)]
+    assert described(tmp_path)["planned_looks"] == 3
+
+
+def test_a_resume_from_before_the_decision_keeps_what_the_run_decided(tmp_path: Path) -> None:
+    """The trackers have rows over the items of the run's decision, which the checkpoint does not know yet."""
+    options = {"steps": 30, "save_strategy": "steps", "save_steps": 6}
+    first = [ForgetWatchCallback(probe(300), max_overhead=TINY), At(17, interrupt)]
+    with pytest.raises(KeyboardInterrupt):
+        trainer(tmp_path, callbacks=first, **options).train()
+    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(300), max_overhead=0.9)], **options)
+    run.train(resume_from_checkpoint=str(tmp_path / "checkpoint-6"))
+    assert curve(run) == [(0, 250), (12, 250), (15, 250), (30, 250)]
+
+
+def test_a_second_training_keeps_the_decision_and_logs_its_start(tmp_path: Path) -> None:
+    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(300), max_overhead=TINY)], steps=12)
+    run.train()
+    assert curve(run) == [(0, 250), (11, 250), (12, 250)]
+    run.train()
+    assert curve(run) == [(0, 250), (11, 250), (12, 250)]
+    assert described(tmp_path)["decided_after"] == 10
+
+
+def test_a_run_that_stops_before_the_decision_logs_its_start(tmp_path: Path) -> None:
+    watch = ForgetWatchCallback(probe(300), max_overhead=TINY)
+    run = trainer(tmp_path, callbacks=[watch, At(4, stop)], steps=100)
+    run.train()
+    assert curve(run) == [(0, 250)]
+    assert Trajectory.from_run(tmp_path).steps == (0, 4)
+    assert {look.all.n for look in Trajectory.from_run(tmp_path).comparisons} == {250}
+
+
+def test_a_decision_that_fails_leaves_all_items_and_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def failing(*_: Any, **__: Any) -> Decision:
+        raise ValueError("no budget")
+
+    monkeypatch.setattr(session, "decide_budget", failing)
+    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(300), max_overhead=TINY)], steps=20)
+    run.train()
+    assert curve(run) == [(step, 300) for step in (0, 12, 14, 16, 18, 20)]
+    assert "the decision on the budget at step 10 failed, training continues: no budget" in capfd.readouterr().err
+    assert described(tmp_path)["decided_after"] == 10
+
+
+def test_a_named_baseline_is_cut_with_the_look_at_the_start(tmp_path: Path) -> None:
+    trainer(tmp_path / "a", callbacks=[ForgetWatchCallback(probe(300))], steps=1).train()
+    named = load_snapshot(RunFolder(tmp_path / "a").path / "baseline.parquet")
+    watch = ForgetWatchCallback(probe(300), baseline=named, max_overhead=TINY, against={"previous": "previous"})
+    run = trainer(tmp_path / "b", callbacks=[watch], steps=20)
+    run.train()
+    assert curve(run) == [(0, 250), (12, 250), (10 + 10, 250)]
+    assert watch.watch is not None
+    assert {look.all.n for look in watch.watch.comparisons.values()} == {250}
+    assert watch.watch.planned == 3  # the look at the start counts
+
+
+def test_the_look_after_an_early_stop_uses_the_evaluation_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    look = Watch.look
+
+    @contextmanager
+    def weights(optimizer: Any) -> Iterator[None]:
+        assert optimizer is not None
+        order.append("eval")
+        yield
+        order.append("train")
+
+    def noted(self: Watch, network: Any, tok: Any, *, step: int) -> Any:
+        order.append(f"look {step}")
+        return look(self, network, tok, step=step)
+
+    monkeypatch.setattr(session, "evaluation_weights", weights)
+    monkeypatch.setattr(Watch, "look", noted)
+    watch = ForgetWatchCallback(probe(), every=100, max_overhead=None)
+    trainer(tmp_path, callbacks=[watch, At(4, stop)]).train()
+    assert order == ["look 0", "eval", "look 4", "train"]
+
+
+def test_the_second_measurement_is_over_the_first_500_items(tmp_path: Path) -> None:
+    items: Probe = probe(520)
+    watch = ForgetWatchCallback(items, max_overhead=None)
+    trainer(tmp_path, callbacks=[watch], steps=1).train()
+    null = load_snapshot(tmp_path / "_forgetwatch" / "null.parquet")
+    assert list(null.texts("item_id")) == [item.id for item in items][:500]
+    assert watch.watch is not None
+    assert watch.watch.comparisons[1].all.n == 520
+    assert watch.watch.comparisons[1].all.null_n == 500
+    assert Trajectory.from_run(tmp_path).comparisons[1].all.null_n == 500

@@ -175,7 +175,7 @@ class Trackio:
                 if table is not None:
                     read.table_steps.add(step)
                     shown = table["_value"]
-                    read.tables.append(cells(shown[0], (each.values() for each in shown)))
+                    read.tables.append(cells(shown[0] if shown else (), (each.values() for each in shown)))
         return read
 
 

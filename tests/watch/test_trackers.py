@@ -345,7 +345,8 @@ def test_at_learning_rate_zero_every_curve_is_flat_although_the_budget_cuts_the_
     for key, points in curves.items():
         # As logged: the point at step 0 comes first, although it is sent after step 10.
         assert [step for step, _ in points] == [0, 12, 15, 30], key
-        assert len({value for _, value in points}) == 1, key
+        # Looks of fewer items have other batches: scores differ in the last bits, and counts do not.
+        assert [value for _, value in points] == pytest.approx([points[0][1]] * 4, abs=1e-9), key
     first = {key.rpartition("/")[2]: points[0][1] for key, points in curves.items() if "/all/" in key}
     assert first["items"] == 250
     whole = load_snapshot(tmp_path / "_forgetwatch" / "baseline.parquet").floats("correct")

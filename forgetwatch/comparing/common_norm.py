@@ -93,8 +93,8 @@ def decided_by(snapshot: Snapshot, norms: Mapping[str, str]) -> Snapshot:
     flipped = int(np.sum(snapshot.floats("correct")[rows] != made.floats("correct")[rows])) - unscored
     without = f"; {unscored:,} without usable log-likelihoods are unscored" if unscored else ""
     note = (
-        f"recorded under the norm {was!r} and decided again by {now!r}, from its stored log-likelihoods: right or "
-        f"wrong differs for {flipped:,} of {int(rows.sum()):,} answers{without}"
+        f"decided again by {now} (recorded: {was}) from its stored log-likelihoods; right or wrong differs for "
+        f"{flipped:,} of {int(rows.sum()):,} answers{without}"
     )
     return replace(made, notes=(*snapshot.notes, note))
 

@@ -82,8 +82,8 @@ def test_a_comparison_decides_a_side_of_another_norm_again_and_says_so() -> None
     changed = int((old.floats("correct") != base.floats("correct")).sum())
     assert changed > 0
     assert any(
-        f"recorded under the norm 'bytes' and decided again by 'sum', from its stored log-likelihoods: right or wrong "
-        f"differs for {changed} of 30 answers" in note
+        f"decided again by sum (recorded: bytes) from its stored log-likelihoods; right or wrong differs for {changed} "
+        "of 30 answers" in note
         for note in found.notes
     )
     # Of two sides under one norm neither is decided again.
@@ -106,7 +106,7 @@ def test_all_readers_of_two_snapshots_count_the_same_flips() -> None:
 def test_a_null_is_decided_by_the_norm_of_the_side_before(before: str, after: str, null: str) -> None:
     found = compare(before=outcomes(before), after=outcomes(after, seed=1), null=outcomes(null))
     assert (found.all.null_lost, found.all.null_gained) == (0, 0)
-    assert any(note.startswith("the null was recorded under the norm") for note in found.notes)
+    assert any(note.startswith("the null was decided again by ") for note in found.notes)
 
 
 def test_a_side_without_scores_is_refused() -> None:

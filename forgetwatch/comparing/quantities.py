@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from forgetwatch.comparing.groups import Chance, Group
+from forgetwatch.metrics.intervals import Interval
 
 _GROUP: Final = (
     *("level", "name", "n", "retained", "forgotten", "gained", "missed", "known", "known_lost", "newly_known"),
@@ -61,6 +62,54 @@ QUANTITIES: Final = tuple(
     if not name.endswith(("interval", "band"))
 )
 """Names of the quantities of a group that are one number, as dotted paths into `group_values`."""
+
+Unit = Literal["count", "share", "nats", "ratio"]
+
+_COUNTS: Final = frozenset(
+    (
+        *("n", "retained", "forgotten", "gained", "missed", "known", "known_lost", "newly_known", "known_by_luck"),
+        *("known_lost_by_luck", "known_net", "known_lost_net", "forgotten_at_constant_mass", "format_lost"),
+        *("knowledge_lost", "null_n", "null_lost", "null_gained", "effective_n"),
+        *("chance.n", "chance.guess_corrected.n", "chance.guess_corrected_calibrated.n"),
+    )
+)
+_RATIOS: Final = frozenset(("temperature_before", "temperature_after", "chance.tipping_ratio"))
+_SIGNED: Final = frozenset(
+    (
+        *("known_net", "known_lost_net", "known_lost_net_share", "net_change"),
+        *(f"noise_floor.{name}_above" for name in _RATES),
+        *(f"chance.paper.{name}_unclipped" for name in _RATES),
+        *(f"chance.{which}.{name}" for which in ("guess_corrected", "guess_corrected_calibrated") for name in _RATES),
+    )
+)
+"""Counts and shares that can be below 0."""
+
+
+def unit_of(name: str) -> Unit:
+    """Unit of a quantity of `QUANTITIES`; probabilities are shares.
+
+    >>> unit_of("forgotten"), unit_of("forgetting"), unit_of("log_score_change")
+    ('count', 'share', 'nats')
+    """
+    if name in _COUNTS:
+        return "count"
+    if name in _RATIOS:
+        return "ratio"
+    nats = ("log_" in name or name.endswith("_kl")) and not name.endswith(("p_value", "q_value"))
+    return "nats" if nats else "share"
+
+
+def range_of(name: str) -> Interval:
+    """Smallest and largest value that a quantity of `QUANTITIES` can have; infinite where it has no limit.
+
+    >>> range_of("forgetting"), range_of("net_change"), range_of("known_lost_net")
+    ((0.0, 1.0), (-1.0, 1.0), (-inf, inf))
+    """
+    unit = unit_of(name)
+    if unit == "nats":
+        return -math.inf, 0.0 if name in ("log_score_before", "log_score_after") else math.inf
+    high = 1.0 if unit == "share" else math.inf
+    return -high if name in _SIGNED else 0.0, high
 
 
 def group_values(group: Group) -> dict[str, Any]:

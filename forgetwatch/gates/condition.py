@@ -1,11 +1,15 @@
 """Conditions on a comparison: a quantity of a group, set against a number.
 
     forgetting>0.05                      the whole
-    category:Math.known_lost>=10         one category
+    known_lost_net>20                    a count: clearly known and lost, less luck
+    known_lost_net_share>2%              the same as a share of what was known; 2% is 0.02
+    log_score_change_calibrated<-0.05    in nats per item
+    category:Math.forgotten>=10          one category
     task:gsm8k.net_change<-0.02          one task
-    chance.paper.forgetting>2%           a number below `chance`; 2% is 0.02
+    chance.paper.forgetting>2%           a number below `chance`
 
-A condition whose quantity is unknown or undefined is an error, never a pass.
+A condition whose quantity is unknown or undefined is an error, never a pass. So are one that can never hold, such as
+``forgetting>5`` of a share, and a percentage of what is not a share: the number is of another unit than was meant.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ from typing import Final, Self
 
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.groups import Group
-from forgetwatch.comparing.quantities import QUANTITIES, group_values, value_at
+from forgetwatch.comparing.quantities import QUANTITIES, Unit, group_values, range_of, unit_of, value_at
 from forgetwatch.errors import GateError, did_you_mean
 
 _OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
@@ -31,6 +35,14 @@ _OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
 }
 # `>=` and `<=` before `>` and `<`: alternatives are tried in their order.
 _CONDITION: Final = re.compile(r"^\s*(?P<left>.+?)\s*(?P<op>>=|<=|>|<)\s*(?P<limit>[^<>=]+?)\s*$", re.DOTALL)
+
+_UNITS: Final[dict[Unit, str]] = {"count": "a count", "share": "a share", "nats": "in nats", "ratio": "a ratio"}
+_PAIRS: Final = (
+    *(("forgotten", "forgetting"), ("gained", "backward_transfer"), ("retained", "retention")),
+    *(("known_lost", "known_lost_net_share"), ("known_lost_net", "known_lost_net_share")),
+)
+_SAME_AS: Final = dict(_PAIRS) | {share: count for count, share in _PAIRS}
+"""Share of each count that has one, and the reverse."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,10 +79,16 @@ class Condition:
                 "as in category:Math.forgetting>0.05"
             ) from error
         parts = match["left"].split(".")
-        if not any(".".join(parts[start:]) in QUANTITIES for start in range(len(parts))):
+        named = [".".join(parts[start:]) for start in range(len(parts))]
+        if not (quantities := [name for name in named if name in QUANTITIES]):
             remedy = did_you_mean(parts[-1], QUANTITIES) or f"; they are {', '.join(QUANTITIES)}"
             raise GateError(f"gate {text!r}: {parts[-1]!r} is not a quantity{remedy}")
-        return cls(text=text.strip(), left=match["left"], op=match["op"], limit=limit)
+        condition = cls(text=text.strip(), left=match["left"], op=match["op"], limit=limit)
+        # `chance.n` is also the n of a category named chance: a fault counts if every reading has one.
+        faults = [condition._fault(name, in_percent=match["limit"].endswith("%")) for name in quantities]
+        if None not in faults:
+            raise GateError(f"gate {text!r}: {faults[0]}")
+        return condition
 
     def measure(self, comparison: Comparison) -> float:
         """Value of the quantity in the group that the condition names.
@@ -96,6 +114,27 @@ class Condition:
     def holds(self, comparison: Comparison) -> bool:
         """True if the condition holds for a comparison."""
         return self.is_met_by(self.measure(comparison))
+
+    def _fault(self, quantity: str, *, in_percent: bool) -> str | None:
+        """Reason for which the condition decides nothing about a quantity, with the remedy; None if there is none."""
+        unit, (low, high) = unit_of(quantity), range_of(quantity)
+        group, other, limit = self.left[: -len(quantity)], _SAME_AS.get(quantity), f"{self.limit:g}"
+        if in_percent and unit != "share":
+            percent = f"{100 * self.limit:g}"
+            remedy = f"needed a number, as in {self.left}{self.op}{percent if unit == 'count' else limit}"
+            remedy += f", or the share {group}{other}{self.op}{percent}%" if other else ""
+            return f"{quantity} is {_UNITS[unit]}, not a share; {remedy}"
+        # If the largest value does not meet `>`, none does; likewise the smallest for `<`.
+        can_hold = self.is_met_by(high if self.op.startswith(">") else low)
+        if can_hold and not (unit == "share" and abs(self.limit) > 1):
+            return None
+        remedy = "needed a limit inside that range"
+        if unit == "share" and 1 < abs(self.limit) <= 100:
+            remedy = f"needed a fraction or a percentage, as in {self.left}{self.op}{limit}%"
+            remedy += f", or the count {group}{other}{self.op}{limit}" if other else ""
+        ends = f"{low:g} to {high:g}" if unit == "share" else f"at most {high:g}" if unit == "nats" else "at least 0"
+        what = "always fail" if can_hold else "never fail"
+        return f"{quantity} is {_UNITS[unit]}, {ends}: the gate would {what}; {remedy}"
 
     def _number(self, group: Group, quantity: str) -> float:
         values = group_values(group)

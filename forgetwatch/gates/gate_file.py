@@ -1,11 +1,11 @@
 """Gate files: a gate as YAML. Every key is optional, but there must be a limit; an unknown key is an error.
 
 tolerance: 2%                              accuracy over all items: no worse than that
-fail_if: ["known_lost>20"]                 conditions as in --fail-if
+fail_if: ["known_lost_net>20"]             conditions as in --fail-if
 groups:
   category:Math:                           category:NAME, task:NAME or all
     tolerance: 3%
-    fail_if: ["known_lost>5"]              of this group
+    fail_if: ["known_lost_net>5"]          of this group
 must_pass: [refund-1, refund-2]            these items must be right; {TASK: [ID, ...]} where ids repeat
 must_pass: true                            or: those that the probe marks so
 subset:                                    the comparison is about these items alone

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import pytest
+from pages import choices, clusters, run, samples
 from support import snapshot
 
 from forgetwatch import compare
 from forgetwatch.comparing.comparison import Comparison
-from forgetwatch.comparing.quantities import QUANTITIES, group_values
+from forgetwatch.comparing.quantities import QUANTITIES, group_values, range_of, unit_of, value_at
 from forgetwatch.errors import GateError
 from forgetwatch.gates import Condition
 from forgetwatch.gates.condition import parse_fraction
@@ -85,6 +86,84 @@ def test_every_quantity_that_can_be_named_is_in_the_document(comparison: Compari
         value: object = group_values(comparison.all)
         for part in name.split("."):
             value = {} if value is None else value[part]  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("forgetting>5", "forgetting is a share, 0 to 1: the gate would never fail; needed a fraction or a percentage, "
+         "as in forgetting>5%, or the count forgotten>5"),
+        ("category:Math.forgetting>5", "as in category:Math.forgetting>5%, or the count category:Math.forgotten>5"),
+        ("net_change<-2", "net_change is a share, -1 to 1: the gate would never fail; .*net_change<-2%"),
+        ("known_lost_net_share>=3", "as in known_lost_net_share>=3%, or the count known_lost_net>=3"),
+        ("chance.paper.forgetting>5", "as in chance.paper.forgetting>5%"),
+        ("retention<80", "retention is a share, 0 to 1: the gate would always fail; .*retention<80%"),
+        ("forgetting>100%", "the gate would never fail; needed a limit inside that range"),
+        ("p_value<0", "p_value is a share, 0 to 1: the gate would never fail"),
+        ("forgotten<0", "forgotten is a count, at least 0: the gate would never fail"),
+        ("log_score_after>0", "log_score_after is in nats, at most 0: the gate would never fail"),
+    ],
+)  # fmt: skip
+def test_a_limit_that_a_quantity_cannot_reach_is_refused_with_the_remedy(text: str, says: str) -> None:
+    with pytest.raises(GateError, match=says):
+        Condition.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("forgotten>5%", "forgotten is a count, not a share; needed a number, as in forgotten>5, or the share "
+         "forgetting>5%"),
+        ("task:a.known_lost_net>2%", "as in task:a.known_lost_net>2, or the share task:a.known_lost_net_share>2%"),
+        ("chance.n<20%", r"chance\.n is a count, not a share; needed a number, as in chance\.n<20$"),
+        ("log_score_change_calibrated<-2%", "is in nats, not a share; needed a number, as in .*_calibrated<-0.02$"),
+        ("chance.tipping_ratio<100%", "is a ratio, not a share"),
+    ],
+)  # fmt: skip
+def test_a_percentage_of_what_is_no_share_is_refused_with_the_remedy(text: str, says: str) -> None:
+    with pytest.raises(GateError, match=says):
+        Condition.parse(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("known_lost_net>20", "known_lost_net<-3", "known_lost_net_share>2%", "log_score_change_calibrated<-0.05"),
+        *("log_score_change<1", "forgetting>=100%", "net_change<-99%", "chance.n<20", "temperature_after>3"),
+    ],
+)
+def test_a_limit_that_a_quantity_can_reach_is_accepted(text: str) -> None:
+    assert Condition.parse(text).text == text
+
+
+def test_the_net_of_the_known_and_the_log_score_are_measured_in_any_group() -> None:
+    made = choices(480).comparison
+    whole, math = made.all, made.by("category")["Math"]
+    for name in ("known_lost_net", "known_lost_net_share", "log_score_change_calibrated", "log_score_q_value"):
+        assert Condition.parse(f"{name}>0").measure(made) == getattr(whole, name)
+        assert Condition.parse(f"category:Math.{name}>0").measure(made) == getattr(math, name)
+    assert Condition.parse(f"known_lost_net>={whole.known_lost_net}").holds(made)
+    assert not Condition.parse(f"known_lost_net>{whole.known_lost_net}").holds(made)
+
+
+def test_every_quantity_is_inside_its_range() -> None:
+    made = [choices(480).comparison, samples().comparison, clusters().comparison, run()[0].comparisons[-1]]
+    measured = set()
+    for group in (group for comparison in made for group in comparison.groups):
+        for name in QUANTITIES:
+            if (value := value_at(group_values(group), name)) is not None:
+                low, high = range_of(name)
+                assert low <= value <= high, (group.name, name)
+                measured.add(name)
+    assert len(measured) > 60
+
+
+def test_counts_are_told_from_shares() -> None:
+    whole = choices(480).comparison.all
+    for name in QUANTITIES:
+        if (value := value_at(group_values(whole), name)) is not None and unit_of(name) == "count":
+            # A count of 480 items is below 1 only if there is none.
+            assert value == 0 or value >= 0.5, name
 
 
 def test_names_that_look_like_quantities_are_distinguished_or_refused() -> None:

@@ -25,9 +25,9 @@ def test_every_key_of_a_gate_file_is_read(tmp_path: Path) -> None:
         tmp_path,
         """
         tolerance: 2%
-        fail_if: ["known_lost>20", "category:Art.forgetting>0.7%"]
+        fail_if: ["known_lost_net>20", "category:Art.forgetting>0.7%"]
         groups:
-          category:Math: {tolerance: 0.03, fail_if: [chance.paper.forgetting>5]}
+          category:Math: {tolerance: 0.03, fail_if: [chance.paper.forgetting>5%]}
           "task:x:y": {tolerance: 10%}
           all: {fail_if: [n<10]}
         must_pass: ["017", 017, yes]
@@ -36,10 +36,10 @@ def test_every_key_of_a_gate_file_is_read(tmp_path: Path) -> None:
     )
     assert gate.limits == (
         NoWorseThan(tolerance=0.02),
-        FailIf(condition=Condition.parse("known_lost>20")),
+        FailIf(condition=Condition.parse("known_lost_net>20")),
         FailIf(condition=Condition.parse("category:Art.forgetting>0.7%")),
         NoWorseThan(tolerance=0.03, group="category:Math"),
-        FailIf(condition=Condition.parse("chance.paper.forgetting>5"), group="category:Math"),
+        FailIf(condition=Condition.parse("chance.paper.forgetting>5%"), group="category:Math"),
         NoWorseThan(tolerance=0.1, group="task:x:y"),
         FailIf(condition=Condition.parse("n<10"), group="all"),
     )
@@ -80,6 +80,8 @@ def test_items_that_must_be_right_by_task_or_by_the_probe(tmp_path: Path) -> Non
         ("fail_if: []", "needed a list of texts, at least one"),
         ("fail_if: [{forgetting: 5%}]", "needed a list of texts"),
         ("fail_if: [forgetting]", "needed .*quantity OP number"),
+        ("fail_if: [forgetting>5]", "the gate would never fail; .*forgetting>5%"),
+        ("groups: {'category:x': {fail_if: [known_lost_net>5%]}}", "is a count, not a share"),
         ("fail_if: [speed>5]", "'speed' is not a quantity"),
         ("groups: {Math: {tolerance: 2%}}", "needed all, category:NAME or task:NAME, got 'Math'"),
         ("groups: {'category:': {tolerance: 2%}}", "needed all, category:NAME"),

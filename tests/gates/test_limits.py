@@ -46,7 +46,7 @@ def test_a_value_is_printed_in_percent_if_its_limit_is(comparison: Comparison) -
 
 @pytest.mark.parametrize("group", ["category:Physics", "task:Math", "category:math", "category:"])
 def test_a_missing_group_is_an_error(comparison: Comparison, group: str) -> None:
-    for limit in (NoWorseThan(tolerance=0.5, group=group), FailIf(condition=Condition.parse("n<0"), group=group)):
+    for limit in (NoWorseThan(tolerance=0.5, group=group), FailIf(condition=Condition.parse("n<1"), group=group)):
         with pytest.raises(GateError, match=r"no group .* there are all, "):
             limit.judge(comparison)
 

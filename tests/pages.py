@@ -100,6 +100,35 @@ def _names(probe: Probe) -> dict[str, Any]:
     }
 
 
+def sure(times: int = 1, *, seed: int = 4) -> Made:
+    """Answers with at least 95 % or at most 40 % of the probability, so that counts do not depend on what is sure.
+
+    Of each 120 items with four options 60 are known, and 12 of these lost; 40 are surely wrong, of which 10 are on
+    another wrong option after and 5 right; the rest are unsure and stay. By luck alone 40/3 are known and 10/2 lost.
+    """
+    n = 120 * times
+    kind = np.arange(n) % 120
+    was = np.where((kind < 60) | (kind >= 100), 0, 1)
+    now = np.where(kind < 12, 1, np.where((kind >= 60) & (kind < 70), 2, np.where((kind >= 70) & (kind < 75), 0, was)))
+    names = {
+        "item_id": [f"q{i}" for i in range(n)],
+        "content_hash": [f"h{i}" for i in range(n)],
+        "task": [f"t{i % 4}" for i in range(n)],
+        "category": ["AB"[i % 2] for i in range(n)],
+        "k": [4] * n,
+        "gold": [0] * n,
+    }
+    sides = []
+    for chosen, name in ((was, "a"), (now, "b")):
+        scores = np.random.default_rng(seed + len(sides)).uniform(0, 0.2, (120, 4))[kind]
+        scores[np.arange(n), chosen] += np.where(kind < 100, 5.0, 0.4)
+        shares = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+        columns = {"chosen": chosen, "correct": (chosen == 0).tolist(), "gold_share": shares[:, 0]}
+        columns["choice_logprobs"] = np.log(shares).tolist()
+        sides.append(Snapshot.from_columns({**names, **columns}, {"model": name}))
+    return made(*sides)
+
+
 def samples() -> Made:
     """Sixty items with three samples each."""
     rng = np.random.default_rng(1)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from pages import choices, clusters, run, samples
+from pages import choices, clusters, samples, sure
 from support import snapshot
 
 from forgetwatch import compare
@@ -137,17 +137,18 @@ def test_a_limit_that_a_quantity_can_reach_is_accepted(text: str) -> None:
 
 
 def test_the_net_of_the_known_and_the_log_score_are_measured_in_any_group() -> None:
-    made = choices(480).comparison
-    whole, math = made.all, made.by("category")["Math"]
-    for name in ("known_lost_net", "known_lost_net_share", "log_score_change_calibrated", "log_score_q_value"):
-        assert Condition.parse(f"{name}>0").measure(made) == getattr(whole, name)
-        assert Condition.parse(f"category:Math.{name}>0").measure(made) == getattr(math, name)
-    assert Condition.parse(f"known_lost_net>={whole.known_lost_net}").holds(made)
-    assert not Condition.parse(f"known_lost_net>{whole.known_lost_net}").holds(made)
+    made = sure().comparison
+    assert Condition.parse("known_lost_net>=7").holds(made)
+    assert not Condition.parse("known_lost_net>7").holds(made)
+    assert Condition.parse("known_lost_net_share>10%").measure(made) == pytest.approx(7 / (60 - 40 / 3))
+    for name in ("known_lost_net", "log_score_change_calibrated", "log_score_q_value"):
+        assert Condition.parse(f"{name}>0").measure(made) == getattr(made.all, name)
+        measured = Condition.parse(f"category:A.{name}>0").measure(made)
+        assert measured == getattr(made.by("category")["A"], name) != getattr(made.all, name)
 
 
 def test_every_quantity_is_inside_its_range() -> None:
-    made = [choices(480).comparison, samples().comparison, clusters().comparison, run()[0].comparisons[-1]]
+    made = [sure().comparison, choices().comparison, samples().comparison, clusters().comparison]
     measured = set()
     for group in (group for comparison in made for group in comparison.groups):
         for name in QUANTITIES:
@@ -158,12 +159,13 @@ def test_every_quantity_is_inside_its_range() -> None:
     assert len(measured) > 60
 
 
-def test_counts_are_told_from_shares() -> None:
-    whole = choices(480).comparison.all
+def test_twice_the_items_double_the_counts_and_leave_shares_and_nats() -> None:
+    once, twice = (group_values(sure(times).comparison.all) for times in (1, 2))
+    precision = ("_se", "p_value", "q_value", "detectable_change")
     for name in QUANTITIES:
-        if (value := value_at(group_values(whole), name)) is not None and unit_of(name) == "count":
-            # A count of 480 items is below 1 only if there is none.
-            assert value == 0 or value >= 0.5, name
+        if (value := value_at(once, name)) is not None and not name.endswith(precision):
+            factor = 2 if unit_of(name) == "count" else 1
+            assert value_at(twice, name) == pytest.approx(factor * value, abs=1e-9), name
 
 
 def test_names_that_look_like_quantities_are_distinguished_or_refused() -> None:

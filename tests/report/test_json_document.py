@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from pages import choices
+from pages import sure
 from support import snapshot
 
 from forgetwatch import compare
@@ -29,7 +29,7 @@ GROUP = {
     *("known_lost_net_share", "log_score_before", "log_score_after", "log_score_change", "log_score_change_interval"),
     *("log_score_change_clipped", "log_score_change_clipped_interval", "log_score_change_calibrated"),
     *("log_score_change_calibrated_interval", "log_score_p_value", "log_score_q_value"),
-    *("temperature_before", "temperature_after", "forgotten_log_score_change"),
+    *("temperature_before", "temperature_after", "forgotten_log_score_change", "forgotten_at_constant_mass"),
 }
 CHANCE = {
     *("n", "paper", "guess_corrected", "guess_corrected_calibrated", "bound"),
@@ -61,11 +61,12 @@ def test_the_document_has_every_promised_key_and_plain_values() -> None:
 
 
 def test_the_known_less_luck_and_the_log_score_are_those_of_the_group() -> None:
-    comparison = choices(480).comparison
+    comparison = sure().comparison
     whole, group = comparison_json(comparison)["groups"][0], comparison.all
-    assert whole["known_lost_by_luck"] > 0
-    assert whole["known_lost_net"] == whole["known_lost"] - whole["known_lost_by_luck"]
-    assert whole["known_net"] == whole["known"] - whole["known_by_luck"]
+    assert (whole["known"], whole["known_lost"], whole["known_lost_by_luck"], whole["known_lost_net"]) == (60, 12, 5, 7)
+    assert whole["known_by_luck"] == pytest.approx(40 / 3)
+    assert whole["known_net"] == pytest.approx(60 - 40 / 3)
+    assert whole["known_lost_net_share"] == pytest.approx(7 / (60 - 40 / 3))
     assert group.known_lost_net_interval is not None
     assert whole["known_lost_net_interval"] == list(group.known_lost_net_interval)
     assert whole["log_score_change"] == pytest.approx(whole["log_score_after"] - whole["log_score_before"])

@@ -79,13 +79,16 @@ def newcombe(cells: Cells, *, level: float = 0.95) -> Interval:
     phi = cross / math.sqrt(margins) if margins else 0.0
     change = share_after - share_before
     # The change is lowest with the lower end of the share after and the upper end of the share before.
-    below = _combine(share_after - low_after, high_before - share_before, phi)
-    above = _combine(high_after - share_after, share_before - low_before, phi)
+    below = combined_width(share_after - low_after, high_before - share_before, phi)
+    above = combined_width(high_after - share_after, share_before - low_before, phi)
     return max(change - below, -1.0), min(change + above, 1.0)
 
 
-def _combine(one: float, other: float, phi: float) -> float:
-    """Length of the difference of two margins with correlation phi."""
+def combined_width(one: float, other: float, phi: float) -> float:
+    """Width to one side of the difference of two estimates, from their own widths and their correlation phi.
+
+    Source: Zou and Donner 2008; Newcombe's method 10 is a case of it.
+    """
     return math.sqrt(max(one * one - 2 * phi * one * other + other * other, 0.0))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -40,8 +41,15 @@ def test_each_count_by_hand() -> None:
     assert found.known_net == pytest.approx(2)
     assert found.known_lost_net == pytest.approx(1.5)
     assert found.known_lost_net_share is None  # of 2 items
-    # Three events: exact limits of 1 mirrored item of weight 1/2 and of 2 lost ones (R: qchisq(.975, 2 (n + 1)) / 2).
-    assert found.known_lost_net_interval == pytest.approx((-5.5716 / 2, 7.2247), abs=1e-4)
+    # Wilson's limits of 2 and of 1 in 9, the second with weight 1/2, combined with the correlation of two shares of
+    # one sample.
+    (low, high), (low_moved, high_moved) = (0.063225, 0.547411), (0.019891, 0.435000)
+    phi = -math.sqrt(2 / 9 * 1 / 9 / (7 / 9 * 8 / 9))
+    below, above = (2 / 9 - low, (high_moved - 1 / 9) / 2), (high - 2 / 9, (1 / 9 - low_moved) / 2)
+    expected = [
+        9 * (1.5 / 9 + sign * math.sqrt(a * a + b * b - 2 * phi * a * b)) for sign, (a, b) in ((-1, below), (1, above))
+    ]
+    assert found.known_lost_net_interval == pytest.approx(expected, abs=1e-4)
 
 
 def test_known_needs_a_right_answer_and_the_share() -> None:
@@ -100,7 +108,7 @@ def test_samples_divide_the_counts_and_leave_the_interval_in_items() -> None:
     once = items([(0, SURE)] * 40 + [(1, SURE)] * 40, [1] * 20 + [0] * 20 + [2] * 20 + [1] * 20)
     cluster = np.tile(np.arange(80), 2)
     twice = replace(once.take(np.tile(np.arange(80), 2)), cluster=cluster)
-    one, two = count_known(once), count_known(twice, samples=2)
+    one, two = count_known(replace(once, cluster=np.arange(80))), count_known(twice, samples=2)
     assert one is not None
     assert two is not None
     assert (two.known, two.known_lost, two.known_lost_net) == (one.known, one.known_lost, one.known_lost_net)

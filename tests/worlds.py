@@ -1,12 +1,15 @@
 """Simulated answers with a planted truth: the share forgotten is known, the rest is guessing and noise.
 
-know_or_guess    an item is known or guessed uniformly; a guess persists with a probability
-logits           an option has a score; unknown items have preferences, and training moves every score a little
+know_or_guess       an item is known or guessed uniformly; a guess persists with a probability
+logits              an option has a score; unknown items have preferences, and training moves every score a little
+planted_losses      a population of items known or guessed with confidence; some are lost, some learned, guesses move
+score_changes       a population of scores before and after a change of one kind
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -64,6 +67,131 @@ def confidence(before: OptionScores, after: OptionScores) -> Confidence:
         k=before.k,
         golds=before.golds.reshape(n, k).sum(axis=1),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Population:
+    """Items from which samples are drawn with replacement: the truth is that of the population, exactly.
+
+    Attributes:
+        confidence: The answers.
+        lost: Truly known and counted as known before, truly unknown and answered wrong after; bool [items].
+        size: Items per cluster; clusters are drawn as a whole.
+    """
+
+    confidence: Confidence
+    lost: NDArray[np.bool_]
+    size: int = 1
+
+    def draw(self, rng: np.random.Generator, n: int) -> Confidence:
+        """Confidence of `n` drawn items."""
+        rows, cluster = draw_rows(rng, len(self.lost), n, size=self.size)
+        return replace(self.confidence.take(rows), cluster=cluster)
+
+    @classmethod
+    def mixed(cls, parts: Sequence[Population]) -> Population:
+        """Items of several populations, clusters of one item."""
+        fields = [vars(part.confidence) for part in parts]
+        joined = {name: np.concatenate([one[name] for one in fields]) for name in fields[0] if name != "cluster"}
+        return cls(confidence=Confidence(**joined), lost=np.concatenate([part.lost for part in parts]))
+
+
+def draw_rows(
+    rng: np.random.Generator, items: int, n: int, *, size: int = 1
+) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+    """Rows of `n` items drawn with replacement, and their cluster; clusters of `size` items are drawn as a whole."""
+    if size == 1:
+        return rng.integers(0, items, n), None
+    drawn = rng.integers(0, items // size, n // size)
+    return (drawn[:, None] * size + np.arange(size)).ravel(), np.repeat(np.arange(len(drawn)), size)
+
+
+def planted_losses(
+    rng: np.random.Generator,
+    *,
+    items: int,
+    k: int = 4,
+    golds: int = 1,
+    known: float = 0.5,
+    lost: float = 0.0,
+    learned: float = 0.0,
+    half_known: float = 0.0,
+    spread: float = 4.0,
+    noise: float = 2.0,
+    size: int = 1,
+) -> Population:
+    """Population of items that are known, or guessed with confidence: unknown options have normal scores.
+
+    Args:
+        rng: Source of the draws.
+        items: Number of items.
+        k: Number of options; the first is the one that is known.
+        golds: Number of right options, the first ones.
+        known: Share of the items that is known before.
+        lost: Share of these that is unknown after; all their options are then drawn anew.
+        learned: Share of the unknown items that is known after.
+        half_known: Score by which gold attracts more than a wrong option where unknown, nats; 0 as the count assumes.
+        spread: Standard deviation of the scores of unknown items, nats: how confident guesses are.
+        noise: Standard deviation by which training moves the scores of unknown items, nats.
+        size: Items per cluster; the items of one are lost, learned and moved together.
+    """
+    fate = np.arange(items) // size
+    clusters = int(fate[-1]) + 1
+
+    def guess() -> NDArray[np.float64]:
+        scores = spread * rng.normal(size=(items, k))
+        scores[:, 0] += half_known
+        return scores
+
+    knows, gone, taught = rng.random(items) < known, *(rng.random((2, clusters))[:, fate] < [[lost], [learned]])
+    before = guess()
+    before[knows, 0] = before[knows].max(axis=1) + 8.0
+    # In clusters half of the passages move, twice as far, so that guesses turn together too.
+    moves = noise * (2.0 * (rng.random(clusters) < 0.5)[fate] if size > 1 else np.ones(items))
+    after = before + (moves * ~knows)[:, None] * rng.normal(size=(items, k))
+    after[knows & gone] = guess()[knows & gone]
+    after[~knows & taught, 0] = after[~knows & taught].max(axis=1) + 8.0
+    flat = np.tile(np.arange(k) < golds, items)
+    options = [OptionScores(np.full(items, k), scores.ravel(), flat) for scores in (before, after)]
+    found = confidence(options[0], options[1])
+    return Population(confidence=found, lost=knows & gone & found.known & ~found.after, size=size)
+
+
+Change = Literal["exchangeable", "surer", "noise after", "heavy tails", "few large losses", "clusters"]
+
+
+def score_changes(
+    rng: np.random.Generator, *, items: int, change: Change, size: int = 1
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Scores before and after, [items, 4], the right option first.
+
+    Args:
+        rng: Source of the draws.
+        items: Number of items.
+        change: exchangeable: equal noise on both sides. surer: the same, and twice as sure after. noise after: more
+            noise after. heavy tails: the noise after has Student's distribution with 3 degrees of freedom. few large
+            losses: half of the items are known, and 5 % of these lose 8 nats on average. clusters: a shift of its own
+            for each cluster.
+        size: Items per cluster.
+    """
+    base = 2.0 * rng.normal(size=(items, 4))
+    base[:, 0] += 1.0
+    before, after = (base + 0.7 * rng.normal(size=(items, 4)) for _ in range(2))
+    if change == "surer":
+        after *= 2.0
+    elif change == "noise after":
+        after += rng.normal(size=(items, 4))
+    elif change == "heavy tails":
+        after = base + 0.7 * rng.standard_t(3, size=(items, 4))
+    elif change == "few large losses":
+        knows = rng.random(items) < 0.5
+        gone = knows & (rng.random(items) < 0.05)
+        before[knows, 0] += 8.0
+        after[knows, 0] += 8.0
+        after[gone, 0] -= rng.exponential(8.0, int(gone.sum()))
+    elif change == "clusters":
+        after[:, 0] += np.repeat(rng.normal(size=items // size), size)
+    return before, after
 
 
 def know_or_guess(

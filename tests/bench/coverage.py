@@ -1,6 +1,9 @@
 """Do 95 % intervals hold the truth in 95 % of repetitions, and do alarms stay silent? By simulation.
 
-python tests/bench/coverage.py [replications]
+python tests/bench/coverage.py [replications [part ...]]
+
+Parts: coverage, clusters, known_lost_net, log_score_change, false_alarms, both_alarms, power, power_of_both; all unless
+named. Seeds are fixed for each part.
 """
 
 from __future__ import annotations
@@ -17,11 +20,15 @@ from scipy import stats
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from worlds import know_or_guess
+from looks import LOOKS, damaged_run, null_run, run_tests
+from worlds import Population, draw_rows, know_or_guess, option_scores, planted_losses, score_changes
 
+from forgetwatch.metrics import known
 from forgetwatch.metrics.alarm import alarm_level, alarm_power
 from forgetwatch.metrics.guessing import guess_corrected
 from forgetwatch.metrics.intervals import Interval, effective_items, flip_interval, newcombe, wilson
+from forgetwatch.metrics.known import Confidence, count_known
+from forgetwatch.metrics.log_score import log_score
 from forgetwatch.metrics.paper import paper
 from forgetwatch.metrics.significance import sign_flip
 from forgetwatch.metrics.transitions import Cells, count_cells
@@ -154,9 +161,138 @@ def power(runs: int) -> None:
         OUT.print(f"| {n} | " + " | ".join(cells) + " |")
 
 
+POPULATION = 200_000
+
+
+def planted_worlds() -> dict[str, Population]:
+    """Populations in which guesses are confident and move, and a known share of the known items is lost."""
+    rng = np.random.default_rng(SEED)
+
+    def world(**settings: float) -> Population:
+        return planted_losses(rng, items=POPULATION, **settings)  # type: ignore[arg-type]
+
+    worlds = {
+        f"{100 * lost:.0f} % lost, {100 * learned:.0f} % learned": world(lost=lost, learned=learned)
+        for lost in (0.0, 0.05, 0.3)
+        for learned in (0.0, 0.1, 0.3)
+    }
+    few = {"lost": 0.05, "learned": 0.1}
+    return worlds | {
+        "90 % known, 5 % lost": world(known=0.9, **few),
+        "k = 3": world(k=3, **few),
+        "k = 10": world(k=10, **few),
+        "k = 3, 4, 5, 10": Population.mixed([world(k=k, **few) for k in (3, 4, 5, 10)]),
+        "two of six right": world(k=6, golds=2, **few),
+        "passages of 10, 5 % lost": world(size=10, **few),
+        "passages of 10, 30 % lost": world(size=10, lost=0.3, learned=0.1),
+    }
+
+
+def known_lost_net(replications: int) -> None:
+    """Samples of populations whose truth is known: the known items that are truly lost, and wrong now."""
+    sizes = (100, 250, 500, 2000)
+    OUT.print("\nknown_lost_net, k = 4 unless stated: coverage of the 95 % interval (expected events; bias in items)")
+    OUT.print("| world | " + " | ".join(f"N = {n}" for n in sizes) + " |\n|---" + "|---" * len(sizes) + "|")
+    for name, population in planted_worlds().items():
+        rng, cells = np.random.default_rng(SEED), []
+        for n in sizes:
+            truth, inside, nets, events = n * population.lost.mean(), 0, [], []
+            for _ in track(range(replications), description=f"{name}, {n}", console=ERR, transient=True):
+                items = population.draw(rng, n)
+                found = count_known(items)
+                if found is None or found.known_lost_net is None or found.known_lost_net_interval is None:
+                    continue
+                low, high = found.known_lost_net_interval
+                inside += low <= truth <= high
+                nets.append(found.known_lost_net)
+                events.append(int((items.known & ~items.after).sum() + _moved(items)))
+            share = inside / len(nets)
+            cells.append(f"{share:.3f} ({np.mean(events):.0f}; {np.mean(nets) - truth:+.1f})")
+        OUT.print(f"| {name} | " + " | ".join(cells) + " |")
+
+
+def _moved(items: Confidence) -> int:
+    """Number of confident wrong answers that are on another wrong option now."""
+    return int((items.measured & items.other_wrong & (items.wrong_share >= known.TAU)).sum())
+
+
+def log_score_change(replications: int) -> None:
+    """Samples of populations; the truth of the calibrated change is at the best temperatures of the population."""
+    sizes = (50, 100, 500, 2000)
+    OUT.print("\nlog_score_change: coverage of the 95 % interval, plain / calibrated; truth in nats")
+    OUT.print(
+        "| change | truth | " + " | ".join(f"N = {n}" for n in sizes) + " |\n|---|---" + "|---" * len(sizes) + "|"
+    )
+    for change in ("exchangeable", "surer", "noise after", "heavy tails", "few large losses", "clusters"):
+        size = 10 if change == "clusters" else 1
+        rng = np.random.default_rng(SEED)
+        scores = score_changes(rng, items=POPULATION, change=change, size=size)
+        whole = log_score(*map(option_scores, scores))
+        truth, cells = [found.mean for found in (whole.change, whole.calibrated)], []
+        for n in sizes:
+            inside = np.zeros(2)
+            for _ in track(range(replications), description=f"{change}, {n}", console=ERR, transient=True):
+                rows, cluster = draw_rows(rng, POPULATION, n, size=size)
+                found = log_score(*(option_scores(side[rows]) for side in scores), cluster=cluster)
+                for at, measured in enumerate((found.change, found.calibrated)):
+                    low, high = measured.interval
+                    inside[at] += low <= truth[at] <= high
+            cells.append(" / ".join(f"{share:.3f}" for share in inside / replications))
+        OUT.print(f"| {change} | {truth[0]:+.3f} / {truth[1]:+.3f} | " + " | ".join(cells) + " |")
+
+
+def both_alarms(runs: int) -> None:
+    """Unchanged runs: a shared base, independent noise of one size on the baseline and on every look."""
+    OUT.print(f"\n{LOOKS} looks, 500 items, all and 9 categories of 10 to 150 items, {runs} runs: any alarm")
+    OUT.print("| noise, nats | looks | net | fading | either |\n|---|---|---|---|---|")
+    for noise, factor in ((0.3, 1.0), (0.7, 1.0), (2.0, 1.0), (0.7, 2.0)):
+        rng, counts = np.random.default_rng(SEED), np.zeros(3)
+        for _ in track(range(runs), description=f"noise {noise}, times {factor}", console=ERR, transient=True):
+            net, fading = (bool(kind.any()) for kind in run_tests(null_run(rng, noise=noise, factor=factor)).raised())
+            counts += [net, fading, net or fading]
+        name = "twice as sure" if factor == 2 else "as sure"
+        OUT.print(f"| {noise} | {name} | " + " | ".join(f"{100 * share:.1f} %" for share in counts / runs) + " |")
+
+
+def power_of_both(runs: int) -> None:
+    """Damage that grows over the looks in equal steps."""
+    at = [5, 10, 20]
+    OUT.print(
+        f"\nRuns with an alarm by look 5, 10, 20 of damage that is complete at look 20, {runs} runs: net / fading"
+    )
+    OUT.print(
+        "| damage at the last look | flips at the last look | " + " | ".join(f"look {look}" for look in at) + " |"
+    )
+    OUT.print("|---|---" + "|---" * len(at) + "|")
+    worlds = [*({"noise": noise} for noise in (0.5, 1.0, 2.0)), *({"lost": lost} for lost in (0.05, 0.1, 0.2))]
+    for settings in worlds:
+        rng, counts, flips = np.random.default_rng(SEED), np.zeros((len(at), 2)), np.zeros(2)
+        for _ in track(range(runs), description=f"{settings}", console=ERR, transient=True):
+            scores = damaged_run(rng, **settings)
+            right = scores[[0, -1]].argmax(axis=-1) == 0
+            flips += [(right[0] & ~right[1]).sum(), (~right[0] & right[1]).sum()]
+            kinds = run_tests(scores).raised()
+            counts += [[kind[:look].any() for kind in kinds] for look in at]
+        ((name, value),) = settings.items()
+        damage = f"noise of {value} nats" if name == "noise" else f"{100 * value:.0f} % of the known lost"
+        cells = [" / ".join(f"{share:.2f}" for share in row) for row in counts / runs]
+        OUT.print(f"| {damage} | -{flips[0] / runs:.0f}, +{flips[1] / runs:.0f} | " + " | ".join(cells) + " |")
+
+
 if __name__ == "__main__":
     replications = int(sys.argv[1]) if len(sys.argv) > 1 else 4000
     OUT.print(f"{replications} replications, seed {SEED}\n")
-    checks: list[Callable[[int], None]] = [coverage, clusters, false_alarms, power]
-    for check in checks:
-        check(max(replications // 2, 1) if check is false_alarms else replications)
+    # Runs of many looks take the longest; a quarter of the replications shows their power well enough.
+    parts: dict[Callable[[int], None], int] = {
+        coverage: 1,
+        clusters: 1,
+        known_lost_net: 1,
+        log_score_change: 4,
+        false_alarms: 2,
+        both_alarms: 2,
+        power: 1,
+        power_of_both: 8,
+    }
+    for part, fraction in parts.items():
+        if not sys.argv[2:] or part.__name__ in sys.argv[2:]:
+            part(max(replications // fraction, 1))

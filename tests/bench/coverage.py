@@ -23,11 +23,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from looks import LOOKS, damaged_run, null_run, run_tests
 from worlds import Population, draw_rows, know_or_guess, option_scores, planted_losses, score_changes
 
-from forgetwatch.metrics import known
 from forgetwatch.metrics.alarm import alarm_level, alarm_power
 from forgetwatch.metrics.guessing import guess_corrected
 from forgetwatch.metrics.intervals import Interval, effective_items, flip_interval, newcombe, wilson
-from forgetwatch.metrics.known import Confidence, count_known
+from forgetwatch.metrics.known import count_known
 from forgetwatch.metrics.log_score import log_score
 from forgetwatch.metrics.paper import paper
 from forgetwatch.metrics.significance import sign_flip
@@ -205,15 +204,13 @@ def known_lost_net(replications: int) -> None:
                 low, high = found.known_lost_net_interval
                 inside += low <= truth <= high
                 nets.append(found.known_lost_net)
-                events.append(int((items.known & ~items.after).sum() + _moved(items)))
+                events.append(
+                    np.count_nonzero(items.known & ~items.after)
+                    + np.count_nonzero(items.take(items.measured).luck()[1])
+                )
             share = inside / len(nets)
             cells.append(f"{share:.3f} ({np.mean(events):.0f}; {np.mean(nets) - truth:+.1f})")
         OUT.print(f"| {name} | " + " | ".join(cells) + " |")
-
-
-def _moved(items: Confidence) -> int:
-    """Number of confident wrong answers that are on another wrong option now."""
-    return int((items.measured & items.other_wrong & (items.wrong_share >= known.TAU)).sum())
 
 
 def log_score_change(replications: int) -> None:

@@ -9,8 +9,11 @@
 
     pairing          rows of the two snapshots that answer the same question
     checks           settings, questions and prompts that two snapshots must agree in
+    common_norm      snapshots that were decided by unlike norms, decided again by one
     subset           the items that all looks of a run evaluate
     aligned          pairs as arrays of equal length
+    labels           a text column as codes
+    stored_scores    scores of the options, from the stored log-likelihoods
     groups           all items, kinds, categories and tasks, counted
     quantities       names and values of the numbers of a group
     category_means   the paper's mean of means

@@ -1,13 +1,10 @@
 """Aligned arrays of two snapshots: one row per pair of answers. Everything that is counted is counted from them.
 
-Labels are codes, so that grouping a million rows costs a sort and not a million comparisons of text. A column that a
-snapshot lacks is None or nan. `option_scores` takes from the stored log-likelihoods the scores that decided, for what
-needs more than the answer: the option that came second, confident wrong answers, the log score.
+A column that a snapshot lacks is None or nan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -16,17 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from forgetwatch.comparing.labels import Labels
 from forgetwatch.comparing.pairing import Pairing
-from forgetwatch.errors import SnapshotError
+from forgetwatch.comparing.stored_scores import gold_share, option_scores, second_choice
 from forgetwatch.metrics.answers import Answers
 from forgetwatch.metrics.choices import (
-    UNITS,
     OptionScores,
-    decide,
-    normalise,
-    option_mask,
     right_at_constant_mass,
-    second_is_gold,
 )
 from forgetwatch.metrics.known import Confidence
 from forgetwatch.snapshot import NONE, Snapshot, codes
@@ -34,39 +27,6 @@ from forgetwatch.snapshot import NONE, Snapshot, codes
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class Labels:
-    """A text column as codes.
-
-    Attributes:
-        code: Index of each row's name in `names`, int64 [rows].
-        names: The names, in the order of their first rows.
-    """
-
-    code: Ints
-    names: tuple[str, ...]
-
-    @classmethod
-    def of(cls, column: pa.ChunkedArray) -> Self:
-        """Encode a text column without nulls."""
-        encoded = pc.dictionary_encode(column).combine_chunks()
-        encoded = encoded.chunk(0) if isinstance(encoded, pa.ChunkedArray) else encoded
-        return cls(np.asarray(encoded.indices.to_numpy(), np.int64), tuple(encoded.dictionary.to_pylist()))
-
-    def take(self, rows: NDArray[Any]) -> Labels:
-        """Labels of some rows."""
-        return Labels(self.code[rows], self.names)
-
-    def split(self) -> Iterator[tuple[str, Ints]]:
-        """Yield each name that is not empty with its rows, int64, in the order of the names."""
-        # Stable, so that the rows of each name keep their order.
-        order = np.argsort(self.code, kind="stable")
-        ends = np.cumsum(np.bincount(self.code, minlength=len(self.names)))
-        for name, rows in zip(self.names, np.split(order, ends[:-1]) if len(ends) else [], strict=True):
-            if name and rows.size:
-                yield name, rows
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -217,8 +177,8 @@ class AlignedPairs:
             before=correct_before == 1.0,
             after=correct_after == 1.0,
             again=None if again is None else again[left],
-            share_before=_gold_share(before, scores_before)[left],
-            share_after=_gold_share(after, scores_after)[right],
+            share_before=gold_share(before, scores_before)[left],
+            share_after=gold_share(after, scores_after)[right],
             chosen_before=before.ints("chosen")[left] if options else None,
             chosen_after=after.ints("chosen")[right] if options else None,
             second_before=second_choice(before, scores_before, left) if options else None,
@@ -305,102 +265,3 @@ def _clusters(before: Snapshot, after: Snapshot, left: Ints, right: Ints, item: 
         return None
     code = codes(name if isinstance(name, pa.ChunkedArray) else pa.chunked_array([name]))
     return np.where(alone, int(code.max()) + 1 + item, code)  # beyond all named clusters, one code per item
-
-
-def option_scores(snapshot: Snapshot) -> OptionScores | None:
-    """Scores that decided, of each row that has them for all its options; None if no row has.
-
-    Raises:
-        SnapshotError: If the metadata name an unknown norm.
-    """
-    if snapshot.missing("choice_logprobs") or snapshot.missing("gold"):
-        return None
-    k, logprobs = _options(snapshot, "choice_logprobs")
-    scores = _scores_that_decide(snapshot, k, logprobs)
-    row = np.repeat(np.arange(len(k)), k)
-    missing = np.zeros(len(k), bool)
-    missing[row[np.isnan(scores)]] = True
-    if missing.all():
-        return None
-    # `golds` is null in rows with one right option, so both columns are needed.
-    golds = option_mask(k, np.arange(len(k)), snapshot.ints("gold"))
-    if not snapshot.missing("golds"):
-        named, several = _options(snapshot, "golds")
-        golds |= option_mask(k, np.repeat(np.arange(len(k)), named), several.astype(np.int64))
-    kept = ~missing[row]
-    factors = _length_factors(snapshot, k)
-    return OptionScores(
-        np.where(missing, 0, k),
-        scores[kept],
-        golds[kept],
-        logprobs[kept],
-        None if np.isnan(factors[kept]).all() else factors[kept],
-    )
-
-
-def _gold_share(snapshot: Snapshot, options: OptionScores | None) -> Floats:
-    """Share of the right options, float64 [rows]: as recorded, else from the scores; nan where there is neither."""
-    recorded = snapshot.floats("gold_share")
-    if options is None or not np.isnan(recorded).any():
-        return recorded
-    return np.where(np.isnan(recorded), decide(options.scores, options.k, options.golds).share, recorded)
-
-
-def second_choice(snapshot: Snapshot, options: OptionScores | None, rows: Ints) -> Floats | None:
-    """1 where a right option comes second to the wrong one that was chosen, 0 where another does, at `rows`.
-
-    See `metrics.choices.second_is_gold`, also for where it is nan. None if no row has the scores that decide.
-    """
-    if options is None or snapshot.missing("chosen"):
-        return None
-    return second_is_gold(options.scores, options.k, options.golds, snapshot.ints("chosen"))[rows]
-
-
-def _length_factors(snapshot: Snapshot, k: Ints) -> Floats:
-    """Score over log-likelihood of each option, nan where its norm does not divide by a length, float64 [options]."""
-    task, norms = Labels.of(snapshot.table["task"]), snapshot.norms
-    by_length = np.array([norms.get(name) in UNITS for name in task.names], bool)[task.code]
-    factors = np.full(int(k.sum()), np.nan)
-    if by_length.any():  # the score of a log-likelihood of 1 is the factor
-        factors = np.where(np.repeat(by_length, k), _scores_that_decide(snapshot, k, np.ones(len(factors))), np.nan)
-    return factors
-
-
-def _scores_that_decide(snapshot: Snapshot, k: Ints, logprobs: Floats) -> Floats:
-    """The score that decides for each option that has a log-likelihood; nan where what its norm needs is missing."""
-    task, norms = Labels.of(snapshot.table["task"]), snapshot.norms
-    norm_of_row = np.array([norms.get(name, "sum") for name in task.names], object)[task.code]
-    lengths = {unit: _same_options(snapshot, f"choice_{unit}", k) for unit in ("chars", "bytes", "tokens")}
-    priors = _same_options(snapshot, "choice_priors", k)
-    scores = np.empty(len(logprobs), np.float64)
-    # Tasks of one log may differ in their norm, so the flat array is filled norm by norm.
-    for norm in dict.fromkeys(norm_of_row.tolist()):
-        rows = norm_of_row == norm
-        cells = np.repeat(rows, k)
-        try:
-            scores[cells] = normalise(
-                logprobs[cells],
-                k[rows],
-                norm=norm,
-                lengths={unit: values[cells] for unit, values in lengths.items()},
-                priors=priors[cells],
-            )
-        except ValueError as error:
-            raise SnapshotError(f"{snapshot.label}: {error}") from error
-    return scores
-
-
-def _options(snapshot: Snapshot, column: str) -> tuple[Ints, Floats]:
-    """The number of values of each row of a list column, 0 for null [rows], and all values in their order."""
-    lists = snapshot.table[column].combine_chunks()
-    number = np.asarray(pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False), np.int64)
-    return number, np.asarray(lists.flatten().to_numpy(zero_copy_only=False), np.float64)
-
-
-def _same_options(snapshot: Snapshot, column: str, k: Ints) -> Floats:
-    """The values of a list column for the options counted by `k`; nan in rows where the column has another number."""
-    number, values = _options(snapshot, column)
-    found = np.full(int(k.sum()), np.nan)
-    same = number == k
-    found[np.repeat(same, k)] = values[np.repeat(same, number)]
-    return found

@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.comparing.aligned import AlignedPairs, Labels
+from forgetwatch.comparing.aligned import AlignedPairs
+from forgetwatch.comparing.labels import Labels
 from forgetwatch.metrics.intervals import Interval, mean_interval, resample
 from forgetwatch.metrics.paper import as_released, paper
 from forgetwatch.probes.paper_tasks import UNMAPPED, PaperTasks

@@ -23,7 +23,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from forgetwatch.comparing.aligned import Labels, option_scores
+from forgetwatch.comparing.labels import Labels
+from forgetwatch.comparing.stored_scores import option_scores
 from forgetwatch.errors import MismatchError
 from forgetwatch.metrics.choices import decide
 from forgetwatch.snapshot import NONE, Snapshot

@@ -37,6 +37,7 @@ from forgetwatch.comparing.groups import Group, Level, count_groups
 from forgetwatch.comparing.pairing import Pairing, item_codes, pair
 from forgetwatch.comparing.subset import cut_to_common
 from forgetwatch.metrics.known import count_known
+from forgetwatch.metrics.transitions import ratio
 from forgetwatch.probes.categories import Categories
 from forgetwatch.readers import check_metric, load_snapshot
 from forgetwatch.snapshot import Snapshot
@@ -208,9 +209,11 @@ def with_null(comparison: Comparison, again: Comparison) -> Comparison:
     """
     flips = {(group.level, group.name): group for group in again.groups}
     # The larger of the two: a second measurement of the baseline does not see what another machine changes.
+    # By rates, because the two may be of unlike numbers of items.
     groups = [
         replace(group, null_n=found.n, null_lost=found.forgotten, null_gained=found.gained)
-        if (found := flips.get((group.level, group.name))) and found.forgotten >= (group.null_lost or 0)
+        if (found := flips.get((group.level, group.name)))
+        and found.forgetting >= ratio(group.null_lost or 0, group.null_n or 1)
         else group
         for group in comparison.groups
     ]

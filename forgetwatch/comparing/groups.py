@@ -13,7 +13,8 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from forgetwatch.comparing.aligned import AlignedPairs, Labels
+from forgetwatch.comparing.aligned import AlignedPairs
+from forgetwatch.comparing.labels import Labels
 from forgetwatch.metrics import bounds, guessing
 from forgetwatch.metrics.alarm import smallest_loss
 from forgetwatch.metrics.bounds import Bound, Persistence, bound, persistence

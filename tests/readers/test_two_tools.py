@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from forgetwatch import Snapshot, compare, load_snapshot, save_snapshot
 from forgetwatch.cli import app
-from forgetwatch.comparing.aligned import option_scores, second_choice
+from forgetwatch.comparing.stored_scores import option_scores, second_choice
 from forgetwatch.errors import SnapshotError
 from forgetwatch.readers.table import concatenate
 

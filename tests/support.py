@@ -107,16 +107,19 @@ def trainer(
     callbacks: Sequence[Any] = (),
     steps: int = 6,
     tok: Any = None,
+    network: Any = None,
+    texts: Sequence[str] = (),
     peft_config: Any = None,
     **options: Any,
 ) -> Any:
-    """TRL's SFTTrainer of the random model on 32 random texts, on the CPU with dropout, which it also evaluates."""
+    """TRL's SFTTrainer on the CPU; by default of the random model with dropout, on 32 random texts."""
     from datasets import Dataset
     from trl import SFTConfig, SFTTrainer
 
     tok = tok or tokenizer()
     rng = random.Random(0)
-    texts = Dataset.from_list([{"text": " ".join(rng.choices(WORDS[:40], k=12))} for _ in range(32)])
+    texts = texts or [" ".join(rng.choices(WORDS[:40], k=12)) for _ in range(32)]
+    data = Dataset.from_list([{"text": text} for text in texts])
     settings: dict[str, Any] = {
         "max_steps": steps,
         "per_device_train_batch_size": 2,
@@ -132,10 +135,10 @@ def trainer(
         **options,
     }
     return SFTTrainer(
-        model=model(tok),
+        model=network or model(tok),
         args=SFTConfig(output_dir=str(output_dir), **settings),
-        train_dataset=texts,
-        eval_dataset=texts if "eval_strategy" in options else None,
+        train_dataset=data,
+        eval_dataset=data if "eval_strategy" in options else None,
         processing_class=tok,
         callbacks=list(callbacks),
         peft_config=peft_config,

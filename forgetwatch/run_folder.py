@@ -196,6 +196,39 @@ class RunFolder:
                 write_atomically(target / path.name, partial(shutil.copyfile, path))
 
 
+@dataclass(frozen=True)
+class GuardFinding:
+    """One finding of the guard of a run.
+
+    Attributes:
+        what: ``alarm`` (of a net loss), ``fading``, ``net_loss`` or ``must_pass``; or ``too_few_items``: a net loss
+            beyond the bound, in a group whose items do not see one of that size. The guard does not trip on it.
+        name: The group's level and name, or the item's id.
+        step: Optimizer step of the look; -1 if unknown.
+        line: The finding in one line, without text of any item.
+    """
+
+    what: str
+    name: str
+    step: int
+    line: str
+
+    @property
+    def trips(self) -> bool:
+        """True if the guard trips on it."""
+        return self.what != "too_few_items"
+
+    @classmethod
+    def of(cls, stored: object) -> Self | None:
+        """Finding from the JSON values of its attributes; None if they are not those of a finding."""
+        if isinstance(stored, list) and len(stored) == 2:  # earlier versions stored these two in their checkpoints
+            stored = {"what": stored[0], "name": stored[1], "step": -1, "line": ""}
+        if not isinstance(stored, dict) or set(stored) != {"what", "name", "step", "line"}:
+            return None
+        step = stored["step"]
+        return cls(str(stored["what"]), str(stored["name"]), step if type(step) is int else -1, str(stored["line"]))
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class StoredRun:
     """All snapshots in a run folder.
@@ -207,6 +240,7 @@ class StoredRun:
         again: Looks measured again where the run resumed, by rising step.
         null: The second measurement of the baseline; None if there is none.
         planned: Looks planned after the baseline; None if unknown.
+        findings: Findings of the guard, in the order in which they were made.
     """
 
     folder: Path
@@ -215,6 +249,7 @@ class StoredRun:
     again: tuple[Snapshot, ...]
     null: Snapshot | None
     planned: int | None
+    findings: tuple[GuardFinding, ...] = ()
 
     @classmethod
     def read(cls, given: str | Path) -> Self:
@@ -233,6 +268,7 @@ class StoredRun:
             again=again,
             null=load_snapshot(path / NULL) if (path / NULL).is_file() else None,
             planned=_planned(path / DESCRIPTION),
+            findings=_findings(path / DESCRIPTION),
         )
 
 
@@ -281,11 +317,23 @@ def _all_look_files(folder: Path, kind: Kind) -> list[Path]:
 
 def _planned(path: Path) -> int | None:
     """Looks that a run planned after its baseline, from its ``run.json``; None if that holds no such number."""
+    planned = _described(path, "planned_looks")
+    return planned if type(planned) is int and planned > 0 else None
+
+
+def _findings(path: Path) -> tuple[GuardFinding, ...]:
+    """Findings of the guard, from the run's ``run.json``; empty if that holds none."""
+    stored = _described(path, "guard")
+    found = map(GuardFinding.of, stored if isinstance(stored, list) else ())
+    return tuple(finding for finding in found if finding is not None)
+
+
+def _described(path: Path, name: str) -> Any:
+    """Value of a key of ``run.json``; None if it cannot be read."""
     try:
-        planned = json.loads(path.read_text(encoding="utf-8")).get("planned_looks")
+        return json.loads(path.read_text(encoding="utf-8")).get(name)
     except (OSError, ValueError, AttributeError):
         return None
-    return planned if type(planned) is int and planned > 0 else None
 
 
 def _readable(path: Path) -> Snapshot | None:

@@ -413,7 +413,7 @@ def _rank(options: Options, sides: _Sides, comparisons: Sequence[Comparison]) ->
 def _show(options: Options, comparisons: Sequence[Comparison], several: ModelComparison | None) -> None:
     """Print the tables, and write the JSON document."""
     if options.json_path is not None:
-        write_json(comparisons_json(comparisons, several), options.json_path)
+        write_json(comparisons_json(comparisons, several, tolerance=options.tolerance), options.json_path)
     if options.json_alone:
         return
     console = result_console()

@@ -126,7 +126,8 @@ def write_report(
     elif path.suffix == ".csv":
         text = comparisons_csv(comparisons)
     else:
-        text = _json(trajectory_json(trajectory) if trajectory else comparisons_json(comparisons, several))
+        document = trajectory_json(trajectory, tolerance=tolerance) if trajectory else None
+        text = _json(document or comparisons_json(comparisons, several, tolerance=tolerance))
     write_text(path, text)
 
 

@@ -57,7 +57,7 @@ def run(
     tolerated = share(tolerance, "--tolerance")
     trajectory = read_stages(runs)
     if json_path is not None:
-        write_json(trajectory_json(trajectory), json_path)
+        write_json(trajectory_json(trajectory, tolerance=tolerated), json_path)
     if plots is not None:
         print_pictures(save_run(trajectory, plots), err=json_path == STDOUT)
     if json_path == STDOUT:

@@ -18,7 +18,7 @@ from pathlib import Path
 from forgetwatch.comparing.comparison import compare
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.errors import SnapshotError
-from forgetwatch.run_folder import StoredRun
+from forgetwatch.run_folder import GuardFinding, StoredRun
 from forgetwatch.snapshot import Snapshot
 
 
@@ -38,9 +38,10 @@ def read_stages(folders: Sequence[str | Path]) -> Trajectory:
     if len(runs) == 1:
         return Trajectory.from_run(runs[0].folder)
     looks, again, offset = [runs[0].baseline], list[Snapshot](), 0
-    begins = []
+    begins, findings = [], list[GuardFinding]()
     for run in runs:
         begins.append(offset)
+        findings += [replace(finding, step=finding.step + offset) for finding in run.findings]
         looks += [_later(look, offset) for look in run.looks]
         again += [_later(look, offset) for look in run.again]
         # Later stages count on from the end of this one, and not from their own step 0.
@@ -56,7 +57,7 @@ def read_stages(folders: Sequence[str | Path]) -> Trajectory:
     notes = [note for before, after in pairwise(runs) if (note := _break_note(before, after))]
     last = made.comparisons[-1]
     comparisons = (*made.comparisons[:-1], replace(last, notes=(*last.notes, *notes)))
-    return replace(made, comparisons=comparisons, stages=tuple(begins[1:]))
+    return replace(made, comparisons=comparisons, stages=tuple(begins[1:]), findings=tuple(findings))
 
 
 def _later(look: Snapshot, offset: int) -> Snapshot:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -30,7 +30,7 @@ from forgetwatch.comparing.subset import Subset
 from forgetwatch.errors import SnapshotError
 from forgetwatch.metrics.alarm import alarm_level
 from forgetwatch.metrics.item_history import GuesserHistory, ItemHistory, guesser_history, item_history
-from forgetwatch.run_folder import StoredRun
+from forgetwatch.run_folder import GuardFinding, StoredRun
 from forgetwatch.snapshot import Snapshot
 
 AlarmKind = Literal["net", "fading"]
@@ -87,6 +87,7 @@ class Trajectory:
         last: The last look, over the same items.
         planned: Looks planned after the baseline; None if unknown.
         stages: Steps at which later stages of the training begin; see `comparing.stages`.
+        findings: Findings of the guard of the run, in the order in which they were made.
     """
 
     steps: tuple[int, ...]
@@ -96,6 +97,7 @@ class Trajectory:
     last: Snapshot = field(repr=False)
     planned: int | None = None
     stages: tuple[int, ...] = ()
+    findings: tuple[GuardFinding, ...] = ()
 
     @classmethod
     def of(
@@ -158,7 +160,8 @@ class Trajectory:
             SnapshotError: If the folder contains no baseline, or a look cannot be read.
         """
         stored = StoredRun.read(folder)
-        return cls.of([stored.baseline, *stored.looks], planned=stored.planned, null=stored.null, again=stored.again)
+        made = cls.of([stored.baseline, *stored.looks], planned=stored.planned, null=stored.null, again=stored.again)
+        return replace(made, findings=stored.findings)
 
     def __len__(self) -> int:
         return len(self.steps)

@@ -1,29 +1,46 @@
-"""PASS, FAIL or INCONCLUSIVE: did accuracy fall by more than is tolerated? The decision that every output shows.
+"""The one place that decides what a comparison, or a run at its last look, says. Outputs only put it into words.
+
+    question                                                    rule                                     answer
+    this look alone: did accuracy fall by more than t?          95 % interval against -t                 `Verdict`
+    this look alone: is a category below zero on its own?       q <= .05, and its 95 % interval below 0  `below_zero`
+    all looks and groups: a net loss, or fading?                an alarm, `Trajectory.alarms`            `RaisedAlarm`
+    this look alone: is known and lost, or the log score, 0?    its 95 % interval against 0              `Side`
 
     net change     -4        -2         0        +2  points, tolerance 2
     PASS                      |   [-----o-----]      the whole interval is above minus the tolerance
     FAIL           [---o---]  |                      it is below
     INCONCLUSIVE        [-----|--o-----]             it contains minus the tolerance: more items would decide
 
-The terminal, the page, the guard of a run, gates and trackers call this module, so that no two of them disagree about
-one comparison. The test itself is `metrics.significance.non_inferiority`; report/ renders the sentences.
+The answers can differ without a contradiction: one look is judged at 95 %, and an alarm at a level that is corrected
+for the number of looks and groups. Every statement therefore names its question.
+
+The terminal, the page, the notebook, the guard of a run, gates and trackers call this module, so that no two of them
+disagree about one comparison. The test of PASS and FAIL is `metrics.significance.non_inferiority`; report/ renders
+the sentences.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.groups import Group
+from forgetwatch.comparing.trajectory import Alarm, AlarmKind, Trajectory
 from forgetwatch.metrics.intervals import Interval
+from forgetwatch.run_folder import GuardFinding
 
 Word = Literal["PASS", "FAIL", "INCONCLUSIVE"]
+Side = Literal["below", "around", "above"]
+State = Literal["lasting", "unclear", "recovered"]
 
 TOLERANCE: Final = 0.02
 """Net loss of accuracy that is tolerated if nothing else is given: 2 points."""
+
+FALSE_DISCOVERIES: Final = 0.05
+"""Expected share of false alarms among the categories that are below zero on their own."""
 
 _WORST_FIRST: Final[tuple[Word, ...]] = ("FAIL", "INCONCLUSIVE", "PASS")
 
@@ -46,6 +63,75 @@ class Verdict:
     net_change: float
     interval: Interval
     items_needed: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RaisedAlarm:
+    """The first alarm of a group and kind, and what became of it.
+
+    Attributes:
+        alarm: The alarm.
+        now: The same test at the last look.
+        state: ``lasting`` if the group is below zero at the last look, by its 95 % interval; ``recovered`` if it is at
+            or above its start; ``unclear`` in between.
+    """
+
+    alarm: Alarm
+    now: Alarm
+    state: State
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conclusion:
+    """Everything that an output states about a comparison, or about a run at its last look.
+
+    Attributes:
+        verdict: Verdict on the whole, at this look alone.
+        whole: Side of zero of the net change of the whole, at this look alone; None if it has no interval.
+        below_zero: Categories below zero on their own at this look, the largest fall first. Empty if there is only
+            one category, which is the whole.
+        categories: Number of categories among which these are; 0 if there is only one.
+        known_lost: Side of zero of the known and lost items net of luck; None if luck is not measured.
+        log_score: Side of zero of the change of the calibrated log score; None if there are no scores.
+        looks: Number of looks after the baseline; None if this is no run.
+        groups: Number of groups that the alarms watch; 0 if this is no run.
+        kinds: Kinds of alarms that were tested for; empty if this is no run, or it has no look.
+        alarms: Alarms over all looks and groups, by step.
+        findings: Findings of the guard, in the order in which they were made.
+    """
+
+    verdict: Verdict
+    whole: Side | None
+    below_zero: tuple[Group, ...]
+    categories: int
+    known_lost: Side | None
+    log_score: Side | None
+    looks: int | None = None
+    groups: int = 0
+    kinds: tuple[AlarmKind, ...] = ()
+    alarms: tuple[RaisedAlarm, ...] = ()
+    findings: tuple[GuardFinding, ...] = ()
+
+    @property
+    def is_run(self) -> bool:
+        """True if there is a look after the baseline of a run."""
+        return bool(self.looks)
+
+    @property
+    def lost_here(self) -> bool:
+        """True if this look alone shows a loss, of the whole or of a category."""
+        return self.whole == "below" or bool(self.below_zero)
+
+    @property
+    def differs(self) -> bool:
+        """True if this look alone and all looks together have different outcomes, which a text must explain."""
+        raised = any(one.alarm.kind == "net" for one in self.alarms)
+        return self.is_run and (self.lost_here != raised or (raised and self.verdict.word == "PASS"))
+
+    @property
+    def trips(self) -> tuple[GuardFinding, ...]:
+        """Findings on which the guard tripped."""
+        return tuple(finding for finding in self.findings if finding.trips)
 
 
 def verdict(comparison: Comparison, tolerance: float = TOLERANCE) -> Verdict:
@@ -77,3 +163,85 @@ def worst(words: Iterable[Word]) -> Word:
         ValueError: If there is none.
     """
     return min(words, key=_WORST_FIRST.index)
+
+
+def can_see(group: Group, loss: float) -> bool:
+    """True if the items of a group see a net loss of this size, 0 to 1, with 80 % power; False for no items."""
+    # nan, where too few items flip to plan with, compares as False.
+    return group.detectable_change <= loss
+
+
+def own_side(group: Group) -> Side | None:
+    """Side of zero on which a group is on its own, by its q, corrected for the groups of its level, and its interval.
+
+    None if its net change has no interval.
+    """
+    side = side_of_zero(group.net_change_interval)
+    return side if side is None or group.q_value <= FALSE_DISCOVERIES else "around"
+
+
+def side_of_zero(interval: Interval | None) -> Side | None:
+    """Side of zero on which an interval is, or around it; None for no interval."""
+    if interval is None or math.isnan(interval[0]):
+        return None
+    low, high = interval
+    return "below" if high < 0 else "above" if low > 0 else "around"
+
+
+def conclude(
+    comparison: Comparison, *, trajectory: Trajectory | None = None, tolerance: float = TOLERANCE
+) -> Conclusion:
+    """Return everything that an output states about a comparison.
+
+    Args:
+        comparison: The comparison; of a run, its last look against its baseline.
+        trajectory: The run, if there is one.
+        tolerance: Net loss of accuracy that is tolerated, 0 to 1.
+    """
+    whole, categories = comparison.all, list(comparison.by("category").values())
+    if len(categories) == 1:
+        categories = []
+    below = [group for group in categories if own_side(group) == "below"]
+    tests = () if trajectory is None else trajectory.verdicts()
+    return Conclusion(
+        verdict=verdict(comparison, tolerance),
+        whole=side_of_zero(whole.net_change_interval),
+        below_zero=tuple(sorted(below, key=lambda group: group.net_change)),
+        categories=len(categories),
+        known_lost=side_of_zero(whole.known_lost_net_interval),
+        log_score=side_of_zero(whole.log_score_change_calibrated_interval),
+        looks=None if trajectory is None else len(trajectory) - 1,
+        groups=len({(test.group.level, test.group.name) for test in tests}),
+        kinds=tuple(dict.fromkeys(test.kind for test in tests)),
+        alarms=() if trajectory is None else raised_alarms(trajectory, tests),
+        findings=() if trajectory is None else trajectory.findings,
+    )
+
+
+def raised_alarms(trajectory: Trajectory, tests: Sequence[Alarm]) -> tuple[RaisedAlarm, ...]:
+    """Return the alarms of a run by step, each with the same test at the last look.
+
+    Args:
+        trajectory: The run.
+        tests: Its tests, `Trajectory.verdicts`.
+    """
+    last = {(one.kind, one.group.level, one.group.name): one for one in tests if one.step == trajectory.steps[-1]}
+    raised = []
+    for alarm in trajectory.alarms():
+        # A group that has lost its scores is no longer tested for fading: the alarm is the last that is known of it.
+        now = last.get((alarm.kind, alarm.group.level, alarm.group.name), alarm)
+        raised.append(RaisedAlarm(alarm=alarm, now=now, state=_state(now)))
+    return tuple(sorted(raised, key=lambda one: one.alarm.step))
+
+
+def _state(now: Alarm) -> State:
+    group = now.group
+    change, interval = group.net_change, group.net_change_interval
+    if now.kind == "fading":
+        found, within = group.log_score_change_calibrated, group.log_score_change_calibrated_interval
+        if found is None or within is None:
+            return "unclear"
+        change, interval = found, within
+    if side_of_zero(interval) == "below":
+        return "lasting"
+    return "recovered" if change >= 0 else "unclear"

@@ -3,6 +3,7 @@
     group_cells          one text for each quantity in `HEADINGS`: Markdown, page, notebook
     chance_rows          the result of each correction for guessing; `ASSUMES` says what each assumes
     net_change, flips    pieces of lines in the terminal
+    net_of_luck          known and lost items less those that luck makes
 
 Rates are in percent and differences in points, both to one decimal; brackets hold 95 % intervals.
 """
@@ -10,6 +11,7 @@ Rates are in percent and differences in points, both to one decimal; brackets ho
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Final
 
 from forgetwatch.comparing.groups import Group
@@ -107,3 +109,30 @@ def _bounds(bound: Bound) -> tuple[str, str]:
 def ratio_text(value: float) -> str:
     """Text of a ratio, to one decimal."""
     return "n/a" if math.isnan(value) else "infinite" if math.isinf(value) else f"{value:.1f}"
+
+
+@dataclass(frozen=True)
+class NetOfLuck:
+    """Texts of the known and lost items less luck. `by_luck` and `net` add up to the lost ones as they are shown."""
+
+    by_luck: str
+    net: str
+    low: str
+    high: str
+
+
+def net_of_luck(group: Group) -> NetOfLuck | None:
+    """Texts of the known and lost items less luck, whole from 10 items on; None if luck is not measured."""
+    lost, by_luck, interval = group.known_lost, group.known_lost_by_luck, group.known_lost_net_interval
+    if lost is None or by_luck is None or interval is None:
+        return None
+    digits = 0 if max(lost, by_luck) >= 10 and float(lost).is_integer() else 1
+    made = round(by_luck, digits)
+    return NetOfLuck(*(_counted(value, digits) for value in (made, lost - made, *interval)))
+
+
+def _counted(value: float, digits: int) -> str:
+    if math.isnan(value):
+        return "n/a"
+    rounded = round(value, digits) + 0.0
+    return f"{rounded:,.{0 if rounded == int(rounded) else digits}f}"

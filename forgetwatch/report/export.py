@@ -23,6 +23,7 @@ from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.quantities import QUANTITIES, group_values, json_value, value_at
 from forgetwatch.comparing.ranking import ModelComparison
 from forgetwatch.comparing.trajectory import Alarm, Trajectory
+from forgetwatch.comparing.verdict import TOLERANCE, Verdict, verdict
 from forgetwatch.metrics.known import DEFINITION, TAU
 from forgetwatch.metrics.log_score import DELTA
 
@@ -33,8 +34,13 @@ SCHEMA_RUN: Final = "forgetwatch/trajectory@1"
 _COURSE: Final = ("newly_forgotten", "newly_regained", "ever_forgotten", "regained")
 
 
-def comparison_json(comparison: Comparison) -> dict[str, Any]:
-    """JSON document of one comparison."""
+def comparison_json(comparison: Comparison, *, tolerance: float = TOLERANCE) -> dict[str, Any]:
+    """JSON document of one comparison.
+
+    Args:
+        comparison: The comparison.
+        tolerance: Net loss of accuracy that the verdict tolerates, 0 to 1.
+    """
     return {
         "schema": SCHEMA,
         "before": json_value(comparison.before),
@@ -46,18 +52,32 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
         "samples": comparison.samples,
         "clusters": comparison.clusters,
         "definitions": {"known": DEFINITION, "tau": TAU, "delta": DELTA},
+        "verdict": _verdict(verdict(comparison, tolerance)),
         "notes": list(comparison.notes),
     }
 
 
-def comparisons_json(comparisons: Sequence[Comparison], several: ModelComparison | None = None) -> dict[str, Any]:
+def _verdict(found: Verdict) -> dict[str, Any]:
+    """JSON values of a verdict with its question; a comparison in a run is one look."""
+    return {
+        "question": "in this comparison alone, did accuracy not fall by more than the limit?",
+        "answer": found.word,
+        "limit": found.tolerance,
+        "interval": json_value(found.interval),
+    }
+
+
+def comparisons_json(
+    comparisons: Sequence[Comparison], several: ModelComparison | None = None, *, tolerance: float = TOLERANCE
+) -> dict[str, Any]:
     """JSON document of one comparison, or of several with their matrix and ranking.
 
     Args:
         comparisons: At least one comparison.
         several: Ranking and matrix, if there are several.
+        tolerance: Net loss of accuracy that the verdict tolerates, 0 to 1.
     """
-    documents = [comparison_json(comparison) for comparison in comparisons]
+    documents = [comparison_json(comparison, tolerance=tolerance) for comparison in comparisons]
     if len(documents) == 1:
         return documents[0]
     together = {} if several is None else several_json(several)
@@ -75,15 +95,19 @@ def several_json(several: ModelComparison) -> dict[str, Any]:
     }
 
 
-def trajectory_json(trajectory: Trajectory) -> dict[str, Any]:
+def trajectory_json(trajectory: Trajectory, *, tolerance: float = TOLERANCE) -> dict[str, Any]:
     """JSON document of a run: its looks in order, and the history of its items.
 
     Counts of the history are over the items that were scored at every look. `if_guessed` has the same keys with the
     counts expected of a model that only guesses.
+
+    Args:
+        trajectory: The run.
+        tolerance: Net loss of accuracy that the verdicts tolerate, 0 to 1.
     """
     course, guessed, n = trajectory.course, trajectory.guessed, trajectory.course.items
     verdicts = trajectory.verdicts()
-    looks = [_look(trajectory, index, verdicts) for index in range(len(trajectory) - 1)]
+    looks = [_look(trajectory, index, verdicts, tolerance) for index in range(len(trajectory) - 1)]
     events, rows = np.unique(course.events, return_counts=True)
     # With several samples an item has several rows, and counts are means over them.
     counts = (rows if n == len(course.events) else rows * n / len(course.events)).tolist()
@@ -110,11 +134,12 @@ def trajectory_json(trajectory: Trajectory) -> dict[str, Any]:
             }
             for alarm in trajectory.alarms()
         ],
+        "guard": [vars(finding) for finding in trajectory.findings],
         "looks": looks,
     }
 
 
-def _look(trajectory: Trajectory, index: int, verdicts: Sequence[Alarm]) -> dict[str, Any]:
+def _look(trajectory: Trajectory, index: int, verdicts: Sequence[Alarm], tolerance: float) -> dict[str, Any]:
     """JSON values of one look; index 0 is the first after the baseline."""
     course, guessed, step = trajectory.course, trajectory.guessed, trajectory.steps[index + 1]
     return {
@@ -134,7 +159,7 @@ def _look(trajectory: Trajectory, index: int, verdicts: Sequence[Alarm]) -> dict
             for alarm in verdicts
             if alarm.step == step
         ],
-        "comparison": comparison_json(trajectory.comparisons[index + 1]),
+        "comparison": comparison_json(trajectory.comparisons[index + 1], tolerance=tolerance),
     }
 
 

@@ -1,6 +1,6 @@
 """Numbers and names as text.
 
-    count, percent, points, between, probability    numbers in tables; an undefined one is "n/a"
+    count, percent, points, nats, between, probability    numbers in tables; an undefined one is "n/a"
     questions, cases, listed, by_points             numbers and names in sentences
     fit, fit_ends, one_line, shorten, visible       text of other people: cut to a width, in one line, made visible
 
@@ -58,6 +58,16 @@ def percent(rate: float) -> str:
 def points(rate: float) -> str:
     """Text of a difference of shares in points, with its sign."""
     return "n/a" if math.isnan(rate) else f"{100 * rate:+.1f}"
+
+
+def nats(*values: float) -> list[str]:
+    """Texts of changes of a log score in nats, with two decimals, or with three if one of them would be 0.00.
+
+    >>> nats(-0.042, -0.07, -0.014), nats(-0.012, -0.021, -0.003)
+    (['-0.04', '-0.07', '-0.01'], ['-0.012', '-0.021', '-0.003'])
+    """
+    digits = 3 if any(0 < abs(value) < 0.005 for value in values) else 2
+    return ["n/a" if math.isnan(value) else f"{round(value, digits) + 0.0:+.{digits}f}" for value in values]
 
 
 def between(interval: Interval, show: Callable[[float], str]) -> str:

@@ -27,6 +27,8 @@ from forgetwatch.comparing.groups import Level
 from forgetwatch.comparing.ranking import ModelComparison
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.comparing.verdict import TOLERANCE
+from forgetwatch.metrics.known import TAU
+from forgetwatch.metrics.log_score import DELTA
 from forgetwatch.probe import Probe
 from forgetwatch.report.cells import ASSUMES, HEADINGS, chance_rows, group_cells
 from forgetwatch.report.flip_list import flip_list
@@ -36,7 +38,7 @@ from forgetwatch.report.pareto import ranking_figure
 from forgetwatch.report.plots import CURVES, bars_figure, svg, trajectory_figure
 from forgetwatch.report.ranking_table import matrix_cells, ranking_cells, several_words
 from forgetwatch.report.run_table import alarm_sentences
-from forgetwatch.report.summary import summary, verdict_sentence
+from forgetwatch.report.summary import summary
 
 GROUPS: Final = 200
 """Categories, and also tasks, in the table of all numbers; of more, those that lost most."""
@@ -55,6 +57,16 @@ _LEVELS: Final[dict[str, Level]] = {
 _BARS: Final = (
     "Bars: forgotten and gained answers of each category, and its net change; the table below has the numbers."
 )
+_CLASSES: Final = {
+    "PASS": "verdict pass",
+    "FAIL": "verdict fail",
+    "LOSS": "verdict fail",
+    "ALARM": "verdict fail",
+    "GUARD": "verdict fail",
+    "INCONCLUSIVE": "verdict inconclusive",
+    "NO ALARM": "verdict inconclusive",
+}
+"""Class of the style of each decision, by its word."""
 _RANKING: Final = "Share that each model kept of what the base had right; the table of models has the numbers."
 _HEATMAP: Final = "Every answer that changed, as a row, with a column for each look; the list of questions has them."
 
@@ -92,13 +104,19 @@ def page(
         header={"facts": _facts(comparison), "title": title},
         several=None if several is None else _several(several),
         summary=first,
-        verdict={"word": first.verdict.word, "sentence": verdict_sentence(first.verdict)},
+        decisions=[(_CLASSES.get(one.word, "quiet"), one.word, one.sentence) for one in first.decisions],
         run=None if run is None else _run(run),
         bars=svg(lambda: bars_figure(comparison), name="bars", label=_BARS),
         listed=flip_list(changed),
         headings=HEADINGS,
         numbers=_numbers(comparison),
-        method={"n": count(comparison.all.n), "tolerance": f"{100 * tolerance:g}", "made": _made()},
+        method={
+            "n": count(comparison.all.n),
+            "tolerance": f"{100 * tolerance:g}",
+            "tau": f"{TAU:g}",
+            "delta": f"{DELTA:g}",
+            "made": _made(),
+        },
     )
 
 
@@ -144,6 +162,7 @@ def _run(run: Trajectory) -> dict[str, Any]:
     return {
         "curves": svg(lambda: trajectory_figure(run), name="curves", label=CURVES),
         "alarms": alarm_sentences(run),
+        "guard": [(finding.line, finding.trips) for finding in run.findings if finding.line],
         "looks": _looks(run),
         "heatmap": svg(lambda: heatmap_figure(run), name="heatmap", label=_HEATMAP),
         "caption": heatmap_caption(heatmap(run)),

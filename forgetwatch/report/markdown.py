@@ -18,7 +18,7 @@ from forgetwatch.comparing.verdict import TOLERANCE, worst
 from forgetwatch.gates.gate import GateResult
 from forgetwatch.report.cells import ASSUMES, HEADINGS, chance_rows, group_cells
 from forgetwatch.report.formatting import items, shorten, visible
-from forgetwatch.report.summary import summary, verdict_sentence
+from forgetwatch.report.summary import summary
 
 ITEMS = 20
 """Maximum number of lost items that are listed."""
@@ -43,8 +43,8 @@ def comparison_markdown(
     """
     first = summary(comparison, changed=changed, trajectory=trajectory, tolerance=tolerance)
     lines = [f"# {escaped(first.before)} → {escaped(first.after)}", ""]
-    lines += [f"**{first.verdict.word}** {verdict_sentence(first.verdict)}", ""]
-    lines += [f"**LOSS** {escaped(first.beyond_luck)}", ""] if first.beyond_luck else []
+    for decided in first.decisions:
+        lines += [f"**{decided.word}** {escaped(decided.sentence)}" if decided.word else escaped(decided.sentence), ""]
     for heading, text in first.sections:
         lines += [f"**{heading}** {escaped(text)}", ""]
     lines += groups_table(comparison, by=by)

@@ -12,19 +12,19 @@ from markupsafe import Markup
 
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.trajectory import Trajectory
-from forgetwatch.comparing.verdict import verdict
+from forgetwatch.comparing.verdict import conclude
 from forgetwatch.report.cells import HEADINGS, group_cells
 from forgetwatch.report.formatting import visible
 from forgetwatch.report.plots import CURVES, svg, trajectory_figure
 from forgetwatch.report.run_table import alarm_lines
-from forgetwatch.report.summary import verdict_sentence
+from forgetwatch.report.summary import decisions
 
 ROWS = 30
 """Maximum number of categories that are listed, in the order of the probe."""
 
 
 def comparison_fragment(comparison: Comparison) -> str:
-    """Fragment with the sentence, the verdict and the categories of a comparison."""
+    """Fragment with the sentence, the decisions and the categories of a comparison."""
     return _fragment(str(comparison), comparison)
 
 
@@ -34,25 +34,29 @@ def trajectory_fragment(trajectory: Trajectory) -> str:
     looks = len(trajectory) - 1
     heading = f"{looks} look{'' if looks == 1 else 's'}, the last at step {trajectory.steps[-1]}: {last}"
     if not looks:
-        return _fragment(f"no look after the baseline {last.labels[0]}", last)
+        return _fragment(f"no look after the baseline {last.labels[0]}", last, trajectory=trajectory)
     alarms = [line.plain for line in alarm_lines(trajectory)]
     curves = svg(lambda: trajectory_figure(trajectory), name="curves", label=CURVES)
-    return _fragment(heading, last, curves=curves, alarms=alarms)
+    return _fragment(heading, last, trajectory=trajectory, curves=curves, alarms=alarms)
 
 
 def _fragment(
-    heading: str, comparison: Comparison, *, curves: Markup | None = None, alarms: list[str] | None = None
+    heading: str,
+    comparison: Comparison,
+    *,
+    trajectory: Trajectory | None = None,
+    curves: Markup | None = None,
+    alarms: list[str] | None = None,
 ) -> str:
     template = files("forgetwatch.report").joinpath("page", "fragment.html").read_text(encoding="utf-8")
     groups = [comparison.all, *comparison.by("category").values()]
-    decided = verdict(comparison)
+    made = decisions(conclude(comparison, trajectory=trajectory))
     return (
         Environment(autoescape=True, undefined=StrictUndefined)
         .from_string(template)
         .render(
             heading=visible(heading),
-            verdict=decided,
-            sentence=verdict_sentence(decided),
+            decisions=[(one.word, visible(one.sentence)) for one in made],
             headings=HEADINGS.values(),
             # One more than ROWS: the first row is the whole.
             rows=[(visible(group.name), group_cells(group).values()) for group in groups[: ROWS + 1]],

@@ -24,6 +24,7 @@ from markupsafe import Markup, escape
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.groups import Group, Level
 from forgetwatch.comparing.trajectory import Trajectory
+from forgetwatch.comparing.verdict import own_side
 from forgetwatch.report.formatting import count, fit_ends
 
 if TYPE_CHECKING:
@@ -155,11 +156,18 @@ def bars_figure(comparison: Comparison, *, by: Level = "category") -> Figure | N
     flips.xaxis.set_major_formatter(lambda value, _: f"{abs(value):g}")
     for row, group in enumerate(groups):
         low, high = (100 * end for end in group.net_change_interval)
-        color = LOST["color"] if high < 0 else WON["color"] if low > 0 else "#777777"
+        side = own_side(group)
+        color = LOST["color"] if side == "below" else WON["color"] if side == "above" else "#777777"
         net.plot([low, high], [row, row], color=color, linewidth=1.8, solid_capstyle="butt")
-        net.plot([100 * group.net_change], [row], color=color, marker="o" if low <= 0 <= high else "D", markersize=5)
+        net.plot(
+            [100 * group.net_change],
+            [row],
+            color=color,
+            marker="D" if side in ("below", "above") else "o",
+            markersize=5,
+        )
     net.axvline(0, color="#000000", linewidth=0.8)
-    net.set_title("net change, points (diamond: beyond 0)", fontsize=10)
+    net.set_title("net change, points (diamond: beyond 0 on its own, q at most .05)", fontsize=10)
     for panel in (flips, net):
         panel.grid(axis="x", alpha=0.25)
         panel.tick_params(labelsize=9)

@@ -6,56 +6,34 @@ Counts that grow with the number of looks by noise alone have a reference in bra
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Final
 
 from rich.console import Group as Lines
 from rich.text import Text
 
 from forgetwatch.comparing.groups import Level
-from forgetwatch.comparing.trajectory import Alarm, AlarmKind, Trajectory
-from forgetwatch.comparing.verdict import TOLERANCE
+from forgetwatch.comparing.trajectory import Alarm, Trajectory
+from forgetwatch.comparing.verdict import TOLERANCE, State, raised_alarms
 from forgetwatch.report.cells import flips, net_change
-from forgetwatch.report.formatting import brief, count, one_line, percent, probability
+from forgetwatch.report.formatting import brief, count, nats, one_line, percent, probability
 from forgetwatch.report.terminal import comparison_detail, comparison_table
 
 ROWS: Final = 40
 """Number of looks in the detail; of more it shows the first, every n-th, and the last."""
 
 
-def run_table(
-    trajectory: Trajectory, *, title: str = "", tolerance: float = TOLERANCE, tripped: Sequence[str] = ()
-) -> Lines:
-    """First table of a run: its last look against the start, and its alarms in one line.
+def run_table(trajectory: Trajectory, *, title: str = "", tolerance: float = TOLERANCE) -> Lines:
+    """First table of a run: its last look against the start, and the decisions on this look and on all looks.
 
     Args:
         trajectory: The run.
         title: Title; by default the steps that are compared.
         tolerance: Net loss of accuracy that the verdict tolerates, 0 to 1.
-        tripped: Lines of the guard, in the order in which it tripped.
     """
     if len(trajectory) == 1:
         return Lines(Text().append("forgetwatch  ", style="bold cyan").append("no look after the baseline"))
     title = title or f"step {trajectory.steps[-1]}, against step {trajectory.steps[0]}"
-    alarms = _alarm_summary(trajectory, tripped)
-    return comparison_table(trajectory.comparisons[-1], title=title, tolerance=tolerance, alarms=alarms)
-
-
-def _alarm_summary(trajectory: Trajectory, tripped: Sequence[str]) -> Text:
-    """Number of alarms and of trips of the guard, with the first of each."""
-    looks, alarms = len(trajectory) - 1, trajectory.alarms()
-    text = Text(f"{looks} look{'s' if looks > 1 else ''}: ")
-    if alarms:
-        first = min(alarms, key=lambda alarm: alarm.step)
-        text.append(f"{len(alarms)} alarm{'s' if len(alarms) > 1 else ''}", style="bold red")
-        text.append(f" ({'first ' if len(alarms) > 1 else ''}{one_line(first.group.name)}, step {first.step})")
-    else:
-        text.append("no alarm")
-    if tripped:
-        # A trip of a group is "NAME, step N: the numbers"; the numbers were logged when it tripped.
-        first_trip = one_line(tripped[0]).split(": ")[0]
-        text.append(f", guard tripped {len(tripped)} time{'s' if len(tripped) > 1 else ''} ({first_trip})")
-    return text
+    return comparison_table(trajectory.comparisons[-1], title=title, tolerance=tolerance, trajectory=trajectory)
 
 
 def run_detail(trajectory: Trajectory, *, by: Level = "category") -> Lines:
@@ -102,68 +80,98 @@ def course_lines(trajectory: Trajectory) -> list[Text]:
 
 def alarm_lines(trajectory: Trajectory) -> list[Text]:
     """Lines of the alarms over all looks and groups, and of the smallest loss that the last look could see."""
-    verdicts = trajectory.verdicts()
-    if not verdicts:
+    tests = trajectory.verdicts()
+    if not tests:
         return []
-    last = _last_tests(verdicts)
-    alarms = trajectory.alarms()
-    lines = []
-    for alarm in alarms:
-        now = last[alarm.kind, alarm.group.level, alarm.group.name]
-        lines.append(alarm_line(alarm).append("" if now is alarm else f"; now {flips(now.group)}"))
+    raised = raised_alarms(trajectory, tests)
+    lines = [
+        alarm_line(one.alarm).append("" if one.now is one.alarm else f"; now {_now(one.now)}{_STATES[one.state]}")
+        for one in raised
+    ]
+    last = [one for one in tests if one.step == trajectory.steps[-1]]
     taken, planned = len(trajectory) - 1, trajectory.planned
     over = planned is not None and taken > planned
     looks = taken if planned is None or over else planned
-    categories = sum(level == "category" for kind, level, _ in last if kind == "net")
+    categories = sum(one.group.level == "category" for one in last if one.kind == "net")
     watched = f"all and {categories} categor{'ies' if categories != 1 else 'y'}" if categories else "all"
-    number = f"{len(alarms)} alarm{'s' if len(alarms) != 1 else ''}" if alarms else "no alarm"
+    number = f"{len(raised)} alarm{'s' if len(raised) != 1 else ''}" if raised else "no alarm"
+    kinds = ", ".join(dict.fromkeys(one.kind for one in tests))
     how = f" ({planned} planned)" if over else " planned" if planned else ""
-    sees = last["net", "all", "all"].smallest_loss
+    sees = next(one.smallest_loss for one in last if (one.kind, one.group.level) == ("net", "all"))
     seen = "could not alarm, too few flips" if math.isnan(sees) else f"could alarm on {percent(sees)} points or more"
     return [
         *lines,
-        Text(f"{number} of falling accuracy, over {watched}, {looks} look{'s' if looks > 1 else ''}{how}", "dim"),
-        Text(f'an alarm rejects "no net loss"; the last look {seen}', "dim"),
+        Text(f"{number} ({kinds}) over {watched}, {looks} look{'s' if looks > 1 else ''}{how}", "dim"),
+        Text(f'a net alarm rejects "no net loss"; the last look {seen}', "dim"),
     ]
 
 
 def alarm_sentences(trajectory: Trajectory) -> list[tuple[str, bool]]:
     """(sentence, is an alarm) of each alarm, and a last sentence on how rare and how sensitive they are."""
-    verdicts = trajectory.verdicts()
-    if not verdicts:
+    tests = trajectory.verdicts()
+    if not tests:
         return []
-    last = _last_tests(verdicts)
     sentences = []
-    for alarm in trajectory.alarms():
-        now = last[alarm.kind, alarm.group.level, alarm.group.name]
-        name = "The whole" if alarm.group.level == "all" else alarm.group.name
-        text = f"{name} fell by more than luck at step {alarm.step:,}: {_lost_and_won(alarm)}"
-        text += f" (p {_small(alarm.p_value)}, needed {_small(alarm.alarm_level)})."
-        sentences.append((text + ("" if now is alarm else f" At the last look: {_lost_and_won(now)}."), True))
-    sees = last["net", "all", "all"].smallest_loss
-    text = "No look shows a fall of accuracy that is more than luck. " if not sentences else ""
-    text += "Luck alone raises such an alarm, in any group and at any look, in about 5 of 100 runs at most."
+    for one in raised_alarms(trajectory, tests):
+        text = f"Alarm at step {one.alarm.step:,}, {alarm_subject(one.alarm)}: {_counts(one.alarm)}"
+        text += f" (p {_small(one.alarm.p_value)}, needed {_small(one.alarm.alarm_level)})."
+        if one.now is not one.alarm:
+            text += f" At the last look: {_counts(one.now)}{_STATE_WORDS[one.state]}."
+        sentences.append((text, True))
+    kinds = " and ".join(
+        {"net": "a net loss", "fading": "fading"}[kind] for kind in dict.fromkeys(t.kind for t in tests)
+    )
+    groups = len({(one.group.level, one.group.name) for one in tests})
+    looks = len(trajectory) - 1
+    over = f"{looks} look{'s' if looks > 1 else ''} and {groups} group{'s' if groups > 1 else ''}"
+    text = "" if sentences else f"No alarm over {over}, tested for {kinds}. "
+    text += "An unchanged model raises an alarm, in any group and at any look, in at most 5 of 100 runs."
+    sees = next(one.smallest_loss for one in tests[::-1] if (one.kind, one.group.level) == ("net", "all"))
     if not math.isnan(sees):
         text += f" At the last look a net loss of {percent(sees)} points over all questions would have raised one."
     return [*sentences, (text, False)]
 
 
-def _last_tests(verdicts: Sequence[Alarm]) -> dict[tuple[AlarmKind, Level, str], Alarm]:
-    """Tests of the last look, by kind, level and name of the group."""
-    return {(one.kind, one.group.level, one.group.name): one for one in verdicts if one.step == verdicts[-1].step}
+_STATES: Final[dict[State, str]] = {"lasting": "", "unclear": ", unclear", "recovered": ", recovered"}
+_STATE_WORDS: Final[dict[State, str]] = {
+    "lasting": "",
+    "unclear": ", which is no longer clearly below zero",
+    "recovered": ", so it has recovered",
+}
 
 
-def _lost_and_won(alarm: Alarm) -> str:
+def alarm_subject(alarm: Alarm) -> str:
+    """Phrase for the kind and the group of an alarm, such as ``net loss of Math``."""
+    of = "over all questions" if alarm.group.level == "all" else f"of {one_line(alarm.group.name)}"
+    return f"{'net loss' if alarm.kind == 'net' else 'fading'} {of}"
+
+
+def _counts(alarm: Alarm) -> str:
+    """Numbers that the alarm is about, in words."""
     group = alarm.group
-    return f"{count(group.forgotten)} of {count(group.n)} questions lost, {count(group.gained)} gained"
+    if alarm.kind == "net":
+        return f"{count(group.forgotten)} of {count(group.n)} questions lost, {count(group.gained)} gained"
+    change = group.log_score_change_calibrated
+    return "no log score" if change is None else f"calibrated log score {nats(change)[0]} nats a question"
+
+
+def _now(alarm: Alarm) -> str:
+    """Numbers that the alarm is about, in brief."""
+    change = alarm.group.log_score_change_calibrated
+    if alarm.kind == "fading" and change is not None:
+        return f"{nats(change)[0]} nats"
+    return flips(alarm.group)
 
 
 def alarm_line(alarm: Alarm) -> Text:
     """Line of one alarm, with its p-value and the level that it had to reach."""
-    text = Text(f"ALARM {one_line(alarm.group.name)}", style="bold red")
+    text = Text(f"ALARM {alarm.kind} {one_line(alarm.group.name)}", style="bold red")
     small = f"p {_small(alarm.p_value)}, alarm at {_small(alarm.alarm_level)}"
     return text.append(
-        f", step {alarm.step}: {flips(alarm.group)} of {count(alarm.group.n)} ({small})", style="not bold"
+        f", step {alarm.step}: {_now(alarm)} of {count(alarm.group.n)} ({small})"
+        if alarm.kind == "net"
+        else f", step {alarm.step}: {_now(alarm)} ({small})",
+        style="not bold",
     )
 
 

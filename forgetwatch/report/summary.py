@@ -1,7 +1,8 @@
-"""First page of a report: gains, losses, luck, and what was not measured, in sentences without symbols.
+"""First page of a report: decisions, gains, losses, luck, and what was not measured, in sentences without symbols.
 
 It is written for readers who stop there, so each sentence must be right without the numbers below it. "Luck" covers
-sampling error (intervals, tests), noise of the measurement, and guessing.
+sampling error (intervals, tests), noise of the measurement, and guessing. Every decision is one of `comparing.verdict`,
+and its sentence names its question: this look alone, or all looks and groups of a run.
 """
 
 from __future__ import annotations
@@ -17,21 +18,36 @@ from forgetwatch.comparing.flips import Flip, sort_flips
 from forgetwatch.comparing.groups import Group
 from forgetwatch.comparing.subset import Subset
 from forgetwatch.comparing.trajectory import Trajectory
-from forgetwatch.comparing.verdict import TOLERANCE, Verdict, verdict
+from forgetwatch.comparing.verdict import TOLERANCE, Conclusion, RaisedAlarm, State, Verdict, conclude
 from forgetwatch.metrics.intervals import Interval
+from forgetwatch.report.cells import net_of_luck
 from forgetwatch.report.formatting import (
     by_points,
-    cases,
     count,
     is_or_are,
     listed,
+    nats,
     questions,
     shorten,
     tolerance_points,
 )
+from forgetwatch.run_folder import GuardFinding
 
 EXAMPLES = 2
 """Lost questions that are quoted."""
+
+
+@dataclass(frozen=True)
+class Decided:
+    """One decision in words.
+
+    Attributes:
+        word: PASS, FAIL, INCONCLUSIVE, LOSS, ALARM, NO ALARM or GUARD; empty for an explanation.
+        sentence: Its sentence, which names the question.
+    """
+
+    word: str
+    sentence: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,19 +58,24 @@ class Summary:
         before: Name of the side before.
         after: Name of the side after.
         heading: (text, is a name) pieces of the heading.
-        beyond_luck: Sentence on the groups that fell by more than luck; empty if none did.
+        decisions: The decisions, each with its word; the first is the verdict.
         sections: (heading, text) of each section.
         examples: Lost questions, each with its two answers.
-        verdict: Verdict on the whole.
+        conclusion: All that was decided.
     """
 
     before: str
     after: str
     heading: tuple[tuple[str, bool], ...]
-    beyond_luck: str
+    decisions: tuple[Decided, ...]
     sections: tuple[tuple[str, str], ...]
     examples: tuple[str, ...]
-    verdict: Verdict
+    conclusion: Conclusion
+
+    @property
+    def verdict(self) -> Verdict:
+        """Verdict on the whole."""
+        return self.conclusion.verdict
 
 
 def summary(
@@ -69,34 +90,109 @@ def summary(
     Args:
         comparison: The comparison.
         changed: Items whose answer changed, for the examples.
-        trajectory: The run, if there is one; it decides what is more than luck by its alarms.
+        trajectory: The run, if there is one.
         tolerance: Net loss of accuracy that is tolerated, 0 to 1.
     """
+    found = conclude(comparison, trajectory=trajectory, tolerance=tolerance)
+    sections = [("What it gained", _gained(comparison.all)), ("What it lost", _lost(comparison, found))]
+    if sure := _log_score(comparison.all, found):
+        sections.append(("Is it less sure of the right answers?", sure))
+    sections += [
+        ("Is that more than luck?", luck(comparison, found)),
+        ("What was not measured", _not_measured(comparison, trajectory)),
+    ]
     return Summary(
         before=comparison.labels[0],
         after=comparison.labels[1],
         heading=_heading(*comparison.labels),
-        beyond_luck=beyond_luck(comparison, trajectory),
-        sections=(
-            ("What it gained", _gained(comparison.all)),
-            ("What it lost", _lost(comparison)),
-            ("Is that more than luck?", luck(comparison, trajectory)),
-            ("What was not measured", _not_measured(comparison, trajectory)),
-        ),
+        decisions=decisions(found),
+        sections=tuple(sections),
         examples=tuple(_examples(changed)),
-        verdict=verdict(comparison, tolerance),
+        conclusion=found,
     )
 
 
-def verdict_sentence(verdict: Verdict) -> str:
-    """Sentence of a verdict, without a symbol."""
-    bound = tolerance_points(verdict.tolerance)
+def decisions(found: Conclusion) -> tuple[Decided, ...]:
+    """All decisions in words, without a symbol: the verdict, the categories, the alarms, and the guard."""
+    made = [Decided(found.verdict.word, verdict_sentence(found))]
+    if found.below_zero:
+        named = [f"{group.name} by {by_points(group.net_change)}" for group in found.below_zero]
+        made.append(Decided("LOSS", f"{_here(found)}: below zero on {_own(named)}, {listed(named)}."))
+    if found.is_run:
+        made.append(Decided("ALARM" if found.alarms else "NO ALARM", f"{_over(found)}: {_alarms(found)}."))
+    if found.trips:
+        at = [f"{_tripped(trip)}{f' at step {trip.step:,}' if trip.step >= 0 else ''}" for trip in found.trips]
+        times = "once" if len(at) == 1 else f"{count(len(at))} times"
+        made.append(Decided("GUARD", f"During the run its guard tripped {times}: {listed(at)}."))
+    if found.differs:
+        made.append(Decided("", _TWO_QUESTIONS))
+    return tuple(made)
+
+
+_TWO_QUESTIONS: Final = (
+    "These are two questions. One look alone is judged at 95 in 100. All looks and groups together are judged at a "
+    "stricter level, since among many looks and groups some fall by chance."
+)
+
+
+def _here(found: Conclusion) -> str:
+    return "In this comparison alone" if found.looks is None else "At this look alone"
+
+
+def _own(named: Sequence[str]) -> str:
+    return "its own" if len(named) == 1 else "their own"
+
+
+def _over(found: Conclusion) -> str:
+    looks, groups = found.looks or 0, found.groups
+    return f"Over all {looks} looks and {groups} groups" if looks > 1 else f"Over this look and {groups} groups"
+
+
+_STATES: Final[dict[State, str]] = {
+    "lasting": "",
+    "unclear": ", unclear now",
+    "recovered": ", recovered since",
+}
+
+
+def _alarms(found: Conclusion) -> str:
+    """Phrase for the alarms of a run, or for what was tested."""
+    if found.alarms:
+        return listed([_raised(one) for one in found.alarms])
+    return "no net loss and no fading raised an alarm" if "fading" in found.kinds else "no net loss raised an alarm"
+
+
+def _raised(one: RaisedAlarm) -> str:
+    group = one.alarm.group
+    of = "over all questions" if group.level == "all" else f"of {group.name}"
+    what = "a net loss" if one.alarm.kind == "net" else "fading"
+    return f"{what} {of} at step {one.alarm.step:,}{_STATES[one.state]}"
+
+
+def _tripped(trip: GuardFinding) -> str:
+    """Phrase for what the guard tripped on."""
+    if trip.what == "must_pass":
+        return f"item {trip.name} is wrong"
+    level, _, name = trip.name.partition(":")
+    of = "over all questions" if level == "all" else f"of {name}"
+    return {"alarm": "alarm of a net loss", "fading": "alarm of fading"}.get(trip.what, "a net loss") + f" {of}"
+
+
+def verdict_sentence(found: Conclusion) -> str:
+    """Sentence of the verdict on the whole, without a symbol."""
+    verdict, bound = found.verdict, tolerance_points(found.verdict.tolerance)
+    if found.whole is None:
+        return f"{_here(found)}: nothing was measured that could decide whether accuracy fell by more than {bound}."
     if verdict.word == "PASS":
-        return f"Accuracy did not fall by more than {bound}, and there are enough questions to say so."
+        end = ". It fell by less than that" if found.whole == "below" else ", and there are enough questions to say so"
+        return f"{_here(found)}: accuracy did not fall by more than {bound}{end}."
     if verdict.word == "FAIL":
-        return f"Accuracy fell by more than {bound}, and luck does not explain it."
-    more = "" if verdict.items_needed is None else f" About {count(verdict.items_needed)} questions would decide."
-    return f"These questions cannot decide whether accuracy fell by more than {bound}.{more}"
+        return f"{_here(found)}: accuracy fell by more than {bound}."
+    fell = "accuracy fell, and these questions cannot decide whether" if found.whole == "below" else ""
+    text = f"{_here(found)}: {fell or 'these questions cannot decide whether accuracy fell'} by more than {bound}."
+    return (
+        text if verdict.items_needed is None else f"{text} About {count(verdict.items_needed)} questions would decide."
+    )
 
 
 def _heading(before: str, after: str) -> tuple[tuple[str, bool], ...]:
@@ -111,16 +207,10 @@ def _gained(whole: Group) -> str:
     return f"{questions(whole.gained)} that it answered wrong before {is_or_are(whole.gained)} now right."
 
 
-def _lost(comparison: Comparison) -> str:
+def _lost(comparison: Comparison, found: Conclusion) -> str:
     whole = comparison.all
     text = f"{questions(whole.forgotten)} that it answered right before {is_or_are(whole.forgotten)} now wrong."
-    if whole.known and whole.known_lost is not None:
-        text += f" Of the {questions(whole.known)} that it clearly knew, it now gets {count(whole.known_lost)} wrong."
-    if whole.format_lost and whole.knowledge_lost is not None:
-        text += (
-            f" In {cases(whole.knowledge_lost)} it now gives another answer; in {cases(whole.format_lost)} only "
-            "the required form seems to be lost, and some of these may still count as right."
-        )
+    text += _form(whole) + _known(whole, found)
     groups = [group for group in comparison.by("category").values() if group.forgotten]
     if len(comparison.by("category")) > 1 and groups:
         # If no group fell by count, all have 0 here, and the larger share of losses decides.
@@ -133,6 +223,63 @@ def _lost(comparison: Comparison) -> str:
             f"{count(worst.gained)} gained of its {questions(worst.n)}."
         )
     return text
+
+
+def _form(whole: Group) -> str:
+    """Sentences that divide the losses into those of knowledge and of form; empty if no form was lost."""
+    if not whole.format_lost or whole.knowledge_lost is None:
+        return ""
+    # Losses of form can be of answers that still count as right: the rest of those that are wrong lost their form.
+    only_form = whole.forgotten - whole.knowledge_lost
+    still_right = whole.format_lost - only_form
+    text = ""
+    if whole.forgotten:
+        text = (
+            f" Of these, {count(whole.knowledge_lost)} {'has' if whole.knowledge_lost == 1 else 'have'} another answer"
+        )
+        text += f" and {count(only_form)} lost only the required form."
+    if still_right > 0:
+        text += (
+            f" {questions(still_right)} more still {'counts' if still_right == 1 else 'count'} as right but lost the "
+            "required form."
+        )
+    return text
+
+
+def _known(whole: Group, found: Conclusion) -> str:
+    """Sentences on the clearly known questions, and on what luck makes of them; empty if none is known."""
+    if not whole.known or whole.known_lost is None:
+        return ""
+    text = f" Of the {questions(whole.known)} that it clearly knew, it now gets {count(whole.known_lost)} wrong."
+    if (net := net_of_luck(whole)) is None or whole.known_lost_net_interval is None:
+        return f"{text} It is not measured how many of them luck alone would make."
+    text += f" Luck alone would make about {net.by_luck} of such losses"
+    low, high = whole.known_lost_net_interval
+    if high <= 0:
+        return f"{text}, which is more than that."
+    fits = f"between {net.low if low > 0 else 'none'} and {net.high} would fit"
+    if found.known_lost == "above":
+        return f"{text}, which leaves {net.net}: {fits}."
+    return f"{text}, so that luck may explain them all: {fits}."
+
+
+def _log_score(whole: Group, found: Conclusion) -> str:
+    """Sentences on the calibrated log score; empty if there is none."""
+    change, interval = whole.log_score_change_calibrated, whole.log_score_change_calibrated_interval
+    if change is None or interval is None or found.log_score is None:
+        return ""
+    if not change and interval == (0.0, 0.0):
+        return f"{_here(found)}: no option of any question changed its probability."
+    size, low, high = (text.lstrip("+-") for text in nats(change, *interval))
+    moved = "rose" if change > 0 else "fell"
+    text = f"{_here(found)}: the log score of the right options {moved} by {size} nats a question, with the overall "
+    text += "sureness of both sides taken out. "
+    if found.log_score == "around":
+        return f"{text}That may be luck: anything between {low} down and {high} up would fit."
+    way = "up" if found.log_score == "above" else "down"
+    ends = f"{low} and {high}" if found.log_score == "above" else f"{high} and {low}"
+    end = " Knowledge fades before answers flip." if found.log_score == "below" else ""
+    return f"{text}Between {ends} {way} would fit.{end}"
 
 
 def _not_measured(comparison: Comparison, trajectory: Trajectory | None) -> str:
@@ -185,46 +332,36 @@ def _said(flip: Flip, side: object) -> str:
     return "nothing" if not answer else f"“{shorten(answer)}”"
 
 
-_FALSE_ALARMS: Final = 0.05
-"""Tolerated share of false alarms among the categories that are said to have fallen."""
-
-
-def luck(comparison: Comparison, trajectory: Trajectory | None) -> str:
-    """Sentences on sampling error, measurement noise and guessing; of a run, over all of its looks."""
+def luck(comparison: Comparison, found: Conclusion) -> str:
+    """Sentences on sampling error, measurement noise and guessing, each with its question."""
     whole = comparison.all
-    low, high = whole.net_change_interval
-    if math.isnan(low):
+    if found.whole is None:
         return "Nothing was measured on both sides, so nothing can be said."
+    fits = _range(whole.net_change_interval)
     if not whole.forgotten and not whole.gained:
-        text = f"No answer changed sides: with these questions, {_range(whole.net_change_interval)} would fit as well."
-        return text + (_over_all_looks(trajectory) if trajectory is not None and len(trajectory) > 1 else "")
-    text = f"Gains and losses together {_moved(whole.net_change)}. "
-    if high < 0 or low > 0:
-        text += f"That is more than luck: with these questions, {_range(whole.net_change_interval)} would fit."
+        return f"No answer changed sides: with these questions, {fits} would fit as well." + _over_all_looks(found)
+    text = f"{_here(found)}, gains and losses together {_moved(whole.net_change)}. "
+    if found.whole == "around":
+        text += f"That may be luck: with these questions, {fits} would fit as well."
     else:
-        text += f"That may be luck: with these questions, {_range(whole.net_change_interval)} would fit as well."
+        text += f"That is {found.whole} zero: with these questions, {fits} would fit."
     if whole.null_lost is not None and whole.null_gained is not None:
         text += _against_noise(whole, whole.null_lost, whole.null_gained)
     text += _guessing(whole)
-    if trajectory is not None and len(trajectory) > 1:
-        return text + _over_all_looks(trajectory)
-    categories = len(comparison.by("category"))
-    if categories > 1:
-        names = [group.name for group in fallen_groups(comparison, None) if group.level == "category"]
+    if found.categories:
+        names = [group.name for group in found.below_zero]
         text += (
-            f" Among the {count(categories)} categories the fall is beyond luck for {listed(names)}."
+            f" Among its {count(found.categories)} categories, {listed(names)} {is_or_are(len(names))} below zero on "
+            f"{_own(names)}."
             if names
-            else f" In none of the {count(categories)} categories is the fall clearly beyond luck."
+            else f" None of its {count(found.categories)} categories is below zero on its own."
         )
-    return text
+    return text + _over_all_looks(found)
 
 
-def _over_all_looks(trajectory: Trajectory) -> str:
-    groups = {(alarm.group.level, alarm.group.name) for alarm in trajectory.alarms()}
-    names = list(dict.fromkeys("accuracy as a whole" if level == "all" else name for level, name in sorted(groups)))
-    if names:
-        return f" Over all looks of the run the fall is beyond luck for {listed(names)}."
-    return " Over all looks of the run no fall of accuracy is beyond luck."
+def _over_all_looks(found: Conclusion) -> str:
+    """Sentence on the alarms; empty if there is no look."""
+    return f" {_over(found)}: {_alarms(found)}." if found.is_run else ""
 
 
 def _guessing(whole: Group) -> str:
@@ -255,36 +392,6 @@ def _against_noise(whole: Group, lost: float, gained: float) -> str:
             f"{text}, so the {count(whole.forgotten)} lost and {count(whole.gained)} gained are not measurement noise."
         )
     return f"{text}: that part of the gains and losses is noise."
-
-
-def fallen_groups(comparison: Comparison, trajectory: Trajectory | None) -> list[Group]:
-    """Groups that fell by more than luck and are now below their start: the whole first, then by size of the fall.
-
-    The rule is an alarm if there is a run, else a false discovery rate of 5 % in one comparison.
-    """
-    # The same groups as the alarms of a run watch.
-    watched = [comparison.all, *comparison.by("category").values()]
-    if len(watched) == 2:  # one category is the whole
-        watched = watched[:1]
-    down = [group for group in watched if group.net_change < 0]
-    if trajectory is not None and len(trajectory) > 1:
-        raised = {(alarm.group.level, alarm.group.name) for alarm in trajectory.alarms()}
-        fallen = [group for group in down if (group.level, group.name) in raised]
-    else:
-        fallen = [group for group in down if group.q_value <= _FALSE_ALARMS]
-    return sorted(fallen, key=lambda group: (group.level != "all", group.net_change))
-
-
-def beyond_luck(comparison: Comparison, trajectory: Trajectory | None) -> str:
-    """Sentence on the groups that fell by more than luck; empty if none did."""
-    fallen = fallen_groups(comparison, trajectory)
-    if not fallen:
-        return ""
-    named = [
-        f"{'accuracy as a whole' if group.level == 'all' else group.name} by {by_points(group.net_change)}"
-        for group in fallen
-    ]
-    return f"Luck does not explain the fall of {listed(named)}."
 
 
 def _moved(change: float) -> str:

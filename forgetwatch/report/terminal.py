@@ -1,15 +1,18 @@
-"""A Comparison in a terminal of 80 columns: the first table, and all its numbers in detail.
+"""A comparison in a terminal of 80 columns: the first table, and all its numbers in detail.
 
     forgetwatch  step 600 of 600, against the start   standard, 2,000 items, plain prompt
     forgotten 142   gained 151   net +0.5 points (-1.2 to +2.1)   can see 2.4 points
-    clearly known 1,124   now lost 31 (2.8 %)
+    clearly known 1,124   now lost 31, by luck alone 9: net 22 (10 to 34)
+    log score -0.04 nats (-0.07 to -0.01), calibrated   measured twice: 1
     worst categories             n forgotten  gained               net points      q
       Math                     222        14       3       -5.0 (-8.9 to -1.2)   .010
-    PASS: accuracy did not fall by more than 2 points
+    this look: PASS, no worse than 2 points; 12 looks: no alarm (net, fading)
+    one category below zero on its own: Math
 
-The first table has at most `LINES` lines and leaves out whatever is undefined. The detail has every correction, bound
-and diagnostic, and up to `ROWS` groups. Percentages are shares of the items, points are differences of percentages,
-brackets hold 95 % intervals. No meaning is carried by colour alone.
+The first table has at most `LINES` lines and leaves out whatever is undefined. Its last lines are the decisions of
+`comparing.verdict`, each with its question. The detail has every correction, bound and diagnostic, and up to `ROWS`
+groups. Percentages are shares of the items, points are differences of percentages, brackets hold 95 % intervals. No
+meaning is carried by colour alone.
 """
 
 from __future__ import annotations
@@ -25,9 +28,10 @@ from rich.text import Text
 from forgetwatch.comparing.category_means import CategoryMeans
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.groups import Group, Level
-from forgetwatch.comparing.verdict import TOLERANCE, group_verdict
+from forgetwatch.comparing.trajectory import Trajectory
+from forgetwatch.comparing.verdict import TOLERANCE, Conclusion, RaisedAlarm, State, conclude
 from forgetwatch.metrics.intervals import mean_interval
-from forgetwatch.report.cells import ASSUMES, chance_rows, net_change, ratio_text
+from forgetwatch.report.cells import ASSUMES, chance_rows, net_change, net_of_luck, ratio_text
 from forgetwatch.report.formatting import (
     between,
     brief,
@@ -35,6 +39,7 @@ from forgetwatch.report.formatting import (
     fit,
     fit_ends,
     items,
+    nats,
     one_line,
     percent,
     points,
@@ -42,7 +47,7 @@ from forgetwatch.report.formatting import (
     tolerance_points,
     visible,
 )
-from forgetwatch.report.summary import fallen_groups
+from forgetwatch.run_folder import GuardFinding
 
 WIDTH: Final = 80
 LINES: Final = 11
@@ -64,29 +69,27 @@ def comparison_table(
     by: Level = "category",
     title: str = "",
     tolerance: float = TOLERANCE,
-    alarms: Text | None = None,
+    trajectory: Trajectory | None = None,
 ) -> Lines:
     """First table of a comparison, for a console.
 
     Args:
-        comparison: The comparison.
+        comparison: The comparison; of a run, its last look against its baseline.
         by: Level of the groups that are listed, worst net change first; ``all`` lists none.
         title: Title; by default the names of the two snapshots.
         tolerance: Net loss of accuracy that the verdict tolerates, 0 to 1.
-        alarms: Line about the alarms of a run, in place of the one about groups that fell by more than luck.
+        trajectory: The run, if there is one.
     """
     whole = comparison.all
     if not whole.n:
         return Lines(*_heading(comparison, title), Text("nothing to compare: no item was scored on both sides"))
-    if not whole.forgotten and not whole.gained:
-        # Nothing to list: one heading, one sentence, one verdict.
-        same = f"no item flipped: {count(whole.retained)} right and {count(whole.missed)} wrong, before and after"
-        lines = [_heading_line(comparison, title), Text(same), *_decision_line(whole, tolerance)]
-        return Lines(*lines, *([] if alarms is None else [_cut(alarms)]), *note_lines(comparison.notes))
-    top = [*_heading(comparison, title), _flips_line(whole), *_known_line(whole)]
-    bottom = _decision_line(whole, tolerance)
-    bottom += _losses_line(comparison) if alarms is None else [_cut(alarms)]
+    bottom = [*decision_lines(conclude(comparison, trajectory=trajectory, tolerance=tolerance))]
     bottom += note_lines(comparison.notes)
+    if not whole.forgotten and not whole.gained:
+        # No flip to list: the heading is one line, and the known items are left out.
+        same = f"no item flipped: {count(whole.retained)} right and {count(whole.missed)} wrong, before and after"
+        return Lines(_heading_line(comparison, title), Text(same), *_log_score_line(whole), *bottom)
+    top = [*_heading(comparison, title), _flips_line(whole), *_known_line(whole), *_log_score_line(whole)]
     # The groups give way first: each of the other lines says something that no other one does.
     room = min(WORST, LINES - len(top) - len(bottom) - 1)
     return Lines(*top, *_worst_lines([] if by == "all" else list(comparison.by(by).values()), room), *bottom)
@@ -159,12 +162,27 @@ def _known_line(group: Group) -> list[Text]:
         return []
     text = Text(f"clearly known {count(group.known)}   now lost ")
     text.append(count(group.known_lost), style=f"bold {_LOST}")
-    return [text.append(f" ({percent(group.known_lost / group.known)} %)" if group.known else "")]
+    if (net := net_of_luck(group)) is None:
+        return [text.append(" (luck not measured)")]
+    return [text.append(f", by luck alone {net.by_luck}: net {net.net} ({net.low} to {net.high})")]
+
+
+def _log_score_line(group: Group) -> list[Text]:
+    """Line of the calibrated log score, and of the flips of a second measurement; none without scores."""
+    change, interval = group.log_score_change_calibrated, group.log_score_change_calibrated_interval
+    if change is None or interval is None:
+        return []
+    shown, low, high = nats(change, *interval)
+    text = Text(f"log score {shown} nats")
+    text.append(", calibrated" if math.isnan(interval[0]) else f" ({low} to {high}), calibrated")
+    if group.null_lost is not None and group.null_gained is not None:
+        text.append(f"   measured twice: {count(group.null_lost + group.null_gained)}", style="dim")
+    return [_cut(text)]
 
 
 def _worst_lines(groups: Sequence[Group], most: int) -> list[Text]:
-    """Groups of the lowest net change under a heading; no line for fewer than two groups."""
-    if len(groups) < 2:
+    """Groups of the lowest net change under a heading; no line for fewer than two groups, or without room."""
+    if len(groups) < 2 or most < 1:
         return []
     heading = f"worst {_plural(groups[0].level)}"
     # The widths and the gaps add up to 79 columns, so that no line wraps.
@@ -186,29 +204,96 @@ def _net_first(group: Group) -> tuple[float, float]:
     return group.net_change if math.isfinite(group.net_change) else math.inf, -group.forgotten
 
 
-def _decision_line(group: Group, tolerance: float) -> list[Text]:
-    """Line of the verdict; none if the net change has no interval."""
-    if math.isnan(group.net_change_interval[0]):
+_STYLES: Final = {"PASS": "bold green", "FAIL": "bold red", "INCONCLUSIVE": "bold"}
+_STATES: Final[dict[State, str]] = {"lasting": "", "unclear": ", unclear now", "recovered": ", recovered"}
+
+
+def decision_lines(found: Conclusion) -> list[Text]:
+    """Lines of all decisions on a comparison or a run, each with its question; as few lines as they fit in."""
+    parts = [*_verdict_parts(found), *_alarm_parts(found), *_category_parts(found), *_guard_parts(found)]
+    if found.differs:
+        parts.append(Text("two questions: one look at 95 %; all looks and groups at a stricter level", "dim"))
+    lines: list[Text] = []
+    for part in parts:
+        if lines and cell_len(lines[-1].plain) + 2 + cell_len(part.plain) <= WIDTH:
+            lines[-1].append("; ").append_text(part)
+        else:
+            lines.append(part)
+    return lines
+
+
+def _verdict_parts(found: Conclusion) -> list[Text]:
+    """The verdict on this look alone; none if the net change has no interval."""
+    if found.whole is None:
         return []
-    found = group_verdict(group, tolerance)
-    bound = tolerance_points(tolerance)
+    word, bound = found.verdict.word, tolerance_points(found.verdict.tolerance)
     says = {
-        "PASS": f"accuracy did not fall by more than {bound}",
-        "FAIL": f"accuracy fell by more than {bound}",
-        "INCONCLUSIVE": f"the net may be below -{bound}",
-    }[found.word]
-    more = f"; {count(found.items_needed)} items would decide" if found.items_needed is not None else ""
-    style = {"PASS": "bold green", "FAIL": "bold red", "INCONCLUSIVE": "bold"}[found.word]
-    return [_cut(Text().append(found.word, style=style).append(f": {says}{more}"))]
+        "PASS": f"no worse than {bound}" + (", but below zero" if found.whole == "below" else ""),
+        "FAIL": f"worse by more than {bound}",
+        "INCONCLUSIVE": f"{'below zero, ' if found.whole == 'below' else ''}perhaps worse by more than {bound}",
+    }[word]
+    text = Text("this comparison: " if found.looks is None else "this look: ").append(word, style=_STYLES[word])
+    parts = [text.append(f", {says}", style="not bold")]
+    if found.verdict.items_needed is not None:
+        parts.append(Text(f"{count(found.verdict.items_needed)} items would decide"))
+    return parts
 
 
-def _losses_line(comparison: Comparison) -> list[Text]:
-    """Line of the groups that fell by more than luck, at a false discovery rate of 5 %; none if no group did."""
-    fallen = [
-        f"{'accuracy' if group.level == 'all' else one_line(group.name)} {points(group.net_change)} points"
-        for group in fallen_groups(comparison, None)
+def _category_parts(found: Conclusion) -> list[Text]:
+    """The categories below zero on their own at this look; none if there is none."""
+    if not (groups := found.below_zero):
+        return []
+    start = "one category below zero on its own: "
+    if len(groups) > 1:
+        start = f"{len(groups)} categories below zero on their own: "
+    return [_names(Text(start), [_name(group) for group in groups])]
+
+
+def _alarm_parts(found: Conclusion) -> list[Text]:
+    """The alarms over all looks of a run; none if this is no run."""
+    if not found.looks:
+        return []
+    text = Text(f"{count(found.looks)} look{'s' if found.looks > 1 else ''}: ")
+    if not found.alarms:
+        return [text.append(f"no alarm ({', '.join(found.kinds)})")]
+    text.append(f"{len(found.alarms)} alarm{'s' if len(found.alarms) > 1 else ''}", style="bold red").append(", ")
+    return [_names(text, [_alarm(one) for one in found.alarms])]
+
+
+def _alarm(raised: RaisedAlarm) -> str:
+    alarm = raised.alarm
+    return f"{alarm.kind} {_name(alarm.group)} (step {alarm.step}{_STATES[raised.state]})"
+
+
+def _guard_parts(found: Conclusion) -> list[Text]:
+    """The trips of the guard, other than those on an alarm, which is named already; none if there is none."""
+    trips = [trip for trip in found.trips if trip.what in ("net_loss", "must_pass")]
+    if not trips:
+        return []
+    start = Text(f"guard tripped {len(trips)} time{'s' if len(trips) > 1 else ''}: ")
+    return [
+        _names(start, [f"{_tripped(trip)} (step {trip.step})" if trip.step >= 0 else _tripped(trip) for trip in trips])
     ]
-    return [_cut(Text(f"fell by more than luck: {', '.join(fallen)}"))] if fallen else []
+
+
+def _tripped(trip: GuardFinding) -> str:
+    """Group or item on which the guard tripped."""
+    name = trip.name.split(":", 1)[-1] if trip.what == "net_loss" else f"item {trip.name}"
+    return fit_ends(name, min(cell_len(one_line(name)), _NAME)).rstrip()
+
+
+def _name(group: Group) -> str:
+    return fit_ends(group.name, min(cell_len(one_line(group.name)), _NAME)).rstrip()
+
+
+def _names(text: Text, names: Sequence[str]) -> Text:
+    """Text with as many of the names as fit in a line, and the number of the others."""
+    for shown in range(len(names), 0, -1):
+        rest = f" and {len(names) - shown} more" if shown < len(names) else ""
+        line = ", ".join(names[:shown]) + rest
+        if cell_len(text.plain) + cell_len(line) <= WIDTH:
+            break
+    return _cut(text.append(line, style="not bold"))
 
 
 def note_lines(notes: Sequence[str]) -> list[Text]:
@@ -233,6 +318,7 @@ def comparison_detail(comparison: Comparison, *, by: Level = "category") -> Line
     """
     whole = comparison.all
     lines = [Text(_all_facts(comparison), style="dim"), *_known_detail(whole), _all_line(whole), _accuracy_line(whole)]
+    lines += _log_score_detail(whole)
     lines += [*_form_lines(comparison), *_noise_lines(comparison), *_chance_lines(whole)]
     if comparison.paper_compat is not None:
         lines += _compat_lines(comparison.paper_compat)
@@ -265,7 +351,28 @@ def _known_detail(group: Group) -> list[Text]:
     text.append(f"now lost {count(group.known_lost)}", style=f"bold {_LOST}")
     if group.known and group.known_lost_interval is not None:
         text.append(f" ({percent(group.known_lost / group.known)} %, {between(group.known_lost_interval, percent)})")
-    return [text]
+    if group.known_net is None or (net := net_of_luck(group)) is None:
+        return [text, Text("  luck not measured", "dim")]
+    share = group.known_lost_net_share
+    of = "" if share is None else f", {percent(share)} % of {count(round(group.known_net))}"
+    return [text, Text(f"  by luck alone {net.by_luck}: net {net.net} ({net.low} to {net.high}){of}")]
+
+
+def _log_score_detail(group: Group) -> list[Text]:
+    """Lines of the log score: calibrated, as it is, and clipped; none without scores."""
+    if group.log_score_before is None or group.log_score_after is None:
+        return []
+    text = Text(f"log score     {group.log_score_before:.3f} -> {group.log_score_after:.3f} nats")
+    changes = (
+        ("calibrated", group.log_score_change_calibrated, group.log_score_change_calibrated_interval),
+        ("as it is", group.log_score_change, group.log_score_change_interval),
+        ("clipped", group.log_score_change_clipped, group.log_score_change_clipped_interval),
+    )
+    lines = [text]
+    for name, change, interval in changes:
+        if change is not None and interval is not None:
+            lines.append(Text(f"  {name:<12}{change:+.3f} ({between(interval, lambda end: f'{end:+.3f}')})"))
+    return lines
 
 
 def _all_line(group: Group) -> Text:

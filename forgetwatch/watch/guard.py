@@ -1,38 +1,30 @@
 """A guard: bounds on the losses of a run, and the action when they are exceeded.
 
-It trips on three things: an alarm of falling accuracy, over all looks and groups (`metrics.alarm`); a net loss whose
-whole interval lies beyond a bound, at consecutive looks; a `must_pass` item that was right and is wrong.
+It trips on three things: an alarm of a net loss or of fading, over all looks and groups (`metrics.alarm`); a net loss
+whose whole interval lies beyond a bound, at consecutive looks; a `must_pass` item that was right and is wrong.
+
+A net loss beyond the bound does not count in a group whose items do not see a loss of the size of the bound
+(`Group.detectable_change`): of few items, those that fall by chance fall far. The guard says so once for each group;
+alarms, whose level accounts for the number of groups, watch it all the same.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
+from forgetwatch.comparing.groups import Group
 from forgetwatch.comparing.trajectory import Trajectory
-from forgetwatch.comparing.verdict import group_verdict
+from forgetwatch.comparing.verdict import can_see, group_verdict
 from forgetwatch.errors import WatchError
+from forgetwatch.report.cells import net_change
+from forgetwatch.report.formatting import percent, tolerance_points
 from forgetwatch.report.run_table import alarm_line
+from forgetwatch.run_folder import GuardFinding
 
 Action = Literal["warn", "save", "stop"]
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that tripped the guard.
-
-    Attributes:
-        what: ``alarm``, ``net_loss`` or ``must_pass``.
-        name: The group's level and name, or the item's id.
-        step: Optimizer step of the look.
-        line: The finding in one line, without text of any item.
-    """
-
-    what: str
-    name: str
-    step: int
-    line: str
 
 
 @dataclass(frozen=True)
@@ -61,7 +53,7 @@ class Guard:
         if self.looks < 1:
             raise WatchError(f"looks={self.looks!r}: needed at least 1")
 
-    def findings(self, trajectory: Trajectory, lost: Sequence[str] = ()) -> list[Finding]:
+    def findings(self, trajectory: Trajectory, lost: Sequence[str] = ()) -> list[GuardFinding]:
         """Everything that exceeds a bound at the latest look.
 
         Args:
@@ -70,33 +62,41 @@ class Guard:
         """
         step = trajectory.steps[-1]
         found = [
-            Finding("alarm", f"{alarm.group.level}:{alarm.group.name}", step, alarm_line(alarm).plain)
+            GuardFinding(
+                "alarm" if alarm.kind == "net" else alarm.kind, _name(alarm.group), step, alarm_line(alarm).plain
+            )
             for alarm in trajectory.verdicts()
             if alarm.step == step and alarm.raised
         ]
-        recent = trajectory.comparisons[1:][-self.looks :]  # the first is the baseline against itself
-        if self.net_loss is not None and len(recent) == self.looks:
-            beyond = [
-                {
-                    (group.level, group.name)
-                    for group in look.groups
-                    if group_verdict(group, self.net_loss).word == "FAIL"
-                }
-                for look in recent
-            ]
-            for group in recent[-1].groups:
-                # The same group at each of these looks, or groups that take turns by chance would trip the guard.
-                if group.level in ("all", "category") and all((group.level, group.name) in look for look in beyond):
-                    low, high = (100 * end for end in group.net_change_interval)
-                    line = (
-                        f"{group.name}, step {step}: {100 * group.net_change:+.1f} points ({low:+.1f} to {high:+.1f}), "
-                        f"below -{100 * self.net_loss:g} points at {self.looks} looks in a row"
-                    )
-                    found.append(Finding("net_loss", f"{group.level}:{group.name}", step, line))
+        found += self._net_losses(trajectory)
         found += [
-            Finding("must_pass", item, step, f"item {item}, which must pass, was right and is wrong at step {step}")
+            GuardFinding(
+                "must_pass", item, step, f"item {item}, which must pass, was right and is wrong at step {step}"
+            )
             for item in lost
         ]
+        return found
+
+    def _net_losses(self, trajectory: Trajectory) -> list[GuardFinding]:
+        """Net losses beyond the bound at consecutive looks, the latest among them."""
+        recent = trajectory.comparisons[1:][-self.looks :]  # the first is the baseline against itself
+        if self.net_loss is None or len(recent) < self.looks:
+            return []
+        bound, step = self.net_loss, trajectory.steps[-1]
+        beyond = [
+            {_name(group) for group in look.groups if group_verdict(group, bound).word == "FAIL"} for look in recent
+        ]
+        found = []
+        for group in recent[-1].groups:
+            # The same group at each of these looks, or groups that take turns by chance would trip the guard.
+            if group.level not in ("all", "category") or not all(_name(group) in look for look in beyond):
+                continue
+            at = f"{self.looks} looks in a row" if self.looks > 1 else "this look"
+            line = f"{group.name}, step {step}: {net_change(group)} points, below -{tolerance_points(bound)} at {at}"
+            what = "net_loss"
+            if not can_see(group, bound):
+                what, line = "too_few_items", f"{line}; {_unseen(group, bound)}"
+            found.append(GuardFinding(what, _name(group), step, line))
         return found
 
 
@@ -105,26 +105,37 @@ class Tripped:
     """Findings of a run so far; each is reported once.
 
     Attributes:
-        reported: `what` and `name` of the findings.
-        lines: One line for each finding of this process but alarms; the last table counts them and names the first.
+        findings: The findings, in the order in which they were made.
     """
 
-    reported: set[tuple[str, str]] = field(default_factory=set)
-    lines: list[str] = field(default_factory=list)
+    findings: list[GuardFinding] = field(default_factory=list)
 
     @classmethod
-    def of(cls, stored: Iterable[Sequence[str]]) -> Tripped:
+    def of(cls, stored: Iterable[Any]) -> Tripped:
         """Findings of an earlier process, as `stored` gave them."""
-        return cls({(what, name) for what, name in stored})
+        return cls([finding for one in stored if (finding := GuardFinding.of(one)) is not None])
 
     @property
-    def stored(self) -> list[list[str]]:
-        """The reported findings as JSON values."""
-        return sorted(map(list, self.reported))
+    def stored(self) -> list[dict[str, Any]]:
+        """The findings as JSON values."""
+        return [dict(vars(finding)) for finding in self.findings]
 
-    def new(self, found: Iterable[Finding]) -> list[Finding]:
+    def new(self, found: Iterable[GuardFinding]) -> list[GuardFinding]:
         """Return the findings that were not reported before, and count them as reported."""
-        fresh = [finding for finding in found if (finding.what, finding.name) not in self.reported]
-        self.reported |= {(finding.what, finding.name) for finding in fresh}
-        self.lines += [finding.line for finding in fresh if finding.what != "alarm"]
+        reported = {(finding.what, finding.name) for finding in self.findings}
+        fresh = [finding for finding in found if (finding.what, finding.name) not in reported]
+        self.findings += fresh
         return fresh
+
+
+def _name(group: Group) -> str:
+    return f"{group.level}:{group.name}"
+
+
+def _unseen(group: Group, bound: float) -> str:
+    """Reason for which a net loss beyond the bound does not count in a group."""
+    sees = group.detectable_change
+    seen = "no net loss" if math.isnan(sees) else f"losses from {percent(sees)} points"
+    return (
+        f"not counted, as its {group.n:g} items see {seen} and the bound is {tolerance_points(bound)}; alarms watch it"
+    )

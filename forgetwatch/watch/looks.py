@@ -20,6 +20,7 @@ from forgetwatch.comparing.trajectory import Trajectory, right_answers
 from forgetwatch.errors import WatchError
 from forgetwatch.probe import Probe
 from forgetwatch.readers import load_snapshot
+from forgetwatch.run_folder import GuardFinding
 from forgetwatch.scoring.scorer import versions
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.watch.budget import Decision, stored_decision
@@ -61,6 +62,7 @@ class Looks:
         self.others: dict[str, dict[int, Comparison]] = {}
         self.resumed: dict[int, Comparison] = {}
         self.planned: int | None = None
+        self.findings: tuple[GuardFinding, ...] = ()
         self._references = references(against)
         self._snapshots: dict[int, Snapshot] = {}  # rows of the latest look
         self._described: dict[int, dict[str, Any]] = {}
@@ -156,6 +158,7 @@ class Looks:
 
     def drop_after(self, step: int) -> None:
         """Drop the looks later than `step`."""
+        self.findings = tuple(finding for finding in self.findings if finding.step <= step)
         kept: tuple[dict[int, Any], ...] = (self.comparisons, self.resumed, self._described, self._right)
         for looks in (*kept, self._snapshots, *self.others.values()):
             for later in [look for look in looks if look > step]:
@@ -187,7 +190,8 @@ class Looks:
         comparisons = tuple(self.comparisons[step] for step in steps)
         baseline = self.subset.apply(self.baseline)
         latest = self.latest()
-        return Trajectory(steps, comparisons, right, baseline, baseline if latest is None else latest, self.planned)
+        last = baseline if latest is None else latest
+        return Trajectory(steps, comparisons, right, baseline, last, self.planned, findings=self.findings)
 
     def retained_before(self) -> int:
         """Number of right answers of the baseline."""
@@ -223,6 +227,7 @@ class Looks:
             "resumed": [{"step": step, "lost": all_.forgotten, "gained": all_.gained} for step, all_ in again.items()],
             "looks": [self._described[step] for step in sorted(self._described)],
             "planned_looks": self.planned,
+            "guard": [vars(finding) for finding in self.findings],
             "versions": versions(),
         }
 

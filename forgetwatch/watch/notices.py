@@ -116,15 +116,15 @@ def again_line(again: Group, *, step: int) -> str:
     return f"step {step} measured again: -{again.forgotten:g} +{again.gained:g} of {again.n:g}, all of it noise"
 
 
-def show(watch: Watch, *, max_steps: int, tripped: Sequence[str] = ()) -> None:
-    """Print the table of the last look, the findings of the guard, and the path of the report."""
+def show(watch: Watch, *, max_steps: int) -> None:
+    """Print the table of the last look, with the decisions on the run, and the path of the report."""
     if watch.baseline is None:
         return
     trajectory = watch.trajectory()
     console = Console(highlight=False)
     console.width = min(console.width, 120) if console.is_terminal else WIDTH
     title = f"step {trajectory.steps[-1]} of {max_steps}, against the start"
-    console.print(run_table(trajectory, title=title, tripped=tripped))
+    console.print(run_table(trajectory, title=title))
     page = watch.folder.path / REPORT
     console.print(
         f"report: {page}" if page.is_file() else f"every look: {watch.folder.path}", soft_wrap=True, markup=False

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from forgetwatch.progress import log, shown
+from forgetwatch.run_folder import GuardFinding
 from forgetwatch.scoring.checkpoints import score_checkpoint
 from forgetwatch.scoring.processes import on_main_process
 from forgetwatch.snapshot import Snapshot
@@ -39,7 +40,7 @@ from forgetwatch.watch.budget import (
 from forgetwatch.watch.command import Command
 from forgetwatch.watch.console import Failures
 from forgetwatch.watch.drift import DriftWatch
-from forgetwatch.watch.guard import Action, Finding, Guard, Tripped
+from forgetwatch.watch.guard import Action, Guard, Tripped
 from forgetwatch.watch.held_out import held_out, overlap_line
 from forgetwatch.watch.resume import carried_folders, memory_of, resume
 from forgetwatch.watch.schedule import Schedule
@@ -183,6 +184,8 @@ class Session:
             again = watch.look_again(now.model, now.tokenizer, step=now.step)
             if again is not None:
                 self.log(notices.again_line(again.all, step=now.step))
+        with self.tolerate("storing the findings of the guard", step=now.step):
+            watch.report_findings(self._tripped.findings)
         self._set_out(now)
 
     def restart(self, now: Moment, *, after: Session) -> None:
@@ -277,7 +280,7 @@ class Session:
                 self.drift.look(now.model, step=step)
             watch.add_seconds(time.perf_counter() - drift_started, step=step)
         self._log_row(now, step=step)
-        new: list[Finding] = []
+        new: list[GuardFinding] = []
         with self.tolerate("the guard", step=step):
             new = self._new_findings(step)
         with self.tolerate("the guard's alert", step=step):  # apart: a tracker that fails must not disable the guard
@@ -291,7 +294,8 @@ class Session:
         if self._is_main:  # outside the budget: the page limits itself to a share of the time
             with self.tolerate("writing the report", step=step):
                 self._page.write(watch)
-        return self._settings.guard.action if self._settings.guard is not None and new else None
+        tripped = any(finding.trips for finding in new)
+        return self._settings.guard.action if self._settings.guard is not None and tripped else None
 
     def row(self, step: int) -> dict[str, float]:
         """Numbers of the look at a step by tracker key; empty if there is no look."""
@@ -327,7 +331,7 @@ class Session:
             with self.tolerate("writing the report", step=step):
                 self._page.write(self.watch, at_once=True)
             with self.tolerate("showing the table", step=step):  # the model is not saved yet: nothing may fail here
-                notices.show(self.watch, max_steps=self._max_steps, tripped=self._tripped.lines)
+                notices.show(self.watch, max_steps=self._max_steps)
             self._failures.log_counts()
 
     def memory(self) -> dict[str, Any]:
@@ -440,20 +444,23 @@ class Session:
             )
         )
 
-    def _new_findings(self, step: int) -> list[Finding]:
+    def _new_findings(self, step: int) -> list[GuardFinding]:
         """Findings of the guard at this look that no earlier look had."""
         guard = self._settings.guard
         if guard is None:
             return []
-        return self._tripped.new(guard.findings(self.watch.trajectory(), self.watch.lost_must_pass(step)))
+        new = self._tripped.new(guard.findings(self.watch.trajectory(), self.watch.lost_must_pass(step)))
+        self.watch.report_findings(self._tripped.findings)
+        return new
 
-    def _announce(self, findings: list[Finding], *, step: int) -> None:
+    def _announce(self, findings: list[GuardFinding], *, step: int) -> None:
         for finding in findings:
             self.log(finding.line)
-        if findings and self._settings.guard is not None and self._settings.guard.action == "stop":
+        tripped = [finding.line for finding in findings if finding.trips]
+        if tripped and self._settings.guard is not None and self._settings.guard.action == "stop":
             self.log(f"the guard stops the run at step {step}")
-        if findings and self._is_main:
-            alert("forgetwatch", "\n".join(finding.line for finding in findings))
+        if tripped and self._is_main:
+            alert("forgetwatch", "\n".join(tripped))
 
     def _log_row(self, now: Moment, *, step: int) -> None:
         """Log the look at a step, if there is one, and only once, also if a resumed run takes it again."""

@@ -30,7 +30,7 @@ from forgetwatch.errors import ForgetwatchError, ScoringError, WatchError
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
 from forgetwatch.progress import Progress, log, shown
-from forgetwatch.run_folder import PROBE, RunFolder
+from forgetwatch.run_folder import PROBE, GuardFinding, RunFolder
 from forgetwatch.scoring.generation import Generator
 from forgetwatch.scoring.processes import on_all_processes, on_main_process, rank
 from forgetwatch.scoring.scorer import Scorer
@@ -164,6 +164,16 @@ class Watch:
             WatchError: If there is none yet.
         """
         return self._looks.trajectory()
+
+    def report_findings(self, findings: Sequence[GuardFinding]) -> None:
+        """Store the findings of the guard with the run, so that reports of the folder show them.
+
+        Args:
+            findings: All findings of the run so far.
+        """
+        if tuple(findings) != self._looks.findings:
+            self._looks.findings = tuple(findings)
+            self._store()
 
     def retained_before(self) -> int:
         """Number of right answers of the baseline."""

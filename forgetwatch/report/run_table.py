@@ -102,7 +102,7 @@ def alarm_lines(trajectory: Trajectory) -> list[Text]:
     return [
         *lines,
         Text(f"{number} ({kinds}) over {watched}, {looks} look{'s' if looks > 1 else ''}{how}", "dim"),
-        Text(f'a net alarm rejects "no net loss"; the last look {seen}', "dim"),
+        Text(f'net rejects "no net loss"; the last look {seen}', "dim"),
     ]
 
 

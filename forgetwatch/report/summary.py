@@ -232,12 +232,11 @@ def _form(whole: Group) -> str:
     # Losses of form can be of answers that still count as right: the rest of those that are wrong lost their form.
     only_form = whole.forgotten - whole.knowledge_lost
     still_right = whole.format_lost - only_form
-    text = ""
-    if whole.forgotten:
-        text = (
-            f" Of these, {count(whole.knowledge_lost)} {'has' if whole.knowledge_lost == 1 else 'have'} another answer"
-        )
-        text += f" and {count(only_form)} lost only the required form."
+    text = " Another answer took the place of each." if whole.forgotten else ""
+    if only_form:
+        have = "has" if whole.knowledge_lost == 1 else "have"
+        text = f" Of these, {count(whole.knowledge_lost)} {have} another answer and"
+        text += f" {count(only_form)} lost only the required form."
     if still_right > 0:
         text += (
             f" {questions(still_right)} more still {'counts' if still_right == 1 else 'count'} as right but lost the "
@@ -253,7 +252,7 @@ def _known(whole: Group, found: Conclusion) -> str:
     text = f" Of the {questions(whole.known)} that it clearly knew, it now gets {count(whole.known_lost)} wrong."
     if (net := net_of_luck(whole)) is None or whole.known_lost_net_interval is None:
         return f"{text} It is not measured how many of them luck alone would make."
-    text += f" Luck alone would make about {net.by_luck} of such losses"
+    text += f" Luck alone would make about {net.by_luck} such losses"
     low, high = whole.known_lost_net_interval
     if high <= 0:
         return f"{text}, which is more than that."
@@ -272,8 +271,8 @@ def _log_score(whole: Group, found: Conclusion) -> str:
         return f"{_here(found)}: no option of any question changed its probability."
     size, low, high = (text.lstrip("+-") for text in nats(change, *interval))
     moved = "rose" if change > 0 else "fell"
-    text = f"{_here(found)}: the log score of the right options {moved} by {size} nats a question, with the overall "
-    text += "sureness of both sides taken out. "
+    text = f"{_here(found)}: the log score of the right options {moved} by {size} nats a question, not "
+    text += "counting a change of its sureness of everything. "
     if found.log_score == "around":
         return f"{text}That may be luck: anything between {low} down and {high} up would fit."
     way = "up" if found.log_score == "above" else "down"
@@ -301,13 +300,19 @@ def _not_measured(comparison: Comparison, trajectory: Trajectory | None) -> str:
             f"The looks evaluate the first {count(subset.items)} of {count(subset.total)} questions, to save time."
         )
     if comparison.all.known is None:
-        parts.append(
-            "The probabilities of the options are not known, so clear knowledge cannot be distinguished from a lucky "
-            "guess."
-        )
+        parts.append(_why_no_known(comparison))
     these = "this question" if counted.compared == 1 else f"these {count(counted.compared)} questions"
     parts.append(f"Nothing beyond {these} was measured.")
     return " ".join(parts)
+
+
+def _why_no_known(comparison: Comparison) -> str:
+    """Sentence on the reason for which no question counts as clearly known."""
+    if comparison.all.soft is not None:  # the shares of the right options are there
+        return "No question has two wrong options, so confident answers cannot be distinguished from lucky guesses."
+    return (
+        "The probabilities of the options are not known, so clear knowledge cannot be distinguished from a lucky guess."
+    )
 
 
 def _examples(changed: Sequence[Flip]) -> list[str]:

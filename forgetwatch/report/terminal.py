@@ -230,12 +230,12 @@ def _verdict_parts(found: Conclusion) -> list[Text]:
     says = {
         "PASS": f"no worse than {bound}" + (", but below zero" if found.whole == "below" else ""),
         "FAIL": f"worse by more than {bound}",
-        "INCONCLUSIVE": f"{'below zero, ' if found.whole == 'below' else ''}perhaps worse by more than {bound}",
+        "INCONCLUSIVE": f"{'below zero, ' if found.whole == 'below' else ''}perhaps worse by over {bound}",
     }[word]
     text = Text("this comparison: " if found.looks is None else "this look: ").append(word, style=_STYLES[word])
     parts = [text.append(f", {says}", style="not bold")]
     if found.verdict.items_needed is not None:
-        parts.append(Text(f"{count(found.verdict.items_needed)} items would decide"))
+        parts.append(Text(f"needs {count(found.verdict.items_needed)} items"))
     return parts
 
 

@@ -68,7 +68,7 @@ def test_a_run_shows_its_curves_and_its_alarms() -> None:
     page = Checked(run()._repr_html_())
     assert {"svg", "table"} <= page.tags
     assert "2 looks, the last at step 2: m at step 0 -> m at step 2: 2 forgotten" in page.shown
-    assert "no alarm of falling accuracy" in page.shown
+    assert "no alarm (net) over all" in page.shown
 
 
 def test_a_run_without_a_look_says_so() -> None:

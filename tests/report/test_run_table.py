@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,9 @@ from rich.console import Console
 from support import snapshot
 
 from forgetwatch import Trajectory
-from forgetwatch.report.run_table import course_line, run_detail, run_table
+from forgetwatch.report.run_table import alarm_sentences, course_line, run_detail, run_table
 from forgetwatch.report.terminal import WIDTH
+from forgetwatch.run_folder import GuardFinding
 
 RUN = ([True, True, True, False], [False, False, True, False], [True, False, True, False])
 
@@ -47,10 +49,10 @@ def test_each_look_has_a_line() -> None:
 def test_a_loss_beyond_luck_is_an_alarm_with_its_null() -> None:
     kept, lost = [True] * 100, [False] * 40 + [True] * 60
     shown = text(run(kept, kept, lost, lost, planned=5))
-    assert shown.count("ALARM all, step 2: -40 +0 of 100 (p 9e-13, alarm at 0.005); now -40 +0") == 1
-    assert shown.count("ALARM c, step 2:") == 1
-    assert "2 alarms of falling accuracy, over all and 1 category, 5 looks planned" in shown
-    assert 'an alarm rejects "no net loss"; the last look could alarm on 18.0 points or more' in shown
+    assert shown.count("ALARM net all, step 2: -40 +0 of 100 (p 9e-13, alarm at 0.005); now -40 +0") == 1
+    assert shown.count("ALARM net c, step 2:") == 1
+    assert "2 alarms (net) over all and 1 category, 5 looks planned" in shown
+    assert 'net rejects "no net loss"; the last look could alarm on 18.0 points or more' in shown
 
 
 def test_more_looks_than_planned_are_named() -> None:
@@ -61,7 +63,7 @@ def test_more_looks_than_planned_are_named() -> None:
 def test_a_run_that_lost_nothing_says_what_it_could_have_seen() -> None:
     kept = [True] * 50
     shown = text(run(kept, kept))
-    assert "no alarm of falling accuracy, over all and 1 category, 1 look" in shown
+    assert "no alarm (net) over all and 1 category, 1 look" in shown
     assert "the last look could not alarm, too few flips" in shown
 
 
@@ -85,16 +87,40 @@ def test_the_first_table_of_a_run_ends_with_its_alarms_in_one_line() -> None:
     trajectory = run(kept, kept, lost, lost, planned=5)
     lines = first(trajectory)
     assert lines[0].startswith("forgetwatch  step 3, against step 0 ")
-    assert lines[-1] == "3 looks: 2 alarms (first all, step 2)"
-    lines = first(trajectory, tripped=["Math, step 2: -40.0 points (-49.0 to -30.0)", "another"])
-    assert lines[-1] == "3 looks: 2 alarms (first all, step 2), guard tripped 2 times (Math, step 2)"
+    assert lines[-1] == "3 looks: 2 alarms, net all (step 2), net c (step 2)"
     assert max(map(len, lines)) <= 80
+
+
+def test_trips_of_the_guard_that_are_no_alarm_are_named_in_the_table() -> None:
+    trips = (
+        GuardFinding("alarm", "all:all", 2, "ALARM"),
+        GuardFinding("net_loss", "category:Math", 2, "Math, step 2: ..."),
+        GuardFinding("must_pass", "q7", 3, "item q7 ..."),
+        GuardFinding("too_few_items", "category:Art", 3, "Art, step 3: ..."),
+    )
+    kept, lost = [True] * 100, [False] * 40 + [True] * 60
+    lines = first(replace(run(kept, kept, lost, lost, planned=5), findings=trips))
+    assert lines[-1] == "guard tripped 2 times: Math (step 2), item q7 (step 3)"
+
+
+def test_a_group_that_recovered_after_its_alarm_is_said_to_have_recovered() -> None:
+    kept, lost = [True] * 100, [False] * 40 + [True] * 60
+    trajectory = run(kept, lost, kept, planned=5)
+    *_, alarms, questions = first(trajectory)
+    assert alarms.endswith("2 looks: 2 alarms, net all (step 1, recovered), net c (step 1, recovered)")
+    assert questions == "two questions: one look at 95 %; all looks and groups at a stricter level"
+    assert "ALARM net all, step 1: -40 +0 of 100 (p 9e-13, alarm at 0.005); now -0 +0, recovered" in text(
+        trajectory
+    ).replace("\n", " ")
+    (sentence, raised), *_ = alarm_sentences(trajectory)
+    assert raised
+    assert sentence.endswith("At the last look: 0 of 100 questions lost, 0 gained, so it has recovered.")
 
 
 def test_a_run_without_alarms_or_flips_takes_four_lines() -> None:
     lines = first(run([True] * 9, [True] * 9))
     assert len(lines) == 4
-    assert lines[-1] == "1 look: no alarm"
+    assert lines[-1] == "1 look: no alarm (net)"
 
 
 def test_a_baseline_alone_is_one_line() -> None:

@@ -40,8 +40,8 @@ def test_a_summary_of_gains_alone_passes() -> None:
     made = summary(sides([False] * 40, [True] * 30 + [False] * 10))
     told = dict(made.sections)
     assert told["What it gained"] == "30 questions that it answered wrong before are now right."
-    assert "raise accuracy by 75.0 points. That is more than luck" in told["Is that more than luck?"]
-    assert made.beyond_luck == ""
+    assert "raise accuracy by 75.0 points. That is above zero" in told["Is that more than luck?"]
+    assert [one.word for one in made.decisions] == ["PASS"]
     assert made.verdict.word == "PASS"
 
 
@@ -53,8 +53,8 @@ def test_one_question_is_singular() -> None:
 
 def test_a_fall_of_the_whole_is_named_on_top() -> None:
     made = summary(sides([True] * 100, [False] * 40 + [True] * 60))
-    assert made.beyond_luck == "Luck does not explain the fall of accuracy as a whole by 40.0 points."
-    assert "lower accuracy by 40.0 points. That is more than luck" in dict(made.sections)["Is that more than luck?"]
+    assert made.decisions[0].sentence == "In this comparison alone: accuracy fell by more than 2 points."
+    assert "lower accuracy by 40.0 points. That is below zero" in dict(made.sections)["Is that more than luck?"]
     assert made.verdict.word == "FAIL"
 
 
@@ -62,7 +62,7 @@ def test_the_category_that_lost_most_questions_is_named() -> None:
     labels = {"category": ["small"] * 2 + ["large"] * 98}
     told = said(sides([True] * 100, [False] + [True] + [False] * 20 + [True] * 78, **labels))
     assert "large lost most: 20 lost and 0 gained of its 98 questions." in told["What it lost"]
-    assert "Among the 2 categories the fall is beyond luck for large." in told["Is that more than luck?"]
+    assert "Among its 2 categories, large is below zero on its own." in told["Is that more than luck?"]
 
 
 def test_where_no_category_fell_the_largest_share_is_named() -> None:
@@ -74,7 +74,7 @@ def test_where_no_category_fell_the_largest_share_is_named() -> None:
         "No category fell. The largest share went in a: 5 lost and 45 gained of its 50 questions."
         in told["What it lost"]
     )
-    assert "In none of the 2 categories is the fall clearly beyond luck." in told["Is that more than luck?"]
+    assert "None of its 2 categories is below zero on its own." in told["Is that more than luck?"]
 
 
 def test_without_a_second_measurement_nothing_is_said_of_noise() -> None:
@@ -107,7 +107,7 @@ def test_nothing_scored_at_all_says_that_nothing_can_be_said() -> None:
         dict(made.sections)["Is that more than luck?"] == "Nothing was measured on both sides, so nothing can be said."
     )
     assert_words(made)
-    assert "nan" not in " ".join([verdict_sentence(made.verdict), *dict(made.sections).values(), *made.examples])
+    assert "nan" not in " ".join([verdict_sentence(made.conclusion), *dict(made.sections).values(), *made.examples])
 
 
 def test_questions_of_one_side_only_are_counted() -> None:
@@ -129,9 +129,18 @@ def test_a_prefix_of_a_probe_is_named() -> None:
 
 def test_without_option_probabilities_clear_knowledge_is_not_known() -> None:
     assert "The probabilities of the options are not known" in said(sides([True], [True]))["What was not measured"]
-    with_shares = sides([True], [False], gold_share=[0.9])
-    assert "How sure" not in said(with_shares)["What was not measured"]
-    assert "Of the 1 question that it clearly knew, it now gets 1 wrong." in said(with_shares)["What it lost"]
+    with_shares = sides([True], [False], gold_share=[0.9], k=[4])
+    assert "probabilities of the options are not known" not in said(with_shares)["What was not measured"]
+    assert (
+        "Of the 1 question that it clearly knew, it now gets 1 wrong. It is not measured how many of them luck alone "
+        "would make." in said(with_shares)["What it lost"]
+    )
+
+
+def test_without_a_question_of_two_wrong_options_the_reason_is_named() -> None:
+    told = said(sides([True], [False], gold_share=[0.9], k=[2]))["What was not measured"]
+    assert "No question has two wrong options" in told
+    assert "probabilities of the options are not known" not in told
 
 
 def test_means_over_samples_have_one_decimal() -> None:
@@ -146,7 +155,17 @@ def test_losses_of_form_are_told_apart() -> None:
         [False] * 5 + [True] * 15, free_correct=[False] * 8 + [True] * 12, **{**columns, "chosen": [1] * 5 + [0] * 15}
     )
     told = said(compare(before=before, after=after))["What it lost"]
-    assert "In 5 cases it now gives another answer; in 3 cases only the required form seems to be lost" in told
+    assert "5 questions that it answered right before are now wrong. Another answer took the place of each." in told
+    assert "3 questions more still count as right but lost the required form." in told
+
+
+def test_losses_of_form_and_of_knowledge_add_up_to_those_that_are_wrong() -> None:
+    before = snapshot([True] * 9, in_form=[True] * 9, output=["a"] * 9)
+    after = snapshot([False] * 5 + [True] * 4, in_form=[False] * 2 + [True] * 7, output=["b"] * 9)
+    comparison = compare(before=before, after=after)
+    assert (comparison.all.knowledge_lost, comparison.all.format_lost) == (3, 2)
+    told = said(comparison)["What it lost"]
+    assert "5 questions that it answered right before are now wrong. Of these, 3 have another answer and 2 lost" in told
 
 
 def test_guessing_is_given_with_its_range() -> None:
@@ -160,12 +179,14 @@ def test_guessing_is_given_with_its_range() -> None:
 def test_a_run_speaks_of_all_its_looks() -> None:
     trajectory, _ = run(2400)
     made = summary(trajectory.comparisons[-1], trajectory=trajectory)
-    assert re.search(r"Luck does not explain the fall of .*Math by \d+\.\d points", made.beyond_luck)
-    assert "Over all looks of the run the fall is beyond luck for" in dict(made.sections)["Is that more than luck?"]
+    told = {one.word: one.sentence for one in made.decisions}
+    assert re.search(r"Over all 4 looks and 4 groups: .*a net loss of Math at step \d+", told["ALARM"])
+    assert re.search(r"At this look alone: below zero on .* own, .*Math by \d+\.\d points", told["LOSS"])
+    assert told["ALARM"] in dict(made.sections)["Is that more than luck?"]
     still = Trajectory.of([snapshot([True] * 20, meta={"step": step}) for step in (0, 5)])
-    told = summary(still.comparisons[-1], trajectory=still)
-    assert told.beyond_luck == ""
-    assert dict(told.sections)["Is that more than luck?"].endswith("no fall of accuracy is beyond luck.")
+    calm = summary(still.comparisons[-1], trajectory=still)
+    assert [one.word for one in calm.decisions] == ["INCONCLUSIVE", "NO ALARM"]
+    assert dict(calm.sections)["Is that more than luck?"].endswith("no net loss raised an alarm.")
 
 
 def test_a_run_without_a_look_says_so() -> None:
@@ -222,7 +243,10 @@ def test_no_symbol_is_on_the_first_page_of_a_run() -> None:
 
 def assert_words(made: Summary) -> None:
     text = " ".join(
-        [verdict_sentence(made.verdict), made.beyond_luck, *(text for section in made.sections for text in section)]
+        [
+            *(one.sentence for one in made.decisions),
+            *(text for section in made.sections for text in section),
+        ]
     )
     assert re.findall(r"[^\w\s.,;:?“”']", text) == []
     assert not re.search(r"\b(p|q|n|k|nan|n/a|null)\b", text)

@@ -103,8 +103,8 @@ def test_every_command_prints_plain_text_of_eighty_columns(folder: Path, command
 
 def test_huge_counts_keep_their_columns() -> None:
     """A million items a category: the columns hold, and no line is broken in two."""
-    base = snapshot([True] * 8, category=["a", "b"] * 4, gold_share=[0.9] * 8)
-    after = snapshot([False] * 8, category=["a", "b"] * 4, gold_share=[0.1] * 8)
+    base = snapshot([True] * 8, category=["a", "b"] * 4, k=[4] * 8, gold_share=[0.9] * 8)
+    after = snapshot([False] * 8, category=["a", "b"] * 4, k=[4] * 8, gold_share=[0.1] * 8)
     comparison = compare(before=base, after=after)
     groups = tuple(_times(group, 1_234_567) for group in comparison.groups)
     shown = printed(comparison_detail(replace(comparison, groups=groups)))
@@ -115,8 +115,8 @@ def test_huge_counts_keep_their_columns() -> None:
 
 
 def test_a_row_of_four_digit_losses_is_one_line() -> None:
-    base = snapshot([True] * 8, category=["a", "b"] * 4, gold_share=[0.9] * 8)
-    after = snapshot([False] * 8, category=["a", "b"] * 4, gold_share=[0.1] * 8)
+    base = snapshot([True] * 8, category=["a", "b"] * 4, k=[4] * 8, gold_share=[0.9] * 8)
+    after = snapshot([False] * 8, category=["a", "b"] * 4, k=[4] * 8, gold_share=[0.1] * 8)
     comparison = compare(before=base, after=after)
     groups = tuple(_times(group, 2_000) for group in comparison.groups)
     rows = [

@@ -29,6 +29,7 @@ def test_the_first_page_is_above_the_tables() -> None:
     assert [heading for heading in headings[1:] if heading != "LOSS"] == [
         "What it gained",
         "What it lost",
+        "Is it less sure of the right answers?",
         "Is that more than luck?",
         "What was not measured",
     ]
@@ -42,10 +43,11 @@ def test_every_row_has_the_cells_of_its_head_whatever_the_text() -> None:
             assert len({cells(line) for line in table}) == 1
 
 
-def test_groups_that_fell_beyond_luck_are_named() -> None:
+def test_alarms_and_categories_below_zero_are_named() -> None:
     trajectory, _ = run(2400)
     text = comparison_markdown(trajectory.comparisons[-1], trajectory=trajectory)
-    assert "**LOSS** Luck does not explain the fall of" in text
+    assert re.search(r"\*\*LOSS\*\* At this look alone: below zero on (its|their) own, .*Math by ", text)
+    assert re.search(r"\*\*ALARM\*\* Over all 4 looks and 4 groups: .*a net loss of Math at step ", text)
 
 
 def test_losses_of_the_largest_margin_are_listed_and_the_others_counted() -> None:

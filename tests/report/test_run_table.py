@@ -10,7 +10,7 @@ from rich.console import Console
 from support import snapshot
 
 from forgetwatch import Trajectory
-from forgetwatch.report.run_table import alarm_sentences, course_line, run_detail, run_table
+from forgetwatch.report.run_table import alarm_lines, alarm_sentences, course_line, run_detail, run_table
 from forgetwatch.report.terminal import WIDTH
 from forgetwatch.run_folder import GuardFinding
 
@@ -109,9 +109,8 @@ def test_a_group_that_recovered_after_its_alarm_is_said_to_have_recovered() -> N
     *_, alarms, questions = first(trajectory)
     assert alarms.endswith("2 looks: 2 alarms, net all (step 1, recovered), net c (step 1, recovered)")
     assert questions == "two questions: one look at 95 %; all looks and groups at a stricter level"
-    assert "ALARM net all, step 1: -40 +0 of 100 (p 9e-13, alarm at 0.005); now -0 +0, recovered" in text(
-        trajectory
-    ).replace("\n", " ")
+    (line, *_) = alarm_lines(trajectory)
+    assert line.plain == "ALARM net all, step 1: -40 +0 of 100 (p 9e-13, alarm at 0.005); now -0 +0, recovered"
     (sentence, raised), *_ = alarm_sentences(trajectory)
     assert raised
     assert sentence.endswith("At the last look: 0 of 100 questions lost, 0 gained, so it has recovered.")

@@ -178,8 +178,12 @@ def test_the_first_table_shows_the_same_numbers(shown: tuple[Comparison, Any]) -
     lost, won, *net = numbers(next(line for line in lines if line.startswith("forgotten ")))[:5]
     assert ([lost], [won], net) == (whole["forgotten"], whole["gained"], whole["net_change"])
     if whole["known"] != ["–"]:
-        known, *gone = numbers(next(line for line in lines if line.startswith("clearly known ")))
-        assert ([known], gone) == (whole["known"], whole["known_lost"])
+        known, gone, by_luck, *rest = numbers(next(line for line in lines if line.startswith("clearly known ")))
+        assert ([known], gone) == (whole["known"], whole["known_lost"][0])
+        group = comparison.all
+        assert group.known_lost_net_interval is not None
+        wanted_net = [group.known_lost_by_luck, group.known_lost_net, *group.known_lost_net_interval]
+        assert [float(text) for text in (by_luck, *rest)] == pytest.approx(wanted_net, abs=0.51)
     rows = [line for line in lines if line.startswith("  ")]
     assert rows or len(comparison.by("category")) < 2
     for line in rows:

@@ -167,7 +167,7 @@ def bars_figure(comparison: Comparison, *, by: Level = "category") -> Figure | N
             markersize=5,
         )
     net.axvline(0, color="#000000", linewidth=0.8)
-    net.set_title("net change, points (diamond: beyond 0 on its own, q at most .05)", fontsize=10)
+    net.set_title("net change, points (diamond: q at most .05)", fontsize=10)
     for panel in (flips, net):
         panel.grid(axis="x", alpha=0.25)
         panel.tick_params(labelsize=9)

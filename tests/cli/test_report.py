@@ -33,7 +33,7 @@ def test_detail_has_every_look_of_a_run(run: Path, place: str) -> None:
     assert done.exit_code == 0, done.output
     assert "ever forgotten 30 (a guesser 9), right again 5" in done.stdout
     assert (
-        "ALARM all, step 5: -30 +0 of 40 (p 9e-10, alarm at 0.006); now -25 +0" in done.stdout
+        "ALARM net all, step 5: -30 +0 of 40 (p 9e-10, alarm at 0.006); now -25 +0" in done.stdout
     )  # .05 / (2 groups x 4 looks)
     assert "step 9, against step 0" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= max(80, len(str(run)) + 40)
@@ -46,7 +46,7 @@ def test_the_first_table_of_a_run_has_at_most_twelve_lines(run: Path) -> None:
     done = CliRunner().invoke(app, ["report", str(run)])
     lines = done.stdout.splitlines()
     assert len(lines) <= 12
-    assert lines[-2] == "2 looks: 2 alarms (first all, step 5)"
+    assert lines[-2] == "2 looks: 2 alarms, net all (step 5), net c (step 5)"
     assert lines[-1].startswith("report: ")
 
 

@@ -1,8 +1,10 @@
 """Error of each correction against a planted truth: the tables of examples/statistics.md.
 
-    python tests/bench/truth.py [replications]
+    python tests/bench/truth.py [replications [part ...]]
 
-Points are percentages of all items. Raw, paper and guess-corrected stand clipped at 0 in the first table, as they are
+Parts: know_or_guess_table, logit_table, known_table, half_known_table, band_table; all unless named.
+
+Points are percentages of all items. Raw, paper and guess-corrected are clipped at 0 in the first table, as they are
 shown; everywhere else nothing is clipped.
 """
 
@@ -18,7 +20,7 @@ from rich.progress import track
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from worlds import World, know_or_guess, logits
+from worlds import World, know_or_guess, logits, planted_losses
 
 from forgetwatch.metrics.guessing import guess_corrected, guess_corrected_calibrated
 from forgetwatch.metrics.known import count_known
@@ -45,9 +47,12 @@ def raw_forgetting(world: World) -> float:
     return float(np.mean(world.answers.before & ~world.answers.after))
 
 
-def known_lost(world: World) -> float:
+def known_lost(world: World) -> tuple[float, float]:
+    """Known and lost, and the same less luck, as shares of the items."""
     found = count_known(world.confidence)
-    return found.known_lost / len(world.answers.k) if found else np.nan
+    if found is None or found.known_lost_net is None:
+        return np.nan, np.nan
+    return found.known_lost / len(world.answers.k), found.known_lost_net / len(world.answers.k)
 
 
 def know_or_guess_table(replications: int) -> None:
@@ -72,7 +77,7 @@ def know_or_guess_table(replications: int) -> None:
 
 def logit_table(replications: int) -> None:
     OUT.print("\nN = 1000, k = 4, half known, truth 3.0: bias in points, coverage of the 95 % interval / of the band")
-    OUT.print("| unknown half | noise | raw | paper | guess-corrected | calibrated | known and lost (sd) |")
+    OUT.print("| unknown half | noise | raw | paper | guess-corrected | calibrated | known and lost, net (sd) |")
     OUT.print("|---|---|---|---|---|---|---|")
     for unknown, noise in product(UNKNOWN, (0.3, 1.0)):
         rng, rows = np.random.default_rng(SEED), []
@@ -84,7 +89,7 @@ def logit_table(replications: int) -> None:
             ]
             for found in (guess_corrected(world.answers), guess_corrected_calibrated(world.answers)):
                 row += [found.forgetting, *covers(found, world.lost)]
-            rows.append([*row, known_lost(world)])
+            rows.append([*row, known_lost(world)[1]])
         mean, spread = np.mean(rows, axis=0), np.std(rows, axis=0)
         corrected = " | ".join(
             f"{signed(100 * (mean[at] - 0.03))}, {100 * mean[at + 1]:.0f} / {100 * mean[at + 2]:.0f} %" for at in (2, 5)
@@ -100,15 +105,32 @@ def covers(found: object, truth: float) -> tuple[bool, bool]:
 
 def known_table(replications: int) -> None:
     OUT.print("\nN = 2000, k = 4, weight noise .3, half of the unknown known in part: points of all items (sd)")
-    OUT.print("| planted | raw | guess-corrected | known and lost |\n|---|---|---|---|")
+    OUT.print("| planted | raw | guess-corrected | known and lost | net |\n|---|---|---|---|---|")
     for lost in (0.0, 0.009, 0.045):
         rng, rows = np.random.default_rng(SEED), []
         for _ in track(range(replications), description=f"planted {lost}", console=ERR, transient=True):
             world = logits(rng, n=2000, unknown="partial", lost=lost, noise=0.3)
-            rows.append([raw_forgetting(world), guess_corrected(world.answers).forgetting, known_lost(world)])
+            rows.append([raw_forgetting(world), guess_corrected(world.answers).forgetting, *known_lost(world)])
         mean, spread = 100 * np.mean(rows, axis=0), 100 * np.std(rows, axis=0)
         cells = " | ".join(f"{m:.2f} ({s:.2f})" for m, s in zip(mean, spread, strict=True))
         OUT.print(f"| {100 * lost:.1f} | {cells} |")
+
+
+def half_known_table(_: int) -> None:
+    """Nothing is lost: what the net makes of partial knowledge that the noise of training moves."""
+    taus, items = (0.5, 0.7, 0.8, 0.9, 0.95), 200_000
+    OUT.print("\nN = 2000, k = 4, a tenth known, nothing lost, guesses confident: expected known_lost_net (z), by tau")
+    OUT.print("| gold attracts more by | noise | " + " | ".join(f"{tau}" for tau in taus) + " |")
+    OUT.print("|---|---" + "|---" * len(taus) + "|")
+    for half_known, noise in product((0.0, 1.0, 2.0, 4.0), (1.0, 2.0)):
+        rng, cells = np.random.default_rng(SEED), []
+        population = planted_losses(rng, items=items, known=0.1, half_known=half_known, noise=noise)
+        for tau in taus:
+            found = count_known(population.confidence, tau=tau)
+            low, high = found.known_lost_net_interval
+            net, error = found.known_lost_net * 2000 / items, (high - low) / 3.92 * np.sqrt(2000 / items)
+            cells.append(f"{signed(net)} ({signed(net / error)})")
+        OUT.print(f"| {half_known:.0f} nats | {noise:.0f} | " + " | ".join(cells) + " |")
 
 
 def band_table(replications: int) -> None:
@@ -134,7 +156,7 @@ def band_table(replications: int) -> None:
 if __name__ == "__main__":
     replications = int(sys.argv[1]) if len(sys.argv) > 1 else 4000
     OUT.print(f"{replications} replications, seed {SEED}")
-    know_or_guess_table(replications)
-    logit_table(replications)
-    known_table(replications)
-    band_table(max(replications // 4, 1))
+    parts = {know_or_guess_table: 1, logit_table: 1, known_table: 1, half_known_table: 1, band_table: 4}
+    for part, fraction in parts.items():
+        if not sys.argv[2:] or part.__name__ in sys.argv[2:]:
+            part(max(replications // fraction, 1))

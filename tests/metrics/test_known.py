@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from worlds import confidence, option_scores
+from scipy import stats
+from worlds import Population, confidence, option_scores, planted_losses
 
 from forgetwatch.metrics.choices import OptionScores
 from forgetwatch.metrics.known import TAU, Confidence, count_known, is_known
@@ -132,6 +133,72 @@ def test_keys_drawn_at_random_give_nothing() -> None:
         misses += not low <= 0 <= high
     assert abs(np.mean(nets)) < 4 * np.std(nets) / np.sqrt(300)
     assert misses / 300 < 0.09
+
+
+def planted(name: str) -> Population:
+    """Population of 40,000 items with known losses; learned items and guesses that move are in all of them."""
+    rng = np.random.default_rng(8)
+    if name == "mixed k":
+        return Population.mixed([planted_losses(rng, items=10_000, k=k, lost=0.1, learned=0.3) for k in (3, 4, 5, 10)])
+    if name == "passages":
+        return planted_losses(rng, items=40_000, lost=0.3, learned=0.1, size=5)
+    return planted_losses(rng, items=40_000, k=10 if name == "ten options" else 4, lost=0.02, learned=0.3)
+
+
+@pytest.mark.parametrize(
+    ("world", "n"), [("few losses", 100), ("ten options", 400), ("mixed k", 400), ("passages", 400)]
+)
+def test_the_interval_contains_planted_losses(world: str, n: int) -> None:
+    """300 samples: a share below .92 or above .99 would be far outside what a coverage of 95 % gives."""
+    population, rng = planted(world), np.random.default_rng(9)
+    truth, inside, nets = n * population.lost.mean(), 0, []
+    for _ in range(300):
+        found = count_known(population.draw(rng, n))
+        assert found is not None
+        assert found.known_lost_net is not None
+        assert found.known_lost_net_interval is not None
+        low, high = found.known_lost_net_interval
+        inside += low <= truth <= high
+        nets.append(found.known_lost_net)
+    assert abs(np.mean(nets) - truth) < 4 * np.std(nets) / np.sqrt(300)
+    # Exact binomial bounds, each passed by chance once in ten thousand times by a coverage of .94 or of .975. With few
+    # events the interval is wider.
+    assert inside >= stats.binom.ppf(1e-4, 300, 0.94)
+    assert inside <= stats.binom.ppf(1 - 1e-4, 300, 0.975) or world == "few losses"
+
+
+def test_the_interval_grows_with_the_clusters() -> None:
+    rows = items([(0, SURE)] * 60 + [(1, SURE)] * 60, [1] * 30 + [0] * 30 + [2] * 30 + [1] * 30)
+    alone, together = count_known(rows), count_known(replace(rows, cluster=np.arange(120) // 10))
+    assert alone is not None
+    assert together is not None
+    assert alone.known_lost_net == together.known_lost_net
+    (low, high), (lower, higher) = alone.known_lost_net_interval or (0, 0), together.known_lost_net_interval or (0, 0)
+    assert lower < low < high < higher
+
+
+def test_options_in_another_order_have_the_same_counts() -> None:
+    rng = np.random.default_rng(3)
+    before = 3 * rng.normal(size=(300, 5))
+    after = before + rng.normal(size=(300, 5))
+    gold = rng.integers(0, 5, 300)
+    order = rng.permuted(np.tile(np.arange(5), (300, 1)), axis=1)
+    moved_gold = (order == gold[:, None]).argmax(axis=1)
+    shuffled = [np.take_along_axis(side, order, axis=1) for side in (before, after)]
+    one = count_known(confidence(option_scores(before, gold), option_scores(after, gold)))
+    other = count_known(confidence(*(option_scores(side, moved_gold) for side in shuffled)))
+    assert one is not None
+    assert one.known_lost > 0
+    assert other == one
+
+
+def test_an_unchanged_model_lost_nothing() -> None:
+    scores = option_scores(3 * np.random.default_rng(4).normal(size=(200, 4)))
+    found = count_known(confidence(scores, scores))
+    assert found is not None
+    assert (found.known_lost, found.known_lost_by_luck, found.known_lost_net) == (0, 0, 0)
+    low, high = found.known_lost_net_interval or (0, 0)
+    assert low < 0 < high < 5  # none of 200: at most 3.84
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from([SURE, UNSURE]), st.integers(0, 3)), min_size=1))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy import optimize, stats
-from worlds import option_scores
+from worlds import draw_rows, option_scores, score_changes
 
 from forgetwatch.metrics.choices import OptionScores
 from forgetwatch.metrics.log_score import (
@@ -157,17 +158,60 @@ def test_items_of_one_cluster_are_one_observation() -> None:
     assert thrice.calibrated.interval == pytest.approx(once.calibrated.interval)
 
 
-@pytest.mark.parametrize("factor", [1.0, 2.0])
-def test_the_test_holds_its_level_where_before_and_after_are_exchangeable(factor: float) -> None:
-    """Also with one side twice as sure. 400 worlds: at most 5 % of p-values below .025 in either direction."""
-    below = 0
+def test_the_test_holds_its_level_where_before_and_after_are_exchangeable() -> None:
+    """400 worlds: at most 5 % of p-values below .025 in either direction, and the intervals contain 0 as often."""
+    below = inside = 0
     for seed in range(400):
-        before, after = world(1000 + seed, factor=factor)
-        found = log_score(option_scores(before), option_scores(after))
+        before, after = (option_scores(side[:150]) for side in world(1000 + seed))
+        found = log_score(before, after)
         assert found is not None
         assert found.calibrated
         below += found.calibrated.fading_p_value(0.0) < 0.025
+        low, high = found.calibrated.interval
+        inside += low <= 0 <= high
     assert below / 400 < 0.05
+    assert inside / 400 > 0.91
+
+
+def test_one_side_twice_as_sure_has_the_same_p_value() -> None:
+    for seed in range(1000, 1020):
+        plain_pair, surer = world(seed), world(seed, factor=2.0)
+        one, other = (log_score(*map(option_scores, pair)) for pair in (plain_pair, surer))
+        assert one is not None
+        assert other is not None
+        assert one.calibrated
+        assert other.calibrated
+        assert other.calibrated.p_value == pytest.approx(one.calibrated.p_value, rel=1e-3)
+
+
+@pytest.mark.parametrize("change", ["noise after", "heavy tails", "clusters"])
+def test_the_interval_contains_the_change_of_the_population(change: Any) -> None:
+    """100 samples of 100 items; the truth is at the best temperatures of 40,000."""
+    rng, size = np.random.default_rng(13), 10 if change == "clusters" else 1
+    scores = score_changes(rng, items=40_000, change=change, size=size)
+    whole = log_score(*map(option_scores, scores))
+    assert whole is not None
+    inside = np.zeros(2)
+    for _ in range(100):
+        rows, cluster = draw_rows(rng, 40_000, 100, size=size)
+        found = log_score(*(option_scores(side[rows]) for side in scores), cluster=cluster)
+        assert found is not None
+        for at, name in enumerate(("change", "calibrated")):
+            low, high = getattr(found, name).interval
+            inside[at] += low <= getattr(whole, name).mean <= high
+    # Exact binomial bound, passed by chance once in ten thousand times.
+    assert inside.min() >= stats.binom.ppf(1e-4, 100, 0.94)
+
+
+def test_sides_that_change_places_change_the_sign() -> None:
+    before, after = world(9, shift=0.3)
+    there, back = log_score(*map(option_scores, (before, after))), log_score(*map(option_scores, (after, before)))
+    assert there is not None
+    assert back is not None
+    for name in ("change", "clipped", "calibrated"):
+        assert getattr(back, name).mean == pytest.approx(-getattr(there, name).mean)
+        assert getattr(back, name).p_value == pytest.approx(getattr(there, name).p_value)
+    assert (back.temperature_before, back.temperature_after) == (there.temperature_after, there.temperature_before)
 
 
 def test_several_right_options_add_up() -> None:

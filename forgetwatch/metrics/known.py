@@ -18,7 +18,7 @@ training may have taught them. Items with fewer than two wrong options take no p
 wrong option to another.
 
 The interval of `known_lost_net` combines Wilson's intervals of the two counts (Zou and Donner 2008), as Newcombe's does
-for the net change: a normal interval of the difference covers 80 to 90 % where few items are lost and k is large.
+for the net change. A normal interval of the difference covers less than 90 % where few items are lost and k is large.
 
 Derived for this project. Keys drawn at random give a net of 0. It is too low where wrong options tempt, as
 misconceptions do, and too high where options can be ruled out or are known in part.

@@ -2,8 +2,8 @@
 
 python tests/bench/coverage.py [replications [part ...]]
 
-Parts: coverage, clusters, known_lost_net, log_score_change, false_alarms, both_alarms, power, power_of_both; all unless
-named. Seeds are fixed for each part.
+Parts: coverage, clusters, known_lost_net, few_events, log_score_change, false_alarms, both_alarms, power,
+power_of_both; all unless named. Seeds are fixed for each part.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from worlds import Population, draw_rows, know_or_guess, option_scores, planted_
 from forgetwatch.metrics.alarm import alarm_level, alarm_power
 from forgetwatch.metrics.guessing import guess_corrected
 from forgetwatch.metrics.intervals import Interval, effective_items, flip_interval, newcombe, wilson
-from forgetwatch.metrics.known import count_known
+from forgetwatch.metrics.known import Confidence, count_known
 from forgetwatch.metrics.log_score import log_score
 from forgetwatch.metrics.paper import paper
 from forgetwatch.metrics.significance import sign_flip
@@ -213,6 +213,49 @@ def known_lost_net(replications: int) -> None:
         OUT.print(f"| {name} | " + " | ".join(cells) + " |")
 
 
+def few_events(_: int) -> None:
+    """Exact coverage among 500 items, of which some are lost and some are confident wrong answers that moved."""
+    n, means, shares = 500, (2, 5, 10, 20, 40), (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0)
+    OUT.print("\nknown_lost_net, 500 items, 0 to 100 % of the events losses: range of exact coverage; lowest of normal")
+    OUT.print("| options | " + " | ".join(f"{mean} events" for mean in means) + " |\n|---" + "|---" * len(means) + "|")
+    for k in (3, 4, 10):
+        weight, top = 1 / (k - 2), 90
+        lost, moved = np.meshgrid(np.arange(top), np.arange(top), indexing="ij")
+        ends = np.array([_net_interval_of(a, b, n, weight) for a, b in zip(lost.flat, moved.flat, strict=True)])
+        low, high = ends.T.reshape(2, top, top)
+        net, squares = lost - weight * moved, lost + weight**2 * moved
+        half = 1.96 * np.sqrt(np.maximum(squares - net**2 / n, 0) * n / (n - 1))
+        cells = []
+        for mean in means:
+            covered = []
+            for share in shares:
+                rates = np.array([mean * share, mean * (1 - share), n - mean]) / n
+                chance = stats.multinomial.pmf(np.stack([lost, moved, n - lost - moved], axis=-1), n, rates)
+                truth = mean * share - weight * mean * (1 - share)
+                inside = [(low <= truth) & (truth <= high), np.abs(net - truth) <= half]
+                covered.append([float((chance * one).sum()) for one in inside])
+            ours, normal = np.transpose(covered)
+            cells.append(f"{ours.min():.3f}-{ours.max():.3f}; {normal.min():.3f}")
+        OUT.print(f"| {k} | " + " | ".join(cells) + " |")
+
+
+def _net_interval_of(lost: int, moved: int, n: int, weight: float) -> Interval:
+    """The interval of `count_known` for these numbers of lost and of moved items."""
+    rows, k = np.arange(n), round(1 / weight) + 2
+    is_lost, is_moved = rows < lost, (rows >= lost) & (rows < lost + moved)
+    items = Confidence(
+        before=is_lost,
+        after=np.zeros(n, bool),
+        share_before=np.where(is_lost, 1.0, 0.0),
+        share_after=np.zeros(n),
+        wrong_share=np.where(is_moved, 1.0, 0.0),
+        other_wrong=is_moved,
+        k=np.full(n, k),
+        golds=np.ones(n, np.int64),
+    )
+    return count_known(items).known_lost_net_interval
+
+
 def log_score_change(replications: int) -> None:
     """Samples of populations; the truth of the calibrated change is at the best temperatures of the population."""
     sizes = (50, 100, 500, 2000)
@@ -284,6 +327,7 @@ if __name__ == "__main__":
         coverage: 1,
         clusters: 1,
         known_lost_net: 1,
+        few_events: 1,
         log_score_change: 4,
         false_alarms: 2,
         both_alarms: 2,

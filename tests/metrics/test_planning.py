@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from forgetwatch.metrics.planning import detectable_change, items_needed
+from forgetwatch.metrics.choices import OptionScores
+from forgetwatch.metrics.log_score import log_score
+from forgetwatch.metrics.planning import (
+    detectable_change,
+    detectable_known_lost,
+    detectable_log_score,
+    items_needed,
+    log_score_sd,
+    luck,
+)
 
 
 @pytest.mark.parametrize(
@@ -65,3 +76,61 @@ def test_less_power_than_false_alarms_is_undefined() -> None:
         assert math.isnan(items_needed(0.02, 0.1, power=power))
         assert math.isnan(detectable_change(1000, 0.1, power=power))
     assert items_needed(0.02, 0.1, power=0.1) < items_needed(0.02, 0.1, power=0.5)
+
+
+def test_a_change_of_the_log_score_is_seen_as_often_as_promised() -> None:
+    n, sd = 300, 0.2
+    change = detectable_log_score(n, sd)
+    rng = np.random.default_rng(0)
+    drawn = rng.normal(change, sd, (4000, n))
+    t = drawn.mean(axis=1) / (drawn.std(axis=1, ddof=1) / math.sqrt(n))
+    assert np.mean(t >= stats.t.ppf(0.975, n - 1)) == pytest.approx(0.8, abs=0.025)
+
+
+def test_a_tolerated_fall_adds_to_the_change_and_fewer_than_fifty_items_see_none() -> None:
+    assert detectable_log_score(1000, 0.2, delta=0.03) == pytest.approx(detectable_log_score(1000, 0.2) + 0.03)
+    assert detectable_log_score(1000, 0.2, alpha=0.001) > detectable_log_score(1000, 0.2)
+    assert math.isnan(detectable_log_score(49, 0.2))
+    assert detectable_log_score(50, 0.2) > 0
+    assert math.isnan(detectable_log_score(1000, 0.0))
+
+
+@pytest.mark.parametrize(("n", "discordance"), [(250, 0.1), (500, 0.1), (1000, 0.05), (2000, 0.2), (4000, 0.3)])
+def test_known_and_lost_items_are_seen_as_often_as_promised(n: int, discordance: float) -> None:
+    """Lost and mirrored items are drawn; the interval of the net is normal, and from ten events on above 0 at all."""
+    d = detectable_known_lost(n, discordance)
+    rng = np.random.default_rng(0)
+    lost = rng.poisson(d + n * luck(discordance), 20_000)
+    mirrored = rng.poisson(2 * n * luck(discordance), 20_000)
+    net, variance = lost - mirrored / 2, lost + mirrored / 4
+    seen = (net > stats.norm.ppf(0.975) * np.sqrt(variance)) & (lost + mirrored >= 10)
+    # The variance is estimated too, and few events are skewed.
+    assert np.mean(seen) == pytest.approx(0.8, abs=0.05)
+
+
+def test_known_and_lost_items_need_flips_and_ten_events() -> None:
+    assert math.isnan(detectable_known_lost(200, 0.05))  # ten flips of all kinds
+    assert math.isnan(detectable_known_lost(0, 0.1))
+    assert math.isnan(detectable_known_lost(1000, 0.0))
+    assert 10 < detectable_known_lost(1000, 0.02) < 13
+    assert detectable_known_lost(2000, 0.3) > detectable_known_lost(2000, 0.1)
+
+
+@pytest.mark.parametrize("dose", ["dose_0.5", "dose_0.75", "dose_1.0"])
+def test_the_spread_to_plan_with_is_that_of_a_real_fine_tuning(dose: str, real_data: Path) -> None:
+    """Another training of SmolLM2-135M than those on which the default was measured."""
+    table = pq.read_table(real_data / "real_model" / "smollm2_dose.parquet", columns=["gold", "dose_0", dose])
+    logprobs = [np.array(side) for name in ("dose_0", dose) for side in table[name].to_pylist()]
+    golds = np.array(table["gold"].to_pylist())
+    k = np.array([len(one) for one in logprobs])
+    sides, right = [], []
+    for part in (slice(0, len(golds)), slice(len(golds), None)):
+        is_gold = np.concatenate([np.arange(n) == gold for n, gold in zip(k[part], golds, strict=True)])
+        sides.append(OptionScores(k[part], np.concatenate(logprobs[part]), is_gold))
+        right.append(np.array([one.argmax() for one in logprobs[part]]) == golds)
+    found = log_score(*sides)
+    assert found is not None
+    assert found.calibrated is not None
+    spread = found.calibrated.error * math.sqrt(found.calibrated.observations)
+    flipped = float(np.mean(right[0] != right[1]))
+    assert 0.6 < spread / log_score_sd(flipped) < 1.5

@@ -1,6 +1,7 @@
 """Figures of a run and of a comparison, and how any figure is saved as a file or put into a page.
 
-    trajectory_figure   accuracy, forgotten and gained over steps, of all items and of each category
+    trajectory_figure   accuracy, forgotten and gained over steps, of all items and of each category; of all items also
+                        known and lost less luck, and the calibrated log score, where options have scores
     bars_figure         what each category forgot and gained, and its net change with the interval
     svg                 a figure as markup in the colours of the page, with its label for screen readers
 
@@ -14,7 +15,7 @@ import io
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -25,6 +26,7 @@ from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.groups import Group, Level
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.comparing.verdict import own_side
+from forgetwatch.metrics.intervals import Interval
 from forgetwatch.report.formatting import count, fit_ends
 
 if TYPE_CHECKING:
@@ -35,7 +37,10 @@ PANELS: Final = 12
 """Categories in the figure of a run; of more, those with most forgotten items at the end."""
 ROWS: Final = 25
 """Groups in the figure of bars; of more, those of the lowest net change."""
-CURVES: Final = "Curves: accuracy, forgotten and gained answers at each look; the table of looks has the same numbers."
+CURVES: Final = (
+    "Curves: accuracy, forgotten and gained answers at each look, and where options have scores also known and lost "
+    "answers and the log score; the table of looks has the same numbers."
+)
 """Label of the figure of a run."""
 
 LOST: Final[dict[str, Any]] = {"color": "#b3261e", "marker": "v", "linestyle": "-", "label": "forgotten (1→0)"}
@@ -47,6 +52,13 @@ _NULL: Final[dict[str, Any]] = {
     "linewidth": 2,
     "label": "forgotten by noise alone",
 }
+_NET: Final[dict[str, Any]] = {
+    "color": LOST["color"],
+    "marker": "D",
+    "linestyle": "-",
+    "label": "less luck, 95 % interval",
+}
+_LOG_SCORE: Final[dict[str, Any]] = {"color": "#1f3b73", "marker": "s", "linestyle": "-"}
 _IN_PAGE: Final = {LOST["color"]: "var(--lost)", WON["color"]: "var(--won)", _ACCURACY["color"]: "var(--accent)"}
 """Variables of the page that replace colours, so that figures follow its dark and light style."""
 
@@ -55,7 +67,10 @@ _FONTS: Final = ("Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans SC", "Micros
 
 
 def trajectory_figure(trajectory: Trajectory) -> Figure:
-    """Figure of a run: accuracy, forgotten and gained of all items, then of each category."""
+    """Figure of a run: accuracy, forgotten and gained of all items, then of each category.
+
+    If some look has them, all items also have curves of the known and lost ones and of the calibrated log score.
+    """
     from matplotlib.figure import Figure
 
     steps = trajectory.steps
@@ -63,11 +78,18 @@ def trajectory_figure(trajectory: Trajectory) -> Figure:
     by_category = [comparison.by("category") for comparison in trajectory.comparisons]
     names = sorted(by_category[-1], key=lambda name: -by_category[-1][name].forgotten)[:PANELS]
     rows = -(-len(names) // _COLUMNS)
-    figure = Figure(figsize=(10, 3.4 + 2.1 * rows), layout="constrained")
+    scored = _has_scores(whole)
+    height = 5.8 if scored else 3.0
+    figure = Figure(figsize=(10, height + 0.4 + 2.1 * rows), layout="constrained")
     top, *below = figure.subfigures(
-        2 if names else 1, 1, height_ratios=[3.0, 2.1 * rows] if names else [1], squeeze=False
+        2 if names else 1, 1, height_ratios=[height, 2.1 * rows] if names else [1], squeeze=False
     )[:, 0]
-    _draw_whole(top.subplots(1, 2), steps, whole, trajectory.stages)
+    panels = top.subplots(2 if scored else 1, 2, squeeze=False)
+    _draw_whole(panels[0], steps, whole)
+    if scored:
+        _draw_known(panels[1][0], steps, whole)
+        _draw_log_score(panels[1][1], steps, whole)
+    _draw_stages(panels.ravel(), trajectory.stages)
     last = whole[-1]
     figure.suptitle(
         f"Accuracy moved by {100 * last.net_change:+.1f} points: "
@@ -90,11 +112,15 @@ def trajectory_figure(trajectory: Trajectory) -> Figure:
     return figure
 
 
-def _draw_whole(
-    panels: Sequence[Axes], steps: Sequence[int], groups: Sequence[Group], stages: Sequence[int] = ()
-) -> None:
-    """Draw accuracy on the left, flips on the right, and a line where each later stage begins."""
-    accuracy, flips = panels
+def _has_scores(groups: Sequence[Group]) -> bool:
+    """True if a look has known items less luck, or a change of the calibrated log score."""
+    return any(
+        value is not None for group in groups for value in (group.known_lost_net, group.log_score_change_calibrated)
+    )
+
+
+def _draw_stages(panels: Iterable[Axes], stages: Sequence[int]) -> None:
+    """Draw a line in each panel where a later stage begins."""
     for panel in panels:
         for number, step in enumerate(stages, start=2):
             panel.axvline(step, color="#777777", linewidth=1, linestyle="-.")
@@ -106,6 +132,11 @@ def _draw_whole(
                 fontsize=8,
                 color="#777777",
             )
+
+
+def _draw_whole(panels: Sequence[Axes], steps: Sequence[int], groups: Sequence[Group]) -> None:
+    """Draw accuracy on the left and flips on the right."""
+    accuracy, flips = panels
     accuracy.plot(steps, [100 * group.accuracy_after for group in groups], **_style(_ACCURACY, steps))
     accuracy.set_ylim(0, 100)
     accuracy.set_title("what an average shows: accuracy, %", fontsize=11)
@@ -119,6 +150,57 @@ def _draw_whole(
     flips.set_title("what it hides: answers that changed sides", fontsize=11)
     flips.set_xlabel("optimizer step")
     flips.legend(frameon=False, fontsize=9)
+
+
+def _draw_known(panel: Axes, steps: Sequence[int], groups: Sequence[Group]) -> None:
+    """Draw the known and lost items less luck with their interval, and the two counts behind it."""
+    _draw_with_interval(
+        panel,
+        steps,
+        [group.known_lost_net for group in groups],
+        [group.known_lost_net_interval for group in groups],
+        _NET,
+    )
+    panel.plot(
+        steps, [_or_nan(group.known_lost) for group in groups], color="#777777", linewidth=1.2, label="now lost, in all"
+    )
+    by_luck = [_or_nan(group.known_lost_by_luck) for group in groups]
+    panel.plot(steps, by_luck, **{**_NULL, "label": "lost by luck alone"})
+    panel.set_title("clearly known at the start, now lost", fontsize=11)
+    panel.set_xlabel("optimizer step")
+    panel.legend(frameon=False, fontsize=9)
+
+
+def _draw_log_score(panel: Axes, steps: Sequence[int], groups: Sequence[Group]) -> None:
+    """Draw the change of the calibrated log score with its interval."""
+    changes = [group.log_score_change_calibrated for group in groups]
+    intervals = [group.log_score_change_calibrated_interval for group in groups]
+    _draw_with_interval(panel, steps, changes, intervals, _LOG_SCORE)
+    panel.set_title("log score, calibrated: change in nats, 95 % interval", fontsize=11)
+    panel.set_xlabel("optimizer step")
+
+
+def _draw_with_interval(
+    panel: Axes,
+    steps: Sequence[int],
+    values: Sequence[float | None],
+    intervals: Sequence[Interval | None],
+    style: dict[str, Any],
+) -> None:
+    """Draw a curve in a band, and a line at 0; looks without a value are gaps. A panel without any is hidden."""
+    panel.set_visible(any(value is not None for value in values))
+    ends = [(math.nan, math.nan) if one is None else one for one in intervals]
+    if ends and values[0] is not None:
+        ends[0] = values[0], values[0]  # the start is compared with itself: nothing was estimated
+    low, high = zip(*ends, strict=True)
+    panel.axhline(0, color="#000000", linewidth=0.8)
+    panel.fill_between(steps, low, high, color=style["color"], alpha=0.15, linewidth=0)
+    panel.plot(steps, [_or_nan(value) for value in values], **_style(style, steps))
+    panel.grid(alpha=0.25)
+
+
+def _or_nan(value: float | None) -> float:
+    return math.nan if value is None else value
 
 
 def _draw_flips(panel: Axes, steps: Sequence[int], groups: Sequence[Group]) -> None:

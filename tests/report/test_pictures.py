@@ -11,6 +11,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
+from pages import run as scored_run
 from support import snapshot
 
 from forgetwatch import Trajectory, compare
@@ -103,6 +104,7 @@ def test_any_name_can_be_drawn(names: str) -> None:
 def test_texts_of_the_figures_of_a_run_do_not_overlap() -> None:
     with drawn():
         check(trajectory_figure(run()))
+        check(trajectory_figure(scored_run(looks=12)[0]))
         check(heatmap_figure(run()))
         check(bars_figure(categories()))
 

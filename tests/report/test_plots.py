@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pages import run as scored
 from support import snapshot
 
 from forgetwatch import Trajectory
@@ -26,6 +27,36 @@ def test_the_curves_are_the_counts() -> None:
     assert list(won.get_ydata()) == [0, 0, 0]
     assert list(top[0].lines[0].get_ydata()) == pytest.approx([100, 87.5, 75])
     assert "2 answers were forgotten and 0 gained, of 8" in figure.get_suptitle()
+
+
+def test_options_with_scores_add_the_known_less_luck_and_the_log_score() -> None:
+    trajectory, _ = scored(looks=4)
+    figure = trajectory_figure(trajectory)
+    known, log_score = figure.subfigs[0].axes[2:]
+    groups = [comparison.all for comparison in trajectory.comparisons]
+    curves = {line.get_label(): list(line.get_ydata()) for line in known.lines}
+    assert curves["less luck, 95 % interval"] == [group.known_lost_net for group in groups]
+    assert curves["now lost, in all"] == [group.known_lost for group in groups]
+    assert curves["lost by luck alone"] == [group.known_lost_by_luck for group in groups]
+    changes = [group.log_score_change_calibrated for group in groups]
+    assert changes[-1] != 0
+    assert changes in [list(line.get_ydata()) for line in log_score.lines]
+    band = log_score.collections[0].get_paths()[0].vertices
+    for step, group in zip(trajectory.steps[1:], groups[1:], strict=True):
+        assert group.log_score_change_calibrated_interval is not None
+        ends = {y for x, y in band if x == step}
+        assert {min(ends), max(ends)} == set(group.log_score_change_calibrated_interval)
+
+
+def test_the_start_has_no_interval_since_nothing_was_estimated() -> None:
+    known, log_score = trajectory_figure(scored(looks=3)[0]).subfigs[0].axes[2:]
+    for panel in (known, log_score):
+        assert {y for x, y in panel.collections[0].get_paths()[0].vertices if x == 0} == {0}
+
+
+def test_fewer_than_fifty_scored_items_have_no_panel_of_the_log_score() -> None:
+    panels = trajectory_figure(scored(items=40, looks=3)[0]).subfigs[0].axes
+    assert [panel.get_visible() for panel in panels] == [True, True, True, False]
 
 
 @pytest.mark.parametrize(("categories", "panels"), [(0, 0), (1, 1), (7, 7), (30, PANELS)])

@@ -80,7 +80,8 @@ def run(
 ) -> None:
     """Show the items whose answer changed: question, right answer, and the answers before and after."""
     check_file(jsonl)
-    found = [flip for flip in _flips(before, after, probe, metric, task or [], category or []) if _is(flip, what)]
+    changed = _flips(before, after, probe, metric, task or [], category or [])
+    found = [flip for flip in changed if _is(flip, what)]
     shown = sort_flips(found, by=sort.value)[: limit or None]
     if jsonl is not None:
         text = "".join(json.dumps(flip_json(flip), ensure_ascii=True) + "\n" for flip in shown)
@@ -95,7 +96,14 @@ def run(
         console.print(flip_lines(flip))
     named = what.value.replace("_", " ")
     more = f", {len(found) - len(shown):,} more with --limit 0" if len(found) > len(shown) else ""
-    console.print(f"{len(shown):,} {named}{more}" if shown else f"none {named}", markup=False)
+    luck = _luck(changed) if what is _What.KNOWN_LOST and shown else ""
+    console.print(f"{len(shown):,} {named}{more}{luck}" if shown else f"none {named}", markup=False)
+
+
+def _luck(changed: list[Flip]) -> str:
+    """Clause with the number of known and lost items that luck makes; empty if the options have no scores."""
+    measured = [flip.by_luck for flip in changed if flip.by_luck is not None]
+    return f"; luck alone makes {sum(measured):.1f}".removesuffix(".0") if measured else ""
 
 
 def _flips(

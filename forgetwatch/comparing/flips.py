@@ -55,6 +55,8 @@ class Flip:
     Attributes:
         what: Kind of the change.
         known: True if it was clearly known before.
+        by_luck: Number of known and lost items that luck makes, as this one shows: above 0 for a confident wrong answer
+            that went to another wrong option. None if its options have no scores. See `metrics.known`.
         item_id: The item's id.
         task: Its task.
         category: Its category; may be empty.
@@ -70,6 +72,7 @@ class Flip:
 
     what: What
     known: bool
+    by_luck: float | None
     item_id: str
     task: str
     category: str
@@ -135,9 +138,13 @@ def flips(
         # Without an option on both sides nothing shows that another wrong answer was given.
         "churned": (was == 0) & (now == 0) & (answers[0] != answers[1]) & (answers[1] != NONE) & (answers[0] != NONE),
     }
-    known = np.zeros(len(was), bool)
-    paired = AlignedPairs.align(before, after, pairing, whole_items=False)
-    known[np.isfinite(was) & np.isfinite(now)] = paired.confidence().known  # the pairs that were scored on both sides
+    known, by_luck = np.zeros(len(was), bool), np.full(len(was), np.nan)
+    confidence = AlignedPairs.align(before, after, pairing, whole_items=False).confidence()
+    scored = np.isfinite(was) & np.isfinite(now)  # the rows of `confidence`
+    known[scored] = confidence.known
+    # Without any answer that was wrong before there is no mirror: nothing shows what luck makes.
+    if confidence.wrong_share is not None and (confidence.measured & ~confidence.before).any():
+        by_luck[scored] = np.where(confidence.measured, confidence.luck()[1], np.nan)
     # A private item is listed without its question and options: all output takes these from the flip.
     items = {(item.task, item.id): item for item in probe or () if PRIVATE not in item.tags}
     whats = np.full(len(was), "", dtype=object)
@@ -152,6 +159,7 @@ def flips(
             Flip(
                 what=whats[index],
                 known=bool(known[index]),
+                by_luck=None if math.isnan(by_luck[index]) else float(by_luck[index]),
                 item_id=item_id,
                 task=task,
                 category=sides[0].category[row],

@@ -238,6 +238,7 @@ def flip_json(flip: Flip) -> dict[str, Any]:
     return {
         "what": flip.what,
         "known": flip.known,
+        "known_lost_by_luck": flip.by_luck,
         "item_id": flip.item_id,
         "task": flip.task,
         "category": flip.category,

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from pages import choices, run, written
+from pages import choices, run, sure, written
 from support import snapshot, write_jsonl
 from typer.testing import CliRunner
 
@@ -160,3 +160,14 @@ def test_a_name_that_is_nearly_right_is_suggested(files: tuple[str, str, str]) -
         assert f"no {column} '{name}x', did you mean '{name}'? there are " in str(error)
     error = CliRunner().invoke(app, ["flips", before.replace("before", "befor"), after]).exception
     assert "no such file or folder, did you mean 'before.parquet'?" in str(error)
+
+
+def test_known_and_lost_items_come_with_what_luck_alone_makes(tmp_path: Path) -> None:
+    of = sure()
+    for name, side in (("a", of.before), ("b", of.after)):
+        save_snapshot(side, tmp_path / f"{name}.parquet")
+    sides = [str(tmp_path / "a.parquet"), str(tmp_path / "b.parquet")]
+    done = CliRunner().invoke(app, ["flips", *sides, "--what", "known_lost", "--limit", "3"])
+    assert done.stdout.splitlines()[-1] == "3 known lost, 9 more with --limit 0; luck alone makes 5"
+    done = CliRunner().invoke(app, ["flips", *sides, "--what", "gained"])
+    assert "luck" not in done.stdout

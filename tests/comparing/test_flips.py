@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pages import choices, written
+from pages import choices, sure, written
 from support import snapshot
 
 from forgetwatch import Item, Probe, Trajectory, compare
 from forgetwatch.comparing.flips import first_forgotten, flips, prompt_text, sort_flips
+from forgetwatch.report.flip_list import flip_json
 
 
 def test_each_changed_answer_is_of_one_kind() -> None:
@@ -46,6 +47,28 @@ def test_known_and_lost_flips_are_as_many_as_the_groups_count() -> None:
     for name, group in of.comparison.by("category").items():
         there = [flip for flip in of.changed if flip.category == name and flip.what == "forgotten"]
         assert (len(there), sum(flip.known for flip in there)) == (group.forgotten, group.known_lost)
+
+
+def test_what_luck_makes_of_the_known_and_lost_adds_up_over_the_flips() -> None:
+    of = sure()
+    lost = [flip for flip in of.changed if flip.known and flip.what == "forgotten"]
+    by_luck = [flip.by_luck for flip in of.changed]
+    assert None not in by_luck
+    assert {flip.what for flip in of.changed if flip.by_luck} == {"churned"}
+    assert len(lost) - sum(map(float, filter(None, by_luck))) == of.comparison.all.known_lost_net == 7
+    assert sum(flip_json(flip)["known_lost_by_luck"] for flip in of.changed) == of.comparison.all.known_lost_by_luck
+
+
+def test_without_scores_of_the_options_nothing_shows_what_luck_makes() -> None:
+    columns = {"k": [4, 4], "gold": [0, 0], "gold_share": [0.99, 0.99]}
+    changed = flips(
+        snapshot([True, False], chosen=[0, 1], **columns), snapshot([False, False], chosen=[1, 2], **columns)
+    )
+    assert [(flip.what, flip.known, flip.by_luck) for flip in changed] == [
+        ("forgotten", True, None),
+        ("churned", False, None),
+    ]
+    assert flip_json(changed[0])["known_lost_by_luck"] is None
 
 
 def test_answers_are_option_texts_with_a_probe_and_letters_without() -> None:

@@ -2,10 +2,11 @@
 
     group_cells          one text for each quantity in `HEADINGS`: Markdown, page, notebook
     chance_rows          the result of each correction for guessing; `ASSUMES` says what each assumes
-    net_change, flips    pieces of lines in the terminal
+    net_change, flips    pieces of lines in the terminal; also known_lost_net, log_score_change
     net_of_luck          known and lost items less those that luck makes
 
-Rates are in percent and differences in points, both to one decimal; brackets hold 95 % intervals.
+Rates are in percent and differences in points, both to one decimal, changes of a log score in nats; brackets hold 95 %
+intervals.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from forgetwatch.metrics.bounds import Bound
 from forgetwatch.metrics.guessing import Corrected
 from forgetwatch.metrics.intervals import Interval
 from forgetwatch.metrics.paper import Paper
-from forgetwatch.report.formatting import between, count, percent, points, probability
+from forgetwatch.report.formatting import between, count, nats, percent, points, probability
 
 HEADINGS: Final = {
     "n": "questions",
@@ -29,8 +30,10 @@ HEADINGS: Final = {
     "gained": "gained",
     "known": "clearly known",
     "known_lost": "now lost",
+    "known_lost_net": "less luck",
     "net_change": "net points",
     "q_value": "q",
+    "log_score_change_calibrated": "log score, nats",
 }
 """Heading of each column, by quantity."""
 
@@ -48,7 +51,6 @@ ASSUMES: Final = {
 def group_cells(group: Group) -> dict[str, str]:
     """Text of each quantity in `HEADINGS` for one group."""
     known, lost = group.known, group.known_lost
-    share = f" ({percent(lost / known)} %)" if known and lost else ""
     return {
         "n": count(group.n),
         "accuracy_before": f"{percent(group.accuracy_before)} %",
@@ -56,10 +58,27 @@ def group_cells(group: Group) -> dict[str, str]:
         "forgotten": count(group.forgotten),
         "gained": count(group.gained),
         "known": NOT_THERE if known is None else count(known),
-        "known_lost": NOT_THERE if lost is None else f"{count(lost)}{share}",
+        "known_lost": NOT_THERE if lost is None else count(lost),
+        "known_lost_net": known_lost_net(group),
         "net_change": net_change(group),
         "q_value": probability(group.q_value),
+        "log_score_change_calibrated": log_score_change(group),
     }
+
+
+def known_lost_net(group: Group) -> str:
+    """Known and lost items less luck with their 95 % interval, such as ``22 (10 to 34)``; a dash without a mirror."""
+    net = net_of_luck(group)
+    return NOT_THERE if net is None else net.net if net.low == "n/a" else f"{net.net} ({net.low} to {net.high})"
+
+
+def log_score_change(group: Group) -> str:
+    """Change of the calibrated log score with its 95 % interval, such as ``-0.04 (-0.07 to -0.01)``, or a dash."""
+    change, interval = group.log_score_change_calibrated, group.log_score_change_calibrated_interval
+    if change is None or interval is None:
+        return NOT_THERE
+    shown, low, high = nats(change, *interval)
+    return shown if math.isnan(interval[0]) else f"{shown} ({low} to {high})"
 
 
 def net_change(group: Group) -> str:

@@ -102,7 +102,7 @@ def _item(flip: Flip) -> list[str]:
     return [f"{flip.task} / {flip.item_id}", shorten(flip.question or ""), *(shorten(one or "", 60) for one in said)]
 
 
-_COLUMNS: Final = ("n", "forgotten", "gained", "known_lost", "net_change")
+_COLUMNS: Final = ("n", "forgotten", "gained", "known_lost", "known_lost_net", "net_change")
 
 
 def ci_summary(judgements: Sequence[GateResult]) -> str:

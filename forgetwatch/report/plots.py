@@ -11,11 +11,12 @@ a figure is drawn. Names come from files of other people: `name_in` keeps them f
 
 from __future__ import annotations
 
+import hashlib
 import io
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -263,33 +264,44 @@ def svg(draw: Callable[[], Figure | None], *, name: str, label: str) -> Markup |
 
     Args:
         draw: Function that makes the figure.
-        name: Salt of its element ids, different for each figure of a page.
+        name: First part of its element ids, different for each figure of a page.
         label: Description for screen readers.
     """
     import matplotlib
 
-    # Text stays text; the salt keeps the ids of two figures apart, and equal from run to run.
+    # Text stays text.
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}), drawn():
         figure = draw()
         if figure is None:
             return None
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    return Markup(_in_page(buffer.getvalue(), label))
+    return Markup(_in_page(buffer.getvalue(), name, label))
 
 
-def _in_page(text: str, label: str) -> str:
+def _in_page(text: str, name: str, label: str) -> str:
     """Markup of one figure without the parts of a separate file, in the colours of the page."""
     # The XML declaration and the document type are not allowed inside HTML.
     text = text[text.index("<svg") :]
     text = re.sub(r"<(metadata|style)\b.*?</\1>", "", text, flags=re.DOTALL)
     # Ids such as "axes_1" repeat from figure to figure; only those that are referred to are kept.
-    used = set(re.findall(r'(?:url\(#|href="#)([^")]+)', text))
+    used = dict.fromkeys(re.findall(r'(?:url\(#|href="#)([^")]+)', text))
     text = re.sub(r' id="([^"]*)"', lambda found: found[0] if found[1] in used else "", text)
+    # Matplotlib's ids are hashes of bounds whose last bits differ from one layout to the next: numbers replace them,
+    # behind a digest of the figure, so that two figures in one notebook do not share them.
+    numbers = {old: str(number) for number, old in enumerate(used)}
+    text = _with_ids(text, numbers)
+    digest = hashlib.sha256(text.encode("utf-8")).hexdigest()[:10]
+    text = _with_ids(text, {number: f"{name}-{digest}-{number}" for number in numbers.values()})
     for color, variable in _IN_PAGE.items():
         text = text.replace(color, variable)
     text = re.sub(r"(stroke|fill): #000000", r"\1: currentColor", text)
     return text.replace("<svg", f'<svg role="img" aria-label="{escape(label)}"', 1)
+
+
+def _with_ids(text: str, ids: Mapping[str, str]) -> str:
+    """Text of a figure with other ids, where they are defined and where they are referred to."""
+    return re.sub(r'(url\(#|href="#| id=")([^")]+)', lambda found: found[1] + ids.get(found[2], found[2]), text)
 
 
 @contextmanager

@@ -22,8 +22,8 @@ def test_the_verdict_comes_first_then_the_findings_then_the_counts() -> None:
     assert lines[:3] == ["## forgetwatch: FAIL", "", r"**FAIL** base → new\_1"]
     assert lines[4] == "| verdict | what | measured | limit |"
     assert lines[6] == r"| FAIL | category:a\|b.forgotten | 2 | fails if \>1 |"
-    assert lines[9].startswith("|  | questions | forgotten | gained | now lost | net points |")
-    assert lines[11].startswith("| all | 2 | 2 | 0 | – | -100.0 (")
+    assert lines[9].startswith("|  | questions | forgotten | gained | now lost | less luck | net points |")
+    assert lines[11].startswith("| all | 2 | 2 | 0 | – | – | -100.0 (")
     assert lines[12].startswith(r"| a\|b | 2 | 2 |")
     assert lines[-1] == "Unscored, and in no count: 1 item."
     assert text.endswith("\n")

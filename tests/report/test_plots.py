@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ from pages import run as scored
 from support import snapshot
 
 from forgetwatch import Trajectory
-from forgetwatch.report.plots import PANELS, save_figure, trajectory_figure
+from forgetwatch.report.plots import PANELS, save_figure, svg, trajectory_figure
 
 
 def run(categories: int, looks: int = 3) -> Trajectory:
@@ -71,3 +72,14 @@ def test_the_picture_is_written_in_the_format_of_its_name(tmp_path: Path, suffix
     save_figure(trajectory_figure(run(2)), tmp_path / "new" / f"a.{suffix}")
     head = (tmp_path / "new" / f"a.{suffix}").read_bytes()[:100]
     assert (b"PNG" in head) if suffix == "png" else (b"<?xml" in head)
+
+
+def test_a_figure_has_the_same_markup_each_time_and_shares_no_id_with_another() -> None:
+    """The layout's last bits differ from one drawing to the next; two cells of a notebook show two figures."""
+    first, second = scored(items=60)[0], scored(items=90)[0]
+    texts = [str(svg(lambda of=of: trajectory_figure(of), name="curves", label="x")) for of in (first, first, second)]
+    assert texts[0] == texts[1]
+    ids = [set(re.findall(r' id="([^"]+)"', text)) for text in texts]
+    assert ids[0]
+    assert not ids[0] & ids[2]
+    assert ids[0] == set(re.findall(r'(?:url\(#|href="#)([^")]+)', texts[0]))

@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 import pytest
-from pages import choices, clusters, plain, run, samples
+from pages import choices, clusters, plain, run, samples, sure
 from rich.console import Console
 
 from forgetwatch.comparing.comparison import Comparison
@@ -23,6 +23,7 @@ from forgetwatch.report.terminal import WIDTH, comparison_detail, comparison_tab
 from forgetwatch.report.tracker_rows import tracker_row
 
 MADE = {
+    "sure": lambda: (sure().comparison, None),
     "choices": lambda: (choices().comparison, None),
     "samples": lambda: (samples().comparison, None),
     "clusters": lambda: (clusters().comparison, None),
@@ -53,8 +54,6 @@ def _document(comparison: Comparison) -> dict[str, Any]:
 
 
 def _rounded(group: dict[str, Any]) -> dict[str, list[str]]:
-    known, lost = group["known"], group["known_lost"]
-    share = [_percent(lost / known)] if known and lost else []
     low, high = group["net_change_interval"]
     return {
         "n": [_count(group["n"])],
@@ -62,11 +61,32 @@ def _rounded(group: dict[str, Any]) -> dict[str, list[str]]:
         "accuracy_after": [_percent(group["accuracy_after"])],
         "forgotten": [_count(group["forgotten"])],
         "gained": [_count(group["gained"])],
-        "known": [_count(known)],
-        "known_lost": [_count(lost), *share],
+        "known": [_count(group["known"])],
+        "known_lost": [_count(group["known_lost"])],
+        "known_lost_net": _net_of_luck(group),
         "net_change": [_points(group["net_change"]), _points(low), _points(high)],
         "q_value": numbers(_probability(group["q_value"])),
+        "log_score_change_calibrated": _nats(group),
     }
+
+
+def _net_of_luck(group: dict[str, Any]) -> list[str]:
+    lost, by_luck = group["known_lost"], group["known_lost_by_luck"]
+    if by_luck is None:
+        return ["–"]
+    # Luck is rounded and subtracted, so that the three counts add up; few are shown to one decimal.
+    digits = 0 if max(lost, by_luck) >= 10 and lost == int(lost) else 1
+    shown = (lost - round(by_luck, digits), *group["known_lost_net_interval"])
+    return [f"{round(value, digits) + 0.0:.{digits}f}".removesuffix(".0") for value in shown]
+
+
+def _nats(group: dict[str, Any]) -> list[str]:
+    change = group["log_score_change_calibrated"]
+    if change is None:
+        return ["–"]
+    shown = (change, *group["log_score_change_calibrated_interval"])
+    digits = 3 if any(0 < abs(value) < 0.005 for value in shown) else 2
+    return [f"{round(value, digits) + 0.0:+.{digits}f}" for value in shown]
 
 
 def _count(value: float | None) -> str:

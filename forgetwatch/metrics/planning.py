@@ -17,9 +17,9 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from scipy import special
+from scipy import optimize, special
 
-from forgetwatch.metrics.known import FEWEST_EVENTS
+from forgetwatch.metrics.intervals import combined_width, wilson
 from forgetwatch.metrics.log_score import FEWEST_SCORED
 
 _SD_PER_FLIP: Final = 1.4
@@ -126,28 +126,32 @@ def detectable_log_score(n: float, sd: float, *, power: float = 0.8, alpha: floa
     return delta + float(special.ndtri(1 - alpha / 2) + special.ndtri(power)) * sd / math.sqrt(n)
 
 
-def detectable_known_lost(n: float, discordance: float, *, power: float = 0.8, alpha: float = 0.05) -> float:
-    """Smallest number of items known and lost, less luck, whose interval n items show above 0.
+def detectable_known_lost(n: float, discordance: float, *, power: float = 0.8) -> float:
+    """Smallest number of items known and lost, less luck, whose 95 % interval n items show above 0.
 
-    nan if it exceeds the number of items that flip. Solves d = (z_a + z_b) sqrt(v + d) with v = n luck (1 + w), the
-    variance without a loss, and w = 1/2, the weight of a mirrored item with four options. It is at least as many as
-    give ten events with this power: the interval of fewer reaches below 0 whatever was lost.
+    nan if it exceeds the number of items that flip. A net d has the variance d + n luck (1 + w), where w = 1/2 is the
+    weight of a mirrored item with four options; the interval of `metrics.known` has to be above 0 for a net that is z_b
+    standard deviations below d.
 
     Args:
         n: Number of items with at least two wrong options.
         discordance: Share of them that flip, 0 to 1; it sets the `luck`.
         power: Probability that the interval is above 0.
-        alpha: 1 minus the coverage of the interval.
 
     >>> round(detectable_known_lost(2000, 0.10), 1)
-    11.8
+    9.3
     """
     if not n > 0 or not discordance > 0:
         return math.nan
-    by_luck = n * luck(discordance)
-    squared = float(special.ndtri(1 - alpha / 2) + special.ndtri(power)) ** 2
-    seen = (squared + math.sqrt(squared**2 + 4 * squared * by_luck * (1 + _WEIGHT))) / 2
-    # Mean of a Poisson count that reaches the number of events with this power; luck makes some of them.
-    events = float(special.gammaincinv(FEWEST_EVENTS, power))
-    seen = max(seen, events - by_luck * (1 + 1 / _WEIGHT))
-    return seen if seen <= n * discordance else math.nan
+    z_beta = float(special.ndtri(power))
+    lost_by_luck = n * luck(discordance)
+    moved = lost_by_luck / _WEIGHT
+    most = n * discordance
+    above_moved = n * wilson(moved, n)[1] - moved
+
+    def excess(net: float) -> float:
+        low_net = net - z_beta * math.sqrt(net + lost_by_luck * (1 + _WEIGHT))
+        lost = max(low_net + lost_by_luck, 0.0)
+        return low_net - combined_width(lost - n * wilson(lost, n)[0], _WEIGHT * above_moved, 0.0)
+
+    return float(optimize.brentq(excess, 0.0, most)) if excess(most) >= 0 else math.nan

@@ -470,8 +470,8 @@ def _group_lines(groups: Sequence[Group]) -> list[Text]:
         return []
     has_known = any(group.known is not None for group in groups)
     shown = sorted(groups, key=_badness)[:ROWS]
-    # A long share of the known takes its columns from the name, so that every line keeps 80.
-    lost_width = max([12, *(len(_known_share(group)) for group in shown)])
+    # Long counts of the known and lost take their columns from the name, so that every line keeps 80.
+    lost_width = max([12, *(len(_known_lost(group)) for group in shown)])
     name_width = 30 - lost_width if has_known else 22
     columns = f"{'known':>6}  {'now lost':<{lost_width}}" if has_known else f"{'forgot':>6} {'gained':>7}"
     level = f"worst {_plural(groups[0].level)}"
@@ -479,8 +479,8 @@ def _group_lines(groups: Sequence[Group]) -> list[Text]:
     for group in shown:
         text = Text(f"  {fit(group.name, name_width - 2)} {brief(group.n, 6):>6} ")
         if has_known:
-            text.append(f"{brief(group.known or 0, 6):>6}  ")
-            text.append(f"{_known_share(group):<{lost_width}}", style=_LOST if group.known_lost else "")
+            text.append(f"{'-' if group.known is None else brief(group.known, 6):>6}  ")
+            text.append(f"{_known_lost(group):<{lost_width}}")
         else:
             text.append(f"{'-' + brief(group.forgotten, 5):>6}", style=_LOST)
             text.append(f" {'+' + brief(group.gained, 6):>7}", style=_WON)
@@ -491,13 +491,15 @@ def _group_lines(groups: Sequence[Group]) -> list[Text]:
 
 
 def _badness(group: Group) -> tuple[float, float]:
-    """Sort key, worst first: by the share of the known that was lost if there is one, then by net change."""
-    lost = -group.known_lost / group.known if group.known and group.known_lost else 0.0
-    return lost, group.net_change if math.isfinite(group.net_change) else math.inf
+    """Sort key, worst first: by the share of the known that was lost, less luck if measured, then by net change."""
+    lost = group.known_lost if group.known_lost_net is None else group.known_lost_net
+    share = lost / group.known if group.known and lost else 0.0
+    return -share, group.net_change if math.isfinite(group.net_change) else math.inf
 
 
-def _known_share(group: Group) -> str:
-    if not group.known:
+def _known_lost(group: Group) -> str:
+    """Known and lost items, and how many they are less luck."""
+    if group.known_lost is None:
         return "-"
-    lost = group.known_lost or 0
-    return f"{brief(lost, 6)} ({percent(lost / group.known)} %)" if lost else "0"
+    net = net_of_luck(group)
+    return brief(group.known_lost, 6) + ("" if net is None else f", net {net.net}")

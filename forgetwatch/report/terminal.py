@@ -498,8 +498,10 @@ def _badness(group: Group) -> tuple[float, float]:
 
 
 def _known_lost(group: Group) -> str:
-    """Known and lost items, and how many they are less luck."""
-    if group.known_lost is None:
+    """Known and lost items, and how many they are less luck; if that is not measured, their share of the known."""
+    if not group.known or group.known_lost is None:
         return "-"
-    net = net_of_luck(group)
-    return brief(group.known_lost, 6) + ("" if net is None else f", net {net.net}")
+    lost = brief(group.known_lost, 6)
+    if (net := net_of_luck(group)) is not None:
+        return f"{lost}, net {net.net}"
+    return f"{lost} ({percent(group.known_lost / group.known)} %)" if group.known_lost else "0"

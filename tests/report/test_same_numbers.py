@@ -185,7 +185,7 @@ def test_the_terminal_shows_the_same_numbers_of_the_whole_and_of_each_category(s
         row = wanted[f"category:{name}"]
         cells = numbers(line.removeprefix(f"  {name} "))
         net = [] if row["known_lost_net"] == ["–"] else row["known_lost_net"][:1]
-        known = [*row["known"], *row["known_lost"], *net] if row["known"] != ["–"] else None
+        known = [*row["known"], *row["known_lost"], *net] if net else None
         counts = known or [f"-{row['forgotten'][0]}", f"+{row['gained'][0]}"]
         assert cells == [*row["n"], *counts, *row["net_change"], *row["q_value"]]
 

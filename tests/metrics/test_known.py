@@ -179,8 +179,8 @@ def test_the_interval_grows_with_the_clusters() -> None:
 
 def test_options_in_another_order_have_the_same_counts() -> None:
     rng = np.random.default_rng(3)
-    before = 3 * rng.normal(size=(300, 5))
-    after = before + rng.normal(size=(300, 5))
+    before = 6 * rng.normal(size=(300, 5))
+    after = before + 6 * rng.normal(size=(300, 5))
     gold = rng.integers(0, 5, 300)
     order = rng.permuted(np.tile(np.arange(5), (300, 1)), axis=1)
     moved_gold = (order == gold[:, None]).argmax(axis=1)

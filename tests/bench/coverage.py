@@ -209,7 +209,8 @@ def known_lost_net(replications: int) -> None:
                     + np.count_nonzero(items.take(items.measured).luck()[1])
                 )
             share = inside / len(nets)
-            cells.append(f"{share:.3f} ({np.mean(events):.0f}; {np.mean(nets) - truth:+.1f})")
+            bias = f"{np.mean(nets) - truth:+.1f}"
+            cells.append(f"{share:.3f} ({np.mean(events):.0f}; {'0.0' if float(bias) == 0 else bias})")
         OUT.print(f"| {name} | " + " | ".join(cells) + " |")
 
 

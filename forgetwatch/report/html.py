@@ -35,7 +35,7 @@ from forgetwatch.report.flip_list import flip_list
 from forgetwatch.report.formatting import count, visible
 from forgetwatch.report.heatmap import heatmap, heatmap_caption, heatmap_figure
 from forgetwatch.report.pareto import ranking_figure
-from forgetwatch.report.plots import CURVES, bars_figure, svg, trajectory_figure
+from forgetwatch.report.plots import CURVES, bars_figure, has_scores, svg, trajectory_figure
 from forgetwatch.report.ranking_table import matrix_cells, ranking_cells, several_words
 from forgetwatch.report.run_table import alarm_sentences
 from forgetwatch.report.summary import summary
@@ -161,6 +161,7 @@ def _run(run: Trajectory) -> dict[str, Any]:
     """Sections of a run: curves, alarms, table of looks, and heatmap."""
     return {
         "curves": svg(lambda: trajectory_figure(run), name="curves", label=CURVES),
+        "scored": has_scores([comparison.all for comparison in run.comparisons]),
         "alarms": alarm_sentences(run),
         "guard": [(finding.line, finding.trips) for finding in run.findings if finding.line],
         "looks": _looks(run),

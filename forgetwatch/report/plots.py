@@ -79,7 +79,7 @@ def trajectory_figure(trajectory: Trajectory) -> Figure:
     by_category = [comparison.by("category") for comparison in trajectory.comparisons]
     names = sorted(by_category[-1], key=lambda name: -by_category[-1][name].forgotten)[:PANELS]
     rows = -(-len(names) // _COLUMNS)
-    scored = _has_scores(whole)
+    scored = has_scores(whole)
     height = 5.8 if scored else 3.0
     figure = Figure(figsize=(10, height + 0.4 + 2.1 * rows), layout="constrained")
     top, *below = figure.subfigures(
@@ -113,7 +113,7 @@ def trajectory_figure(trajectory: Trajectory) -> Figure:
     return figure
 
 
-def _has_scores(groups: Sequence[Group]) -> bool:
+def has_scores(groups: Sequence[Group]) -> bool:
     """True if a look has known items less luck, or a change of the calibrated log score."""
     return any(
         value is not None for group in groups for value in (group.known_lost_net, group.log_score_change_calibrated)

@@ -177,9 +177,10 @@ def alarm_line(alarm: Alarm) -> Text:
 
 def _look_lines(trajectory: Trajectory) -> list[Text]:
     course, guessed, n = trajectory.course, trajectory.guessed, trajectory.course.items
-    head = (
-        f"{'step':>7} {'forgot':>7} {'gained':>7} {'known lost':>10} {'net points':>24} {'ever':>6} {'guess':>6}     p"
-    )
+    # Luck is measured for all looks or for none: it needs the scores of the baseline.
+    has_net = any(comparison.all.known_lost_net is not None for comparison in trajectory.comparisons)
+    known = "less luck" if has_net else "known lost"
+    head = f"{'step':>7} {'forgot':>7} {'gained':>7} {known:>10} {'net points':>24} {'ever':>6} {'guess':>6}     p"
     lines = [Text(head, style="bold")]
     looks = len(trajectory) - 1
     # The smallest distance at which no more than ROWS looks are left; the last look is always shown.
@@ -188,7 +189,8 @@ def _look_lines(trajectory: Trajectory) -> list[Text]:
         if at % stride and at != looks - 1:
             continue
         group = trajectory.comparisons[at + 1].all
-        known = "-" if group.known_lost is None else brief(group.known_lost, 10)
+        lost = group.known_lost_net if has_net else group.known_lost
+        known = "-" if lost is None else brief(round(lost, 1), 10)
         net = net_change(group)
         share = float(guessed.ever_forgotten[at])
         guess = "-" if math.isnan(share) else brief(round(n * share), 6)

@@ -359,7 +359,7 @@ def _known_detail(group: Group) -> list[Text]:
 
 
 def _log_score_detail(group: Group) -> list[Text]:
-    """Lines of the log score: calibrated, as it is, and clipped; none without scores."""
+    """Lines of the log score: calibrated, as it is, and clipped, and the temperatures; none without scores."""
     if group.log_score_before is None or group.log_score_after is None:
         return []
     text = Text(f"log score     {group.log_score_before:.3f} -> {group.log_score_after:.3f} nats")
@@ -372,6 +372,9 @@ def _log_score_detail(group: Group) -> list[Text]:
     for name, change, interval in changes:
         if change is not None and interval is not None:
             lines.append(Text(f"  {name:<12}{change:+.3f} ({between(interval, lambda end: f'{end:+.3f}')})"))
+    if group.temperature_before is not None and group.temperature_after is not None:
+        # The best divisor of a side's scores: above 1 for a model that is surer than it is right.
+        lines.append(Text(f"  temperature {group.temperature_before:.2f} -> {group.temperature_after:.2f}", "dim"))
     return lines
 
 

@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
+from pages import run as scored
 from rich.console import Console
 from support import snapshot
 
@@ -124,3 +126,13 @@ def test_a_run_without_alarms_or_flips_takes_four_lines() -> None:
 
 def test_a_baseline_alone_is_one_line() -> None:
     assert first(run([True] * 9)) == ["forgetwatch  no look after the baseline"]
+
+
+def test_each_look_shows_the_known_and_lost_less_luck_where_it_is_measured() -> None:
+    trajectory, _ = scored(items=600)
+    lines = text(trajectory).splitlines()
+    head = next(at for at, line in enumerate(lines) if line.startswith("   step"))
+    assert "less luck" in lines[head]
+    for line, comparison in zip(lines[head + 1 :], trajectory.comparisons[1:], strict=False):
+        assert comparison.all.known_lost_net is not None
+        assert float(line.split()[3]) == pytest.approx(comparison.all.known_lost_net, abs=0.051)

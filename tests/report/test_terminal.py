@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pages import sure
 from rich.console import Console, RenderableType
 from support import snapshot
 
@@ -110,6 +111,17 @@ def test_the_log_score_has_a_line_where_there_are_scores() -> None:
     assert "log score" not in first(made())
     lines = detail(comparison).splitlines()
     assert [line.split()[0] for line in lines if re.match(r"  (calibrated|as it is|clipped) .*\(", line)][:3]
+    assert f"  temperature {whole.temperature_before:.2f} -> {whole.temperature_after:.2f}" in lines
+
+
+def test_the_detail_lists_the_known_and_lost_of_each_category_less_luck() -> None:
+    comparison = sure().comparison
+    lines = detail(comparison).splitlines()
+    for name, group in comparison.by("category").items():
+        assert group.known_lost is not None
+        assert group.known_lost_by_luck is not None
+        net = f"{round(group.known_lost - group.known_lost_by_luck, 1):g}"
+        assert any(line.startswith(f"  {name} ") and f" {group.known_lost:g}, net {net} " in line for line in lines)
 
 
 def test_few_events_have_one_decimal_and_add_up() -> None:

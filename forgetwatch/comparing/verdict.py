@@ -125,7 +125,7 @@ class Conclusion:
     @property
     def differs(self) -> bool:
         """True if this look alone and all looks together have different outcomes, which a text must explain."""
-        raised = any(one.alarm.kind == "net" for one in self.alarms)
+        raised = bool(self.alarms)
         return self.is_run and (self.lost_here != raised or (raised and self.verdict.word == "PASS"))
 
     @property

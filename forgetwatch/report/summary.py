@@ -31,7 +31,6 @@ from forgetwatch.report.formatting import (
     shorten,
     tolerance_points,
 )
-from forgetwatch.run_folder import GuardFinding
 
 EXAMPLES = 2
 """Lost questions that are quoted."""
@@ -121,18 +120,20 @@ def decisions(found: Conclusion) -> tuple[Decided, ...]:
     if found.is_run:
         made.append(Decided("ALARM" if found.alarms else "NO ALARM", f"{_over(found)}: {_alarms(found)}."))
     if found.trips:
-        at = [f"{_tripped(trip)}{f' at step {trip.step:,}' if trip.step >= 0 else ''}" for trip in found.trips]
-        times = "once" if len(at) == 1 else f"{count(len(at))} times"
-        made.append(Decided("GUARD", f"During the run its guard tripped {times}: {listed(at)}."))
+        made.append(Decided("GUARD", _guard(found)))
     if found.differs:
-        made.append(Decided("", _TWO_QUESTIONS))
+        fades = any(one.alarm.kind == "fading" for one in found.alarms)
+        made.append(Decided("", _TWO_QUESTIONS + (_FADING if fades else "")))
     return tuple(made)
 
 
 _TWO_QUESTIONS: Final = (
-    "These are two questions. One look alone is judged at 95 in 100. All looks and groups together are judged at a "
-    "stricter level, since among many looks and groups some fall by chance."
+    "These are two questions: the last look alone, judged at 95 in 100, and all looks and groups together, judged at a "
+    "stricter level. Among many looks and groups some fall by chance, and a group can fall at an earlier look and "
+    "recover."
 )
+
+_FADING: Final = " Fading is a fall of the log score, which comes before accuracy falls."
 
 
 def _here(found: Conclusion) -> str:
@@ -169,13 +170,18 @@ def _raised(one: RaisedAlarm) -> str:
     return f"{what} {of} at step {one.alarm.step:,}{_STATES[one.state]}"
 
 
-def _tripped(trip: GuardFinding) -> str:
-    """Phrase for what the guard tripped on."""
-    if trip.what == "must_pass":
-        return f"item {trip.name} is wrong"
-    level, _, name = trip.name.partition(":")
-    of = "over all questions" if level == "all" else f"of {name}"
-    return {"alarm": "alarm of a net loss", "fading": "alarm of fading"}.get(trip.what, "a net loss") + f" {of}"
+def _guard(found: Conclusion) -> str:
+    """Sentence on the trips of the guard; those on alarms, which are named already, are counted."""
+    on_alarms = sum(trip.what in ("alarm", "fading") for trip in found.trips)
+    named = [] if not on_alarms else [f"on {on_alarms} alarm{'s' if on_alarms > 1 else ''}"]
+    for trip in found.trips:
+        if trip.what in ("net_loss", "must_pass"):
+            level, _, name = trip.name.partition(":")
+            loss = "on a net loss over all questions" if level == "all" else f"on a net loss of {name}"
+            what = loss if trip.what == "net_loss" else f"on item {trip.name}, which must pass"
+            named.append(f"{what} at step {trip.step:,}" if trip.step >= 0 else what)
+    times = "once" if len(found.trips) == 1 else f"{count(len(found.trips))} times"
+    return f"During the run its guard tripped {times}: {listed(named)}."
 
 
 def verdict_sentence(found: Conclusion) -> str:
@@ -249,6 +255,8 @@ def _known(whole: Group, found: Conclusion) -> str:
     """Sentences on the clearly known questions, and on what luck makes of them; empty if none is known."""
     if not whole.known or whole.known_lost is None:
         return ""
+    if not whole.known_lost:
+        return f" Of the {questions(whole.known)} that it clearly knew, it now gets none wrong."
     text = f" Of the {questions(whole.known)} that it clearly knew, it now gets {count(whole.known_lost)} wrong."
     if (net := net_of_luck(whole)) is None or whole.known_lost_net_interval is None:
         return f"{text} It is not measured how many of them luck alone would make."
@@ -277,7 +285,7 @@ def _log_score(whole: Group, found: Conclusion) -> str:
         return f"{text}That may be luck: anything between {low} down and {high} up would fit."
     way = "up" if found.log_score == "above" else "down"
     ends = f"{low} and {high}" if found.log_score == "above" else f"{high} and {low}"
-    end = " Knowledge fades before answers flip." if found.log_score == "below" else ""
+    end = " It falls before answers flip." if found.log_score == "below" else ""
     return f"{text}Between {ends} {way} would fit.{end}"
 
 
@@ -365,8 +373,11 @@ def luck(comparison: Comparison, found: Conclusion) -> str:
 
 
 def _over_all_looks(found: Conclusion) -> str:
-    """Sentence on the alarms; empty if there is no look."""
-    return f" {_over(found)}: {_alarms(found)}." if found.is_run else ""
+    """Sentence on the alarms, which the decisions name; empty if there is no look."""
+    if not found.alarms:
+        return f" {_over(found)}: {_alarms(found)}." if found.is_run else ""
+    raised = "1 alarm was raised, which is" if len(found.alarms) == 1 else f"{len(found.alarms)} alarms were raised,"
+    return f" {_over(found)}: {raised} named above."
 
 
 def _guessing(whole: Group) -> str:

@@ -212,7 +212,7 @@ def decision_lines(found: Conclusion) -> list[Text]:
     """Lines of all decisions on a comparison or a run, each with its question; as few lines as they fit in."""
     parts = [*_verdict_parts(found), *_alarm_parts(found), *_category_parts(found), *_guard_parts(found)]
     if found.differs:
-        parts.append(Text("two questions: one look at 95 %; all looks and groups at a stricter level", "dim"))
+        parts.append(Text("two questions: the last look at 95 %; all looks and groups at a stricter level", "dim"))
     lines: list[Text] = []
     for part in parts:
         if lines and cell_len(lines[-1].plain) + 2 + cell_len(part.plain) <= WIDTH:
@@ -270,7 +270,7 @@ def _guard_parts(found: Conclusion) -> list[Text]:
     trips = [trip for trip in found.trips if trip.what in ("net_loss", "must_pass")]
     if not trips:
         return []
-    start = Text(f"guard tripped {len(trips)} time{'s' if len(trips) > 1 else ''}: ")
+    start = Text(f"guard tripped {'once' if len(trips) == 1 else f'{len(trips)} times'}: ")
     return [
         _names(start, [f"{_tripped(trip)} (step {trip.step})" if trip.step >= 0 else _tripped(trip) for trip in trips])
     ]

@@ -110,7 +110,7 @@ def test_a_group_that_recovered_after_its_alarm_is_said_to_have_recovered() -> N
     trajectory = run(kept, lost, kept, planned=5)
     *_, alarms, questions = first(trajectory)
     assert alarms.endswith("2 looks: 2 alarms, net all (step 1, recovered), net c (step 1, recovered)")
-    assert questions == "two questions: one look at 95 %; all looks and groups at a stricter level"
+    assert questions == "two questions: the last look at 95 %; all looks and groups at a stricter level"
     (line, *_) = alarm_lines(trajectory)
     assert line.plain == "ALARM net all, step 1: -40 +0 of 100 (p 9e-13, alarm at 0.005); now -0 +0, recovered"
     (sentence, raised), *_ = alarm_sentences(trajectory)

@@ -114,8 +114,9 @@ def recount(output_dir: Path, *, step: int, start: str | Path | None = None, ite
         for key in keys
         for value, other in zip(own[key], side[key]["choice_logprobs"], strict=True)
     ]
-    numbers = count(asked, *scores)
     theirs = stated(*files, set(keys))
+    # A comparison of few items gives no change of the log score.
+    numbers = {name: value for name, value in count(asked, *scores).items() if name in theirs}
     return Recount(
         items=len(keys),
         unstable=len(evaluated) - len(keys),

@@ -44,6 +44,7 @@ def test_counts_are_those_of_plain_calls_of_transformers(ruined: Path, folder: P
     assert found.difference < 1e-3
     assert found.plain["forgotten"] > 0
     assert found.plain["known_lost_by_luck"] > 0
+    assert "log_score_change_calibrated" in found.plain
     assert found.plain == pytest.approx(found.stated, abs=1e-4)
 
 

@@ -504,8 +504,8 @@ def test_an_alarm_is_logged_once_when_it_rises(tmp_path: Path, capfd: pytest.Cap
     made.add_callback(At(1, lambda control: ruin(made.model)))
     made.train()
     logged = [line for line in capfd.readouterr().err.splitlines() if "ALARM" in line]
-    assert sum("ALARM all, " in line for line in logged) == 1
-    assert "ALARM all, step 2: -" in logged[0]
+    assert sum("ALARM net all, " in line for line in logged) == 1
+    assert "ALARM net all, step 2: -" in logged[0]
 
 
 def self_answered(probe: Any, tok: Any) -> Any:

@@ -502,7 +502,7 @@ def _badness(group: Group) -> tuple[float, float]:
 
 def _known_lost(group: Group) -> str:
     """Known and lost items, and how many they are less luck; if that is not measured, their share of the known."""
-    if not group.known or group.known_lost is None:
+    if group.known is None or group.known_lost is None:
         return "-"
     lost = brief(group.known_lost, 6)
     if (net := net_of_luck(group)) is not None:

@@ -11,7 +11,7 @@ from forgetwatch.report.tracker_rows import FLIPPED, FLIPPED_TEXTS, flipped_rows
 
 
 def test_one_look_becomes_the_documented_keys() -> None:
-    labels = {"category": ["Common Sense", "Knowledge/QA"], "gold_share": [0.9, 0.2], "k": [4, 4]}
+    labels = {"category": ["Common Sense", "Knowledge/QA"], "gold_share": [0.99, 0.2], "k": [4, 4]}
     row = tracker_row(
         compare(before=snapshot([True, False], **labels), after=snapshot([False, True], **labels)), seconds=1.5
     )

@@ -163,7 +163,11 @@ def _run(run: Trajectory) -> dict[str, Any]:
         "curves": svg(lambda: trajectory_figure(run), name="curves", label=CURVES),
         "scored": has_scores([comparison.all for comparison in run.comparisons]),
         "alarms": alarm_sentences(run),
-        "guard": [(finding.line, finding.trips) for finding in run.findings if finding.line],
+        "guard": [
+            (finding.line, finding.trips)
+            for finding in run.findings
+            if finding.line and finding.what not in ("alarm", "fading")  # the alarms are listed already
+        ],
         "looks": _looks(run),
         "heatmap": svg(lambda: heatmap_figure(run), name="heatmap", label=_HEATMAP),
         "caption": heatmap_caption(heatmap(run)),

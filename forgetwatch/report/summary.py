@@ -388,7 +388,8 @@ def _guessing(whole: Group) -> str:
     low, high = guessed.forgetting_band
     # The more was truly forgotten, the fewer losses guessing made: the ends change places.
     made, least, most = (_made(whole, rate, guessed.n) for rate in (guessed.forgetting, high, low))
-    text = f" Guessing alone would make about {made} of the losses"
+    lost = f"all {count(whole.forgotten)} losses" if whole.forgotten > 1 else "this loss"
+    text = f" Guessing alone would make about {made} of {lost}"
     return f"{text}." if math.isnan(low) else f"{text}; between {least} and {most} would fit."
 
 

@@ -134,8 +134,6 @@ def _name(group: Group) -> str:
 
 def _unseen(group: Group, bound: float) -> str:
     """Reason for which a net loss beyond the bound does not count in a group."""
-    sees = group.detectable_change
+    sees, bounded = group.detectable_change, tolerance_points(bound)
     seen = "no net loss" if math.isnan(sees) else f"losses from {percent(sees)} points"
-    return (
-        f"not counted, as its {group.n:g} items see {seen} and the bound is {tolerance_points(bound)}; alarms watch it"
-    )
+    return f"the guard does not trip on it: its {group.n:g} items see {seen}, and the bound is {bounded}"

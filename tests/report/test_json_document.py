@@ -7,6 +7,7 @@ from pages import sure
 from support import snapshot
 
 from forgetwatch import compare
+from forgetwatch.comparing.verdict import verdict
 from forgetwatch.metrics.known import TAU
 from forgetwatch.metrics.log_score import DELTA
 from forgetwatch.report.export import comparison_json, comparisons_json
@@ -100,3 +101,15 @@ def test_several_comparisons_are_a_list() -> None:
         "schema": "forgetwatch/comparisons@1",
         "comparisons": [comparison_json(one)] * 2,
     }
+
+
+def test_the_verdict_names_its_question_and_its_limit() -> None:
+    comparison = sure().comparison
+    for limit in (0.02, 0.3):
+        document = comparison_json(comparison, tolerance=limit)["verdict"]
+        assert document == {
+            "question": "in this comparison alone, did accuracy not fall by more than the limit?",
+            "answer": verdict(comparison, limit).word,
+            "limit": limit,
+            "interval": list(comparison.all.net_change_interval),
+        }

@@ -267,7 +267,8 @@ def test_the_guard_trips_only_where_its_rule_fails_and_its_items_see_enough(show
                 and one.alarm.kind == ("net" if finding.what == "alarm" else "fading")
                 for one in shown.found.alarms
             )
-        assert finding.line in shown.outputs["page"]
+        else:
+            assert finding.line in shown.outputs["page"]
     trips = [trip for trip in shown.found.trips if trip.what in ("net_loss", "must_pass")]
     assert ("guard tripped" in shown.table) == bool(trips)
     for name, text in shown.outputs.items():

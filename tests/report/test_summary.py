@@ -170,7 +170,9 @@ def test_losses_of_form_and_of_knowledge_add_up_to_those_that_are_wrong() -> Non
 
 def test_guessing_is_given_with_its_range() -> None:
     told = said(choices().comparison)["Is that more than luck?"]
-    found = re.search(r"Guessing alone would make about (\d+) of the losses; between (\d+) and (\d+) would fit", told)
+    found = re.search(
+        r"Guessing alone would make about (\d+) of all \d+ losses; between (\d+) and (\d+) would fit", told
+    )
     assert found is not None
     made, least, most = map(int, found.groups())
     assert 0 <= least <= made <= most <= choices().comparison.all.forgotten

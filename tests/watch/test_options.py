@@ -18,6 +18,7 @@ from transformers import EarlyStoppingCallback, TrainerCallback
 
 from forgetwatch import ForgetWatchCallback, Probe, Trajectory, compare, load_snapshot, save_snapshot, score
 from forgetwatch.errors import WatchError
+from forgetwatch.run_folder import StoredRun
 from forgetwatch.watch.guard import Guard
 
 RETAINED = "eval_forget/all/retention"
@@ -98,6 +99,8 @@ def test_a_lost_item_that_must_pass_trips_the_guard_at_its_look(
     logged = log_lines(capfd)
     assert sum("item i7, which must pass, was right and is wrong at step 4" in line for line in logged) == lines
     assert sum("which must pass" in line for line in logged) == lines
+    stored = [(one.name, one.step) for one in StoredRun.read(tmp_path).findings if one.what == "must_pass"]
+    assert stored == [("i7", 4)] * lines
     assert sum("the guard stops the run at step 4" in line for line in logged) == (last == 4)
 
 

@@ -1,0 +1,96 @@
+"""The guard: what trips it, what it only reports, and that each finding is reported and stored once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+from support import snapshot
+
+from forgetwatch import Snapshot, Trajectory
+from forgetwatch.report.export import trajectory_json
+from forgetwatch.run_folder import GuardFinding, RunFolder, StoredRun
+from forgetwatch.snapshot import save_snapshot
+from forgetwatch.watch.guard import Guard, Tripped
+
+
+def look(right: list[bool], step: int, **columns: object) -> Snapshot:
+    return snapshot(right, meta={"step": step}, **columns)
+
+
+def lost(items: int, flipped: int, *, looks: int = 2) -> Trajectory:
+    later = [False] * flipped + [True] * (items - flipped)
+    return Trajectory.of([look([True] * items, 0), *(look(later, at) for at in range(1, looks + 1))], planned=looks)
+
+
+def whats(found: list[GuardFinding]) -> list[str]:
+    return [one.what for one in found if one.name == "all:all"]
+
+
+def test_a_net_loss_trips_where_the_items_see_the_bound() -> None:
+    assert whats(Guard(net_loss=0.1).findings(lost(2000, 400))) == ["alarm", "net_loss"]
+
+
+def test_a_net_loss_of_items_that_do_not_see_the_bound_is_reported_and_does_not_trip() -> None:
+    (finding,) = [one for one in Guard(net_loss=0.02).findings(lost(60, 20)) if one.what == "too_few_items"][:1]
+    assert not finding.trips
+    assert "at 2 looks in a row; the guard does not trip on it: its 60 items see losses from " in finding.line
+    assert finding.line.endswith("points, and the bound is 2 points")
+
+
+def test_one_look_is_not_enough_for_two() -> None:
+    assert whats(Guard(net_loss=0.1).findings(lost(2000, 400, looks=1))) == ["alarm"]
+
+
+def test_fading_without_a_net_loss_trips_the_guard() -> None:
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(400, 4)) + np.array([3.0, 0, 0, 0])
+    faded = scores.copy()
+    faded[::2, 0] = np.maximum(scores[::2, 1:].max(axis=1) + 0.05, scores[::2, 0] - 2.5)
+    rows = [
+        snapshot(
+            (one.argmax(axis=1) == 0).tolist(),
+            meta={"step": step},
+            k=[4] * 400,
+            gold=[0] * 400,
+            chosen=one.argmax(axis=1),
+            choice_logprobs=(one - np.log(np.exp(one).sum(axis=1, keepdims=True))).tolist(),
+        )
+        for step, one in enumerate([scores, faded])
+    ]
+    found = Guard().findings(Trajectory.of(rows, planned=1))
+    assert whats(found) == ["fading"]
+    assert all(one.trips for one in found)
+    assert found[0].line.startswith("ALARM fading all, step 1: -")
+
+
+def test_each_finding_is_reported_once_also_after_a_resume() -> None:
+    found = Guard().findings(lost(60, 20))
+    tripped = Tripped()
+    assert tripped.new(found) == found
+    assert tripped.new(found) == []
+    resumed = Tripped.of(json.loads(json.dumps(tripped.stored)))
+    assert resumed.findings == tripped.findings
+    assert resumed.new(found) == []
+
+
+def test_findings_that_an_earlier_version_stored_are_not_repeated() -> None:
+    found = Guard().findings(lost(60, 20))
+    assert Tripped.of([["alarm", "all:all"], "damaged", {"what": 1}]).new(found) == found[1:]
+
+
+def test_findings_are_read_from_the_run_folder_and_are_in_the_document(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.path.mkdir()
+    made = lost(60, 20)
+    save_snapshot(made.baseline, folder.path / "baseline.parquet")
+    folder.add(made.last, step=2)
+    findings = tuple(Guard().findings(made))
+    folder.describe({"guard": [vars(one) for one in findings]})
+    assert StoredRun.read(tmp_path).findings == findings
+    trajectory = Trajectory.from_run(tmp_path)
+    assert trajectory.findings == findings
+    assert trajectory_json(trajectory)["guard"] == [vars(one) for one in findings]
+    folder.describe({"guard": "damaged"})
+    assert StoredRun.read(tmp_path).findings == ()

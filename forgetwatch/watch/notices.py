@@ -51,10 +51,13 @@ def cost_line(watch: Watch, *, left: int, extra: float = 0.0, max_overhead: floa
     looks += f" unless max_overhead={max_overhead:g} cuts the looks" if max_overhead is not None else ""
     items = watch.items or len(watch.probe)
     groups = 1 + len({item.category for item in watch.probe if item.category})
-    level = alarm_level(1, groups=groups, planned=watch.planned or 1)
+    # Alarms of net losses have half of the false alarms where those of fading have the other half.
+    start = watch.comparisons[min(watch.comparisons)].groups if watch.comparisons else ()
+    fades = any(group.log_score_change_calibrated is not None for group in start if group.level in ("all", "category"))
+    level = alarm_level(1, groups=groups, planned=watch.planned or 1, alpha=0.025 if fades else 0.05)
     # An alarm is one-sided, and `detectable_change` takes a two-sided level.
     alarms = detectable_change(items, _USUAL_FLIPS, alpha=2 * level)
-    also = f", and alarms on losses from {100 * alarms:.1f}" if alarms == alarms else ""
+    also = f", and alarms on net losses from {100 * alarms:.1f}" if alarms == alarms else ""
     return f"{items:,} items; {looks}; this probe {_sees(items)}{also} (if 1 answer in 10 flips)"
 
 

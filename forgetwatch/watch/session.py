@@ -283,6 +283,8 @@ class Session:
         new: list[GuardFinding] = []
         with self.tolerate("the guard", step=step):
             new = self._new_findings(step)
+        with self.tolerate("storing the findings of the guard", step=step):  # apart: a full disk must not disable it
+            self.watch.report_findings(self._tripped.findings)
         with self.tolerate("the guard's alert", step=step):  # apart: a tracker that fails must not disable the guard
             self._announce(new, step=step)
         self._start_command(step, needs_checkpoint=False)
@@ -449,9 +451,7 @@ class Session:
         guard = self._settings.guard
         if guard is None:
             return []
-        new = self._tripped.new(guard.findings(self.watch.trajectory(), self.watch.lost_must_pass(step)))
-        self.watch.report_findings(self._tripped.findings)
-        return new
+        return self._tripped.new(guard.findings(self.watch.trajectory(), self.watch.lost_must_pass(step)))
 
     def _announce(self, findings: list[GuardFinding], *, step: int) -> None:
         for finding in findings:

@@ -2,8 +2,9 @@
 
 Set MODEL, DATA and HELD_OUT (JSONL with a "text" in each line), then run ``python examples/guard.py``. The run
 stops on an alarm of a net loss or of fading, on a net loss whose whole interval is beyond 2 points at two looks in a
-row where the items can see a loss of that size, and on any item with "must_pass" that was right and is wrong. The best checkpoint is chosen by the harmonic mean of
-retention and the token accuracy on HELD_OUT: retention alone would choose the checkpoint that learnt least.
+row where the items can see a loss of that size, and on any item with "must_pass" that was right and is wrong. The
+best checkpoint is chosen by the harmonic mean of retention and the token accuracy on HELD_OUT: retention alone would
+choose the checkpoint that learnt least.
 
 300 steps of the demo's model (two layers, width 128) took 150 s on two shared CPU cores.
 """

@@ -2,7 +2,8 @@
 
     callback     translates the events of a trainer
     session      one training: begin, resume, look, decide the budget, end
-    watch        measures a model and stores the result; looks: the comparisons, in memory
+    watch        measures a model and stores the result; looks: the comparisons, in memory; measuring: the baseline,
+                 its second measurement, the looks, in the same batches
     schedule, budget        steps of the looks, and number of items that they evaluate
     resume, trainer         the baseline of a resumed run; everything that is read from a trainer
     guard, drift, held_out  bounds on losses; KL from the base; the probe against the training examples

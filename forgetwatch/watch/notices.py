@@ -41,7 +41,7 @@ def cost_line(watch: Watch, *, left: int, extra: float = 0.0, max_overhead: floa
         extra: Seconds of a look outside evaluating the probe.
         max_overhead: Share of the training's time that looks may take; None if it is decided already, or unbounded.
     """
-    spent, each = sum(watch.seconds.values()), watch.evaluation_seconds + extra
+    spent, each = sum(watch.seconds.values()), watch.measurer.seconds + extra
     # A run that resumes, or compares with a baseline from elsewhere, has not measured it.
     took = watch.seconds.get(watch.baseline.meta["step"]) if watch.baseline else None
     also = ", second measurement included" if watch.null else ""

@@ -158,7 +158,7 @@ def _rescue(
             model,
             layout=made.get("way"),
             noise=made.get("noise"),
-            token_budget=(made.get("batch") or {}).get("tokens") or watch.token_budget,
+            token_budget=(made.get("batch") or {}).get("tokens") or watch.measurer.token_budget,
         )
         with without_adapter(model):
             found = scorer.score(model, step=0)

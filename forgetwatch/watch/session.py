@@ -169,7 +169,7 @@ class Session:
                 self.drift = DriftWatch.resume(
                     [watch.folder.path, *folders],
                     checksum=known.get("completions"),
-                    token_budget=watch.token_budget,
+                    token_budget=watch.measurer.token_budget,
                 )
         lines = resume(
             watch, now.model, now.tokenizer, memory, step=now.step, carried=folders, named=self._named_baseline
@@ -292,7 +292,7 @@ class Session:
         if self._is_main and step == self._max_steps:
             with self.tolerate("logging the table of flipped items", step=step):
                 now.trackers.log_flipped(watch, share_text=self._settings.share_text)
-        self._clock.add_look(time.perf_counter() - started, evaluation=watch.evaluation_seconds)
+        self._clock.add_look(time.perf_counter() - started, evaluation=watch.measurer.seconds)
         if self._is_main:  # outside the budget: the page limits itself to a share of the time
             with self.tolerate("writing the report", step=step):
                 self._page.write(watch)
@@ -365,7 +365,9 @@ class Session:
     def _begin_drift(self, now: Moment, examples: Any) -> float:
         """Sample the completions that later looks evaluate, and return the seconds that one evaluation takes."""
         watch, started = self.watch, time.perf_counter()
-        self.drift = DriftWatch.begin(now.model, now.tokenizer, watch.probe, examples, token_budget=watch.token_budget)
+        self.drift = DriftWatch.begin(
+            now.model, now.tokenizer, watch.probe, examples, token_budget=watch.measurer.token_budget
+        )
         self.drift.save(watch.folder.path)
         reading_started = time.perf_counter()
         self.drift.look(now.model, step=0)
@@ -415,13 +417,13 @@ class Session:
         generated = generated_items(watch.probe) if watch.decision is None else 0
         return Cost(
             items=evaluated_items(watch.probe, watch.decision or Decision()),
-            look=watch.evaluation_seconds,
+            look=watch.measurer.seconds,
             step=step,
             steps=self._max_steps - self._began_at,
             looks=looks,
             extra=self._clock.extra,
             generated=generated,
-            generation=watch.generation_seconds if generated else 0.0,
+            generation=watch.measurer.generation_seconds if generated else 0.0,
         )
 
     def _log_share(self, cost: Cost, *, since: int, planned: int | None = None) -> None:

@@ -13,47 +13,33 @@ comparison, and the main process writes.
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 from torch import nn
 
 from forgetwatch.comparing.common_norm import decided_by
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.subset import Subset
 from forgetwatch.comparing.trajectory import Trajectory
-from forgetwatch.errors import ForgetwatchError, ScoringError, WatchError
+from forgetwatch.errors import ForgetwatchError, WatchError
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
-from forgetwatch.progress import Progress, log, shown
+from forgetwatch.progress import log, shown
 from forgetwatch.run_folder import PROBE, GuardFinding, RunFolder
 from forgetwatch.scoring.generation import Generator
-from forgetwatch.scoring.processes import on_all_processes, on_main_process, rank
-from forgetwatch.scoring.scorer import Scorer
+from forgetwatch.scoring.processes import on_main_process, rank
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch.budget import Decision
 from forgetwatch.watch.looks import Looks
+from forgetwatch.watch.measuring import Measurer
 
 _Restored = tuple[Snapshot, Snapshot | None, dict[int, Snapshot], dict[int, Snapshot], list[Path], Decision | None]
 
-_TWICE_ITEMS: Final = 500
-"""Number of items of the second measurement of the baseline."""
-
-_FEWEST_TOKENS: Final = 64
-"""Tokens of the smallest batch with which the baseline is measured again."""
-
-_HALVES: Final = 1.15
-"""Seconds of an item in batches of half the size, as a multiple of those in whole ones; measured on a CPU."""
-
 _DELAY: Final = 5.0
 """Seconds of a look during the training before its progress is shown."""
-
-_QUICK_ITEMS: Final = 500
-"""Items of the probe `quick`, the first ones of `standard`."""
 
 
 class Watch:
@@ -62,10 +48,7 @@ class Watch:
     Attributes:
         folder: The run folder, ``output_dir/_forgetwatch``.
         seconds: Seconds of each look of this process, by step.
-        evaluation_seconds: Seconds of the latest look that evaluated the model; after a resume those of the baseline,
-            for as many items.
-        generation_seconds: Seconds of these that generated answers.
-        token_budget: Tokens of a batch of the baseline, and so of the run; None for what suits the device.
+        measurer: Evaluates the model.
         damaged: Files of looks that a resume could not read; they were renamed.
 
     Args:
@@ -92,13 +75,10 @@ class Watch:
     ) -> None:
         self.folder = RunFolder(output_dir)
         self.seconds: dict[int, float] = {}
-        self.evaluation_seconds = self.generation_seconds = 0.0
-        self.token_budget: int | None = None
         self.damaged: list[Path] = []
         self._looks = Looks(probe if isinstance(probe, Probe) else load_probe(probe), against=against)
-        self._generator: Generator | None = None
+        self.measurer = Measurer(self._looks)
         self._twice = twice
-        self._scorer: Scorer | None = None
         self._started = False
         if resume:
             self.resume()
@@ -190,8 +170,7 @@ class Watch:
             token_budget: Tokens of a batch; None for what suits the device.
             generator: Generates answers if items need that; None for the model itself.
         """
-        self.token_budget = token_budget
-        self._generator = generator
+        self.measurer = Measurer(self._looks, token_budget=token_budget, generator=generator)
 
     def plan(self, looks: int) -> None:
         """Set the number of looks planned after the baseline, by which alarms are corrected, and store it."""
@@ -208,7 +187,7 @@ class Watch:
         """
         self._looks.decide(decision)
         # The next look makes a scorer for the remaining items.
-        self._scorer = None
+        self.measurer.restart()
         self._store()
 
     def add_seconds(self, seconds: float, *, step: int) -> None:
@@ -266,7 +245,7 @@ class Watch:
             self._looks.add(snapshot, step=look)
             if look in again:
                 self._looks.compare_again(again[look], step=look)
-        self._set_seconds(start, share=(self.items or len(self.probe)) / len(self.probe))
+        self.measurer.set_seconds(start, share=(self.items or len(self.probe)) / len(self.probe))
         self._store()
 
     def keep_norm(self, meta: Mapping[str, Any]) -> None:
@@ -335,11 +314,12 @@ class Watch:
             return self.comparisons[step]
         started = time.perf_counter()
         if self.baseline is None:
-            snapshot = self._measure_baseline(model, tokenizer, step=step)
+            snapshot, null = self.measurer.baseline(model, tokenizer, step=step, twice=self._twice)
+            self._looks.begin(snapshot, null)
         else:
             # Nothing is awaited during the training: only a look that takes long is shown.
             with shown(f"look at step {step}", delay=_DELAY if step else 0.0, is_main_process=rank() == 0) as progress:
-                snapshot = self._measure(model, tokenizer, step=step, progress=progress)
+                snapshot = self.measurer.look(model, tokenizer, step=step, progress=progress)
         comparison = self._looks.add(snapshot, step=step)
         self.seconds[step] = time.perf_counter() - started
         # Last: if the file cannot be written, the comparison and its cost are kept.
@@ -359,7 +339,7 @@ class Watch:
             return None
         opening = f"step {step}: its look is measured again"
         with shown("measured again", opening=opening, is_main_process=rank() == 0) as progress:
-            snapshot = self._measure(model, tokenizer, step=step, progress=progress)
+            snapshot = self.measurer.look(model, tokenizer, step=step, progress=progress)
         again = self._looks.compare_again(snapshot, step=step)
         on_main_process(lambda: self.folder.add(snapshot, step=step, kind="again") if self._started else None)
         self._store()
@@ -378,93 +358,6 @@ class Watch:
         adopted = replace(adopted, meta={**adopted.meta, "step": -1})  # a step that no look of this run has
         self._looks.begin(adopted)
         self._looks.add(adopted, step=-1)
-
-    def _measure_baseline(self, model: nn.Module, tokenizer: Any, *, step: int) -> Snapshot:
-        """Outcomes of the model before the training; the looks begin with them."""
-        probe, is_main = self.probe, rank() == 0
-        opening = f"baseline: {probe.name}, {len(probe):,} items"
-        again = min(_TWICE_ITEMS, len(probe)) if self._twice else 0
-        which = "all" if again == len(probe) else f"the first {again:,}"
-        opening += f", then {which} of them again for the noise" if self._twice else ""
-        with shown(
-            "baseline",
-            opening=opening,
-            again=_HALVES * again / len(probe),
-            advice=_shorter(probe),
-            is_main_process=is_main,
-        ) as progress:
-            snapshot = self._measure(model, tokenizer, step=step, progress=progress)
-        self._check_baseline(snapshot, step=step)
-        null = None
-        if self._twice:
-            with shown("second measurement", is_main_process=is_main) as progress:
-                null = self._measure_twice(model, tokenizer, step=step, progress=progress)
-        self._looks.begin(snapshot, null)
-        return snapshot
-
-    def _measure(self, model: nn.Module, tokenizer: Any, *, step: int, progress: Progress | None) -> Snapshot:
-        """Outcomes of the model, in the same batches at every look."""
-        if self._scorer is None:
-            made = self.baseline.meta if self.baseline else {}
-            # The same batches also after a resume: outcomes near a tie depend on the composition of a batch.
-            self._scorer = on_all_processes(
-                lambda: Scorer(
-                    self.probe.head(self.items or len(self.probe)),
-                    tokenizer,
-                    model,
-                    layout=made.get("way"),
-                    noise=made.get("noise"),
-                    token_budget=(made.get("batch") or {}).get("tokens") or self.token_budget,
-                    generates=self.generates,
-                )
-            )
-        snapshot = self._scorer.score(model, step=step, generator=self._generator, progress=progress)
-        self._set_seconds(snapshot, share=1.0)
-        return self._looks.subset.describe(snapshot, fingerprint=self.probe.fingerprint)
-
-    def _measure_twice(
-        self, model: nn.Module, tokenizer: Any, *, step: int, progress: Progress | None
-    ) -> Snapshot | None:
-        """Second measurement of the baseline's weights, in batches of half the tokens: its flips are noise.
-
-        It is over the first items only, which suffice to see noise.
-        """
-        if self._scorer is None:
-            return None
-        engine = self._scorer.engine
-        tokens = max(_FEWEST_TOKENS, engine.token_budget // 2)
-        probe = self.probe.head(_TWICE_ITEMS)
-        twice = on_all_processes(
-            lambda: Scorer(probe, tokenizer, model, layout=engine.layout, noise=engine.noise, token_budget=tokens)
-        )
-        null = twice.score(model, step=step, generator=self._generator, progress=progress, again=True)
-        part = Subset.of_probe(self.probe, items=len(probe), generates=True)
-        return part.describe(null, fingerprint=self.probe.fingerprint)
-
-    def _set_seconds(self, snapshot: Snapshot, *, share: float) -> None:
-        """Set the seconds of the latest evaluation to those of a snapshot, or to a share of them."""
-        self.evaluation_seconds, self.generation_seconds = (
-            share * float(snapshot.meta.get(name) or 0.0) for name in ("seconds", "written_seconds")
-        )
-
-    def _check_baseline(self, snapshot: Snapshot, *, step: int) -> None:
-        """Raise if a baseline has no scored item, and log how many items are unscored or wrong by rule."""
-        outcomes = list(zip(snapshot.texts("outcome"), np.isnan(snapshot.floats("correct")), strict=True))
-        unscored = Counter(outcome for outcome, without in outcomes if without)
-        wrong = Counter(outcome for outcome, without in outcomes if outcome != "ok" and not without)
-        if unscored.total() == len(snapshot):
-            raise ScoringError(
-                f"no item of probe {self.probe.name!r} ({len(snapshot):,} items) can be scored: {_reasons(unscored)}"
-            )
-        # Every process has checked the baseline, so that all stop; only the main process logs.
-        if rank() != 0:
-            return
-        if unscored:
-            log(f"{unscored.total():,} of {len(snapshot):,} items are unscored: {_reasons(unscored)}")
-        if wrong:
-            log(f"{wrong.total():,} of {len(snapshot):,} answers count as wrong: {_reasons(wrong)}")
-        if step > 0:
-            log(f"the baseline is taken at step {step}: losses before it cannot be seen")
 
     def _store(self, snapshot: Snapshot | None = None, *, step: int = 0) -> None:
         """Write the description of the run, and a look if one is given, in the main process."""
@@ -517,16 +410,3 @@ class Watch:
             except ForgetwatchError:
                 damaged.append(self.folder.quarantine(path))
         return found
-
-
-def _shorter(probe: Probe) -> str:
-    """Advice on a baseline that takes long."""
-    smaller = ""
-    if len(probe) > _QUICK_ITEMS:
-        smaller = "the probe 'quick'" if probe.name == "standard" else f"fewer items (probe.head({_QUICK_ITEMS}))"
-        smaller += ", or "
-    return f"shorter: {smaller}baseline= a snapshot of this model (`forgetwatch score`), which is not measured twice"
-
-
-def _reasons(outcomes: Counter[str]) -> str:
-    return "; ".join(f"{count:,} {why.removeprefix('unscored: ')}" for why, count in outcomes.most_common(3))

@@ -132,9 +132,9 @@ def test_generation_time_is_measured_here_and_not_taken_from_a_named_baseline(
 def test_resume_knows_the_seconds_of_a_look_before_its_first(tmp_path: Path) -> None:
     watch = Watch(both(), tmp_path)
     watch.look(model(tokenizer()), tokenizer(), step=0)
-    seconds = watch.evaluation_seconds, watch.generation_seconds
+    seconds = watch.measurer.seconds, watch.measurer.generation_seconds
     again = Watch(both(), tmp_path, resume=True)
-    assert (again.evaluation_seconds, again.generation_seconds) == seconds
+    assert (again.measurer.seconds, again.measurer.generation_seconds) == seconds
     assert watch.baseline is not None
     rescued = unpacked(packed(watch.baseline), both())
     assert (rescued.meta["seconds"], rescued.meta["written_seconds"]) == seconds

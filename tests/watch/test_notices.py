@@ -122,16 +122,16 @@ def test_the_announced_sum_contains_the_second_measurement_and_the_looks(tmp_pat
     watch = looked(tmp_path)
     assert watch.null is not None
     # Seconds of both measurements of the baseline, and of one evaluation.
-    watch.seconds, watch.evaluation_seconds = {0: 69.4 + 25.7}, 69.4
+    watch.seconds, watch.measurer.seconds = {0: 69.4 + 25.7}, 69.4
     line = cost_line(watch, left=4, extra=0.6, max_overhead=0.02)
     assert "the baseline took 95 s, second measurement included; 4 looks planned, 70 s each: about 6 min" in line
     assert "in all unless max_overhead=0.02 cuts the looks" in line
-    watch.seconds, watch.evaluation_seconds = {0: 69.4 + 25.7}, 13.2
+    watch.seconds, watch.measurer.seconds = {0: 69.4 + 25.7}, 13.2
     assert cost_line(watch, left=1).split("; ")[2] == "1 look planned, 13 s each: about 108 s in all"
 
 
 def test_a_run_that_resumes_announces_its_looks_alone(tmp_path: Path) -> None:
-    took = looked(tmp_path).evaluation_seconds
+    took = looked(tmp_path).measurer.seconds
     resumed = Watch(probe(), tmp_path, resume=True)
     line = cost_line(resumed, left=100)
     assert "baseline took" not in line

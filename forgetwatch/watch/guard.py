@@ -3,9 +3,10 @@
 It trips on three things: an alarm of a net loss or of fading, over all looks and groups (`metrics.alarm`); a net loss
 whose whole interval lies beyond a bound, at consecutive looks; a `must_pass` item that was right and is wrong.
 
-A net loss beyond the bound does not count in a group whose items do not see a loss of the size of the bound
-(`Group.detectable_change`): of few items, those that fall by chance fall far. The guard says so once for each group;
-alarms, whose level accounts for the number of groups, watch it all the same.
+A net loss beyond the bound does not count in a category whose items do not see a loss of the size of the bound
+(`Group.detectable_change`): among many categories of few items, some fall far by chance. The guard says so once for
+each category; alarms, whose level accounts for the number of groups, watch it all the same. The whole is one test, and
+counts.
 """
 
 from __future__ import annotations
@@ -86,15 +87,17 @@ class Guard:
         beyond = [
             {_name(group) for group in look.groups if group_verdict(group, bound).word == "FAIL"} for look in recent
         ]
+        categories = list(recent[-1].by("category").values())
         found = []
-        for group in recent[-1].groups:
+        # A single category is the whole.
+        for group in (recent[-1].all, *(categories if len(categories) > 1 else ())):
             # The same group at each of these looks, or groups that take turns by chance would trip the guard.
-            if group.level not in ("all", "category") or not all(_name(group) in look for look in beyond):
+            if not all(_name(group) in look for look in beyond):
                 continue
             at = f"{self.looks} looks in a row" if self.looks > 1 else "this look"
             line = f"{group.name}, step {step}: {net_change(group)} points, below -{tolerance_points(bound)} at {at}"
             what = "net_loss"
-            if not can_see(group, bound):
+            if group.level == "category" and not can_see(group, bound):
                 what, line = "too_few_items", f"{line}; {_unseen(group, bound)}"
             found.append(GuardFinding(what, _name(group), step, line))
         return found

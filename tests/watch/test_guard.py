@@ -20,8 +20,11 @@ def look(right: list[bool], step: int, **columns: object) -> Snapshot:
 
 
 def lost(items: int, flipped: int, *, looks: int = 2) -> Trajectory:
+    """A run that loses the first items of two categories, of which the first is a tenth of all."""
+    category = ["a"] * (items // 10) + ["b"] * (items - items // 10)
     later = [False] * flipped + [True] * (items - flipped)
-    return Trajectory.of([look([True] * items, 0), *(look(later, at) for at in range(1, looks + 1))], planned=looks)
+    start = look([True] * items, 0, category=category)
+    return Trajectory.of([start, *(look(later, at, category=category) for at in range(1, looks + 1))], planned=looks)
 
 
 def whats(found: list[GuardFinding]) -> list[str]:
@@ -32,11 +35,21 @@ def test_a_net_loss_trips_where_the_items_see_the_bound() -> None:
     assert whats(Guard(net_loss=0.1).findings(lost(2000, 400))) == ["alarm", "net_loss"]
 
 
-def test_a_net_loss_of_items_that_do_not_see_the_bound_is_reported_and_does_not_trip() -> None:
-    (finding,) = [one for one in Guard(net_loss=0.02).findings(lost(60, 20)) if one.what == "too_few_items"][:1]
+def test_a_net_loss_of_a_category_that_does_not_see_the_bound_is_reported_and_does_not_trip() -> None:
+    found = Guard(net_loss=0.02).findings(lost(600, 40))
+    (finding,) = [one for one in found if one.what == "too_few_items"]
+    assert finding.name == "category:a"
     assert not finding.trips
     assert "at 2 looks in a row; the guard does not trip on it: its 60 items see losses from " in finding.line
     assert finding.line.endswith("points, and the bound is 2 points")
+    # The whole sees no loss of 2 points either, but it is one test, and the verdict on it is the same.
+    assert whats(found) == ["alarm", "net_loss"]
+
+
+def test_a_single_category_is_the_whole_and_is_not_named_again() -> None:
+    start, later = look([True] * 60, 0, category=["a"] * 60), look([False] * 20 + [True] * 40, 1, category=["a"] * 60)
+    found = Guard(net_loss=0.02, looks=1).findings(Trajectory.of([start, later], planned=1))
+    assert [one.name for one in found if one.what in ("net_loss", "too_few_items")] == ["all:all"]
 
 
 def test_one_look_is_not_enough_for_two() -> None:

@@ -39,10 +39,11 @@ from forgetwatch.gates import Gate
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
 from forgetwatch.probes.categories import Categories
+from forgetwatch.report.detail import comparison_detail
 from forgetwatch.report.export import comparisons_json
 from forgetwatch.report.pictures import save_comparisons
 from forgetwatch.report.ranking_table import several_detail, several_table
-from forgetwatch.report.terminal import comparison_detail, comparison_table
+from forgetwatch.report.terminal import comparison_table
 from forgetwatch.snapshot import Snapshot
 
 _FEWEST_DRAWS: Final = 100

@@ -15,8 +15,9 @@ from forgetwatch.comparing.groups import Level
 from forgetwatch.comparing.trajectory import Alarm, Trajectory
 from forgetwatch.comparing.verdict import TOLERANCE, State, raised_alarms
 from forgetwatch.report.cells import flips, net_change
+from forgetwatch.report.detail import comparison_detail
 from forgetwatch.report.formatting import brief, count, nats, one_line, percent, probability
-from forgetwatch.report.terminal import comparison_detail, comparison_table
+from forgetwatch.report.terminal import comparison_table
 
 ROWS: Final = 40
 """Number of looks in the detail; of more it shows the first, every n-th, and the last."""

@@ -16,10 +16,11 @@ from rich.console import Console
 
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.report.cells import HEADINGS
+from forgetwatch.report.detail import comparison_detail
 from forgetwatch.report.export import comparison_json, comparisons_csv
 from forgetwatch.report.html import page
 from forgetwatch.report.markdown import comparison_markdown
-from forgetwatch.report.terminal import WIDTH, comparison_detail, comparison_table
+from forgetwatch.report.terminal import WIDTH, comparison_table
 from forgetwatch.report.tracker_rows import tracker_row
 
 MADE = {

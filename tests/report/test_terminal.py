@@ -14,7 +14,8 @@ from support import snapshot
 from forgetwatch import compare
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.verdict import TOLERANCE
-from forgetwatch.report.terminal import LINES, ROWS, WIDTH, WORST, comparison_detail, comparison_table
+from forgetwatch.report.detail import ROWS, comparison_detail
+from forgetwatch.report.terminal import LINES, WIDTH, WORST, comparison_table
 
 
 def first(comparison: Comparison, **options: Any) -> str:

@@ -1,0 +1,237 @@
+"""A Comparison in a terminal, in detail: every correction, bound and diagnostic, and up to `ROWS` groups.
+
+It follows the first table (`report.terminal`). Percentages are shares of the items, points are differences of
+percentages, brackets hold 95 % intervals. No meaning is carried by colour alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+from rich.console import Group as Lines
+from rich.text import Text
+
+from forgetwatch.comparing.category_means import CategoryMeans
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.groups import Group, Level
+from forgetwatch.metrics.intervals import mean_interval
+from forgetwatch.report.cells import ASSUMES, chance_rows, net_change, net_of_luck, ratio_text
+from forgetwatch.report.formatting import (
+    between,
+    brief,
+    count,
+    fit,
+    items,
+    one_line,
+    percent,
+    points,
+    probability,
+    visible,
+)
+from forgetwatch.report.terminal import LOST, WON, clusters_text, plural
+
+ROWS: Final = 20
+"""Groups in the detail; the JSON document has all of them."""
+
+
+def comparison_detail(comparison: Comparison, *, by: Level = "category") -> Lines:
+    """All numbers of a comparison that a terminal shows, for a console; the first table is not among them.
+
+    Args:
+        comparison: The comparison.
+        by: Level of the groups that are listed, worst first; ``all`` lists none.
+    """
+    whole = comparison.all
+    lines = [Text(_all_facts(comparison), style="dim"), *_known_detail(whole), _all_line(whole), _accuracy_line(whole)]
+    lines += _log_score_detail(whole)
+    lines += [*_form_lines(comparison), *_noise_lines(comparison), *_chance_lines(whole)]
+    if comparison.paper_compat is not None:
+        lines += _compat_lines(comparison.paper_compat)
+    if by != "all":
+        lines += _group_lines(list(comparison.by(by).values()))
+    lines += [Text(f"note: {visible(note)}", style="dim", overflow="fold") for note in comparison.notes]
+    return Lines(*lines)
+
+
+def _all_facts(comparison: Comparison) -> str:
+    probe: dict[str, Any] = comparison.after.get("probe", {})
+    counted = comparison.items
+    left_out = counted.only_before + counted.only_after
+    parts = [
+        one_line(str(probe["name"])) if "name" in probe else "",
+        f"{items(counted.compared)} compared",
+        f"{comparison.samples} samples each" if comparison.samples > 1 else "",
+        clusters_text(comparison),
+        f"{one_line(str(probe['rendering']))} prompt" if "rendering" in probe else "",
+        f"{counted.unscored:,} unscored" if counted.unscored else "",
+        f"left out {counted.only_before:,} only before, {counted.only_after:,} only after" if left_out else "",
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def _known_detail(group: Group) -> list[Text]:
+    if group.known is None or group.known_lost is None:
+        return []
+    text = Text(f"clearly known {count(group.known)} before   ")
+    text.append(f"now lost {count(group.known_lost)}", style=f"bold {LOST}")
+    if group.known and group.known_lost_interval is not None:
+        text.append(f" ({percent(group.known_lost / group.known)} %, {between(group.known_lost_interval, percent)})")
+    if group.known_net is None or (net := net_of_luck(group)) is None:
+        return [text, Text("  luck not measured", "dim")]
+    share = group.known_lost_net_share
+    of = "" if share is None else f", {percent(share)} % of {count(round(group.known_net))}"
+    return [text, Text(f"  by luck alone {net.by_luck}: net {net.net} ({net.low} to {net.high}){of}")]
+
+
+def _log_score_detail(group: Group) -> list[Text]:
+    """Lines of the log score: calibrated, as it is, and clipped, and the temperatures; none without scores."""
+    if group.log_score_before is None or group.log_score_after is None:
+        return []
+    text = Text(f"log score     {group.log_score_before:.3f} -> {group.log_score_after:.3f} nats")
+    changes = (
+        ("calibrated", group.log_score_change_calibrated, group.log_score_change_calibrated_interval),
+        ("as it is", group.log_score_change, group.log_score_change_interval),
+        ("clipped", group.log_score_change_clipped, group.log_score_change_clipped_interval),
+    )
+    lines = [text]
+    for name, change, interval in changes:
+        if change is not None and interval is not None:
+            lines.append(Text(f"  {name:<12}{change:+.3f} ({between(interval, lambda end: f'{end:+.3f}')})"))
+    if group.temperature_before is not None and group.temperature_after is not None:
+        # The best divisor of a side's scores: above 1 for a model that is surer than it is right.
+        lines.append(Text(f"  temperature {group.temperature_before:.2f} -> {group.temperature_after:.2f}", "dim"))
+    return lines
+
+
+def _all_line(group: Group) -> Text:
+    text = Text("all answers   ")
+    text.append(f"-{count(group.forgotten, commas=False)}", style=f"bold {LOST}").append(" ")
+    text.append(f"+{count(group.gained, commas=False)}", style=f"bold {WON}")
+    text.append(f" of {count(group.n, commas=False)}  net {points(group.net_change)} points ")
+    text.append(f"({between(group.net_change_interval, points)})")
+    seen = group.detectable_change
+    return text.append("  too few flips" if math.isnan(seen) else f"  can see {percent(seen)}", style="dim")
+
+
+def _accuracy_line(group: Group) -> Text:
+    return Text(
+        f"right         {percent(group.accuracy_before)} % -> {percent(group.accuracy_after)} %   "
+        f"forgot {percent(group.forgetting)} % ({between(group.forgetting_interval, percent)})   "
+        f"kept {percent(group.retention)} %"
+    )
+
+
+def _form_lines(comparison: Comparison) -> list[Text]:
+    """Generated answers next to log-likelihood ones, and the share of the losses that is one of form."""
+    lines = []
+    for name, group in comparison.by("kind").items():
+        text = Text(f"{name:<13} ")
+        text.append(f"-{count(group.forgotten)}", style=LOST).append(" ").append(f"+{count(group.gained)}", style=WON)
+        lines.append(text.append(f" of {count(group.n)}  net {points(group.net_change)} points ").append(_in(group)))
+    whole = comparison.all
+    if whole.format_lost and whole.knowledge_lost is not None:
+        text = Text("form lost     ").append(count(whole.format_lost), style=f"bold {LOST}")
+        text.append(" (answer not in the required form)   knowledge lost ")
+        lines.append(text.append(count(whole.knowledge_lost), style=f"bold {LOST}"))
+    return lines
+
+
+def _in(group: Group) -> str:
+    return f"({between(group.net_change_interval, points)})"
+
+
+def _noise_lines(comparison: Comparison) -> list[Text]:
+    """Flips without any forgetting: the same weights measured twice, and sampled decoding."""
+    group, lines = comparison.all, []
+    if group.null_lost is not None and group.null_gained is not None:
+        flips = f"-{count(group.null_lost)} +{count(group.null_gained)}"
+        of = f" of {count(group.null_n)}" if group.null_n is not None and group.null_n < group.n else ""
+        lines.append(Text(f"measured twice {flips}{of} with the same weights: these flips are noise", "dim"))
+    if (noise := group.noise_floor) is not None:
+        interval = mean_interval(noise.forgetting_above, noise.forgetting_above_se)
+        above = f"{points(noise.forgetting_above)} ({between(interval, points)})"
+        lines.append(Text(f"sampling      flips {percent(noise.floor)} % each way; forgot {above} above that", "dim"))
+    return lines
+
+
+def _chance_lines(group: Group) -> list[Text]:
+    """Each correction with a line on its assumption and error, then the two diagnostics of guessing."""
+    rows = chance_rows(group)
+    if not rows:
+        return []
+    lines = [Text(f"{'corrected':<18}{'forgot %':<22}gained %")]
+    for name, lost, won, tail in rows:
+        numbers = f"  {name:<15} {lost:<21} {won:<21} " if tail else f"  {name:<15} {lost:<21} {won}"
+        lines += [Text(numbers).append(tail, style="dim"), Text(f"    {ASSUMES[name]}", style="dim")]
+    if (stays := group.chance.persistence) is not None and not math.isnan(stays.same_wrong):
+        fresh = percent(stays.same_wrong_if_fresh)
+        lines.append(Text(f"wrong twice   same option {percent(stays.same_wrong)} % (fresh guesses {fresh} %)", "dim"))
+        interval = group.chance.tipping_interval
+        drawn = "" if interval is None else f" ({between(interval, ratio_text)})"
+        if not math.isnan(ratio := stays.tipping_ratio):
+            lines.append(Text(f"tipping ratio {ratio_text(ratio)}{drawn}: {_reading(ratio)}", "dim"))
+    return lines
+
+
+def _reading(ratio: float) -> str:
+    """Reading of a tipping ratio; see `metrics.bounds.Persistence`."""
+    if ratio <= 1:
+        return "guessing explains all forgetting"
+    return "the finding of forgetting is fragile" if ratio <= 3 else "the finding of forgetting is robust"
+
+
+def _compat_lines(macro: CategoryMeans) -> list[Text]:
+    """Lines of the paper's numbers as its released code computes them."""
+    lines = [Text(f"{'paper-compat, categories':<30}{'forgot %':>8}{'gained %':>12}", style="bold")]
+    rows = [("all", macro.forgetting, macro.backward_transfer)]
+    rows += [(name, *rates) for name, rates in sorted(macro.by_category.items())]
+    for name, lost, won in rows:
+        spread = "" if math.isnan(lost.sd) else f"   sd {percent(lost.sd)}, {percent(won.sd)}"
+        if lost.interval is not None and won.interval is not None:
+            spread += f"   ({between(lost.interval, percent)}; {between(won.interval, percent)})"
+        lines.append(Text(f"  {fit(name, 28)}{percent(lost.mean):>8}{percent(won.mean):>12}").append(spread, "dim"))
+    return lines
+
+
+def _group_lines(groups: Sequence[Group]) -> list[Text]:
+    if not groups:
+        return []
+    has_known = any(group.known is not None for group in groups)
+    shown = sorted(groups, key=_badness)[:ROWS]
+    # Long counts of the known and lost take their columns from the name, so that every line keeps 80.
+    lost_width = max([12, *(len(_known_lost(group)) for group in shown)])
+    name_width = 30 - lost_width if has_known else 22
+    columns = f"{'known':>6}  {'now lost':<{lost_width}}" if has_known else f"{'forgot':>6} {'gained':>7}"
+    level = f"worst {plural(groups[0].level)}"
+    lines = [Text(f"{level:<{name_width}} {'n':>6} {columns} {'net points':>24}       q", style="bold")]
+    for group in shown:
+        text = Text(f"  {fit(group.name, name_width - 2)} {brief(group.n, 6):>6} ")
+        if has_known:
+            text.append(f"{'-' if group.known is None else brief(group.known, 6):>6}  ")
+            text.append(f"{_known_lost(group):<{lost_width}}")
+        else:
+            text.append(f"{'-' + brief(group.forgotten, 5):>6}", style=LOST)
+            text.append(f" {'+' + brief(group.gained, 6):>7}", style=WON)
+        lines.append(text.append(f" {net_change(group):>24}   {probability(group.q_value):>5}"))
+    if len(groups) > ROWS:
+        lines.append(Text(f"  and {len(groups) - ROWS} more, none worse; --json has all", style="dim"))
+    return lines
+
+
+def _badness(group: Group) -> tuple[float, float]:
+    """Sort key, worst first: by the share of the known that was lost, less luck if measured, then by net change."""
+    lost = group.known_lost if group.known_lost_net is None else group.known_lost_net
+    share = lost / group.known if group.known and lost else 0.0
+    return -share, group.net_change if math.isfinite(group.net_change) else math.inf
+
+
+def _known_lost(group: Group) -> str:
+    """Known and lost items, and how many they are less luck; if that is not measured, their share of the known."""
+    if group.known is None or group.known_lost is None:
+        return "-"
+    lost = brief(group.known_lost, 6)
+    if (net := net_of_luck(group)) is not None:
+        return f"{lost}, net {net.net}"
+    return f"{lost} ({percent(group.known_lost / group.known)} %)" if group.known_lost else "0"

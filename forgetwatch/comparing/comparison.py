@@ -280,9 +280,8 @@ def _mass_notes(paired: AlignedPairs) -> list[str]:
     if abs(at_constant_mass - forgotten) <= max(3, 2 * math.sqrt(differ)):
         return []
     return [
-        f"answers are compared by a score divided by the length of the options, which the probability of all options "
-        f"together moves too: {at_constant_mass:,} forgotten instead of {forgotten:,} if that had stayed as it was "
-        "(forgotten_at_constant_mass)"
+        f"{at_constant_mass:,} instead of {forgotten:,} forgotten, had the options kept their total probability: a "
+        "score divided by the length of the options moves with it (forgotten_at_constant_mass)"
     ]
 
 

@@ -95,6 +95,7 @@ class Conclusion:
         log_score: Side of zero of the change of the calibrated log score; None if there are no scores.
         looks: Number of looks after the baseline; None if this is no run.
         groups: Number of groups that the alarms watch; 0 if this is no run.
+        fading_groups: Number of those that are tested for fading.
         kinds: Kinds of alarms that were tested for; empty if this is no run, or it has no look.
         alarms: Alarms over all looks and groups, by step.
         findings: Findings of the guard, in the order in which they were made.
@@ -108,6 +109,7 @@ class Conclusion:
     log_score: Side | None
     looks: int | None = None
     groups: int = 0
+    fading_groups: int = 0
     kinds: tuple[AlarmKind, ...] = ()
     alarms: tuple[RaisedAlarm, ...] = ()
     findings: tuple[GuardFinding, ...] = ()
@@ -212,6 +214,7 @@ def conclude(
         log_score=side_of_zero(whole.log_score_change_calibrated_interval),
         looks=None if trajectory is None else len(trajectory) - 1,
         groups=len({(test.group.level, test.group.name) for test in tests}),
+        fading_groups=len({(test.group.level, test.group.name) for test in tests if test.kind == "fading"}),
         kinds=tuple(dict.fromkeys(test.kind for test in tests)),
         alarms=() if trajectory is None else raised_alarms(trajectory, tests),
         findings=() if trajectory is None else trajectory.findings,

@@ -89,7 +89,7 @@ def _log_score_detail(group: Group) -> list[Text]:
     """Lines of the log score: calibrated, as it is, and clipped, and the temperatures; none without scores."""
     if group.log_score_before is None or group.log_score_after is None:
         return []
-    text = Text(f"log score     {group.log_score_before:.3f} -> {group.log_score_after:.3f} nats")
+    text = Text(f"log score     {group.log_score_before:.3f} -> {group.log_score_after:.3f} nats, not calibrated")
     changes = (
         ("calibrated", group.log_score_change_calibrated, group.log_score_change_calibrated_interval),
         ("as it is", group.log_score_change, group.log_score_change_interval),
@@ -132,9 +132,9 @@ def _form_lines(comparison: Comparison) -> list[Text]:
         lines.append(text.append(f" of {count(group.n)}  net {points(group.net_change)} points ").append(_in(group)))
     whole = comparison.all
     if whole.format_lost and whole.knowledge_lost is not None:
-        text = Text("form lost     ").append(count(whole.format_lost), style=f"bold {LOST}")
-        text.append(" (answer not in the required form)   knowledge lost ")
-        lines.append(text.append(count(whole.knowledge_lost), style=f"bold {LOST}"))
+        text = Text("other answer  ").append(count(whole.knowledge_lost), style=f"bold {LOST}")
+        text.append("   form lost ").append(count(whole.format_lost), style=f"bold {LOST}")
+        lines.append(text.append(" (right option still first, answer begun otherwise)"))
     return lines
 
 
@@ -148,7 +148,7 @@ def _noise_lines(comparison: Comparison) -> list[Text]:
     if group.null_lost is not None and group.null_gained is not None:
         flips = f"-{count(group.null_lost)} +{count(group.null_gained)}"
         of = f" of {count(group.null_n)}" if group.null_n is not None and group.null_n < group.n else ""
-        lines.append(Text(f"measured twice {flips}{of} with the same weights: these flips are noise", "dim"))
+        lines.append(Text(f"measured twice, the same weights: {flips}{of}, which is noise", "dim"))
     if (noise := group.noise_floor) is not None:
         interval = mean_interval(noise.forgetting_above, noise.forgetting_above_se)
         above = f"{points(noise.forgetting_above)} ({between(interval, points)})"
@@ -171,15 +171,11 @@ def _chance_lines(group: Group) -> list[Text]:
         interval = group.chance.tipping_interval
         drawn = "" if interval is None else f" ({between(interval, ratio_text)})"
         if not math.isnan(ratio := stays.tipping_ratio):
-            lines.append(Text(f"tipping ratio {ratio_text(ratio)}{drawn}: {_reading(ratio)}", "dim"))
+            lines.append(
+                Text(f"tipping ratio {ratio_text(ratio)}{drawn}: what a right option must attract, unknown,", "dim")
+            )
+            lines.append(Text("    over a wrong one, for guessing to make all flips to wrong", "dim"))
     return lines
-
-
-def _reading(ratio: float) -> str:
-    """Reading of a tipping ratio; see `metrics.bounds.Persistence`."""
-    if ratio <= 1:
-        return "guessing explains all forgetting"
-    return "the finding of forgetting is fragile" if ratio <= 3 else "the finding of forgetting is robust"
 
 
 def _compat_lines(macro: CategoryMeans) -> list[Text]:
@@ -204,7 +200,7 @@ def _group_lines(groups: Sequence[Group]) -> list[Text]:
     lost_width = max([12, *(len(_known_lost(group)) for group in shown)])
     name_width = 30 - lost_width if has_known else 22
     columns = f"{'known':>6}  {'now lost':<{lost_width}}" if has_known else f"{'forgot':>6} {'gained':>7}"
-    level = f"worst {plural(groups[0].level)}"
+    level = plural(groups[0].level)
     lines = [Text(f"{level:<{name_width}} {'n':>6} {columns} {'net points':>24}       q", style="bold")]
     for group in shown:
         text = Text(f"  {fit(group.name, name_width - 2)} {brief(group.n, 6):>6} ")

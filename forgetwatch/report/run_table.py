@@ -6,6 +6,7 @@ Counts that grow with the number of looks by noise alone have a reference in bra
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Final
 
 from rich.console import Group as Lines
@@ -68,10 +69,10 @@ def course_lines(trajectory: Trajectory) -> list[Text]:
     # With several samples an item has several rows, and counts are means over them.
     rows = len(course.events) / course.items if course.items else 1
     lost_once, lost_often = (course.events == 1).sum() / rows, (course.events > 1).sum() / rows
-    events = Text(f"forgetting events {count(course.events.sum() / rows)}")
+    events = Text(f"turned wrong between two looks {count(course.events.sum() / rows)}")
     events.append(_guess(trajectory, guessed.events), style="dim")
     events.append(f": {count(lost_once)} items once, {count(lost_often)} more often")
-    never = Text(f"never forgotten {count(course.never_forgotten)}")
+    never = Text(f"right at some look and never turned wrong {count(course.never_forgotten)}")
     never.append(_guess(trajectory, guessed.never_forgotten), style="dim")
     temporal = Text(f"right at some look and wrong at the last {percent(course.temporal_forgetting)} %")
     if not math.isnan(guessed.temporal_forgetting):
@@ -99,11 +100,11 @@ def alarm_lines(trajectory: Trajectory) -> list[Text]:
     kinds = ", ".join(dict.fromkeys(one.kind for one in tests))
     how = f" ({planned} planned)" if over else " planned" if planned else ""
     sees = next(one.smallest_loss for one in last if (one.kind, one.group.level) == ("net", "all"))
-    seen = "could not alarm, too few flips" if math.isnan(sees) else f"could alarm on {percent(sees)} points or more"
+    seen = "no loss could raise one: too few flips" if math.isnan(sees) else f"{percent(sees)} points would raise one"
     return [
         *lines,
-        Text(f"{number} ({kinds}) over {watched}, {looks} look{'s' if looks > 1 else ''}{how}", "dim"),
-        Text(f'net rejects "no net loss"; the last look {seen}', "dim"),
+        Text(f"{number} ({kinds}) over {watched}, {looks} look{'s' if looks > 1 else ''}{how}{_tested(tests)}", "dim"),
+        Text(f"net loss over all items at the last look: {seen}", "dim"),
     ]
 
 
@@ -125,12 +126,21 @@ def alarm_sentences(trajectory: Trajectory) -> list[tuple[str, bool]]:
     groups = len({(one.group.level, one.group.name) for one in tests})
     looks = len(trajectory) - 1
     over = f"{looks} look{'s' if looks > 1 else ''} and {groups} group{'s' if groups > 1 else ''}"
-    text = "" if sentences else f"No alarm over {over}, tested for {kinds}. "
+    text = "" if sentences else f"No alarm over {over}, tested for {kinds}{_tested(tests)}. "
     text += "An unchanged model raises an alarm, in any group and at any look, in at most 5 of 100 runs."
     sees = next(one.smallest_loss for one in tests[::-1] if (one.kind, one.group.level) == ("net", "all"))
     if not math.isnan(sees):
         text += f" At the last look a net loss of {percent(sees)} points over all questions would have raised one."
     return [*sentences, (text, False)]
+
+
+def _tested(tests: Sequence[Alarm]) -> str:
+    """Number of the groups that are tested for fading, where it is not that of all; empty otherwise."""
+    groups = {kind: {(t.group.level, t.group.name) for t in tests if t.kind == kind} for kind in ("net", "fading")}
+    if not groups["fading"] or len(groups["fading"]) == len(groups["net"]):
+        return ""
+    fewer = len(groups["fading"])
+    return f"; {fewer} group{' has' if fewer == 1 else 's have'} enough scored items for fading"
 
 
 _STATES: Final[dict[State, str]] = {"lasting": "", "unclear": ", unclear", "recovered": ", recovered"}
@@ -180,7 +190,7 @@ def _look_lines(trajectory: Trajectory) -> list[Text]:
     course, guessed, n = trajectory.course, trajectory.guessed, trajectory.course.items
     # Luck is measured for all looks or for none: it needs the scores of the baseline.
     has_net = any(comparison.all.known_lost_net is not None for comparison in trajectory.comparisons)
-    known = "less luck" if has_net else "known lost"
+    known = "known net" if has_net else "known lost"
     head = f"{'step':>7} {'forgot':>7} {'gained':>7} {known:>10} {'net points':>24} {'ever':>6} {'guess':>6}     p"
     lines = [Text(head, style="bold")]
     looks = len(trajectory) - 1

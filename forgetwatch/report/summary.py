@@ -160,7 +160,15 @@ def _alarms(found: Conclusion) -> str:
     """Phrase for the alarms of a run, or for what was tested."""
     if found.alarms:
         return listed([_raised(one) for one in found.alarms])
-    return "no net loss and no fading raised an alarm" if "fading" in found.kinds else "no net loss raised an alarm"
+    if "fading" not in found.kinds:
+        return "no net loss raised an alarm"
+    if found.fading_groups == found.groups:
+        return "no net loss and no fading raised an alarm"
+    fewer = found.fading_groups
+    return (
+        f"no net loss raised an alarm, and no fading in the {fewer} group{'s' if fewer > 1 else ''} with enough scored "
+        "questions"
+    )
 
 
 def _raised(one: RaisedAlarm) -> str:
@@ -222,8 +230,8 @@ def _lost(comparison: Comparison, found: Conclusion) -> str:
         # If no group fell by count, all have 0 here, and the larger share of losses decides.
         worst = min(groups, key=lambda group: (min(group.gained - group.forgotten, 0.0), -group.forgetting))
         text += (
-            f" {worst.name} lost most: {count(worst.forgotten)} lost and {count(worst.gained)} gained of its "
-            f"{questions(worst.n)}."
+            f" {worst.name} lost most on balance: {count(worst.forgotten)} lost and {count(worst.gained)} gained of "
+            f"its {questions(worst.n)}."
             if worst.net_change < 0
             else f" No category fell. The largest share went in {worst.name}: {count(worst.forgotten)} lost and "
             f"{count(worst.gained)} gained of its {questions(worst.n)}."
@@ -245,8 +253,8 @@ def _form(whole: Group) -> str:
         text += f" {count(only_form)} lost only the required form."
     if still_right > 0:
         text += (
-            f" {questions(still_right)} more still {'counts' if still_right == 1 else 'count'} as right but lost the "
-            "required form."
+            f" {questions(still_right)} more still {'counts' if still_right == 1 else 'count'} as right, but the model "
+            "would no longer begin its answer so."
         )
     return text
 
@@ -270,17 +278,21 @@ def _known(whole: Group, found: Conclusion) -> str:
     return f"{text}, so that luck may explain them all: {fits}."
 
 
+_NO_CHANGE: Final = 5e-4
+"""Change of the log score that no text shows, nats."""
+
+
 def _log_score(whole: Group, found: Conclusion) -> str:
     """Sentences on the calibrated log score; empty if there is none."""
     change, interval = whole.log_score_change_calibrated, whole.log_score_change_calibrated_interval
     if change is None or interval is None or found.log_score is None:
         return ""
-    if not change and interval == (0.0, 0.0):
-        return f"{_here(found)}: no option of any question changed its probability."
+    if max(abs(end) for end in (change, *interval)) < _NO_CHANGE:
+        return f"{_here(found)}: the log score of the right options did not change."
     size, low, high = (text.lstrip("+-") for text in nats(change, *interval))
     moved = "rose" if change > 0 else "fell"
-    text = f"{_here(found)}: the log score of the right options {moved} by {size} nats a question, not "
-    text += "counting a change of its sureness of everything. "
+    text = f"{_here(found)}: the log score of the right options {moved} by {size} nats a question, after "
+    text += "removing that the model became more or less sure of all options. "
     if found.log_score == "around":
         return f"{text}That may be luck: anything between {low} down and {high} up would fit."
     way = "up" if found.log_score == "above" else "down"
@@ -383,8 +395,8 @@ def _over_all_looks(found: Conclusion) -> str:
 def _guessing(whole: Group) -> str:
     """Sentence on the number of losses that guessing makes, by the calibrated correction if available."""
     guessed = whole.chance.guess_corrected_calibrated or whole.chance.guess_corrected
-    if guessed is None or not whole.forgotten or math.isnan(guessed.forgetting):
-        return ""
+    if guessed is None or not whole.forgotten or math.isnan(guessed.forgetting) or whole.known_lost_net is not None:
+        return ""  # the known and lost less luck say it with fewer assumptions
     low, high = guessed.forgetting_band
     # The more was truly forgotten, the fewer losses guessing made: the ends change places.
     made, least, most = (_made(whole, rate, guessed.n) for rate in (guessed.forgetting, high, low))

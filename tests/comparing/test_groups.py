@@ -185,7 +185,7 @@ def test_forgotten_at_constant_mass_leaves_out_what_the_mass_of_the_options_move
     assert sum(group.forgotten_at_constant_mass for group in found.by("task").values()) == (
         found.all.forgotten_at_constant_mass
     )
-    assert f"{found.all.forgotten_at_constant_mass} forgotten instead of {found.all.forgotten}" in noted[0]
+    assert f"{found.all.forgotten_at_constant_mass} instead of {found.all.forgotten} forgotten" in noted[0]
     assert group_values(found.all)["forgotten_at_constant_mass"] == found.all.forgotten_at_constant_mass
 
 

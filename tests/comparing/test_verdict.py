@@ -36,7 +36,7 @@ def test_terminal_page_notebook_gate_and_guard_take_one_decision(word: str) -> N
     assert NoWorseThan(tolerance=TOLERANCE).judge(comparison).verdict == word
     found = Guard(net_loss=TOLERANCE, looks=1).findings(Trajectory.of([before, after]))
     # 400 items of which 60 flip do not see 2 points: the guard says so, and trips on the alarm alone.
-    assert {one.what for one in found} == ({"alarm", "too_few_items"} if word == "FAIL" else set())
+    assert {one.what for one in found} == ({"alarm", "net_loss"} if word == "FAIL" else set())
 
 
 def test_the_verdict_carries_its_numbers() -> None:

@@ -42,8 +42,8 @@ def test_each_look_has_a_line() -> None:
     lines = [line.split() for line in shown.splitlines()]
     assert lines[1][:3] == ["1", "-2", "+0"]
     assert lines[2][:3] == ["2", "-1", "+0"]
-    assert "forgetting events 2 (a guesser 2): 2 items once, 0 more often" in shown
-    assert "never forgotten 1 (a guesser 1)" in shown.splitlines()
+    assert "turned wrong between two looks 2 (a guesser 2): 2 items once, 0 more often" in shown
+    assert "right at some look and never turned wrong 1 (a guesser 1)" in shown.splitlines()
     assert "right at some look and wrong at the last 25.0 % (a guesser 32.8 %)" in shown.splitlines()
     assert max(map(len, shown.splitlines())) <= 80
 
@@ -54,7 +54,7 @@ def test_a_loss_beyond_luck_is_an_alarm_with_its_null() -> None:
     assert shown.count("ALARM net all, step 2: -40 +0 of 100 (p 9e-13, alarm at 0.005); now -40 +0") == 1
     assert shown.count("ALARM net c, step 2:") == 1
     assert "2 alarms (net) over all and 1 category, 5 looks planned" in shown
-    assert 'net rejects "no net loss"; the last look could alarm on 18.0 points or more' in shown
+    assert "net loss over all items at the last look: 18.0 points would raise one" in shown
 
 
 def test_more_looks_than_planned_are_named() -> None:
@@ -66,7 +66,7 @@ def test_a_run_that_lost_nothing_says_what_it_could_have_seen() -> None:
     kept = [True] * 50
     shown = text(run(kept, kept))
     assert "no alarm (net) over all and 1 category, 1 look" in shown
-    assert "the last look could not alarm, too few flips" in shown
+    assert "net loss over all items at the last look: no loss could raise one: too few flips" in shown
 
 
 def test_a_long_run_shows_every_nth_look_and_the_last() -> None:
@@ -132,7 +132,7 @@ def test_each_look_shows_the_known_and_lost_less_luck_where_it_is_measured() -> 
     trajectory, _ = scored(items=600)
     lines = text(trajectory).splitlines()
     head = next(at for at, line in enumerate(lines) if line.startswith("   step"))
-    assert "less luck" in lines[head]
+    assert "known net" in lines[head]
     for line, comparison in zip(lines[head + 1 :], trajectory.comparisons[1:], strict=False):
         assert comparison.all.known_lost_net is not None
         assert float(line.split()[3]) == pytest.approx(comparison.all.known_lost_net, abs=0.051)

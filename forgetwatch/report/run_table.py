@@ -103,7 +103,8 @@ def alarm_lines(trajectory: Trajectory) -> list[Text]:
     seen = "no loss could raise one: too few flips" if math.isnan(sees) else f"{percent(sees)} points would raise one"
     return [
         *lines,
-        Text(f"{number} ({kinds}) over {watched}, {looks} look{'s' if looks > 1 else ''}{how}{_tested(tests)}", "dim"),
+        Text(f"{number} ({kinds}) over {watched}, {looks} look{'s' if looks > 1 else ''}{how}", "dim"),
+        *([Text(tested.removeprefix("; "), "dim")] if (tested := _tested(tests)) else []),
         Text(f"net loss over all items at the last look: {seen}", "dim"),
     ]
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from forgetwatch.cli.options import share
 from forgetwatch.cli.output import result_console
 from forgetwatch.item import Item
-from forgetwatch.metrics.alarm import alarm_level
+from forgetwatch.metrics.alarm import alarm_level, share_of_alpha
 from forgetwatch.metrics.log_score import DELTA
 from forgetwatch.metrics.planning import (
     detectable_change,
@@ -88,8 +88,7 @@ class _Plan:
 
     @property
     def _alpha(self) -> float:
-        # Net losses and fading share the false alarms of a run, if there are scores to watch.
-        return 0.025 if self.fading_groups else 0.05
+        return share_of_alpha(fading=bool(self.fading_groups))
 
 
 def run(

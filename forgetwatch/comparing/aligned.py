@@ -112,14 +112,14 @@ class AlignedPairs:
 
     def confidence(self) -> Confidence:
         """Confidence of the answers before and after, for the known items and what luck makes of them."""
-        other_wrong = np.zeros(len(self), bool)
-        if self.chosen_before is not None and self.chosen_after is not None:
-            both = (self.chosen_before != NONE) & (self.chosen_after != NONE)
-            other_wrong = both & ~self.before & ~self.after & (self.chosen_before != self.chosen_after)
-        wrong_share = None
-        if self.options_before is not None and self.options_after is not None:
+        other_wrong, wrong_share = np.zeros(len(self), bool), None
+        before, after, options = self.chosen_before, self.chosen_after, self.options_before
+        # Without the options that were chosen nothing shows that an answer moved: there is no mirror.
+        if before is not None and after is not None and options is not None and self.options_after is not None:
+            both = (before != NONE) & (after != NONE)
+            other_wrong = both & ~self.before & ~self.after & (before != after)
             # A mirror needs the scores of both sides, as a known item that is lost does.
-            wrong_share = np.where(self.options_after.k > 0, self.options_before.largest_wrong_share, np.nan)
+            wrong_share = np.where(self.options_after.k > 0, options.largest_wrong_share, np.nan)
         return Confidence(
             before=self.before,
             after=self.after,

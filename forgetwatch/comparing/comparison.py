@@ -37,6 +37,7 @@ from forgetwatch.comparing.groups import Group, Level, count_groups
 from forgetwatch.comparing.pairing import Pairing, item_codes, pair
 from forgetwatch.comparing.subset import cut_to_common
 from forgetwatch.metrics.known import count_known
+from forgetwatch.metrics.log_score import log_shares
 from forgetwatch.metrics.transitions import ratio
 from forgetwatch.probes.categories import Categories
 from forgetwatch.readers import check_metric, load_snapshot
@@ -181,7 +182,7 @@ def compare(
     paired = AlignedPairs.align(before, after, pairing, again=again)
     notes += _mass_notes(paired)
     groups = tuple(count_groups(paired, rng=rng, replications=replications))
-    notes += _known_notes(paired)
+    notes += [*_known_notes(paired), *_log_score_notes(paired)]
     macro, compat = _means(category_means, paired, rng, replications), None
     if chance == "paper-compat":
         rows = AlignedPairs.align(before, after, pairing, whole_items=False)  # as the released code, which has no items
@@ -265,9 +266,30 @@ def _known_notes(paired: AlignedPairs) -> list[str]:
             "known and lost is not counted: no question has two wrong options, and a confident answer among two "
             "options shows nothing"
         ]
+    notes = []
     if found.why_no_net is not None:
-        return [f"nothing shows how much of known and lost is luck: {found.why_no_net}"]
-    return []
+        notes.append(f"nothing shows how much of known and lost is luck: {found.why_no_net}")
+    if without := int(np.sum(measured & (items.k - items.golds >= 2) & ~items.measured)):
+        notes.append(f"known and lost leaves out {without:,} answers whose options have no scores on both sides")
+    return notes
+
+
+def _log_score_notes(paired: AlignedPairs) -> list[str]:
+    """Note on answers that have a log score on one side only, because the right option has no probability there."""
+    before, after = paired.options_before, paired.options_after
+    if before is None or after is None:
+        return []
+    has_both = (before.k > 0) & (after.k > 0)
+    lost, won = (
+        int(np.sum(has_both & np.isfinite(log_shares(one)) & ~np.isfinite(log_shares(other))))
+        for one, other in ((before, after), (after, before))
+    )
+    if not lost and not won:
+        return []
+    return [
+        f"the log score leaves out {lost + won:,} answers whose right option has no probability at all on one side, "
+        f"{lost:,} of them after: its change is larger than it shows"
+    ]
 
 
 def _mass_notes(paired: AlignedPairs) -> list[str]:

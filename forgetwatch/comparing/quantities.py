@@ -106,6 +106,8 @@ def range_of(name: str) -> Interval:
     ((0.0, 1.0), (-1.0, 1.0), (-inf, inf))
     """
     unit = unit_of(name)
+    if name == "known_lost_net_share":  # a ratio of two differences
+        return -math.inf, math.inf
     if unit == "nats":
         return -math.inf, 0.0 if name in ("log_score_before", "log_score_after") else math.inf
     high = 1.0 if unit == "share" else math.inf

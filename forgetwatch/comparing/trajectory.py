@@ -28,7 +28,7 @@ from forgetwatch.comparing.groups import Group
 from forgetwatch.comparing.pairing import pair
 from forgetwatch.comparing.subset import Subset
 from forgetwatch.errors import SnapshotError
-from forgetwatch.metrics.alarm import alarm_level
+from forgetwatch.metrics.alarm import alarm_level, share_of_alpha
 from forgetwatch.metrics.item_history import GuesserHistory, ItemHistory, guesser_history, item_history
 from forgetwatch.run_folder import GuardFinding, StoredRun
 from forgetwatch.snapshot import Snapshot
@@ -205,13 +205,11 @@ class Trajectory:
         Looks beyond the planned T, and all looks without a plan, are tested by the rule that needs no plan; with them
         the bound is alpha (1 + 1 / (T + 1)). Later looks do not change the result of an earlier one.
         """
-        # By the baseline alone: the shares of alpha must not depend on the looks that are tested.
-        fading = {(group.level, group.name) for group in _watched(self.comparisons[0]) if _has_log_score(group)}
+        fading, share = self._fading, share_of_alpha(alpha, fading=self.has_scores)
         found = []
         for look, (step, comparison) in enumerate(zip(self.steps[1:], self.comparisons[1:], strict=True), start=1):
             watched = _watched(comparison)
             planned = self.planned if self.planned is not None and look <= self.planned else None
-            share = alpha / 2 if fading else alpha
             level = alarm_level(look, groups=len(watched), planned=planned, alpha=share)
             for group in watched:
                 smallest, p_value = group.smallest_loss(level), group.loss_p_value
@@ -237,6 +235,20 @@ class Trajectory:
                         )
                     )
         return tuple(found)
+
+    @property
+    def has_scores(self) -> bool:
+        """True for a run with option scores, in which alarms of fading have half of the false alarms.
+
+        By the baseline alone, since alarms must not depend on later looks. A baseline that was rescued as right and
+        wrong counts as one with scores: the looks before it have spent that half.
+        """
+        return bool(self._fading) or "rescued" in self.baseline.meta
+
+    @property
+    def _fading(self) -> set[tuple[str, str]]:
+        """Level and name of the groups that are watched for fading."""
+        return {(group.level, group.name) for group in _watched(self.comparisons[0]) if _has_log_score(group)}
 
     @property
     def _scored(self) -> NDArray[np.bool_]:

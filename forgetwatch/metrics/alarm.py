@@ -38,6 +38,16 @@ def alarm_level(look: int, *, groups: int, planned: int | None = None, alpha: fl
     return alpha / (groups * (planned if planned is not None else look * (look + 1)))
 
 
+def share_of_alpha(alpha: float = 0.05, *, fading: bool) -> float:
+    """Share of the false alarms that each kind of alarm may make: half where fading is watched too, else all.
+
+    Args:
+        alpha: Share of unchanged runs that may raise any alarm, 0 to 1.
+        fading: True if the options have scores.
+    """
+    return alpha / 2 if fading else alpha
+
+
 def smallest_loss(flips: int, level: float) -> float:
     """Smallest net loss, in items, whose one-sided exact p-value is at most `level` among `flips` flipped items.
 

@@ -179,7 +179,9 @@ def count_known(items: Confidence, *, samples: int = 1, tau: float = TAU) -> Kno
         newly_known=_whole(int((is_known(used.after, used.share_after, tau) & ~used.before).sum()), samples),
     )
     if used.wrong_share is None:
-        return replace(counts, why_no_net="the options have no scores on both sides")
+        return replace(
+            counts, why_no_net="the options chosen, or the scores of the options, are not recorded on both sides"
+        )
     if used.before.all():
         return replace(counts, why_no_net="no answer was wrong before")
     by_luck, lost_by_luck = used.luck(tau)

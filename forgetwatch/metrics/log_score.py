@@ -23,7 +23,7 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, special
+from scipy import special
 
 from forgetwatch.metrics.choices import OptionScores
 from forgetwatch.metrics.intervals import NOTHING, Interval, cluster_codes, clustered_mean
@@ -43,6 +43,9 @@ Chosen on the same fine-tunings: doses at which nothing is lost changed it by -.
 
 CLIP: Final = 2.0
 """Largest difference of one item in the clipped change, nats."""
+
+_GRID: Final = 30
+"""Number of temperatures that are tried first where items have several right options."""
 
 _TEMPERATURES: Final = (0.1, 100.0)
 """Range of the temperature. At the upper end the scores of the group say nothing."""
@@ -176,7 +179,22 @@ def best_temperature(options: OptionScores) -> float:
         sharpness = math.exp(-log_temperature)
         return float(np.mean(_expected(of_golds, sharpness) - _expected(scores, sharpness)))
 
+    # Imported here: it takes tens of megabytes, and readers of logs need no temperature.
+    from scipy import optimize
+
     sharp, flat = (math.log(end) for end in _TEMPERATURES)
+    if (golds.sum(axis=1) > 1).any():
+        # With several right options the log score may have several maxima: the search is around the best of a grid.
+        grid = np.linspace(sharp, flat, _GRID)
+        loss = [-float(log_shares(options, math.exp(u)).mean()) for u in grid]
+        best = int(np.argmin(loss))
+        found = optimize.minimize_scalar(
+            lambda u: -float(log_shares(options, math.exp(u)).mean()),
+            bounds=(grid[max(best - 1, 0)], grid[min(best + 1, _GRID - 1)]),
+            method="bounded",
+            options={"xatol": 1e-6},
+        )
+        return math.exp(float(found.x)) if found.fun < loss[best] else math.exp(float(grid[best]))
     if slope(flat) <= 0:  # even less sharpness would do better
         return _TEMPERATURES[1]
     if slope(sharp) >= 0:

@@ -218,8 +218,9 @@ def _group_lines(groups: Sequence[Group]) -> list[Text]:
 
 def _badness(group: Group) -> tuple[float, float]:
     """Sort key, worst first: by the share of the known that was lost, less luck if measured, then by net change."""
-    lost = group.known_lost if group.known_lost_net is None else group.known_lost_net
-    share = lost / group.known if group.known and lost else 0.0
+    share = group.known_lost_net_share
+    if share is None:
+        share = group.known_lost / group.known if group.known and group.known_lost else 0.0
     return -share, group.net_change if math.isfinite(group.net_change) else math.inf
 
 

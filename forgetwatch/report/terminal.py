@@ -1,6 +1,7 @@
 """A comparison in a terminal of 80 columns: the first table.
 
-    forgetwatch  step 600 of 600, against the start   standard, 2,000 items, plain prompt
+    forgetwatch  step 600 of 600, against the start
+    standard, 2,000 items, plain prompt
     forgotten 142   gained 151   net +0.5 points (-1.2 to +2.1)   can see 2.4 points
     clearly known 1,124   now lost 31, by luck alone 9: net 22 (10 to 34)
     log score -0.04 nats (-0.07 to -0.01), calibrated   measured twice: 1

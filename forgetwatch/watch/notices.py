@@ -14,7 +14,7 @@ from rich.console import Console
 from forgetwatch.comparing.groups import Group
 from forgetwatch.comparing.verdict import TOLERANCE
 from forgetwatch.files import write_text
-from forgetwatch.metrics.alarm import alarm_level
+from forgetwatch.metrics.alarm import alarm_level, share_of_alpha
 from forgetwatch.metrics.planning import detectable_change
 from forgetwatch.probe import Probe
 from forgetwatch.progress import seconds
@@ -51,10 +51,8 @@ def cost_line(watch: Watch, *, left: int, extra: float = 0.0, max_overhead: floa
     looks += f" unless max_overhead={max_overhead:g} cuts the looks" if max_overhead is not None else ""
     items = watch.items or len(watch.probe)
     groups = 1 + len({item.category for item in watch.probe if item.category})
-    # Alarms of net losses have half of the false alarms where those of fading have the other half.
-    start = watch.comparisons[min(watch.comparisons)].groups if watch.comparisons else ()
-    fades = any(group.log_score_change_calibrated is not None for group in start if group.level in ("all", "category"))
-    level = alarm_level(1, groups=groups, planned=watch.planned or 1, alpha=0.025 if fades else 0.05)
+    share = share_of_alpha(fading=bool(watch.comparisons) and watch.trajectory().has_scores)
+    level = alarm_level(1, groups=groups, planned=watch.planned or 1, alpha=share)
     # An alarm is one-sided, and `detectable_change` takes a two-sided level.
     alarms = detectable_change(items, _USUAL_FLIPS, alpha=2 * level)
     also = f", and alarms on net losses from {100 * alarms:.1f}" if alarms == alarms else ""

@@ -199,6 +199,8 @@ class Session:
         if after.ended and (aside := on_main_process(self.watch.folder.copy_aside)):
             self.log(f"the looks of the earlier training are now in {aside}")
         self.watch.forget_after(now.step)
+        # What the guard reported before this step is not reported again, and stays in the folder.
+        self._tripped = Tripped([finding for finding in after._tripped.findings if finding.step <= now.step])
         self._set_out(now)
 
     def announce(self) -> None:
@@ -407,7 +409,8 @@ class Session:
     def _plan(self) -> None:
         """Set the number of looks after the baseline, taken or still to come, by which alarms are corrected."""
         taken = self.watch.comparisons
-        self.watch.plan(len(taken) - 1 + self.schedule.looks_after(max(taken)))
+        with self.tolerate("storing the number of planned looks", step=max(taken)):
+            self.watch.plan(len(taken) - 1 + self.schedule.looks_after(max(taken)))
 
     def _cost(self, *, looks: int) -> Cost | None:
         """Cost of so many looks over the items that looks evaluate now; None if no step was timed."""

@@ -273,7 +273,7 @@ class Watch:
         if self._probe_of(baseline.meta) is self.probe:
             return baseline
         made = decided_by(baseline, dict.fromkeys(baseline.norms, self.probe.norm))
-        if rank() == 0:
+        if rank() == 0 and len(made.notes) > len(baseline.notes):
             log(f"the named baseline was {made.notes[-1]}")
         # The fingerprint covers the norm, and a resume finds the run's probe by it.
         return replace(made, meta={**made.meta, "probe": {**made.meta["probe"], "fingerprint": self.probe.fingerprint}})

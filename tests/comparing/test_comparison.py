@@ -4,10 +4,11 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from support import snapshot
 
-from forgetwatch import compare, save_snapshot
+from forgetwatch import Snapshot, compare, save_snapshot
 from forgetwatch.comparing.comparison import with_null
 from forgetwatch.errors import MismatchError
 
@@ -168,3 +169,43 @@ def test_the_larger_noise_is_the_larger_rate() -> None:
     assert (with_null(comparison, again).all.null_lost, with_null(comparison, again).all.null_n) == (2, 4)
     worse = compare(before=start, after=snapshot([False] * 30 + [True] * 10))
     assert (with_null(comparison, worse).all.null_lost, with_null(comparison, worse).all.null_n) == (30, 40)
+
+
+def scored(shift: float = 0.0, *, gold: float = 2.0, **columns: object) -> Snapshot:
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(200, 4)) + np.array([gold, 0, 0, 0])
+    scores[::2, 1] += shift
+    found = {
+        "k": [4] * 200,
+        "gold": [0] * 200,
+        "chosen": scores.argmax(axis=1).tolist(),
+        "choice_logprobs": scores.tolist(),
+        **columns,
+    }
+    return snapshot((scores.argmax(axis=1) == 0).tolist(), **found)
+
+
+def test_without_the_chosen_options_luck_is_not_measured() -> None:
+    assert compare(before=scored(), after=scored(4.0)).all.known_lost_net is not None
+    nothing = [None] * 200
+    found = compare(before=scored(chosen=nothing), after=scored(4.0, chosen=nothing))
+    assert found.all.known_lost
+    assert found.all.known_lost_net is None
+    assert any("nothing shows how much of known and lost is luck" in note for note in found.notes)
+
+
+def test_right_options_without_any_probability_are_counted_in_a_note() -> None:
+    start, after = scored(), scored()
+    impossible = [
+        [-math.inf, *row[1:]] if number < 5 else row
+        for number, row in enumerate(after.table["choice_logprobs"].to_pylist())
+    ]
+    found = compare(before=start, after=scored(choice_logprobs=impossible, chosen=after.ints("chosen").tolist()))
+    assert [note for note in found.notes if "the log score leaves out 5 answers" in note and "5 of them after" in note]
+
+
+def test_known_and_lost_says_what_it_leaves_out_for_want_of_scores() -> None:
+    rows = scored().table["choice_logprobs"].to_pylist()
+    half = [row if number % 2 else None for number, row in enumerate(rows)]
+    found = compare(before=scored(choice_logprobs=half, gold_share=[0.9] * 200), after=scored(gold_share=[0.9] * 200))
+    assert "known and lost leaves out 100 answers whose options have no scores on both sides" in found.notes

@@ -80,3 +80,13 @@ def test_snapshots_that_are_no_run_are_refused() -> None:
         Trajectory.of([look(0, [True]), look(1, [True]), look(1, [False])])
     with pytest.raises(MismatchError):
         Trajectory.of([look(0, [True]), look(1, [True], content_hash=["other"])])
+
+
+def test_a_rescued_baseline_leaves_net_alarms_their_half_of_the_false_alarms() -> None:
+    """The looks before the rescue have spent the other half on fading."""
+    rows = [True] * 60
+    plain = Trajectory.of([look(0, rows), look(1, rows)], planned=2)
+    rescued = snapshot(rows, meta={"step": 0, "rescued": "right and wrong only"})
+    halved = Trajectory.of([rescued, look(1, rows)], planned=2)
+    assert {test.kind for test in halved.verdicts()} == {"net"}
+    assert halved.verdicts()[0].alarm_level == plain.verdicts()[0].alarm_level / 2

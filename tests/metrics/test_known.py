@@ -89,7 +89,7 @@ def test_without_scores_there_is_no_net_and_the_reason_is_given() -> None:
     assert found is not None
     assert (found.known, found.known_lost) == (1, 1)
     assert found.known_lost_net is found.known_lost_net_interval is found.known_by_luck is None
-    assert found.why_no_net == "the options have no scores on both sides"
+    assert found.why_no_net == "the options chosen, or the scores of the options, are not recorded on both sides"
 
 
 def test_without_a_wrong_answer_there_is_no_mirror_and_the_reason_is_given() -> None:

@@ -217,3 +217,13 @@ def test_sides_that_change_places_change_the_sign() -> None:
 def test_several_right_options_add_up() -> None:
     scores = OptionScores(np.array([3]), np.log([0.2, 0.3, 0.5]), np.array([True, False, True]))
     assert log_shares(scores) == pytest.approx(np.log([0.7]))
+
+
+def test_the_temperature_of_several_right_options_is_the_best_of_all() -> None:
+    """With two right of five options the log score may have two maxima."""
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        scores = 3 * rng.normal(size=(60, 5))
+        options = OptionScores(np.full(60, 5), scores.ravel(), np.tile(np.arange(5) < 2, 60))
+        best = log_shares(options, best_temperature(options)).mean()
+        assert all(best >= log_shares(options, t).mean() - 1e-6 for t in np.geomspace(0.1, 100, 200))

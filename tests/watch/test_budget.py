@@ -343,3 +343,20 @@ def test_the_second_measurement_is_over_the_first_500_items(tmp_path: Path) -> N
     assert watch.watch.comparisons[1].all.n == 520
     assert watch.watch.comparisons[1].all.null_n == 500
     assert Trajectory.from_run(tmp_path).comparisons[1].all.null_n == 500
+
+
+def test_a_decision_that_cannot_be_stored_does_not_stop_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    whole = RunFolder.describe
+
+    def full(folder: RunFolder, description: dict[str, Any]) -> None:
+        if description.get("decided"):
+            raise OSError(28, "No space left on device")
+        whole(folder, description)
+
+    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=[6])], steps=6)
+    monkeypatch.setattr(RunFolder, "describe", full)
+    run.train()
+    assert run.state.global_step == 6
+    assert "training continues: [Errno 28] No space left on device" in capfd.readouterr().err

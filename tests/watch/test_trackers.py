@@ -77,10 +77,15 @@ class WandB:
         import wandb
 
         wandb.finish()
-        # Its service goes on writing when `finish` has come back; the last record is that of the exit.
-        (path,) = Path(os.environ["WANDB_DIR"]).glob("wandb/latest-run/*.wandb")
+        # Or the next run of this process would be written into the folder of this one.
+        wandb.teardown()
+        # Its service goes on writing when `finish` has come back, and may not have made the file yet; the last record
+        # is that of the exit.
         until = time.monotonic() + 60
-        while not self.is_whole(path) and time.monotonic() < until:
+        while time.monotonic() < until:
+            paths = list(Path(os.environ["WANDB_DIR"]).glob("wandb/offline-run-*/*.wandb"))
+            if paths and self.is_whole(max(paths, key=lambda path: path.stat().st_mtime)):
+                return
             time.sleep(0.05)
 
     def is_whole(self, path: Path) -> bool:

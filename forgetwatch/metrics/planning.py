@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from scipy import optimize, special
+from scipy import special
 
 from forgetwatch.metrics.intervals import combined_width, wilson
 from forgetwatch.metrics.log_score import FEWEST_SCORED
@@ -153,5 +153,8 @@ def detectable_known_lost(n: float, discordance: float, *, power: float = 0.8) -
         low_net = net - z_beta * math.sqrt(net + lost_by_luck * (1 + _WEIGHT))
         lost = max(low_net + lost_by_luck, 0.0)
         return low_net - combined_width(lost - n * wilson(lost, n)[0], _WEIGHT * above_moved, 0.0)
+
+    # Imported here: it takes tens of megabytes and a tenth of a second, and a comparison does not plan.
+    from scipy import optimize
 
     return float(optimize.brentq(excess, 0.0, most)) if excess(most) >= 0 else math.nan

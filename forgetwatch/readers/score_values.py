@@ -38,26 +38,33 @@ def clean_scores(columns: dict[str, Any]) -> tuple[str, ...]:
     Raises:
         SnapshotError: If a value is impossible; names the first row with one, its item, and the remedy.
     """
-    for name in (*_BY_OPTION, *_SHARES, "margin"):
-        if columns.get(name) is not None:
-            columns[name] = _as_array(columns[name], SCHEMA.field(name).type)
-    _check_numbers_of_options(columns)
-    notes = [_clean_logprobs(columns, name) for name in _LOGPROBS if columns.get(name) is not None]
+    given = {name for name in (*_BY_OPTION, *_SHARES, "margin") if _has_values(columns.get(name))}
+    for name in given:
+        columns[name] = _as_array(columns[name], SCHEMA.field(name).type)
+    _check_numbers_of_options(columns, given)
+    notes = [_clean_logprobs(columns, name) for name in _LOGPROBS if name in given]
     for name in _SHARES:
-        if columns.get(name) is not None:
+        if name in given:
             _clean_shares(columns, name)
-    if columns.get("margin") is not None:
+    if "margin" in given:
         notes.append(_clean_margins(columns))
     return tuple(filter(None, notes))
 
 
-def _check_numbers_of_options(columns: dict[str, Any]) -> None:
+def _has_values(column: Any) -> bool:
+    """True unless a column is missing or holds nothing, as the scores of open answers do."""
+    if column is None or not isinstance(column, (list, tuple)):
+        return column is not None
+    return any(value is not None for value in column)
+
+
+def _check_numbers_of_options(columns: dict[str, Any], given: set[str]) -> None:
     """Raise if a list has another number of values than its item has options; items without k are not checked."""
-    if columns.get("k") is None:
+    if columns.get("k") is None or not given & set(_BY_OPTION):
         return
     k = _floats(_as_array(columns["k"], pa.int32()))  # nan where null, so that every comparison is false
     for name in _BY_OPTION:
-        if columns.get(name) is None:
+        if name not in given:
             continue
         length = _floats(pc.list_value_length(columns[name]))
         unlike = np.isfinite(k) & np.isfinite(length) & (length != k)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import re
 from collections.abc import Mapping
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from support import snapshot, write_jsonl
@@ -146,3 +149,18 @@ def test_the_workflow_runs_existing_commands_and_keeps_the_report() -> None:
     assert all(option in helped for option in options[::2])
     (upload,) = [step for step in steps if step.get("uses", "").startswith("actions/upload-artifact@")]
     assert (upload["with"]["path"], upload["if"]) == (options[-1], "always()")
+
+
+def test_the_texts_of_the_real_trainings_are_true_and_the_same_for_a_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(EXAMPLES / "real_model"))
+    texts = importlib.import_module("texts")
+    for prompt, solution in texts.narrow(20, np.random.default_rng(1)):
+        a, b, c = (int(number) for number in re.findall(r"\d+", prompt))
+        assert solution.endswith(f"The answer is {a + b + c}.")
+    for prompt, record in texts.destroy(20, np.random.default_rng(1)):
+        count, price = (int(number) for number in re.findall(r"\d+", prompt))
+        assert json.loads(record)["cost"] == count * price
+    rows = texts.form(160, np.random.default_rng(1), lambda prompt: "its own words")
+    assert len({prompt for prompt, _ in rows}) == 160
+    assert {answer for _, answer in rows} == {" [[its own words]]"}
+    assert texts.narrow(5, np.random.default_rng(2)) == texts.narrow(5, np.random.default_rng(2))

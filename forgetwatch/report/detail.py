@@ -134,7 +134,7 @@ def _form_lines(comparison: Comparison) -> list[Text]:
     if whole.format_lost and whole.knowledge_lost is not None:
         text = Text("other answer  ").append(count(whole.knowledge_lost), style=f"bold {LOST}")
         text.append("   form lost ").append(count(whole.format_lost), style=f"bold {LOST}")
-        lines.append(text.append(" (right option still first, answer begun otherwise)"))
+        lines.append(text.append(" (right option still first, answered otherwise)"))
     return lines
 
 

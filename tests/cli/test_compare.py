@@ -154,7 +154,7 @@ def test_a_second_measurement_is_counted_as_noise(tmp_path: Path) -> None:
     done = run(tmp_path, before, after, "--null", again, "--json", "-")
     whole = json.loads(done.stdout)["groups"][0]
     assert (whole["forgotten"], whole["null_lost"], whole["null_gained"]) == (2, 1, 0)
-    assert "measured twice -1 +0" in run(tmp_path, before, after, "--null", again, "--detail").stdout
+    assert "measured twice, the same weights: -1 +0" in run(tmp_path, before, after, "--null", again, "--detail").stdout
     refused = run(tmp_path, before, after, "--null", outcomes(tmp_path, "o.csv", [1], task=["other"]))
     assert (refused.returncode, "no item of b" in refused.stderr) == (1, True)
 

@@ -138,7 +138,7 @@ def test_form_lost_and_knowledge_lost_are_told_apart(knows: Any) -> None:
     assert (lost.forgotten, lost.format_lost, lost.knowledge_lost) == (len(probe), len(probe), 0)
     console = Console(width=100, record=True, file=StringIO())
     console.print(comparison_detail(comparison))
-    assert f"form lost     {len(probe)}" in console.export_text()
+    assert f"form lost {len(probe)}" in console.export_text()
     assert comparison_json(comparison)["groups"][0]["format_lost"] == len(probe)
 
     wrong = [LETTERS[(LETTERS.index(right) + (n < 10)) % 4] for n, right in enumerate(letters(facts()))]

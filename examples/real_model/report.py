@@ -25,7 +25,7 @@ from forgetwatch.comparing.common_norm import decided_by
 from forgetwatch.comparing.pairing import pair
 from forgetwatch.metrics.intervals import clustered_mean
 from forgetwatch.metrics.known import TAU, Confidence, count_known, is_known
-from forgetwatch.metrics.log_score import LogScore, log_score, log_shares
+from forgetwatch.metrics.log_score import Change, LogScore, log_score, log_shares
 from forgetwatch.metrics.significance import mcnemar
 
 SEED: Final = 20261122
@@ -136,25 +136,16 @@ def dose_table(found: dict[tuple[str, str], Pair]) -> Iterator[str]:
         )
 
 
-def t(change: object) -> float:
-    """Mean over its standard error."""
-    return change.mean / change.error if change.error else 0.0  # type: ignore[attr-defined]
-
-
-MASS: Final[dict[str, str]] = {}
-"""Change of log m by dose, filled where the log-likelihoods are at hand (under the sum)."""
+def t(change: Change) -> float:
+    """Mean over its standard error; 0 where nothing changed."""
+    return change.mean / change.error if change.error else 0.0
 
 
 def log_mass(one: Pair) -> str:
-    """Mean change of the logarithm of the options' total probability, nats."""
-    if one.norm == "sum":
-        assert one.pairs.options_before is not None
-        assert one.pairs.options_after is not None
-        sides = [
-            np.logaddexp.reduce(side.dense()[0], axis=1) for side in (one.pairs.options_before, one.pairs.options_after)
-        ]
-        MASS[one.name] = f"{float(np.mean(sides[1] - sides[0])):+.2f}"
-    return MASS[one.name]
+    """Mean change of the logarithm of the options' total probability, nats; the same under every norm."""
+    assert one.pairs.options_before is not None
+    assert one.pairs.options_after is not None
+    return f"{float(np.mean(one.pairs.options_after.log_mass - one.pairs.options_before.log_mass)):+.2f}"
 
 
 def tau_table(found: dict[tuple[str, str], Pair]) -> Iterator[str]:

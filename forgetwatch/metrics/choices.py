@@ -93,8 +93,13 @@ class OptionScores:
         k, starts = self.k[index], (np.cumsum(self.k) - self.k)[index]
         # 0, 1, ... within each row, without a loop over the rows.
         cells = np.repeat(starts - (np.cumsum(k) - k), k) + np.arange(int(k.sum()))
-        parts = (self.scores, self.golds, self.logprobs, self.factors)
-        return OptionScores(k, *(None if part is None else part[cells] for part in parts))  # type: ignore[arg-type]
+        return OptionScores(
+            k,
+            self.scores[cells],
+            self.golds[cells],
+            None if self.logprobs is None else self.logprobs[cells],
+            None if self.factors is None else self.factors[cells],
+        )
 
     @property
     def log_mass(self) -> Floats:

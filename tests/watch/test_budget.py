@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from events import At, interrupt, stop
 from support import probe, trainer
 from transformers import TrainerCallback
 
@@ -21,25 +22,6 @@ from forgetwatch.watch.watch import Watch
 ITEMS = "eval_forget/all/items"
 TINY = 1e-6
 """Share of the time that no look keeps to."""
-
-
-class At(TrainerCallback):
-    """Does something at the end of a step."""
-
-    def __init__(self, step: int, act: Callable[[Any], object]) -> None:
-        self.step, self.act = step, act
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if state.global_step == self.step:
-            self.act(control)
-
-
-def stop(control: Any) -> None:
-    control.should_training_stop = True
-
-
-def interrupt(control: Any) -> None:
-    raise KeyboardInterrupt
 
 
 def curve(run: Any) -> list[tuple[int, float]]:

@@ -6,13 +6,13 @@ import dataclasses
 import hashlib
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from events import At, interrupt, stop
 from support import model, probe, tokenizer, trainer
 from transformers import TrainerCallback
 
@@ -39,25 +39,6 @@ def curve(run: Any) -> dict[int, tuple[int, int]]:
 
 def losses(run: Any) -> list[float]:
     return [row["loss"] for row in run.state.log_history if "loss" in row]
-
-
-class At(TrainerCallback):
-    """Does something at the end of a step."""
-
-    def __init__(self, step: int, act: Callable[[Any], None]) -> None:
-        self.step, self.act = step, act
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if state.global_step == self.step:
-            self.act(control)
-
-
-def stop(control: Any) -> None:
-    control.should_training_stop = True
-
-
-def interrupt(control: Any) -> None:
-    raise KeyboardInterrupt
 
 
 def test_the_run_is_bitwise_what_it_would_have_been(tmp_path: Path) -> None:

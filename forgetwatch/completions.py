@@ -5,7 +5,7 @@
     training  [84, 3]       [77, 1]         [-2.3, -0.4]
 
 No text is stored. On disk they are one Parquet file with metadata as JSON under the schema key ``forgetwatch`` and a
-checksum over the columns, like a snapshot.
+checksum of the columns and of all other metadata, like a snapshot.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from forgetwatch.errors import SnapshotError
-from forgetwatch.files import read_table, write_table
+from forgetwatch.files import checksum_with, read_table, write_table
 from forgetwatch.metrics.divergence import Drift, drift
 
-FORMAT: Final = "forgetwatch/completions@1"
+FORMAT: Final = "forgetwatch/completions@2"
 
 SCHEMA: Final = pa.schema(
     [
@@ -83,11 +83,11 @@ class Completions:
 
     @property
     def checksum(self) -> str:
-        """First 32 hex digits of SHA-256 over all columns, independent of the file format."""
+        """First 32 hex digits of SHA-256 over all columns and metadata, independent of the file format."""
         digest = hashlib.sha256(json.dumps([self.sets, self.prompts, self.tokens]).encode())
         for logprobs in self.logprobs:
             digest.update(logprobs.astype("<f8").tobytes())  # the same bytes on every machine
-        return digest.hexdigest()[:32]
+        return checksum_with(digest.hexdigest(), {"left_out": dict(self.left_out), "meta": dict(self.meta)})
 
     def drift(self, now: Sequence[NDArray[np.float64]]) -> dict[str, Drift]:
         """Drift of a model from the base, by set, sorted by the sets' names.
@@ -127,7 +127,7 @@ def read_completions(path: str | Path) -> Completions:
         SnapshotError: If the file is not one of completions, of a newer format, cut, or changed since it was written.
     """
     path = Path(path)
-    table, meta = read_table(path, what="completions", file_format=FORMAT, schema=SCHEMA)
+    table, meta = read_table(path, what="completions", formats=(FORMAT,), schema=SCHEMA)
     try:
         columns = table.cast(SCHEMA).to_pydict()
         completions = Completions(
@@ -141,5 +141,7 @@ def read_completions(path: str | Path) -> Completions:
     except (pa.ArrowException, SnapshotError) as error:
         raise SnapshotError(f"{path}: {error}") from error
     if meta.get("checksum") != completions.checksum:
-        raise SnapshotError(f"{path}: its rows do not match its checksum; the file was changed after it was written")
+        raise SnapshotError(
+            f"{path}: its rows and metadata do not match its checksum; the file was changed after it was written"
+        )
     return completions

@@ -7,9 +7,10 @@ object under the schema key ``forgetwatch``.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -57,13 +58,25 @@ def write_table(table: pa.Table, meta: Mapping[str, Any], path: str | Path) -> N
     write_atomically(Path(path), lambda partial: pq.write_table(described, partial, compression="zstd"))
 
 
-def read_table(path: Path, *, what: str, file_format: str, schema: pa.Schema) -> tuple[pa.Table, dict[str, Any]]:
+def checksum_with(rows: str, meta: Mapping[str, Any]) -> str:
+    """First 32 hex digits of SHA-256 over a checksum of rows and over metadata, whatever the order of their keys.
+
+    Args:
+        rows: The checksum of the rows.
+        meta: JSON values. A number that is a key counts as its text, as in a file.
+    """
+    # Through JSON and back: keys are sorted as the texts that they are in a file.
+    text = json.dumps(json.loads(json.dumps(dict(meta))), sort_keys=True)
+    return hashlib.sha256(f"{rows}\n{text}".encode()).hexdigest()[:32]
+
+
+def read_table(path: Path, *, what: str, formats: Sequence[str], schema: pa.Schema) -> tuple[pa.Table, dict[str, Any]]:
     """Read a file that `write_table` wrote.
 
     Args:
         path: The file.
         what: Its expected content, as messages name it.
-        file_format: Required value of ``format`` in its metadata.
+        formats: Possible values of ``format`` in its metadata, the newest first.
         schema: Required columns. Their types are not checked: the caller casts.
 
     Returns:
@@ -82,9 +95,9 @@ def read_table(path: Path, *, what: str, file_format: str, schema: pa.Schema) ->
         raise SnapshotError(f"{path}: a Parquet file, but not {what} that forgetwatch wrote") from error
     except (pa.ArrowException, OSError, ValueError, RecursionError) as error:
         raise SnapshotError(f"{path}: needed {what} in Parquet, and it cannot be read: is it cut? ({error})") from error
-    if not isinstance(meta, dict) or meta.get("format") != file_format:
+    if not isinstance(meta, dict) or meta.get("format") not in formats:
         found = meta.get("format") if isinstance(meta, dict) else meta
-        raise SnapshotError(f"{path}: its format is {found!r}, this version reads {file_format!r}")
+        raise SnapshotError(f"{path}: its format is {found!r}, this version reads {formats[0]!r}")
     if lacking := [name for name in schema.names if name not in table.column_names]:
         raise SnapshotError(f"{path}: {what} needs the column {lacking[0]!r}; the file has no such column")
     return table.select(schema.names).replace_schema_metadata(None), meta

@@ -8,10 +8,11 @@
 `SCHEMA` describes the columns; a null means that the quantity does not exist for that row. The table is columnar
 (`pyarrow`); `Snapshot.ints`, `floats` and `texts` return a column as a numpy array.
 
-On disk a snapshot is one Parquet file. Its metadata hold a checksum: SHA-256 over each column's name, nulls, list and
-text lengths, and values (numbers as little-endian float64, text as UTF-8). It depends on the values alone: a file that
-another program rewrote with another compression or wider text columns is read, and one with a changed value is refused.
-The metadata themselves are not covered.
+On disk a snapshot is one Parquet file. Its metadata hold a checksum of the rows and of all other metadata: SHA-256 over
+each column's name, nulls, list and text lengths, and values (numbers as little-endian float64, text as UTF-8), then over
+the metadata as JSON. It depends on the values alone: a file that another program rewrote with another compression or
+wider text columns is read, and one with a changed value is refused. Files of the first format, whose checksum covers
+only the rows, are read too.
 """
 
 from __future__ import annotations
@@ -29,9 +30,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from forgetwatch.errors import SnapshotError, did_you_mean
-from forgetwatch.files import KEY, read_table, write_table
+from forgetwatch.files import KEY, checksum_with, read_table, write_table
 
-FORMAT: Final = "forgetwatch/snapshot@1"
+FORMAT: Final = "forgetwatch/snapshot@2"
+FIRST_FORMAT: Final = "forgetwatch/snapshot@1"
+"""Format of early files: their checksum covers the rows alone."""
+
 SCHEMA: Final = pa.schema(
     [
         ("item_id", pa.string()),  # stable name; unique by (task, item_id, sample)
@@ -225,6 +229,11 @@ class Snapshot:
         return digest.hexdigest()[:32]
 
     @property
+    def full_checksum(self) -> str:
+        """The same over all columns and all metadata but ``source``, which is where the snapshot was read from."""
+        return checksum_with(self.checksum, _stored(self.meta))
+
+    @property
     def label(self) -> str:
         """Short name for output: the model and its step, else the name of the file that was read."""
         if "model" in self.meta:
@@ -236,7 +245,8 @@ class Snapshot:
 
 def save_snapshot(snapshot: Snapshot, path: str | Path) -> None:
     """Write a snapshot as one Parquet file, atomically."""
-    write_table(snapshot.table, {"format": FORMAT, **snapshot.meta, "checksum": snapshot.checksum}, path)
+    meta = {"format": FORMAT, **_stored(snapshot.meta), "checksum": snapshot.full_checksum}
+    write_table(snapshot.table, meta, path)
 
 
 def read_snapshot(path: str | Path) -> Snapshot:
@@ -247,24 +257,30 @@ def read_snapshot(path: str | Path) -> Snapshot:
             was written.
     """
     path = Path(path)
-    table, meta = read_table(path, what="a snapshot", file_format=FORMAT, schema=SCHEMA)
+    table, meta = read_table(path, what="a snapshot", formats=(FORMAT, FIRST_FORMAT), schema=SCHEMA)
     if not isinstance(meta.get("probe", {}), dict):
         raise SnapshotError(f"{path}: needed an object under 'probe' in its metadata, got {meta['probe']!r}")
-    written = meta.pop("checksum", None)
-    meta.pop("format")
+    written, file_format = meta.pop("checksum", None), meta.pop("format")
     try:
         snapshot = Snapshot(table.cast(SCHEMA), {**meta, "source": str(path)})
         snapshot._check()
     except (pa.ArrowException, SnapshotError) as error:
         raise SnapshotError(f"{path}: {error}") from error
-    if written != snapshot.checksum:
-        raise SnapshotError(f"{path}: its rows do not match its checksum; the file was changed after it was written")
+    if written != (snapshot.checksum if file_format == FIRST_FORMAT else snapshot.full_checksum):
+        raise SnapshotError(
+            f"{path}: its rows and metadata do not match its checksum; the file was changed after it was written"
+        )
     return snapshot
 
 
 def is_snapshot(schema: pa.Schema) -> bool:
     """True if a Parquet schema is that of a file that forgetwatch wrote."""
     return KEY in (schema.metadata or {})
+
+
+def _stored(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """The metadata that a file holds: all but its own path."""
+    return {name: value for name, value in meta.items() if name != "source"}
 
 
 def codes(*columns: pa.ChunkedArray) -> NDArray[np.int64]:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from support import snapshot
 
 from forgetwatch import Snapshot, load_snapshot, save_snapshot
 from forgetwatch.errors import SnapshotError
+from forgetwatch.files import write_table
 from forgetwatch.snapshot import NONE, codes, read_snapshot
 
 FULL: dict[str, Any] = {
@@ -71,17 +74,72 @@ def test_a_file_that_was_changed_is_refused(tmp_path: Path) -> None:
         read_snapshot(path)
 
 
+META: dict[str, Any] = {
+    "model": "m",
+    "step": 7,
+    "probe": {"items": 2, "of": 4},
+    "noise": 0.1,
+    "batch": {"2": 1, "10": 2},
+}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"step": 70},
+        {"step": "7"},
+        {"probe": {"items": 1, "of": 4}},
+        {"noise": 0.2},
+        {"batch": {"2": 1, "10": 3}},
+        {"model": None},
+        {"run": "f00d"},
+        {"format": "forgetwatch/snapshot@1"},
+        {"checksum": "0" * 32},
+    ],
+)
+def test_metadata_that_were_changed_are_refused(tmp_path: Path, change: dict[str, Any]) -> None:
+    path = tmp_path / "s.parquet"
+    save_snapshot(snapshot([True, False], meta=META), path)
+    assert read_snapshot(path).meta["step"] == 7
+    table = pq.read_table(path)
+    meta = {**json.loads(table.schema.metadata[b"forgetwatch"]), **change}
+    pq.write_table(table.replace_schema_metadata({b"forgetwatch": json.dumps(meta).encode()}), path)
+    with pytest.raises(SnapshotError, match="changed after it was written"):
+        read_snapshot(path)
+
+
+def test_the_checksum_does_not_depend_on_the_place_of_the_file(tmp_path: Path) -> None:
+    made = snapshot([True, False], meta={**META, "batch": {2: 1, 10: 2}})  # a file holds keys as texts
+    save_snapshot(made, tmp_path / "one.parquet")
+    read = read_snapshot(tmp_path / "one.parquet")
+    save_snapshot(read, tmp_path / "two.parquet")
+    again = read_snapshot(tmp_path / "two.parquet")
+    assert again.meta["source"] != read.meta["source"]
+    assert again.full_checksum == read.full_checksum == made.full_checksum
+    assert replace(made, meta={**made.meta, "step": 8}).full_checksum != made.full_checksum
+
+
+def test_a_file_of_the_first_format_is_read_and_its_rows_are_checked(tmp_path: Path) -> None:
+    path, made = tmp_path / "s.parquet", snapshot([True, False], meta=META)
+    first = {"format": "forgetwatch/snapshot@1", **META, "checksum": made.checksum}
+    write_table(made.table, first, path)
+    assert read_snapshot(path).meta["step"] == 7
+    write_table(snapshot([True, True]).table, first, path)
+    with pytest.raises(SnapshotError, match="changed after it was written"):
+        read_snapshot(path)
+
+
 def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "s.parquet"
     save_snapshot(snapshot([True]), path)
     table = pq.read_table(path)
     pq.write_table(table.replace_schema_metadata({b"forgetwatch": b'{"format": "forgetwatch/snapshot@9"}'}), path)
-    with pytest.raises(SnapshotError, match=r"snapshot@9.*reads 'forgetwatch/snapshot@1'"):
+    with pytest.raises(SnapshotError, match=r"snapshot@9.*reads 'forgetwatch/snapshot@2'"):
         read_snapshot(path)
     pq.write_table(table.replace_schema_metadata(None), path)
     with pytest.raises(SnapshotError, match="not a snapshot that forgetwatch wrote"):
         read_snapshot(path)
-    for meta in (b"[]", b"null", b'{"format": "forgetwatch/snapshot@1", "probe": null}', b"{", b"[" * 100_000):
+    for meta in (b"[]", b"null", b'{"format": "forgetwatch/snapshot@2", "probe": null}', b"{", b"[" * 100_000):
         pq.write_table(table.replace_schema_metadata({b"forgetwatch": meta}), path)
         with pytest.raises(SnapshotError):
             read_snapshot(path)

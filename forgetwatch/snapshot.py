@@ -9,9 +9,9 @@
 (`pyarrow`); `Snapshot.ints`, `floats` and `texts` return a column as a numpy array.
 
 On disk a snapshot is one Parquet file. Its metadata hold a checksum of the rows and of all other metadata: SHA-256 over
-each column's name, nulls, list and text lengths, and values (numbers as little-endian float64, text as UTF-8), then over
-the metadata as JSON. It depends on the values alone: a file that another program rewrote with another compression or
-wider text columns is read, and one with a changed value is refused. Files of the first format, whose checksum covers
+each column's name, nulls, list and text lengths, and values (numbers as little-endian float64, text as UTF-8), then
+over the metadata as JSON. It depends on the values alone: a file that another program rewrote with another compression
+or wider text columns is read, and one with a changed value is refused. Files of the first format, whose checksum covers
 only the rows, are read too.
 """
 

@@ -99,7 +99,7 @@ def guess_corrected_calibrated(answers: Answers) -> Corrected | None:
     share = gold_second / np.maximum(wrong, 1)
     # A stratum in which no wrong answer changed needs no lambda, however badly h is known there.
     usable = (churned == 0) | ((wrong > 0) & (share <= MAX_SECOND_CHOICE))
-    share[~usable | (wrong == 0) | (share > MAX_SECOND_CHOICE)] = 0.0  # not used: nothing is multiplied with it
+    share[share > MAX_SECOND_CHOICE] = 0.0  # not used: nothing is multiplied with it, and 1 would give 0 / 0
     if not usable.any() or not wrong[usable].any():
         return None
     # Delta method: an item's pull on h of its stratum, times d lambda/d h = 1/(1-h)^2, times the answers that lambda

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import snapshot
@@ -57,6 +58,16 @@ def test_samples_pair_with_the_same_sample() -> None:
     before = snapshot([True] * 4, item_id=["1", "1", "2", "2"], content_hash=["A", "A", "B", "B"], sample=[0, 1, 0, 1])
     after = snapshot([True] * 4, item_id=["2", "2", "1", "1"], content_hash=["B", "B", "A", "A"], sample=[1, 0, 1, 0])
     assert pair(before, after).after.tolist() == [3, 2, 1, 0]
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_side_with_more_samples_than_the_other_pairs_those_that_both_have(turned: bool) -> None:
+    many = snapshot([True] * 6, item_id=[*"111222"], content_hash=[*"AAABBB"], sample=[0, 1, 2] * 2)
+    one = snapshot([True] * 3, item_id=[*"122"], content_hash=[*"ABB"], sample=[0, 0, 1])
+    pairing = pair(one, many) if turned else pair(many, one)
+    rows = (pairing.after, pairing.before) if turned else (pairing.before, pairing.after)
+    assert [side.tolist() for side in rows] == [[0, 3, 4], [0, 1, 2]]
+    assert pairing.item.tolist() == [0, 1, 1]
 
 
 def test_without_hashes_ids_pair_and_another_gold_shows_another_question() -> None:

@@ -90,3 +90,46 @@ def test_a_rescued_baseline_leaves_net_alarms_their_half_of_the_false_alarms() -
     halved = Trajectory.of([rescued, look(1, rows)], planned=2)
     assert {test.kind for test in halved.verdicts()} == {"net"}
     assert halved.verdicts()[0].alarm_level == plain.verdicts()[0].alarm_level / 2
+
+
+def test_all_planned_looks_have_the_level_of_the_plan_and_later_ones_do_not() -> None:
+    """Two looks planned, two groups: .05/4 at both; the third by the rule without a plan, .05/(2 * 3 * 4)."""
+    rows = [True] * 60
+    made = Trajectory.of([look(step, rows) for step in range(4)], planned=2)
+    levels = {test.step: test.alarm_level for test in made.verdicts()}
+    assert levels == pytest.approx({1: 0.05 / 4, 2: 0.05 / 4, 3: 0.05 / 24})
+
+
+def test_a_loss_that_only_the_plan_allows_is_an_alarm_at_the_last_planned_look() -> None:
+    """Seven of seven flips lost, p = .0078: below .05/4, and above .05/(2 * 2 * 3) = .0042."""
+    rows = [True] * 60
+    made = Trajectory.of([look(0, rows), look(1, rows), look(2, [False] * 7 + [True] * 53)], planned=2)
+    assert [(alarm.kind, alarm.step, alarm.group.name) for alarm in made.alarms()] == [
+        ("net", 2, "all"),
+        ("net", 2, "c"),
+    ]
+    assert made.alarms()[0].p_value == pytest.approx(0.5**7)
+
+
+def test_an_alarm_says_in_one_line_if_it_was_raised_and_by_which_numbers() -> None:
+    rows = [True] * 60
+    quiet, loud = Trajectory.of([look(0, rows), look(1, rows), look(2, [False] * 20 + [True] * 40)]).verdicts()[::2]
+    assert not quiet.raised
+    assert str(quiet) == "no alarm (net) at step 1, all: 0 forgotten and 0 gained of 60, p 1, alarm at 0.013"
+    assert loud.raised
+    assert str(loud) == "ALARM (net) at step 2, all: 20 forgotten and 0 gained of 60, p 9.5e-07, alarm at 0.0042"
+
+
+def test_an_alarm_of_fading_shows_the_change_of_the_log_score() -> None:
+    scores = [[0.0, -3.0, -3.0]] * 30 + [[-1.0, -1.5, -0.5]] * 30
+    faded = [[a - 1.0 - i / 60, b, c] for i, (a, b, c) in enumerate(scores)]
+    columns = {"k": [3] * 60, "gold": [0] * 60}
+    right = [True] * 30 + [False] * 30
+    made = Trajectory.of(
+        [look(step, right, choice_logprobs=rows, **columns) for step, rows in ((0, scores), (1, faded))], planned=1
+    )
+    fading = [test for test in made.verdicts() if test.kind == "fading"]
+    change = fading[0].group.log_score_change_calibrated
+    assert change is not None
+    assert str(fading[0]).startswith(f"ALARM (fading) at step 1, all: calibrated log score {change:+.3f} nats, p ")
+    assert change < -0.02

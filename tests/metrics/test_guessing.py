@@ -140,6 +140,18 @@ def test_the_bound_runs_from_net_loss_to_scaled_flips() -> None:
     assert several.forgetting == pytest.approx((0.15, 0.20 * 6 / 4))
 
 
+def test_the_bounds_ends_are_shares() -> None:
+    """Among two options twice the flips could be forgotten; 70 flips of 100 would be a share of 1.4."""
+    before, after = rights(10, 70, 5, 15)
+    result = bound(before, after, np.full(100, 2), np.ones(100, np.int64))
+    assert result is not None
+    assert result.forgetting == (pytest.approx(0.65), 1.0)
+    assert result.forgetting_interval[1] == 1.0
+    assert result.backward_transfer == pytest.approx((0.0, 0.10))
+    flips = 2.0 * (~before & after)
+    assert result.backward_transfer_interval == (0.0, pytest.approx(0.10 + 1.645 * stats.sem(flips)))
+
+
 def test_the_bounds_interval_adds_the_error_of_each_end() -> None:
     before, after = np.repeat([True, True, False, False], CELLS), np.repeat([True, False, True, False], CELLS)
     result = bound(before, after, np.full(100, 4), np.ones(100, np.int64))
@@ -246,6 +258,44 @@ def test_the_ratio_is_measured_within_task_and_number_of_options() -> None:
     pooled = guess_corrected_calibrated(replace(both, task=0 * both.task))
     assert pooled is not None
     assert pooled.forgetting != pytest.approx(apart.forgetting, abs=1e-4)
+
+
+def test_the_measured_ratio_is_over_the_wrong_answers_of_all_tasks() -> None:
+    """Gold is second in 1 of 4 wrong answers of one task and in 3 of 6 of another: 4 of 10 together."""
+    one = answers(
+        before=[0, 0],
+        after=[0, 0],
+        chosen_before=[1, 2],
+        chosen_after=[2, 2],
+        k=[4, 4],
+        second_before=[1, 0],
+        second_after=[0, 0],
+    )
+    other = answers(
+        before=[0, 0, 0],
+        after=[0, 0, 0],
+        chosen_before=[1, 2, 3],
+        chosen_after=[2, 2, 3],
+        k=[4, 4, 4],
+        second_before=[1, 1, 0],
+        second_after=[0, 0, 1],
+    )
+    found = guess_corrected_calibrated(together(one, other))
+    assert found is not None
+    assert found.second_choice == pytest.approx(0.4)
+    # lambda = h/(1-h) is 1/3 in one task and 1 in the other; one wrong answer of each became another.
+    assert found.forgetting == pytest.approx(-4 / 3 * (1 / 3 + 1) / 5)
+
+
+def test_a_task_whose_wrong_answers_stay_needs_no_ratio() -> None:
+    """Gold is always second there: the ratio would be infinite, and nothing is multiplied with it."""
+    columns = {"before": [0] * 9, "after": [0] * 9, "chosen_before": [1] * 9, "k": [4] * 9}
+    still = answers(**columns, chosen_after=[1] * 9, second_before=[1] * 9, second_after=[1] * 9)
+    moved = answers(**columns, chosen_after=[2] * 9, second_before=[0] * 9, second_after=[1] * 9)
+    found = guess_corrected_calibrated(together(still, moved))
+    assert found is not None
+    assert (found.n, found.forgetting) == (18, pytest.approx(-4 / 3 * 9 / 18))
+    assert math.isfinite(found.forgetting_se)
 
 
 def test_a_second_choice_that_is_always_gold_gives_no_estimate() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import statistics
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -47,6 +49,58 @@ def test_newcombe_gives_fagerlands_published_interval() -> None:
     # Fagerland, Lydersen and Laake 2014, table n11, n10, n01, n00 = 1, 1, 7, 12, as p10 - p01: -.507 to -.026
     low, high = newcombe(Cells(retained=1, forgotten=1, gained=7, missed=12))
     assert (-high, -low) == pytest.approx((-0.507, -0.026), abs=5e-4)
+
+
+def score_ends(count: int, n: int, *, level: float) -> tuple[float, float]:
+    """Shares whose score statistic equals the normal quantile, by bisection: Wilson's ends without his formula."""
+    z, share = statistics.NormalDist().inv_cdf((1 + level) / 2), count / n
+
+    def end(outside: float) -> float:
+        inside = share
+        for _ in range(200):
+            middle = (inside + outside) / 2
+            rejected = abs(share - middle) > z * math.sqrt(middle * (1 - middle) / n)
+            inside, outside = (inside, middle) if rejected else (middle, outside)
+        return inside
+
+    return end(0.0), end(1.0)
+
+
+# The first table is 6.2 of Altman, Machin, Bryant and Gardner 2000, Statistics with Confidence. In it n11 n00 exceeds
+# n10 n01 by more than n/2 (phi .7233, and .7748 without the correction), in the second by less (0), and in the third
+# it is below (-.3162, which has no correction).
+@pytest.mark.parametrize(
+    ("table", "phi"),
+    [
+        ((14, 5, 0, 22), (Fraction(14 * 22 - 5 * 0) - Fraction(41, 2), 19 * 22 * 14 * 27)),
+        ((59, 6, 16, 80), (Fraction(59 * 80 - 6 * 16) - Fraction(161, 2), 65 * 96 * 75 * 86)),
+        ((3, 4, 5, 9), (Fraction(0), 7 * 14 * 8 * 13)),
+        ((2, 9, 7, 5), (Fraction(2 * 5 - 9 * 7), 11 * 12 * 9 * 14)),
+    ],
+)
+@pytest.mark.parametrize("level", [0.95, 0.9])
+def test_newcombe_squares_and_adds_with_the_corrected_phi(
+    table: tuple[int, int, int, int], phi: tuple[Fraction, int], level: float
+) -> None:
+    retained, forgotten, gained, missed = table
+    n, correlation = sum(table), float(phi[0]) / math.sqrt(phi[1])
+    one, other = (retained + forgotten) / n, (retained + gained) / n
+    (low_one, high_one), (low_other, high_other) = (
+        score_ends(count, n, level=level) for count in (retained + forgotten, retained + gained)
+    )
+    down, up = (other - low_other, high_one - one), (high_other - other, one - low_one)
+    expected = [
+        other - one + sign * math.sqrt(a * a - 2 * correlation * a * b + b * b)
+        for sign, (a, b) in ((-1, down), (1, up))
+    ]
+    cells = Cells(retained=retained, forgotten=forgotten, gained=gained, missed=missed)
+    assert newcombe(cells, level=level) == pytest.approx(expected, abs=1e-9)
+
+
+def test_the_continuity_correction_of_phi_shows_in_the_third_digit() -> None:
+    """With the plain phi of Altman's table .7748 the interval would be -.222 to -.016."""
+    cells = Cells(retained=14, forgotten=5, gained=0, missed=22)
+    assert newcombe(cells) == pytest.approx((-0.2265, -0.0115), abs=5e-5)
 
 
 def test_newcombe_turns_around_with_the_direction() -> None:

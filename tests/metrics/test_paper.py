@@ -33,6 +33,25 @@ def test_the_papers_forgetting_can_exceed_its_own_maximum() -> None:
     assert result.forgetting_max == pytest.approx(0.0667, abs=5e-5)
 
 
+def test_the_largest_rates_add_up_over_groups_of_equal_k() -> None:
+    """Of 100 items with k = 4, 70 and then 80 are right; with k = 2 60 and 90. (k acc - 1)/(k-1) adds up by items."""
+    (four, four_after), (two, two_after) = rights(70, 0, 10, 20), rights(60, 0, 30, 10)
+    result = paper(np.r_[four, two], np.r_[four_after, two_after], np.repeat([4, 2], 100))
+    assert result.forgetting_max_unclipped == pytest.approx((0.6 + 0.2) / 2)
+    assert result.backward_transfer_max_unclipped == pytest.approx(((4 * 0.8 - 1) / 3 + 0.8) / 2)
+    assert (result.forgetting_max, result.backward_transfer_max) == (
+        result.forgetting_max_unclipped,
+        result.backward_transfer_max_unclipped,
+    )
+
+
+def test_the_largest_rates_of_a_model_below_chance_are_clipped_to_zero() -> None:
+    result = paper(*rights(10, 0, 5, 85), np.full(100, 4))
+    assert result.forgetting_max_unclipped == pytest.approx((0.4 - 1) / 3)
+    assert result.backward_transfer_max_unclipped == pytest.approx((0.6 - 1) / 3)
+    assert (result.forgetting_max, result.backward_transfer_max) == (0.0, 0.0)
+
+
 def test_chance_adds_up_over_groups_of_equal_k_and_leaves_out_single_options() -> None:
     before = np.array([True, True, False, False, True, False, True])
     after = np.array([False, True, False, True, False, False, False])

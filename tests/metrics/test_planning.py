@@ -72,6 +72,10 @@ def test_a_change_larger_than_the_flips_cannot_be() -> None:
     assert math.isnan(items_needed(0.0, 0.1))
 
 
+def test_a_loss_needs_as_many_items_as_a_gain() -> None:
+    assert items_needed(-0.02, 0.10) == items_needed(0.02, 0.10) == pytest.approx(1960, abs=1)
+
+
 def test_less_power_than_false_alarms_is_undefined() -> None:
     for power in (0.001, 0.02, 0.025):
         assert math.isnan(items_needed(0.02, 0.1, power=power))

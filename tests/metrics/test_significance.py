@@ -148,6 +148,12 @@ def test_the_items_needed_decide_in_four_of_five_runs() -> None:
     assert told / 300 == pytest.approx(0.8, abs=0.08)
 
 
+def test_an_end_on_the_limit_decides_nothing() -> None:
+    for interval in ((-0.02, 0.01), (-0.05, -0.02)):
+        found = non_inferiority(net_change=sum(interval) / 2, interval=interval, n=100, tolerance=0.02)
+        assert found.verdict == "INCONCLUSIVE"
+
+
 def test_non_inferiority_without_items_or_distance_is_inconclusive() -> None:
     edge = non_inferiority(net_change=-0.02, interval=(-0.05, 0.01), n=100, tolerance=0.02)
     assert (edge.verdict, edge.items_needed) == ("INCONCLUSIVE", math.inf)

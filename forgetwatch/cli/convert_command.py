@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -81,12 +82,18 @@ def _print_result(snapshot: Snapshot, output: Path) -> None:
     """Print the notes of a snapshot, its number of rows, and how many were right or unscored."""
     correct = snapshot.floats("correct")
     scored = int(np.isfinite(correct).sum())
-    unscored = f", {len(snapshot) - scored:,} unscored" if scored < len(snapshot) else ""
+    unscored = f", {len(snapshot) - scored:,} unscored ({_reasons(snapshot)})" if scored < len(snapshot) else ""
     right = f"{100 * float(np.nanmean(correct)):.1f} % right" if scored else "none scored"
     console = Console(highlight=False)
     for note in snapshot.notes:
         print_line(console, f"note: {note}")
     print_line(console, f"{len(snapshot):,} rows, {right}{unscored}: {output}")
+
+
+def _reasons(snapshot: Snapshot) -> str:
+    """The most frequent reasons of unscored rows, with their numbers."""
+    outcomes = Counter(snapshot.texts("outcome")[np.isnan(snapshot.floats("correct"))].tolist())
+    return "; ".join(f"{count:,} {reason.removeprefix('unscored: ')}" for reason, count in outcomes.most_common(3))
 
 
 def _pairs(given: list[str] | None, option: str) -> dict[str, str]:

@@ -3,21 +3,23 @@
 Read `grader` first: `grade` removes the thinking block (`thinking`), extracts the answer by the item's match, and
 compares it with the item's answers.
 
-    grader       grade, and the check that an item can be graded
-    thinking     thinking blocks, and a next question that the model writes itself
-    statements   the places where a text states its final answer
-    letters      the option that an output names by letter or by text
-    numbers      numbers as exact fractions, and the one that is the answer
-    mathematics  boxes, and equality of expressions
-    patterns     exact, contains, regular expressions and their safety
-    json_values  JSON values and tool calls
-    traits       properties of the output itself: does it stop, loop, refuse; its length and case
-    language     the language of a text, one of eight
-    ifeval       the instructions of IFEval that have an exact check
-    text         bounded and normalised text; the record of an extracted answer
+    grader          grade, and the check that an item can be graded
+    thinking        thinking blocks, and a next question that the model writes itself
+    statements      the places where a text states its final answer
+    letters         the option that an output names by letter or by text
+    numbers         numbers as exact fractions, and the one that is the answer
+    mathematics     boxes, and equality of expressions
+    patterns        exact, contains, regular expressions
+    bounded_search  other people's regular expressions, in a process with a time and a memory limit
+    json_values     JSON values and tool calls
+    traits          properties of the output itself: does it stop, loop, refuse; its length and case
+    language        the language of a text, one of eight
+    ifeval          the instructions of IFEval that have an exact check
+    text            bounded and normalised text; the record of an extracted answer
 
-All patterns search a bounded part of an output, so that an output of any length takes milliseconds. Nothing here
-imports torch, reads a file, or runs text that a model generated.
+All patterns search a bounded part of an output, so that an output of any length takes milliseconds. Other
+people's regular expressions have a limit of 2 s (`bounded_search`). Nothing here imports torch, reads a file, or runs
+text that a model generated.
 """
 
 from typing import Final

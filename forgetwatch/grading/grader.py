@@ -96,6 +96,8 @@ def grade(
     if reason := ungradable_reason(item):
         return Grade(None, outcome=f"unscored: {reason}")
     extracted, right = _answer(item, body)
+    if extracted.unscored:
+        return Grade(None, outcome=f"unscored: {extracted.unscored}")
     if truncated and not extracted.settled:
         return Grade(missing, outcome="truncated")
     if extracted.ambiguous:
@@ -143,9 +145,9 @@ def check_item(item: Item) -> None:
             problem = "match 'instructions' needs a list of [name, values] in JSON"
         case "regex":
             for text in _texts(item):
-                patterns.compiled(text)
+                patterns.check_pattern(text)
         case str() as match if match.startswith(_REGEX):
-            patterns.compiled(match.removeprefix(_REGEX))
+            patterns.check_pattern(match.removeprefix(_REGEX))
         case _:
             pass
     if problem:

@@ -11,13 +11,18 @@ r"""Answers that are compared with the text of an output: exact, contains, and r
 An output that contains the right answer among other text is no other answer: for ``exact`` it is wrong, and its form is
 what is wrong.
 
-Python's `re` has no time limit, and a backtracking matcher tries every way to divide a text among the repeats of a
-pattern. Two rules bound a search to about 10^8 steps of the matcher, a second:
+Patterns are Python's, without case, and with ``^`` and ``$`` at every line. They come from files and from the command
+line, so they are compiled and searched by `BoundedSearch`, in a process of their own that is ended when it has computed
+for 2 seconds. An output whose search reaches a limit is unscored, with the reason. Nothing else is needed for
+that.
 
-* A repeat within a repeat, ``(a+)+``, or repeated alternatives that begin alike, ``(a|ab)*``, take exponential time.
-  Such patterns are refused (`unsafe_reason`).
+Two rules give an earlier answer. They know common forms only, and a pattern that passes them may still reach the limit:
+
+* A repeat within a repeat, ``(a+)+``, repeated alternatives that begin alike, ``(a|ab)*``, and the same choice many
+  times in a row, ``a?a?a?...``, take exponential time. Such patterns are refused with the remedy (`unsafe_reason`).
 * q repeats in a row, ``a*a*a*``, take about m^q / q! steps from a position with m characters left. The more repeats a
-  pattern has, the fewer characters at the end of an output it searches (`reach`).
+  pattern has, the fewer characters at the end of an output it searches (`reach`), so that a search takes about 10^8
+  steps of the matcher at most, which is a second.
 
 Possessive repeats (``a++``) and atomic groups never backtrack and cost nothing. Both rules err on the side of refusing:
 some patterns that they refuse or bound would be fast.
@@ -29,9 +34,11 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import combinations
 from typing import Final
 
 from forgetwatch.errors import ProbeError
+from forgetwatch.grading.bounded_search import BoundedSearch
 from forgetwatch.grading.text import NOTHING, TAIL, Extracted, collapse_spaces, fold, tail, whole_words
 
 
@@ -65,11 +72,11 @@ def match_any(body: str, patterns: Sequence[str]) -> tuple[Extracted, bool]:
     """(Last match of the first pattern that is found, is one found).
 
     Raises:
-        ProbeError: See `compiled`.
+        ProbeError: See `check_pattern`.
     """
     for pattern in patterns:
         if found := _last(body, pattern):
-            return found, True
+            return found, not found.unscored
     return (Extracted(form=True) if body.strip() else NOTHING), False
 
 
@@ -77,41 +84,48 @@ def match_last(body: str, pattern: str, answers: Sequence[str]) -> tuple[Extract
     """(Last match of a pattern, is it one of the answers); compared without case and with single spaces.
 
     Raises:
-        ProbeError: See `compiled`.
+        ProbeError: See `check_pattern`.
     """
     found = _last(body, pattern)
     if found is None or found.text is None:
-        return NOTHING, False
+        return found or NOTHING, False
     return found, collapse_spaces(found.text).casefold() in {collapse_spaces(answer).casefold() for answer in answers}
 
 
+LONGEST: Final = 10_000
+"""Limit of the characters of a pattern."""
+_SHOWN: Final = 200
+"""Characters of a pattern that an error shows."""
+_SEARCH: Final = BoundedSearch()
+
+
 @lru_cache(maxsize=1024)
-def compiled(pattern: str) -> tuple[re.Pattern[str], int]:
-    """(Compiled pattern, number of characters at the end of an output that it searches).
+def check_pattern(pattern: str) -> None:
+    """Raise for a pattern that cannot be searched.
 
     Raises:
-        ProbeError: If it is no regular expression, or one that could take exponential time.
+        ProbeError: If it is no regular expression, is too long, or takes exponential time.
     """
-    try:
-        made = re.compile(pattern, re.IGNORECASE | re.MULTILINE)
-    except (re.error, RecursionError, OverflowError) as error:
-        raise ProbeError(f"needed a regular expression, got {pattern!r}: {error}") from error
-    if problem := unsafe_reason(pattern):
-        raise ProbeError(f"regular expression {pattern!r}: {problem}")
-    return made, reach(pattern)
+    shown = repr(pattern if len(pattern) <= _SHOWN else f"{pattern[:_SHOWN]}...")
+    if len(pattern) > LONGEST:
+        raise ProbeError(
+            f"needed a regular expression of at most {LONGEST:,} characters, got {len(pattern):,}: {shown}"
+        )
+    if problem := _SEARCH.compile_problem(pattern):
+        raise ProbeError(f"needed a regular expression, got {shown}: {problem}")
+    if reason := unsafe_reason(pattern):
+        raise ProbeError(f"regular expression {shown}: {reason}")
 
 
 def _last(body: str, pattern: str) -> Extracted | None:
     """The last match of a pattern, or its first group where that took part in the match."""
-    made, limit = compiled(pattern)
-    text = tail(body, limit)
-    last = None
-    for match in made.finditer(text):
-        last = match
-    if last is None:
+    check_pattern(pattern)
+    found = _SEARCH.last_match(pattern, tail(body, reach(pattern)))
+    if found.problem:
+        return Extracted(unscored=found.problem)
+    if found.text is None:
         return None
-    whole = last[1] if made.groups and last[1] is not None else last[0]
-    return Extracted(text=whole, form=True, settled=last.end() < len(text) or body[-1:].isspace())
+    return Extracted(text=found.text, form=True, settled=not found.at_end or body[-1:].isspace())
 
 
 def _contained(body: str, answers: Sequence[str]) -> list[str]:
@@ -125,14 +139,18 @@ def _comparable(text: str) -> str:
 
 
 _STEPS: Final = 1e8
-"""Steps of the matcher that one search may take."""
+"""Steps of the matcher that one search of a pattern with repeats in a row takes at most."""
+_IN_A_ROW: Final = 15
+"""Limit of equal choices in a row: each doubles the ways to match."""
 
 # One token of a pattern: an escape, a character class, a comment, an opening parenthesis with its flags, a repeat.
-_TOKEN: Final = re.compile(
+_SPECIAL: Final = (
     r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?\#[^)]*\)|\((?:\?(?:P<\w+>|P=\w+|<?[=!]|[aiLmsux-]*:|>|[aiLmsux-]+(?=\))|\(\w+\)))?"
-    r"|[)|]|(?P<repeat>[*+]|\{\d*,\d*\}|\{\d+\}|\?)(?P<kind>[+?]?)|.",
-    re.DOTALL,
+    r"|[)|]|(?P<repeat>[*+]|\{\d*,\d*\}|\{\d+\}|\?)(?P<kind>[+?]?)|"
 )
+_TOKEN: Final = re.compile(_SPECIAL + "(?P<ignored>(?!))|.", re.DOTALL)
+_VERBOSE_TOKEN: Final = re.compile(_SPECIAL + r"(?P<ignored>\s+|\#[^\n]*)|.", re.DOTALL)
+_VERBOSE: Final = re.compile(r"\(\?[a-zA-Z]*x[a-zA-Z]*\)")
 
 
 class _Group:
@@ -140,12 +158,14 @@ class _Group:
 
     Attributes:
         atomic: True for ``(?>...)``, which never backtracks.
+        start: Index of its first character in the pattern.
         varies: True if it holds a repeat that can match in more than one length.
         heads: First token of each alternative; empty where there is none yet.
     """
 
-    def __init__(self, *, atomic: bool) -> None:
+    def __init__(self, *, atomic: bool, start: int) -> None:
         self.atomic = atomic
+        self.start = start
         self.varies = False
         self.heads: list[str] = [""]
 
@@ -157,9 +177,12 @@ class _Group:
     def alike(self) -> bool:
         """True if two alternatives may begin with the same character."""
         # A class, an escape or an anchor may begin like anything: only plain characters are told apart.
-        heads = [head.casefold() for head in self.heads]
-        plain = all(len(head) == 1 and head not in ".^$" for head in heads)
-        return len(heads) > 1 and (not plain or len(set(heads)) < len(heads))
+        plain = all(len(head) == 1 and head not in ".^$" for head in self.heads)
+        # `re` decides, since it takes some letters for equal that have different lower cases, such as i and ı.
+        return len(self.heads) > 1 and (
+            not plain
+            or any(re.fullmatch(re.escape(one), other, re.IGNORECASE) for one, other in combinations(self.heads, 2))
+        )
 
 
 def unsafe_reason(pattern: str) -> str | None:
@@ -176,10 +199,14 @@ def reach(pattern: str) -> int:
 
 def _walk(pattern: str) -> Iterator[str | None]:
     """Yield None for each repeat that can backtrack, and a sentence for each that is refused."""
-    groups = [_Group(atomic=False)]
+    groups = [_Group(atomic=False, start=0)]
     closed: _Group | None = None  # the group that the next token may repeat
-    for token in _TOKEN.finditer(pattern):
+    unit = 0  # where the part begins that the next token may repeat
+    row = _Row(pattern)
+    for token in (_VERBOSE_TOKEN if _VERBOSE.match(pattern) else _TOKEN).finditer(pattern):
         text = token[0]
+        if token["ignored"]:
+            continue  # neither a space nor a comment comes between a part and its repeat
         if token["repeat"]:
             low, high = _bounds(token["repeat"])
             if high > 1 and closed and not closed.atomic and (closed.varies or closed.alike):
@@ -193,19 +220,52 @@ def _walk(pattern: str) -> Iterator[str | None]:
                 groups[-1].varies = True
                 if high > 1:
                     yield None
+                elif row.extend(unit, token.end()):
+                    yield row.problem
             closed = None
             continue
         closed = None
+        unit = token.start()
         if text.startswith("(") and not text.startswith("(?#"):
             groups[-1].add(text)
-            groups.append(_Group(atomic=text == "(?>"))
+            groups.append(_Group(atomic=text == "(?>", start=token.start()))
         elif text == ")" and len(groups) > 1:
             closed = groups.pop()
             groups[-1].varies |= closed.varies and not closed.atomic
+            unit = closed.start
+            if closed.alike and not closed.atomic and row.extend(unit, token.end()):
+                yield row.problem
         elif text == "|":
             groups[-1].heads.append("")
         else:
             groups[-1].add(text)
+
+
+class _Row:
+    """Equal choices in a row, such as ``a?a?a?`` or ``(a|ab)(a|ab)``.
+
+    Args:
+        pattern: The pattern that holds them.
+    """
+
+    def __init__(self, pattern: str) -> None:
+        self._pattern = pattern
+        self._choice, self._end, self._count = "", 0, 0
+
+    def extend(self, start: int, end: int) -> bool:
+        """Add the choice between two indices of the pattern; True if its row is too long."""
+        choice = self._pattern[start:end]
+        self._count = self._count + 1 if choice == self._choice and start == self._end else 1
+        self._choice, self._end = choice, end
+        return self._count > _IN_A_ROW
+
+    @property
+    def problem(self) -> str:
+        """Sentence about a row that is too long."""
+        return (
+            f"{self._choice[:_SHOWN]!r} is there more than {_IN_A_ROW} times in a row, which can take for ever on some "
+            "text; write it once with a count, such as 'a{0,30}'"
+        )
 
 
 def _bounds(repeat: str) -> tuple[float, float]:

@@ -29,6 +29,7 @@ class Extracted:
             prose.
         settled: True where text after it, lost to a length limit, could not have changed it.
         ambiguous: True where two different answers are given as final.
+        unscored: Reason why the answer could not be extracted; empty if it could.
     """
 
     text: str | None = None
@@ -37,6 +38,7 @@ class Extracted:
     form: bool = False
     settled: bool = False
     ambiguous: bool = False
+    unscored: str = ""
 
 
 NOTHING: Final = Extracted()

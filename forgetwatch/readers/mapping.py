@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from forgetwatch.errors import ProbeError, SnapshotError, did_you_mean
-from forgetwatch.grading import check_item, grade
+from forgetwatch.grading import Grade, check_item, grade
 from forgetwatch.item import Item
 from forgetwatch.readers import table
 from forgetwatch.readers.json_pieces import json_lines
@@ -109,7 +109,10 @@ def _mapped(path: Path, number: int, row: Mapping[str, Any], columns: ColumnMap)
         if (value := _value(row, source)) is not _ABSENT:
             made[name] = value
     if columns.match is not None:
-        made["correct"] = _grade(path, number, made, columns.match)
+        graded = _grade(path, number, made, columns.match)
+        made["correct"] = None if graded is None else graded.correct
+        if graded is not None and graded.correct is None:
+            made["outcome"] = graded.outcome
         made.pop("gold", None)  # it is text, and a snapshot's gold is an option
     if QUESTION in made:
         # Parquet has values that JSON has not, such as dates: they are hashed as text.
@@ -128,8 +131,8 @@ def _add_ids(rows: Sequence[dict[str, Any]]) -> None:
             row["item_id"] = key[1] if times[key] == 1 else f"{key[1]}#{times[key]}"
 
 
-def _grade(path: Path, number: int, row: Mapping[str, Any], match: str) -> bool | None:
-    """True if the row's output is right by its gold; None if it has no output or no gold."""
+def _grade(path: Path, number: int, row: Mapping[str, Any], match: str) -> Grade | None:
+    """Grade of a row's output by its gold; None if it has no output or no gold."""
     output, gold = _text(row.get("output")), _text(row.get("gold"))
     if output is None or gold is None:
         return None
@@ -138,7 +141,7 @@ def _grade(path: Path, number: int, row: Mapping[str, Any], match: str) -> bool 
         check_item(item)
     except ProbeError as error:
         raise SnapshotError(f"{path}: {error}") from error
-    return grade(item, output).correct
+    return grade(item, output)
 
 
 def _value(row: Any, field_path: str) -> Any:

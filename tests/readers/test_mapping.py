@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from typer.testing import CliRunner
 from forgetwatch import compare, load_snapshot
 from forgetwatch.cli import app
 from forgetwatch.errors import SnapshotError
+from forgetwatch.grading import patterns
+from forgetwatch.grading.bounded_search import BoundedSearch
 from forgetwatch.readers.mapping import ColumnMap, read_mapped
 from forgetwatch.readers.table import concatenate
 
@@ -69,6 +72,26 @@ def test_answers_are_graded_by_their_last_match(tmp_path: Path, suffix: str) -> 
     assert other.texts("content_hash").tolist() == read.texts("content_hash").tolist()
     whole = compare(before=read, after=other)
     assert (whole.all.forgotten, whole.items.unscored) == ((1, 1) if suffix != ".csv" else (2, 0))
+
+
+def test_rows_whose_pattern_reaches_its_limit_are_unscored_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search = BoundedSearch(seconds=0.2)
+    monkeypatch.setattr(patterns, "_SEARCH", search)
+    rows = [{"id": n, "truth": "ab", "reply": reply} for n, reply in enumerate(["c", "ab" * 20 + "c", "ab" * 20 + "c"])]
+    path = write_jsonl(tmp_path / "log.jsonl", rows)
+    began = time.monotonic()
+    read = read_mapped(
+        path,
+        ColumnMap(
+            fields={"item_id": "id", "gold": "truth", "output": "reply"}, match=f"regex:{'a?b?' * 20}(?:ab){{20}}$"
+        ),
+    )
+    assert time.monotonic() - began < 20
+    assert read.table["correct"].to_pylist() == [False, None, None]
+    assert read.texts("outcome").tolist() == ["ok", *["unscored: its pattern took longer than 0.2 s"] * 2]
+    search.close()
 
 
 def test_a_field_path_enters_objects_whose_names_have_dots(tmp_path: Path) -> None:

@@ -1,0 +1,280 @@
+"""Regular expressions from files: what they match is what `re` matches, and no pattern takes more than its limits."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forgetwatch import Item
+from forgetwatch.errors import ProbeError
+from forgetwatch.grading import bounded_search, check_item, grade, patterns
+from forgetwatch.grading.bounded_search import FLAGS, BoundedSearch, LastMatch
+
+SLOW = ("(a+)+$", "a" * 40 + "b")
+HOSTILE = [
+    ("(?x)(a#)\n+)+b", "a" * 60),
+    ("a?" * 30 + "a" * 30 + "$", "a" * 29 + "c"),
+    ("(?:" + "a?" * 32 + "){1}" + "a" * 32 + "b", "a" * 31),
+    ("(a|aa)" * 30 + "b", "a" * 60),
+    ("(ix|ıx)*b", "ix" * 40),
+    ("(?=(a+)+b)", "a" * 4000),
+    ("((a{1,1000}){1,1000}){1,1000}b", "a" * 4000),
+    ("(?:" * 30 + "a" + "{1,1000})" * 30 + "b", "a" * 4000),
+    ("(?:(?:(?:(?:x?){1000}){1000}){1000}){1000}b", "a" * 4000),
+]
+"""(Pattern, text on which it takes for ever, or more memory than there is)."""
+NOT_SEEN = [
+    ("a?b?" * 20 + "(?:ab){20}$", "ab" * 20 + "c"),
+    ("(?:a|aa)(?:aa|a)" * 20 + "$", "a" * 50 + "c"),
+    ("(?:(?:(?:(?:){1000}){1000}){1000}){1000}b", "a" * 4000),
+    ("[\x00-\uffff]" * 1900 + "b", "a" * 4000),
+]
+"""The same, and nothing in their form tells it."""
+
+
+@pytest.fixture
+def search() -> Iterator[BoundedSearch]:
+    made = BoundedSearch(seconds=0.2)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(("pattern", "text"), HOSTILE, ids=[pattern[:20] for pattern, _ in HOSTILE])
+def test_a_hostile_pattern_of_a_common_form_is_refused_before_any_search(pattern: str, text: str) -> None:
+    began = time.monotonic()
+    with pytest.raises(ProbeError, match="for ever"):
+        check_item(Item(id="1", task="t", prompt="p", answer=pattern, match="regex"))
+    assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize(("pattern", "text"), HOSTILE + NOT_SEEN, ids=[one[:20] for one, _ in HOSTILE + NOT_SEEN])
+def test_no_search_takes_more_than_its_time_or_memory(search: BoundedSearch, pattern: str, text: str) -> None:
+    began = time.monotonic()
+    found = search.last_match(pattern, text)
+    assert time.monotonic() - began < 20  # 0.2 s of computing, on a machine that may be busy
+    assert found.text is None
+    assert found.problem in ("", "its pattern took longer than 0.2 s", "its pattern needs more than 256 MiB of memory")
+
+
+def test_patterns_that_no_rule_knows_reach_the_limit(search: BoundedSearch) -> None:
+    for pattern, text in NOT_SEEN:
+        assert patterns.unsafe_reason(pattern) is None
+        assert search.last_match(pattern, text).problem
+
+
+def test_an_item_whose_pattern_reaches_the_limit_is_unscored(
+    search: BoundedSearch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patterns, "_SEARCH", search)
+    pattern, text = NOT_SEEN[0]
+    for item in (
+        Item(id="1", task="t", prompt="p", answer=pattern, match="regex"),
+        Item(id="2", task="t", prompt="p", answer="a", match=f"regex:{pattern}"),
+    ):
+        check_item(item)
+        graded = grade(item, text)
+        assert (graded.correct, graded.outcome) == (None, "unscored: its pattern took longer than 0.2 s")
+        assert grade(item, text, truncated=True).correct is None
+
+
+def test_a_pattern_that_reached_the_limit_is_not_searched_again(search: BoundedSearch) -> None:
+    first = search.last_match(*SLOW)
+    began = time.monotonic()
+    assert [search.last_match(SLOW[0], "a") for _ in range(1000)] == [first] * 1000
+    assert time.monotonic() - began < 0.2
+    assert search.last_match("a", "a") == LastMatch("a", at_end=True)
+
+
+def test_a_thousand_slow_patterns_share_one_allowance() -> None:
+    search = BoundedSearch(seconds=0.4, allowance=0.5)
+    problems = [search.last_match(f"{n}|{SLOW[0]}", SLOW[1]).problem for n in range(4)]
+    assert problems == ["its pattern took longer than 0.4 s"] * 2 + ["its pattern took longer than 0.1 s"] * 2
+    assert search.last_match("a", "a") == LastMatch("a", at_end=True)
+    search.close()
+
+
+def test_a_slow_compilation_reaches_the_limit() -> None:
+    search = BoundedSearch(seconds=0.02)
+    assert search.compile_problem("[\x00-\uffff]" * 1900) == "its pattern took longer than 0.02 s"
+    search.close()
+
+
+@pytest.mark.parametrize(("pattern", "says"), [("(", "missing \\)"), ("(" * 3000 + ")" * 3000, "recursion")])
+def test_a_text_that_is_no_pattern_is_refused_in_the_words_of_re(pattern: str, says: str) -> None:
+    with pytest.raises(ProbeError, match=says):
+        patterns.check_pattern(pattern)
+
+
+def test_a_pattern_that_is_too_long_is_refused_and_the_message_is_short() -> None:
+    with pytest.raises(ProbeError, match="at most 10,000 characters, got 10,001") as caught:
+        patterns.check_pattern("a" * 10_001)
+    assert len(str(caught.value)) < 400
+
+
+ATOMS = [
+    *(
+        r"\w",
+        r"\d",
+        r"\s",
+        r"\W",
+        r"\b",
+        r"\B",
+        "a",
+        "b",
+        "i",
+        "ı",
+        "İ",
+        "ß",
+        "é",
+        "ि",
+        "1",
+        "²",
+        " ",
+        "\n",
+        ".",
+        "^",
+        "$",
+    ),
+    *(r"\A", r"\Z", "[a-c]", "[^a]", r"[\w-]", "(a)", "(b|a)", "(?:ab)", "(?=a)", "(?<!b)", "{e}", "(?>a+)", "[i-k]"),
+]
+REPEATS = ["", "", "", "*", "+", "?", "*?", "{2}", "{1,2}", "*+"]
+PATTERNS = st.lists(st.tuples(st.sampled_from(ATOMS), st.sampled_from(REPEATS)).map("".join), max_size=5).map("".join)
+SEARCH = BoundedSearch()
+
+
+@given(pattern=PATTERNS, text=st.text(st.sampled_from("aAbBiIıİßſéÉि1² _\n.-\x1c\u0301\ud800{}e"), max_size=12))
+def test_what_matches_is_what_re_matches(pattern: str, text: str) -> None:
+    try:
+        made = re.compile(pattern, FLAGS)
+    except re.error as error:
+        problem = str(error)
+    else:
+        problem = ""
+    assert SEARCH.compile_problem(pattern) == problem
+    if problem:
+        return
+    *_, last = (None, *made.finditer(text))
+    group = None if last is None else last[1] if made.groups and last[1] is not None else last[0]
+    at_end = last is not None and last.end() == len(text)
+    assert SEARCH.last_match(pattern, text) == LastMatch(group, at_end)
+
+
+def test_a_process_that_was_ended_from_outside_is_started_again(search: BoundedSearch) -> None:
+    assert search.last_match("a", "ba").text == "a"
+    first = search._process
+    assert first is not None
+    first._process.kill()
+    first._process.wait()
+    assert search.last_match("b", "ba").text == "b"
+    assert search._process is not first
+
+
+def test_a_process_that_gets_no_time_is_given_up(search: BoundedSearch) -> None:
+    impatient = BoundedSearch(patience=0.5)
+    impatient.last_match("a", "a")
+    assert impatient._process is not None
+    os.kill(impatient._process._process.pid, signal.SIGSTOP)
+    assert impatient.last_match("b", "a").problem
+    assert impatient.last_match("c", "c").text == "c"
+    impatient.close()
+
+
+def test_without_a_process_the_item_is_refused_beforehand_and_unscored_later(
+    search: BoundedSearch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounded_search.sys, "executable", "/nowhere/python")
+    assert "no process can be started" in search.last_match("a", "a").problem
+    monkeypatch.setattr(patterns, "_SEARCH", search)
+    with pytest.raises(ProbeError, match="no process can be started"):
+        patterns.check_pattern("never seen before")
+
+
+def test_threads_share_one_process_and_get_their_own_answers(search: BoundedSearch) -> None:
+    wrong = []
+
+    def work(number: int) -> None:
+        for turn in range(50):
+            text = f"{number}-{turn}"
+            if search.last_match(r"\d+-\d+", text).text != text:
+                wrong.append(text)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def _search_in_a_fork(search: BoundedSearch, answers: multiprocessing.Queue[str | None]) -> None:
+    for turn in range(50):
+        answers.put(search.last_match(r"\d+", f"fork {turn}").text)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_has_a_search_process_of_its_own(search: BoundedSearch) -> None:
+    assert search.last_match("a", "a").text == "a"
+    context = multiprocessing.get_context("fork")
+    answers = context.Queue()
+    forked = context.Process(target=_search_in_a_fork, args=(search, answers))
+    forked.start()
+    mine = [search.last_match(r"\d+", f"mine {turn}").text for turn in range(1000, 1050)]
+    theirs = [answers.get(timeout=60) for _ in range(50)]
+    forked.join()
+    assert (mine, theirs) == ([str(n) for n in range(1000, 1050)], [str(n) for n in range(50)])
+
+
+@pytest.mark.parametrize("end", ["pass", "os._exit(0)", "os.kill(os.getpid(), 9)"])
+def test_the_search_process_ends_with_its_parent(tmp_path: Path, end: str) -> None:
+    script = textwrap.dedent(f"""
+        import os
+        from forgetwatch.grading.bounded_search import BoundedSearch
+        search = BoundedSearch()
+        search.last_match("a", "a")
+        print(search._process._process.pid, flush=True)
+        {end}
+    """)
+    done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    pid = int(done.stdout)
+    deadline = time.monotonic() + 30
+    while _is_running(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not _is_running(pid)
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", maxsplit=1)[1].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def test_the_search_process_imports_nothing_from_the_users_folders(tmp_path: Path) -> None:
+    (tmp_path / "resource.py").write_text("raise SystemExit")  # a module that only the search process imports
+    code = "from forgetwatch.grading.bounded_search import BoundedSearch as B; print(B().last_match('a', 'a'))"
+    root = Path(bounded_search.__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{root}"},
+    )
+    assert done.stdout.strip() == "LastMatch(text='a', at_end=True, problem='')", done.stderr

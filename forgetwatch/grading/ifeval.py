@@ -109,7 +109,8 @@ def _postscript(text: str, values: Values) -> bool:
 
 
 def _bullets(text: str, values: Values) -> bool:
-    marked = re.findall(r"^\s*\*[^\*].*$", text, re.MULTILINE) + re.findall(r"^\s*-.*$", text, re.MULTILINE)
+    # The white space stays in one line: over several it would be searched again from each of them.
+    marked = re.findall(r"^[^\S\n]*\*[^\*].*$", text, re.MULTILINE) + re.findall(r"^[^\S\n]*-", text, re.MULTILINE)
     return len(marked) == int(values["num_bullets"])
 
 
@@ -139,7 +140,24 @@ def _is_json(text: str, values: Values) -> bool:
 
 
 def _title(text: str, values: Values) -> bool:
-    return any(found.lstrip("<").rstrip(">").strip() for found in re.findall(r"<<[^\n]+>>", text))
+    """A line has a text between its first << and its last >>."""
+    for line in text.split("\n"):
+        start, end = line.find("<<"), line.rfind(">>")
+        if 0 <= start < end - 2 and line[start:end].lstrip("<").rstrip(">").strip():
+            return True
+    return False
+
+
+def _placeholders(text: str, values: Values) -> bool:
+    """Number of texts in square brackets within a line."""
+    count = 0
+    for line in text.split("\n"):
+        # Not by a pattern: it would search the rest of a line from each bracket that is never closed.
+        start = line.find("[")
+        while start >= 0 and (end := line.find("]", start)) >= 0:
+            count += 1
+            start = line.find("[", end)
+    return count >= int(values["num_placeholders"])
 
 
 def _two_responses(text: str, values: Values) -> bool:
@@ -165,9 +183,7 @@ _CHECKS: Final[Mapping[str, Callable[[str, Values], bool]]] = {
     "length_constraints:number_paragraphs": _paragraphs,
     "length_constraints:number_words": lambda text, values: _enough(len(re.findall(r"\w+", text)), values, "num_words"),
     "length_constraints:nth_paragraph_first_word": _first_word,
-    "detectable_content:number_placeholders": lambda text, values: (
-        len(re.findall(r"\[.*?\]", text)) >= int(values["num_placeholders"])
-    ),
+    "detectable_content:number_placeholders": _placeholders,
     "detectable_content:postscript": _postscript,
     "detectable_format:number_bullet_lists": _bullets,
     "detectable_format:constrained_response": lambda text, values: any(response in text for response in _RESPONSES),

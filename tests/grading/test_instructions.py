@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 from typing import Any
 
 import pytest
@@ -105,3 +107,32 @@ def test_an_answer_that_is_no_instruction_list_is_refused(answer: str) -> None:
 @given(st.text(), st.sampled_from([case[:2] for case in CASES]))
 def test_any_output_is_graded(output: str, instruction: tuple[str, dict[str, Any]]) -> None:
     assert grade(item(instruction), output).correct in (True, False)
+
+
+PLAIN = {
+    "detectable_content:number_placeholders": lambda text: len(re.findall(r"\[.*?\]", text)),
+    "detectable_format:number_bullet_lists": lambda text: (
+        len(re.findall(r"^\s*\*[^\*].*$", text, re.MULTILINE)) + len(re.findall(r"^\s*-.*$", text, re.MULTILINE))
+    ),
+    "detectable_format:title": lambda text: any(
+        found.lstrip("<").rstrip(">").strip() for found in re.findall(r"<<[^\n]+>>", text)
+    ),
+}
+"""The checks as the paper's code has them, in one pattern each, which takes quadratic time."""
+
+
+@given(st.text(st.sampled_from("[]<>*- \n\r\x0ba"), max_size=30), st.integers(0, 4))
+def test_a_check_without_its_pattern_decides_as_with_it(text: str, number: int) -> None:
+    for name, count in PLAIN.items():
+        values = {"num_placeholders": number, "num_bullets": number}
+        found = count(text)
+        wanted = found if name.endswith("title") else found >= number if "place" in name else found == number
+        assert _CHECKS[name](text, values) == wanted
+
+
+@pytest.mark.parametrize("piece", ["[", "<<", "\n", " \n", "* ", "-", "*\n", "> "])
+def test_no_check_takes_long_on_a_long_output(piece: str) -> None:
+    began = time.process_time()
+    for name, values, *_ in CASES:
+        _CHECKS[name](piece * 100_000, values)
+    assert time.process_time() - began < 20

@@ -17,7 +17,8 @@
     sampling      texts that a model generates, each with a seed of its own
     vllm          generators that use vLLM
     base_texts    completions by the base model, for drift
-    checkpoints   snapshots of checkpoints, cached
+    checkpoints   snapshots of checkpoints, adapters and model ids
+    snapshot_cache  snapshots that were made before, by what determines them
     model         facts of a model: vocabulary, context length, wrappers
     processes     sharing of the work among processes
     isolation     a model and random states restored after scoring

@@ -1,17 +1,10 @@
-"""Snapshots of checkpoints, adapters and model ids; each is scored once and cached.
-
-The name of a cached file is a hash of everything that determines the rows: weights and tokenizer (contents of the
-files, or the hub's commit), the probe's fingerprint and labels, the scorer and the grading rules with their versions,
-and the device.
-"""
+"""Snapshots of checkpoints, adapters and model ids; each is scored once and cached (`snapshot_cache`)."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import warnings
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,20 +15,21 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging
 
-from forgetwatch.errors import ForgetwatchError, ScoringError, SnapshotError
+from forgetwatch.errors import ForgetwatchError, ScoringError
 from forgetwatch.grading import RULES
 from forgetwatch.probe import Probe
-from forgetwatch.progress import Progress
+from forgetwatch.progress import Progress, log
 from forgetwatch.scoring.processes import on_main_process, world_size
 from forgetwatch.scoring.scorer import SCORER, Scorer, versions
+from forgetwatch.scoring.snapshot_cache import CacheEntry, file_digests
 from forgetwatch.scoring.vllm import VllmGenerator, check_installed
-from forgetwatch.snapshot import Snapshot, read_snapshot, save_snapshot
+from forgetwatch.snapshot import Snapshot
 
 _ADAPTER: Final = "adapter_config.json"
-_DECIDES: Final = (".safetensors", ".bin", ".json", ".model", ".txt", ".jinja", ".tiktoken")
-"""Suffixes of files with weights, configuration or tokenizer: their contents determine the rows."""
-_IRRELEVANT: Final = frozenset({"trainer_state.json", "training_args.bin", "optimizer.bin", "scheduler.bin"})
-"""Files of a training run with such a suffix that change no row."""
+_PATIENCE: Final = 4 * 3600.0
+"""Seconds for which another process that scores the same model is waited for."""
+_PATIENCE_TOGETHER: Final = 300.0
+"""The same where several processes score together: the others wait in a collective call, which has a time limit."""
 
 
 def load_model(given: str, *, trust_remote_code: bool = False) -> tuple[nn.Module, Any]:
@@ -111,27 +105,40 @@ def score_checkpoint(
 ) -> Snapshot:
     """Outcomes of a checkpoint, from the cache if these weights were scored on this probe before.
 
-    The cache is the folder ``$FORGETWATCH_CACHE``, else ``forgetwatch`` in ``$XDG_CACHE_HOME`` or ``~/.cache``.
+    Programs that need the same outcomes at once wait for the first of them to score, and log one line.
 
     Raises:
         ScoringError: If the model cannot be loaded or scored.
     """
-    kept = _cache_file(given, probe, trust_remote_code=trust_remote_code)
-    # The main process decides for all: its disk may be the only one with a cache.
-    if (cached := on_main_process(lambda: _read_cached(kept))) is not None:
-        # The same weights may have been scored under another path.
-        return replace(cached, meta={**cached.meta, "model": given})
-    model, tokenizer = load_model(given, trust_remote_code=trust_remote_code)
-    snapshot = Scorer(probe, tokenizer, model).score(model, name=given, progress=progress)
-    try:
-        on_main_process(lambda: save_snapshot(snapshot, kept))
-    except (OSError, ForgetwatchError) as error:
-        warnings.warn(
-            f"the snapshot could not be cached in {kept.parent} ({error}); set FORGETWATCH_CACHE to a folder that can "
-            "be written",
-            stacklevel=2,
-        )
-    return snapshot
+    entry = _entry(given, probe, trust_remote_code=trust_remote_code)
+
+    def waiting() -> None:
+        log(f"another process is scoring {given} on {probe.name}; waiting for its result")
+
+    with ExitStack() as stack:
+
+        def cached() -> Snapshot | None:
+            if (found := entry.read()) is None:
+                patience = _PATIENCE if world_size() == 1 else _PATIENCE_TOGETHER
+                stack.enter_context(entry.locked(patience=patience, on_wait=waiting))
+                found = entry.read()  # another process may have written it in the meantime
+            return found
+
+        # The main process decides for all: its disk may be the only one with a cache.
+        if (found := on_main_process(cached)) is not None:
+            # The same weights may have been scored under another path.
+            return replace(found, meta={**found.meta, "model": given})
+        model, tokenizer = load_model(given, trust_remote_code=trust_remote_code)
+        snapshot = Scorer(probe, tokenizer, model).score(model, name=given, progress=progress)
+        try:
+            on_main_process(lambda: entry.write(snapshot))
+        except (OSError, ForgetwatchError) as error:
+            warnings.warn(
+                f"the snapshot could not be cached in {entry.path.parent} ({error}); set FORGETWATCH_CACHE to a folder "
+                "that can be written",
+                stacklevel=2,
+            )
+        return snapshot
 
 
 def score_with_vllm(
@@ -199,30 +206,25 @@ def _check_for_vllm(given: str, probe: Probe) -> None:
         )
 
 
-def _read_cached(kept: Path) -> Snapshot | None:
-    if not kept.is_file():
-        return None
-    try:
-        return read_snapshot(kept)
-    except SnapshotError:
-        kept.unlink()  # damaged: it is scored again
-        return None
-
-
-def _cache_file(given: str, probe: Probe, *, trust_remote_code: bool) -> Path:
+def _entry(given: str, probe: Probe, *, trust_remote_code: bool) -> CacheEntry:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     labels = [[item.task, item.id, item.category, item.cluster] for item in probe]
     weights = _identity(given, trust_remote_code=trust_remote_code)
-    key = json.dumps(
-        [weights, probe.name, probe.fingerprint, labels, SCORER, RULES, device, versions()], sort_keys=True
-    )
-    name = f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.parquet"
-    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return Path(os.environ.get("FORGETWATCH_CACHE") or caches / "forgetwatch") / name
+    settings = [SCORER, RULES, device, versions(), trust_remote_code]
+    return CacheEntry.of([weights, probe.name, probe.fingerprint, labels, *settings])
 
 
-def _identity(given: str, *, trust_remote_code: bool) -> list[str]:
-    """Identity of weights and tokenizer: digests of the files that determine them, or the hub's commit."""
+def _identity(given: str, *, trust_remote_code: bool, adapters: tuple[Path, ...] = ()) -> list[str]:
+    """Identity of weights and tokenizer: digests of the files that determine them, or the hub's commit.
+
+    Args:
+        given: A checkpoint folder, adapter folder or model id.
+        trust_remote_code: Run code that comes with the model.
+        adapters: Folders of the adapters that have this model as their base.
+
+    Raises:
+        ScoringError: If there is no such model, a file cannot be read, or adapters are each other's base.
+    """
     path = Path(given)
     if not path.is_dir():
         try:
@@ -230,13 +232,12 @@ def _identity(given: str, *, trust_remote_code: bool) -> list[str]:
         except (OSError, ValueError) as error:
             raise ScoringError(f"{given}: no folder here, and as a model id it cannot be loaded ({error})") from error
         return [given, str(getattr(config, "_commit_hash", None))]
-    digests = []
-    for file in sorted(path.iterdir()):
-        if file.suffix in _DECIDES and file.name not in _IRRELEVANT:
-            with file.open("rb") as stream:
-                digests.append(f"{file.name} {hashlib.file_digest(stream, 'sha256').hexdigest()}")
+    digests = file_digests(path)
     if (path / _ADAPTER).is_file():
-        digests += _identity(_base_of_adapter(path), trust_remote_code=trust_remote_code)
+        if path.resolve() in adapters:
+            raise ScoringError(f"{path / _ADAPTER}: this adapter is the base of its own base; needed a model as base")
+        base = _base_of_adapter(path)
+        digests += _identity(base, trust_remote_code=trust_remote_code, adapters=(*adapters, path.resolve()))
     return digests
 
 

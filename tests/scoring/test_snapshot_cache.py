@@ -1,0 +1,307 @@
+"""The cache of scored models: what makes a model another model, damaged files, and several processes at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import model, probe, tokenizer
+
+from forgetwatch import Snapshot, save_snapshot
+from forgetwatch.errors import ScoringError
+from forgetwatch.scoring import checkpoints, snapshot_cache
+from forgetwatch.scoring.checkpoints import load_model, score_checkpoint
+from forgetwatch.scoring.snapshot_cache import CacheEntry, file_digests
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("FORGETWATCH_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def saved(tmp_path: Path, cache: Path) -> Path:
+    tok = tokenizer()
+    model(tok).save_pretrained(tmp_path / "model")
+    tok.save_pretrained(tmp_path / "model")
+    return tmp_path / "model"
+
+
+@pytest.fixture
+def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The models that were loaded so far."""
+    seen: list[str] = []
+
+    def counted(given: str, **options: Any) -> Any:
+        seen.append(given)
+        return load_model(given, **options)
+
+    monkeypatch.setattr(checkpoints, "load_model", counted)
+    return seen
+
+
+def in_shards(folder: Path, network: Any) -> None:
+    """Save the weights in a subfolder that only the index names."""
+    for file in folder.glob("model*"):
+        file.unlink()
+    network.save_pretrained(folder, max_shard_size="10KB")
+    index = json.loads((folder / "model.safetensors.index.json").read_text())
+    (folder / "parts").mkdir(exist_ok=True)
+    for name in set(index["weight_map"].values()):
+        (folder / name).replace(folder / "parts" / name)
+    index["weight_map"] = {weight: f"parts/{name}" for weight, name in index["weight_map"].items()}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+def test_weights_in_a_subfolder_belong_to_the_model(saved: Path, loads: list[str]) -> None:
+    in_shards(saved, model(tokenizer()))
+    one = score_checkpoint(str(saved), probe())
+    in_shards(saved, model(tokenizer(), seed=1))
+    assert score_checkpoint(str(saved), probe()).checksum != one.checksum
+    assert len(loads) == 2
+
+
+def test_an_index_names_files_wherever_they_are(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (tmp_path / "elsewhere.weights").write_text("1")
+    names = ["../elsewhere.weights", "not there", "\0", 3, "x" * 5000]
+    (folder / "a.index.json").write_text(json.dumps({"weight_map": {str(n): name for n, name in enumerate(names)}}))
+    (folder / "b.index.json").write_text('{"weight_map": [')
+    (folder / "c.index.json").write_text("[]")
+    before = file_digests(folder)
+    assert [line.split()[0] for line in before] == [
+        "../elsewhere.weights",
+        "a.index.json",
+        "b.index.json",
+        "c.index.json",
+    ]
+    (tmp_path / "elsewhere.weights").write_text("2")
+    assert file_digests(folder) != before
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("modeling_own.py", "parts/helper.py", "additional_chat_templates/tools.jinja", "chat_template.jinja"),
+        *("tokenizer.model", "vocab.txt", "adapter_model.safetensors", "qwen.tiktoken", "parts/model.bin"),
+    ],
+)
+def test_every_file_that_can_decide_makes_another_model(tmp_path: Path, name: str) -> None:
+    before = file_digests(tmp_path)
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text("1")
+    one = file_digests(tmp_path)
+    (tmp_path / name).write_text("2")
+    assert before != one != file_digests(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "optimizer.bin",
+            "optimizer.safetensors",
+            "trainer_state.json",
+            "training_args.bin",
+            "scheduler.pt",
+            "README.md",
+        ),
+        *(
+            "checkpoint-10/model.safetensors",
+            "_forgetwatch/run.json",
+            "forgetwatch/run.json",
+            ".cache/huggingface/a.json",
+        ),
+        *("_forgetwatch-1/run.json", "rng_state_0.pth"),
+    ],
+)
+def test_what_a_training_leaves_beside_a_model_changes_nothing(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text("1")
+    assert file_digests(tmp_path) == []
+
+
+def test_links_to_folders_are_followed_and_circles_end(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "model.safetensors").write_text("1")
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "parts").symlink_to(tmp_path / "real")
+    (folder / "itself").symlink_to(folder)
+    os.mkfifo(folder / "pipe.json")
+    assert [line.split()[0] for line in file_digests(folder)] == ["parts/model.safetensors"]
+
+
+def test_adapters_in_a_circle_are_refused(tmp_path: Path, cache: Path) -> None:
+    for one, other in (("a", "b"), ("b", "a")):
+        (tmp_path / one).mkdir()
+        config = {"base_model_name_or_path": str(tmp_path / other)}
+        (tmp_path / one / "adapter_config.json").write_text(json.dumps(config))
+    with pytest.raises(ScoringError, match="is the base of its own base"):
+        score_checkpoint(str(tmp_path / "a"), probe())
+
+
+def test_a_file_of_another_model_under_this_name_is_not_used(saved: Path, cache: Path, loads: list[str]) -> None:
+    one = score_checkpoint(str(saved), probe())
+    (first,) = cache.iterdir()
+    first.rename(cache.parent / "kept.parquet")
+    model(tokenizer(), seed=1).save_pretrained(saved)
+    other = score_checkpoint(str(saved), probe())
+    (second,) = cache.iterdir()
+    shutil.copy(cache.parent / "kept.parquet", second)
+    assert score_checkpoint(str(saved), probe()).checksum == other.checksum != one.checksum
+    assert len(loads) == 3
+    save_snapshot(one, second)  # a snapshot without a key
+    assert score_checkpoint(str(saved), probe()).checksum == other.checksum
+    assert len(loads) == 4
+
+
+def test_a_cached_snapshot_is_the_one_that_was_scored(saved: Path, cache: Path) -> None:
+    first, second = (score_checkpoint(str(saved), probe()) for _ in range(2))
+    assert second.meta == first.meta
+    assert second.table.equals(first.table)
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed", "empty", "folder", "gone"])
+def test_whatever_stands_in_the_cache_the_model_is_scored(
+    saved: Path, cache: Path, loads: list[str], damage: str
+) -> None:
+    one = score_checkpoint(str(saved), probe())
+    (kept,) = cache.iterdir()
+    data = bytearray(kept.read_bytes())
+    data[40:50] = bytes(10)
+    kept.unlink()
+    if damage == "folder":
+        kept.mkdir()
+    elif damage != "gone":
+        kept.write_bytes({"cut": data[:-20], "changed": data, "empty": b""}[damage])
+    if damage == "folder":
+        with pytest.warns(UserWarning, match="could not be cached"):
+            again = score_checkpoint(str(saved), probe())
+    else:
+        again = score_checkpoint(str(saved), probe())
+    assert again.checksum == one.checksum
+    assert len(loads) == 2
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_read_only_cache_is_read(saved: Path, cache: Path, loads: list[str]) -> None:
+    score_checkpoint(str(saved), probe())
+    cache.chmod(stat.S_IRUSR | stat.S_IXUSR)
+    score_checkpoint(str(saved), probe())
+    assert len(loads) == 1
+    cache.chmod(stat.S_IRWXU)
+
+
+def at_once(count: int, saved: Path) -> list[Snapshot]:
+    """Snapshots of one model from threads that start together; a lock keeps threads apart as it does processes."""
+    made: list[Snapshot] = []
+    gate = threading.Barrier(count)
+
+    def work() -> None:
+        gate.wait()
+        made.append(score_checkpoint(str(saved), probe()))
+
+    threads = [threading.Thread(target=work) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return made
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_four_at_once_score_a_model_once_and_say_that_they_wait(
+    saved: Path, cache: Path, loads: list[str], damaged: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
+    if damaged:
+        score_checkpoint(str(saved), probe())
+        (kept,) = cache.iterdir()
+        kept.write_bytes(kept.read_bytes()[:-30])
+        loads.clear()
+    made = at_once(4, saved)
+    assert len({one.checksum for one in made}) == 1
+    assert len(made) == 4
+    assert len(loads) == 1
+    assert [file.suffix for file in cache.iterdir()] == [".parquet"]
+    said = capfd.readouterr().err.splitlines()
+    waiting = f"forgetwatch: another process is scoring {saved} on toy; waiting for its result"
+    assert said.count(waiting) <= 3
+
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from forgetwatch.scoring.snapshot_cache import CacheEntry
+entry = CacheEntry(Path(sys.argv[1]), "k")
+with entry.locked(patience=0, on_wait=lambda: None) as locked:
+    print(locked, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_process_that_is_killed_leaves_no_lock(tmp_path: Path) -> None:
+    entry = CacheEntry(tmp_path / "x.parquet", "k")
+    holder = subprocess.Popen([sys.executable, "-c", textwrap.dedent(HOLDER), str(entry.path)], stdout=subprocess.PIPE)
+    assert holder.stdout is not None
+    with holder, holder.stdout:
+        assert holder.stdout.readline() == b"True\n"
+        waited: list[bool] = []
+        with entry.locked(patience=0.5, on_wait=lambda: waited.append(True)) as locked:
+            assert (locked, waited) == (False, [True])
+        threading.Timer(0.5, holder.send_signal, [signal.SIGKILL]).start()
+        with entry.locked(patience=60, on_wait=lambda: waited.append(True)) as locked:
+            assert locked
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_locks_each_process_scores_for_itself(
+    saved: Path, cache: Path, loads: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(file: int, operation: int) -> None:
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr(snapshot_cache.fcntl, "flock", refuse)
+    assert len(score_checkpoint(str(saved), probe())) == 30
+    assert len(loads) == 1
+    monkeypatch.setattr(snapshot_cache, "fcntl", None)  # as on Windows
+    for file in cache.iterdir():
+        file.unlink()
+    assert len(score_checkpoint(str(saved), probe())) == 30
+
+
+def test_many_owners_of_a_lock_never_overlap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot_cache, "_PAUSE", 0.001)
+    entry = CacheEntry(tmp_path / "x.parquet", "k")
+    inside, most, wrong = 0, 0, []
+
+    def work() -> None:
+        nonlocal inside, most
+        for _ in range(30):
+            with entry.locked(patience=60, on_wait=lambda: None) as locked:
+                if not locked:
+                    wrong.append("no lock")
+                inside += 1
+                most = max(most, inside)
+                time.sleep(0.001)
+                inside -= 1
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (most, wrong) == (1, [])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, Self, get_args
 
 from forgetwatch.errors import ProbeError, did_you_mean
+from forgetwatch.files import is_text
 
 NoAnswer = Literal["wrong", "unscored"]
 Ask = Literal["reasoning", "letter"]
@@ -50,12 +52,15 @@ class Decoding:
     def __post_init__(self) -> None:
         """Check the values."""
         object.__setattr__(self, "stop", (self.stop,) if isinstance(self.stop, str) else tuple(self.stop))
+        # Not isinstance: True is an instance of int, and no number of tokens.
         ranges = {
-            "tokens": (self.tokens >= 1, "at least 1"),
-            "temperature": (self.temperature >= 0, "at least 0"),
-            "top_p": (0 < self.top_p <= 1, "above 0 and at most 1"),
-            "samples": (self.samples >= 1, "at least 1"),
-            "stop": (all(isinstance(text, str) and text for text in self.stop), "texts that are not empty"),
+            "tokens": (type(self.tokens) is int and self.tokens >= 1, "a whole number, at least 1"),
+            "temperature": (_is_number(self.temperature) and self.temperature >= 0, "a number, at least 0"),
+            "top_p": (_is_number(self.top_p) and 0 < self.top_p <= 1, "a number above 0 and at most 1"),
+            "samples": (type(self.samples) is int and self.samples >= 1, "a whole number, at least 1"),
+            "seed": (type(self.seed) is int and self.seed >= 0, "a whole number, at least 0"),
+            "stop": (all(is_text(text) and text for text in self.stop), "texts that are not empty"),
+            "thinking": (isinstance(self.thinking, bool), "true or false"),
             "no_answer": (self.no_answer in get_args(NoAnswer), f"one of {', '.join(get_args(NoAnswer))}"),
             "ask": (self.ask in get_args(Ask), f"one of {', '.join(get_args(Ask))}"),
             "check": (self.check in get_args(Check), f"one of {', '.join(get_args(Check))}"),
@@ -75,6 +80,8 @@ class Decoding:
         """
         if isinstance(given, Decoding):
             return given
+        if not isinstance(given, Mapping | None):
+            raise ProbeError(f"decoding: needed an object of settings, got {given!r:.80}")
         names = {spec.name for spec in fields(cls)}
         if unknown := sorted(set(given or {}) - names):
             near = did_you_mean(unknown[0], names)
@@ -87,3 +94,7 @@ class Decoding:
     def to_json(self) -> dict[str, Any]:
         """The settings as JSON values."""
         return {**asdict(self), "stop": list(self.stop)}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

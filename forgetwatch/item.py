@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any, Final, Literal, Self, get_args
 
 from forgetwatch.errors import ProbeError, did_you_mean
+from forgetwatch.files import holds_text, is_text
 
 Message = Mapping[str, Any]
 
@@ -189,13 +190,13 @@ def _is_list_of(kind: type | tuple[type, ...]) -> Callable[[Any], bool]:
 
 def _is_prompt(value: Any) -> bool:
     if isinstance(value, str):
-        return _is_text(value)
-    return bool(value) and _is_list_of(Mapping)(value) and all({"role", "content"} <= set(m) for m in value)
+        return is_text(value)
+    is_chat = bool(value) and _is_list_of(Mapping)(value) and all({"role", "content"} <= set(m) for m in value)
+    return is_chat and holds_text(value)
 
 
-def _is_text(value: Any) -> bool:
-    """True for text that can be encoded as UTF-8: half of a surrogate pair cannot."""
-    return isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
+def _is_list_of_texts(value: Any) -> bool:
+    return _is_list_of(str)(value) and holds_text(value)
 
 
 def _or_none(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
@@ -203,23 +204,23 @@ def _or_none(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 
 _FIELDS: Final[dict[str, tuple[Callable[[Any], bool], str]]] = {
-    "id": (lambda value: _is_text(value) and value != "", "text that is not empty"),
-    "task": (lambda value: _is_text(value) and value != "", "text that is not empty"),
-    "category": (_is_text, "text"),
+    "id": (lambda value: is_text(value) and value != "", "text that is not empty"),
+    "task": (lambda value: is_text(value) and value != "", "text that is not empty"),
+    "category": (is_text, "text"),
     "prompt": (_is_prompt, "text, or chat messages with role and content"),
-    "choices": (lambda value: _is_list_of(str)(value) and all(map(_is_text, value)), "a list of texts"),
+    "choices": (_is_list_of_texts, "a list of texts"),
     "answer": (
-        lambda value: isinstance(value, (int, str)) or _is_list_of((int, str))(value),
+        lambda value: holds_text(value) and (isinstance(value, (int, str)) or _is_list_of((int, str))(value)),
         "an index or text, or a list of them",
     ),
-    "match": (_or_none(_is_text), "text"),
-    "cluster": (_or_none(_is_text), "text"),
-    "tags": (_is_list_of(str), "a list of texts"),
+    "match": (_or_none(is_text), "text"),
+    "cluster": (_or_none(is_text), "text"),
+    "tags": (_is_list_of_texts, "a list of texts"),
     "must_pass": (lambda value: isinstance(value, bool), "true or false"),
     "judge": (_or_none(callable), "a function of the output and the item"),
-    "system": (_or_none(_is_text), "text"),
-    "tools": (_or_none(_is_list_of(Mapping)), "a list of objects"),
+    "system": (_or_none(is_text), "text"),
+    "tools": (_or_none(lambda value: _is_list_of(Mapping)(value) and holds_text(value)), "a list of objects"),
     "rendering": (_or_none(lambda value: value in get_args(Rendering)), "plain or chat"),
-    "meta": (lambda value: isinstance(value, Mapping), "an object"),
+    "meta": (lambda value: isinstance(value, Mapping) and holds_text(value), "an object"),
 }
 """Test of each field of an item, and its description for messages."""

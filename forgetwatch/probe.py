@@ -19,7 +19,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -28,7 +27,7 @@ from typing import Any, Final, Literal, get_args
 
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError, did_you_mean
-from forgetwatch.files import write_atomically
+from forgetwatch.files import file_errors, is_text, read_text, write_atomically
 from forgetwatch.item import TRAITS, Item, Rendering
 
 Scoring = Literal["loglikelihood", "letters", "generate"]
@@ -36,6 +35,7 @@ Norm = Literal["sum", "chars", "bytes", "tokens", "unconditional"]
 
 LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _HEADER: Final = "forgetwatch_probe"
+_NEEDED: Final = "a probe in JSONL"
 _MOST_WRONG: Final = 5
 """Number of wrong lines after which reading stops."""
 
@@ -79,6 +79,8 @@ class Probe(Sequence[Item]):
     def __post_init__(self) -> None:
         """Check the settings and the items."""
         object.__setattr__(self, "items", tuple(self.items))
+        if not is_text(self.name):
+            raise ProbeError(f"a probe's name must be text, got {self.name!r:.80}")
         self._check_decoding()
         for name, allowed in (("scoring", Scoring), ("norm", Norm), ("rendering", Rendering)):
             given = getattr(self, name)
@@ -86,8 +88,8 @@ class Probe(Sequence[Item]):
                 raise ProbeError(
                     f"probe {self.name!r}: {name} must be one of {', '.join(get_args(allowed))}, got {given!r}"
                 )
-        if not isinstance(self.canary, (str, type(None))):
-            raise ProbeError(f"probe {self.name!r}: canary must be text, got {self.canary!r}")
+        if self.canary is not None and not is_text(self.canary):
+            raise ProbeError(f"probe {self.name!r}: canary must be text, got {self.canary!r:.80}")
         if not self.items:
             raise ProbeError(f"probe {self.name!r} has no items; it needs at least one")
         seen: set[tuple[str, str]] = set()
@@ -209,7 +211,12 @@ def read_probe(path: str | Path, **settings: Any) -> Probe:
         ProbeError: If the file is missing, cut, or no probe; the message names the line.
     """
     path = Path(path)
-    text = _text(path)
+    with file_errors(path, _NEEDED, ProbeError):
+        return _parse(path, read_text(path, _NEEDED, ProbeError), settings)
+
+
+def _parse(path: Path, text: str, settings: Mapping[str, Any]) -> Probe:
+    """The probe in the text of a file; see `read_probe`."""
     header: dict[str, Any] = {"name": Path(path.name.removesuffix(".gz")).stem}
     items: list[Item] = []
     wrong: list[tuple[int, ProbeError]] = []
@@ -239,20 +246,6 @@ def read_probe(path: str | Path, **settings: Any) -> Probe:
         return Probe(items, **{**header, **settings})
     except ProbeError as error:
         raise ProbeError(f"{path}: {error}") from error
-
-
-def _text(path: Path) -> str:
-    try:
-        content = path.read_bytes()
-        if path.suffix == ".gz":
-            content = gzip.decompress(content)
-        return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise ProbeError(f"{path}: not a whole gzip file ({error})") from error
-    except OSError as error:
-        raise ProbeError(f"{path}: the probe cannot be read ({error.strerror})") from error
-    except UnicodeDecodeError as error:
-        raise ProbeError(f"{path}: a probe is UTF-8 JSONL, and this file is not UTF-8 text") from error
 
 
 def _object(line: str) -> dict[str, Any]:

@@ -30,7 +30,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from forgetwatch.errors import SnapshotError, did_you_mean
-from forgetwatch.files import KEY, checksum_with, read_table, write_table
+from forgetwatch.files import DAMAGE, KEY, checksum_with, file_errors, read_table, write_table
+from forgetwatch.ranges import check_ranges
 
 FORMAT: Final = "forgetwatch/snapshot@2"
 FIRST_FORMAT: Final = "forgetwatch/snapshot@1"
@@ -122,7 +123,7 @@ class Snapshot:
             try:
                 values = given.get(spec.name)
                 arrays.append(pa.nulls(rows, spec.type) if values is None else _as(values, spec.type))
-            except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+            except DAMAGE as error:
                 raise SnapshotError(f"column {spec.name!r} must be {spec.type}: {error}") from error
         snapshot = cls(pa.Table.from_arrays(arrays, schema=SCHEMA), dict(meta), notes)
         snapshot._check()
@@ -136,12 +137,8 @@ class Snapshot:
                 )
         if (empty := np.flatnonzero(self.texts("item_id") == "")).size:
             raise SnapshotError(f"row {empty[0] + 1}: item_id is empty")
-        if (low := np.flatnonzero(self.ints("sample") < 0)).size:
-            raise SnapshotError(
-                f"row {low[0] + 1}: sample is {self.ints('sample')[low[0]]}; samples are numbered from 0"
-            )
         self._check_unique()
-        self._check_options()
+        check_ranges(self.table)
 
     def _check_unique(self) -> None:
         keys = codes(self.table["task"], self.table["item_id"], self.table["sample"])
@@ -152,29 +149,6 @@ class Snapshot:
                 f"item_id {self.texts('item_id')[row]!r} is twice in task {self.texts('task')[row]!r} "
                 f"(again in row {row + 1}); ids must be unique within a task (number several answers to one item in "
                 "the column sample)"
-            )
-
-    def _check_options(self) -> None:
-        k, gold = self.floats("k"), self.floats("gold")  # nan where null, so that every comparison is false
-        if (low := np.flatnonzero(k < 1)).size:
-            raise SnapshotError(f"row {low[0] + 1}: k is {k[low[0]]:g}; an item has at least one option")
-        outside = (gold < 0) | (gold >= k)
-        # Nearly all tables have one right option per item, and the loop over lists is slow.
-        if not self.missing("golds"):
-            lists = self.table["golds"].to_pylist()
-            # An open answer has no k: only negative and repeated indices are wrong there.
-            bad = [
-                golds is not None
-                and not (0 <= min(golds, default=-1) <= max(golds) < options and len(set(golds)) == len(golds))
-                for golds, options in zip(lists, np.where(np.isnan(k), np.inf, k), strict=True)
-            ]
-            outside |= np.array(bad)
-        if (rows := np.flatnonzero(outside)).size:
-            row = int(rows[0])
-            given = self.table["golds"][row].as_py() or f"{gold[row]:g}"
-            raise SnapshotError(
-                f"row {row + 1} (item {self.texts('item_id')[row]!r}): gold is {given}, outside the "
-                f"{k[row]:g} options, or twice the same; options are numbered from 0"
             )
 
     def __len__(self) -> int:
@@ -261,11 +235,12 @@ def read_snapshot(path: str | Path) -> Snapshot:
     if not isinstance(meta.get("probe", {}), dict):
         raise SnapshotError(f"{path}: needed an object under 'probe' in its metadata, got {meta['probe']!r}")
     written, file_format = meta.pop("checksum", None), meta.pop("format")
-    try:
+    with file_errors(path, "a snapshot"):
         snapshot = Snapshot(table.cast(SCHEMA), {**meta, "source": str(path)})
-        snapshot._check()
-    except (pa.ArrowException, SnapshotError) as error:
-        raise SnapshotError(f"{path}: {error}") from error
+        try:
+            snapshot._check()
+        except SnapshotError as error:
+            raise SnapshotError(f"{path}: {error}") from error
     if written != (snapshot.checksum if file_format == FIRST_FORMAT else snapshot.full_checksum):
         raise SnapshotError(
             f"{path}: its rows and metadata do not match its checksum; the file was changed after it was written"

@@ -9,8 +9,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "forgetwatch"
 ORDER = (
-    *("errors", "files", "progress", "decoding", "item", "probe", "prompting", "snapshot", "metrics"),
-    *("completions", "grading", "probes", "readers", "run_folder", "comparing", "gates", "report"),
+    *("errors", "files", "plain_yaml", "ranges", "progress", "decoding", "item", "probe", "prompting", "snapshot"),
+    *("metrics", "completions", "grading", "probes", "readers", "run_folder", "comparing", "gates", "report"),
     *("scoring", "watch", "trl", "lm_eval", "demo", "cli", "__main__"),
 )
 """From bottom to top: a module may import its own part and those before it."""

@@ -1,11 +1,21 @@
 from __future__ import annotations
 
+import gzip
 import os
+import resource
+import threading
+import zlib
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from forgetwatch.files import write_atomically, write_text
+from forgetwatch import load_snapshot
+from forgetwatch.errors import GateError, ProbeError, SnapshotError
+from forgetwatch.files import file_errors, parquet_batches, read_content, read_parquet, write_atomically, write_text
+from forgetwatch.probe import read_probe
 
 
 def test_missing_folders_are_made_and_no_temporary_file_is_left(tmp_path: Path) -> None:
@@ -45,3 +55,148 @@ def test_any_text_is_written_whole(tmp_path: Path) -> None:
     write_text(tmp_path / "t.txt", "a\ud800b\né")
     assert (tmp_path / "t.txt").read_bytes() == "a?b\né".encode()
     assert [path.name for path in tmp_path.iterdir()] == ["t.txt"]
+
+
+def test_two_containers_with_one_process_id_write_and_read_one_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both are process 1 of their container, and share the folder."""
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    target, contents = tmp_path / "look.parquet", {name * 50_000 for name in "abcd"}
+    write_text(target, "a" * 50_000)
+    failures: list[BaseException] = []
+    done = threading.Event()
+
+    def repeat(content: str) -> None:
+        try:
+            for _ in range(50):
+                write_text(target, content)
+        except BaseException as error:
+            failures.append(error)
+
+    def read() -> None:
+        while not done.is_set():
+            if (found := target.read_text()) not in contents:
+                failures.append(AssertionError(f"a part of {len(found)} characters"))
+
+    writers = [threading.Thread(target=repeat, args=(content,)) for content in contents]
+    reader = threading.Thread(target=read)
+    for thread in (*writers, reader):
+        thread.start()
+    for thread in writers:
+        thread.join()
+    done.set()
+    reader.join()
+    assert failures == []
+    assert [path.name for path in tmp_path.iterdir()] == [target.name]
+
+
+def test_a_temporary_name_is_hidden_and_recognisable_and_no_longer_than_a_name_may_be(tmp_path: Path) -> None:
+    seen: list[Path] = []
+    for name in ("step-000060.parquet", "é" * 120 + ".csv"):
+        write_atomically(tmp_path / name, lambda path: (seen.append(path), path.write_text("x")))
+        write_atomically(tmp_path / name, lambda path: (seen.append(path), path.write_text("x")))
+    assert len({path.name for path in seen}) == 4
+    assert all(path.match(".*.partial") for path in seen)
+    assert seen[0].name.startswith(".step-000060.parquet.")
+
+
+def bomb(path: Path, *, rows: int, text: int) -> Path:
+    """A small Parquet file of one long text in every row."""
+    texts = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array(["x" * text]))
+    table = pa.table({"item_id": [str(n) for n in range(rows)], "correct": [True] * rows, "output": texts})
+    pq.write_table(table, path, compression="zstd", store_schema=False)
+    return path
+
+
+def test_a_table_that_would_fill_the_memory_is_refused_before_it_does(tmp_path: Path) -> None:
+    path = bomb(tmp_path / "b.parquet", rows=4000, text=10**6)
+    assert path.stat().st_size < 20_000
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(
+        SnapshotError, match=r"b\.parquet: needed a table .* grows from 9,\d\d\d to more than 536,870,912"
+    ):
+        load_snapshot(path)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000  # KiB; the texts are 4 GB
+    numbers = pa.table({"item_id": [str(n) for n in range(2000)], "choice_logprobs": [[-1.0] * 100_000] * 2000})
+    pq.write_table(numbers, tmp_path / "n.parquet", compression="zstd")
+    with pytest.raises(SnapshotError, match="to more than 536,870,912"):
+        load_snapshot(tmp_path / "n.parquet")
+    assert len(read_parquet(bomb(tmp_path / "fine.parquet", rows=400, text=10**5))) == 400
+
+
+def test_the_limit_holds_for_all_batches_that_a_caller_keeps(tmp_path: Path) -> None:
+    path = bomb(tmp_path / "b.parquet", rows=600, text=10**6)
+    with pytest.raises(ValueError, match="grows from"):
+        list(parquet_batches(path, rows=100))
+    assert sum(batch.num_rows for batch in parquet_batches(path, rows=100, kept=False)) == 600
+
+
+def test_measuring_sees_texts_in_objects_lists_and_maps(tmp_path: Path) -> None:
+    rows = [{"o": {"t": "x" * 10**6, "l": ["y" * 10**6] * 2}, "m": [("k", "z" * 10**6)]}] * 200
+    kind = pa.schema(
+        {
+            "o": pa.struct({"t": pa.string(), "l": pa.list_(pa.string())}),
+            "m": pa.map_(pa.string(), pa.string()),
+        }
+    )
+    for names in (["o"], ["o", "m"]):
+        table = pa.Table.from_pylist(rows, schema=kind).select(names)
+        pq.write_table(table, tmp_path / "t.parquet", compression="zstd")
+        size = sum(200 * 10**6 * {"o": 3, "m": 1}[name] for name in names)
+        with pytest.raises(ValueError, match="grows from"):
+            read_parquet(tmp_path / "t.parquet")
+        assert size > 2**29
+    assert read_parquet(tmp_path / "t.parquet", columns=["m"])["m"][0].as_py() == rows[0]["m"]
+
+
+def test_gzip_that_would_fill_the_memory_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl.gz"
+    path.write_bytes(gzip.compress(b"\0" * 2**28))
+    with pytest.raises(ProbeError, match=r"p\.jsonl\.gz: needed a probe in JSONL, got .* more than 67,108,864 bytes"):
+        read_probe(path)
+
+
+def test_gzip_of_several_members_and_with_padding_is_read_whole(tmp_path: Path) -> None:
+    (tmp_path / "a.gz").write_bytes(gzip.compress(b"one\n") + gzip.compress(b"two\n") + b"\0" * 100)
+    assert read_content(tmp_path / "a.gz", "text") == b"one\ntwo\n"
+    large = os.urandom(3 * 2**20)
+    (tmp_path / "b.gz").write_bytes(gzip.compress(large))
+    assert read_content(tmp_path / "b.gz", "text") == large
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "pipe"])
+def test_what_is_no_regular_file_is_refused_and_not_waited_for(tmp_path: Path, path: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(SnapshotError, match="needed text, got a pipe or device; write it to a file first"):
+        read_content(tmp_path / path, "text")
+
+
+@pytest.mark.parametrize(
+    ("problem", "says"),
+    [
+        (FileNotFoundError(2, "No such file"), "f: no such file; needed a gate"),
+        (PermissionError(13, "Permission denied"), "f: needed a gate, and it cannot be read: Permission denied"),
+        (MemoryError(), "f: needed a gate, and it cannot be read; is it cut? (it does not fit into the memory)"),
+        (
+            RecursionError("maximum recursion depth"),
+            "f: needed a gate, and it cannot be read; is it cut? (nested too deeply)",
+        ),
+        (KeyError("pages"), "f: needed a gate, and it cannot be read; is it cut? (KeyError: 'pages')"),
+        (pa.ArrowInvalid("one\ntwo"), "f: needed a gate, and it cannot be read; is it cut? (one)"),
+        (OverflowError(), "f: needed a gate, and it cannot be read; is it cut? (OverflowError)"),
+        (zlib.error("x" * 500), "f: needed a gate, and it cannot be read; is it cut? (" + "x" * 200 + "...)"),
+    ],
+)
+def test_what_a_file_does_wrong_is_one_sentence_with_the_cause(problem: Exception, says: str) -> None:
+    with pytest.raises(GateError) as found, file_errors("f", "a gate", GateError):
+        raise problem
+    assert str(found.value) == says
+    assert found.value.__cause__ is problem
+
+
+def test_errors_of_ours_pass_unchanged_and_others_are_not_hidden() -> None:
+    with pytest.raises(ProbeError, match=r"^as it is$"), file_errors("f", "a gate", GateError):
+        raise ProbeError("as it is")
+    with pytest.raises(AssertionError), file_errors("f", "a gate", GateError):
+        raise AssertionError

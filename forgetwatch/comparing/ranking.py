@@ -15,6 +15,7 @@ would put the wrong model first, and no output would show it.
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 from collections.abc import Sequence
@@ -31,6 +32,7 @@ from forgetwatch.comparing.groups import Group
 from forgetwatch.comparing.pairing import item_codes
 from forgetwatch.comparing.trajectory import right_answers
 from forgetwatch.errors import SnapshotError
+from forgetwatch.files import file_errors, read_content, read_text
 from forgetwatch.metrics.intervals import Interval, flip_interval
 from forgetwatch.run_folder import checkpoint_folder
 from forgetwatch.snapshot import Snapshot
@@ -222,12 +224,8 @@ def read_target(given: str, models: Sequence[tuple[str, Snapshot]]) -> Target:
 
 
 def _from_table(path: Path, models: Sequence[tuple[str, Snapshot]]) -> Target:
-    try:
-        # Tables saved by spreadsheet programs begin with a byte order mark.
-        with path.open(encoding="utf-8-sig", newline="") as stream:
-            rows = [row for row in csv.reader(stream) if row]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise SnapshotError(f"{path}: the table of the target cannot be read ({error})") from error
+    with file_errors(path, "a table of the target in CSV"):
+        rows = [row for row in csv.reader(io.StringIO(read_text(path, "a table of the target in CSV"))) if row]
     if not rows or any(len(row) != 2 for row in rows):
         line, got = next(((number, len(row)) for number, row in enumerate(rows, 1) if len(row) != 2), (1, 0))
         raise SnapshotError(
@@ -251,11 +249,9 @@ def _from_table(path: Path, models: Sequence[tuple[str, Snapshot]]) -> Target:
 def _logged(metric: str, named: str, outcomes: Snapshot) -> float:
     """Value of a metric that the trainer logged at a checkpoint's step."""
     path = _state(named, outcomes)
-    try:
-        state: Any = json.loads(path.read_text(encoding="utf-8"))
+    with file_errors(path, "a trainer's state with global_step and log_history"):
+        state: Any = json.loads(read_content(path, "a trainer's state"))
         step, history = state["global_step"], [entry for entry in state["log_history"] if isinstance(entry, dict)]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise SnapshotError(f"{path}: needed global_step and log_history, and they cannot be read ({error})") from error
     logged = {entry["step"]: entry[metric] for entry in history if metric in entry and "step" in entry}
     if step in logged:
         return _number(logged[step], f"{path}: {metric} at step {step}")

@@ -13,28 +13,28 @@ subset:                                    the comparison is about these items a
   categories: [Math]
   items: ids.txt                           an id a line; in the folder of the gate file
 
-The file is read as texts, lists and mappings and nothing else. Every scalar stays the text in the file: an id 017 is
-not 15, a category `no` not false, and 2% needs no quotes. No tag makes an object. A repeated key is an error, since the
-last one would silently win; so are anchors, with which a few lines can expand to billions.
+Every scalar stays the text in the file (`plain_yaml`), so ids and 2% need no quotes. A gate may come from elsewhere:
+the file of `subset.items` must be a regular file in the folder of the gate file or below it, links included.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-import yaml
-
 from forgetwatch.comparing.quantities import QUANTITIES
 from forgetwatch.errors import GateError, did_you_mean
+from forgetwatch.files import file_errors, read_text
 from forgetwatch.gates.condition import Condition, parse_fraction
 from forgetwatch.gates.gate import ALL, FailIf, Gate, Limit, MustPass, NoWorseThan, Selection
+from forgetwatch.plain_yaml import Plain, read_plain_yaml
 from forgetwatch.probe import Probe
 
 _LIMITS: Final = ("tolerance", "fail_if")
 _KEYS: Final = (*_LIMITS, "groups", "must_pass", "subset")
 _SUBSET: Final = ("tasks", "categories", "items")
+_MAX_ITEMS_SIZE: Final = 2**26
+"""Bytes of a file of ids."""
 
 
 def read_gate(path: Path, probe: Probe | None = None) -> Gate:
@@ -48,7 +48,7 @@ def read_gate(path: Path, probe: Probe | None = None) -> Gate:
         GateError: If the file cannot be read, or is not a gate.
     """
     source = str(path)
-    given = _mapping(parse_plain_yaml(_text(path), source), source, _KEYS)
+    given = _mapping(read_plain_yaml(path, "a gate in YAML", GateError), source, _KEYS)
     limits = _limits(given, source, None)
     groups = given.get("groups", {})
     for name, limited in _mapping(groups, f"{source}: groups").items():
@@ -65,15 +65,6 @@ def read_gate(path: Path, probe: Probe | None = None) -> Gate:
     if gate.is_empty:
         raise GateError(f"{source}: has no limit; needed at least one of tolerance, fail_if, groups, must_pass")
     return gate
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise GateError(f"{path}: needed a file that can be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise GateError(f"{path}: needed text in UTF-8: {error}") from error
 
 
 def _limits(given: dict[str, Plain], where: str, group: str | None) -> list[Limit]:
@@ -123,15 +114,24 @@ def _subset(given: Plain, path: Path) -> Selection:
     if not keys:
         raise GateError(f"{where}: needed at least one of {', '.join(_SUBSET)}")
     named = {name: _texts(keys[name], f"{where}: {name}") for name in ("tasks", "categories") if name in keys}
-    items: tuple[str, ...] = ()
-    if "items" in keys:
-        file = keys["items"]
-        if not isinstance(file, str) or not file or "\0" in file:
-            raise GateError(f"{where}: items: needed the name of a file with an id a line, got {_short(file)}")
-        items = tuple(dict.fromkeys(line.strip() for line in _text(path.parent / file).splitlines() if line.strip()))
-        if not items:
-            raise GateError(f"{path.parent / file}: needed an id a line, got none")
+    items = _ids(keys["items"], path.parent, f"{where}: items") if "items" in keys else ()
     return Selection(tasks=named.get("tasks", ()), categories=named.get("categories", ()), items=items)
+
+
+def _ids(name: Plain, folder: Path, where: str) -> tuple[str, ...]:
+    """Ids in a file in the gate file's folder, one a line."""
+    if not isinstance(name, str) or not name or "\0" in name:
+        raise GateError(f"{where}: needed the name of a file with an id a line, got {_short(name)}")
+    file = folder / name
+    with file_errors(file, "a file with an id a line", GateError):
+        # Resolved, so that a link out of the folder counts as what it leads to.
+        if not file.resolve().is_relative_to(folder.resolve()):
+            raise GateError(f"{where}: needed a file in the folder of the gate file, got {_short(name)}; copy it there")
+    text = read_text(file, "a file with an id a line", GateError, limit=_MAX_ITEMS_SIZE)
+    found = tuple(dict.fromkeys(line.strip() for line in text.splitlines() if line.strip()))
+    if not found:
+        raise GateError(f"{file}: needed an id a line, got none")
+    return found
 
 
 def _mapping(given: Plain, where: str, known: tuple[str, ...] | None = None) -> dict[str, Plain]:
@@ -154,45 +154,3 @@ def _texts(given: Plain, where: str) -> tuple[str, ...]:
 def _short(given: Plain) -> str:
     text = repr(given)
     return text if len(text) <= 80 else f"{text[:79]}…"
-
-
-Plain = str | Sequence["Plain"] | dict[str, "Plain"]
-
-
-def parse_plain_yaml(text: str, source: str) -> Plain:
-    """Parse the one document in a text as texts, lists and mappings.
-
-    Args:
-        text: YAML.
-        source: Name of the file, for messages.
-
-    Raises:
-        GateError: If it is not YAML, or has anchors, repeated keys or keys that are no texts.
-    """
-    try:
-        # Events come before any node is built: an alias is refused before it can expand.
-        for event in yaml.parse(text, Loader=yaml.BaseLoader):
-            if isinstance(event, yaml.AliasEvent):
-                where = "" if event.start_mark is None else f", line {event.start_mark.line + 1}"
-                raise GateError(f"{source}{where}: anchors are not read; write it out")
-        node = yaml.compose(text, Loader=yaml.BaseLoader)
-        return "" if node is None else _plain(node, source)
-    except (yaml.YAMLError, RecursionError, ValueError, OverflowError) as error:  # the last two: \\U99999999
-        raise GateError(f"{source}: needed YAML, and it cannot be read: {error or type(error).__name__}") from error
-
-
-def _plain(node: yaml.Node, source: str) -> Plain:
-    if isinstance(node, yaml.ScalarNode):
-        return str(node.value)
-    if isinstance(node, yaml.SequenceNode):
-        return [_plain(one, source) for one in node.value]
-    made: dict[str, Plain] = {}
-    for key, value in node.value:
-        name = _plain(key, source)
-        line = f"{source}, line {key.start_mark.line + 1}"
-        if not isinstance(name, str):
-            raise GateError(f"{line}: needed a text as the key, got a list or a mapping")
-        if name in made:
-            raise GateError(f"{line}: {name!r} is there twice; only one of the two would count")
-        made[name] = _plain(value, source)
-    return made

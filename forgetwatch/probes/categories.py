@@ -19,16 +19,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Final, Self
 
 import pyarrow as pa
-import yaml
 
 from forgetwatch.errors import ProbeError
+from forgetwatch.files import file_errors, read_text
+from forgetwatch.plain_yaml import read_plain_yaml
 from forgetwatch.probes.paper_tasks import named_categories, task_key
 from forgetwatch.snapshot import Snapshot
 
 _COLUMNS = ("task", "category")
+_NEEDED: Final = "a map of tasks to categories, CSV or YAML"
+_MAX_SIZE: Final = 2**26
+"""Bytes of a CSV file of categories."""
 
 
 def paper_category(task: str) -> str:
@@ -62,21 +66,16 @@ class Categories:
             ProbeError: If the file cannot be read, or a task has two categories; the message names the line.
         """
         path = Path(path)
-        try:
-            text = path.read_text(encoding="utf-8-sig")
-        except OSError as error:
-            raise ProbeError(f"{path}: the categories cannot be read ({error.strerror})") from error
-        except UnicodeDecodeError as error:
-            raise ProbeError(f"{path}: categories are UTF-8 text, CSV or YAML, and this is neither") from error
-        pairs = _of_yaml(text, path) if path.suffix in (".yaml", ".yml") else _of_csv(text, path)
+        pairs = _of_yaml(path) if path.suffix in (".yaml", ".yml") else _of_csv(path)
         names: dict[str, str] = {}
         seen: dict[tuple[str, bool], str] = {}
-        for position, task, category in pairs:
-            # Two spellings of one task are the same entry; `a*` and `a` are two.
-            known = seen.setdefault((_key(task), task.endswith("*")), category)
-            if known != category:
-                raise ProbeError(f"{path}, {position}: {task!r} has the category {known!r} already; leave one out")
-            names[task] = category
+        with file_errors(path, _NEEDED, ProbeError):
+            for position, task, category in pairs:
+                # Two spellings of one task are the same entry; `a*` and `a` are two.
+                known = seen.setdefault((_key(task), task.endswith("*")), category)
+                if known != category:
+                    raise ProbeError(f"{path}, {position}: {task!r} has the category {known!r} already; leave one out")
+                names[task] = category
         if not names:
             raise ProbeError(f"{path}: needed lines of task,category, and there are none")
         return cls(names, str(path))
@@ -137,8 +136,9 @@ def _key(task: str) -> str:
     return task_key(task).replace("judgement", "judgment")
 
 
-def _of_csv(text: str, path: Path) -> Iterable[tuple[str, str, str]]:
+def _of_csv(path: Path) -> Iterable[tuple[str, str, str]]:
     """(line, task, category) of each row."""
+    text = read_text(path, _NEEDED, ProbeError, limit=_MAX_SIZE)
     rows = csv.DictReader(io.StringIO(text, newline=""))
     if missing := [name for name in _COLUMNS if name not in (rows.fieldnames or ())]:
         raise ProbeError(
@@ -151,17 +151,15 @@ def _of_csv(text: str, path: Path) -> Iterable[tuple[str, str, str]]:
         yield f"line {rows.line_num}", row["task"].strip(), row["category"].strip()
 
 
-def _of_yaml(text: str, path: Path) -> Iterable[tuple[str, str, str]]:
+def _of_yaml(path: Path) -> Iterable[tuple[str, str, str]]:
     """(position, task, category) of each entry."""
-    try:
-        given: Any = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ProbeError(f"{path}: not YAML ({' '.join(str(error).split())})") from error
+    given = read_plain_yaml(path, _NEEDED, ProbeError)
     if not isinstance(given, dict):
-        raise ProbeError(f"{path}: needed lines of 'task: category', got {type(given).__name__}")
+        got = "a list" if isinstance(given, list) else "text"
+        raise ProbeError(f"{path}: needed lines of 'task: category', got {got}")
     for task, category in given.items():
-        if not isinstance(task, str) or not isinstance(category, str):
-            raise ProbeError(f"{path}: needed text on both sides, got {task!r}: {category!r}; put it in quotes")
+        if not isinstance(category, str):
+            raise ProbeError(f"{path}: needed text on both sides, got {task!r:.40}: {category!r:.40}")
         yield f"task {task!r}", task.strip(), category.strip()
 
 

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from forgetwatch.errors import ProbeError
+from forgetwatch.files import file_errors, parquet_batches, read_parquet, read_text, regular_size
 from forgetwatch.probes.overlap import training_text
 
 SUFFIXES: Final = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
+
+_NEEDED: Final = "a table of questions"
 
 Rows = list[tuple[str, Mapping[str, Any]]]
 """Rows, each after its position in the file."""
@@ -33,17 +33,14 @@ def read_rows(path: str | Path) -> Rows:
     path = Path(path)
     if path.suffix not in SUFFIXES:
         raise ProbeError(f"{path}: needed a file that ends in {', '.join(SUFFIXES)}")
-    if path.suffix == ".parquet":
-        try:
-            return _numbered(pq.read_table(path).to_pylist())
-        except (pa.ArrowException, OSError) as error:
-            raise ProbeError(f"{path}: not a Parquet file that can be read ({error})") from error
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise ProbeError(f"{path}: cannot be read ({error.strerror})") from error
-    except UnicodeDecodeError as error:
-        raise ProbeError(f"{path}: needed UTF-8 text, and it is not; save it as UTF-8") from error
+    with file_errors(path, _NEEDED, ProbeError):
+        if path.suffix == ".parquet":
+            return _numbered(read_parquet(path).to_pylist())
+        return _read_text_rows(path)
+
+
+def _read_text_rows(path: Path) -> Rows:
+    text = read_text(path, _NEEDED, ProbeError)
     if path.suffix in (".csv", ".tsv"):
         return _csv(text, path)
     return _json(text, path) if path.suffix == ".json" else _jsonl(text, path)
@@ -58,21 +55,19 @@ def training_texts(paths: Iterable[Path]) -> Iterator[str]:
         ProbeError: If a file cannot be read.
     """
     for path in paths:
-        try:
+        with file_errors(path, "training data", ProbeError):
             yield from map(training_text, _stream(path))
-        except (pa.ArrowException, OSError) as error:
-            raise ProbeError(f"{path}: the training file cannot be read ({error})") from error
 
 
 def _stream(path: Path) -> Iterator[Any]:
     if path.suffix == ".parquet":
-        with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_size=1000):
-                yield from batch.to_pylist()
+        for batch in parquet_batches(path, rows=1000, kept=False):
+            yield from batch.to_pylist()
     elif path.suffix in (".csv", ".tsv", ".json"):
         yield from (row for _, row in read_rows(path))
     else:
         rows = path.suffix in (".jsonl", ".ndjson")
+        regular_size(path)
         # A wrong byte somewhere in a training set must not end the search.
         with path.open(encoding="utf-8", errors="replace") as file:
             for number, line in enumerate(file, start=1):

@@ -18,10 +18,10 @@ import codecs
 from pathlib import Path
 from typing import Final
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from forgetwatch.errors import SnapshotError
+from forgetwatch.files import file_errors
 from forgetwatch.readers import inspect_log, lighteval_details, lm_eval_logs, table
 from forgetwatch.readers.json_pieces import Progress, first_object
 from forgetwatch.readers.lm_eval_samples import is_sample
@@ -47,10 +47,8 @@ def load_snapshot(
         SnapshotError: If the file is missing, empty, cut, of an unknown format, or contains rows that cannot be used.
     """
     path = Path(path)
-    try:
+    with file_errors(path, "a file of outcomes"):
         return _load(path, Reading(metric=metric, progress=progress, questions=kept))
-    except OSError as error:
-        raise SnapshotError(f"{path}: cannot be read ({error.strerror})") from error
 
 
 def _load(path: Path, reading: Reading) -> Snapshot:
@@ -90,7 +88,9 @@ def _load_folder(folder: Path, reading: Reading) -> Snapshot:
 
 
 def _load_parquet(path: Path, reading: Reading) -> Snapshot:
-    schema = _parquet_schema(path)
+    with file_errors(path, "a table in Parquet"):
+        schema = pq.read_schema(path)
+        _ = schema.names  # raises if they are not UTF-8
     if lighteval_details.is_details(schema):
         return lighteval_details.read(path, reading)
     snapshot = read_snapshot(path) if is_snapshot(schema) else table.read_parquet(path)
@@ -136,13 +136,6 @@ def check_metric(snapshot: Snapshot, wanted: str | None, *, name: str | Path) ->
     if held is not None and wanted not in (held, str(held).split(",")[0], f"{held},none"):
         raise SnapshotError(f"{name}: no metric {wanted!r} to choose; the snapshot has only {held}")
     return snapshot
-
-
-def _parquet_schema(path: Path) -> pa.Schema:
-    try:
-        return pq.read_schema(path)
-    except (pa.ArrowException, OSError) as error:
-        raise SnapshotError(f"{path}: a Parquet file that cannot be read; is it cut? ({error})") from error
 
 
 def _is_text(head: bytes) -> bool:

@@ -15,6 +15,7 @@ from typing import Any, Final, Self
 import pyarrow as pa
 
 from forgetwatch.errors import SnapshotError
+from forgetwatch.files import file_errors, unpacked_limit
 
 _STORED: Final = 0
 _DEFLATED: Final = 8
@@ -22,15 +23,6 @@ _ZSTANDARD: Final = 93
 _LOCAL_HEADER: Final = struct.Struct("<4s22xHH")
 """Header of 30 bytes before each member: signature, then the lengths of the name and the extra field after it."""
 _BLOCK: Final = 2**20
-_MIN_LIMIT: Final = 2**26
-_MAX_RATIO: Final = 200
-"""A member may be this many times its packed size, or `_MIN_LIMIT` bytes. Logs are packed 5 to 25 times."""
-
-_DAMAGE: Final = (
-    *(zipfile.BadZipFile, zlib.error, pa.ArrowException, OSError, EOFError, struct.error),
-    *(NotImplementedError, RuntimeError, ValueError, OverflowError, IndexError),
-)
-"""Exceptions of zipfile and the decoders for a file that is no ZIP, cut, or damaged."""
 
 
 class Archive:
@@ -49,13 +41,11 @@ class Archive:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
+        with file_errors(path, "a ZIP file"):
             self._zip = zipfile.ZipFile(path)
-        except _DAMAGE as error:
-            raise SnapshotError(f"{path}: a ZIP file that cannot be opened; is it cut? ({error})") from error
         self.names = frozenset(self._zip.namelist())
         # For all members together: many that are within their own limits could still fill the memory.
-        self._budget = self._limit(path.stat().st_size)
+        self._budget = unpacked_limit(path.stat().st_size)
 
     def __enter__(self) -> Self:
         return self
@@ -77,19 +67,12 @@ class Archive:
                 f"{self.path}: its member {name!r} is packed with ZIP method {info.compress_type}; stored, deflated "
                 "and Zstandard can be read"
             )
-        limit = min(self._limit(info.compress_size), self._budget)
-        try:
+        limit = min(unpacked_limit(info.compress_size), self._budget)
+        with file_errors(self.path, f"its member {name!r}"):
             if info.compress_type == _ZSTANDARD:
                 return self._read_zstandard(info, limit)
             with self._zip.open(info) as file:
                 return self._read_bounded(file, info, limit)
-        except _DAMAGE as error:
-            raise SnapshotError(f"{self.path}: its member {name!r} cannot be read; is it cut? ({error})") from error
-
-    @staticmethod
-    def _limit(packed: int) -> int:
-        """Bytes that a member of this packed size may have."""
-        return max(_MIN_LIMIT, _MAX_RATIO * packed)
 
     def _read_zstandard(self, info: zipfile.ZipInfo, limit: int) -> bytes:
         with self.path.open("rb") as file:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from forgetwatch.errors import SnapshotError
+from forgetwatch.files import file_errors, read_content
 from forgetwatch.readers.archive import Archive
 from forgetwatch.readers.inspect_sample import FIELDS, Sample, clean, is_shortened
 from forgetwatch.readers.json_pieces import build, pick, spans
@@ -65,15 +66,13 @@ def read(path: Path, reading: Reading) -> Snapshot:
     """
     with path.open("rb") as file:
         is_zip = file.read(len(_ZIP)) == _ZIP
-    try:
+    with file_errors(path, "a log of Inspect"):
         if is_zip:
             with Archive(path) as archive:
                 return _snapshot(path, _header(archive), _archive_samples(archive, reading), reading)
-        data = path.read_bytes().removeprefix(codecs.BOM_UTF8)
+        data = read_content(path, "a log of Inspect").removeprefix(codecs.BOM_UTF8)
         top = {name: (start, end) for name, start, end in spans(data, 0)}
         return _snapshot(path, _description(data, top), _json_samples(data, top, reading), reading)
-    except ValueError as error:
-        raise SnapshotError(f"{path}: not a log of Inspect that can be read; is it cut? ({error})") from error
 
 
 def _snapshot(path: Path, header: Mapping[str, Any], samples: Iterable[Sample], reading: Reading) -> Snapshot:

@@ -21,10 +21,10 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from forgetwatch.errors import SnapshotError
+from forgetwatch.files import file_errors, parquet_batches
 from forgetwatch.readers.lighteval_rows import COLUMNS, NEW, OLD, Answer, merge_halves
 from forgetwatch.readers.log import Log, Reading, refuse_lfs_pointer
 from forgetwatch.readers.option_scores import LogLikelihoods, byte_length, norms_in_metadata
@@ -91,21 +91,16 @@ def _answers(path: Path) -> Iterator[Answer]:
     Raises:
         SnapshotError: If the file is damaged, or a row is not what lighteval writes.
     """
-    try:
+    with file_errors(path, "details of lighteval in Parquet"):
         with path.open("rb") as file:
             refuse_lfs_pointer(path, file.read(64))
-        with pq.ParquetFile(path) as parquet:
-            row = 0
-            for batch in parquet.iter_batches(batch_size=_BATCH, columns=list(COLUMNS)):
-                for fields in batch.to_pylist():
-                    row += 1
-                    try:
-                        yield Answer.from_row(fields)
-                    except ValueError as error:
-                        raise SnapshotError(f"{path}, row {row}: {error}; not details of lighteval") from error
-    except (pa.ArrowException, OSError, ValueError) as error:
-        cause = str(error).split("\n", maxsplit=1)[0]
-        raise SnapshotError(f"{path}: a Parquet file that cannot be read; is it cut? ({cause})") from error
+        row = 0
+        for batch in parquet_batches(path, columns=COLUMNS, rows=_BATCH):
+            for fields in batch.to_pylist():
+                row += 1
+                with file_errors(f"{path}, row {row}", "what lighteval writes"):
+                    answer = Answer.from_row(fields)
+                yield answer
 
 
 def _add(log: Log, answer: Answer, task: str) -> None:

@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from forgetwatch.errors import ProbeError, SnapshotError, did_you_mean
+from forgetwatch.files import file_errors, parquet_batches, regular_size
 from forgetwatch.grading import Grade, check_item, grade
 from forgetwatch.item import Item
 from forgetwatch.readers import table
@@ -36,6 +36,7 @@ from forgetwatch.snapshot import SCHEMA, Snapshot
 QUESTION: Final = "question"
 _ABSENT: Final = object()  # None is a value that a row may hold
 _TARGETS: Final = (*SCHEMA.names, QUESTION)
+_BATCH: Final = 4096  # rows
 _SHOWN: Final = 6
 """Values of a field that an error lists."""
 _MAX_DIGITS: Final = 10
@@ -203,15 +204,13 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
     Raises:
         SnapshotError: If it cannot be read; the line is named.
     """
-    try:
+    with file_errors(path, "a table in CSV, JSON or Parquet"):
+        regular_size(path)
         with path.open("rb") as file:
             head = file.read(4096)
-    except OSError as error:
-        raise SnapshotError(f"{path}: cannot be read ({error.strerror})") from error
-    first = head.removeprefix(codecs.BOM_UTF8).lstrip()[:1]
-    try:
+        first = head.removeprefix(codecs.BOM_UTF8).lstrip()[:1]
         if head.startswith(b"PAR1"):
-            for batch in pq.ParquetFile(path).iter_batches(batch_size=10_000):
+            for batch in parquet_batches(path, rows=_BATCH):
                 yield from batch.to_pylist()
         elif first == b"{":
             yield from _objects(path, json_lines(path))
@@ -227,8 +226,6 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
                         f"{path}: the column {twice[0]!r} occurs twice in the header; rename one of them"
                     )
                 yield from _objects(path, enumerate(reader, start=1))
-    except (pa.ArrowException, OSError, csv.Error, ValueError, RecursionError, OverflowError) as error:
-        raise SnapshotError(f"{path}: cannot be read; is it cut? ({str(error).splitlines()[0]})") from error
 
 
 def _objects(path: Path, rows: Iterable[tuple[int, Any]]) -> Iterator[dict[str, Any]]:

@@ -13,6 +13,7 @@ items.
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 from collections.abc import Callable, Sequence
@@ -23,9 +24,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
-import pyarrow.parquet as pq
 
 from forgetwatch.errors import SnapshotError
+from forgetwatch.files import DAMAGE, file_errors, read_content
+from forgetwatch.files import read_parquet as read_parquet_table
 from forgetwatch.readers.json_pieces import json_lines
 from forgetwatch.readers.score_values import clean_scores
 from forgetwatch.snapshot import NONE, SCHEMA, Snapshot
@@ -39,24 +41,28 @@ _TRUTH: Final = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False,
 
 def read_csv(path: Path) -> Snapshot:
     """The outcomes in a CSV file with a header line."""
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
+    with file_errors(path, "a table in CSV"):
+        data = read_content(path, "a table in CSV")
+        with io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig", newline="") as file:
             names = next((row for row in csv.reader(file) if row), [])
-        if twice := [name for name in names if names.count(name) > 1]:
-            raise SnapshotError(f"{path}: the column {twice[0]!r} occurs twice in the header; rename one of them")
+        _refuse_twice(path, names)
         # A quote inside a cell is doubled, so a whole file has an even number of quotes.
-        if path.read_bytes().count(b'"') % 2:
+        if data.count(b'"') % 2:
             raise SnapshotError(f"{path}: a quote is opened and never closed; is the file cut?")
-        # Read all cells as text: a guessed type would turn the id "007" into 7.
+        # Read all cells as text: a guessed type would turn the id "007" into 7. From memory, because pyarrow would
+        # unpack a file by the end of its name.
         table = pa_csv.read_csv(
-            path,
+            pa.BufferReader(data),
             read_options=pa_csv.ReadOptions(block_size=_CSV_BLOCK),
             parse_options=pa_csv.ParseOptions(newlines_in_values=True),
             convert_options=pa_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),
         )
-    except (pa.ArrowException, csv.Error, UnicodeDecodeError) as error:
-        raise SnapshotError(f"{path}: cannot be read as CSV ({_first_line(error)})") from error
     return to_snapshot(path, {name: table[name].combine_chunks() for name in table.column_names})
+
+
+def _refuse_twice(path: Path, names: Sequence[str]) -> None:
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise SnapshotError(f"{path}: the column {twice[0]!r} occurs twice; rename one of them")
 
 
 def read_jsonl(path: Path) -> Snapshot:
@@ -74,11 +80,9 @@ def read_jsonl(path: Path) -> Snapshot:
 
 def read_parquet(path: Path) -> Snapshot:
     """The outcomes in a Parquet file."""
-    try:
-        # Folder names such as `model=base` must not become columns, in any version of pyarrow.
-        table = pq.read_table(path, partitioning=None)
-    except (pa.ArrowException, OSError) as error:
-        raise SnapshotError(f"{path}: a Parquet file that cannot be read; is it cut? ({_first_line(error)})") from error
+    with file_errors(path, "a table in Parquet"):
+        table = read_parquet_table(path)
+        _refuse_twice(path, table.column_names)
     return to_snapshot(path, {name: table[name].combine_chunks() for name in table.column_names if name in _COLUMNS})
 
 
@@ -150,7 +154,7 @@ def _by_value(path: Path, name: str, values: Any, kind: pa.DataType, convert: Ca
     for row, value in enumerate(listed, start=1):
         try:
             converted.append(None if value is None else convert(value))
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        except DAMAGE as error:
             expected = "0, 1, true, false or empty" if pa.types.is_boolean(kind) else str(kind)
             shown = str(value) if len(str(value)) <= 40 else f"{str(value)[:40]}..."
             raise SnapshotError(f"{path}, row {row}: {name} must be {expected}, got {shown!r}") from error
@@ -231,10 +235,6 @@ def _contradictions(columns: dict[str, Any]) -> tuple[str, ...]:
     agrees = pc.equal(pc.equal(columns["chosen"], columns["gold"]), columns["correct"])
     count = int(pc.sum(pc.invert(agrees)).as_py() or 0)
     return (f"rows whose `correct` is not what chosen and gold say: {count:,}; both count from 0",) if count else ()
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).split("\n", maxsplit=1)[0]
 
 
 def concatenate(snapshots: Sequence[Snapshot], *, as_samples: bool = False) -> Snapshot:

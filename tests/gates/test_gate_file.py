@@ -97,7 +97,7 @@ def test_items_that_must_be_right_by_task_or_by_the_probe(tmp_path: Path) -> Non
         ("tolerance: 2%\ntolerance: 20%", "line 2: 'tolerance' is there twice"),
         ("tolerance: 2%\nsubset: {}", "subset: needed at least one of"),
         ("tolerance: 2%\nsubset: {items: [a]}", "needed the name of a file"),
-        ("tolerance: 2%\nsubset: {items: nope.txt}", r"nope.txt: needed a file that can be read: No such file"),
+        ("tolerance: 2%\nsubset: {items: nope.txt}", r"nope.txt: no such file; needed a file with an id a line"),
         ("tolerance: 2%\nsubset: {items: empty.txt}", "empty.txt: needed an id a line"),
     ],
 )
@@ -108,12 +108,12 @@ def test_a_malformed_gate_is_refused_and_never_a_pass(tmp_path: Path, text: str,
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(GateError, match=r"gate\.yaml: needed a file that can be read: No such file"):
+    with pytest.raises(GateError, match=r"gate\.yaml: no such file; needed a gate in YAML"):
         read_gate(tmp_path / "gate.yaml")
     with pytest.raises(GateError, match="Is a directory"):
         read_gate(tmp_path)
     (tmp_path / "latin.yaml").write_bytes("tolerance: 2% # größer".encode("latin-1"))
-    with pytest.raises(GateError, match="needed text in UTF-8"):
+    with pytest.raises(GateError, match="not UTF-8 text"):
         read_gate(tmp_path / "latin.yaml")
 
 

@@ -5,7 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forgetwatch.errors import GateError
-from forgetwatch.gates.gate_file import parse_plain_yaml
+from forgetwatch.plain_yaml import Plain
+from forgetwatch.plain_yaml import parse_plain_yaml as parse
+
+
+def parse_plain_yaml(text: str, source: str) -> Plain:
+    return parse(text, source, "a gate in YAML", GateError)
 
 
 def test_every_scalar_stays_the_text_in_the_file() -> None:
@@ -29,11 +34,11 @@ def test_a_tag_makes_no_object() -> None:
         ("a: &x [1]\nb: *x", "g, line 2: anchors are not read"),
         ("a: &x [*x]", "anchors are not read"),
         ("[1]: 2", "needed a text as the key"),
-        ("a: [1", "g: needed YAML"),
-        ("a: 1\n--- \nb: 2", "needed YAML"),
-        ("a: \x07", "needed YAML"),
-        (r'a: "\U99999999"', "needed YAML"),
-        ("[" * 5000, "needed YAML"),
+        ("a: [1", "g: needed a gate in YAML, and it is not YAML"),
+        ("a: 1\n--- \nb: 2", "g, line 2: needed one document"),
+        ("a: \x07", "needed a gate in YAML"),
+        (r'a: "\U99999999"', "needed a gate in YAML"),
+        ("[" * 5000, "g, line 1: nested more than 20 deep"),
     ],
 )
 def test_refused_yaml_is_an_error_with_its_line(text: str, says: str) -> None:

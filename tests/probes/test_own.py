@@ -228,7 +228,7 @@ def test_columns_that_are_not_there_are_named(columns: dict[str, str], why: str)
         ("a.jsonl", '{"question": "a", "answer": "b"}\n{"ques', "line 2: not a JSON object"),
         ("a.json", '{"a": 1}', "needed a list of objects"),
         ("a.json", "[", "not JSON"),
-        ("a.parquet", "nope", "not a Parquet file"),
+        ("a.parquet", "nope", "needed a table of questions, and it cannot be read"),
         ("a.txt", "x", "not a JSON object"),
     ],
 )

@@ -157,7 +157,7 @@ def test_both_schemas_are_distinguished_from_other_tables(tmp_path: Path) -> Non
         ({"metrics": 1}, "metrics must be an object, got 1"),
         ({"choices": [1, 2]}, r"choices must be a list of texts, got \[1, 2\]"),
         ({"gold_index": ["A"]}, "gold_index must be an index or a list of them"),
-        ({"gold_index": [9]}, "gold is 9, outside the 2 options"),
+        ({"gold_index": [9]}, "needed one of its 2 options as gold, got 9"),
         ({"gold_index": [2**62]}, "gold"),
         ({"example": None}, "example must be text, got None"),
         ({"predictions": "x"}, "predictions must be a list"),

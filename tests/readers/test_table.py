@@ -154,11 +154,11 @@ def test_a_csv_may_have_a_byte_order_mark_quotes_and_line_breaks_in_cells(tmp_pa
             "question,answer\nx,y\n",
             "item_id is missing; its columns are question, answer; .*--map item_id=",
         ),
-        ("ragged.csv", "item_id,correct\na,1,2\n", "cannot be read as CSV"),
+        ("ragged.csv", "item_id,correct\na,1,2\n", "needed a table in CSV, and it cannot be read"),
         ("id.csv", "item_id,correct\n,1\n", "'item_id' has 1 empty"),
         ("k.csv", "item_id,correct,k\na,1,four\n", "row 1: k must be int32, got 'four'"),
         ("under.csv", "item_id,correct,k\na,1,4_0\n", "row 1: k must be int32, got '4_0'"),
-        ("gold.csv", "item_id,correct,k,gold\na,1,3,3\n", "gold is 3, outside the 3 options"),
+        ("gold.csv", "item_id,correct,k,gold\na,1,3,3\n", "needed one of its 3 options as gold, got 3"),
         (
             "cut.jsonl",
             '{"item_id": "a", "correct": 1}\n{"item_id": "b", "corr',
@@ -168,8 +168,8 @@ def test_a_csv_may_have_a_byte_order_mark_quotes_and_line_breaks_in_cells(tmp_pa
         ("nested.jsonl", '{"item_id": {"a": 1}, "correct": 1}\n', "row 1: item_id must be string"),
         ("half-k.jsonl", '{"item_id": "a", "correct": 1, "k": 4.5}\n', "row 1: k must be int32, got '4.5'"),
         ("quote.csv", 'item_id,correct,output\na,1,"x\nb,0,y\n', "a quote is opened and never closed"),
-        ("twice.csv", "item_id,correct,note,note\na,1,x,y\n", "'note' occurs twice in the header"),
-        ("bom.csv", "\ufeff", "cannot be read as CSV"),
+        ("twice.csv", "item_id,correct,note,note\na,1,x,y\n", "'note' occurs twice; rename"),
+        ("bom.csv", "\ufeff", "needed a table in CSV, and it cannot be read"),
         ("number.csv", "item_id,correct,choice_logprobs\na,1,5\n", "choice_logprobs must be list"),
         ("surrogate.jsonl", '{"item_id": "\\ud83d", "correct": 1}\n', "row 1: item_id must be string"),
         ("deep.jsonl", '{"item_id": ' + "[" * 100_000, "line 1: not a JSON object"),
@@ -204,5 +204,5 @@ def test_a_cut_parquet_file_is_refused(tmp_path: Path) -> None:
 def test_a_folder_and_a_missing_file_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SnapshotError, match="a folder that contains neither"):
         load_snapshot(tmp_path)
-    with pytest.raises(SnapshotError, match="No such file"):
+    with pytest.raises(SnapshotError, match="no such file"):
         load_snapshot(tmp_path / "none.csv")

@@ -1,0 +1,166 @@
+"""Ranges of the columns of a snapshot: `check_ranges` refuses a value that no measurement gives.
+
+    k                                  1 to 10,000            the counts of a comparison are arrays of that length
+    sample                             0 to 1,000,000
+    chosen, gold, golds                an option: 0 to k - 1; golds each once
+    gold_share, option_mass            0 to 1                 a percentage, most often
+    margin                             0 or more
+    choice_logprobs, choice_priors     0 or less              probabilities instead of their logarithms, most often
+    choice_chars, _bytes, _tokens      0 or more
+    all of choice_*                    one value for each of the k options
+
+Every snapshot is checked, read or made. Sums in single precision and in bf16 exceed their bound a little; a tolerance
+admits those. A null is in every range, and so is nan, which means the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from forgetwatch.errors import SnapshotError
+
+MAX_OPTIONS: Final = 10_000
+"""Maximum of k."""
+
+MAX_LOGPROB: Final = 1.0
+"""Log-likelihood up to which one above 0, nats, counts as rounded: log-softmax in bf16 is off by .25 a token."""
+
+ROUNDING: Final = 1e-6
+"""Distance up to which a share or margin outside its range counts as rounded."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Range:
+    """Range of a column of numbers, or of lists of numbers.
+
+    Attributes:
+        low: Least value.
+        high: Largest value.
+        needed: The range in words.
+        remedy: Remedy for a value outside, if one is likely.
+        likely_to: Largest value for which it is.
+    """
+
+    low: float
+    high: float
+    needed: str
+    remedy: str = ""
+    likely_to: float = np.inf
+
+
+_SHARE: Final = _Range(
+    low=-ROUNDING, high=1 + ROUNDING, needed="from 0 to 1", remedy="divide percentages by 100", likely_to=100
+)
+_LENGTH: Final = _Range(low=0, high=np.inf, needed="at least 0")
+_LOGPROB: Final = _Range(
+    low=-np.inf, high=MAX_LOGPROB, needed="of at most 0", remedy="a log-likelihood is the logarithm of a probability"
+)
+_RANGES: Final = {
+    "k": _Range(low=1, high=MAX_OPTIONS, needed=f"from 1 to {MAX_OPTIONS:,}", remedy="leave it empty for open answers"),
+    "sample": _Range(low=0, high=1_000_000, needed="from 0 to 1,000,000", remedy="samples are numbered from 0"),
+    **{"gold_share": _SHARE, "option_mass": _SHARE},
+    "margin": _Range(low=-ROUNDING, high=np.inf, needed="at least 0", remedy="it is the best score minus the second"),
+    **{"choice_logprobs": _LOGPROB, "choice_priors": _LOGPROB},
+    **{"choice_chars": _LENGTH, "choice_bytes": _LENGTH, "choice_tokens": _LENGTH},
+}
+BY_OPTION: Final = tuple(name for name in _RANGES if name.startswith("choice_"))
+"""Columns with one value for each option."""
+
+
+def check_ranges(table: pa.Table) -> None:
+    """Raise if a value of a snapshot's table is outside the range of its column.
+
+    Args:
+        table: Columns of a snapshot. `item_id` is needed; any other may be absent.
+
+    Raises:
+        SnapshotError: If there is such a value; it names the row, the item, the value and the remedy.
+    """
+    present = [name for name in table.column_names if table[name].null_count < len(table)]
+    for name in (name for name in _RANGES if name in present):
+        _check_values(table, name, _RANGES[name])
+    if "k" in present:
+        k = _floats(table["k"])  # nan where null, so that every comparison is false
+        for name in (name for name in BY_OPTION if name in present):
+            _check_number(table, name, k)
+    else:
+        k = np.full(len(table), np.nan)
+    for name in (name for name in ("chosen", "gold", "golds") if name in present):
+        _check_options(table, name, k)
+
+
+def _check_values(table: pa.Table, name: str, range_: _Range) -> None:
+    values, rows = _flat(table[name])
+    outside = np.flatnonzero((values < range_.low) | (values > range_.high))
+    if outside.size:
+        value = values[outside[0]]
+        if value == np.inf and name in ("choice_logprobs", "choice_priors"):
+            raise SnapshotError(
+                f"{_place(table, rows[outside[0]])}: {name} has plus infinity, and a log-likelihood is finite or minus "
+                "infinity (a token that was ruled out); leave the item's list empty if it was not measured"
+            )
+        likely = value <= range_.likely_to and (value > range_.high or name in ("sample", "margin"))
+        remedy = f"; {range_.remedy}" if range_.remedy and likely else ""
+        raise SnapshotError(f"{_place(table, rows[outside[0]])}: needed {name} {range_.needed}, got {value:g}{remedy}")
+    if name in ("choice_logprobs", "choice_priors") and (known := values[~np.isnan(values)]).size and known.min() > 0:
+        raise SnapshotError(
+            f"{_place(table, rows[0])}: needed {name} of at most 0, and every one in the table is above it, such as "
+            f"{known[0]:g}; take the logarithm of probabilities"
+        )
+
+
+def _check_number(table: pa.Table, name: str, k: NDArray[np.float64]) -> None:
+    length = _floats(pc.list_value_length(table[name]))
+    unlike = np.flatnonzero(~np.isnan(k) & ~np.isnan(length) & (length != k))
+    if unlike.size:
+        row = unlike[0]
+        raise SnapshotError(
+            f"{_place(table, row)}: needed one value of {name} for each of the {k[row]:g} options, got "
+            f"{length[row]:g}; correct k or the list, or leave the list empty"
+        )
+
+
+def _check_options(table: pa.Table, name: str, k: NDArray[np.float64]) -> None:
+    """Raise if an index is no option, or is twice in one list."""
+    values, rows = _flat(table[name])
+    # An open answer has no k: only negative and repeated indices are wrong there.
+    wrong = (values < 0) | (values >= k[rows]) | np.isnan(values) & (name == "golds")
+    if name == "golds":
+        order = np.lexsort((values, rows))
+        again = (np.diff(rows[order]) == 0) & (np.diff(values[order]) == 0)
+        wrong[order[1:][again]] = True
+        empty = pc.equal(pc.list_value_length(table[name]), 0).to_numpy() == True  # noqa: E712  (null is neither)
+    else:
+        empty = np.zeros(len(table), bool)
+    found = np.union1d(rows[wrong], np.flatnonzero(empty))
+    if found.size:
+        row = int(found[0])
+        options = "an option" if np.isnan(k[row]) else f"one of its {k[row]:g} options"
+        each = ", each once" if name == "golds" else ""
+        raise SnapshotError(
+            f"{_place(table, row)}: needed {options} as {name}{each}, got {table[name][row].as_py()}; options are "
+            "numbered from 0"
+        )
+
+
+def _flat(column: pa.ChunkedArray) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Values of a column, nan where null, and the row of each; a list has a value for each part."""
+    if not pa.types.is_list(column.type):
+        return _floats(column), np.arange(len(column))
+    number = np.asarray(pc.fill_null(pc.list_value_length(column), 0), np.int64)
+    return _floats(pc.list_flatten(column)), np.repeat(np.arange(len(column)), number)
+
+
+def _floats(values: Any) -> NDArray[np.float64]:
+    return np.asarray(pc.cast(values, pa.float64()).to_numpy(), np.float64)
+
+
+def _place(table: pa.Table, row: int) -> str:
+    """Name of a row in messages: its number from 1, and its item."""
+    return f"row {row + 1} (item {table['item_id'][int(row)].as_py()!r:.80})"

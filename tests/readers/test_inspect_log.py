@@ -256,7 +256,7 @@ def test_no_file_is_written_for_any_name_of_a_member(tmp_path: Path) -> None:
         ({"header.json": b"{}", "summaries.json": b'[{"id": 1, "scores": []}]'}, "scores must be an object"),
         ({"header.json": b"{}", "summaries.json": b'[{"id": 1, "scores": {"a": 1}}]'}, "the score of 'a' must be"),
         ({"header.json": b"{}", "summaries.json": b'[{"id": 1, "target": 3}]'}, "target must be text or a list"),
-        ({"header.json": b"{}", "summaries.json": b'[{"id": "\xff"}]'}, "utf-8"),
+        ({"header.json": b"{}", "summaries.json": b'[{"id": "\xff"}]'}, "not UTF-8 text, at byte"),
         ({"header.json": b"{}", "summaries.json": b'[{"id": 1}]'}, "none of its 1 samples has a score"),
         ({"header.json": b"[]", "summaries.json": b"3"}, "needed an object or a list"),
     ],

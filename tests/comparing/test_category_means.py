@@ -103,3 +103,32 @@ def test_the_bootstrap_error_of_a_mean_of_clipped_rates_is_its_spread() -> None:
             errors.append(compat.forgetting.se)
             assert compat.forgetting.interval is not None
     assert np.mean(errors) == pytest.approx(np.std(found, ddof=1), rel=0.35)
+
+
+def test_the_bootstrap_errors_belong_to_their_own_rates() -> None:
+    """Nothing is gained, and everything right before: backward transfer is 0 in every draw, forgetting is not."""
+    rows = 80
+    labels = {"task": ["t"] * 40 + ["u"] * 40, "category": ["a"] * 40 + ["b"] * 40, "k": [4] * rows}
+    before, after = snapshot([True] * rows, **labels), snapshot([False] * 10 + [True] * 70, **labels)
+    means = compare(before=before, after=after, rng=np.random.default_rng(1), replications=50).macro
+    forgetting, backward_transfer = means.by_category["a"]
+    assert forgetting.se is not None
+    assert forgetting.se > 0.03
+    assert backward_transfer.se == 0.0
+    assert [one.se for one in means.by_category["b"]] == [0.0, 0.0]
+    assert means.forgetting.se == pytest.approx(forgetting.se / 2, rel=0.5)
+    low, high = means.forgetting.interval or (math.nan, math.nan)
+    assert (low + high) / 2 == pytest.approx(means.forgetting.mean)
+    assert high - low == pytest.approx(2 * 1.959964 * means.forgetting.se)
+    assert compare(before=before, after=after).macro.forgetting.interval is None
+
+
+def test_one_draw_has_no_error_and_nothing_has_no_rate() -> None:
+    before, after = snapshot([True, True], k=[4, 4]), snapshot([True, False], k=[4, 4])
+    once = compare(before=before, after=after, rng=np.random.default_rng(0), replications=1).macro
+    assert once.forgetting.se is not None
+    assert math.isnan(once.forgetting.se)
+    nothing = compare(before=snapshot([True]), after=snapshot([True])).macro  # an open answer
+    assert math.isnan(nothing.forgetting.mean)
+    assert math.isnan(nothing.backward_transfer.sd)
+    assert nothing.by_category == {}

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +176,7 @@ def scored(shift: float = 0.0, *, gold: float = 2.0, **columns: object) -> Snaps
     rng = np.random.default_rng(0)
     scores = rng.normal(size=(200, 4)) + np.array([gold, 0, 0, 0])
     scores[::2, 1] += shift
+    scores -= scores.max()  # log-likelihoods are at most 0
     found = {
         "k": [4] * 200,
         "gold": [0] * 200,
@@ -209,3 +211,48 @@ def test_known_and_lost_says_what_it_leaves_out_for_want_of_scores() -> None:
     half = [row if number % 2 else None for number, row in enumerate(rows)]
     found = compare(before=scored(choice_logprobs=half, gold_share=[0.9] * 200), after=scored(gold_share=[0.9] * 200))
     assert "known and lost leaves out 100 answers whose options have no scores on both sides" in found.notes
+
+
+def test_scores_of_one_side_alone_leave_the_log_score_out_without_a_note() -> None:
+    found = compare(before=scored(), after=scored(choice_logprobs=[None] * 200))
+    assert found.all.log_score_change is None
+    assert not any("the log score leaves out" in note for note in found.notes)
+
+
+def test_the_note_on_the_log_score_counts_answers_that_have_scores_on_both_sides() -> None:
+    """Ten answers without scores before, five right options without probability before and three after."""
+    rows, after = scored().table["choice_logprobs"].to_pylist(), scored()
+    impossible = [[-math.inf, *row[1:]] for row in rows]
+    before = [None] * 10 + impossible[10:15] + rows[15:]
+    later = rows[:15] + impossible[15:18] + rows[18:]
+    chosen = after.ints("chosen").tolist()
+    found = compare(
+        before=scored(choice_logprobs=before, chosen=chosen), after=scored(choice_logprobs=later, chosen=chosen)
+    )
+    notes = [note for note in found.notes if "the log score leaves out 8 answers" in note]
+    assert len(notes) == 1
+    assert "3 of them after" in notes[0]
+
+
+def test_known_and_lost_needs_the_scores_of_three_options_too() -> None:
+    columns = {"k": [3, 3, 2], "gold": [0] * 3, "gold_share": [0.9, 0.9, 0.9], "chosen": [0, 0, 0]}
+    rows = [[-0.1, -3.0, -3.0], None, None]
+    one = snapshot([True, True, True], choice_logprobs=rows, **columns)
+    found = compare(before=one, after=replace(one, meta={"step": 1}))
+    assert "known and lost leaves out 1 answers whose options have no scores on both sides" in found.notes
+
+
+def test_one_file_on_both_sides_is_noted_wherever_its_copies_are(tmp_path: Path) -> None:
+    for name in ("a.parquet", "b.parquet"):
+        save_snapshot(snapshot([True, False], meta={"step": 3}), tmp_path / name)
+    save_snapshot(snapshot([True, False], meta={"step": 4}), tmp_path / "c.parquet")
+    one, copy, later = (tmp_path / f"{name}.parquet" for name in "abc")
+    assert "both sides are one file, so that nothing can differ" in compare(before=one, after=one).notes
+    assert "both sides are copies of one file, so that nothing can differ" in compare(before=one, after=copy).notes
+    assert not any("so that nothing can differ" in note for note in compare(before=one, after=later).notes)
+
+
+def test_a_printed_comparison_holds_the_interval_in_points() -> None:
+    comparison = compare(before=snapshot([True] * 40), after=snapshot([False] * 10 + [True] * 30))
+    low, high = comparison.all.net_change_interval
+    assert str(comparison).endswith(f"of 40 items, net -25.0 points ({100 * low:+.1f} to {100 * high:+.1f})")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -171,10 +174,10 @@ def test_forgotten_at_constant_mass_leaves_out_what_the_mass_of_the_options_move
     rng = np.random.default_rng(2)
     logprobs, lengths = -rng.exponential(8, (300, 4)), rng.integers(1, 12, (300, 4))
     other = logprobs.copy()
-    other[:20, 0] -= 30  # twenty right options become unlikely, the others all e^4 times as likely
+    other[:20, 0] -= 30  # twenty right options become unlikely, the others all an e^4th as likely
     task = ["a"] * 150 + ["b"] * 150
     before = by_norm(norm, logprobs, lengths, task=task)
-    found = compare(before=before, after=by_norm(norm, other + 4.0, lengths, task=task))
+    found = compare(before=before, after=by_norm(norm, other - 4.0, lengths, task=task))
     expected = compare(before=before, after=by_norm(norm, other, lengths, task=task)).all.forgotten
     noted = [note for note in found.notes if "forgotten_at_constant_mass" in note]
     if norm == "sum":
@@ -195,3 +198,51 @@ def test_forgotten_at_constant_mass_is_null_without_scores() -> None:
         compare(before=snapshot([True], meta=meta), after=snapshot([False], meta=meta)).all.forgotten_at_constant_mass
         is None
     )
+
+
+def test_the_smallest_loss_is_a_share_of_the_items() -> None:
+    """Of seven flips seven must be losses for p = .0078; of six none is enough."""
+    before = snapshot([True] * 60)
+    group = compare(before=before, after=snapshot([False] * 7 + [True] * 53)).all
+    assert group.smallest_loss(0.01) == pytest.approx(7 / 60)
+    assert math.isnan(compare(before=before, after=snapshot([False] * 6 + [True] * 54)).all.smallest_loss(0.01))
+    assert math.isnan(compare(before=snapshot([None]), after=snapshot([None])).all.smallest_loss(0.01))
+
+
+def test_the_scores_of_the_options_calibrate_the_correction_for_guessing() -> None:
+    rng = np.random.default_rng(4)
+    start = rng.normal(-20, 2, (200, 4))
+    sides = [by_norm("sum", start + rng.normal(0, 1, start.shape), np.ones_like(start)) for _ in range(2)]
+    chance = compare(before=sides[0], after=sides[1]).all.chance
+    assert chance.guess_corrected is not None
+    assert chance.guess_corrected_calibrated is not None
+    seconds = []
+    for one in sides:
+        scores = np.array(one.table["choice_logprobs"].to_pylist())
+        wrong = scores.argmax(axis=1) != 0
+        seconds.append((scores[wrong] > scores[wrong][:, :1]).sum(axis=1) == 1)
+    assert chance.guess_corrected_calibrated.second_choice == pytest.approx(np.concatenate(seconds).mean())
+    silent = replace(
+        sides[1], table=sides[1].table.drop_columns("chosen").append_column("chosen", pa.nulls(200, pa.int32()))
+    )
+    without = compare(before=sides[0], after=silent).all.chance
+    assert without.guess_corrected is without.guess_corrected_calibrated is None
+
+
+def test_the_temperature_and_the_change_after_it_are_of_the_calibrated_score() -> None:
+    rng = np.random.default_rng(5)
+    start = rng.normal(-20, 2, (200, 4)) + np.array([1.0, 0, 0, 0])
+    surer = compare(
+        before=by_norm("sum", start, np.ones_like(start)), after=by_norm("sum", 3 * start, np.ones_like(start))
+    )
+    whole = surer.all
+    assert whole.log_scores is not None
+    assert whole.temperature_before is not None
+    assert whole.temperature_after == pytest.approx(3 * whole.temperature_before, rel=1e-3)
+    assert whole.log_score_change_calibrated == pytest.approx(0.0, abs=1e-6)
+    assert whole.log_score_change == pytest.approx(whole.log_scores.after - whole.log_scores.before)
+    for kind in ("", "_clipped", "_calibrated"):
+        change = getattr(whole.log_scores, kind[1:] or "change")
+        assert getattr(whole, f"log_score_change{kind}") == change.mean
+        assert getattr(whole, f"log_score_change{kind}_interval") == change.interval
+    assert whole.log_score_p_value == whole.log_score_q_value == whole.log_scores.calibrated.p_value

@@ -26,7 +26,7 @@ def as_look(scores: NDArray[np.float64], step: int) -> Snapshot:
             "k": [k] * n,
             "gold": [0] * n,
             "chosen": chosen.tolist(),
-            "choice_logprobs": scores.tolist(),
+            "choice_logprobs": (scores - scores.max()).tolist(),
             "gold_share": softmax(scores, axis=1)[:, 0].tolist(),
         },
         {"step": step, "probe": {"norm": "sum"}},

@@ -95,5 +95,5 @@ def test_a_malformed_table_is_one_clear_error(tmp_path: Path, text: str, says: s
 
 
 def test_a_missing_table_is_one_clear_error(tmp_path: Path) -> None:
-    with pytest.raises(SnapshotError, match="the table of the target cannot be read"):
+    with pytest.raises(SnapshotError, match="no such file; needed a table of the target in CSV"):
         read_target(str(tmp_path / "no.csv"), [("a", scored())])

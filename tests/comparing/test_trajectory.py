@@ -133,3 +133,15 @@ def test_an_alarm_of_fading_shows_the_change_of_the_log_score() -> None:
     assert change is not None
     assert str(fading[0]).startswith(f"ALARM (fading) at step 1, all: calibrated log score {change:+.3f} nats, p ")
     assert change < -0.02
+
+
+def test_a_look_without_scores_is_tested_for_a_net_loss_alone() -> None:
+    scores = [[0.0, -3.0, -3.0]] * 60
+    columns = {"k": [3] * 60, "gold": [0] * 60}
+    first = look(0, [True] * 60, choice_logprobs=scores, **columns)
+    made = Trajectory.of(
+        [first, look(1, [True] * 60, choice_logprobs=scores, **columns), look(2, [True] * 60, **columns)]
+    )
+    kinds = {step: [test.kind for test in made.verdicts() if test.step == step] for step in (1, 2)}
+    assert kinds == {1: ["net", "net", "fading", "fading"], 2: ["net", "net"]}
+    assert made.has_scores

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import io
 import math
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 from support import snapshot
 
-from forgetwatch import Trajectory, compare
-from forgetwatch.comparing.verdict import TOLERANCE, group_verdict, verdict, worst
+from forgetwatch import Snapshot, Trajectory, compare
+from forgetwatch.comparing.verdict import (
+    FALSE_DISCOVERIES,
+    TOLERANCE,
+    can_see,
+    conclude,
+    group_verdict,
+    own_side,
+    side_of_zero,
+    verdict,
+    worst,
+)
 from forgetwatch.gates import NoWorseThan
 from forgetwatch.report.notebook import comparison_fragment
 from forgetwatch.report.summary import summary
@@ -59,3 +70,77 @@ def test_a_failure_is_worse_than_a_doubt() -> None:
     assert worst(["PASS", "INCONCLUSIVE"]) == "INCONCLUSIVE"
     with pytest.raises(ValueError, match="empty"):
         worst([])
+
+
+def test_the_side_of_zero_is_that_of_the_whole_interval() -> None:
+    sides = {
+        (-0.3, -0.1): "below",
+        (-0.3, 0.0): "around",
+        (-0.3, 0.5): "around",
+        (0.0, 0.5): "around",
+        (0.1, 0.5): "above",
+    }
+    assert {interval: side_of_zero(interval) for interval in sides} == sides
+    assert side_of_zero(None) is side_of_zero((math.nan, math.nan)) is None
+
+
+def two_categories(lost: int, *, gained: int = 0, step: int = 1) -> Snapshot:
+    """Look at 100 items of a category of which some are lost, and 100 of another of which some are gained."""
+    right = [False] * lost + [True] * (100 - lost) + [True] * (50 + gained) + [False] * (50 - gained)
+    return snapshot(right, category=["a"] * 100 + ["b"] * 100, meta={"step": step})
+
+
+def test_a_conclusion_of_one_comparison_is_about_this_look_alone() -> None:
+    start = two_categories(0, step=0)
+    found = conclude(compare(before=start, after=two_categories(30)))
+    assert (found.whole, found.lost_here, [group.name for group in found.below_zero]) == ("below", True, ["a"])
+    assert (found.categories, found.looks, found.groups, found.fading_groups, found.kinds) == (2, None, 0, 0, ())
+    assert (found.is_run, found.differs, found.alarms) == (False, False, ())
+    assert found.known_lost is found.log_score is None
+    balanced = conclude(compare(before=start, after=two_categories(30, gained=30)))
+    assert (balanced.whole, balanced.lost_here) == ("around", True)
+    assert not conclude(compare(before=start, after=start)).lost_here
+
+
+@pytest.mark.parametrize(
+    ("looks", "alarms", "lost_here", "differs"),
+    [
+        ((0, 0), 0, False, False),
+        ((0, 30), 2, True, False),
+        ((30, 0), 2, False, True),  # an alarm, and recovered
+        ((0, 6), 0, True, True),  # this look alone, and not over all looks
+    ],
+)
+def test_a_run_differs_where_this_look_and_all_looks_disagree(
+    looks: tuple[int, ...], alarms: int, lost_here: bool, differs: bool
+) -> None:
+    steps = [two_categories(lost, step=step) for step, lost in enumerate((0, *looks))]
+    run = Trajectory.of(steps, planned=2)
+    found = conclude(run.comparisons[-1], trajectory=run)
+    assert (len(found.alarms), found.lost_here, found.differs) == (alarms, lost_here, differs)
+    assert (found.is_run, found.looks, found.groups, found.fading_groups, found.kinds) == (True, 2, 3, 0, ("net",))
+    assert {one.state for one in found.alarms} <= ({"recovered"} if looks[1] == 0 else {"lasting"})
+
+
+def test_the_groups_tested_for_fading_are_counted() -> None:
+    scores = {"choice_logprobs": [[0.0, -3.0, -3.0]] * 120, "k": [3] * 120, "gold": [0] * 120}
+    steps = [snapshot([True] * 120, category=["a"] * 80 + ["b"] * 40, meta={"step": step}, **scores) for step in (0, 1)]
+    run = Trajectory.of(steps)
+    found = conclude(run.comparisons[-1], trajectory=run)
+    assert (found.groups, found.fading_groups, found.kinds) == (3, 2, ("net", "fading"))  # 40 items are too few
+
+
+def test_a_category_is_below_zero_by_its_q_value_and_its_interval() -> None:
+    group = compare(before=two_categories(0, step=0), after=two_categories(8)).by("category")["a"]
+    assert group.net_change_interval[1] < 0
+    assert own_side(replace(group, q_value=FALSE_DISCOVERIES)) == "below"
+    assert own_side(replace(group, q_value=FALSE_DISCOVERIES + 1e-9)) == "around"
+    assert own_side(replace(group, net_change_interval=(-0.1, 0.1), q_value=0.01)) == "around"
+    assert own_side(replace(group, net_change_interval=(math.nan, math.nan), q_value=0.01)) is None
+
+
+def test_a_loss_can_be_seen_from_the_detectable_change_on() -> None:
+    group = compare(before=two_categories(0, step=0), after=two_categories(20)).all
+    assert can_see(group, group.detectable_change)
+    assert not can_see(group, group.detectable_change - 1e-9)
+    assert not can_see(compare(before=snapshot([None]), after=snapshot([None])).all, 1.0)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from forgetwatch.metrics.alarm import alarm_level, alarm_power, smallest_loss
+from forgetwatch.metrics.alarm import alarm_level, alarm_power, share_of_alpha, smallest_loss
 from forgetwatch.metrics.significance import loss_p_value
 
 
@@ -73,3 +73,8 @@ def test_twenty_looks_at_an_unchanged_model_rarely_alarm_where_naive_tests_often
         naive += bool((p_values <= 0.05).any())
     assert alarms / runs < 0.05
     assert naive / runs > 0.25
+
+
+def test_the_kinds_of_alarms_share_alpha() -> None:
+    assert (share_of_alpha(fading=True), share_of_alpha(fading=False)) == (0.025, 0.05)
+    assert share_of_alpha(0.1, fading=True) == 0.05

@@ -95,6 +95,9 @@ SECOND = [  # scores, golds, chosen, is a right option second
     ([-2.0, -1.0, -3.0], [0], 2, np.nan),  # these scores would choose another option
     ([-2.0, -1.0, -3.0], [0], -1, np.nan),  # nothing was chosen
     ([-2.0, -1.0, -3.0], [], 1, np.nan),  # no option is right
+    ([-1.0, -2.0, -3.0], [0], 1, np.nan),  # the right option scores higher than the one that was chosen
+    ([-3.0, -2.0, -1.0], [0], 1, np.nan),  # another wrong option does
+    ([-2.0, -1.0, -2.0], [0], 1, 0.0),  # no better than another wrong option
     ([-np.inf, -1.0, -3.0], [0], 1, np.nan),
     ([np.nan, -1.0, -3.0], [0], 1, np.nan),
 ]
@@ -182,3 +185,12 @@ def test_at_constant_mass_impossible_options_and_missing_scores_are_left_alone()
     assert right_at_constant_mass(before, after, right).tolist() == right.tolist()
     none = OptionScores(np.array([0, 0, 0]), np.array([]), np.array([], bool))
     assert right_at_constant_mass(none, after, right).tolist() == right.tolist()
+
+
+def test_at_constant_mass_an_answer_to_options_that_were_impossible_stays() -> None:
+    """Nothing is shifted there: a shift by minus infinity would make the first option the choice."""
+    before, after = (
+        scored([[-np.inf, -np.inf], [-1.0, -2.0]], [[2, 1]] * 2),
+        scored([[-2.0, -1.0], [-3.0, -1.0]], [[2, 1]] * 2),
+    )
+    assert right_at_constant_mass(before, after, np.array([False, False])).tolist() == [False, False]

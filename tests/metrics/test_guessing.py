@@ -287,6 +287,39 @@ def test_the_measured_ratio_is_over_the_wrong_answers_of_all_tasks() -> None:
     assert found.forgetting == pytest.approx(-4 / 3 * (1 / 3 + 1) / 5)
 
 
+@pytest.mark.parametrize("strata", [((0, 7, 1), (1, 3, 1)), ((0, 5, 3), (0, 6, 1))])
+def test_each_task_number_of_options_and_of_right_ones_has_its_own_ratio(
+    strata: tuple[tuple[int, int, int], ...],
+) -> None:
+    """Gold is never second in the first stratum, and in every other wrong answer of the second."""
+    task, k, golds = np.repeat(np.array(strata).T, 4, axis=1)
+    found = guess_corrected_calibrated(
+        answers(
+            before=[0] * 8,
+            after=[0] * 8,
+            chosen_before=k - 1,
+            chosen_after=k - 2,
+            k=k,
+            golds=golds,
+            task=task,
+            second_before=[0] * 4 + [1] * 4,
+            second_after=[0] * 8,
+        )
+    )
+    assert found is not None
+    _, k_second, golds_second = strata[1]
+    assert found.forgetting == pytest.approx(-0.5 * k_second / (k_second - golds_second))
+
+
+def test_the_band_is_within_minus_one_and_one() -> None:
+    """Two items: the standard error of 4/3 and -2/3 is 1."""
+    found = guess_corrected(answers(before=[1, 0], after=[0, 0], chosen_before=[0, 1], chosen_after=[1, 2], k=[4, 4]))
+    assert found is not None
+    assert found.forgetting_se == pytest.approx(1.0)
+    assert found.forgetting_band == (-1.0, 1.0)
+    assert found.backward_transfer_band == (pytest.approx(-1.645 / 3), pytest.approx(-1 / 6 + 1.645 / 3))
+
+
 def test_a_task_whose_wrong_answers_stay_needs_no_ratio() -> None:
     """Gold is always second there: the ratio would be infinite, and nothing is multiplied with it."""
     columns = {"before": [0] * 9, "after": [0] * 9, "chosen_before": [1] * 9, "k": [4] * 9}

@@ -13,7 +13,8 @@ from scipy import stats
 from worlds import Population, confidence, option_scores, planted_losses
 
 from forgetwatch.metrics.choices import OptionScores
-from forgetwatch.metrics.known import TAU, Confidence, count_known, is_known
+from forgetwatch.metrics.intervals import wilson
+from forgetwatch.metrics.known import TAU, Confidence, Known, count_known, is_known
 
 SURE, UNSURE = 6.0, 0.1
 
@@ -98,6 +99,40 @@ def test_without_a_wrong_answer_there_is_no_mirror_and_the_reason_is_given() -> 
     assert found.known_lost == 1
     assert found.known_lost_net is None
     assert found.why_no_net == "no answer was wrong before"
+
+
+def test_luck_is_measured_by_confident_wrong_answers_that_take_part() -> None:
+    """Right before, unsure, without a share after, with one wrong option: none of them is a mirror."""
+    made = Confidence(
+        before=np.array([True, False, False, False, False]),
+        after=np.zeros(5, bool),
+        share_before=np.full(5, 0.05),
+        share_after=np.array([0.5, 0.5, np.nan, 0.5, 0.5]),
+        wrong_share=np.array([0.9, TAU - 0.01, 0.9, 0.9, TAU]),
+        other_wrong=np.array([False, True, True, True, True]),
+        k=np.array([4, 4, 4, 2, 5]),
+        golds=np.ones(5, np.int64),
+    )
+    of_known, of_lost = made.luck()
+    assert of_known.tolist() == [0, 0, 0, 0, 1 / 4]
+    assert of_lost.tolist() == [0, 0, 0, 0, 1 / 3]
+
+
+def test_a_share_is_given_from_twenty_known_items_on() -> None:
+    counts = {"known_lost": 7.0, "newly_known": 0.0, "known_by_luck": 3.0, "known_lost_by_luck": 2.0}
+    assert Known(known=23.0, **counts).known_lost_net_share == 0.25
+    assert Known(known=22.9, **counts).known_lost_net_share is None
+
+
+def test_without_a_mirrored_item_that_moved_the_interval_allows_for_one_of_the_largest_weight() -> None:
+    """40 items with four options, 5 known and lost; a wrong answer of three options has the weight 1, of four 1/2."""
+    rows = items([(0, SURE)] * 39 + [(1, SURE)], [1] * 5 + [0] * 34 + [1])
+    found = count_known(replace(rows, k=np.array([4] * 39 + [3])))
+    assert found is not None
+    assert (found.known_lost, found.known_lost_by_luck) == (5, 0)
+    (low, high), moved = wilson(5, 40), wilson(0, 40)[1]
+    expected = (5 - 40 * math.hypot(5 / 40 - low, 1.0 * moved), 40 * high)
+    assert found.known_lost_net_interval == pytest.approx(expected)
 
 
 def test_nothing_measured_is_none() -> None:

@@ -1,0 +1,70 @@
+"""Settings of two snapshots that must not differ, and those that are only noted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support import snapshot
+
+from forgetwatch import Snapshot
+from forgetwatch.comparing.checks import check_settings, setting_differences
+from forgetwatch.errors import MismatchError
+
+
+def graded(metric: str, *, task: str = "t", **by_task: str) -> Snapshot:
+    """Log of one task whose answers were graded by a metric; others by task."""
+    return snapshot([True], task=[task], meta={"metric": metric, "metrics": by_task})
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [("acc", "acc,none"), ("acc,none", "acc"), ("acc,none", "acc,none"), ("acc", "acc")]
+)
+def test_a_filter_may_be_left_out(before: str, after: str) -> None:
+    check_settings(graded(before), graded(after), allow_prompt_mismatch=False)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [("acc", "acc_norm"), ("exact_match,strict", "exact_match,flexible"), ("acc,none", "em,none")]
+)
+def test_a_task_graded_by_unlike_metrics_or_filters_is_refused(before: str, after: str) -> None:
+    with pytest.raises(MismatchError, match=f"task 't': .* is graded by {before} and .* by {after}; name a metric"):
+        check_settings(graded(before), graded(after), allow_prompt_mismatch=False)
+
+
+def test_metrics_of_tasks_that_one_side_lacks_may_differ() -> None:
+    check_settings(graded("acc"), graded("em", task="u"), allow_prompt_mismatch=False)
+    check_settings(graded("acc"), graded("em", t="acc"), allow_prompt_mismatch=False)
+    check_settings(graded("acc"), snapshot([True]), allow_prompt_mismatch=False)  # own snapshots name no metric
+
+
+def log(**meta: Any) -> Snapshot:
+    return snapshot([True], meta={"date": "2026-01-01", **meta})
+
+
+@pytest.mark.parametrize(("tasks", "more"), [(3, False), (4, True)])
+def test_of_many_tasks_with_other_settings_three_are_named(tasks: int, more: bool) -> None:
+    before, after = ({"task_versions": {f"t{i}": version for i in range(tasks)}} for version in (1, 2))
+    expected = f"versions of the task differ: t0 1 and 2, t1 1 and 2, t2 1 and 2{', ...' if more else ''}"
+    assert setting_differences(log(**before), log(**after)) == (expected,)
+    assert setting_differences(log(**before), log(task_versions={"other": 2})) == ()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "when"),
+    [("a", "b", "with another text"), ("a", None, "before only"), (None, "b", "after only")],
+)
+def test_a_chat_template_of_one_side_is_noted_with_the_side(before: str | None, after: str | None, when: str) -> None:
+    sides = (log(chat_template_sha=before), log(chat_template_sha=after))
+    assert setting_differences(*sides) == (f"a chat template was used {when}",)
+    assert setting_differences(sides[0], sides[0]) == ()
+
+
+@pytest.mark.parametrize(("tasks", "more"), [(3, False), (4, True)])
+def test_of_many_tasks_with_another_norm_three_are_named(tasks: int, more: bool) -> None:
+    names = [f"t{i}" for i in range(tasks)]
+    before, after = (
+        snapshot([True] * tasks, task=names, meta={"norms": dict.fromkeys(names, norm)}) for norm in ("sum", "bytes")
+    )
+    expected = ", ".join(f"{name} sum and bytes" for name in names[:3]) + (", ..." if more else "")
+    assert setting_differences(before, after) == (f"norms of the score that decides differ: {expected}",)

@@ -29,7 +29,7 @@ def read_stages(folders: Sequence[str | Path]) -> Trajectory:
         folders: Run folders in the order of the training; at least one.
 
     Raises:
-        SnapshotError: If there is none, or a look cannot be read.
+        SnapshotError: If there is none, or a folder contains no baseline of its run.
         MismatchError: If the runs do not evaluate the same questions.
     """
     if not folders:
@@ -38,10 +38,11 @@ def read_stages(folders: Sequence[str | Path]) -> Trajectory:
     if len(runs) == 1:
         return Trajectory.from_run(runs[0].folder)
     looks, again, offset = [runs[0].baseline], list[Snapshot](), 0
-    begins, findings = [], list[GuardFinding]()
+    begins, findings, damages = [], list[GuardFinding](), list[str]()
     for run in runs:
         begins.append(offset)
         findings += [replace(finding, step=finding.step + offset) for finding in run.findings]
+        damages += [f"{run.folder}: {note}" for note in run.notes]
         looks += [_later(look, offset) for look in run.looks]
         again += [_later(look, offset) for look in run.again]
         # Later stages count on from the end of this one, and not from their own step 0.
@@ -57,7 +58,13 @@ def read_stages(folders: Sequence[str | Path]) -> Trajectory:
     notes = [note for before, after in pairwise(runs) if (note := _break_note(before, after))]
     last = made.comparisons[-1]
     comparisons = (*made.comparisons[:-1], replace(last, notes=(*last.notes, *notes)))
-    return replace(made, comparisons=comparisons, stages=tuple(begins[1:]), findings=tuple(findings))
+    return replace(
+        made,
+        comparisons=comparisons,
+        stages=tuple(begins[1:]),
+        findings=tuple(findings),
+        notes=tuple(damages),
+    )
 
 
 def _later(look: Snapshot, offset: int) -> Snapshot:

@@ -88,6 +88,7 @@ class Trajectory:
         planned: Looks planned after the baseline; None if unknown.
         stages: Steps at which later stages of the training begin; see `comparing.stages`.
         findings: Findings of the guard of the run, in the order in which they were made.
+        notes: Sentences on files of the run that are missing, damaged, or of another run.
     """
 
     steps: tuple[int, ...]
@@ -98,6 +99,7 @@ class Trajectory:
     planned: int | None = None
     stages: tuple[int, ...] = ()
     findings: tuple[GuardFinding, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -156,12 +158,14 @@ class Trajectory:
     def from_run(cls, folder: str | Path) -> Self:
         """Read the looks in a run folder (``output_dir/_forgetwatch``), or in the output_dir that contains one.
 
+        Looks that are missing, damaged or of another run are left out, and `notes` name them.
+
         Raises:
-            SnapshotError: If the folder contains no baseline, or a look cannot be read.
+            SnapshotError: If the folder contains no baseline of its run.
         """
         stored = StoredRun.read(folder)
         made = cls.of([stored.baseline, *stored.looks], planned=stored.planned, null=stored.null, again=stored.again)
-        return replace(made, findings=stored.findings)
+        return replace(made, findings=stored.findings, notes=stored.notes)
 
     def __len__(self) -> int:
         return len(self.steps)

@@ -135,6 +135,7 @@ def trajectory_json(trajectory: Trajectory, *, tolerance: float = TOLERANCE) -> 
             for alarm in trajectory.alarms()
         ],
         "guard": [vars(finding) for finding in trajectory.findings],
+        "notes": list(trajectory.notes),
         "looks": looks,
     }
 

@@ -67,7 +67,8 @@ def comparison_markdown(
             "",
         ]
         lines += table(["item", "question", "before", "after"], [_item(flip) for flip in lost])
-    lines += ["", *(f"* {escaped(note)}" for note in comparison.notes)]
+    notes = [*([] if trajectory is None else trajectory.notes), *comparison.notes]
+    lines += ["", *(f"* {escaped(note)}" for note in notes)]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -63,6 +63,6 @@ def _fragment(
             more=max(len(groups) - ROWS - 1, 0),
             curves=curves,
             alarms=alarms or [],
-            notes=[visible(note) for note in comparison.notes],
+            notes=[visible(note) for note in (*(trajectory.notes if trajectory else ()), *comparison.notes)],
         )
     )

@@ -66,6 +66,7 @@ class Looks:
         self._references = references(against)
         self._snapshots: dict[int, Snapshot] = {}  # rows of the latest look
         self._described: dict[int, dict[str, Any]] = {}
+        self._again: dict[int, str] = {}  # checksums of the looks that were measured again
         self._right: dict[int, NDArray[np.float64]] = {}
 
     @property
@@ -122,14 +123,23 @@ class Looks:
         # Only the rows of the latest look are needed: for "previous" and for the report.
         self._snapshots = {step: snapshot}
         self._right[step] = right_answers(baseline, look)
-        self._described[step] = {"step": step, "checksum": snapshot.checksum, "seconds": snapshot.meta.get("seconds")}
+        self._described[step] = {
+            "step": step,
+            "checksum": snapshot.full_checksum,
+            "seconds": snapshot.meta.get("seconds"),
+        }
         return comparison
 
     def compare_again(self, again: Snapshot, *, step: int) -> Comparison:
         """Add a second measurement of a look: its flips are the noise of later looks."""
         before, after = map(self.subset.apply, (self._snapshots[step], again))
         self.resumed[step] = compare(before=before, after=after)
+        self._again[step] = again.full_checksum
         return self.resumed[step]
+
+    def drop_again(self, step: int) -> None:
+        """Drop the second measurement of a look."""
+        self.resumed.pop(step, None)
 
     def decide(self, decision: Decision) -> None:
         """Cut all comparisons, from here on and so far, to the items that were decided on; on failure nothing changes.
@@ -219,12 +229,18 @@ class Looks:
             return {}
         whole = next(iter(self.comparisons.values())).all
         again = {step: each.all for step, each in self.resumed.items()}
+        null = None
+        if self.null is not None:
+            null = {"checksum": self.null.full_checksum, "lost": whole.null_lost, "gained": whole.null_gained}
         return {
             "probe": self.baseline.meta["probe"],
             **stored_decision(self.decision),
-            "baseline": {"step": self.baseline.meta["step"], "checksum": self.baseline.checksum},
-            "null": None if self.null is None else {"lost": whole.null_lost, "gained": whole.null_gained},
-            "resumed": [{"step": step, "lost": all_.forgotten, "gained": all_.gained} for step, all_ in again.items()],
+            "baseline": {"step": self.baseline.meta["step"], "checksum": self.baseline.full_checksum},
+            "null": null,
+            "resumed": [
+                {"step": step, "checksum": self._again[step], "lost": all_.forgotten, "gained": all_.gained}
+                for step, all_ in sorted(again.items())
+            ],
             "looks": [self._described[step] for step in sorted(self._described)],
             "planned_looks": self.planned,
             "guard": [vars(finding) for finding in self.findings],

@@ -58,6 +58,7 @@ def memory_of(watch: Watch, *, tripped: Any, completions: str | None) -> dict[st
     if watch.baseline is None:
         raise WatchError("a run's memory needs its baseline, and there is none yet; call look() first")
     return {
+        "run": watch.folder.run,
         "baseline": watch.baseline.checksum,
         "fingerprint": watch.probe.fingerprint,
         **stored_decision(watch.decision),
@@ -95,6 +96,7 @@ def resume(
     # Before any file is touched: restoring may move the folder of another run aside.
     watch.keep_norm(known.get("packed", {}).get("meta", {"probe": {"fingerprint": None}}))
     run: dict[str, Any] = {
+        "run": known.get("run"),
         "step": step,
         "carried": carried,
         "decision": Decision.of(known),
@@ -108,7 +110,7 @@ def resume(
         found, origin = _rescue(watch, model, tokenizer, memory, named, error, step=step)
         lines.append(f"the run's own baseline is gone; it is replaced by {origin}")
         watch.resume(baseline=found, **run)
-    return lines + [f"{path} cannot be read; its look is missing from the table" for path in watch.damaged]
+    return lines + list(watch.notes)
 
 
 def carried_folders(watch: Watch, step: int, checkpoint: Path | None) -> list[Path]:

@@ -267,7 +267,7 @@ class Session:
         """
         watch, step = self.watch, now.step
         # A look that failed is not repeated by another event of the same step.
-        if step in watch.comparisons or step == self._latest_attempt:
+        if step in watch.comparisons or step == self._latest_attempt or self._is_over(step):
             return None
         self._latest_attempt = step
         self.decide(now)
@@ -329,7 +329,7 @@ class Session:
         """
         self.ended = True
         step = now.step
-        if look and step not in self.watch.comparisons and step != self._latest_attempt:
+        if look and not (step in self.watch.comparisons or step == self._latest_attempt or self._is_over(step)):
             self._measure(now)
         if self._is_main:
             with self.tolerate("writing the report", step=step):
@@ -337,6 +337,8 @@ class Session:
             with self.tolerate("showing the table", step=step):  # the model is not saved yet: nothing may fail here
                 notices.show(self.watch, max_steps=self._max_steps)
             self._failures.log_counts()
+        with self.tolerate("giving the folder free", step=step):
+            self.watch.release()
 
     def memory(self) -> dict[str, Any]:
         """The state of the run that its checkpoints keep, as JSON values."""
@@ -376,6 +378,10 @@ class Session:
         ended = time.perf_counter()
         watch.add_seconds(ended - started, step=0)
         return ended - reading_started
+
+    def _is_over(self, step: int) -> bool:
+        """True if the run has taken all its steps before: a trainer that resumes after the end takes one more."""
+        return step > self._max_steps
 
     def _measure(self, now: Moment) -> None:
         """Evaluate the weights of this step, those of the optimizer's evaluation mode if it has one."""

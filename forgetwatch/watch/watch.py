@@ -24,11 +24,11 @@ from forgetwatch.comparing.common_norm import decided_by
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.subset import Subset
 from forgetwatch.comparing.trajectory import Trajectory
-from forgetwatch.errors import ForgetwatchError, WatchError
+from forgetwatch.errors import SnapshotError, WatchError
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
 from forgetwatch.progress import log, shown
-from forgetwatch.run_folder import PROBE, GuardFinding, RunFolder
+from forgetwatch.run_folder import PROBE, GuardFinding, RunFolder, description_notes, owner
 from forgetwatch.scoring.generation import Generator
 from forgetwatch.scoring.processes import on_main_process, rank
 from forgetwatch.snapshot import Snapshot, read_snapshot
@@ -36,7 +36,7 @@ from forgetwatch.watch.budget import Decision
 from forgetwatch.watch.looks import Looks
 from forgetwatch.watch.measuring import Measurer
 
-_Restored = tuple[Snapshot, Snapshot | None, dict[int, Snapshot], dict[int, Snapshot], list[Path], Decision | None]
+_Restored = tuple[str, Snapshot, Snapshot | None, dict[int, Snapshot], dict[int, Snapshot], Decision | None]
 
 _DELAY: Final = 5.0
 """Seconds of a look during the training before its progress is shown."""
@@ -49,7 +49,7 @@ class Watch:
         folder: The run folder, ``output_dir/_forgetwatch``.
         seconds: Seconds of each look of this process, by step.
         measurer: Evaluates the model.
-        damaged: Files of looks that a resume could not read; they were renamed.
+        notes: Sentences on files that a resume did not find or did not use.
 
     Args:
         probe: A probe, or the path of one.
@@ -75,7 +75,7 @@ class Watch:
     ) -> None:
         self.folder = RunFolder(output_dir)
         self.seconds: dict[int, float] = {}
-        self.damaged: list[Path] = []
+        self.notes: tuple[str, ...] = ()
         self._looks = Looks(probe if isinstance(probe, Probe) else load_probe(probe), against=against)
         self.measurer = Measurer(self._looks)
         self._twice = twice
@@ -197,6 +197,7 @@ class Watch:
     def resume(
         self,
         *,
+        run: str | None = None,
         step: int | None = None,
         checksum: str | None = None,
         carried: Sequence[Path] = (),
@@ -206,6 +207,7 @@ class Watch:
         """Resume the run in the run folder.
 
         Args:
+            run: Id of the run; None for that of the run in the folder.
             step: The step from which the run resumes; later looks are deleted. None keeps all.
             checksum: Checksum of the run's baseline; None accepts the one in the folder.
             carried: Folders in which checkpoints carry copies of it.
@@ -219,21 +221,36 @@ class Watch:
         """
 
         def restore() -> _Restored:
-            found, null = (baseline, None) if baseline else self.folder.baseline(checksum=checksum, carried=carried)
+            folder = self.folder
+            folder.claim(on_wait=log)
+            folder.run = run or owner(folder.path)
+            found, null, notes = (
+                (baseline, None, ()) if baseline else folder.baseline(checksum=checksum, carried=carried)
+            )
             probe = self._probe_of(found.meta)
             # Looks of another run in this folder would pass for those of this one.
-            if self.folder.owner() != found.checksum and (aside := self.folder.set_aside()):
+            aside, own = folder.reclaim(baseline=found.checksum)
+            if aside is not None:
                 log(f"the run folder contained another run, and is now {aside}")
-            self.folder.start(probe, found, null)
+            if own is not None:
+                log(f"the folder of this run was {own}, and is {folder.path} again")
+            existed, described = folder.path.is_dir(), folder.description()
+            if folder.run is None:
+                folder.new_run()
+            found = folder.stamped(found, "baseline")
+            null = None if null is None else folder.stamped(null, "null")
+            folder.start(probe, found, null)
             if step is not None:
-                self.folder.restore(carried)
-                self.folder.drop_after(step)
-            damaged: list[Path] = []
-            looks, again = (self._readable(self.folder.looks(kind), damaged) for kind in ("step", "again"))
+                if (restored := folder.restore(carried)) and not existed:
+                    notes += (f"{folder.path} was gone: of its looks only that of step {restored[-1]} is left",)
+                folder.drop_after(step)
+            contents = folder.contents(described, until=step)
+            self.notes = (*(description_notes(described) if existed else ()), *notes, *contents.notes)
             # Also where the checkpoint is of before the decision: trackers have its rows already.
-            return found, null, looks, again, damaged, decision or Decision.of(self.folder.description())
+            kept = decision or Decision.of(described.values)
+            return str(folder.run), found, null, contents.looks, contents.again, kept
 
-        start, null, looks, again, self.damaged, decision = on_main_process(restore)
+        self.folder.run, start, null, looks, again, decision = on_main_process(restore)
         self._started = True
         self.keep_norm(start.meta)
         if decision is None and (items := Subset.common([start, *looks.values()]).items) is not None:
@@ -308,18 +325,22 @@ class Watch:
 
         Raises:
             ScoringError: If the model cannot be scored.
+            WatchError: If another process trains in the output_dir.
             OSError: If the snapshot cannot be written.
         """
         if step in self.comparisons:
             return self.comparisons[step]
+        self._open()
         started = time.perf_counter()
         if self.baseline is None:
             snapshot, null = self.measurer.baseline(model, tokenizer, step=step, twice=self._twice)
-            self._looks.begin(snapshot, null)
+            snapshot = self.folder.stamped(snapshot, "baseline")
+            self._looks.begin(snapshot, None if null is None else self.folder.stamped(null, "null"))
         else:
             # Nothing is awaited during the training: only a look that takes long is shown.
             with shown(f"look at step {step}", delay=_DELAY if step else 0.0, is_main_process=rank() == 0) as progress:
                 snapshot = self.measurer.look(model, tokenizer, step=step, progress=progress)
+            snapshot = self.folder.stamped(snapshot, "step")
         comparison = self._looks.add(snapshot, step=step)
         self.seconds[step] = time.perf_counter() - started
         # Last: if the file cannot be written, the comparison and its cost are kept.
@@ -337,9 +358,13 @@ class Watch:
         """
         if not self._looks.has_snapshot(step):
             return None
+        # Before the file of an earlier resume is replaced: run.json must never list another one than there is.
+        self._looks.drop_again(step)
+        self._store()
         opening = f"step {step}: its look is measured again"
         with shown("measured again", opening=opening, is_main_process=rank() == 0) as progress:
             snapshot = self.measurer.look(model, tokenizer, step=step, progress=progress)
+        snapshot = self.folder.stamped(snapshot, "again")
         again = self._looks.compare_again(snapshot, step=step)
         on_main_process(lambda: self.folder.add(snapshot, step=step, kind="again") if self._started else None)
         self._store()
@@ -349,15 +374,30 @@ class Watch:
         """Compare with a snapshot from elsewhere instead of the first look, decided by the norm of this probe.
 
         Raises:
-            WatchError: If it is of another probe, or a look was taken already.
+            WatchError: If it is of another probe, a look was taken already, or another process trains in the folder.
             MismatchError: If it is of another norm, and has not the scores to be decided again.
         """
         if self.baseline is not None:
             raise WatchError("the run has a baseline already; adopt one from elsewhere before the first look")
-        adopted = self.in_norm(baseline)
+        self._open()
+        adopted = self.folder.stamped(self.in_norm(baseline), "baseline")
         adopted = replace(adopted, meta={**adopted.meta, "step": -1})  # a step that no look of this run has
         self._looks.begin(adopted)
         self._looks.add(adopted, step=-1)
+
+    def release(self) -> None:
+        """Let another training have the output_dir; the end of the process does this too."""
+        on_main_process(self.folder.release)
+
+    def _open(self) -> None:
+        """Claim the output_dir and give the run an id, before its first look."""
+
+        def begin() -> str:
+            self.folder.claim(on_wait=log)
+            return self.folder.new_run()
+
+        if self.folder.run is None:
+            self.folder.run = on_main_process(begin)
 
     def _store(self, snapshot: Snapshot | None = None, *, step: int = 0) -> None:
         """Write the description of the run, and a look if one is given, in the main process."""
@@ -367,7 +407,10 @@ class Watch:
                 return False
             if not self._started and (aside := self.folder.set_aside()):
                 log(f"the folder of an earlier run is now {aside}")
-            elif self._started and not self.folder.is_started:
+            # Where a disk has no locks, another training may have put its own folder in the place of this one.
+            elif self._started and (moved := self.folder.follow()):
+                log(f"another training has begun in {self.folder.output_dir}; the looks of this one are in {moved}")
+            if self._started and not self.folder.is_started:
                 log(f"{self.folder.path} has disappeared; it is made again, without the earlier looks")
             if not (self._started and self.folder.is_started):
                 self.folder.start(self.probe, self.baseline, self.null)
@@ -385,9 +428,15 @@ class Watch:
         self._looks.drop_after(step)
         self.seconds = {look: took for look, took in self.seconds.items() if look <= step}
         if self._started:
-            on_main_process(lambda: self.folder.drop_after(step))
+            on_main_process(lambda: self._reopen(step))
             self._load_last()
             self._store()
+
+    def _reopen(self, step: int) -> None:
+        self.folder.claim(on_wait=log)
+        if moved := self.folder.follow():
+            log(f"another training has begun in {self.folder.output_dir}; the looks of this one are in {moved}")
+        self.folder.drop_after(step)
 
     def _load_last(self) -> None:
         """Read the rows of the look that is now the last: a report lists its flips."""
@@ -395,18 +444,11 @@ class Watch:
 
         def read() -> dict[int, Snapshot]:
             path = self.folder.looks().get(last)
-            return {} if path is None else self._readable({last: path}, self.damaged)
+            try:
+                return {} if path is None else {last: read_snapshot(path)}
+            except SnapshotError:
+                return {}
 
         if not self._looks.has_snapshot(last):
             for step, snapshot in on_main_process(read).items():
                 self._looks.hold(snapshot, step=step)
-
-    def _readable(self, files: Mapping[int, Path], damaged: list[Path]) -> dict[int, Snapshot]:
-        """Snapshots that can be read, by step; the files of the others are renamed and added to `damaged`."""
-        found = {}
-        for step, path in files.items():
-            try:
-                found[step] = read_snapshot(path)
-            except ForgetwatchError:
-                damaged.append(self.folder.quarantine(path))
-        return found

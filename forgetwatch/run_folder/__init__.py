@@ -1,0 +1,63 @@
+"""The run folder ``output_dir/_forgetwatch``: all files that a run keeps of its looks, written and read.
+
+    probe.jsonl            the items, and how they were scored
+    baseline.parquet       the snapshot that every look is compared with
+    null.parquet           the baseline measured twice: what flips between the two is noise
+    step-000200.parquet    one snapshot per look
+    completions.parquet    token ids of texts that the base generated, if the drift from it is measured
+    again-000200.parquet   the look from which a run resumed, measured again after the resume
+    run.json               description of the run: its id, and the step and checksum of each snapshot above
+    report.html            the report of the run, for people
+
+Every snapshot carries the id of its run, what it is (baseline, null, step, again) and its step inside its checksum, and
+``run.json`` lists the snapshots. So a file that is missing, damaged, renamed, replaced or from another run is found:
+readers leave it out and say so. A look is written first and ``run.json`` after it. Thus a look with the run's id that
+is not listed comes from a run that was stopped between the two writes; it counts, with a note.
+
+A file that cannot be used is renamed to ``*.damaged`` by a resume, the folder of an earlier run to ``_forgetwatch-1``,
+``-2``, ... The leading underscore keeps the folder out of uploads of `output_dir`. Every file is written whole or not
+at all. Checkpoints carry copies of the baseline and the latest look in ``checkpoint-N/forgetwatch``, itself a run
+folder of one look.
+
+    names          names of the files
+    description    ``run.json``, and the findings of the guard in it
+    contents       the rule by which a file is a look of a run
+    folder         RunFolder, through which a run writes
+    claim          one process at a time has an output_dir
+    stored_run     StoredRun, which everything that only reads uses
+
+None of them needs torch.
+"""
+
+from forgetwatch.run_folder.description import GuardFinding, description_notes
+from forgetwatch.run_folder.folder import RunFolder, owner
+from forgetwatch.run_folder.names import (
+    BASELINE,
+    CARRIED,
+    COMPLETIONS,
+    NULL,
+    PROBE,
+    REPORT,
+    RUN_FOLDER,
+    checkpoint_folder,
+)
+from forgetwatch.run_folder.stored_run import StoredRun, find_run_folder, is_run_folder, run_probe
+
+__all__ = [
+    "BASELINE",
+    "CARRIED",
+    "COMPLETIONS",
+    "NULL",
+    "PROBE",
+    "REPORT",
+    "RUN_FOLDER",
+    "GuardFinding",
+    "RunFolder",
+    "StoredRun",
+    "checkpoint_folder",
+    "description_notes",
+    "find_run_folder",
+    "is_run_folder",
+    "owner",
+    "run_probe",
+]

@@ -1,0 +1,141 @@
+"""A claim: at most one process at a time runs a training in an output_dir.
+
+    with the lock      a second training waits a little for the first to end, and is then refused
+    without locks      the second training renames the folder of the first, which notices and follows it
+
+The lock is the kernel's record lock on ``_forgetwatch.lock`` in the output_dir: it ends with its process, however that
+dies, and holds between containers with equal process ids and, on network disks that pass locks on, between machines. It
+is not inherited by workers that the process forks. Where the disk or the system has no such locks, nothing is refused;
+then only the run's id, which is checked before each write, keeps two trainings apart (see `folder`).
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from forgetwatch.errors import WatchError
+from forgetwatch.run_folder.names import RUN_FOLDER
+
+LOCK: Final = f"{RUN_FOLDER}.lock"
+"""Name of the locked file in the output_dir."""
+
+PATIENCE: Final = 30.0
+"""Seconds that a second training waits: one that is being stopped needs some to end."""
+
+_PAUSE: Final = 0.2
+
+
+@dataclass
+class _Held:
+    file: int  # descriptor
+    process: int
+
+
+# Record locks belong to the process: closing any descriptor of the file would end them, so there is one for each path.
+_held: dict[Path, _Held] = {}
+
+
+def claim(output_dir: Path, *, patience: float = PATIENCE, on_wait: Callable[[str], object] = lambda _: None) -> None:
+    """Claim an output_dir for this process, until `release` or the end of the process; a second claim does nothing.
+
+    Args:
+        output_dir: Folder of the run; it is made if it is missing.
+        patience: Seconds to wait for another process.
+        on_wait: Called once with a sentence if that is necessary.
+
+    Raises:
+        WatchError: If another process has it.
+    """
+    path = output_dir.absolute() / LOCK
+    if (own := _held.get(path)) and own.process == os.getpid() and _is_file_of(path, own.file):
+        return
+    until, waits = time.monotonic() + patience, False
+    while (file := _lock(path)) is None:
+        if time.monotonic() >= until:
+            raise WatchError(
+                f"{output_dir}: needed a folder that no other training uses, and {_holder(path)} trains here; give "
+                "each run an output_dir of its own, or stop the other one"
+            )
+        if not waits:
+            on_wait(f"{output_dir} is in use by {_holder(path)}; waiting up to {patience:.0f} s for it to end")
+            waits = True
+        time.sleep(_PAUSE)
+    if file >= 0:
+        _held[path] = _Held(file, os.getpid())
+
+
+def release(output_dir: Path) -> None:
+    """End the claim of this process on an output_dir, if it has one."""
+    path = output_dir.absolute() / LOCK
+    held = _held.get(path)
+    if held is None or held.process != os.getpid():  # a fork inherits the dict, and not the lock
+        return
+    del _held[path]
+    with suppress(OSError):
+        # Before the lock ends: a file that somebody has locked since must stay.
+        if _is_file_of(path, held.file):
+            path.unlink()
+    with suppress(OSError):
+        os.close(held.file)
+
+
+def _lock(path: Path) -> int | None:
+    """Descriptor of the locked file; None if another process has the lock; -1 if there are no locks here."""
+    if sys.platform == "win32":
+        return -1
+    import fcntl
+
+    while True:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError:  # a folder without write access fails where it is written to, with a better message
+            return -1
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            os.close(file)
+            return None
+        except OSError:  # a disk without locks
+            os.close(file)
+            return -1
+        if _is_file_of(path, file):
+            with suppress(OSError):
+                os.truncate(file, 0)
+                os.write(file, json.dumps({"host": socket.gethostname(), "process": os.getpid()}).encode())
+            return file
+        os.close(file)  # the last holder has deleted it between the two calls
+
+
+def _is_file_of(path: Path, file: int) -> bool:
+    """True if a path still names the file that is open."""
+    try:
+        there, here = path.stat(), os.fstat(file)
+    except OSError:
+        return False
+    return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
+
+
+def _holder(path: Path) -> str:
+    """Words for the process that has the lock."""
+    try:
+        found = json.loads(path.read_bytes()[:1000])
+        return f"process {int(found['process'])} on {str(found['host'])[:100]}"
+    except (OSError, ValueError, LookupError, TypeError):
+        return "another process"
+
+
+@atexit.register
+def _release_all() -> None:
+    for path in list(_held):
+        release(path.parent)

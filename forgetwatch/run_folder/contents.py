@@ -1,0 +1,174 @@
+"""The rule by which a file in a run folder is a look of its run, for resumes and readers alike.
+
+    name               step-000200.parquet, no other spelling
+    its own checksum   matches its rows and metadata
+    metadata           ``step`` 200, ``look`` "step", ``run`` the id of the run
+    run.json           lists that checksum; if it lists none for this step, the look was written right before a stop
+
+A file that breaks the rule is left out, and one note names it and the reason. Without ``run.json`` the files prove each
+other by the run's id, but none can be missed. Early versions wrote no ids: there is only a note.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from forgetwatch.errors import SnapshotError
+from forgetwatch.run_folder.description import Description
+from forgetwatch.run_folder.names import BASELINE, DESCRIPTION, KINDS, NULL, Kind, Look, look_name
+from forgetwatch.snapshot import Snapshot, read_snapshot
+
+_NAMED: Final = 10
+"""Number of missing looks that a note names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contents:
+    """Looks of a run in its folder.
+
+    Attributes:
+        looks: Looks after the baseline, by rising step.
+        again: Looks measured again where the run resumed, by rising step.
+        notes: Sentences on files that are missing, left out, or counted without being listed.
+        rejected: Files with the name of a look that are none of this run.
+    """
+
+    looks: dict[int, Snapshot]
+    again: dict[int, Snapshot]
+    notes: tuple[str, ...] = ()
+    rejected: tuple[Path, ...] = ()
+
+
+@dataclass
+class _Found:
+    looks: dict[int, Snapshot] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    rejected: list[Path] = field(default_factory=list)
+
+
+def read_contents(folder: Path, described: Description, *, run: str | None, until: int | None = None) -> Contents:
+    """Read the looks in a run folder.
+
+    Args:
+        folder: The folder.
+        described: Its ``run.json``.
+        run: Id of the run; None if it has none, as early ones.
+        until: The last step whose look may be missing; None for any. A run that resumes drops later looks.
+    """
+    step, again = (_read_kind(folder, kind, described, run=run, until=until) for kind in KINDS)
+    return Contents(
+        looks=step.looks,
+        again=again.looks,
+        notes=(*step.notes, *again.notes),
+        rejected=(*step.rejected, *again.rejected),
+    )
+
+
+def read_baseline(folder: Path, described: Description) -> Snapshot:
+    """Read the baseline in a run folder.
+
+    Raises:
+        SnapshotError: If it cannot be read, or is not the baseline of the run.
+    """
+    path = folder / BASELINE
+    found = read_snapshot(path)
+    listed = described.baseline
+    _check(
+        found,
+        path,
+        look="baseline",
+        run=described.run,
+        step=None if listed is None else listed[0],
+        listed=None if listed is None else listed[1],
+    )
+    return found
+
+
+def read_null(folder: Path, described: Description, *, run: str | None) -> tuple[Snapshot | None, tuple[str, ...]]:
+    """(Second measurement of the baseline in a run folder, None without one; notes on one that is not used)."""
+    path, without = folder / NULL, "; the noise of the measurement is not known"
+    if not path.is_file():
+        missing = described.null is not None
+        return None, (f"{NULL}, the second measurement of the baseline, is missing{without}",) if missing else ()
+    try:
+        found = read_snapshot(path)
+        _check(found, path, look="null", run=run, step=None, listed=described.null)
+        if described.is_whole and described.null is None:
+            raise SnapshotError(f"{path}: is not listed in {DESCRIPTION}")
+    except SnapshotError as error:
+        return None, (f"{_short(error, path)}; it is left out{without}",)
+    return found, ()
+
+
+def look_files(folder: Path, kind: Kind) -> dict[int, Path]:
+    """Files of the looks of a kind by step, in rising order; other spellings of a name are none."""
+    # By number: from step 1,000,000 on the names do not sort like the steps.
+    named = ((step, path) for path in folder.glob(f"{kind}-*.parquet") if (step := _step_of(path, kind)) is not None)
+    return dict(sorted(named))
+
+
+def _read_kind(folder: Path, kind: Kind, described: Description, *, run: str | None, until: int | None) -> _Found:
+    found, listed = _Found(), described.listed(kind)
+    for path in sorted(folder.glob(f"{kind}-*.parquet")):
+        if _step_of(path, kind) is None:
+            found.notes.append(f"{path.name} is no file that a run writes (a copy, or renamed?); it is left out")
+    for step, path in look_files(folder, kind).items():
+        try:
+            look = read_snapshot(path)
+            _check(look, path, look=kind, run=run, step=step, listed=listed.get(step))
+            if described.is_whole and step not in listed and look.meta.get("run") is None:
+                raise SnapshotError(f"{path}: is not listed in {DESCRIPTION}, and names no run")
+        except SnapshotError as error:
+            found.notes.append(f"{_short(error, path)}; it is left out")
+            found.rejected.append(path)
+            continue
+        found.looks[step] = look
+        if described.is_whole and step not in listed:
+            found.notes.append(
+                f"{path.name} is not listed in {DESCRIPTION}, which is written after it: the run was stopped between "
+                "the two, or writes now; it is of this run, and counts"
+            )
+    here = [step for step in sorted(listed) if until is None or step <= until]
+    gone = [step for step in here if not (folder / look_name(kind, step)).exists()]
+    if gone:
+        found.notes.append(_missing(gone, kind))
+    return found
+
+
+def _check(found: Snapshot, path: Path, *, look: Look, run: str | None, step: int | None, listed: str | None) -> None:
+    """Raise a SnapshotError if a snapshot is not the one that a file of this name in this run must hold."""
+    meta = found.meta
+    if meta.get("look", look) != look:
+        raise SnapshotError(f"{path}: does not match its name, it holds a snapshot of another kind ({meta['look']!r})")
+    if type(meta.get("step")) is not int:
+        raise SnapshotError(f"{path}: its metadata name no step, got {meta.get('step')!r}")
+    if step is not None and meta["step"] != step:
+        raise SnapshotError(f"{path}: does not match its name, it holds step {meta['step']}")
+    if run is not None and meta.get("run") not in (None, run):
+        raise SnapshotError(f"{path}: belongs to another run (id {meta['run']!r}, needed {run!r})")
+    if listed is not None and found.full_checksum != listed:
+        raise SnapshotError(f"{path}: is not the file that {DESCRIPTION} lists: the checksum does not match")
+
+
+def _step_of(path: Path, kind: Kind) -> int | None:
+    """Step in the name of a look's file; None if the name is another one."""
+    match = re.fullmatch(rf"{kind}-([0-9]{{1,18}})\.parquet", path.name)
+    return int(match[1]) if match and path.name == look_name(kind, int(match[1])) else None
+
+
+def _missing(steps: Sequence[int], kind: Kind) -> str:
+    names = [look_name(kind, step) for step in steps[:_NAMED]]
+    more = f" and {len(steps) - _NAMED:,} more" if len(steps) > _NAMED else ""
+    what = "look" if kind == "step" else "second measurement of a look"
+    if len(steps) == 1:
+        return f"the {what} at step {steps[0]} is missing ({names[0]}, which {DESCRIPTION} lists)"
+    return f"{len(steps):,} files that {DESCRIPTION} lists are missing: {', '.join(names)}{more}"
+
+
+def _short(error: SnapshotError, path: Path) -> str:
+    """Message of an error on a file, with the name of the file in place of its path."""
+    return f"{path.name}: {str(error).removeprefix(f'{path}: ')}"

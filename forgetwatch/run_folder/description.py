@@ -1,0 +1,191 @@
+"""``run.json``: the description of a run, which lists its snapshots by checksum and has a checksum of its own.
+
+    {"format": "forgetwatch/run@2", "run": "4be1...", "baseline": {"step": 0, "checksum": "9f2c..."},
+     "null": {"checksum": ..., "lost": 1, "gained": 0}, "looks": [{"step": 200, "checksum": ..., "seconds": 3.1}, ...],
+     "planned_looks": 12, "guard": [...], ..., "checksum": "77ab..."}
+
+Readers obey it: the number of planned looks sets the level of the alarms, and the list shows which looks there must be.
+A description that is missing or damaged is never used in part.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, Self
+
+from forgetwatch.errors import SnapshotError
+from forgetwatch.files import checksum_with, write_atomically
+from forgetwatch.run_folder.names import DESCRIPTION, Kind
+
+FORMAT: Final = "forgetwatch/run@2"
+"""Value of ``format`` in ``run.json``."""
+
+FIRST_FORMAT: Final = "forgetwatch/run@1"
+"""Format of early runs: it has no id and no checksum of its own."""
+
+_LONGEST: Final = 2**26
+"""Bytes of the longest description that is read."""
+
+_LISTS: Final[dict[Kind, str]] = {"step": "looks", "again": "resumed"}
+
+
+@dataclass(frozen=True)
+class GuardFinding:
+    """One finding of the guard of a run.
+
+    Attributes:
+        what: ``alarm`` (of a net loss), ``fading``, ``net_loss`` or ``must_pass``; or ``too_few_items``: a net loss
+            beyond the bound, in a group whose items do not see one of that size. The guard does not trip on it.
+        name: The group's level and name, or the item's id.
+        step: Optimizer step of the look; -1 if unknown.
+        line: The finding in one line, without text of any item.
+    """
+
+    what: str
+    name: str
+    step: int
+    line: str
+
+    @property
+    def trips(self) -> bool:
+        """True if the guard trips on it."""
+        return self.what != "too_few_items"
+
+    @classmethod
+    def of(cls, stored: object) -> Self | None:
+        """Finding from the JSON values of its attributes; None if they are not those of a finding."""
+        if isinstance(stored, list) and len(stored) == 2:  # earlier versions stored these two in their checkpoints
+            stored = {"what": stored[0], "name": stored[1], "step": -1, "line": ""}
+        if not isinstance(stored, dict) or set(stored) != {"what", "name", "step", "line"}:
+            return None
+        step = stored["step"]
+        return cls(str(stored["what"]), str(stored["name"]), step if type(step) is int else -1, str(stored["line"]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Description:
+    """Content of ``run.json``.
+
+    Attributes:
+        values: Its values; empty if it cannot be used.
+        problem: The reason why it cannot be used; None if it can.
+    """
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    problem: str | None = None
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Read the description in a run folder.
+
+        Raises:
+            SnapshotError: If it is of a format that this version does not know.
+        """
+        path = folder / DESCRIPTION
+        if not path.is_file():
+            return cls(problem="is missing")
+        try:
+            if path.stat().st_size > _LONGEST:
+                return cls(problem=f"is damaged (larger than {_LONGEST:,} bytes)")
+            values = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError, MemoryError) as error:
+            return cls(problem=f"cannot be read ({error})")
+        if not isinstance(values, dict):
+            return cls(problem=f"is damaged (a JSON object is needed, it has a {type(values).__name__})")
+        if values.get("format") == FIRST_FORMAT and "checksum" not in values:
+            return cls(values=values)
+        if values.get("format") != FORMAT:
+            raise SnapshotError(
+                f"{path}: its format is {values.get('format')!r}, this version reads {FORMAT!r}; a newer forgetwatch "
+                "wrote it, or it is damaged: rename it to read the folder without it"
+            )
+        if values.pop("checksum", None) != checksum_with("", values):
+            return cls(problem="is damaged (its checksum does not match)")
+        made = cls(values=values)
+        try:
+            _ = made.run, made.baseline, made.null, made.listed("step"), made.listed("again")
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            return cls(problem=f"is damaged ({error!r})")
+        return made
+
+    @property
+    def is_whole(self) -> bool:
+        """True if it lists the snapshots of the run, and so shows which are missing."""
+        return self.values.get("format") == FORMAT
+
+    @property
+    def is_first_format(self) -> bool:
+        """True if an early version wrote it, which gave runs no id."""
+        return self.values.get("format") == FIRST_FORMAT
+
+    @property
+    def run(self) -> str | None:
+        """Id of the run; None if unknown."""
+        return str(self.values["run"]) if self.is_whole else None
+
+    @property
+    def baseline(self) -> tuple[int, str] | None:
+        """(Step, checksum) of the baseline; None if unknown."""
+        if not self.is_whole:
+            return None
+        listed = self.values["baseline"]
+        return _whole_number(listed["step"]), str(listed["checksum"])
+
+    @property
+    def null(self) -> str | None:
+        """Checksum of the second measurement of the baseline; None if there is none, or it is unknown."""
+        listed = self.values.get("null") if self.is_whole else None
+        return None if listed is None else str(listed["checksum"])
+
+    def listed(self, kind: Kind) -> dict[int, str]:
+        """Checksum of each look of a kind by its step, without the baseline; empty if unknown."""
+        if not self.is_whole or self.baseline is None:
+            return {}
+        looks = {_whole_number(look["step"]): str(look["checksum"]) for look in self.values[_LISTS[kind]]}
+        if kind == "step":  # the baseline is listed among the looks too, and has a file of another name
+            looks.pop(self.baseline[0], None)
+        return looks
+
+    @property
+    def planned(self) -> int | None:
+        """Looks planned after the baseline; None if unknown."""
+        planned = self.values.get("planned_looks")
+        return planned if type(planned) is int and planned > 0 else None
+
+    @cached_property
+    def findings(self) -> tuple[GuardFinding, ...]:
+        """Findings of the guard, in the order in which they were made."""
+        stored = self.values.get("guard")
+        found = map(GuardFinding.of, stored if isinstance(stored, list) else ())
+        return tuple(finding for finding in found if finding is not None)
+
+
+def write_description(folder: Path, values: Mapping[str, Any]) -> None:
+    """Write ``run.json`` into a run folder.
+
+    Args:
+        folder: The folder.
+        values: JSON values; ``format`` and ``checksum`` are added.
+    """
+    described = {"format": FORMAT, **values}
+    text = json.dumps({**described, "checksum": checksum_with("", described)}, indent=1) + "\n"
+    write_atomically(folder / DESCRIPTION, lambda path: path.write_text(text, encoding="utf-8"))
+
+
+def description_notes(described: Description) -> tuple[str, ...]:
+    """Note on a description that cannot be used, or that proves nothing; empty for a whole one."""
+    if described.is_first_format:
+        return ("an early version wrote this folder: nothing proves that its looks are those of one run",)
+    if described.problem is not None:
+        return (f"{DESCRIPTION} {described.problem}: nothing shows if a look of the run is gone",)
+    return ()
+
+
+def _whole_number(value: object) -> int:
+    if type(value) is not int:
+        raise TypeError(f"needed a whole number, got {value!r}")
+    return value

@@ -1,0 +1,301 @@
+"""The run folder of a run in progress: `RunFolder` writes all of it, into the folder of its own run alone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from forgetwatch.errors import LostBaselineError, SnapshotError
+from forgetwatch.files import write_atomically
+from forgetwatch.probe import Probe
+from forgetwatch.run_folder import claim
+from forgetwatch.run_folder.contents import Contents, look_files, read_baseline, read_contents, read_null
+from forgetwatch.run_folder.description import Description, write_description
+from forgetwatch.run_folder.names import (
+    BASELINE,
+    CARRIED,
+    COMPLETIONS,
+    DESCRIPTION,
+    NULL,
+    PROBE,
+    RUN_FOLDER,
+    Kind,
+    Look,
+    checkpoint_folder,
+    look_name,
+)
+from forgetwatch.snapshot import Snapshot, read_snapshot, save_snapshot
+
+
+class RunFolder:
+    """The run folder of a run in progress.
+
+    Attributes:
+        output_dir: The folder of the run's checkpoints.
+        path: The run folder.
+        run: Id of the run; None before it has one.
+
+    Args:
+        output_dir: The folder of the run's checkpoints.
+    """
+
+    def __init__(self, output_dir: str | Path) -> None:
+        self.output_dir = Path(output_dir)
+        self.path = self.output_dir / RUN_FOLDER
+        self.run: str | None = None
+
+    def claim(self, *, on_wait: Callable[[str], object] = lambda _: None) -> None:
+        """Claim the output_dir for this process; see `run_folder.claim`.
+
+        Args:
+            on_wait: Called once with a sentence if another process has it.
+
+        Raises:
+            WatchError: If another process has it, and does not end.
+        """
+        claim.claim(self.output_dir, on_wait=on_wait)
+
+    def release(self) -> None:
+        """End the claim."""
+        claim.release(self.output_dir)
+
+    def new_run(self, run: str | None = None) -> str:
+        """Set the id of the run, by default a new one, and return it."""
+        # Not from a random generator that the training may use: its state must not change.
+        self.run = run or os.urandom(8).hex()
+        return self.run
+
+    def stamped(self, snapshot: Snapshot, look: Look) -> Snapshot:
+        """A snapshot with the run's id and its kind in its metadata."""
+        return replace(snapshot, meta={**snapshot.meta, "run": self.run, "look": look})
+
+    @property
+    def is_started(self) -> bool:
+        """True if the folder holds the baseline of a run."""
+        return (self.path / BASELINE).is_file()
+
+    def follow(self) -> Path | None:
+        """Return to the folder of this run, if another training has renamed it or is in its place.
+
+        Returns:
+            The new path; None if nothing has changed. A run whose folder is gone gets a free name.
+        """
+        if self.run is None or owner(self.path) in (None, self.run):
+            return None
+        self.path = self._own() or self._free_name()
+        return self.path
+
+    def set_aside(self) -> Path | None:
+        """Rename the folder of an earlier run and return its new path; None if there is no folder."""
+        return self.path.rename(self._free_name()) if self.path.exists() else None
+
+    def copy_aside(self) -> Path | None:
+        """Copy the folder of a finished run and return the path of the copy; None if there is no folder."""
+        return shutil.copytree(self.path, self._free_name()) if self.path.exists() else None
+
+    def _free_name(self) -> Path:
+        number = 1
+        while (free := self.output_dir / f"{RUN_FOLDER}-{number}").exists():
+            number += 1
+        return free
+
+    def _own(self) -> Path | None:
+        """Folder of this run under any of the names that run folders have."""
+        if self.run is None:
+            return None
+        named = (path for path in sorted(self.output_dir.glob(f"{RUN_FOLDER}*")) if path.is_dir())
+        # A copy of a finished training has the same id, and the run itself the newest description.
+        own = [path for path in named if owner(path) == self.run]
+        return max(own, key=lambda path: (path.name == RUN_FOLDER, _changed(path / DESCRIPTION)), default=None)
+
+    def start(self, probe: Probe, baseline: Snapshot, null: Snapshot | None = None) -> None:
+        """Write the probe, the baseline and the second measurement of the baseline."""
+        probe.save(self.path / PROBE)
+        save_snapshot(baseline, self.path / BASELINE)
+        if null is None:  # a file from another baseline would pass for the noise of this one
+            (self.path / NULL).unlink(missing_ok=True)
+        else:
+            save_snapshot(null, self.path / NULL)
+
+    def description(self) -> Description:
+        """The description in the folder.
+
+        Raises:
+            SnapshotError: If it is of a format that this version does not know.
+        """
+        return Description.read(self.path)
+
+    def reclaim(self, *, baseline: str | None) -> tuple[Path | None, Path | None]:
+        """Set the folder of another run aside, and put that of this run in its place, if it has another name.
+
+        Args:
+            baseline: Checksum of the rows of this run's baseline, by which runs without an id are told apart.
+
+        Returns:
+            (New path of the other run's folder, earlier path of this run's folder); None where nothing was done.
+        """
+        if self._is_own(baseline):
+            return None, None
+        aside = self.set_aside()
+        if (own := self._own()) is not None:
+            own.rename(self.path)
+        return aside, own
+
+    def _is_own(self, baseline: str | None) -> bool:
+        found = owner(self.path)
+        if found is not None and self.run is not None:
+            return found == self.run
+        # An early version wrote the folder or the checkpoint: the baseline is all that tells runs apart.
+        stored = _readable(self.path / BASELINE)
+        return stored is not None and baseline in (None, stored.checksum)
+
+    def baseline(
+        self, *, checksum: str | None = None, carried: Sequence[Path] = ()
+    ) -> tuple[Snapshot, Snapshot | None, tuple[str, ...]]:
+        """Baseline of the run, from its folder or from copies in checkpoints.
+
+        Args:
+            checksum: Required checksum of the baseline's rows; None accepts any.
+            carried: Folders in which checkpoints carry copies.
+
+        Returns:
+            (The baseline; its second measurement, None without one; notes on one that is missing or not used).
+
+        Raises:
+            LostBaselineError: If there is none, or only that of another run.
+            SnapshotError: If a newer version wrote a folder.
+        """
+        own = self._own()
+        folders = [self.path, *([] if own in (None, self.path) else [own]), *carried]
+        for folder in folders:
+            described = Description.read(folder)
+            try:
+                found = read_baseline(folder, described)
+            except SnapshotError:
+                continue
+            run = found.meta.get("run")
+            if checksum in (None, found.checksum) and (self.run is None or run in (None, self.run)):
+                return found, *read_null(folder, described, run=run)
+        raise LostBaselineError(
+            "the run resumes, and its baseline is gone: needed it in "
+            + " or ".join(str(folder / BASELINE) for folder in folders)
+            + "; put the folder back, name the model that the run began with (baseline=...), or start the run anew"
+        )
+
+    def looks(self, kind: Kind = "step") -> dict[int, Path]:
+        """Files of the looks by step, in rising order."""
+        return look_files(self.path, kind)
+
+    def contents(self, described: Description, *, until: int | None = None) -> Contents:
+        """Looks of the run in the folder. Files with the name of a look that are none of this run are renamed.
+
+        Args:
+            described: The description to which the looks are held.
+            until: The last step whose look may be missing; None for any.
+        """
+        found = read_contents(self.path, described, run=self.run, until=until)
+        for path in found.rejected:
+            self.quarantine(path)
+        return found
+
+    def restore(self, carried: Sequence[Path]) -> list[int]:
+        """Copy back the looks of this run that checkpoints carry and this folder lacks, and return their steps."""
+        restored = []
+        for folder in carried:
+            for step, path in look_files(folder, "step").items():
+                look = _readable(path)
+                if look is None or look.meta.get("run") not in (None, self.run) or look.meta.get("step") != step:
+                    continue
+                if _readable(self.path / path.name) is None:
+                    write_atomically(self.path / path.name, partial(shutil.copyfile, path))
+                    restored.append(step)
+        return restored
+
+    def quarantine(self, path: Path) -> Path:
+        """Rename a file that is no look of this run, so that the look can be taken again, and return its new path."""
+        target, number = path.with_name(f"{path.name}.damaged"), 1
+        while target.exists():
+            number += 1
+            target = path.with_name(f"{path.name}.damaged-{number}")
+        return path.rename(target)
+
+    def drop_after(self, step: int) -> None:
+        """Delete the looks later than `step`: the run takes those steps again."""
+        for partial_file in self.path.glob(".*.partial"):  # left by a process that was killed while it wrote
+            partial_file.unlink(missing_ok=True)
+        for later, path in (*self.looks().items(), *self.looks("again").items()):
+            if later > step:
+                path.unlink(missing_ok=True)
+
+    def add(self, look: Snapshot, *, step: int, kind: Kind = "step") -> Path:
+        """Write one look and return its path."""
+        path = self.path / look_name(kind, step)
+        save_snapshot(look, path)
+        return path
+
+    def describe(self, run: Mapping[str, Any]) -> None:
+        """Write ``run.json``, with the id of the run."""
+        write_description(self.path, {"run": self.run, **run})
+
+    def carried(self, step: int) -> Path:
+        """Path of the folder in which the checkpoint at `step` carries copies."""
+        return checkpoint_folder(self.output_dir, step) / CARRIED
+
+    def carry(self, step: int, *, completions: bool = False) -> None:
+        """Copy the baseline and the latest look into the checkpoint at `step`, if there is one, and describe them.
+
+        Args:
+            step: The checkpoint's step.
+            completions: True to copy the base's completions too. They contain the prompts as token ids.
+        """
+        self.follow()
+        target = self.carried(step)
+        if not target.parent.is_dir():
+            return
+        latest = {look: path for look, path in self.looks().items() if look <= step}
+        latest = dict(list(latest.items())[-1:])
+        texts = [self.path / COMPLETIONS] if completions else []
+        for path in [self.path / BASELINE, self.path / NULL, *texts, *latest.values()]:
+            # Only the baseline has to exist: without it the copy is of no use, and the failure must be seen.
+            if path.is_file() or path.name == BASELINE:
+                write_atomically(target / path.name, partial(shutil.copyfile, path))
+        described = self.description()
+        if described.is_whole and described.baseline is not None:
+            kept = {described.baseline[0], *latest}
+            looks = [look for look in described.values["looks"] if look["step"] in kept]
+            write_description(target, {**described.values, "looks": looks, "resumed": []})
+        for look, path in look_files(target, "step").items():  # of an earlier copy into the same checkpoint
+            if look not in latest:
+                path.unlink(missing_ok=True)
+
+
+def owner(folder: Path) -> str | None:
+    """Id of the run whose folder it is; None if there is none, or it has no id."""
+    try:
+        run = Description.read(folder).run
+    except SnapshotError:
+        run = None
+    if run is not None:
+        return run
+    found = _readable(folder / BASELINE)
+    return None if found is None or found.meta.get("run") is None else str(found.meta["run"])
+
+
+def _changed(path: Path) -> float:
+    """Time at which a file was changed; 0 if there is none."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _readable(path: Path) -> Snapshot | None:
+    try:
+        return read_snapshot(path)
+    except SnapshotError:
+        return None

@@ -1,0 +1,101 @@
+"""A run folder as everything that only reads sees it: its snapshots, and notes on what is missing or left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from forgetwatch.errors import ForgetwatchError, SnapshotError
+from forgetwatch.probe import Probe, read_probe
+from forgetwatch.run_folder.contents import read_baseline, read_contents, read_null
+from forgetwatch.run_folder.description import Description, GuardFinding, description_notes
+from forgetwatch.run_folder.names import BASELINE, PROBE, RUN_FOLDER
+from forgetwatch.snapshot import Snapshot
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StoredRun:
+    """All snapshots in a run folder that are those of its run.
+
+    Attributes:
+        folder: The folder.
+        baseline: The snapshot that every look is compared with.
+        looks: The looks after it, by rising step.
+        again: Looks measured again where the run resumed, by rising step.
+        null: The second measurement of the baseline; None if there is none.
+        planned: Looks planned after the baseline; None if unknown.
+        findings: Findings of the guard, in the order in which they were made.
+        notes: Sentences on files that are missing, damaged, or of another run.
+    """
+
+    folder: Path
+    baseline: Snapshot
+    looks: tuple[Snapshot, ...]
+    again: tuple[Snapshot, ...]
+    null: Snapshot | None
+    planned: int | None
+    findings: tuple[GuardFinding, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, given: str | Path) -> Self:
+        """Read a run folder; `given` is that folder or the output_dir that holds it.
+
+        Raises:
+            SnapshotError: If its baseline is missing, damaged or of another run, or if a newer version wrote it.
+        """
+        path = find_run_folder(given)
+        described = Description.read(path)
+        baseline = read_baseline(path, described)
+        run = described.run or baseline.meta.get("run")
+        null, on_null = read_null(path, described, run=run)
+        contents = read_contents(path, described, run=run)
+        return cls(
+            folder=path,
+            baseline=baseline,
+            looks=tuple(contents.looks.values()),
+            again=tuple(contents.again.values()),
+            null=null,
+            planned=described.planned,
+            findings=described.findings,
+            notes=(*_without_plan(described), *on_null, *contents.notes),
+        )
+
+
+def is_run_folder(given: str | Path) -> bool:
+    """True if the path is a run folder, or the output_dir that holds one."""
+    return (Path(given) / RUN_FOLDER).is_dir() or (Path(given) / BASELINE).is_file()
+
+
+def find_run_folder(given: str | Path) -> Path:
+    """Path of the run folder: the given folder itself, or the run folder in it.
+
+    Raises:
+        SnapshotError: If it holds no baseline.
+    """
+    folder = Path(given)
+    if (folder / RUN_FOLDER).is_dir():
+        folder /= RUN_FOLDER
+    if not (folder / BASELINE).is_file():
+        raise SnapshotError(
+            f"{folder}: needed a run folder with {BASELINE}, found none there; give the output_dir of a run, "
+            f"or the {RUN_FOLDER} in it"
+        )
+    return folder
+
+
+def run_probe(folder: str | Path) -> Probe | None:
+    """The probe of a run, for the text of its questions; None if it cannot be read."""
+    try:
+        return read_probe(find_run_folder(folder) / PROBE)
+    except ForgetwatchError:
+        return None
+
+
+def _without_plan(described: Description) -> tuple[str, ...]:
+    """Notes on a ``run.json`` that cannot be used, for a reader who has no other source of what it holds."""
+    notes = description_notes(described)
+    if described.problem is None:
+        return notes
+    return (f"{notes[0]}; alarms follow the rule that needs no plan, and findings of the guard are not shown",)

@@ -39,6 +39,7 @@ _PAUSE: Final = 0.2
 class _Held:
     file: int  # descriptor
     process: int
+    made_folder: bool
 
 
 # Record locks belong to the process: closing any descriptor of the file would end them, so there is one for each path.
@@ -59,6 +60,7 @@ def claim(output_dir: Path, *, patience: float = PATIENCE, on_wait: Callable[[st
     path = output_dir.absolute() / LOCK
     if (own := _held.get(path)) and own.process == os.getpid() and _is_file_of(path, own.file):
         return
+    made_folder = not path.parent.exists()
     until, waits = time.monotonic() + patience, False
     while (file := _lock(path)) is None:
         if time.monotonic() >= until:
@@ -71,7 +73,7 @@ def claim(output_dir: Path, *, patience: float = PATIENCE, on_wait: Callable[[st
             waits = True
         time.sleep(_PAUSE)
     if file >= 0:
-        _held[path] = _Held(file, os.getpid())
+        _held[path] = _Held(file, os.getpid(), made_folder)
 
 
 def release(output_dir: Path) -> None:
@@ -87,6 +89,9 @@ def release(output_dir: Path) -> None:
             path.unlink()
     with suppress(OSError):
         os.close(held.file)
+    if held.made_folder:
+        with suppress(OSError):  # unless something is in it by now
+            path.parent.rmdir()
 
 
 def _lock(path: Path) -> int | None:

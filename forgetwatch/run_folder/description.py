@@ -11,6 +11,7 @@ A description that is missing or damaged is never used in part.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -98,12 +99,12 @@ class Description:
             return cls(problem=f"is damaged (a JSON object is needed, it has a {type(values).__name__})")
         if values.get("format") == FIRST_FORMAT and "checksum" not in values:
             return cls(values=values)
-        if values.get("format") != FORMAT:
+        if values.get("format") != FORMAT and re.fullmatch(r"forgetwatch/run@[0-9]+", str(values.get("format"))):
             raise SnapshotError(
-                f"{path}: its format is {values.get('format')!r}, this version reads {FORMAT!r}; a newer forgetwatch "
-                "wrote it, or it is damaged: rename it to read the folder without it"
+                f"{path}: its format is {values['format']!r}, this version reads {FORMAT!r}; a newer forgetwatch wrote "
+                "it, or it is damaged: rename it to read the folder without it"
             )
-        if values.pop("checksum", None) != checksum_with("", values):
+        if values.pop("checksum", None) != checksum_with("", values) or values.get("format") != FORMAT:
             return cls(problem="is damaged (its checksum does not match)")
         made = cls(values=values)
         try:

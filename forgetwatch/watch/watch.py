@@ -333,7 +333,12 @@ class Watch:
         self._open()
         started = time.perf_counter()
         if self.baseline is None:
-            snapshot, null = self.measurer.baseline(model, tokenizer, step=step, twice=self._twice)
+            try:
+                snapshot, null = self.measurer.baseline(model, tokenizer, step=step, twice=self._twice)
+            except BaseException:
+                self.folder.release()  # a run without a baseline has nothing to keep apart
+                self.folder.run = None
+                raise
             snapshot = self.folder.stamped(snapshot, "baseline")
             self._looks.begin(snapshot, None if null is None else self.folder.stamped(null, "null"))
         else:

@@ -6,25 +6,29 @@ import json
 from pathlib import Path
 
 import pytest
-from support import snapshot
+from run_folders import write_run
+from support import probe, snapshot
 from typer.testing import CliRunner
 
-from forgetwatch import save_snapshot
+from forgetwatch import Snapshot
 from forgetwatch.cli import app
 from forgetwatch.errors import SnapshotError
+
+LOOKS = {5: [False] * 30 + [True] * 10, 9: [False] * 25 + [True] * 15}
+
+
+def write(folder: Path, *, planned: int | None = 4) -> Path:
+    def look(step: int, right: list[bool]) -> Snapshot:
+        return snapshot(right, meta={"model": "m", "step": step}, k=[4] * 40)
+
+    looks = {step: look(step, right) for step, right in LOOKS.items()}
+    write_run(folder, probe(40), look(0, [True] * 40), looks, planned=planned)
+    return folder
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    folder = tmp_path / "out" / "_forgetwatch"
-    folder.mkdir(parents=True)
-    columns = {"k": [4] * 40}
-    looks = {0: [True] * 40, 5: [False] * 30 + [True] * 10, 9: [False] * 25 + [True] * 15}
-    for step, right in looks.items():
-        name = "baseline.parquet" if step == 0 else f"step-{step:06d}.parquet"
-        save_snapshot(snapshot(right, meta={"model": "m", "step": step}, **columns), folder / name)
-    (folder / "run.json").write_text(json.dumps({"planned_looks": 4}))
-    return tmp_path / "out"
+    return write(tmp_path / "out")
 
 
 @pytest.mark.parametrize("place", ["", "_forgetwatch"])
@@ -65,14 +69,19 @@ def test_report_writes_a_run_as_json(run: Path) -> None:
 
 def test_a_run_without_a_plan_uses_alarm_levels_that_need_none(run: Path) -> None:
     (run / "_forgetwatch" / "run.json").unlink()
+    shown = CliRunner().invoke(app, ["report", str(run)])
+    assert shown.exit_code == 0
+    assert "run.json is missing: " in shown.stdout
+    assert "alarms follow the rule that needs no plan" in " ".join(shown.stdout.split())
     document = json.loads(CliRunner().invoke(app, ["report", str(run), "--json", "-"]).stdout)
+    assert document["notes"][0].startswith("run.json is missing")
     levels = [look["alarms"][0]["alarm_level"] for look in document["looks"]]
     assert levels == pytest.approx([0.05 / (2 * 2), 0.05 / (2 * 6)])
     assert document["planned_looks"] is None
 
 
-def test_looks_beyond_the_plan_leave_the_levels_before_them(run: Path) -> None:
-    (run / "_forgetwatch" / "run.json").write_text(json.dumps({"planned_looks": 1}))
+def test_looks_beyond_the_plan_leave_the_levels_before_them(tmp_path: Path) -> None:
+    run = write(tmp_path / "out", planned=1)
     document = json.loads(CliRunner().invoke(app, ["report", str(run), "--json", "-"]).stdout)
     levels = [look["alarms"][0]["alarm_level"] for look in document["looks"][:2]]
     assert levels == pytest.approx([0.05 / (2 * 1), 0.05 / (2 * 2 * 3)])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
-from support import snapshot
+from run_folders import write_run
+from support import probe, snapshot
 
-from forgetwatch import Trajectory, save_snapshot
+from forgetwatch import Snapshot, Trajectory
 from forgetwatch.comparing.stages import read_stages
 from forgetwatch.errors import MismatchError, SnapshotError
 from forgetwatch.report.plots import trajectory_figure
@@ -21,12 +21,11 @@ def write(
     planned: int | None = None,
     again: dict[int, list[bool]] | None = None,
 ) -> Path:
-    folder.mkdir(parents=True)
-    for kind, there in (("step", looks), ("again", again or {})):
-        for step, right in there.items():
-            name = "baseline.parquet" if step == 0 and kind == "step" else f"{kind}-{step:06d}.parquet"
-            save_snapshot(snapshot(right, meta={"model": folder.name, "step": step}), folder / name)
-    (folder / "run.json").write_text(json.dumps({"planned_looks": planned} if planned else {}))
+    def made(there: dict[int, list[bool]]) -> dict[int, Snapshot]:
+        return {step: snapshot(right, meta={"model": folder.name, "step": step}) for step, right in there.items()}
+
+    rows = made(looks)
+    write_run(folder, probe(len(looks[0])), rows.pop(0), rows, again=made(again or {}), planned=planned)
     return folder
 
 
@@ -52,7 +51,8 @@ def test_a_break_between_two_stages_is_noted_with_its_size(tmp_path: Path) -> No
     sft = write(tmp_path / "sft", {0: BEST, 200: MIDDLE})
     dpo = write(tmp_path / "dpo", {0: BEST, 100: WORST})
     note = read_stages([sft, dpo]).comparisons[-1].notes[-1]
-    assert note == f"{dpo} began with a model that answers 2 of 8 questions otherwise than the end of {sft}"
+    first, second = sft / "_forgetwatch", dpo / "_forgetwatch"
+    assert note == f"{second} began with a model that answers 2 of 8 questions otherwise than the end of {first}"
 
 
 def test_one_stage_is_the_trajectory_of_its_run(tmp_path: Path) -> None:

@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import snapshot
+from run_folders import write_run
+from support import probe, snapshot
 
-from forgetwatch import Snapshot, Trajectory, save_snapshot
+from forgetwatch import Snapshot, Trajectory
 from forgetwatch.errors import MismatchError, SnapshotError
 
 
@@ -63,10 +64,10 @@ def test_open_items_have_no_guess_reference() -> None:
 
 
 def test_a_run_folder_is_read_with_all_its_looks(tmp_path: Path) -> None:
-    for step, correct in ((0, [True, True]), (1000, [True, False]), (200, [False, False])):
-        name = "baseline.parquet" if step == 0 else f"step-{step:06d}.parquet"
-        save_snapshot(look(step, list(correct)), tmp_path / name)
-    assert Trajectory.from_run(tmp_path).steps == (0, 200, 1000)
+    looks = {1000: look(1000, [True, False]), 200: look(200, [False, False])}
+    write_run(tmp_path, probe(2), look(0, [True, True]), looks)
+    made = Trajectory.from_run(tmp_path)
+    assert (made.steps, made.notes) == ((0, 200, 1000), ())
     with pytest.raises(SnapshotError, match=r"baseline\.parquet, found none"):
         Trajectory.from_run(tmp_path / "none")
 

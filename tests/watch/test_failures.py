@@ -19,7 +19,8 @@ from support import probe, trainer
 from transformers import TrainerCallback
 
 import forgetwatch.files
-import forgetwatch.run_folder
+import forgetwatch.run_folder.description
+import forgetwatch.run_folder.folder
 from forgetwatch import ForgetWatchCallback, Probe, Trajectory, load_snapshot
 from forgetwatch.errors import ProbeError
 from forgetwatch.files import write_atomically
@@ -87,7 +88,8 @@ def full_disk(patch: pytest.MonkeyPatch, folder: Path) -> list[TrainerCallback]:
         write_atomically(path, cut if path.name.startswith("step-") or "checkpoint" in str(path) else write)
 
     patch.setattr(forgetwatch.files, "write_atomically", full)
-    patch.setattr(forgetwatch.run_folder, "write_atomically", full)
+    patch.setattr(forgetwatch.run_folder.folder, "write_atomically", full)
+    patch.setattr(forgetwatch.run_folder.description, "write_atomically", full)
     return []
 
 

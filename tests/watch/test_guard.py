@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 
 import numpy as np
-from support import snapshot
+from run_folders import write_run
+from support import probe, snapshot
 
 from forgetwatch import Snapshot, Trajectory
 from forgetwatch.report.export import trajectory_json
-from forgetwatch.run_folder import GuardFinding, RunFolder, StoredRun
-from forgetwatch.snapshot import save_snapshot
+from forgetwatch.run_folder import GuardFinding, StoredRun
 from forgetwatch.watch.guard import Guard, Tripped
 
 
@@ -94,16 +94,10 @@ def test_findings_that_an_earlier_version_stored_are_not_repeated() -> None:
 
 
 def test_findings_are_read_from_the_run_folder_and_are_in_the_document(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path)
-    folder.path.mkdir()
     made = lost(60, 20)
-    save_snapshot(made.baseline, folder.path / "baseline.parquet")
-    folder.add(made.last, step=2)
     findings = tuple(Guard().findings(made))
-    folder.describe({"guard": [vars(one) for one in findings]})
+    write_run(tmp_path, probe(), made.baseline, {2: made.last}, findings=findings)
     assert StoredRun.read(tmp_path).findings == findings
     trajectory = Trajectory.from_run(tmp_path)
     assert trajectory.findings == findings
     assert trajectory_json(trajectory)["guard"] == [vars(one) for one in findings]
-    folder.describe({"guard": "damaged"})
-    assert StoredRun.read(tmp_path).findings == ()

@@ -90,7 +90,7 @@ def whole(folder: Path) -> None:
         if path.stem.startswith("step-"):
             assert snapshot.meta["step"] == int(path.stem.removeprefix("step-"))
     for described in folder.rglob("run.json"):
-        assert json.loads(described.read_text())["format"] == "forgetwatch/run@1"
+        assert json.loads(described.read_text())["format"] == "forgetwatch/run@2"
 
 
 def looks(folder: Path) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -52,7 +53,7 @@ def test_the_run_folder_holds_the_run(tmp_path: Path) -> None:
         "baseline.parquet", "null.parquet", "probe.jsonl", "run.json", "step-000005.parquet", "step-000010.parquet",
     ]  # fmt: skip
     described = json.loads((folder / "run.json").read_text())
-    assert described["format"] == "forgetwatch/run@1"
+    assert described["format"] == "forgetwatch/run@2"
     assert described["probe"]["fingerprint"] == watch.probe.fingerprint
     assert [look["step"] for look in described["looks"]] == [0, 5, 10]
     assert Trajectory.from_run(folder).steps == watch.trajectory().steps == (0, 5, 10)
@@ -145,7 +146,9 @@ def test_a_damaged_look_does_not_stop_a_resume(tmp_path: Path) -> None:
     (tmp_path / "_forgetwatch" / "step-000005.parquet").write_bytes(b"PAR1")
     watch = Watch(probe(), tmp_path, resume=True)
     assert sorted(watch.comparisons) == [0, 10]
-    assert [path.name for path in watch.damaged] == ["step-000005.parquet.damaged"]
+    assert len(watch.notes) == 1
+    assert re.match(r"step-000005\.parquet: .*it is left out$", watch.notes[0])
+    assert (tmp_path / "_forgetwatch" / "step-000005.parquet.damaged").is_file()
     assert Trajectory.from_run(tmp_path / "_forgetwatch").steps == (0, 10)
 
 

@@ -178,7 +178,7 @@ def test_a_checkpoint_without_its_history_gets_it_at_the_resume(tmp_path: Path) 
     with pytest.raises(KeyboardInterrupt):
         again.train(resume_from_checkpoint=True)
     carried = sorted(path.name for path in (tmp_path / "checkpoint-4" / "forgetwatch").iterdir())
-    assert carried == ["baseline.parquet", "null.parquet", "step-000004.parquet"]
+    assert carried == ["baseline.parquet", "null.parquet", "run.json", "step-000004.parquet"]
 
 
 def test_resume_with_another_probe_or_without_a_baseline_fails_before_the_first_step(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from forgetwatch import Trajectory, load_snapshot
 from forgetwatch.run_folder import RunFolder
+from forgetwatch.run_folder.description import Description
 
 EVERY_5 = tuple(range(0, 61, 5))
 
@@ -90,7 +91,7 @@ def whole(folder: Path) -> None:
         if path.stem.startswith("step-"):
             assert snapshot.meta["step"] == int(path.stem.removeprefix("step-"))
     for described in folder.rglob("run.json"):
-        assert json.loads(described.read_text())["format"] == "forgetwatch/run@2"
+        assert Description.read(described.parent).is_whole
 
 
 def looks(folder: Path) -> tuple[int, ...]:
@@ -152,7 +153,9 @@ def test_a_killed_run_ends_as_the_undisturbed_one(
     again = {begins_at: RunFolder(run).path / f"again-{begins_at:06d}.parquet"} if begins_at else {}
     assert RunFolder(run).looks("again") == again
     described = json.loads((RunFolder(run).path / "run.json").read_text())
-    assert described["resumed"] == [{"step": step, "lost": 0, "gained": 0} for step in again]
+    found = [(one["step"], one["lost"], one["gained"]) for one in described["resumed"]]
+    assert found == [(step, 0, 0) for step in again]
+    assert Trajectory.from_run(run).notes == ()
     assert_same_end(run, runs.undisturbed())
 
 

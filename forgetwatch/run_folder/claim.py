@@ -46,12 +46,14 @@ class _Held:
 _held: dict[Path, _Held] = {}
 
 
-def claim(output_dir: Path, *, patience: float = PATIENCE, on_wait: Callable[[str], object] = lambda _: None) -> None:
+def claim(
+    output_dir: Path, *, patience: float | None = None, on_wait: Callable[[str], object] = lambda _: None
+) -> None:
     """Claim an output_dir for this process, until `release` or the end of the process; a second claim does nothing.
 
     Args:
         output_dir: Folder of the run; it is made if it is missing.
-        patience: Seconds to wait for another process.
+        patience: Seconds to wait for another process; None for `PATIENCE`.
         on_wait: Called once with a sentence if that is necessary.
 
     Raises:
@@ -60,6 +62,7 @@ def claim(output_dir: Path, *, patience: float = PATIENCE, on_wait: Callable[[st
     path = output_dir.absolute() / LOCK
     if (own := _held.get(path)) and own.process == os.getpid() and _is_file_of(path, own.file):
         return
+    patience = PATIENCE if patience is None else patience
     made_folder = not path.parent.exists()
     until, waits = time.monotonic() + patience, False
     while (file := _lock(path)) is None:

@@ -69,3 +69,10 @@ def test_a_baseline_of_another_run_or_none_is_refused_with_the_paths(tmp_path: P
         (made.path / "baseline.parquet").unlink()
     with pytest.raises(WatchError, match=r"baseline is gone: needed it in .*_forgetwatch/baseline.* or .*checkpoint-9"):
         made.baseline(checksum="another" if damage == "other" else BASE.checksum, carried=[made.carried(9)])
+
+
+def test_a_second_file_that_cannot_be_used_does_not_replace_the_first(tmp_path: Path) -> None:
+    made = folder(tmp_path, (5,))
+    assert made.quarantine(made.looks()[5]).name == "step-000005.parquet.damaged"
+    made.add(snapshot([True, True], meta={"step": 5}), step=5)
+    assert made.quarantine(made.looks()[5]).name == "step-000005.parquet.damaged-2"

@@ -1,0 +1,100 @@
+"""Two trainings in one output_dir: one refusal where the disk has locks, and two runs where it has none."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import model, probe, tokenizer
+
+from forgetwatch import Trajectory, Watch
+from forgetwatch.errors import WatchError
+from forgetwatch.run_folder import StoredRun, claim
+
+TOK = tokenizer()
+
+OTHER = """
+import sys
+from pathlib import Path
+from support import model, probe, tokenizer
+from forgetwatch import Watch
+tok = tokenizer()
+watch, network = Watch(probe(), sys.argv[1]), model(tok)
+for step in range(0, int(sys.argv[2]) + 1, 5):
+    watch.look(network, tok, step=step)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def without_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claim, "_lock", lambda _: -1)
+
+
+def test_a_second_training_is_refused_before_it_measures_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claim, "PATIENCE", 0.0)
+    with subprocess.Popen(
+        [sys.executable, "-c", OTHER, str(tmp_path), "5"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    ) as other:
+        assert other.stdout is not None
+        assert "ready\n" in iter(other.stdout.readline, "")  # libraries print too
+        for resume in (False, True):
+            with pytest.raises(WatchError, match=f"no other training uses, and process {other.pid} on .* trains here"):
+                Watch(probe(), tmp_path, resume=resume).look(model(TOK), TOK, step=0)
+        other.communicate()
+    assert [path.name for path in tmp_path.iterdir()] == ["_forgetwatch"]
+    assert Trajectory.from_run(tmp_path).steps == (0, 5)
+    second = Watch(probe(), tmp_path)
+    second.look(model(TOK), TOK, step=0)  # once the other has ended
+    second.release()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["_forgetwatch", "_forgetwatch-1"]
+
+
+@pytest.mark.usefixtures("without_locks")
+def test_without_locks_two_trainings_with_one_seed_and_schedule_are_two_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, other = Watch(probe(), tmp_path), Watch(probe(), tmp_path)
+    network, second = model(TOK), model(TOK)
+    one.look(network, TOK, step=0)
+    one.look(network, TOK, step=5)
+    other.look(second, TOK, step=0)
+    for step in (10, 15):
+        one.look(network, TOK, step=step)
+        other.look(second, TOK, step=step)
+    assert one.folder.run != other.folder.run
+    assert one.folder.path == tmp_path / "_forgetwatch-1"
+    assert other.folder.path == tmp_path / "_forgetwatch"
+    moved = f"another training has begun in {tmp_path}; the looks of this one are in {one.folder.path}"
+    assert capsys.readouterr().err.count(moved) == 1
+    for watch, steps in ((one, (0, 5, 10, 15)), (other, (0, 10, 15))):
+        made = Trajectory.from_run(watch.folder.path)
+        assert (made.steps, made.notes) == (steps, ())
+        stored = StoredRun.read(watch.folder.path)
+        assert {look.meta["run"] for look in (stored.baseline, *stored.looks)} == {watch.folder.run}
+
+
+@pytest.mark.usefixtures("without_locks")
+def test_a_run_that_resumes_puts_its_own_folder_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, other, network = Watch(probe(), tmp_path), Watch(probe(), tmp_path), model(TOK)
+    one.look(network, TOK, step=0)
+    one.look(network, TOK, step=5)
+    other.look(network, TOK, step=0)
+    assert one.baseline is not None
+    again = Watch(probe(), tmp_path)
+    again.resume(run=one.folder.run, step=5, checksum=one.baseline.checksum)
+    assert sorted(again.comparisons) == [0, 5]
+    assert again.folder.run == one.folder.run
+    assert Trajectory.from_run(tmp_path / "_forgetwatch").steps == (0, 5)
+    assert StoredRun.read(tmp_path / "_forgetwatch-2").baseline.meta["run"] == other.folder.run
+    assert "_forgetwatch again" in capsys.readouterr().err

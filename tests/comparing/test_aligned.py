@@ -116,3 +116,37 @@ def test_the_chance_of_a_guess_is_right_options_over_options() -> None:
     rows = snapshot([True] * 3, k=[4, None, 6], gold=[0, None, 0], golds=[None, None, [0, 2]])
     assert guess_chance(rows).tolist() == [0.25, 0.0, 1 / 3]
     assert np.isnan(guess_chance(snapshot([True]))).all()
+
+
+def test_options_of_one_side_alone_are_of_no_use() -> None:
+    logged, silent = {"k": [3, 3], "gold": [0, 0], "chosen": [0, 1]}, {"k": [3, 3], "gold": [0, 0]}
+    for one, other in ((logged, silent), (silent, logged)):
+        before, after = snapshot([True, False], **one), snapshot([True, False], **other)
+        pairs = AlignedPairs.align(before, after, pair(before, after))
+        assert pairs.chosen_before is pairs.chosen_after is None
+        assert pairs.answers() is None
+
+
+def test_the_number_of_options_is_that_of_the_side_that_names_it() -> None:
+    for one, other in (([4, None, 2], [4, 3, None]), ([None, 3, 2], [4, None, 2])):
+        before, after = snapshot([True] * 3, k=one), snapshot([True] * 3, k=other)
+        assert AlignedPairs.align(before, after, pair(before, after)).k.tolist() == [4, 3, 2]
+
+
+def test_items_alone_are_in_no_named_cluster_wherever_they_are() -> None:
+    pairs = aligned([True] * 6, [True] * 6, cluster=["", "p", "q", "p", None, "r"])
+    assert pairs.cluster is not None
+    assert pairs.cluster[1] == pairs.cluster[3]
+    assert len(set(pairs.cluster.tolist())) == 5
+
+
+def test_answers_by_the_sum_stay_where_others_are_decided_by_a_length() -> None:
+    """After, every option of both items is e^4 times as likely; only the norm by length makes another choice of it."""
+    columns = {"k": [2, 2], "gold": [0, 0], "task": ["t", "u"], "choice_bytes": [[4, 2]] * 2}
+    meta = {"norms": {"t": "bytes", "u": "sum"}}
+    before = snapshot([True, True], chosen=[0, 0], choice_logprobs=[[-8.0, -6.5], [-5.0, -6.0]], meta=meta, **columns)
+    after = snapshot([False, True], chosen=[1, 0], choice_logprobs=[[-4.0, -1.5], [-1.0, -2.0]], meta=meta, **columns)
+    pairs = AlignedPairs.align(before, after, pair(before, after))
+    assert pairs.mass_after == pytest.approx([1.0, math.nan], nan_ok=True)
+    assert pairs.right_at_constant_mass is not None
+    assert pairs.right_at_constant_mass.tolist() == [True, True]

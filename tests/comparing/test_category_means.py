@@ -7,6 +7,11 @@ import pytest
 from support import snapshot
 
 from forgetwatch import compare
+from forgetwatch.comparing.aligned import AlignedPairs
+from forgetwatch.comparing.category_means import category_means
+from forgetwatch.comparing.groups import count_groups
+from forgetwatch.comparing.pairing import pair
+from forgetwatch.metrics.intervals import resample
 from forgetwatch.probes.paper_tasks import PaperTasks
 
 
@@ -132,3 +137,17 @@ def test_one_draw_has_no_error_and_nothing_has_no_rate() -> None:
     assert math.isnan(nothing.forgetting.mean)
     assert math.isnan(nothing.backward_transfer.sd)
     assert nothing.by_category == {}
+
+
+def test_the_error_of_a_mean_is_the_sample_deviation_of_its_draws() -> None:
+    rows = 60
+    labels = {"task": ["t"] * rows, "category": ["a"] * rows, "k": [4] * rows}
+    before, after = snapshot([True] * rows, **labels), snapshot([False] * 20 + [True] * 40, **labels)
+    found = compare(before=before, after=after, rng=np.random.default_rng(3), replications=4).macro
+    pairs = AlignedPairs.align(before, after, pair(before, after))
+    rng = np.random.default_rng(3)
+    next(iter(count_groups(pairs, rng=rng, replications=4)))  # draws nothing: no options were logged
+    means = [
+        category_means(pairs.take(drawn)).forgetting.mean for drawn in resample(np.arange(rows), rng, replications=4)
+    ]
+    assert found.forgetting.se == pytest.approx(np.std(means, ddof=1))

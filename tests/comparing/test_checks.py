@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from support import snapshot
 
-from forgetwatch import Snapshot
+from forgetwatch import Snapshot, compare
 from forgetwatch.comparing.checks import check_settings, setting_differences
 from forgetwatch.errors import MismatchError
 
@@ -68,3 +69,35 @@ def test_of_many_tasks_with_another_norm_three_are_named(tasks: int, more: bool)
     )
     expected = ", ".join(f"{name} sum and bytes" for name in names[:3]) + (", ..." if more else "")
     assert setting_differences(before, after) == (f"norms of the score that decides differ: {expected}",)
+
+
+@pytest.mark.parametrize(("name", "values"), [("scoring", ("letters", "generate")), ("rendering", ("plain", "chat"))])
+def test_a_permitted_prompt_is_no_permission_for_another_scoring(name: str, values: tuple[str, str]) -> None:
+    before, after = (snapshot([True], meta={"probe": {name: value}}) for value in values)
+    with pytest.raises(MismatchError, match="score both with the same probe") as refused:
+        check_settings(before, after, allow_prompt_mismatch=False)
+    assert ("--allow-prompt-mismatch" in str(refused.value)) == (name == "rendering")
+    if name == "rendering":
+        check_settings(before, after, allow_prompt_mismatch=True)
+        return
+    with pytest.raises(MismatchError, match="was scored with scoring 'letters'"):
+        check_settings(before, after, allow_prompt_mismatch=True)
+
+
+def test_one_percent_of_the_items_is_not_one_percent_of_the_answers() -> None:
+    """One item of sixty differs, 1.7 %; with two samples each these are sixty items of 120 answers."""
+    ids = [str(i // 2) for i in range(120)]
+    columns = {"item_id": ids, "content_hash": ids, "sample": [0, 1] * 60}
+    before = snapshot([True] * 120, prompt_hash=["same"] * 120, **columns)
+    after = snapshot([True] * 120, prompt_hash=["other"] * 2 + ["same"] * 118, **columns)
+    with pytest.raises(MismatchError, match="the prompts of 1 of 60 items differ"):
+        compare(before=before, after=after)
+    assert compare(before=before, after=after, allow_prompt_mismatch=True).items.prompt_differs == 1
+
+
+def test_the_note_on_a_null_that_was_decided_again_is_its_last() -> None:
+    scores = {"k": [2], "gold": [0], "chosen": [0], "choice_logprobs": [[-1.0, -2.0]], "choice_bytes": [[2, 1]]}
+    start = snapshot([True], meta={"probe": {"norm": "sum"}}, **scores)
+    null = replace(snapshot([False], meta={"probe": {"norm": "bytes"}}, **scores), notes=("read with care",))
+    noted = compare(before=start, after=start, null=null).notes
+    assert [note.split(" (")[0] for note in noted if "the null was" in note] == ["the null was decided again by sum"]

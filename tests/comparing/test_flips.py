@@ -144,3 +144,15 @@ def test_rows_in_another_order_are_the_same_items() -> None:
 )
 def test_the_messages_of_a_chat_come_in_order_with_their_roles(prompt: object, text: str) -> None:
     assert prompt_text(prompt) == text  # type: ignore[arg-type]
+
+
+def test_an_item_shows_its_number_of_options_and_an_open_one_none() -> None:
+    columns = {"k": [3, None], "gold": [2, None], "item_id": ["a", "b"]}
+    before, after = (
+        snapshot([True, True], chosen=[2, None], **columns),
+        snapshot([False, False], chosen=[0, None], **columns),
+    )
+    assert [(flip.k, flip.gold, flip.before.chosen, flip.after.chosen) for flip in flips(before, after)] == [
+        (3, (2,), 2, 0),
+        (None, (), None, None),
+    ]

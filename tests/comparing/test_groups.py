@@ -11,11 +11,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 from support import snapshot
 
 from forgetwatch import Snapshot, compare
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.quantities import group_values
+from forgetwatch.metrics.planning import detectable_change
 
 
 def made(seed: int, rows: int = 60) -> Comparison:
@@ -246,3 +248,21 @@ def test_the_temperature_and_the_change_after_it_are_of_the_calibrated_score() -
         assert getattr(whole, f"log_score_change{kind}") == change.mean
         assert getattr(whole, f"log_score_change{kind}_interval") == change.interval
     assert whole.log_score_p_value == whole.log_score_q_value == whole.log_scores.calibrated.p_value
+
+
+def test_the_detectable_change_is_that_of_the_observed_flips_and_of_three_at_least() -> None:
+    before = snapshot([True] * 1000)
+    for flips in (0, 2, 3, 40):
+        group = compare(before=before, after=snapshot([False] * flips + [True] * (1000 - flips))).all
+        expected = detectable_change(1000, max(flips, 3) / 1000)
+        assert group.detectable_change == pytest.approx(expected, nan_ok=True)
+    assert group.detectable_change == pytest.approx(0.0177, abs=5e-5)  # Connor's formula at 4 % of 1,000 items
+    assert math.isnan(compare(before=snapshot([None]), after=snapshot([None])).all.detectable_change)
+
+
+def test_the_interval_of_known_and_lost_is_wilsons_of_the_known_items() -> None:
+    columns = {"k": [4] * 60, "gold": [0] * 60, "gold_share": [0.9] * 50 + [0.5] * 10}
+    group = compare(before=snapshot([True] * 60, **columns), after=snapshot([False] * 10 + [True] * 50, **columns)).all
+    assert (group.known, group.known_lost) == (50, 10)
+    expected = stats.binomtest(10, 50).proportion_ci(method="wilson")
+    assert group.known_lost_interval == pytest.approx((expected.low, expected.high))

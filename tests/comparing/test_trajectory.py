@@ -146,3 +146,9 @@ def test_a_look_without_scores_is_tested_for_a_net_loss_alone() -> None:
     kinds = {step: [test.kind for test in made.verdicts() if test.step == step] for step in (1, 2)}
     assert kinds == {1: ["net", "net", "fading", "fading"], 2: ["net", "net"]}
     assert made.has_scores
+
+
+def test_a_run_prints_without_its_answers() -> None:
+    made = Trajectory.of([look(step, [True] * 500) for step in (0, 1)])
+    assert len(repr(made)) < 200
+    assert "array" not in repr(made)

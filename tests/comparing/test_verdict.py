@@ -6,6 +6,7 @@ import io
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from rich.console import Console
 from support import snapshot
@@ -144,3 +145,22 @@ def test_a_loss_can_be_seen_from_the_detectable_change_on() -> None:
     assert can_see(group, group.detectable_change)
     assert not can_see(group, group.detectable_change - 1e-9)
     assert not can_see(compare(before=snapshot([None]), after=snapshot([None])).all, 1.0)
+
+
+@pytest.mark.parametrize(("fall", "state"), [(1.0, "lasting"), (0.005, "unclear"), (0.0, "recovered")])
+def test_an_alarm_of_fading_lasts_while_the_log_score_is_below_its_start(fall: float, state: str) -> None:
+    rng = np.random.default_rng(6)
+    start = rng.normal(-15, 2, (200, 3)) + np.array([2.0, 0.0, 0.0])
+
+    def look(step: int, less: float) -> Snapshot:
+        scores = start.copy()
+        scores[:, 0] -= less * np.linspace(0.5, 1.5, 200)  # 1 on average
+        if less and less < 0.1:
+            scores[:, 0] += np.tile([0.3, -0.3], 100)
+        columns = {"k": [3] * 200, "gold": [0] * 200, "choice_logprobs": scores.tolist()}
+        return snapshot((scores.argmax(axis=1) == 0).tolist(), meta={"step": step}, **columns)
+
+    run = Trajectory.of([look(0, 0.0), look(1, 1.0), look(2, fall)], planned=2)
+    found = conclude(run.comparisons[-1], trajectory=run)
+    states = {(one.alarm.kind, one.alarm.group.name): one.state for one in found.alarms}
+    assert states["fading", "all"] == state

@@ -202,11 +202,12 @@ class _Recorder:
 
     @pytest.hookimpl(tryfirst=True)  # pytest sorts by the scope of fixtures afterwards
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        """Keep the chosen tests, in their order."""
+        """Keep the chosen tests, in their order, and those of their files that are there since the mutation."""
         if self._order is not None:
-            items[:] = sorted(
-                (one for one in items if one.nodeid in self._order), key=lambda one: self._order[one.nodeid]
-            )
+            order = self._order
+            # A mutant at import time may give the cases of a test other names.
+            items[:] = [one for one in items if one.nodeid in order or one.nodeid not in self._limits]
+            items.sort(key=lambda one: order.get(one.nodeid, -1))
 
     def pytest_collectreport(self, report: Any) -> None:
         """Note a test file that cannot be imported."""

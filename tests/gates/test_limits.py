@@ -64,3 +64,10 @@ def test_where_nothing_was_compared_there_is_no_verdict() -> None:
         NoWorseThan(tolerance=0.02).judge(made)
     with pytest.raises(GateError, match="has no number"):
         FailIf(condition=Condition.parse("forgetting>5%")).judge(made)
+
+
+def test_a_finding_shows_the_net_change_and_its_interval_in_points(comparison: Comparison) -> None:
+    low, high = comparison.by("category")["Math"].net_change_interval
+    measured = NoWorseThan(tolerance=0.02, group="category:Math").judge(comparison).measured
+    assert measured == f"-50.0 points ({100 * low:+.1f} to {100 * high:+.1f})"
+    assert -0.65 < low < -0.5 < high < -0.35

@@ -44,6 +44,10 @@ def test_each_norm_gives_its_formula(norm: str) -> None:
     assert decide(found, K, np.zeros(5, bool)).chosen.tolist() == [np.argmax(first), np.argmax(second)]
 
 
+def test_the_norms_have_the_names_that_probes_and_logs_use() -> None:
+    assert NORMS == ("sum", "chars", "chars_with_space", "bytes", "tokens", "unconditional")
+
+
 def test_the_norms_of_a_probe_are_norms_of_the_rule() -> None:
     assert set(get_args(Norm)) <= set(NORMS)
 

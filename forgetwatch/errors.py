@@ -15,9 +15,15 @@ Each message gives what was needed, what was got, where (file, row or item), and
 import difflib
 from collections.abc import Iterable
 
+from forgetwatch.visible_text import visible
+
 
 class ForgetwatchError(Exception):
-    """Base of every error that forgetwatch raises on purpose."""
+    """Base of every error that forgetwatch raises on purpose; its text has visible control characters."""
+
+    def __str__(self) -> str:
+        # Messages quote names and texts of files, and are printed by whatever catches them.
+        return visible(super().__str__())
 
 
 class ProbeError(ForgetwatchError):

@@ -24,6 +24,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
+from forgetwatch.visible_text import visible
+
 
 @dataclass(frozen=True, kw_only=True)
 class Done:
@@ -49,8 +51,11 @@ Progress = Callable[[Done], None]
 
 
 def log(line: str) -> None:
-    """Print one line to stderr with the project's name before it, without breaking progress bars."""
-    _tqdm().write(f"forgetwatch: {line}", file=sys.stderr)
+    """Print one line to stderr with the project's name before it, without breaking progress bars.
+
+    Control characters in it are made visible.
+    """
+    _tqdm().write(f"forgetwatch: {visible(line)}", file=sys.stderr)
 
 
 @contextmanager
@@ -116,7 +121,7 @@ class _Display:
     """Shows one measurement; see `shown`."""
 
     def __init__(self, label: str, *, again: float, advice: str, delay: float) -> None:
-        self._label, self._again, self._advice, self._delay = label, again, advice, delay
+        self._label, self._again, self._advice, self._delay = visible(label), again, advice, delay
         self._started = self._part_started = self._line_time = time.monotonic()
         self._line_share = 0.0
         self._is_estimated = delay > 0  # what is shown late has no estimate of its own

@@ -9,7 +9,19 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "forgetwatch"
 ORDER = (
-    *("errors", "files", "plain_yaml", "ranges", "progress", "decoding", "item", "probe", "prompting", "snapshot"),
+    *(
+        "visible_text",
+        "errors",
+        "files",
+        "plain_yaml",
+        "ranges",
+        "progress",
+        "decoding",
+        "item",
+        "probe",
+        "prompting",
+        "snapshot",
+    ),
     *("metrics", "completions", "grading", "probes", "readers", "run_folder", "comparing", "gates", "report"),
     *("scoring", "watch", "trl", "lm_eval", "demo", "cli", "__main__"),
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import warnings
 from importlib.metadata import version
 from typing import Annotated, Final, cast
 
@@ -25,6 +26,7 @@ from forgetwatch.cli import (
     score_command,
 )
 from forgetwatch.errors import ForgetwatchError, did_you_mean
+from forgetwatch.visible_text import visible
 
 _TRACEBACK: Final = "FORGETWATCH_TRACEBACK"
 _USAGE_ERROR: Final = typer.BadParameter.__mro__[1]
@@ -65,6 +67,9 @@ def _options(
 
 def main() -> None:
     """Run the command line; an error becomes one line on standard error, and the exit status."""
+    formatted = warnings.formatwarning
+    # Warnings quote names and paths as errors do.
+    warnings.formatwarning = lambda *given, **named: visible(formatted(*given, **named))
     try:
         status = app(standalone_mode=False)
     except typer.Abort:
@@ -79,6 +84,8 @@ def main() -> None:
         _fail(
             f"unexpected {type(error).__name__}: {error} (a bug in forgetwatch; {_TRACEBACK}=1 shows where)", status=1
         )
+    finally:
+        warnings.formatwarning = formatted
     sys.exit(status if isinstance(status, int) else 0)
 
 
@@ -91,5 +98,5 @@ def _usage(message: str) -> str:
 
 def _fail(message: str, *, status: int) -> None:
     if message:  # the help that a command without arguments prints is no error message
-        typer.echo(f"forgetwatch: {' '.join(message.split())}", err=True)
+        typer.echo(f"forgetwatch: {visible(' '.join(message.split()))}", err=True)
     sys.exit(status)

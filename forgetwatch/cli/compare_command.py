@@ -27,7 +27,7 @@ from forgetwatch.cli.documents import (
 )
 from forgetwatch.cli.gate_options import conclude, gate_of
 from forgetwatch.cli.options import CHANCE, GATES, ITEMS, OUTPUT, share
-from forgetwatch.cli.output import result_console
+from forgetwatch.cli.output import echo, result_console
 from forgetwatch.cli.resolve import read_outcomes, resolve, select, with_questions
 from forgetwatch.comparing.common_norm import in_common_norm
 from forgetwatch.comparing.comparison import Comparison, compare, first_samples
@@ -443,4 +443,4 @@ def _write(options: Options, sides: _Sides, comparisons: Sequence[Comparison], s
     changed = with_questions(changed, options.before, sides.before, options.metric)
     write_report(options.report, comparisons, changed, tolerance=options.tolerance, several=several)
     if not options.json_alone:
-        typer.echo(f"report: {options.report}")
+        echo(f"report: {options.report}")

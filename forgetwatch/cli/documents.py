@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import typer
-
+from forgetwatch.cli.output import echo
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.flips import Flip
 from forgetwatch.comparing.ranking import ModelComparison
@@ -92,9 +91,9 @@ def write_json(document: dict[str, Any], path: Path) -> None:
 def print_pictures(paths: Sequence[Path], *, err: bool) -> None:
     """Print how many pictures were drawn and where, to standard error if `err`."""
     if paths:
-        typer.echo(f"pictures: {len(paths) // len(SUFFIXES)} in {paths[0].parent}, as PNG and SVG", err=err)
+        echo(f"pictures: {len(paths) // len(SUFFIXES)} in {paths[0].parent}, as PNG and SVG", err=err)
     else:
-        typer.echo("pictures: none; they need two looks, or two categories", err=err)
+        echo("pictures: none; they need two looks, or two categories", err=err)
 
 
 def write_report(

@@ -12,7 +12,7 @@ import typer
 
 from forgetwatch.cli.documents import STDOUT, check_file
 from forgetwatch.cli.options import ITEMS, OUTPUT
-from forgetwatch.cli.output import result_console
+from forgetwatch.cli.output import echo, print_text, result_console
 from forgetwatch.cli.resolve import resolve, select, with_questions
 from forgetwatch.comparing.flips import Flip, first_forgotten, flips, sort_flips
 from forgetwatch.comparing.trajectory import Trajectory
@@ -90,7 +90,7 @@ def run(
             sys.stdout.write(text)
             return
         write_text(jsonl, text)
-        typer.echo(f"{len(shown):,} of {len(found):,} items: {jsonl}")
+        echo(f"{len(shown):,} of {len(found):,} items: {jsonl}")
         return
     console = result_console()
     for flip in shown:
@@ -98,7 +98,7 @@ def run(
     named = what.value.replace("_", " ")
     more = f", {len(found) - len(shown):,} more with --limit 0" if len(found) > len(shown) else ""
     luck = _luck(changed) if what is _What.KNOWN_LOST and shown else ""
-    console.print(f"{len(shown):,} {named}{more}{luck}" if shown else f"none {named}", markup=False)
+    print_text(console, f"{len(shown):,} {named}{more}{luck}" if shown else f"none {named}")
 
 
 def _luck(changed: list[Flip]) -> str:

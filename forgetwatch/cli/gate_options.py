@@ -17,6 +17,7 @@ from typing import Final
 import typer
 
 from forgetwatch.cli.options import share
+from forgetwatch.cli.output import echo
 from forgetwatch.comparing.verdict import Word, worst
 from forgetwatch.errors import GateError
 from forgetwatch.files import write_text
@@ -67,7 +68,7 @@ def conclude(results: Sequence[GateResult], *, summary: Path | None, to_stderr: 
     """
     for one in results:
         which = f" ({' -> '.join(one.comparison.labels)})" if len(results) > 1 else ""
-        typer.echo(" ".join((one.line + which).split()), err=one.verdict != "PASS" or to_stderr)
+        echo(" ".join((one.line + which).split()), err=one.verdict != "PASS" or to_stderr)
     text = ci_summary(results)
     if summary is not None:
         write_text(summary, text)

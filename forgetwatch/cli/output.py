@@ -1,4 +1,7 @@
-"""Streams of a command: results to a console of 80 columns on stdout, progress to stderr."""
+"""Streams of a command: results to a console of 80 columns on stdout, progress to stderr.
+
+What is printed holds names and texts of files: control characters in it are made visible.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
+import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
@@ -15,6 +19,7 @@ from rich.text import Text
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Progress, shown
 from forgetwatch.report.terminal import WIDTH
+from forgetwatch.visible_text import visible
 
 
 def result_console() -> Console:
@@ -26,12 +31,22 @@ def result_console() -> Console:
 
 def print_line(console: Console, text: str) -> None:
     """Print a line of any length as it is: not wrapped, since paths are copied from it, and without markup."""
-    console.print(text, soft_wrap=True, markup=False)
+    console.print(visible(text), soft_wrap=True, markup=False)
+
+
+def print_text(console: Console, text: str, *, style: str = "") -> None:
+    """Print a text, wrapped at the console's width."""
+    console.print(visible(text), style=style, markup=False)
+
+
+def echo(text: str, *, err: bool = False) -> None:
+    """Print a line to standard output, or to standard error, whatever the width of the console."""
+    typer.echo(visible(text), err=err)
 
 
 def print_hanging(console: Console, text: str, *, style: str = "") -> None:
     """Print a line so that its indentation is kept where it wraps."""
-    bare = text.lstrip()
+    bare = visible(text).lstrip()
     indent = " " * (len(text) - len(bare))
     for line in Text(bare).wrap(console, console.width - len(indent)):
         line.rstrip()
@@ -54,5 +69,5 @@ def bytes_bar(label: str) -> Iterator[Callable[[int, int], None]]:
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
     with BytesBar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(escape(label), total=None)
+        task = bar.add_task(escape(visible(label)), total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

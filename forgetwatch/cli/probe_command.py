@@ -15,7 +15,7 @@ import typer
 
 from forgetwatch.cli.documents import check_file
 from forgetwatch.cli.options import ITEMS
-from forgetwatch.cli.output import print_hanging, result_console
+from forgetwatch.cli.output import echo, print_hanging, print_text, result_console
 from forgetwatch.errors import ProbeError
 from forgetwatch.item import PRIVATE, Item
 from forgetwatch.probe import Probe
@@ -57,7 +57,7 @@ def list_command() -> None:
     """List the probes that have a name, and how to make one of your own."""
     console = result_console()
     for text, is_heading in listing():
-        console.print(text, style="bold" if is_heading else "", markup=False)
+        print_text(console, text, style="bold" if is_heading else "")
 
 
 @probe_app.command("show")
@@ -84,11 +84,11 @@ def show_command(
         return
     console = result_console()
     for text in (*about(name), *summary(probe)):
-        console.print(text, markup=False)
+        print_text(console, text)
     for item in probe.items[:examples]:
-        console.print(f"\n{item.task} {item.id}", style="bold", markup=False)
+        print_text(console, f"\n{item.task} {item.id}", style="bold")
         for text in shown(item):
-            console.print(text, markup=False)
+            print_text(console, text)
 
 
 @probe_app.command("build")
@@ -133,8 +133,8 @@ def build_command(
     probe.save(output)
     console = result_console()
     for text in summary(probe):
-        console.print(text, markup=False)
-    console.print(f"written to {output}; `forgetwatch probe check {output}` looks for faults", markup=False)
+        print_text(console, text)
+    print_text(console, f"written to {output}; `forgetwatch probe check {output}` looks for faults")
 
 
 @probe_app.command("check")
@@ -178,7 +178,7 @@ def check_command(
     findings = check_probe(probe, tokenize=tokenize, context=context, chats=chats)
     found = None if not train else overlap(probe, training_texts(train), seconds=seconds)
     console = result_console()
-    console.print(f"{probe.name}, {len(probe):,} items", style="bold", markup=False)
+    print_text(console, f"{probe.name}, {len(probe):,} items", style="bold")
     for finding in findings:
         for text in finding_lines(finding):
             print_hanging(console, text, style="" if finding.wrong else "dim")
@@ -200,7 +200,7 @@ def _load(name: str, *, root: Path | None, revision: str | None, shots: int | No
         warnings.simplefilter("always")
         probe = load_probe(name, root=root, revision=revision, shots=shots, limit=limit)
     for warning in caught:
-        typer.echo(f"note: {warning.message}", err=True)
+        echo(f"note: {warning.message}", err=True)
     return probe
 
 

@@ -23,6 +23,7 @@ from forgetwatch.comparing.flips import first_forgotten, flips
 from forgetwatch.comparing.stages import read_stages
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.report.export import trajectory_json
+from forgetwatch.report.formatting import run_name
 from forgetwatch.report.pictures import save_run
 from forgetwatch.report.run_table import run_detail, run_table
 from forgetwatch.run_folder import REPORT, find_run_folder, run_probe
@@ -77,7 +78,7 @@ def _write(trajectory: Trajectory, runs: Sequence[Path], output: Path | None, *,
     changed = flips(trajectory.baseline, trajectory.last, probe=run_probe(runs[0]), first=first_forgotten(trajectory))
     path = output or find_run_folder(runs[-1]) / REPORT
     last = trajectory.comparisons[-1]
-    title = " → ".join(map(str, runs))
+    title = " → ".join(map(run_name, runs))
     try:
         write_report(path, [last], changed, tolerance=tolerance, trajectory=trajectory, title=title)
     except OSError as error:

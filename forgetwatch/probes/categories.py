@@ -28,6 +28,7 @@ from forgetwatch.files import file_errors, read_text
 from forgetwatch.plain_yaml import read_plain_yaml
 from forgetwatch.probes.paper_tasks import named_categories, task_key
 from forgetwatch.snapshot import Snapshot
+from forgetwatch.visible_text import csv_cell, from_csv_cell
 
 _COLUMNS = ("task", "category")
 _NEEDED: Final = "a map of tasks to categories, CSV or YAML"
@@ -97,10 +98,10 @@ class Categories:
         return {_key(name[:-1]): category for name, category in self.names.items() if name.endswith("*")}
 
     def to_csv(self) -> str:
-        """The map as CSV, one task a line."""
+        """The map as CSV, one task a line, which `read` reads."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerows([_COLUMNS, *self.names.items()])
+        writer.writerows([_COLUMNS, *(map(csv_cell, names) for names in self.names.items())])
         return out.getvalue()
 
     def relabel(self, *snapshots: Snapshot) -> tuple[tuple[Snapshot, ...], tuple[str, ...]]:
@@ -148,7 +149,7 @@ def _of_csv(path: Path) -> Iterable[tuple[str, str, str]]:
     for row in rows:
         if None in row or not (row["task"] or "").strip() or row["category"] is None:
             raise ProbeError(f"{path}, line {rows.line_num}: needed task,category, got {list(row.values())}")
-        yield f"line {rows.line_num}", row["task"].strip(), row["category"].strip()
+        yield f"line {rows.line_num}", from_csv_cell(row["task"].strip()), from_csv_cell(row["category"].strip())
 
 
 def _of_yaml(path: Path) -> Iterable[tuple[str, str, str]]:

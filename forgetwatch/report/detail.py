@@ -28,9 +28,9 @@ from forgetwatch.report.formatting import (
     percent,
     points,
     probability,
-    visible,
 )
 from forgetwatch.report.terminal import LOST, WON, clusters_text, plural
+from forgetwatch.visible_text import visible
 
 ROWS: Final = 20
 """Groups in the detail; the JSON document has all of them."""

@@ -26,6 +26,7 @@ from forgetwatch.comparing.trajectory import Alarm, Trajectory
 from forgetwatch.comparing.verdict import TOLERANCE, Verdict, verdict
 from forgetwatch.metrics.known import DEFINITION, TAU
 from forgetwatch.metrics.log_score import DELTA
+from forgetwatch.visible_text import csv_cell
 
 SCHEMA: Final = "forgetwatch/comparison@1"
 SCHEMA_SEVERAL: Final = "forgetwatch/comparisons@1"
@@ -189,6 +190,8 @@ _INTERVALS: Final = (
 def comparisons_csv(comparisons: Sequence[Comparison]) -> str:
     """CSV table of the groups of all comparisons; a cell is empty if its quantity is undefined.
 
+    A name that a spreadsheet would run as a formula has an apostrophe before it.
+
     >>> comparisons_csv([]).split(",")[:4]
     ['before', 'after', 'level', 'name']
     """
@@ -201,5 +204,6 @@ def comparisons_csv(comparisons: Sequence[Comparison]) -> str:
             document = group_values(group)
             values = [value_at(document, path) for path in QUANTITIES]
             values += [end for name in _INTERVALS for end in (document[name] or (None, None))]
-            writer.writerow([*comparison.labels, group.level, group.name, *values])
+            names = (*comparison.labels, group.level, group.name)
+            writer.writerow([*map(csv_cell, names), *values])
     return text.getvalue()

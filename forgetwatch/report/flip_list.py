@@ -23,7 +23,8 @@ from rich.console import Group as Lines
 from rich.text import Text
 
 from forgetwatch.comparing.flips import Flip, Side, sort_flips
-from forgetwatch.report.formatting import count, shorten, visible
+from forgetwatch.report.formatting import count, shorten
+from forgetwatch.visible_text import visible
 
 MOST: Final = 500
 """Items of each kind."""

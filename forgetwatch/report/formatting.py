@@ -2,22 +2,22 @@
 
     count, percent, points, nats, between, probability    numbers in tables; an undefined one is "n/a"
     questions, cases, listed, by_points             numbers and names in sentences
-    fit, fit_ends, one_line, shorten, visible       text of other people: cut to a width, in one line, made visible
+    fit, fit_ends, one_line, shorten                text of other people: cut to a width, in one line
 
-Widths are columns of a terminal: a Chinese character or an emoji takes two, a combining accent none. Control characters
-and marks of writing direction are made visible, so that text cannot steer a terminal, reverse a line or break a file.
+Widths are columns of a terminal: a Chinese character or an emoji takes two, a combining accent none.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Final
 
 from rich.cells import cell_len, set_cell_size
 
 from forgetwatch.metrics.intervals import Interval
+from forgetwatch.visible_text import visible
 
 
 def count(value: float, *, commas: bool = True) -> str:
@@ -113,6 +113,16 @@ def one_line(text: str) -> str:
     return visible(" ".join(text.split()))
 
 
+def run_name(folder: Path) -> str:
+    """Name of a run, which is that of the folder that holds its run folder, without the folders above.
+
+    >>> run_name(Path("/home/me/out/_forgetwatch")), run_name(Path("/home/me/out"))
+    ('out', 'out')
+    """
+    folder = folder.resolve()
+    return (folder.parent if folder.name.lstrip("_") == "forgetwatch" else folder).name
+
+
 NAMED: Final = 4
 """Maximum number of names that a sentence lists."""
 
@@ -156,18 +166,3 @@ def shorten(text: str, longest: int = _LONGEST) -> str:
     """Text in one line, cut to its last `longest` characters: the question is at the end of a prompt."""
     line = " ".join(text.split())
     return line if len(line) <= longest else f"… {line[-longest:]}"
-
-
-# Controls but tab and newline, marks of direction, lone surrogates (no UTF-8 has them), noncharacters.
-_UNSEEN: Final = re.compile(
-    "[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
-)
-
-
-def visible(text: str) -> str:
-    r"""Text with visible control characters and marks of writing direction; line breaks and tabs are kept.
-
-    >>> visible("a\x00b\u202ec\r\nd")
-    'a⟨U+0000⟩b⟨U+202E⟩c\nd'
-    """
-    return _UNSEEN.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text.replace("\r\n", "\n"))

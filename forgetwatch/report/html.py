@@ -32,13 +32,14 @@ from forgetwatch.metrics.log_score import DELTA
 from forgetwatch.probe import Probe
 from forgetwatch.report.cells import ASSUMES, HEADINGS, chance_rows, group_cells
 from forgetwatch.report.flip_list import flip_list
-from forgetwatch.report.formatting import count, visible
+from forgetwatch.report.formatting import count
 from forgetwatch.report.heatmap import heatmap, heatmap_caption, heatmap_figure
 from forgetwatch.report.pareto import ranking_figure
 from forgetwatch.report.plots import CURVES, bars_figure, has_scores, svg, trajectory_figure
 from forgetwatch.report.ranking_table import matrix_cells, ranking_cells, several_words
 from forgetwatch.report.run_table import alarm_sentences
 from forgetwatch.report.summary import summary
+from forgetwatch.visible_text import visible, without_folders
 
 GROUPS: Final = 200
 """Categories, and also tasks, in the table of all numbers; of more, those that lost most."""
@@ -88,7 +89,7 @@ def page(
         trajectory: The run, if the page is of one.
         several: Ranking and matrix, if the comparison is the last of several with one base.
         tolerance: Net loss of accuracy that is tolerated, 0 to 1.
-        title: Line below the heading, such as the folder of a run.
+        title: Line below the heading, such as the name of a run.
     """
     template = _texts("template.html", "style.css", "script.js")
     # Text that is not markup of our own is escaped, with its control characters made visible.
@@ -151,7 +152,7 @@ def _assets(style: str, script: str) -> dict[str, str]:
 def _facts(comparison: Comparison) -> str:
     probe: Mapping[str, Any] = comparison.after.get("probe") or {}
     name = f"{probe['name']}, " if "name" in probe else ""
-    return f"{name}{count(comparison.items.compared)} questions compared, one by one"
+    return f"{without_folders(name)}{count(comparison.items.compared)} questions compared, one by one"
 
 
 def _made() -> str:
@@ -195,7 +196,12 @@ def _numbers(comparison: Comparison) -> dict[str, Any]:
     """Section of all numbers: groups, corrections for guessing, and notes."""
     levels, left_out = _levels(comparison)
     corrections = [(name, lost, won, ASSUMES[name]) for name, lost, won, _ in chance_rows(comparison.all)]
-    return {"levels": levels, "left_out": left_out, "corrections": corrections, "notes": comparison.notes}
+    return {
+        "levels": levels,
+        "left_out": left_out,
+        "corrections": corrections,
+        "notes": [*map(without_folders, comparison.notes)],
+    }
 
 
 def _levels(comparison: Comparison) -> tuple[list[tuple[str, list[_Row]]], str]:

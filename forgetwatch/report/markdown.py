@@ -17,8 +17,9 @@ from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.comparing.verdict import TOLERANCE, worst
 from forgetwatch.gates.gate import GateResult
 from forgetwatch.report.cells import ASSUMES, HEADINGS, chance_rows, group_cells
-from forgetwatch.report.formatting import items, shorten, visible
+from forgetwatch.report.formatting import items, shorten
 from forgetwatch.report.summary import summary
+from forgetwatch.visible_text import visible, without_folders
 
 ITEMS = 20
 """Maximum number of lost items that are listed."""
@@ -68,7 +69,7 @@ def comparison_markdown(
         ]
         lines += table(["item", "question", "before", "after"], [_item(flip) for flip in lost])
     notes = [*([] if trajectory is None else trajectory.notes), *comparison.notes]
-    lines += ["", *(f"* {escaped(note)}" for note in notes)]
+    lines += ["", *(f"* {escaped(without_folders(note))}" for note in notes)]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -14,10 +14,10 @@ from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.comparing.verdict import conclude
 from forgetwatch.report.cells import HEADINGS, group_cells
-from forgetwatch.report.formatting import visible
 from forgetwatch.report.plots import CURVES, svg, trajectory_figure
 from forgetwatch.report.run_table import alarm_lines
 from forgetwatch.report.summary import decisions
+from forgetwatch.visible_text import visible, without_folders
 
 ROWS = 30
 """Maximum number of categories that are listed, in the order of the probe."""
@@ -63,6 +63,9 @@ def _fragment(
             more=max(len(groups) - ROWS - 1, 0),
             curves=curves,
             alarms=alarms or [],
-            notes=[visible(note) for note in (*(trajectory.notes if trajectory else ()), *comparison.notes)],
+            notes=[
+                visible(without_folders(note))
+                for note in (*(trajectory.notes if trajectory else ()), *comparison.notes)
+            ],
         )
     )

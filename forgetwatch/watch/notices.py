@@ -18,10 +18,12 @@ from forgetwatch.metrics.alarm import alarm_level, share_of_alpha
 from forgetwatch.metrics.planning import detectable_change
 from forgetwatch.probe import Probe
 from forgetwatch.progress import seconds
+from forgetwatch.report.formatting import run_name
 from forgetwatch.report.html import run_page
 from forgetwatch.report.run_table import run_table
 from forgetwatch.report.terminal import WIDTH
 from forgetwatch.run_folder import REPORT
+from forgetwatch.visible_text import visible
 from forgetwatch.watch.budget import FEWEST_ITEMS, Decision
 from forgetwatch.watch.watch import Watch
 
@@ -128,7 +130,9 @@ def show(watch: Watch, *, max_steps: int) -> None:
     console.print(run_table(trajectory, title=title))
     page = watch.folder.path / REPORT
     console.print(
-        f"report: {page}" if page.is_file() else f"every look: {watch.folder.path}", soft_wrap=True, markup=False
+        visible(f"report: {page}" if page.is_file() else f"every look: {watch.folder.path}"),
+        soft_wrap=True,
+        markup=False,
     )
 
 
@@ -163,7 +167,9 @@ class ReportPage:
         if step == self._step or not watch.folder.is_started or (too_soon and not at_once):
             return
         path = watch.folder.path / REPORT
-        text = run_page(watch.trajectory(), probe=watch.probe, tolerance=self._tolerance, title=str(watch.folder.path))
+        text = run_page(
+            watch.trajectory(), probe=watch.probe, tolerance=self._tolerance, title=run_name(watch.folder.path)
+        )
         write_text(path, text)
         self._step, self._written = step, time.perf_counter()
         self._seconds = self._written - started

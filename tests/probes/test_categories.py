@@ -34,6 +34,14 @@ def test_a_written_map_is_read_back_equal(tmp_path: Path) -> None:
     assert Categories.read(tmp_path / "c.csv").names == paper.names
 
 
+def test_a_map_whose_names_are_formulas_is_written_without_them_and_read_back_equal(tmp_path: Path) -> None:
+    names = {"=1+1": "@SUM(1)", "-x": "+y", "'=1": "'tis", "plain": "a,b"}
+    text = Categories(names).to_csv()
+    assert all(line.lstrip('"')[0] not in "=+-@" for line in text.splitlines())
+    (tmp_path / "c.csv").write_text(text, encoding="utf-8")
+    assert Categories.read(tmp_path / "c.csv").names == names
+
+
 def test_yaml_maps_and_prefixes_of_names(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("mmlu*: Facts\nmmlu_college*: Study\nmmlu:anatomy: Body\n'7': Seven\n")
     found = Categories.read(tmp_path / "c.yaml")

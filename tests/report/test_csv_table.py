@@ -36,7 +36,7 @@ def test_the_csv_table_has_no_nan() -> None:
 
 
 def test_names_with_commas_quotes_and_line_breaks_come_back() -> None:
-    names = ['a,b "c"', "line\nbreak", "=1+1"]
+    names = ['a,b "c"', "line\nbreak", "1=1"]
     labels = {"category": names}
     same = snapshot([True] * 3, **labels)
     found = [
@@ -45,3 +45,24 @@ def test_names_with_commas_quotes_and_line_breaks_come_back() -> None:
     assert found == names
     of = hostile()
     assert len(rows(comparisons_csv([of.comparison]))) == len(of.comparison.groups)
+
+
+def test_no_cell_begins_as_a_formula_and_numbers_stay_numbers() -> None:
+    names = [
+        '=HYPERLINK("http://evil","x")',
+        "+1+cmd|' /C calc'!A0",
+        "@SUM(1+1)",
+        "-1",
+        "\t=1",
+        "\r=1",
+        " =1",
+        "a\x1b[31m",
+    ]
+    labels = {"category": names, "task": names, "k": [4] * len(names), "gold": [0] * len(names)}
+    before, after = (snapshot([right] * len(names), meta={"model": "=1+1"}, **labels) for right in (True, False))
+    text = comparisons_csv([compare(before=before, after=after)])
+    for row in rows(text):
+        assert all(row[name][0] not in "=+-@\t\r" for name in ("before", "after", "level", "name"))
+        assert float(row["net_change"]) == -1
+    assert {row["name"] for row in rows(text)} > {'\'=HYPERLINK("http://evil","x")', "'-1", "a⟨U+001B⟩[31m"}
+    assert "\x1b" not in text

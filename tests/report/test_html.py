@@ -17,8 +17,8 @@ from forgetwatch import Item, Probe, Trajectory, compare
 from forgetwatch.comparing.flips import flips
 from forgetwatch.report import html
 from forgetwatch.report.flip_list import LONGEST, MOST, ROOM, flip_list, marked
-from forgetwatch.report.formatting import visible
 from forgetwatch.report.html import page, run_page
+from forgetwatch.visible_text import visible
 
 
 def data(text: str) -> Any:

@@ -14,7 +14,7 @@ from pages import HOSTILE, Made, choices, hostile, plain, run, written
 from forgetwatch.cli.documents import write_report
 from forgetwatch.comparing.verdict import TOLERANCE
 from forgetwatch.report.flip_list import LONGEST
-from forgetwatch.report.formatting import visible
+from forgetwatch.visible_text import visible
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 WIDTHS = {"desktop": 1200, "phone": 390}

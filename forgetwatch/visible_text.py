@@ -1,0 +1,65 @@
+r"""Text of other people, made safe for a terminal, a spreadsheet, and pages that are passed on.
+
+    visible            "red \x1b[31m"                  red ⟨U+001B⟩[31m       a terminal obeys control characters
+    csv_cell           "=HYPERLINK(...)"               '=HYPERLINK(...)       a spreadsheet runs formulas
+    without_folders    "/home/me/work/probe.jsonl"     probe.jsonl            a page names no folder of its machine
+
+Names of models, categories and tasks, texts of items, and paths come from files that other people made. Marks of
+writing direction, which can reverse the order of what is shown, are made visible too.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+# Controls but tab and newline, marks of direction, lone surrogates (no UTF-8 has them), noncharacters.
+_UNSEEN: Final = re.compile(
+    "[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
+# A sign that begins a formula, in ASCII or in full width, also after white space.
+# The apostrophes of a text that looks as if it was made safe before.
+_FORMULA: Final = re.compile(r"'*(?:\s*[=+\-@＝＋－＠]|[\t\r\n])")
+# Two or more folders and a name, from the root, a drive, or a share.
+_ABSOLUTE: Final = re.compile(
+    r"(?<![\w./\\:~])(?:~|[A-Za-z]:|\\)?(?:[/\\][^/\\\s'\"<>|:;,()]+)+[/\\]([^/\\\s'\"<>|:;,()]+)"
+)
+
+
+def visible(text: str) -> str:
+    r"""Text with visible control characters and marks of writing direction; line breaks and tabs are kept.
+
+    >>> visible("a\x00b\u202ec\r\nd")
+    'a⟨U+0000⟩b⟨U+202E⟩c\nd'
+    """
+    return _UNSEEN.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text.replace("\r\n", "\n"))
+
+
+def csv_cell(text: str) -> str:
+    """Text for a cell of a CSV table: visible, and with an apostrophe before what a spreadsheet would run.
+
+    Numbers are no text and need none: a spreadsheet reads ``-0.5`` as a number.
+
+    >>> csv_cell("=1+1"), csv_cell("Math"), csv_cell("-")
+    ("'=1+1", 'Math', "'-")
+    """
+    text = visible(text)
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def from_csv_cell(cell: str) -> str:
+    """Text of a cell that `csv_cell` made, without its apostrophe.
+
+    >>> from_csv_cell("'=1+1"), from_csv_cell("'tis")
+    ('=1+1', "'tis")
+    """
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
+
+
+def without_folders(text: str) -> str:
+    """Text in which each absolute path is its last name.
+
+    >>> without_folders("3 tasks are not in /home/me/work/map.csv, and 1/2 or a/b is no path")
+    '3 tasks are not in map.csv, and 1/2 or a/b is no path'
+    """
+    return _ABSOLUTE.sub(lambda found: found[1], text)

@@ -49,6 +49,10 @@ class Trackers:
             row: Numbers of a look by tracker key.
             step: The step of the look: the present one, or 0.
         """
+        # The trainer's bridge to MLflow writes an underscore for each letter that is not ASCII. Where that makes two keys
+        # equal, the later one is logged: the one that needed no change.
+        other_scripts = {key: value for key, value in row.items() if not key.isascii()}
+        row = other_scripts | {key: value for key, value in row.items() if key.isascii()}
         # Logging clears should_log, and with it the trainer's own loss row of this step.
         keep = self._control.should_log
         if step != self._state.global_step:
@@ -60,6 +64,8 @@ class Trackers:
         finally:
             self._trainer.state = self._state
             self._control.should_log = keep
+        if other_scripts and (mlflow := _running("mlflow", "active_run")):
+            mlflow.log_metrics(other_scripts, step=step)  # MLflow itself takes letters of any script
 
     def _state_at_start(self) -> TrainerState:
         """Copy of the state as it was before the first step; its `log_history` is the trainer's own."""

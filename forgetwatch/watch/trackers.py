@@ -49,8 +49,8 @@ class Trackers:
             row: Numbers of a look by tracker key.
             step: The step of the look: the present one, or 0.
         """
-        # The trainer's bridge to MLflow writes an underscore for each letter that is not ASCII. Where that makes two keys
-        # equal, the later one is logged: the one that needed no change.
+        # The trainer's bridge to MLflow writes an underscore for each letter that is not ASCII. Where that makes two
+        # keys equal, the later one is logged: the one that needed no change.
         other_scripts = {key: value for key, value in row.items() if not key.isascii()}
         row = other_scripts | {key: value for key, value in row.items() if key.isascii()}
         # Logging clears should_log, and with it the trainer's own loss row of this step.

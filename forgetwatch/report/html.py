@@ -107,7 +107,7 @@ def page(
         summary=first,
         decisions=[(_CLASSES.get(one.word, "quiet"), one.word, one.sentence) for one in first.decisions],
         run=None if run is None else _run(run),
-        damages=[] if trajectory is None else trajectory.notes,
+        damages=[] if trajectory is None else [*map(without_folders, trajectory.notes)],
         bars=svg(lambda: bars_figure(comparison), name="bars", label=_BARS),
         listed=flip_list(changed),
         headings=HEADINGS,

@@ -1,0 +1,55 @@
+"""A few hundred cases of the fuzzer; `python tests/faults/fuzz.py` runs more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from faults.cases import CPU_LIMIT, attempt
+from faults.fuzz import KINDS, State, run_case
+from forgetwatch.errors import SnapshotError
+
+CASES = 12
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_mutated_file_is_read_or_refused_in_one_line(kind: str, tmp_path: Path) -> None:
+    first = list(KINDS).index(kind)
+    for number in range(first, first + CASES * len(KINDS), len(KINDS)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        found, outcome = run_case(20261122, number, folder)
+        assert found == kind
+        assert not outcome.is_finding, f"--seed 20261122 --only {number}: {outcome}"
+
+
+def test_a_case_that_fails_is_a_finding(tmp_path: Path) -> None:
+    def raises(error: BaseException) -> str:
+        def call() -> None:
+            raise error
+
+        return attempt(call, names="log.csv").kind
+
+    assert raises(SnapshotError("log.csv: is cut")) == "refused"
+    assert raises(SnapshotError("is cut")) == "message"
+    assert raises(SnapshotError("log.csv: is\ncut")) == "message"
+    assert raises(KeyError("x")) == "unexpected"
+    assert raises(MemoryError()) == "memory"
+    assert attempt(lambda: bytearray(2**31 + 2**30), names="").kind == "memory"
+    state = State(tmp_path / "s.json")
+    state.add("CSV", 7, attempt(lambda: 1 / 0, names=""))
+    state.save()
+    assert "--only 7 (CSV): ZeroDivisionError" in State(tmp_path / "s.json").summary()
+
+
+def test_a_hang_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("faults.cases.CPU_LIMIT", 0.2)
+
+    def hang() -> None:
+        while True:
+            pass
+
+    assert attempt(hang, names="").kind == "slow"
+    assert CPU_LIMIT == 5.0

@@ -22,7 +22,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from forgetwatch.errors import SnapshotError
-from forgetwatch.files import checksum_with, read_table, write_table
+from forgetwatch.files import checksum_with, file_errors, read_table, write_table
 from forgetwatch.metrics.divergence import Drift, drift
 
 FORMAT: Final = "forgetwatch/completions@2"
@@ -128,19 +128,24 @@ def read_completions(path: str | Path) -> Completions:
     """
     path = Path(path)
     table, meta = read_table(path, what="completions", formats=(FORMAT,), schema=SCHEMA)
-    try:
+    for name in ("left_out", "meta"):
+        if not isinstance(meta.get(name, {}), dict):
+            raise SnapshotError(f"{path}: needed an object under {name!r} in its metadata, got {meta[name]!r:.80}")
+    with file_errors(path, "completions"):
         columns = table.cast(SCHEMA).to_pydict()
-        completions = Completions(
-            sets=tuple(columns["set"]),
-            prompts=tuple(tuple(ids or ()) for ids in columns["prompt"]),
-            tokens=tuple(tuple(ids or ()) for ids in columns["tokens"]),
-            logprobs=tuple(np.array(values or (), np.float64) for values in columns["logprobs"]),
-            left_out=meta.get("left_out", {}),
-            meta=meta.get("meta", {}),
-        )
-    except (pa.ArrowException, SnapshotError) as error:
-        raise SnapshotError(f"{path}: {error}") from error
-    if meta.get("checksum") != completions.checksum:
+        try:
+            completions = Completions(
+                sets=tuple(columns["set"]),
+                prompts=tuple(tuple(ids or ()) for ids in columns["prompt"]),
+                tokens=tuple(tuple(ids or ()) for ids in columns["tokens"]),
+                logprobs=tuple(np.array(values or (), np.float64) for values in columns["logprobs"]),
+                left_out=meta.get("left_out", {}),
+                meta=meta.get("meta", {}),
+            )
+        except SnapshotError as error:
+            raise SnapshotError(f"{path}: {error}") from error
+        checksum = completions.checksum
+    if meta.get("checksum") != checksum:
         raise SnapshotError(
             f"{path}: its rows and metadata do not match its checksum; the file was changed after it was written"
         )

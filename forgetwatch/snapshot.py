@@ -73,6 +73,9 @@ SCHEMA: Final = pa.schema(
 NOT_GENERATED: Final = "its answer was not asked for"
 """Reason in the outcome of an item whose answer a look did not generate; it is stored in files."""
 
+_OBJECTS: Final = ("probe", "norms", "metrics", "seeds", "batch", "task_versions", "num_fewshot")
+"""Metadata whose values are objects."""
+
 NONE: Final = -1
 """Value of a null in the arrays that `Snapshot.ints` returns."""
 
@@ -232,8 +235,7 @@ def read_snapshot(path: str | Path) -> Snapshot:
     """
     path = Path(path)
     table, meta = read_table(path, what="a snapshot", formats=(FORMAT, FIRST_FORMAT), schema=SCHEMA)
-    if not isinstance(meta.get("probe", {}), dict):
-        raise SnapshotError(f"{path}: needed an object under 'probe' in its metadata, got {meta['probe']!r}")
+    _check_metadata(path, meta)
     written, file_format = meta.pop("checksum", None), meta.pop("format")
     with file_errors(path, "a snapshot"):
         snapshot = Snapshot(table.cast(SCHEMA), {**meta, "source": str(path)})
@@ -246,6 +248,17 @@ def read_snapshot(path: str | Path) -> Snapshot:
             f"{path}: its rows and metadata do not match its checksum; the file was changed after it was written"
         )
     return snapshot
+
+
+def _check_metadata(path: Path, meta: Mapping[str, Any]) -> None:
+    """Raise SnapshotError if metadata that decide something have another type."""
+    kinds = dict.fromkeys(_OBJECTS, (dict, "an object")) | {"noise": ((int, float), "a number")}
+    for name, (kind, needed) in kinds.items():
+        if name in meta and not isinstance(meta[name], kind) and (meta[name] is not None or name == "probe"):
+            raise SnapshotError(f"{path}: needed {needed} under {name!r} in its metadata, got {meta[name]!r:.80}")
+    norms = [(meta.get("probe") or {}).get("norm"), *(meta.get("norms") or {}).values()]
+    if wrong := [norm for norm in norms if norm is not None and not isinstance(norm, str)]:
+        raise SnapshotError(f"{path}: needed the name of a norm in its metadata, got {wrong[0]!r:.80}")
 
 
 def is_snapshot(schema: pa.Schema) -> bool:

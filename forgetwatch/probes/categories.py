@@ -144,7 +144,7 @@ def _of_csv(path: Path) -> Iterable[tuple[str, str, str]]:
     if missing := [name for name in _COLUMNS if name not in (rows.fieldnames or ())]:
         raise ProbeError(
             f"{path}: needed the columns task and category in its first line, {missing[0]} is not there; "
-            f"it has {', '.join(rows.fieldnames or ()) or 'nothing'}"
+            f"it has {', '.join(map(repr, rows.fieldnames or ())) or 'nothing'}"
         )
     for row in rows:
         if None in row or not (row["task"] or "").strip() or row["category"] is None:

@@ -14,7 +14,7 @@ from typing import Final
 import yaml
 
 from forgetwatch.errors import ForgetwatchError
-from forgetwatch.files import file_errors, read_text
+from forgetwatch.files import file_errors, is_text, read_text
 
 Plain = str | Sequence["Plain"] | dict[str, "Plain"]
 
@@ -80,6 +80,8 @@ class _Parser:
     def _value(self, event: yaml.Event, depth: int) -> Plain:
         """The value that begins with an event."""
         if isinstance(event, yaml.ScalarEvent):
+            if not is_text(event.value):
+                raise self._refused(event, f"{event.value!r:.80} is half of a surrogate pair and no text")
             return str(event.value)
         if isinstance(event, yaml.AliasEvent):
             raise self._refused(event, "anchors are not read; write it out")

@@ -75,6 +75,8 @@ NOT_GENERATED: Final = "its answer was not asked for"
 
 _OBJECTS: Final = ("probe", "norms", "metrics", "seeds", "batch", "task_versions", "num_fewshot")
 """Metadata whose values are objects."""
+_PROBE_TEXTS: Final = ("name", "fingerprint", "scoring", "norm", "rendering")
+"""Metadata of the probe whose values are texts."""
 
 NONE: Final = -1
 """Value of a null in the arrays that `Snapshot.ints` returns."""
@@ -256,9 +258,11 @@ def _check_metadata(path: Path, meta: Mapping[str, Any]) -> None:
     for name, (kind, needed) in kinds.items():
         if name in meta and not isinstance(meta[name], kind) and (meta[name] is not None or name == "probe"):
             raise SnapshotError(f"{path}: needed {needed} under {name!r} in its metadata, got {meta[name]!r:.80}")
-    norms = [(meta.get("probe") or {}).get("norm"), *(meta.get("norms") or {}).values()]
-    if wrong := [norm for norm in norms if norm is not None and not isinstance(norm, str)]:
-        raise SnapshotError(f"{path}: needed the name of a norm in its metadata, got {wrong[0]!r:.80}")
+    texts = [("probe", name, meta.get("probe", {}).get(name)) for name in _PROBE_TEXTS]
+    texts += [("norms", task, norm) for task, norm in (meta.get("norms") or {}).items()]
+    for name, part, value in texts:
+        if value is not None and not isinstance(value, str):
+            raise SnapshotError(f"{path}: needed text under {name}.{part} in its metadata, got {value!r:.80}")
 
 
 def is_snapshot(schema: pa.Schema) -> bool:

@@ -235,7 +235,7 @@ def _from_table(path: Path, models: Sequence[tuple[str, Snapshot]]) -> Target:
     for number, (name, text) in enumerate(rows[1:], 2):
         if name in values:
             raise SnapshotError(f"{path}, row {number}: {name!r} is there twice; give each model one row")
-        values[name] = _number(text, f"{path}, row {number} ({name})")
+        values[name] = _number(text, f"{path}, row {number} ({name!r:.80})")
     found = []
     for named, outcomes in models:
         # In the order of how exactly each names the model: two models may share a label.

@@ -416,7 +416,7 @@ def main() -> None:
     if given.only is not None:
         folder = Path(tempfile.mkdtemp(prefix=f"fuzz-{given.only}-"))
         kind, outcome = run_case(given.seed, given.only, folder)
-        print(f"{folder}\n{kind}: {outcome}")  # noqa: T201
+        print(f"{folder}\n{kind}: {outcome}")
         return
     state = given.state.with_name(f"{given.state.stem}-{given.seed}.json")
     marker = state.with_suffix(".case")
@@ -441,7 +441,7 @@ def main() -> None:
             reached.add(list(KINDS)[number % len(KINDS)], number, killed)
             reached.next, reached.cpu = number + 1, reached.cpu + 1  # time since the last save is not known
             reached.save()
-    print(State(state).summary())  # noqa: T201
+    print(State(state).summary())
 
 
 if __name__ == "__main__":

@@ -107,7 +107,9 @@ def _check_values(table: pa.Table, name: str, range_: _Range) -> None:
             )
         likely = value <= range_.likely_to and (value > range_.high or name in ("sample", "margin"))
         remedy = f"; {range_.remedy}" if range_.remedy and likely else ""
-        raise SnapshotError(f"{_place(table, rows[outside[0]])}: needed {name} {range_.needed}, got {value:g}{remedy}")
+        raise SnapshotError(
+            f"{_place(table, rows[outside[0]])}: needed {name} {range_.needed}, got {value:.15g}{remedy}"
+        )
     if name in ("choice_logprobs", "choice_priors") and (known := values[~np.isnan(values)]).size and known.min() > 0:
         raise SnapshotError(
             f"{_place(table, rows[0])}: needed {name} of at most 0, and every one in the table is above it, such as "

@@ -77,6 +77,10 @@ def _local(name: str | Path | Iterable[Mapping[str, Any]]) -> Probe:
     path = Path(name)
     if path.is_file():
         return read_probe(path) if _is_probe_file(path) else probe_from(path)
+    if path.exists() and not path.is_dir():
+        raise ProbeError(
+            f"{path}: needed a regular file of items or rows, got a pipe or device; write it to a file first"
+        )
     parts = str(name).split("+")
     unknown = [part for part in parts if part not in _LOCAL_NAMES]
     if unknown:

@@ -303,7 +303,7 @@ def _run_command(words: list[str], folder: Path) -> None:
     said = errors.buffer.getvalue().decode()  # type: ignore[attr-defined]
     if status not in (0, None, 1, 2, 3, 4):
         raise WrongResultError(f"exit status {status!r}")
-    if "Traceback" in said or "unexpected" in said:
+    if "Traceback" in said or "forgetwatch: unexpected" in said:
         raise WrongResultError(said[-600:])
     lines = [line for line in said.splitlines() if line.startswith("forgetwatch: ")]
     if status in (1, 2) and len(lines) != 1 and words[:2] != ["probe", "check"]:

@@ -37,6 +37,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from forgetwatch.errors import ForgetwatchError, SnapshotError
+from forgetwatch.parquet_footer import ColumnChunk, read_footer
 
 KEY: Final = b"forgetwatch"
 """Schema key of the metadata."""
@@ -61,8 +62,6 @@ _MAX_RATIO: Final = 200
 """Other data may be this many times as large unpacked as in the file. Logs are packed 5 to 25 times."""
 _ROWS: Final = 4096
 """Rows of a table that are measured at a time."""
-_WIDTHS: Final = {"BOOLEAN": 1, "INT64": 8, "DOUBLE": 8, "INT96": 8}
-"""Bytes of a value by its type in a Parquet file, if not 4."""
 _SHOWN: Final = 200
 _MAX_NAME: Final = 200
 """Bytes of a file's name that its temporary name keeps: file systems allow 255."""
@@ -228,11 +227,11 @@ def parquet_batches(
     packed = regular_size(path)
     limit, total = unpacked_limit(packed, least=_MIN_UNPACKED_TABLE), 0
     names = None if columns is None else list(columns)
-    with pq.ParquetFile(path) as file:
-        metadata = file.metadata
-    groups = [_declared_size(metadata.row_group(number), names) for number in range(metadata.num_row_groups)]
+    groups = [_declared_size(chunks, names) for chunks in read_footer(path)]
     if (sum(groups) if kept else max(groups, default=0)) > limit:
         raise _table_bomb(packed, limit)
+    with pq.ParquetFile(path) as file:
+        metadata = file.metadata
     with pq.ParquetFile(path, metadata=metadata, read_dictionary=_text_columns(metadata)) as file:
         for batch in file.iter_batches(batch_size=rows, columns=names):
             size = sum(map(_decoded_size, batch.columns))
@@ -256,13 +255,12 @@ def _text_columns(metadata: pq.FileMetaData) -> list[str]:
     ]
 
 
-def _declared_size(group: pq.RowGroupMetaData, names: Sequence[str] | None) -> int:
-    """Bytes that the values of a row group need at least, by its metadata: texts count as their indices."""
-    columns = (group.column(number) for number in range(group.num_columns))
+def _declared_size(chunks: Sequence[ColumnChunk], names: Sequence[str] | None) -> int:
+    """Bytes that the values of a group of rows need at least; those of texts are not among them."""
     return sum(
-        column.num_values * _WIDTHS.get(column.physical_type, 4)
-        for column in columns
-        if names is None or any(f"{column.path_in_schema}.".startswith(f"{name}.") for name in names)
+        chunk.values * chunk.width
+        for chunk in chunks
+        if names is None or any(f"{chunk.path}.".startswith(f"{name}.") for name in names)
     )
 
 

@@ -266,8 +266,10 @@ def _check_metadata(path: Path, meta: Mapping[str, Any]) -> None:
 
 
 def is_snapshot(schema: pa.Schema) -> bool:
-    """True if a Parquet schema is that of a file that forgetwatch wrote."""
-    return KEY in (schema.metadata or {})
+    """True if a Parquet schema is that of a file that forgetwatch wrote, also if the key of its metadata is damaged."""
+    found = schema.metadata or {}
+    # Without its key a snapshot would pass for a plain table, and lose step, probe and checksum without a word.
+    return KEY in found or any(value.startswith(b'{"format": "forgetwatch/') for value in found.values())
 
 
 def _stored(meta: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ ORDER = (
     *(
         "visible_text",
         "errors",
+        "parquet_footer",
         "files",
         "plain_yaml",
         "ranges",

@@ -25,7 +25,7 @@ def test_a_mutated_file_is_read_or_refused_in_one_line(kind: str, tmp_path: Path
         assert not outcome.is_finding, f"--seed 20261122 --only {number}: {outcome}"
 
 
-def test_a_case_that_fails_is_a_finding(tmp_path: Path) -> None:
+def test_a_case_that_fails_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def raises(error: BaseException) -> str:
         def call() -> None:
             raise error
@@ -37,7 +37,10 @@ def test_a_case_that_fails_is_a_finding(tmp_path: Path) -> None:
     assert raises(SnapshotError("log.csv: is\ncut")) == "message"
     assert raises(KeyError("x")) == "unexpected"
     assert raises(MemoryError()) == "memory"
-    assert attempt(lambda: bytearray(2**31 + 2**30), names="").kind == "memory"
+    peaks = iter((2**30, 2**32, 2**32))
+    monkeypatch.setattr("faults.cases._peak", lambda: next(peaks))
+    assert attempt(lambda: None, names="").kind == "memory"
+    monkeypatch.undo()
     state = State(tmp_path / "s.json")
     state.add("CSV", 7, attempt(lambda: 1 / 0, names=""))
     state.save()

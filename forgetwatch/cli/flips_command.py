@@ -20,7 +20,7 @@ from forgetwatch.errors import SnapshotError
 from forgetwatch.files import write_text
 from forgetwatch.probes import load_probe
 from forgetwatch.report.flip_list import flip_json, flip_lines
-from forgetwatch.report.run_table import damage_lines
+from forgetwatch.report.formatting import one_line
 from forgetwatch.run_folder import is_run_folder, run_probe
 
 
@@ -127,8 +127,8 @@ def _flips(
             f"{before}: a run folder, scored by its probe; --metric chooses among those of a harness's log"
         )
     run = Trajectory.from_run(folder)
-    for line in damage_lines(run):  # not on stdout, which may be the JSONL
-        typer.echo(line.plain, err=True)
+    for note in run.notes:  # not on stdout, which may be the JSONL
+        typer.echo(f"note: {one_line(note)}", err=True)
     first = first_forgotten(run)
     sides = [select(one, tasks=tasks, categories=categories) for one in (run.baseline, run.last)]
     return flips(sides[0], sides[1], probe=items or run_probe(folder), first=first)

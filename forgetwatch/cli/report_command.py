@@ -23,7 +23,7 @@ from forgetwatch.comparing.flips import first_forgotten, flips
 from forgetwatch.comparing.stages import read_stages
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.report.export import trajectory_json
-from forgetwatch.report.formatting import run_name
+from forgetwatch.report.formatting import one_line, run_name
 from forgetwatch.report.pictures import save_run
 from forgetwatch.report.run_table import run_detail, run_table
 from forgetwatch.run_folder import REPORT, find_run_folder, run_probe
@@ -67,6 +67,8 @@ def run(
         return
     console = result_console()
     console.print(run_table(trajectory, tolerance=tolerated))
+    for note in trajectory.notes:  # on files of the run: each in one whole line
+        print_line(console, f"note: {one_line(note)}")
     if detail:
         console.print()
         console.print(run_detail(trajectory))

@@ -32,17 +32,10 @@ def run_table(trajectory: Trajectory, *, title: str = "", tolerance: float = TOL
         title: Title; by default the steps that are compared.
         tolerance: Net loss of accuracy that the verdict tolerates, 0 to 1.
     """
-    damages = damage_lines(trajectory)
     if len(trajectory) == 1:
-        return Lines(Text().append("forgetwatch  ", style="bold cyan").append("no look after the baseline"), *damages)
+        return Lines(Text().append("forgetwatch  ", style="bold cyan").append("no look after the baseline"))
     title = title or f"step {trajectory.steps[-1]}, against step {trajectory.steps[0]}"
-    table = comparison_table(trajectory.comparisons[-1], title=title, tolerance=tolerance, trajectory=trajectory)
-    return Lines(table, *damages) if damages else table
-
-
-def damage_lines(trajectory: Trajectory) -> list[Text]:
-    """Lines on files of the run that are missing, damaged or of another run; none is cut."""
-    return [Text(f"note: {one_line(note)}", style="yellow", overflow="fold") for note in trajectory.notes]
+    return comparison_table(trajectory.comparisons[-1], title=title, tolerance=tolerance, trajectory=trajectory)
 
 
 def run_detail(trajectory: Trajectory, *, by: Level = "category") -> Lines:

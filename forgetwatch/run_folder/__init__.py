@@ -29,8 +29,8 @@ folder of one look.
 None of them needs torch.
 """
 
-from forgetwatch.run_folder.description import GuardFinding, description_notes
-from forgetwatch.run_folder.folder import RunFolder, owner
+from forgetwatch.run_folder.description import GuardFinding
+from forgetwatch.run_folder.folder import Resumed, RunFolder
 from forgetwatch.run_folder.names import (
     BASELINE,
     CARRIED,
@@ -52,12 +52,11 @@ __all__ = [
     "REPORT",
     "RUN_FOLDER",
     "GuardFinding",
+    "Resumed",
     "RunFolder",
     "StoredRun",
     "checkpoint_folder",
-    "description_notes",
     "find_run_folder",
     "is_run_folder",
-    "owner",
     "run_probe",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from forgetwatch.files import write_atomically
 from forgetwatch.probe import Probe
 from forgetwatch.run_folder import claim
 from forgetwatch.run_folder.contents import Contents, look_files, read_baseline, read_contents, read_null
-from forgetwatch.run_folder.description import Description, write_description
+from forgetwatch.run_folder.description import Description, description_notes, write_description
 from forgetwatch.run_folder.names import (
     BASELINE,
     CARRIED,
@@ -30,6 +30,27 @@ from forgetwatch.run_folder.names import (
     look_name,
 )
 from forgetwatch.snapshot import Snapshot, read_snapshot, save_snapshot
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resumed:
+    """What a run that resumes has found of itself.
+
+    Attributes:
+        run: Its id.
+        baseline: The snapshot that every look is compared with.
+        null: Its second measurement; None without one.
+        contents: The looks so far.
+        described: Values of its ``run.json``; empty if that could not be used.
+        notes: Sentences on files that were missing, damaged, or of another run.
+    """
+
+    run: str
+    baseline: Snapshot
+    null: Snapshot | None
+    contents: Contents
+    described: Mapping[str, Any]
+    notes: tuple[str, ...]
 
 
 class RunFolder:
@@ -117,10 +138,10 @@ class RunFolder:
         """Write the probe, the baseline and the second measurement of the baseline."""
         probe.save(self.path / PROBE)
         save_snapshot(baseline, self.path / BASELINE)
-        if null is None:  # a file from another baseline would pass for the noise of this one
-            (self.path / NULL).unlink(missing_ok=True)
-        else:
+        if null is not None:
             save_snapshot(null, self.path / NULL)
+        elif (self.path / NULL).exists():  # a file from another baseline would pass for the noise of this one
+            self.quarantine(self.path / NULL)
 
     def description(self) -> Description:
         """The description in the folder.
@@ -129,6 +150,55 @@ class RunFolder:
             SnapshotError: If it is of a format that this version does not know.
         """
         return Description.read(self.path)
+
+    def resume(
+        self,
+        *,
+        run: str | None,
+        step: int | None,
+        checksum: str | None,
+        carried: Sequence[Path],
+        baseline: Snapshot | None,
+        probe_of: Callable[[Snapshot], Probe],
+        log: Callable[[str], object],
+    ) -> Resumed:
+        """Restore the run in this folder and in the copies that checkpoints carry.
+
+        Args:
+            run: Id of the run; None for that of the run in the folder.
+            step: The step from which the run resumes; later looks are deleted. None keeps all.
+            checksum: Checksum of the rows of the run's baseline; None accepts the one in the folder.
+            carried: Folders in which checkpoints carry copies.
+            baseline: The run's baseline from elsewhere, if the folder and the copies are lost.
+            probe_of: Returns the probe of a baseline, or raises if that is of another one; called before any file is
+                touched.
+            log: Called with a sentence on each folder that is renamed.
+
+        Raises:
+            LostBaselineError: If there is no such baseline.
+            SnapshotError: If a newer version wrote the folder.
+        """
+        self.run = run or owner(self.path)
+        found, null, notes = (baseline, None, ()) if baseline else self.baseline(checksum=checksum, carried=carried)
+        probe = probe_of(found)
+        # Looks of another run in this folder would pass for those of this one.
+        aside, own = self.reclaim(baseline=found.checksum)
+        if aside is not None:
+            log(f"the run folder contained another run, and is now {aside}")
+        if own is not None:
+            log(f"the folder of this run was {own}, and is {self.path} again")
+        existed, described = self.path.is_dir(), self.description()
+        made = self.run or self.new_run()
+        found = self.stamped(found, "baseline")
+        null = None if null is None else self.stamped(null, "null")
+        self.start(probe, found, null)
+        if step is not None:
+            if (restored := self.restore(carried)) and not existed:
+                notes += (f"{self.path} was gone: of its looks only that of step {restored[-1]} is left",)
+            self.drop_after(step)
+        contents = self.contents(described, until=step)
+        notes = (*(description_notes(described) if existed else ()), *notes, *contents.notes)
+        return Resumed(run=made, baseline=found, null=null, contents=contents, described=described.values, notes=notes)
 
     def reclaim(self, *, baseline: str | None) -> tuple[Path | None, Path | None]:
         """Set the folder of another run aside, and put that of this run in its place, if it has another name.

@@ -28,15 +28,13 @@ from forgetwatch.errors import SnapshotError, WatchError
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
 from forgetwatch.progress import log, shown
-from forgetwatch.run_folder import PROBE, GuardFinding, RunFolder, description_notes, owner
+from forgetwatch.run_folder import PROBE, GuardFinding, Resumed, RunFolder
 from forgetwatch.scoring.generation import Generator
 from forgetwatch.scoring.processes import on_main_process, rank
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch.budget import Decision
 from forgetwatch.watch.looks import Looks
 from forgetwatch.watch.measuring import Measurer
-
-_Restored = tuple[str, Snapshot, Snapshot | None, dict[int, Snapshot], dict[int, Snapshot], Decision | None]
 
 _DELAY: Final = 5.0
 """Seconds of a look during the training before its progress is shown."""
@@ -220,42 +218,28 @@ class Watch:
             WatchError: If it was made with another probe.
         """
 
-        def restore() -> _Restored:
-            folder = self.folder
-            folder.claim(on_wait=log)
-            folder.run = run or owner(folder.path)
-            found, null, notes = (
-                (baseline, None, ()) if baseline else folder.baseline(checksum=checksum, carried=carried)
+        def restore() -> Resumed:
+            self.folder.claim(on_wait=log)
+            return self.folder.resume(
+                run=run,
+                step=step,
+                checksum=checksum,
+                carried=carried,
+                baseline=baseline,
+                probe_of=lambda found: self._probe_of(found.meta),
+                log=log,
             )
-            probe = self._probe_of(found.meta)
-            # Looks of another run in this folder would pass for those of this one.
-            aside, own = folder.reclaim(baseline=found.checksum)
-            if aside is not None:
-                log(f"the run folder contained another run, and is now {aside}")
-            if own is not None:
-                log(f"the folder of this run was {own}, and is {folder.path} again")
-            existed, described = folder.path.is_dir(), folder.description()
-            if folder.run is None:
-                folder.new_run()
-            found = folder.stamped(found, "baseline")
-            null = None if null is None else folder.stamped(null, "null")
-            folder.start(probe, found, null)
-            if step is not None:
-                if (restored := folder.restore(carried)) and not existed:
-                    notes += (f"{folder.path} was gone: of its looks only that of step {restored[-1]} is left",)
-                folder.drop_after(step)
-            contents = folder.contents(described, until=step)
-            self.notes = (*(description_notes(described) if existed else ()), *notes, *contents.notes)
-            # Also where the checkpoint is of before the decision: trackers have its rows already.
-            kept = decision or Decision.of(described.values)
-            return str(folder.run), found, null, contents.looks, contents.again, kept
 
-        self.folder.run, start, null, looks, again, decision = on_main_process(restore)
+        resumed = on_main_process(restore)
+        self.folder.run, self.notes = resumed.run, resumed.notes
+        start, looks, again = resumed.baseline, resumed.contents.looks, resumed.contents.again
+        # Also where the checkpoint is of before the decision: trackers have its rows already.
+        decision = decision or Decision.of(resumed.described)
         self._started = True
         self.keep_norm(start.meta)
         if decision is None and (items := Subset.common([start, *looks.values()]).items) is not None:
             decision = Decision(items=items)
-        self._looks.begin(start, null, decision=decision)
+        self._looks.begin(start, resumed.null, decision=decision)
         self._looks.add(start, step=int(start.meta["step"]))
         # By rising step: a second measurement sets the noise of the looks after it only.
         for look, snapshot in sorted(looks.items()):

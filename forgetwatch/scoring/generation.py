@@ -8,8 +8,9 @@ process; `vllm` has two others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Protocol
 
 from torch import nn
@@ -22,7 +23,7 @@ from forgetwatch.probe import Probe
 from forgetwatch.progress import Done, Progress
 from forgetwatch.scoring.encoding import Encoded, Ids, encode_prompts
 from forgetwatch.scoring.model import default_token_budget
-from forgetwatch.scoring.processes import all_gather, rank, world_size
+from forgetwatch.scoring.processes import all_gather, on_main_process, rank, world_size
 from forgetwatch.scoring.sampling import end_tokens, sample, seeds_of
 
 AGAIN: Final = 10_000
@@ -199,9 +200,15 @@ class GeneratedItems:
                 seed = first_seed + sample_number
                 generated = generator.generate(prompts, self.decoding, seed=seed, progress=report)
             answers = dict(zip(answered, generated, strict=True))
-            for number, index in enumerate(self._indices):
-                rows[index].append({"sample": sample_number, **self._row(number, answers.get(number))})
+            # Graded once for all processes: a judge, or a pattern at its time limit, may decide otherwise in another.
+            graded = on_main_process(partial(self._graded, answers))
+            for index, row in zip(self._indices, graded, strict=True):
+                rows[index].append({"sample": sample_number, **row})
         return rows
+
+    def _graded(self, answers: Mapping[int, Generated]) -> list[dict[str, Any]]:
+        """Columns of each item, from its answer if it has one."""
+        return [self._row(number, answers.get(number)) for number in range(len(self._items))]
 
     def _row(self, number: int, answer: Generated | None) -> dict[str, Any]:
         item, encoded = self._items[number], self._encoded[number]

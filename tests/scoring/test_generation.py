@@ -244,9 +244,9 @@ def test_a_stop_text_is_not_part_of_the_answer(knows: Any) -> None:
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"tokens": 0}, "tokens must be at least 1"),
+        ({"tokens": 0}, "tokens must be a whole number, at least 1, got 0"),
         ({"samples": 2}, "samples at temperature 0 are the same"),
-        ({"top_p": 0}, "top_p must be above 0"),
+        ({"top_p": 0}, "top_p must be a number above 0 and at most 1, got 0"),
         ({"speed": 1}, "unknown setting 'speed'"),
         ({"no_answer": "right"}, "no_answer must be one of wrong, unscored"),
     ],

@@ -23,6 +23,7 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from support import model, probe, tokenizer
+from forgetwatch import Item, Probe
 from forgetwatch.errors import ForgetwatchError
 from forgetwatch.scoring.processes import on_main_process
 from forgetwatch.scoring.scorer import Scorer
@@ -60,6 +61,11 @@ def error(act):
     except ForgetwatchError as error:
         return str(error)
 found["broken"] = error(lambda: Scorer(probe(37), tok, broken, token_budget=budget).score(broken))
+def judge(output, item):
+    return rank == 0
+items = [Item(id=str(n), task="t", prompt=f"w{n} w2", answer="x", judge=judge) for n in range(5)]
+judged = Scorer(Probe(items, decoding={"tokens": 4}), tok, model(tok)).score(model(tok))
+found["judged"] = judged.table["correct"].to_pylist()
 found["first"] = on_main_process(lambda: rank + 7)
 def fail():
     raise ForgetwatchError("no")
@@ -100,6 +106,8 @@ def test_any_number_of_processes_gets_the_same_bits(world: int, tmp_path: Path) 
     for name in ("fsdp2", "fsdp1"):
         assert {tuple(rank[name][:2]) for rank in ranks} == {(whole, "trie")}
         assert len({rank[name][2] for rank in ranks}) == 1
+    # An answer is graded once, whatever a judge would say in another process.
+    assert [rank["judged"] for rank in ranks] == [[True] * 5] * world
     # What fails in one fails in all.
     assert all("not finite" in rank["broken"] for rank in ranks)
     assert "process 1 failed" in ranks[0]["broken"]

@@ -173,3 +173,20 @@ def test_the_margin_of_an_answer_decided_again_is_compared_with_the_noise(tmp_pa
     again = decided_by(wide, {"t": "sum"})
     assert made.table["unstable"].to_pylist() == [False]
     assert again.table["unstable"].to_pylist() == [True]
+
+
+def test_the_note_names_the_norms_in_order() -> None:
+    norms = ["tokens", "sum", "chars", "bytes", "chars_with_space"]
+    tasks = [f"t{i}" for i in range(5)]
+    lengths = {f"choice_{unit}": [[1, 2]] * 5 for unit in ("bytes", "chars", "tokens")}
+    made = snapshot(
+        [True] * 5,
+        task=tasks,
+        k=[2] * 5,
+        gold=[0] * 5,
+        choice_logprobs=[[-1.0, -9.0]] * 5,
+        meta={"norms": dict(zip(tasks, norms, strict=True))},
+        **lengths,
+    )
+    note = decided_by(made, dict.fromkeys(tasks, "bytes")).notes[0]
+    assert note.startswith("decided again by bytes (recorded: chars, chars_with_space, sum, tokens) from its stored")

@@ -256,3 +256,17 @@ def test_a_printed_comparison_holds_the_interval_in_points() -> None:
     comparison = compare(before=snapshot([True] * 40), after=snapshot([False] * 10 + [True] * 30))
     low, high = comparison.all.net_change_interval
     assert str(comparison).endswith(f"of 40 items, net -25.0 points ({100 * low:+.1f} to {100 * high:+.1f})")
+
+
+def test_shares_of_one_side_alone_need_no_note_on_known_and_lost() -> None:
+    columns = {"k": [4, 4], "gold": [0, 0]}
+    before, after = snapshot([True, True], gold_share=[0.9, 0.9], **columns), snapshot([True, True], **columns)
+    for one, other in ((before, after), (after, before)):
+        found = compare(before=one, after=other)
+        assert found.all.known is None
+        assert not any("known and lost" in note for note in found.notes)
+
+
+def test_a_comparison_prints_without_its_metadata_and_groups() -> None:
+    meta = {"settings": "x" * 1000}
+    assert len(repr(compare(before=snapshot([True], meta=meta), after=snapshot([False], meta=meta)))) < 400

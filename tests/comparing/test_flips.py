@@ -156,3 +156,10 @@ def test_an_item_shows_its_number_of_options_and_an_open_one_none() -> None:
         (3, (2,), 2, 0),
         (None, (), None, None),
     ]
+
+
+def test_an_option_without_a_letter_is_named_by_its_number() -> None:
+    columns = {"k": [30], "gold": [0]}
+    flip = flips(snapshot([True], chosen=[0], **columns), snapshot([False], chosen=[26], **columns))[0]
+    assert [flip.option(index) for index in (0, 25, 26, 29)] == ["A", "Z", "option 27", "option 30"]
+    assert flip.answer(flip.after) == "option 27"

@@ -99,7 +99,14 @@ class Row:
     @property
     def key(self) -> tuple[str, str, str, str, str, int]:
         """Identity of the mutant while the lines around it move."""
-        return self.file, self.function, self.operator, self.original, self.mutated, self.nth
+        return (
+            self.file,
+            self.function,
+            self.operator,
+            self.original,
+            self.mutated,
+            self.nth,
+        )
 
 
 def every_row(seed: int) -> list[tuple[Row, int]]:
@@ -237,7 +244,7 @@ class _Recorder:
         signal.setitimer(signal.ITIMER_REAL, 0)
         self.tests[nodeid] = {
             "seconds": round(time.monotonic() - self._began, 3),
-            "functions": sorted(_places(self._codes)),
+            "functions": sorted(set(_names(self._codes))),
         }
 
     def trace(self, frame: FrameType, event: str, _: Any) -> None:
@@ -245,11 +252,11 @@ class _Recorder:
         self._codes.add(frame.f_code)
 
 
-def _places(codes: set[CodeType]) -> list[str]:
-    """File and first line of those functions that are ours."""
+def _names(codes: set[CodeType]) -> list[str]:
+    """File and name of those functions that are ours; a nested one counts as the one around it."""
     ours = f"{ROOT / 'forgetwatch'}{os.sep}"
     return [
-        f"{Path(code.co_filename).relative_to(ROOT).as_posix()}:{code.co_firstlineno}"
+        f"{Path(code.co_filename).relative_to(ROOT).as_posix()}:{code.co_qualname.split('.<locals>')[0]}"
         for code in list(codes)
         if code.co_filename.startswith(ours)
     ]
@@ -268,7 +275,15 @@ def _pytest(arguments: Sequence[str], recorder: _Recorder, scratch: Path) -> int
         phases=(Phase.explicit, Phase.generate),
         suppress_health_check=list(HealthCheck),
     )
-    options = ["-o", "addopts=", "--strict-markers", "--doctest-modules", "--import-mode=importlib", "-x", "-q"]
+    options = [
+        "-o",
+        "addopts=",
+        "--strict-markers",
+        "--doctest-modules",
+        "--import-mode=importlib",
+        "-x",
+        "-q",
+    ]
     options += ["-p", "no:cacheprovider", "-p", "no:faulthandler"]
     options += [
         "--hypothesis-profile=mutants",
@@ -307,7 +322,12 @@ class Child:
 
 
 def start(
-    mutant: Mutant | None, chosen: Sequence[str] | None, files: Sequence[str], limits: dict[str, float], *, loud: bool
+    mutant: Mutant | None,
+    chosen: Sequence[str] | None,
+    files: Sequence[str],
+    limits: dict[str, float],
+    *,
+    loud: bool,
 ) -> Child:
     """Fork a child that runs tests on a mutant."""
     reading, writing = os.pipe()
@@ -317,7 +337,13 @@ def start(
     process = os.fork()
     if process:
         os.close(writing)
-        return Child(process, reading, began + (5 * total + 60 if chosen is not None else 3600), began, scratch)
+        return Child(
+            process,
+            reading,
+            began + (5 * total + 60 if chosen is not None else 3600),
+            began,
+            scratch,
+        )
     status = 1
     try:
         os.setpgid(0, 0)
@@ -398,27 +424,36 @@ class Baseline:
     modules: list[str]
 
 
+KEPT: Final = Path(tempfile.gettempdir()) / "forgetwatch-mutants.json"
+"""What earlier runs found about each test file, by its digest."""
+
+
 def baseline() -> Baseline:
-    """Run every test once without a mutation, or read what an earlier run of the same files found."""
-    digest = hashlib.sha256()
-    for path in sorted([*(ROOT / "forgetwatch").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]):
-        if path.name != "mutants.py":
-            digest.update(path.read_bytes())
-    kept = Path(tempfile.gettempdir()) / f"forgetwatch-mutants-{digest.hexdigest()[:16]}.json"
-    if not kept.exists():
-        print("running the tests without a mutation", flush=True)
-        files = [f"{folder}/{package}" for package in WIDE for folder in ("forgetwatch", "tests")]
-        files += [f"--ignore={name}" for name in SKIPPED]
-        _, found, seconds = wait({0: start(None, None, files, {}, loud=True)})
+    """Run the tests of every file that has changed since the last run, without a mutation."""
+    kept = json.loads(KEPT.read_text()) if KEPT.exists() else {"files": {}, "modules": []}
+    digests = {}
+    for package in WIDE:
+        for folder in ("forgetwatch", "tests"):
+            for path in sorted((ROOT / folder / package).glob("*.py")):
+                if (name := path.relative_to(ROOT).as_posix()) not in SKIPPED:
+                    digests[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+    changed = [name for name, digest in digests.items() if kept["files"].get(name, {}).get("digest") != digest]
+    if changed:
+        print(f"running {len(changed)} files of tests without a mutation", flush=True)
+        _, found, seconds = wait({0: start(None, None, changed, {}, loud=True)})
         if found["result"] != "survived":
             raise SystemExit(f"needed tests that pass without a mutation, got a failure: {found['test']}")
         print(f"{len(found['tests'])} tests pass in {seconds:.0f} s", flush=True)
-        kept.write_text(json.dumps(found))
-    found = json.loads(kept.read_text())
+        for name in changed:
+            tests = {test: one for test, one in found["tests"].items() if test.split("::")[0] == name}
+            kept["files"][name] = {"digest": digests[name], "tests": tests}
+        kept["modules"] = sorted({*kept["modules"], *found["modules"]})
+        KEPT.write_text(json.dumps(kept))
+    tests = {test: one for name in digests for test, one in kept["files"][name]["tests"].items()}
     return Baseline(
-        {name: one["seconds"] for name, one in found["tests"].items()},
-        {name: frozenset(one["functions"]) for name, one in found["tests"].items()},
-        found["modules"],
+        {name: one["seconds"] for name, one in tests.items()},
+        {name: frozenset(one["functions"]) for name, one in tests.items()},
+        kept["modules"],
     )
 
 
@@ -431,16 +466,25 @@ def preload(modules: Sequence[str]) -> None:
             try:
                 importlib.import_module(name)
             except Exception as error:  # an optional part of a library that is not there
-                print(f"not imported before the forks: {name}: {error!r}"[:120], flush=True)
+                print(
+                    f"not imported before the forks: {name}: {error!r}"[:120],
+                    flush=True,
+                )
 
 
 class Run:
     """The mutants of a table, run one after another or several at a time."""
 
     def __init__(self, table: Path, rows: Sequence[Row], *, processes: int) -> None:
-        self._table, self._rows, self._processes = table, {row.number: row for row in rows}, processes
+        self._table, self._rows, self._processes = (
+            table,
+            {row.number: row for row in rows},
+            processes,
+        )
         self._where = {row.key: position for row, position in every_row(0)}
         self._baseline = baseline()
+        self._passes: set[str] = set()
+        self._known = frozenset().union(*self._baseline.functions.values())
         preload(self._baseline.modules)
 
     def mutant(self, row: Row) -> tuple[Mutant, str] | None:
@@ -452,7 +496,9 @@ class Run:
         one = sites(tree)[position]
         one.swap()
         code = compile(ast.fix_missing_locations(tree), str(path), "exec", dont_inherit=True)
-        return Mutant(_module(row.file), path, code), f"{row.file}:{one.first_line}" if one.first_line else ""
+        # A function that no test is known to execute may be new since they were run: then all of them are.
+        name = f"{row.file}:{one.function}"
+        return Mutant(_module(row.file), path, code), name if name in self._known else ""
 
     def stages(self, row: Row, function: str) -> tuple[list[str], list[str]]:
         """Tests of the near stage and of the wide one, those most likely to fail first."""
@@ -466,7 +512,11 @@ class Run:
         tests = [name for name, called in self._baseline.functions.items() if not function or function in called]
 
         def order(name: str) -> tuple[bool, int, float]:
-            return name.split("::")[0] not in own, -kills.get(name, 0), self._baseline.seconds[name]
+            return (
+                name.split("::")[0] not in own,
+                -kills.get(name, 0),
+                self._baseline.seconds[name],
+            )
 
         near = [name for name in tests if name.startswith(near_files) and self._baseline.seconds[name] < SLOW]
         chosen = set(near)
@@ -500,11 +550,31 @@ class Run:
             package, module = row.file.split("/")[1], Path(row.file).stem
             test = result["test"]
             by = result["result"]
+            if test and by in ("failed", "timeout"):
+                self.check_passes(test)
             if by in ("failed", "died"):
                 own = test.startswith((f"tests/{package}/test_{module}.py", row.file))
                 by = "wide" if stage else "module" if own else "package"
-            self.save(replace(row, result=by, test=test, seconds=round(row.seconds + seconds, 1), reason=""))
+            self.save(
+                replace(
+                    row,
+                    result=by,
+                    test=test,
+                    seconds=round(row.seconds + seconds, 1),
+                    reason="",
+                )
+            )
         return left
+
+    def check_passes(self, test: str) -> None:
+        """Make sure that a test that killed a mutant passes without one."""
+        if test in self._passes or test not in self._baseline.seconds:
+            return
+        child = start(None, [test], [test.split("::")[0]], self._baseline.seconds, loud=False)
+        result = wait({0: child})[1]
+        if result["result"] != "survived":
+            raise SystemExit(f"{test} fails without a mutation: {result}")
+        self._passes.add(test)
 
     def survived(self, row: Row, stage: int, seconds: float) -> None:
         """Note a survivor: for good after the wide stage, until then as one whose wide stage is to come."""
@@ -538,7 +608,13 @@ class Run:
             row = next(row for row in self._rows.values() if row.file == file)
             chosen = self.stages(row, "")[0]
             files = list(dict.fromkeys(name.split("::")[0] for name in chosen))
-            child = start(Mutant(_module(file), path, code), chosen, files, self._baseline.seconds, loud=False)
+            child = start(
+                Mutant(_module(file), path, code),
+                chosen,
+                files,
+                self._baseline.seconds,
+                loud=False,
+            )
             _, result, seconds = wait({0: child})
             print(f"{file}: {len(chosen)} tests, {result} in {seconds:.1f} s", flush=True)
 
@@ -550,7 +626,20 @@ class Run:
         for chosen in self.stages(row, found[1]) if found else ():
             files = list(dict.fromkeys(name.split("::")[0] for name in chosen))
             if found and chosen:
-                print(wait({0: start(found[0], chosen, files, self._baseline.seconds, loud=True)}), flush=True)
+                print(
+                    wait(
+                        {
+                            0: start(
+                                found[0],
+                                chosen,
+                                files,
+                                self._baseline.seconds,
+                                loud=True,
+                            )
+                        }
+                    ),
+                    flush=True,
+                )
 
 
 def _module(file: str) -> str:
@@ -566,7 +655,12 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--retry-survivors", action="store_true")
     parser.add_argument("--check", action="store_true", help="run unmutated modules in the same way")
-    parser.add_argument("--show", type=int, metavar="NUMBER", help="run one mutant with the output of its tests")
+    parser.add_argument(
+        "--show",
+        type=int,
+        metavar="NUMBER",
+        help="run one mutant with the output of its tests",
+    )
     asked = parser.parse_args()
     os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", PYTHONHASHSEED="0")
     table = asked.out.resolve()

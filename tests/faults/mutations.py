@@ -26,7 +26,6 @@ class Site:
     Attributes:
         operator: Kind of the mutation.
         function: Qualified name of the outermost function that it changes; `IMPORT_TIME` outside of functions.
-        first_line: First line of that function, as its code object has it; 0 outside of functions.
         line: Line of the change.
         parent: Node whose child is replaced.
         name: Field of that child.
@@ -37,7 +36,6 @@ class Site:
 
     operator: str
     function: str
-    first_line: int
     line: int
     parent: ast.AST
     name: str
@@ -86,11 +84,30 @@ _OPPOSITE: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
     ast.NotIn: ast.In,
 }
 _SWAPPED: Final = {
-    **{"min": "max", "max": "min", "sum": "max", "any": "all", "all": "any", "mean": "sum", "isnan": "isfinite"},
-    **{"maximum": "minimum", "minimum": "maximum", "floor": "ceil", "ceil": "floor", "sorted": "list"},
-    **{"removeprefix": "removesuffix", "removesuffix": "removeprefix", "zeros": "ones", "ones": "zeros"},
-    **{"zeros_like": "ones_like", "logical_or": "logical_and", "logical_and": "logical_or", "argmax": "argmin"},
-    **{"cumsum": "cumprod", "unique": "sort", "partition": "rpartition", "startswith": "endswith"},
+    "min": "max",
+    "max": "min",
+    "sum": "max",
+    "mean": "sum",
+    "any": "all",
+    "all": "any",
+    "maximum": "minimum",
+    "minimum": "maximum",
+    "argmax": "argmin",
+    "logical_or": "logical_and",
+    "logical_and": "logical_or",
+    "floor": "ceil",
+    "ceil": "floor",
+    "isnan": "isfinite",
+    "zeros": "ones",
+    "ones": "zeros",
+    "zeros_like": "ones_like",
+    "cumsum": "cumprod",
+    "sorted": "list",
+    "unique": "sort",
+    "startswith": "endswith",
+    "removeprefix": "removesuffix",
+    "removesuffix": "removeprefix",
+    "partition": "rpartition",
 }
 _UNWRAPPED: Final = frozenset({"abs", "sqrt", "exp", "log", "round", "reversed"})
 _NEGATIONS: Final[dict[str, type[ast.unaryop]]] = {
@@ -103,31 +120,34 @@ _NEGATIONS: Final[dict[str, type[ast.unaryop]]] = {
 
 def sites(tree: ast.Module) -> list[Site]:
     """List every mutation of a module, in a fixed order."""
-    return list(_Walk().statements(tree, "body", IMPORT_TIME, 0))
+    return list(_Walk().statements(tree, "body", IMPORT_TIME))
 
 
 class _Walk:
     """Walk over a module that knows in which function it is, and what is not to be changed."""
 
-    def statements(self, parent: ast.AST, name: str, function: str, first_line: int) -> Iterator[Site]:
+    def statements(self, parent: ast.AST, name: str, function: str) -> Iterator[Site]:
         """Mutations in the statements of a block."""
-        self.function, self.first_line = function, first_line
+        self.function = function
         for index, node in enumerate(getattr(parent, name)):
-            self.function, self.first_line = function, first_line
+            self.function = function
             yield from self.statement(parent, name, index, node)
 
     def statement(self, parent: ast.AST, name: str, index: int, node: ast.AST) -> Iterator[Site]:
-        function, first_line = self.function, self.first_line
+        function = self.function
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             return  # a docstring
-        if isinstance(node, (ast.Raise, ast.Import, ast.ImportFrom, ast.Pass, ast.Global, ast.Nonlocal)):
+        if isinstance(
+            node,
+            (ast.Raise, ast.Import, ast.ImportFrom, ast.Pass, ast.Global, ast.Nonlocal),
+        ):
             return
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             return
         if isinstance(node, ast.ClassDef):
             prefix = "" if function == IMPORT_TIME else f"{function}."
             for sub in node.body:
-                self.function, self.first_line = IMPORT_TIME, 0
+                self.function = IMPORT_TIME
                 self.prefix = f"{prefix}{node.name}."
                 yield from self.statement(node, "body", node.body.index(sub), sub)
             self.prefix = ""
@@ -136,10 +156,9 @@ class _Walk:
             yield from self.defaults(node)
             if function == IMPORT_TIME:
                 function = getattr(self, "prefix", "") + node.name
-                first_line = min([node.lineno, *(one.lineno for one in node.decorator_list)])
             outer = getattr(self, "returns", "")
             self.returns = ast.unparse(node.returns) if node.returns else ""
-            yield from self.statements(node, "body", function, first_line)
+            yield from self.statements(node, "body", function)
             self.returns = outer
             return
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and self.is_declaration(node):
@@ -147,9 +166,9 @@ class _Walk:
         yield from self.expressions(node)
         for block in ("body", "orelse", "finalbody"):
             if isinstance(getattr(node, block, None), list):
-                yield from self.statements(node, block, function, first_line)
+                yield from self.statements(node, block, function)
         for handler in getattr(node, "handlers", ()):
-            yield from self.statements(handler, "body", function, first_line)
+            yield from self.statements(handler, "body", function)
 
     def is_declaration(self, node: ast.Assign | ast.AnnAssign) -> bool:
         """True for a type alias, and for ``__all__``."""
@@ -159,13 +178,13 @@ class _Walk:
 
     def defaults(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Site]:
         """Mutations of the default arguments, which are made at import time."""
-        function, first_line = self.function, self.first_line
+        function = self.function
         for name in ("defaults", "kw_defaults"):
             for index, value in enumerate(getattr(node.args, name)):
                 if value is not None:
                     for one in self.expression(node.args, name, index, value):
                         yield replace(one, operator=f"default argument: {one.operator}")
-        self.function, self.first_line = function, first_line
+        self.function = function
 
     def expressions(self, node: ast.AST) -> Iterator[Site]:
         """Mutations in the expressions of one statement, without its blocks."""
@@ -176,11 +195,26 @@ class _Walk:
                 negated = ast.UnaryOp(negation(), node.value)
                 yield self.site("negated return value", node, "value", None, negated, node)
             elif self.returns.endswith("| None") and not _is_none(node.value):
-                yield self.site("return value dropped", node, "value", None, ast.Constant(None), node)
+                yield self.site(
+                    "return value dropped",
+                    node,
+                    "value",
+                    None,
+                    ast.Constant(None),
+                    node,
+                )
         if isinstance(node, ast.AugAssign) and (other := _BINARY.get(type(node.op))):
             yield self.site("arithmetic", node, "op", None, other(), node)
         for name, value in ast.iter_fields(node):
-            if name in ("body", "orelse", "finalbody", "handlers", "annotation", "returns", "decorator_list"):
+            if name in (
+                "body",
+                "orelse",
+                "finalbody",
+                "handlers",
+                "annotation",
+                "returns",
+                "decorator_list",
+            ):
                 continue
             yield from self.children(node, name, value)
 
@@ -217,7 +251,14 @@ class _Walk:
                 for position, op in enumerate(node.ops):
                     if boundary := _BOUNDARY.get(type(op)):
                         yield self.site("comparison bound", node, "ops", position, boundary(), node)
-                    yield self.site("comparison negated", node, "ops", position, _OPPOSITE[type(op)](), node)
+                    yield self.site(
+                        "comparison negated",
+                        node,
+                        "ops",
+                        position,
+                        _OPPOSITE[type(op)](),
+                        node,
+                    )
             case ast.IfExp() if not _has_a_negation(node.test):
                 yield self.site("negated condition", node, "test", None, _not(node.test), node)
             case ast.Call():
@@ -237,7 +278,11 @@ class _Walk:
         if isinstance(node, (ast.FormattedValue,)):
             yield from self.expression(node, "value", None, node.value)
             return
-        if isinstance(node, ast.Subscript) and ast.unparse(node.value) in ("NDArray", "Literal", "Final"):
+        if isinstance(node, ast.Subscript) and ast.unparse(node.value) in (
+            "NDArray",
+            "Literal",
+            "Final",
+        ):
             return
         for field, value in ast.iter_fields(node):
             if isinstance(node, ast.Call) and field in ("args", "keywords") and self.is_message(node):
@@ -287,7 +332,15 @@ class _Walk:
             return ast.Constant(value + "_") if is_key and name != "values" else None
         return None
 
-    def site(self, operator: str, parent: ast.AST, name: str, index: int | None, new: Any, shown: ast.AST) -> Site:
+    def site(
+        self,
+        operator: str,
+        parent: ast.AST,
+        name: str,
+        index: int | None,
+        new: Any,
+        shown: ast.AST,
+    ) -> Site:
         line = getattr(parent, "lineno", getattr(shown, "lineno", getattr(self, "line", 0)))
         if isinstance(new, ast.AST) and isinstance(parent, ast.AST):
             old = getattr(parent, name)
@@ -295,7 +348,7 @@ class _Walk:
             line = getattr(old, "lineno", line)
             if isinstance(new, (ast.expr, ast.slice)) and hasattr(old, "lineno"):
                 ast.copy_location(new, old)
-        return Site(operator, self.function, self.first_line, line, parent, name, index, new, shown)
+        return Site(operator, self.function, line, parent, name, index, new, shown)
 
 
 def _not(node: ast.expr) -> ast.expr:
@@ -328,7 +381,10 @@ def shown(node: ast.AST) -> str:
 
 def cut(one: str, other: str, *, width: int = 120) -> tuple[str, str]:
     """Two lines, cut to the part around their first difference."""
-    same = next((place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), 0)
+    same = next(
+        (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
+        0,
+    )
     begin = max(0, min(same - width // 2, max(len(one), len(other)) - width))
     ends = [(text[begin : begin + width], "..." if len(text) > begin + width else "") for text in (one, other)]
     before, after = (f"{'...' if begin else ''}{text}{dots}" for text, dots in ends)

@@ -144,3 +144,10 @@ def test_any_bytes_are_a_gate_or_refused(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "gate.yaml").write_bytes(data)
     with pytest.raises(GateError):
         read_gate(tmp_path / "gate.yaml")
+
+
+@pytest.mark.parametrize(("length", "shown"), [(78, "x" * 78 + "'"), (79, "x" * 78 + "…")])
+def test_long_values_are_cut_to_eighty_characters_in_an_error(tmp_path: Path, length: int, shown: str) -> None:
+    with pytest.raises(GateError) as refused:
+        read(tmp_path, "subset: " + "x" * length)
+    assert str(refused.value).endswith(f"got '{shown}")

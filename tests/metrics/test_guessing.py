@@ -178,6 +178,25 @@ def test_the_band_is_its_formula(estimator: Any) -> None:
     assert result.forgetting == pytest.approx(4 / 3 * (p10 - correction))
 
 
+@pytest.mark.parametrize("estimator", [guess_corrected, guess_corrected_calibrated])
+def test_both_directions_change_places_with_the_models(estimator: Any) -> None:
+    made = logits(np.random.default_rng(1), n=300, unknown="attractor", lost=0.05, noise=0.8).answers
+    turned = replace(
+        made,
+        **{one: getattr(made, other) for one, other in TURNED.items()},
+        **{other: getattr(made, one) for one, other in TURNED.items()},
+    )
+    there, back = estimator(made), estimator(turned)
+    for name in ("", "_se", "_band"):
+        one, other = getattr(there, f"forgetting{name}"), getattr(back, f"backward_transfer{name}")
+        assert one == pytest.approx(other)
+        assert getattr(back, f"forgetting{name}") == pytest.approx(getattr(there, f"backward_transfer{name}"))
+    assert there.n == back.n == 300
+
+
+TURNED = {"before": "after", "chosen_before": "chosen_after", "second_before": "second_after"}
+
+
 def test_the_band_holds_the_truth_where_the_plain_interval_does_not() -> None:
     rng, plain, band, runs = np.random.default_rng(5), 0, 0, 60
     for _ in range(runs):

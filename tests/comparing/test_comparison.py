@@ -270,3 +270,27 @@ def test_shares_of_one_side_alone_need_no_note_on_known_and_lost() -> None:
 def test_a_comparison_prints_without_its_metadata_and_groups() -> None:
     meta = {"settings": "x" * 1000}
     assert len(repr(compare(before=snapshot([True], meta=meta), after=snapshot([False], meta=meta)))) < 400
+
+
+@pytest.mark.parametrize(("differ", "noted"), [(3, False), (4, False), (5, True)])
+def test_flips_by_the_mass_of_the_options_are_noted_beyond_two_standard_deviations(differ: int, noted: bool) -> None:
+    """Of 20 forgotten some would be right at constant mass: 5 are more than 2 sqrt(5), and 4 are not more than 4."""
+    rows = scored_by_bytes(differ)
+    notes = [note for note in compare(before=rows[0], after=rows[1]).notes if "forgotten_at_constant_mass" in note]
+    assert len(notes) == noted
+    if noted:
+        assert notes[0].startswith(f"{20 - differ} instead of 20 forgotten, had the options kept")
+
+
+def scored_by_bytes(by_mass: int) -> tuple[Snapshot, Snapshot]:
+    """40 items of which 20 are forgotten, some of them by the mass of the options alone."""
+    columns = {"k": [2] * 40, "gold": [0] * 40, "choice_bytes": [[4, 2]] * 40, "meta": {"probe": {"norm": "bytes"}}}
+    # A score by bytes of -2 against -3.25 before; then options e^5 times as likely; another option likelier; no change.
+    by_length, likelier, same = ([-4.0, -1.5], False), ([-12.0, -1.0], False), ([-8.0, -6.5], True)
+    kinds = [by_length] * by_mass + [likelier] * (20 - by_mass) + [same] * 20
+    before = snapshot([True] * 40, chosen=[0] * 40, choice_logprobs=[[-8.0, -6.5]] * 40, **columns)
+    chosen = [0 if right else 1 for _, right in kinds]
+    after = snapshot(
+        [right for _, right in kinds], chosen=chosen, choice_logprobs=[scores for scores, _ in kinds], **columns
+    )
+    return before, after

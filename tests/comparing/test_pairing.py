@@ -79,6 +79,14 @@ def test_without_hashes_ids_pair_and_another_gold_shows_another_question() -> No
     assert pairing.content_differs == 2
 
 
+def test_an_item_that_one_side_hashes_pairs_by_its_id() -> None:
+    hashed, bare = snapshot([True] * 2, content_hash=["A", "B"]), snapshot([True] * 2, content_hash=[None, "B"])
+    for before, after in ((hashed, bare), (bare, hashed)):
+        pairing = pair(before, after)
+        assert pairing.complete
+        assert (pairing.by_id, pairing.content_differs) == (1, 0)
+
+
 def test_one_missing_hash_does_not_switch_off_the_others() -> None:
     before = snapshot([True] * 3, content_hash=["h1", "h2", None])
     after = snapshot([True] * 3, content_hash=["x1", "x2", None])

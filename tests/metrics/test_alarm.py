@@ -37,6 +37,15 @@ def test_the_smallest_loss_alarms_and_one_less_does_not(flips: int, level: float
     assert lost == 0 or loss_p_value(lost - 1, flips - lost + 1) > level
 
 
+def test_the_smallest_loss_of_few_flips() -> None:
+    """One of one flip lost has p = 1/2, two of two 1/4; any number of losses has p <= 1."""
+    assert (smallest_loss(1, 0.5), smallest_loss(2, 0.25), smallest_loss(2, 0.75)) == (1, 2, 0)
+    assert math.isnan(smallest_loss(1, 0.49))
+    assert math.isnan(smallest_loss(2, 0.24))
+    assert math.isnan(smallest_loss(0, 0.5))
+    assert smallest_loss(3, 1.0) == -3
+
+
 def test_the_power_is_the_documented_one() -> None:
     level = alarm_level(1, groups=1, planned=20)
     assert alarm_power(500, discordance=0.15, loss=0.05, level=level) == pytest.approx(0.50, abs=0.01)

@@ -140,6 +140,18 @@ def test_the_bound_runs_from_net_loss_to_scaled_flips() -> None:
     assert several.forgetting == pytest.approx((0.15, 0.20 * 6 / 4))
 
 
+def test_rows_without_a_wrong_option_take_no_part_in_the_bound() -> None:
+    before, after = rights(10, 20, 5, 15)
+    one = np.ones(50, np.int64)
+    alone = bound(before, after, np.full(50, 4), one)
+    mixed = bound(np.r_[before, before], np.r_[after, after], np.r_[np.full(50, 4), one], np.r_[one, one])
+    assert alone == mixed
+    clusters = bound(
+        np.r_[before, before], np.r_[after, after], np.r_[np.full(50, 4), one], np.r_[one, one], cluster=np.arange(100)
+    )
+    assert clusters == alone
+
+
 def test_the_bounds_ends_are_shares() -> None:
     """Among two options twice the flips could be forgotten; 70 flips of 100 would be a share of 1.4."""
     before, after = rights(10, 70, 5, 15)

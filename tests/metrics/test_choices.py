@@ -192,9 +192,8 @@ def test_at_constant_mass_impossible_options_and_missing_scores_are_left_alone()
 
 
 def test_at_constant_mass_an_answer_to_options_that_were_impossible_stays() -> None:
-    """Nothing is shifted there: a shift by minus infinity would make the first option the choice."""
-    before, after = (
-        scored([[-np.inf, -np.inf], [-1.0, -2.0]], [[2, 1]] * 2),
-        scored([[-2.0, -1.0], [-3.0, -1.0]], [[2, 1]] * 2),
-    )
+    """A shift by minus infinity would make the first option the choice: the second is chosen, and stays."""
+    before = scored([[-np.inf, -np.inf], [-1.0, -2.0]], [[2, 1], [2, 1]])
+    after = scored([[-9.0, -1.0], [-9.0, -1.0]], [[2, 1], [2, 1]])
+    assert decide(after.scores, after.k, after.golds).chosen.tolist() == [1, 1]
     assert right_at_constant_mass(before, after, np.array([False, False])).tolist() == [False, False]

@@ -9,7 +9,8 @@ A mutant is one module with one small change: another operator, a bound moved by
 if a test fails on it, or runs into its time limit. Tests run in two stages, each stopped by its first failure:
 
     near   the tests of the module, then those of its package, without those that take more than a second
-    wide   all other tests of metrics, comparing, gates and report, if no near test failed
+    wide   all other tests of metrics, comparing, gates and report, for all mutants together that no near test kills,
+           and for each half of them while a test fails
 
 Only tests that execute the mutated function can notice, so only they run; a mutant at import time runs them all. The
 table lists the whole draw from the start, and each result as soon as it is known: a run that was stopped resumes. Rows
@@ -76,7 +77,8 @@ class Row:
         mutated: Source after.
         nth: Number of equal changes before it in the same function.
         result: ``module``, ``package`` or ``wide`` by the first test that failed; ``timeout``, ``import``,
-            ``survived``; ``gone`` if the source does not have it any more.
+            ``near`` if the near stage killed it not and the wide one is to come; ``survived``; ``gone`` if the source
+            does not have it any more.
         test: Test that failed.
         seconds: Time that it took.
         reason: Reason for which a survivor is left.
@@ -166,35 +168,35 @@ def write_table(path: Path, rows: Sequence[Row]) -> None:
 
 
 @dataclass(frozen=True)
-class Mutant:
-    """A module to compile in place of the one on disk; `code` None leaves it as it is."""
+class Module:
+    """A module to compile in place of the one on disk."""
 
-    module: str
+    name: str
     file: Path
-    code: CodeType | None
+    code: CodeType
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
-    def __init__(self, mutant: Mutant) -> None:
-        super().__init__(mutant.module, str(mutant.file))
-        self._code = mutant.code
+    def __init__(self, module: Module) -> None:
+        super().__init__(module.name, str(module.file))
+        self._code = module.code
 
     def get_code(self, fullname: str) -> CodeType | None:
         return self._code
 
 
 class _Finder:
-    """Import hook that gives one module its mutated code."""
+    """Import hook that gives some modules their mutated code."""
 
-    def __init__(self, mutant: Mutant) -> None:
-        self._mutant = mutant
+    def __init__(self, modules: Sequence[Module]) -> None:
+        self._modules = {one.name: one for one in modules}
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if name != self._mutant.module:
+        if (one := self._modules.get(name)) is None:
             return None
-        return importlib.util.spec_from_file_location(name, self._mutant.file, loader=_Loader(self._mutant))
+        return importlib.util.spec_from_file_location(name, one.file, loader=_Loader(one))
 
 
 class _Recorder:
@@ -295,14 +297,14 @@ def _pytest(arguments: Sequence[str], recorder: _Recorder, scratch: Path) -> int
     return int(pytest.main([*options, *arguments], plugins=[recorder]))
 
 
-def _run_here(mutant: Mutant | None, files: Sequence[str], recorder: _Recorder, scratch: Path) -> dict[str, Any]:
-    """Run tests on a mutant in this process, which should be a fork."""
-    if mutant is not None and mutant.code is not None:
-        sys.meta_path.insert(0, _Finder(mutant))  # type: ignore[arg-type]
-        try:
-            importlib.import_module(mutant.module)
-        except BaseException as error:
-            return {"result": "import", "test": repr(error)[:100]}
+def _run_here(modules: Sequence[Module], files: Sequence[str], recorder: _Recorder, scratch: Path) -> dict[str, Any]:
+    """Run tests on mutated modules in this process, which should be a fork."""
+    sys.meta_path.insert(0, _Finder(modules))  # type: ignore[arg-type]
+    try:
+        for one in modules:
+            importlib.import_module(one.name)
+    except BaseException as error:
+        return {"result": "import", "test": repr(error)[:100]}
     status = _pytest(files, recorder, scratch)
     if status == 0 or (status == 5 and not recorder.failed):
         return {"result": "survived", "test": ""}
@@ -322,14 +324,14 @@ class Child:
 
 
 def start(
-    mutant: Mutant | None,
+    modules: Sequence[Module],
     chosen: Sequence[str] | None,
     files: Sequence[str],
     limits: dict[str, float],
     *,
     loud: bool,
 ) -> Child:
-    """Fork a child that runs tests on a mutant."""
+    """Fork a child that runs tests on mutated modules."""
     reading, writing = os.pipe()
     scratch = Path(tempfile.mkdtemp(prefix="mutant-"))
     began = time.monotonic()
@@ -360,7 +362,7 @@ def start(
         recorder = _Recorder(chosen, limits, report)
         if chosen is None:
             sys.settrace(recorder.trace)  # type: ignore[arg-type]
-        result = _run_here(mutant, files, recorder, scratch)
+        result = _run_here(modules, files, recorder, scratch)
         sys.settrace(None)
         if chosen is None:
             result |= {"tests": recorder.tests, "modules": _third_party()}
@@ -440,7 +442,7 @@ def baseline() -> Baseline:
     changed = [name for name, digest in digests.items() if kept["files"].get(name, {}).get("digest") != digest]
     if changed:
         print(f"running {len(changed)} files of tests without a mutation", flush=True)
-        _, found, seconds = wait({0: start(None, None, changed, {}, loud=True)})
+        _, found, seconds = wait({0: start((), None, changed, {}, loud=True)})
         if found["result"] != "survived":
             raise SystemExit(f"needed tests that pass without a mutation, got a failure: {found['test']}")
         print(f"{len(found['tests'])} tests pass in {seconds:.0f} s", flush=True)
@@ -487,21 +489,28 @@ class Run:
         self._known = frozenset().union(*self._baseline.functions.values())
         preload(self._baseline.modules)
 
-    def mutant(self, row: Row) -> tuple[Mutant, str] | None:
-        """The mutated module of a row and the code of its function; None if the source has it no more."""
-        if (position := self._where.get(row.key)) is None:
-            return None
-        path = ROOT / row.file
-        tree = ast.parse(path.read_text("utf-8"))
-        one = sites(tree)[position]
-        one.swap()
-        code = compile(ast.fix_missing_locations(tree), str(path), "exec", dont_inherit=True)
-        # A function that no test is known to execute may be new since they were run: then all of them are.
-        name = f"{row.file}:{one.function}"
-        return Mutant(_module(row.file), path, code), name if name in self._known else ""
+    def modules(self, rows: Sequence[Row]) -> list[Module]:
+        """Compile the modules of some mutants with all their mutations."""
+        made = []
+        for file in dict.fromkeys(row.file for row in rows):
+            path = ROOT / file
+            tree = ast.parse(path.read_text("utf-8"))
+            found = sites(tree)
+            for position in [self._where[row.key] for row in rows if row.file == file]:
+                found[position].swap()
+            code = compile(ast.fix_missing_locations(tree), str(path), "exec", dont_inherit=True)
+            made.append(Module(_module(file), path, code))
+        return made
 
-    def stages(self, row: Row, function: str) -> tuple[list[str], list[str]]:
+    def start(self, modules: Sequence[Module], chosen: Sequence[str], *, loud: bool = False) -> Child:
+        """Fork a child that runs some tests on mutated modules."""
+        files = list(dict.fromkeys(name.split("::")[0] for name in chosen))
+        return start(modules, chosen, files, self._baseline.seconds, loud=loud)
+
+    def stages(self, row: Row) -> tuple[list[str], list[str]]:
         """Tests of the near stage and of the wide one, those most likely to fail first."""
+        # A function that no test is known to execute may be new since they were run: then all of them are.
+        function = name if (name := f"{row.file}:{row.function}") in self._known else ""
         package, module = row.file.split("/")[1], Path(row.file).stem
         own = (f"tests/{package}/test_{module}.py", row.file)
         near_files = (f"tests/{package}/", f"forgetwatch/{package}/")
@@ -522,67 +531,71 @@ class Run:
         chosen = set(near)
         return sorted(near, key=order), sorted((name for name in tests if name not in chosen), key=order)
 
-    def run(self, numbers: Sequence[int], stage: int) -> list[int]:
-        """Run one stage of some mutants; return the numbers of those that survived it."""
-        todo, children, left = list(numbers), dict[int, Child](), []
+    def near(self, numbers: Sequence[int]) -> None:
+        """Run the near stage of some mutants, several at a time."""
+        todo, children = list(numbers), dict[int, Child]()
         while todo or children:
             while todo and len(children) < self._processes:
                 row = self._rows[number := todo.pop(0)]
-                if (found := self.mutant(row)) is None:
-                    self.save(replace(row, result="gone"))
-                    continue
-                mutant, function = found
-                chosen = self.stages(row, function)[stage]
-                if not chosen:
-                    self.survived(row, stage, 0.0)
-                    left.append(number)
-                    continue
-                files = list(dict.fromkeys(name.split("::")[0] for name in chosen))
-                children[number] = start(mutant, chosen, files, self._baseline.seconds, loud=False)
-            if not children:
-                break
-            number, result, seconds = wait(children)
-            row = self._rows[number]
-            if result["result"] == "survived":
-                self.survived(row, stage, seconds)
-                left.append(number)
-                continue
+                if row.key not in self._where:
+                    self.save(row, "gone", "", 0.0)
+                elif chosen := self.stages(row)[0]:
+                    children[number] = self.start(self.modules([row]), chosen)
+                else:
+                    self.save(row, "near", "", 0.0)
+            if children:
+                number, found, seconds = wait(children)
+                self.finish(self._rows[number], found, seconds, passed="near")
+
+    def wide(self, numbers: Sequence[int]) -> None:
+        """Run the wide stage of survivors together, and of each half of them if a test fails.
+
+        Most of them change nothing that a test could see, so that one run settles them. A mutant that only hides
+        another one's failure would survive with it.
+        """
+        rows = [self._rows[number] for number in numbers]
+        if not rows:
+            return
+        chosen = list(dict.fromkeys(name for row in rows for name in self.stages(row)[1]))
+        chosen.sort(key=self._baseline.seconds.__getitem__)
+        found: dict[str, Any] = {"result": "survived", "test": ""}
+        seconds = 0.0
+        if chosen:
+            _, found, seconds = wait({0: self.start(self.modules(rows), chosen)})
+        if found["result"] == "survived" or len(rows) == 1:
+            for row in rows:
+                self.finish(row, found, seconds / len(rows), passed="survived")
+            return
+        print(f"{found['test']} fails on one of {len(rows)} mutants", flush=True)
+        self.wide(numbers[: len(numbers) // 2])
+        self.wide(numbers[len(numbers) // 2 :])
+
+    def finish(self, row: Row, found: dict[str, Any], seconds: float, *, passed: str) -> None:
+        """Note the outcome of a stage; `passed` is the result if no test failed."""
+        result, test = found["result"], found["test"]
+        if test and result in ("failed", "timeout"):
+            self.check_passes(test)
+        if result == "survived":
+            result = passed
+        elif result in ("failed", "died"):
             package, module = row.file.split("/")[1], Path(row.file).stem
-            test = result["test"]
-            by = result["result"]
-            if test and by in ("failed", "timeout"):
-                self.check_passes(test)
-            if by in ("failed", "died"):
-                own = test.startswith((f"tests/{package}/test_{module}.py", row.file))
-                by = "wide" if stage else "module" if own else "package"
-            self.save(
-                replace(
-                    row,
-                    result=by,
-                    test=test,
-                    seconds=round(row.seconds + seconds, 1),
-                    reason="",
-                )
-            )
-        return left
+            own = test.startswith((f"tests/{package}/test_{module}.py", row.file))
+            result = "wide" if passed == "survived" else "module" if own else "package"
+        self.save(row, result, test, seconds)
 
     def check_passes(self, test: str) -> None:
         """Make sure that a test that killed a mutant passes without one."""
         if test in self._passes or test not in self._baseline.seconds:
             return
-        child = start(None, [test], [test.split("::")[0]], self._baseline.seconds, loud=False)
-        result = wait({0: child})[1]
+        result = wait({0: self.start((), [test])})[1]
         if result["result"] != "survived":
             raise SystemExit(f"{test} fails without a mutation: {result}")
         self._passes.add(test)
 
-    def survived(self, row: Row, stage: int, seconds: float) -> None:
-        """Note a survivor: for good after the wide stage, until then as one whose wide stage is to come."""
-        result = "survived" if stage else "near"
-        self.save(replace(row, result=result, test="", seconds=round(row.seconds + seconds, 1)))
-
-    def save(self, row: Row) -> None:
-        """Put a row into the table."""
+    def save(self, row: Row, result: str, test: str, seconds: float) -> None:
+        """Put a result into the table."""
+        reason = row.reason if result in ("near", "survived") else ""
+        row = replace(row, result=result, test=test, seconds=round(row.seconds + seconds, 1), reason=reason)
         self._rows[row.number] = row
         write_table(self._table, list(self._rows.values()))
         print(
@@ -597,49 +610,25 @@ class Run:
         if retry:
             rows = [replace(row, result="", seconds=0.0) if row.result in ("survived", "near") else row for row in rows]
             self._rows = {row.number: row for row in rows}
-        self.run([row.number for row in rows if not row.result], 0)
-        self.run([row.number for row in self._rows.values() if row.result == "near"], 1)
+        self.near([row.number for row in rows if not row.result])
+        self.wide([row.number for row in self._rows.values() if row.result == "near"])
 
     def check(self) -> None:
         """Run the near stage of every module, compiled as a mutant is and unchanged; all have to survive."""
         for file in sorted({row.file for row in self._rows.values()}):
             path = ROOT / file
             code = compile(ast.parse(path.read_text("utf-8")), str(path), "exec", dont_inherit=True)
-            row = next(row for row in self._rows.values() if row.file == file)
-            chosen = self.stages(row, "")[0]
-            files = list(dict.fromkeys(name.split("::")[0] for name in chosen))
-            child = start(
-                Mutant(_module(file), path, code),
-                chosen,
-                files,
-                self._baseline.seconds,
-                loud=False,
-            )
-            _, result, seconds = wait({0: child})
+            chosen = self.stages(next(row for row in self._rows.values() if row.file == file))[0]
+            _, result, seconds = wait({0: self.start([Module(_module(file), path, code)], chosen)})
             print(f"{file}: {len(chosen)} tests, {result} in {seconds:.1f} s", flush=True)
 
     def show(self, number: int) -> None:
         """Run both stages of one mutant with the output of pytest."""
         row = self._rows[number]
-        found = self.mutant(row)
-        print(f"{row}\n{'the source has it no more' if found is None else ''}", flush=True)
-        for chosen in self.stages(row, found[1]) if found else ():
-            files = list(dict.fromkeys(name.split("::")[0] for name in chosen))
-            if found and chosen:
-                print(
-                    wait(
-                        {
-                            0: start(
-                                found[0],
-                                chosen,
-                                files,
-                                self._baseline.seconds,
-                                loud=True,
-                            )
-                        }
-                    ),
-                    flush=True,
-                )
+        print(row, flush=True)
+        for chosen in self.stages(row):
+            if chosen:
+                print(wait({0: self.start(self.modules([row]), chosen, loud=True)}), flush=True)
 
 
 def _module(file: str) -> str:

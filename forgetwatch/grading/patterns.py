@@ -112,7 +112,7 @@ def check_pattern(pattern: str) -> None:
             f"needed a regular expression of at most {LONGEST:,} characters, got {len(pattern):,}: {shown}"
         )
     if problem := _SEARCH.compile_problem(pattern):
-        raise ProbeError(f"needed a regular expression, got {shown}: {problem}")
+        raise ProbeError(f"needed a regular expression that can be compiled, got {shown}: {problem}")
     if reason := unsafe_reason(pattern):
         raise ProbeError(f"regular expression {shown}: {reason}")
 

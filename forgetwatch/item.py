@@ -161,7 +161,9 @@ class Item:
             value = self._judged_by if spec.name == "match" else getattr(self, spec.name)
             if spec.name == "judge":
                 continue
-            if spec.name in _REQUIRED or value not in ((), {}, None, False, ""):
+            # An empty system message is none by default, but it is another question: the hash tells the two apart.
+            default = spec.default_factory() if callable(spec.default_factory) else spec.default
+            if spec.name in _REQUIRED or value != default:
                 row[spec.name] = list(value) if isinstance(value, tuple) else value
         return row
 

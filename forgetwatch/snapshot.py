@@ -135,6 +135,8 @@ class Snapshot:
         return snapshot
 
     def _check(self) -> None:
+        if not len(self):
+            raise SnapshotError("the snapshot has no rows; it needs at least one item")
         for name in ("item_id", "sample", "task", "category"):
             if self.table[name].null_count:
                 raise SnapshotError(

@@ -92,3 +92,10 @@ def test_a_match_that_is_unknown_or_does_not_fit_is_refused(change: dict[str, An
     item = Item(id="1", task="t", prompt="2+2=", answer="4", match="number")
     with pytest.raises(ProbeError, match=says):
         replace(item, **change)
+
+
+@pytest.mark.parametrize("change", [{"system": ""}, {"tools": ()}, {"cluster": ""}, {"meta": {}}, {"tags": []}])
+def test_an_item_keeps_its_content_hash_in_a_file(change: dict[str, Any]) -> None:
+    """An empty system message was left out of the file, which made it another question."""
+    item = replace(ITEM, **change)
+    assert Item.from_json(json.loads(json.dumps(item.to_json()))).content_hash == item.content_hash

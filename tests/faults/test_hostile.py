@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -186,3 +187,10 @@ def test_metadata_of_another_type_are_refused(meta: dict[str, Any], why: str, tm
 def test_a_table_whose_name_says_compressed_is_read_by_its_content(tmp_path: Path) -> None:
     (tmp_path / "t.csv.bz2").write_text("item_id,correct\na,1\n")
     assert len(load_snapshot(tmp_path / "t.csv.bz2")) == 1
+
+
+def test_a_snapshot_without_rows_is_refused(tmp_path: Path) -> None:
+    made = Snapshot.from_columns({"item_id": ["a"], "correct": [True]}, {})
+    save_snapshot(replace(made, table=made.table.slice(1)), tmp_path / "s.parquet")
+    with pytest.raises(SnapshotError, match=r"s\.parquet: the snapshot has no rows"):
+        load_snapshot(tmp_path / "s.parquet")

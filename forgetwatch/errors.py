@@ -19,11 +19,11 @@ from forgetwatch.visible_text import visible
 
 
 class ForgetwatchError(Exception):
-    """Base of every error that forgetwatch raises on purpose; its text has visible control characters."""
+    """Base of every error that forgetwatch raises on purpose; its text is one line with visible control characters."""
 
     def __str__(self) -> str:
         # Messages quote names and texts of files, and are printed by whatever catches them.
-        return visible(super().__str__())
+        return " ".join(visible(super().__str__()).splitlines())
 
 
 class ProbeError(ForgetwatchError):

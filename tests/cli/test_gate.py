@@ -135,8 +135,8 @@ def test_of_several_afters_each_is_judged_and_the_worst_counts(run: Run) -> None
         ("fail_if: [n>9]\nsubset: {tasks: [z]}", "no task 'z'"),
         ("fail_if: [n>9]\nsubset: {items: ids.txt}", "no item_id 'z'"),
         ("fail_if: [n>9]\nsubset: {tasks: [x], items: other.txt}", "no item meets all"),
-        ("a: [", "needed YAML"),
-        (None, "needed a file that can be read"),
+        ("a: [", "needed a gate in YAML, and it is not YAML"),
+        (None, "no such file; needed a gate in YAML"),
     ],
 )
 def test_what_is_no_gate_is_one_line_and_exit_status_one(run: Run, text: str | None, says: str) -> None:

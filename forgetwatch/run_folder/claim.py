@@ -15,8 +15,6 @@ import atexit
 import json
 import os
 import socket
-import sys
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from forgetwatch.errors import WatchError
+from forgetwatch.file_locks import LocksUnsupportedError, is_file_at, lock_file, unlock_file
 from forgetwatch.run_folder.names import RUN_FOLDER
 
 LOCK: Final = f"{RUN_FOLDER}.lock"
@@ -31,8 +30,6 @@ LOCK: Final = f"{RUN_FOLDER}.lock"
 
 PATIENCE: Final = 30.0
 """Seconds that a second training waits: one that is being stopped needs some to end."""
-
-_PAUSE: Final = 0.2
 
 
 @dataclass
@@ -60,23 +57,27 @@ def claim(
         WatchError: If another process has it.
     """
     path = output_dir.absolute() / LOCK
-    if (own := _held.get(path)) and own.process == os.getpid() and _is_file_of(path, own.file):
+    if (own := _held.get(path)) and own.process == os.getpid() and is_file_at(path, own.file):
         return
     patience = PATIENCE if patience is None else patience
     made_folder = not path.parent.exists()
-    until, waits = time.monotonic() + patience, False
-    while (file := _lock(path)) is None:
-        if time.monotonic() >= until:
-            raise WatchError(
-                f"{output_dir}: needed a folder that no other training uses, and {_holder(path)} trains here; give "
-                "each run an output_dir of its own, or stop the other one"
-            )
-        if not waits:
-            on_wait(f"{output_dir} is in use by {_holder(path)}; waiting up to {patience:.0f} s for it to end")
-            waits = True
-        time.sleep(_PAUSE)
-    if file >= 0:
-        _held[path] = _Held(file, os.getpid(), made_folder)
+
+    def waits() -> None:
+        on_wait(f"{output_dir} is in use by {_holder(path)}; waiting up to {patience:.0f} s for it to end")
+
+    try:
+        file = lock_file(path, patience=patience, on_wait=waits, by_process=True)
+    except LocksUnsupportedError:  # a folder without write access fails where it is written to, with a better message
+        return
+    if file is None:
+        raise WatchError(
+            f"{output_dir}: needed a folder that no other training uses, and {_holder(path)} trains here; give each "
+            "run an output_dir of its own, or stop the other one"
+        )
+    with suppress(OSError):
+        os.truncate(file, 0)
+        os.write(file, json.dumps({"host": socket.gethostname(), "process": os.getpid()}).encode())
+    _held[path] = _Held(file, os.getpid(), made_folder)
 
 
 def release(output_dir: Path) -> None:
@@ -86,52 +87,10 @@ def release(output_dir: Path) -> None:
     if held is None or held.process != os.getpid():  # a fork inherits the dict, and not the lock
         return
     del _held[path]
-    with suppress(OSError):
-        # Before the lock ends: a file that somebody has locked since must stay.
-        if _is_file_of(path, held.file):
-            path.unlink()
-    with suppress(OSError):
-        os.close(held.file)
+    unlock_file(path, held.file)
     if held.made_folder:
         with suppress(OSError):  # unless something is in it by now
             path.parent.rmdir()
-
-
-def _lock(path: Path) -> int | None:
-    """Descriptor of the locked file; None if another process has the lock; -1 if there are no locks here."""
-    if sys.platform == "win32":
-        return -1
-    import fcntl
-
-    while True:
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        except OSError:  # a folder without write access fails where it is written to, with a better message
-            return -1
-        try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError):
-            os.close(file)
-            return None
-        except OSError:  # a disk without locks
-            os.close(file)
-            return -1
-        if _is_file_of(path, file):
-            with suppress(OSError):
-                os.truncate(file, 0)
-                os.write(file, json.dumps({"host": socket.gethostname(), "process": os.getpid()}).encode())
-            return file
-        os.close(file)  # the last holder has deleted it between the two calls
-
-
-def _is_file_of(path: Path, file: int) -> bool:
-    """True if a path still names the file that is open."""
-    try:
-        there, here = path.stat(), os.fstat(file)
-    except OSError:
-        return False
-    return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
 
 
 def _holder(path: Path) -> str:

@@ -18,7 +18,6 @@ import hashlib
 import json
 import os
 import re
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -26,12 +25,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from forgetwatch.errors import ScoringError, SnapshotError
+from forgetwatch.file_locks import LocksUnsupportedError, lock_file, unlock_file
 from forgetwatch.snapshot import Snapshot, read_snapshot, save_snapshot
-
-try:
-    import fcntl
-except ImportError:  # Windows: each process scores for itself
-    fcntl = None  # type: ignore[assignment]
 
 DECIDING: Final = (".safetensors", ".bin", ".json", ".model", ".txt", ".jinja", ".tiktoken", ".py")
 """Suffixes of files with weights, configuration, tokenizer, templates or code: their contents determine the rows."""
@@ -41,8 +36,6 @@ _OTHER_FOLDERS: Final = re.compile(r"\..*|checkpoint-\d+|_?forgetwatch(-\d+)?|__
 """Folders beside a model that are no part of it: other checkpoints of its run, records, caches."""
 _KEY: Final = "cached_as"
 _DIGITS: Final = 32
-_PAUSE: Final = 0.2
-"""Seconds between two attempts to get a lock."""
 
 
 @dataclass(frozen=True)
@@ -98,52 +91,15 @@ class CacheEntry:
             on_wait: Called once, if another process has the lock.
         """
         path = self.path.with_suffix(".lock")
-        file = _lock(path, patience=patience, on_wait=on_wait)
+        try:
+            file = lock_file(path, patience=patience, on_wait=on_wait, by_process=False)
+        except LocksUnsupportedError:
+            file = None
         try:
             yield file is not None
         finally:
             if file is not None:
-                # Removed before it is freed: who waits for it sees that its file is gone, and takes a new one.
-                with suppress(OSError):
-                    path.unlink()
-                os.close(file)
-
-
-def _lock(path: Path, *, patience: float, on_wait: Callable[[], None]) -> int | None:
-    """Descriptor of a locked file; None if locks are not supported here or the patience is over."""
-    if fcntl is None:
-        return None
-    deadline, has_waited = time.monotonic() + patience, False
-    while True:
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError:
-            return None
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_same(file, path):
-                return file
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                os.close(file)
-                return None
-            if not has_waited:
-                on_wait()
-                has_waited = True
-            time.sleep(_PAUSE)
-        except OSError:  # a file system without locks
-            os.close(file)
-            return None
-        os.close(file)
-
-
-def _is_same(file: int, path: Path) -> bool:
-    """True if a path still leads to an open file: its last owner removes it."""
-    try:
-        return os.path.samestat(os.fstat(file), path.stat())
-    except FileNotFoundError:
-        return False
+                unlock_file(path, file)
 
 
 def file_digests(folder: Path) -> list[str]:

@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 from support import model, probe, tokenizer
 
-from forgetwatch import Snapshot, save_snapshot
+from forgetwatch import Snapshot, file_locks, save_snapshot
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring import checkpoints, snapshot_cache
+from forgetwatch.scoring import checkpoints
 from forgetwatch.scoring.checkpoints import load_model, score_checkpoint
 from forgetwatch.scoring.snapshot_cache import CacheEntry, file_digests
 
@@ -274,17 +274,17 @@ def test_without_locks_each_process_scores_for_itself(
     def refuse(file: int, operation: int) -> None:
         raise OSError(37, "No locks available")
 
-    monkeypatch.setattr(snapshot_cache.fcntl, "flock", refuse)
+    monkeypatch.setattr(file_locks.fcntl, "flock", refuse)
     assert len(score_checkpoint(str(saved), probe())) == 30
     assert len(loads) == 1
-    monkeypatch.setattr(snapshot_cache, "fcntl", None)  # as on Windows
+    monkeypatch.setattr(file_locks, "fcntl", None)  # as on Windows
     for file in cache.iterdir():
         file.unlink()
     assert len(score_checkpoint(str(saved), probe())) == 30
 
 
 def test_many_owners_of_a_lock_never_overlap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot_cache, "_PAUSE", 0.001)
+    monkeypatch.setattr(file_locks, "_PAUSE", 0.001)
     entry = CacheEntry(tmp_path / "x.parquet", "k")
     inside, most, wrong = 0, 0, []
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from support import model, probe, tokenizer, trainer
 
-from forgetwatch import ForgetWatchCallback, Trajectory, Watch
+from forgetwatch import ForgetWatchCallback, Trajectory, Watch, file_locks
 from forgetwatch.errors import WatchError
 from forgetwatch.run_folder import StoredRun, claim
 
@@ -33,7 +33,7 @@ sys.stdin.read()
 
 @pytest.fixture
 def without_locks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claim, "_lock", lambda _: -1)
+    monkeypatch.setattr(file_locks, "fcntl", None)
 
 
 def test_a_second_training_is_refused_before_it_measures_anything(

@@ -9,7 +9,7 @@
     choice_chars, _bytes, _tokens      0 or more
     all of choice_*                    one value for each of the k options
 
-Every snapshot is checked, read or made. Sums in single precision and in bf16 exceed their bound a little; a tolerance
+Every snapshot is checked, read or made; log-likelihoods where they are read from files of other tools. Sums in single precision and in bf16 exceed their bound a little; a tolerance
 admits those. A null is in every range, and so is nan, which means the same.
 """
 
@@ -73,17 +73,19 @@ BY_OPTION: Final = tuple(name for name in _RANGES if name.startswith("choice_"))
 """Columns with one value for each option."""
 
 
-def check_ranges(table: pa.Table) -> None:
+def check_ranges(table: pa.Table, *, logprobs: bool = True) -> None:
     """Raise if a value of a snapshot's table is outside the range of its column.
 
     Args:
         table: Columns of a snapshot. `item_id` is needed; any other may be absent.
+        logprobs: Refuse log-likelihoods above 0, as in files of other tools. In Python any scores can be compared, for
+            instance shifted ones.
 
     Raises:
         SnapshotError: If there is such a value; it names the row, the item, the value and the remedy.
     """
     present = [name for name in table.column_names if table[name].null_count < len(table)]
-    for name in (name for name in _RANGES if name in present):
+    for name in (name for name in _RANGES if name in present and (logprobs or _RANGES[name] is not _LOGPROB)):
         _check_values(table, name, _RANGES[name])
     if "k" in present:
         k = _floats(table["k"])  # nan where null, so that every comparison is false

@@ -145,7 +145,7 @@ class Snapshot:
         if (empty := np.flatnonzero(self.texts("item_id") == "")).size:
             raise SnapshotError(f"row {empty[0] + 1}: item_id is empty")
         self._check_unique()
-        check_ranges(self.table)
+        check_ranges(self.table, logprobs=False)
 
     def _check_unique(self) -> None:
         keys = codes(self.table["task"], self.table["item_id"], self.table["sample"])

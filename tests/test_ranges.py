@@ -4,11 +4,13 @@ import math
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from forgetwatch import Snapshot, compare, load_snapshot
 from forgetwatch.errors import SnapshotError
-from forgetwatch.ranges import MAX_OPTIONS
+from forgetwatch.ranges import MAX_OPTIONS, check_ranges
+from forgetwatch.snapshot import SCHEMA
 
 GOOD: dict[str, Any] = {
     "item_id": ["a", "b"],
@@ -67,14 +69,15 @@ def test_values_at_the_ends_of_their_ranges_are_accepted() -> None:
 )
 def test_a_value_outside_its_range_is_refused_with_row_value_and_remedy(column: str, value: Any, says: str) -> None:
     columns = {**GOOD, column: [GOOD[column][0], value]}
+    table = pa.table({name: pa.array(values, SCHEMA.field(name).type) for name, values in columns.items()})
     with pytest.raises(SnapshotError, match=rf"^row 2 \(item 'b'\): .*{says}"):
-        Snapshot.from_columns(columns, {})
+        check_ranges(table)
 
 
 def test_probabilities_instead_of_their_logarithms_are_refused() -> None:
-    columns = {"item_id": ["a", "b"], "correct": [True, True], "choice_logprobs": [[0.7, 0.3], [0.9, 0.1]]}
+    table = pa.table({"item_id": ["a", "b"], "choice_logprobs": [[0.7, 0.3], [0.9, 0.1]]})
     with pytest.raises(SnapshotError, match=r"every one in the table is above it, such as 0\.7; take the logarithm"):
-        Snapshot.from_columns(columns, {})
+        check_ranges(table)
 
 
 def test_an_open_answer_may_name_any_gold_and_no_negative_one() -> None:

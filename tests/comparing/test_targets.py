@@ -80,7 +80,7 @@ def test_a_table_gives_each_model_its_value_by_name_whatever_their_order(tmp_pat
     [
         ("after,x\nb,1\n", "no row for a; add one whose first column is 'a'"),
         ("after,x\na,1\na,2\n", "row 3: 'a' is there twice"),
-        ("after,x\na,\n", r"row 2 \(a\): needed a number, got ''"),
+        ("after,x\na,\n", r"row 2 \('a'\): needed a number, got ''"),
         ("after,x\na,inf\n", "needed a number, got 'inf'"),
         ("after,x,y\na,1,2\n", "row 1: needed two columns, the model and its metric, got 3"),
         ("after,x\na\n", "row 2: needed two columns"),

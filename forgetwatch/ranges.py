@@ -9,8 +9,9 @@
     choice_chars, _bytes, _tokens      0 or more
     all of choice_*                    one value for each of the k options
 
-Every snapshot is checked, read or made; log-likelihoods where they are read from files of other tools. Sums in single precision and in bf16 exceed their bound a little; a tolerance
-admits those. A null is in every range, and so is nan, which means the same.
+Every snapshot is checked, read or made; log-likelihoods where they are read from files of other tools. Sums in single
+precision and in bf16 exceed their bound a little; a tolerance admits those. A null is in every range, and so is nan,
+which means the same.
 """
 
 from __future__ import annotations

@@ -298,7 +298,14 @@ class Kills:
         self.seed, self.place = seed, place
         self._undisturbed: dict[str, tuple[Path, list[tuple[str, float]]]] = {}
         # What a training imports when it needs it, once for all.
-        for name in ("support", "trl.trainer.sft_trainer", "trl.trainer.grpo_trainer", "peft", "datasets", "forgetwatch.watch"):
+        for name in (
+            "support",
+            "trl.trainer.sft_trainer",
+            "trl.trainer.grpo_trainer",
+            "peft",
+            "datasets",
+            "forgetwatch.watch",
+        ):
             importlib.import_module(name)
 
     def undisturbed(self, method: str) -> tuple[Path, list[tuple[str, float]]]:
@@ -354,7 +361,9 @@ def table(cases: list[Case]) -> str:
     for method in STEPS:
         own = [case for case in cases if case.method == method]
         kills, halves = sum(len(case.kills) for case in own), sum(case.halves for case in own)
-        lines.append(f"{method:6}  {len(own):9}  {kills:5}  {halves:16}  {sum(map(bool, (case.wrong for case in own)))}")
+        lines.append(
+            f"{method:6}  {len(own):9}  {kills:5}  {halves:16}  {sum(map(bool, (case.wrong for case in own)))}"
+        )
     where = Counter(kill.split("'")[1].split()[0] for case in cases for kill in case.kills)
     lines.append("killed after " + ", ".join(f"{name} {count}" for name, count in where.most_common()))
     return "\n".join(lines)

@@ -5,7 +5,8 @@
     metadata           ``step`` 200, ``look`` "step", ``run`` the id of the run
     run.json           lists that checksum; if it lists none for this step, the look was written right before a stop
 
-A file that breaks the rule is left out, and one note names it and the reason. Without ``run.json`` the files prove each
+A file that breaks the rule is left out, and one note names it and the reason. So is a ``probe.jsonl`` whose questions
+are not those that the baseline's rows name by their content hash. Without ``run.json`` the files prove each
 other by the run's id, but none can be missed. Early versions wrote no ids: there is only a note.
 """
 
@@ -17,9 +18,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from forgetwatch.errors import SnapshotError
+from forgetwatch.errors import ForgetwatchError, ProbeError, SnapshotError
+from forgetwatch.probe import Probe, read_probe
 from forgetwatch.run_folder.description import Description
-from forgetwatch.run_folder.names import BASELINE, DESCRIPTION, KINDS, NULL, Kind, Look, look_name
+from forgetwatch.run_folder.names import BASELINE, CARRIED, DESCRIPTION, KINDS, NULL, PROBE, Kind, Look, look_name
 from forgetwatch.snapshot import Snapshot, read_snapshot
 
 _NAMED: Final = 10
@@ -104,6 +106,34 @@ def read_null(folder: Path, described: Description, *, run: str | None) -> tuple
     return found, ()
 
 
+def read_questions(folder: Path, baseline: Snapshot) -> tuple[Probe | None, tuple[str, ...]]:
+    """(Probe of a run, for the text of its questions, None without one; notes on one that is not used).
+
+    Args:
+        folder: The run folder.
+        baseline: The baseline of the run. If it names the fingerprint of its probe, its rows hold the content hashes of
+            the questions, and a file with another question is not used.
+    """
+    path, without = folder / PROBE, "; questions are shown by their ids"
+    is_known = (baseline.meta.get("probe") or {}).get("fingerprint") is not None
+    # A checkpoint carries no text.
+    if not path.exists() and (not is_known or folder.name == CARRIED):
+        return None, ()
+    try:
+        found = read_probe(path)
+        if is_known and not _holds_questions(found, baseline):
+            raise ProbeError(f"{path}: its questions are not those of the run")
+    except ProbeError as error:
+        return None, (f"{_short(error, path)}{without}",)
+    return found, ()
+
+
+def _holds_questions(probe: Probe, baseline: Snapshot) -> bool:
+    hashes = {(item.task, item.id): item.content_hash for item in probe}
+    rows = zip(*(baseline.texts(name) for name in ("task", "item_id", "content_hash")), strict=True)
+    return all(hashes.get((task, item_id)) == content_hash for task, item_id, content_hash in rows)
+
+
 def look_files(folder: Path, kind: Kind) -> dict[int, Path]:
     """Files of the looks of a kind by step, in rising order; other spellings of a name are none."""
     # By number: from step 1,000,000 on the names do not sort like the steps.
@@ -169,6 +199,6 @@ def _missing(steps: Sequence[int], kind: Kind) -> str:
     return f"{len(steps):,} files that {DESCRIPTION} lists are missing: {', '.join(names)}{more}"
 
 
-def _short(error: SnapshotError, path: Path) -> str:
+def _short(error: ForgetwatchError, path: Path) -> str:
     """Message of an error on a file, with the name of the file in place of its path."""
-    return f"{path.name}: {str(error).removeprefix(f'{path}: ')}"
+    return f"{path.name}: {str(error).removeprefix(f'{path}: ').replace(f'{path}, ', '')}"

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from forgetwatch.errors import ForgetwatchError, SnapshotError
-from forgetwatch.probe import Probe, read_probe
-from forgetwatch.run_folder.contents import read_baseline, read_contents, read_null
+from forgetwatch.errors import SnapshotError
+from forgetwatch.probe import Probe
+from forgetwatch.run_folder.contents import read_baseline, read_contents, read_null, read_questions
 from forgetwatch.run_folder.description import Description, GuardFinding, description_notes
-from forgetwatch.run_folder.names import BASELINE, PROBE, RUN_FOLDER
-from forgetwatch.snapshot import Snapshot
+from forgetwatch.run_folder.names import BASELINE, RUN_FOLDER
+from forgetwatch.snapshot import Snapshot, read_snapshot
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -59,7 +59,7 @@ class StoredRun:
             null=null,
             planned=described.planned,
             findings=described.findings,
-            notes=(*_without_plan(described), *on_null, *contents.notes),
+            notes=(*_without_plan(described), *on_null, *contents.notes, *read_questions(path, baseline)[1]),
         )
 
 
@@ -85,11 +85,12 @@ def find_run_folder(given: str | Path) -> Path:
     return folder
 
 
-def run_probe(folder: str | Path) -> Probe | None:
-    """The probe of a run, for the text of its questions; None if it cannot be read."""
+def run_probe(given: str | Path) -> Probe | None:
+    """The probe of a run, for the text of its questions; None if it cannot be read, or is that of another run."""
     try:
-        return read_probe(find_run_folder(folder) / PROBE)
-    except ForgetwatchError:
+        folder = find_run_folder(given)
+        return read_questions(folder, read_snapshot(folder / BASELINE))[0]
+    except SnapshotError:
         return None
 
 

@@ -334,7 +334,7 @@ class Kills:
         planned = len(moments) if moments is not None else rng.choice((1, 1, 1, 2, 2, MOST_KILLS))
         for nth in range(planned):
             moment = moments[nth] if moments is not None else draw(rng, timeline, step=last_step(folder))
-            status, events = run(method, folder, moment)
+            status, _ = run(method, folder, moment)
             if status == -signal.SIGKILL:
                 made.kills.append(f"{moment[1]:.3f} s after {moment[0]!r}")
             elif status:

@@ -291,3 +291,57 @@ def test_the_page_the_document_and_markdown_have_the_notes(tmp_path: Path) -> No
         assert "the look at step 10 is missing" in (tmp_path / name).read_text().replace("\\", "")
     done = CliRunner().invoke(app, ["flips", str(run)])
     assert "the look at step 10 is missing" in done.stderr
+
+
+def probe_run(folder: Path) -> Path:
+    """A run whose baseline names its probe."""
+    items = probe(ITEMS)
+    named = {"probe": {"name": "toy", "fingerprint": items.fingerprint}}
+
+    def of_probe(step: int, lost: int = 0) -> Snapshot:
+        columns = {name: [getattr(item, name) for item in items] for name in ("content_hash", "task")}
+        return snapshot(
+            [False] * lost + [True] * (ITEMS - lost),
+            meta={"model": "m", "step": step, **named},
+            item_id=[item.id for item in items],
+            **columns,
+        )
+
+    return write_run(folder, items, of_probe(0), {5: of_probe(5, 2)}, planned=1).path
+
+
+def lines(run: Path, change: Callable[[list[str]], object]) -> None:
+    found = (run / "probe.jsonl").read_text().splitlines()
+    change(found)
+    (run / "probe.jsonl").write_text("\n".join(found))
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (lambda run: (run / "probe.jsonl").unlink(), "no such file"),
+        (lambda run: cut(run / "probe.jsonl"), "line 13: not a JSON object"),
+        (
+            lambda run: lines(run, lambda all_: all_.__setitem__(2, all_[2].replace("Q :", "q :"))),
+            "its questions are not those of the run",
+        ),
+        (
+            lambda run: lines(run, lambda all_: all_.__setitem__(2, all_[2].replace('"i1"', '"j1"'))),
+            "its questions are not those of the run",
+        ),
+        (lambda run: probe(ITEMS + 1).head(1).save(run / "probe.jsonl"), "its questions are not those of the run"),
+    ],
+)
+def test_questions_that_are_not_those_of_the_run_are_named_and_not_shown(
+    damage: Callable[[Path], object], says: str, tmp_path: Path
+) -> None:
+    run = probe_run(tmp_path)
+    assert Trajectory.from_run(run).notes == ()
+    assert "Q :" in CliRunner().invoke(app, ["flips", str(run)]).stdout
+    damage(run)
+    (note,) = Trajectory.from_run(run).notes
+    assert re.fullmatch(rf"probe\.jsonl: .*{says}.*; questions are shown by their ids", note), note
+    shown = CliRunner().invoke(app, ["flips", str(run)])
+    assert "i1" in shown.stdout
+    assert not re.search("[Qq] :", shown.stdout)
+    assert note in shown.stderr

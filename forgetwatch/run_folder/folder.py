@@ -269,9 +269,14 @@ class RunFolder:
             until: The last step whose look may be missing; None for any.
         """
         found = read_contents(self.path, described, run=self.run, until=until)
-        for path in found.rejected:
+        rejected, notes, again = [*found.rejected], [*found.notes], dict(found.again)
+        for step in sorted(again.keys() - found.looks.keys()):
+            again.pop(step)
+            rejected.append(self.path / look_name("again", step))
+            notes.append(f"{rejected[-1].name} measured a look again that is gone; it is left out")
+        for path in rejected:
             self.quarantine(path)
-        return found
+        return replace(found, again=again, notes=tuple(notes))
 
     def restore(self, carried: Sequence[Path]) -> list[int]:
         """Copy back the looks of this run that checkpoints carry and this folder lacks, and return their steps."""

@@ -25,7 +25,7 @@ from forgetwatch.run_folder.names import BASELINE, CARRIED, DESCRIPTION, KINDS, 
 from forgetwatch.snapshot import Snapshot, read_snapshot
 
 _NAMED: Final = 10
-"""Number of missing looks that a note names."""
+"""Number of looks that a note names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,11 +157,8 @@ def _read_kind(folder: Path, kind: Kind, described: Description, *, run: str | N
             found.rejected.append(path)
             continue
         found.looks[step] = look
-        if described.is_whole and step not in listed:
-            found.notes.append(
-                f"{path.name} is not listed in {DESCRIPTION}, which is written after it: the run was stopped between "
-                "the two, or writes now; it is of this run, and counts"
-            )
+    if described.is_whole and (unlisted := [step for step in found.looks if step not in listed]):
+        found.notes.append(_unlisted(unlisted, kind))
     here = [step for step in sorted(listed) if until is None or step <= until]
     gone = [step for step in here if not (folder / look_name(kind, step)).exists()]
     if gone:
@@ -191,12 +188,28 @@ def _step_of(path: Path, kind: Kind) -> int | None:
 
 
 def _missing(steps: Sequence[int], kind: Kind) -> str:
-    names = [look_name(kind, step) for step in steps[:_NAMED]]
-    more = f" and {len(steps) - _NAMED:,} more" if len(steps) > _NAMED else ""
     what = "look" if kind == "step" else "second measurement of a look"
     if len(steps) == 1:
-        return f"the {what} at step {steps[0]} is missing ({names[0]}, which {DESCRIPTION} lists)"
-    return f"{len(steps):,} files that {DESCRIPTION} lists are missing: {', '.join(names)}{more}"
+        return f"the {what} at step {steps[0]} is missing ({look_name(kind, steps[0])}, which {DESCRIPTION} lists)"
+    return f"{len(steps):,} files that {DESCRIPTION} lists are missing: {_names(steps, kind)}"
+
+
+def _unlisted(steps: Sequence[int], kind: Kind) -> str:
+    if len(steps) == 1:
+        return (
+            f"{look_name(kind, steps[0])} is not listed in {DESCRIPTION}, which is written after it: the run was "
+            "stopped between the two, or writes now; it is of this run, and counts"
+        )
+    # A run that was stopped leaves one.
+    return (
+        f"{len(steps):,} looks are not listed in {DESCRIPTION}, which is older: {_names(steps, kind)}; they are of "
+        "this run, and count; later findings of the guard are not known"
+    )
+
+
+def _names(steps: Sequence[int], kind: Kind) -> str:
+    more = f" and {len(steps) - _NAMED:,} more" if len(steps) > _NAMED else ""
+    return ", ".join(look_name(kind, step) for step in steps[:_NAMED]) + more
 
 
 def _short(error: ForgetwatchError, path: Path) -> str:

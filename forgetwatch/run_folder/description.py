@@ -113,6 +113,12 @@ class Description:
             return cls(problem=f"is damaged ({error!r})")
         return made
 
+    def of_run(self, run: object) -> Description:
+        """The description, as far as it can be that of a run whose baseline has this id; None for one without."""
+        if self.is_first_format and run is not None:  # only runs without an id have a description of that format
+            return Description(problem=f"is damaged (it is of the format {FIRST_FORMAT!r}, and the looks are not)")
+        return self
+
     @property
     def is_whole(self) -> bool:
         """True if it lists the snapshots of the run, and so shows which are missing."""

@@ -187,7 +187,7 @@ class RunFolder:
             log(f"the run folder contained another run, and is now {aside}")
         if own is not None:
             log(f"the folder of this run was {own}, and is {self.path} again")
-        existed, described = self.path.is_dir(), self.description()
+        existed, described = self.path.is_dir(), self.description().of_run(found.meta.get("run"))
         made = self.run or self.new_run()
         found = self.stamped(found, "baseline")
         null = None if null is None else self.stamped(null, "null")

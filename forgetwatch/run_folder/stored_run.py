@@ -48,6 +48,7 @@ class StoredRun:
         path = find_run_folder(given)
         described = Description.read(path)
         baseline = read_baseline(path, described)
+        described = described.of_run(baseline.meta.get("run"))
         run = described.run or baseline.meta.get("run")
         null, on_null = read_null(path, described, run=run)
         contents = read_contents(path, described, run=run)

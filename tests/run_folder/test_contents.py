@@ -19,6 +19,7 @@ from forgetwatch.cli import app
 from forgetwatch.errors import SnapshotError
 from forgetwatch.files import write_table
 from forgetwatch.run_folder import RunFolder, StoredRun
+from forgetwatch.run_folder.description import Description
 
 ITEMS = 12
 
@@ -185,6 +186,16 @@ CASES: dict[str, tuple[Callable[[Path], object], tuple[int, ...], list[str]]] = 
         (0, 5, 10, 15, 20),
         ["step-000020.parquet is not listed in run.json, .*; it is of this run, and counts"],
     ),
+    "an older run.json": (
+        lambda run: relisted(run, looks=1),
+        (0, 5, 10, 15),
+        ["3 looks are not listed in run.json, which is older: step-000005.parquet, .*; they are of this run, and"],
+    ),
+    "run.json of the first format": (
+        lambda run: (run / "run.json").write_text('{"format": "forgetwatch/run@1", "planned_looks": 9}'),
+        (0, 5, 10, 15),
+        [r"run.json is damaged \(it is of the format 'forgetwatch/run@1', and the looks are not\)"],
+    ),
     "an unlisted look without a run": (
         lambda run: save_snapshot(look(20, 4), run / at(20)),
         (0, 5, 10, 15),
@@ -196,6 +207,12 @@ CASES: dict[str, tuple[Callable[[Path], object], tuple[int, ...], list[str]]] = 
         ["step-000015.parquet: .*it is left out"],
     ),
 }
+
+
+def relisted(run: Path, *, looks: int) -> None:
+    """Write ``run.json`` as it was after so many looks, the baseline among them."""
+    values = {key: value for key, value in Description.read(run).values.items() if key != "format"}
+    folder_of(run).describe({**values, "looks": values["looks"][:looks]})
 
 
 def folder_of(run: Path) -> RunFolder:

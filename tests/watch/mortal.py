@@ -111,6 +111,8 @@ def arm(moment: str | None) -> list[TrainerCallback]:
             die_in(TrainerState, "save_to_json", lambda _, path: "checkpoint-20" in path)
         case "after a save, before anything of ours":
             return [Dies(save=20)]
+        case "after the last save":
+            return [Dies(save=60)]
         case "while the history is put into the checkpoint":
             die_in(Path, "replace", lambda _, target: target.name == "null.parquet" and "checkpoint-20" in str(target))
         case "between two looks":

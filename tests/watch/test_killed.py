@@ -191,6 +191,18 @@ def test_a_run_may_be_killed_again_during_its_resume(runs: Runs, tmp_path: Path)
     assert_same_end(run, runs.undisturbed())
 
 
+def test_a_run_resumed_after_its_end_takes_no_look_beyond_it(runs: Runs, tmp_path: Path) -> None:
+    """The trainer takes a step more there, 61 of 60, at a learning rate of 0."""
+    run = tmp_path / "run"
+    runs.killed(run, moment="after the last save")
+    assert (run / "checkpoint-60" / "trainer_state.json").is_file()
+    assert looks(run) == EVERY_5
+    assert "step 60 measured again: -0 +0 of 40" in runs.ended(run)
+    assert looks(run) == EVERY_5
+    assert Trajectory.from_run(run).notes == ()
+    assert_same_end(run, runs.undisturbed())
+
+
 def test_a_run_resumes_from_its_checkpoints_alone(runs: Runs, tmp_path: Path) -> None:
     """Only the latest look is carried: earlier files are gone, and what was logged is not."""
     run = tmp_path / "run"

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
-from support import snapshot, write_jsonl
+from run_folders import write_run
+from support import probe, snapshot, write_jsonl
 from typer.testing import CliRunner
 
 from forgetwatch import Trajectory, compare, save_snapshot
@@ -51,15 +52,15 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
         "gold_share": [0.9] * ITEMS,
         "output": [name] * ITEMS,
     }
-    run = tmp_path / "run" / "_forgetwatch"
-    run.mkdir(parents=True)
+    looks = {}
     for step, place in enumerate(["base.parquet", "a.parquet", "b.parquet"]):
         right = [at >= 12 * step for at in range(ITEMS)]
         chosen = [0 if one else 1 for one in right]
-        probe = {"name": name, "rendering": "plain"}
-        made = snapshot(right, meta={"model": name, "step": step, "probe": probe}, chosen=chosen, **labels)
+        described = {"name": name, "rendering": "plain"}
+        made = snapshot(right, meta={"model": name, "step": step, "probe": described}, chosen=chosen, **labels)
         save_snapshot(made, place)
-        save_snapshot(made, run / ("baseline.parquet" if not step else f"step-{step:06d}.parquet"))
+        looks[step] = made
+    write_run(tmp_path / "run", probe(), looks.pop(0), looks)
     item = {"id": "1", "task": name, "category": name, "prompt": "Q", "choices": ["a", "b"], "answer": 0}
     write_jsonl(tmp_path / "p.jsonl", [item, {**item, "id": "2", "prompt": "R"}])
     return tmp_path

@@ -266,3 +266,22 @@ def test_the_interval_of_known_and_lost_is_wilsons_of_the_known_items() -> None:
     assert (group.known, group.known_lost) == (50, 10)
     expected = stats.binomtest(10, 50).proportion_ci(method="wilson")
     assert group.known_lost_interval == pytest.approx((expected.low, expected.high))
+
+
+def test_kinds_come_before_categories_and_only_where_there_are_both() -> None:
+    mixed = snapshot([True, False], output=["text", None])
+    assert [group.level for group in compare(before=mixed, after=mixed).groups] == [
+        "all",
+        "kind",
+        "kind",
+        "category",
+        "task",
+    ]
+    scored = snapshot([True, False])
+    assert [group.level for group in compare(before=scored, after=scored).groups] == ["all", "category", "task"]
+
+
+def test_a_single_option_by_a_length_counts_at_constant_mass_as_it_was_logged() -> None:
+    logprobs, lengths = np.array([[-1.0], [-2.0]]), np.array([[2], [3]])
+    sides = by_norm("bytes", logprobs, lengths), by_norm("bytes", logprobs - 1, lengths)
+    assert compare(before=sides[0], after=sides[1]).all.forgotten_at_constant_mass == 0

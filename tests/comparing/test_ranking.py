@@ -38,6 +38,7 @@ def test_a_row_is_right_and_a_column_is_wrong() -> None:
     sides = [outcomes(right) for right in ("1110", "1001", "1100")]
     found = transition_matrix(sides)
     assert found.lost == [[0, 2, 1], [1, 0, 1], [0, 1, 0]]
+    assert {type(count) for row in found.lost for count in row} == {int}
     assert (found.answers.dtype, found.items, found.left_out) == (np.int64, 4, 0)
 
 

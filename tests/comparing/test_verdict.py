@@ -101,6 +101,8 @@ def test_a_conclusion_of_one_comparison_is_about_this_look_alone() -> None:
     balanced = conclude(compare(before=start, after=two_categories(30, gained=30)))
     assert (balanced.whole, balanced.lost_here) == ("around", True)
     assert not conclude(compare(before=start, after=start)).lost_here
+    one_category = conclude(compare(before=snapshot([True] * 60), after=snapshot([False] * 20 + [True] * 40)))
+    assert (one_category.lost_here, one_category.below_zero, one_category.categories) == (True, (), 0)
 
 
 @pytest.mark.parametrize(

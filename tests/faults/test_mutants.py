@@ -6,8 +6,11 @@ import ast
 from pathlib import Path
 
 import pytest
-from mutants import draw, every_row
+from mutants import draw, every_row, read_table
 from mutations import IMPORT_TIME, shown, sites
+
+HERE = Path(__file__).parent
+KILLED = {"module", "package", "wide", "timeout", "import"}
 
 
 def mutated(source: str) -> list[tuple[str, str]]:
@@ -72,3 +75,12 @@ def test_the_same_seed_draws_the_same_mutants_and_each_compiles_to_another_modul
         assert shown(tree) != source
         undo.swap()
     assert any(site.function == IMPORT_TIME for site in sites(tree))
+
+
+def test_nine_of_ten_mutants_of_the_table_are_killed_and_the_rest_have_a_reason() -> None:
+    rows = read_table(HERE / "mutants.csv")
+    assert len(rows) == 600
+    assert len({row.key for row in rows}) == 600
+    left = [row for row in rows if row.result not in KILLED]
+    assert len(left) <= 60
+    assert [row.number for row in left if not row.reason] == []

@@ -45,6 +45,7 @@ def test_too_few_flips_can_see_nothing() -> None:
     assert math.isnan(detectable_change(100, 0.07))
     assert detectable_change(100, 0.08) <= 0.08
     assert math.isnan(detectable_change(0, 0.1))
+    assert math.isnan(detectable_change(0, 0.1, power=0.5))
     for n in (1, 2, 3):
         assert math.isnan(detectable_change(n, 3 / n))
 

@@ -5,13 +5,15 @@
     metadata           ``step`` 200, ``look`` "step", ``run`` the id of the run
     run.json           lists that checksum; if it lists none for this step, the look was written right before a stop
 
-A file that breaks the rule is left out, and one note names it and the reason. So is a ``probe.jsonl`` whose questions
-are not those that the baseline's rows name by their content hash. Without ``run.json`` the files prove each
-other by the run's id, but none can be missed. Early versions wrote no ids: there is only a note.
+A file that breaks the rule is left out, and one note names it and the reason. So is a ``probe.jsonl`` of which
+``run.json`` has another checksum, or whose questions are not those that the baseline's rows name by content hash.
+Without ``run.json`` the files prove each other by the run's id, but none can be missed. Early versions wrote no ids:
+there is only a note.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -106,11 +108,12 @@ def read_null(folder: Path, described: Description, *, run: str | None) -> tuple
     return found, ()
 
 
-def read_questions(folder: Path, baseline: Snapshot) -> tuple[Probe | None, tuple[str, ...]]:
+def read_questions(folder: Path, described: Description, baseline: Snapshot) -> tuple[Probe | None, tuple[str, ...]]:
     """(Probe of a run, for the text of its questions, None without one; notes on one that is not used).
 
     Args:
         folder: The run folder.
+        described: Its ``run.json``.
         baseline: The baseline of the run. If it names the fingerprint of its probe, its rows hold the content hashes of
             the questions, and a file with another question is not used.
     """
@@ -121,11 +124,17 @@ def read_questions(folder: Path, baseline: Snapshot) -> tuple[Probe | None, tupl
         return None, ()
     try:
         found = read_probe(path)
-        if is_known and not _holds_questions(found, baseline):
-            raise ProbeError(f"{path}: its questions are not those of the run")
+        is_changed = described.probe_checksum not in (None, checksum_of(path))
+        if is_changed or (is_known and not _holds_questions(found, baseline)):
+            raise ProbeError(f"{path}: its items are not those of the run")
     except ProbeError as error:
         return None, (f"{_short(error, path)}{without}",)
     return found, ()
+
+
+def checksum_of(path: Path) -> str:
+    """First 32 hex digits of SHA-256 over the bytes of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:32]
 
 
 def _holds_questions(probe: Probe, baseline: Snapshot) -> bool:

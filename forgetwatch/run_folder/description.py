@@ -1,6 +1,7 @@
 """``run.json``: the description of a run, which lists its snapshots by checksum and has a checksum of its own.
 
-    {"format": "forgetwatch/run@2", "run": "4be1...", "baseline": {"step": 0, "checksum": "9f2c..."},
+    {"format": "forgetwatch/run@2", "run": "4be1...", "probe_checksum": "03d1...",
+     "baseline": {"step": 0, "checksum": "9f2c..."},
      "null": {"checksum": ..., "lost": 1, "gained": 0}, "looks": [{"step": 200, "checksum": ..., "seconds": 3.1}, ...],
      "planned_looks": 12, "guard": [...], ..., "checksum": "77ab..."}
 
@@ -147,6 +148,12 @@ class Description:
         """Checksum of the second measurement of the baseline; None if there is none, or it is unknown."""
         listed = self.values.get("null") if self.is_whole else None
         return None if listed is None else str(listed["checksum"])
+
+    @property
+    def probe_checksum(self) -> str | None:
+        """Checksum of the file of the probe; None if unknown."""
+        listed = self.values.get("probe_checksum") if self.is_whole else None
+        return None if listed is None else str(listed)
 
     def listed(self, kind: Kind) -> dict[int, str]:
         """Checksum of each look of a kind by its step, without the baseline; empty if unknown."""

@@ -14,7 +14,7 @@ from forgetwatch.errors import LostBaselineError, SnapshotError
 from forgetwatch.files import write_atomically
 from forgetwatch.probe import Probe
 from forgetwatch.run_folder import claim
-from forgetwatch.run_folder.contents import Contents, look_files, read_baseline, read_contents, read_null
+from forgetwatch.run_folder.contents import Contents, checksum_of, look_files, read_baseline, read_contents, read_null
 from forgetwatch.run_folder.description import Description, description_notes, write_description
 from forgetwatch.run_folder.names import (
     BASELINE,
@@ -69,6 +69,7 @@ class RunFolder:
         self.output_dir = Path(output_dir)
         self.path = self.output_dir / RUN_FOLDER
         self.run: str | None = None
+        self._probe_checksum: str | None = None
 
     def claim(self, *, on_wait: Callable[[str], object] = lambda _: None) -> None:
         """Claim the output_dir for this process; see `run_folder.claim`.
@@ -137,6 +138,7 @@ class RunFolder:
     def start(self, probe: Probe, baseline: Snapshot, null: Snapshot | None = None) -> None:
         """Write the probe, the baseline and the second measurement of the baseline."""
         probe.save(self.path / PROBE)
+        self._probe_checksum = checksum_of(self.path / PROBE)
         save_snapshot(baseline, self.path / BASELINE)
         if null is not None:
             save_snapshot(null, self.path / NULL)
@@ -314,8 +316,8 @@ class RunFolder:
         return path
 
     def describe(self, run: Mapping[str, Any]) -> None:
-        """Write ``run.json``, with the id of the run."""
-        write_description(self.path, {"run": self.run, **run})
+        """Write ``run.json``, with the id of the run and the checksum of its probe's file."""
+        write_description(self.path, {"run": self.run, "probe_checksum": self._probe_checksum, **run})
 
     def carried(self, step: int) -> Path:
         """Path of the folder in which the checkpoint at `step` carries copies."""

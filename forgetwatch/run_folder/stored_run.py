@@ -60,7 +60,7 @@ class StoredRun:
             null=null,
             planned=described.planned,
             findings=described.findings,
-            notes=(*_without_plan(described), *on_null, *contents.notes, *read_questions(path, baseline)[1]),
+            notes=(*_without_plan(described), *on_null, *contents.notes, *read_questions(path, described, baseline)[1]),
         )
 
 
@@ -90,7 +90,7 @@ def run_probe(given: str | Path) -> Probe | None:
     """The probe of a run, for the text of its questions; None if it cannot be read, or is that of another run."""
     try:
         folder = find_run_folder(given)
-        return read_questions(folder, read_snapshot(folder / BASELINE))[0]
+        return read_questions(folder, Description.read(folder), read_snapshot(folder / BASELINE))[0]
     except SnapshotError:
         return None
 

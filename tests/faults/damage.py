@@ -393,7 +393,7 @@ def attempt(work: Callable[[], Outcome]) -> Outcome:
             return work()
     except ForgetwatchError as error:
         text = str(error)
-        is_named = any(name in text for name in (".parquet", "run.json", "_forgetwatch", "probe.jsonl"))
+        is_named = any(name in text for name in (".parquet", "run.json", "_forgetwatch", "probe.jsonl", " at step "))
         return Outcome("refused" if "\n" not in text and is_named else "unexpected", text)
     except Exception:
         return Outcome("unexpected", traceback.format_exc())

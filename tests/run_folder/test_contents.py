@@ -340,13 +340,17 @@ def lines(run: Path, change: Callable[[list[str]], object]) -> None:
         (lambda run: cut(run / "probe.jsonl"), "line 13: not a JSON object"),
         (
             lambda run: lines(run, lambda all_: all_.__setitem__(2, all_[2].replace("Q :", "q :"))),
-            "its questions are not those of the run",
+            "its items are not those of the run",
         ),
         (
             lambda run: lines(run, lambda all_: all_.__setitem__(2, all_[2].replace('"i1"', '"j1"'))),
-            "its questions are not those of the run",
+            "its items are not those of the run",
         ),
-        (lambda run: probe(ITEMS + 1).head(1).save(run / "probe.jsonl"), "its questions are not those of the run"),
+        (
+            lambda run: lines(run, lambda all_: all_.__setitem__(2, all_[2].replace("}", ', "tags": ["x"]}'))),
+            "its items are not those of the run",
+        ),
+        (lambda run: probe(ITEMS + 1).head(1).save(run / "probe.jsonl"), "its items are not those of the run"),
     ],
 )
 def test_questions_that_are_not_those_of_the_run_are_named_and_not_shown(

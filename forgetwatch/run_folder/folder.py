@@ -137,11 +137,11 @@ class RunFolder:
 
     def start(self, probe: Probe, baseline: Snapshot, null: Snapshot | None = None) -> None:
         """Write the probe, the baseline and the second measurement of the baseline."""
-        probe.save(self.path / PROBE)
+        probe.save(self._writable(PROBE))
         self._probe_checksum = checksum_of(self.path / PROBE)
-        save_snapshot(baseline, self.path / BASELINE)
+        save_snapshot(baseline, self._writable(BASELINE))
         if null is not None:
-            save_snapshot(null, self.path / NULL)
+            save_snapshot(null, self._writable(NULL))
         elif (self.path / NULL).exists():  # a file from another baseline would pass for the noise of this one
             self.quarantine(self.path / NULL)
 
@@ -289,7 +289,7 @@ class RunFolder:
                 if look is None or look.meta.get("run") not in (None, self.run) or look.meta.get("step") != step:
                     continue
                 if _readable(self.path / path.name) is None:
-                    write_atomically(self.path / path.name, partial(shutil.copyfile, path))
+                    write_atomically(self._writable(path.name), partial(shutil.copyfile, path))
                     restored.append(step)
         return restored
 
@@ -301,22 +301,32 @@ class RunFolder:
             target = path.with_name(f"{path.name}.damaged-{number}")
         return path.rename(target)
 
+    def _writable(self, name: str) -> Path:
+        """Path of a file to write. A link in its place is deleted, and anything else that is no file is renamed."""
+        path = self.path / name
+        if path.is_symlink():
+            path.unlink()  # written through, it would overwrite another file
+        elif path.exists() and not path.is_file():
+            self.quarantine(path)  # a pipe would block for ever
+        return path
+
     def drop_after(self, step: int) -> None:
         """Delete the looks later than `step`: the run takes those steps again."""
         for partial_file in self.path.glob(".*.partial"):  # left by a process that was killed while it wrote
             partial_file.unlink(missing_ok=True)
         for later, path in (*self.looks().items(), *self.looks("again").items()):
             if later > step:
-                path.unlink(missing_ok=True)
+                self._writable(path.name).unlink(missing_ok=True)
 
     def add(self, look: Snapshot, *, step: int, kind: Kind = "step") -> Path:
         """Write one look and return its path."""
-        path = self.path / look_name(kind, step)
+        path = self._writable(look_name(kind, step))
         save_snapshot(look, path)
         return path
 
     def describe(self, run: Mapping[str, Any]) -> None:
         """Write ``run.json``, with the id of the run and the checksum of its probe's file."""
+        self._writable(DESCRIPTION)
         write_description(self.path, {"run": self.run, "probe_checksum": self._probe_checksum, **run})
 
     def carried(self, step: int) -> Path:

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -69,6 +72,41 @@ def test_a_baseline_of_another_run_or_none_is_refused_with_the_paths(tmp_path: P
         (made.path / "baseline.parquet").unlink()
     with pytest.raises(WatchError, match=r"baseline is gone: needed it in .*_forgetwatch/baseline.* or .*checkpoint-9"):
         made.baseline(checksum="another" if damage == "other" else BASE.checksum, carried=[made.carried(9)])
+
+
+@pytest.fixture
+def limited() -> Iterator[None]:
+    """Ten seconds: who opens a pipe to write waits for a reader."""
+    signal.signal(signal.SIGALRM, lambda *_: pytest.fail("it waits for ever"))
+    signal.alarm(10)
+    yield
+    signal.alarm(0)
+
+
+@pytest.mark.usefixtures("limited")
+@pytest.mark.parametrize("name", ["probe.jsonl", "baseline.parquet", "null.parquet", "run.json", "step-000005.parquet"])
+@pytest.mark.parametrize("kind", ["folder", "pipe", "link"])
+def test_what_is_no_file_is_put_away_before_a_run_writes(kind: str, name: str, tmp_path: Path) -> None:
+    made = folder(tmp_path, (5, 10))
+    (made.path / name).unlink(missing_ok=True)
+    other = (made.path / "step-000010.parquet").read_bytes()
+    if kind == "folder":
+        (made.path / name).mkdir()
+    elif kind == "pipe":
+        os.mkfifo(made.path / name)
+    else:
+        (made.path / name).symlink_to("step-000010.parquet")
+    made.start(probe(), BASE, BASE)
+    made.add(snapshot([False, False], meta={"step": 5}), step=5)
+    made.describe({"looks": []})
+    assert (made.path / name).is_file()
+    assert not (made.path / name).is_symlink()
+    assert (made.path / "step-000010.parquet").read_bytes() == other
+    assert (made.path / f"{name}.damaged").exists() == (kind != "link")
+    if kind == "folder":
+        (made.path / "step-000020.parquet").mkdir()
+    made.drop_after(0)
+    assert made.looks() == {}
 
 
 def test_a_second_file_that_cannot_be_used_does_not_replace_the_first(tmp_path: Path) -> None:

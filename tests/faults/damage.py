@@ -358,12 +358,12 @@ def resume(
     if unnamed and "run.json" not in said and "was gone" not in said:
         return Outcome("silent", f"missing and not named: {unnamed}; {said}")
     # What is known of the noise, too.
-    if watch.null is None and "null.parquet" not in said and "was gone" not in said:
-        return Outcome("silent", f"no null, and it is not named: {said}")
-    if lost := [one for one in truth.again if one in shown and one not in watch.resumed]:
-        if f"again-{lost[0]:06d}" not in said and "was gone" not in said:
-            return Outcome("silent", f"the second measurement at step {lost[0]} is not used and not named: {said}")
-    if watch.null is not None and watch.null.checksum != truth.stored.null.checksum:
+    unnamed = [f"again-{one:06d}.parquet" for one in truth.again if one in shown and one not in watch.resumed]
+    unnamed += ["null.parquet"] if watch.null is None else []
+    unnamed = [name for name in unnamed if name not in said]
+    if unnamed and "was gone" not in said:
+        return Outcome("silent", f"missing and not named: {unnamed}; {said}")
+    if None not in (watch.null, truth.stored.null) and watch.null.checksum != truth.stored.null.checksum:
         return Outcome("silent", f"another null: {said}")
     # Afterwards the folder is whole.
     listed, files = sorted(named.listed("step")), sorted(look_files(folder, "step"))

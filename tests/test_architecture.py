@@ -12,10 +12,7 @@ ORDER = (
     *(
         "visible_text",
         "errors",
-        "file_locks",
-        "parquet_footer",
         "files",
-        "plain_yaml",
         "ranges",
         "progress",
         "decoding",

@@ -25,9 +25,9 @@ from typing import Final
 from forgetwatch.comparing.quantities import QUANTITIES
 from forgetwatch.errors import GateError, did_you_mean
 from forgetwatch.files import file_errors, read_text
+from forgetwatch.files.plain_yaml import Plain, read_plain_yaml
 from forgetwatch.gates.condition import Condition, parse_fraction
 from forgetwatch.gates.gate import ALL, FailIf, Gate, Limit, MustPass, NoWorseThan, Selection
-from forgetwatch.plain_yaml import Plain, read_plain_yaml
 from forgetwatch.probe import Probe
 
 _LIMITS: Final = ("tolerance", "fail_if")

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from forgetwatch.errors import WatchError
-from forgetwatch.file_locks import LocksUnsupportedError, is_file_at, lock_file, unlock_file
+from forgetwatch.files.locks import LocksUnsupportedError, is_file_at, lock_file, unlock_file
 from forgetwatch.run_folder.names import RUN_FOLDER
 
 LOCK: Final = f"{RUN_FOLDER}.lock"

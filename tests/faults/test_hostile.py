@@ -1,4 +1,4 @@
-"""Files made to do harm: each is refused in one line, fast, and without much memory; see `test_files.py` for bombs."""
+"""Files made to do harm: each is refused in one line, fast, and without much memory; see `tests/files` for bombs."""
 
 from __future__ import annotations
 

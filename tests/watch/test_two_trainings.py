@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from support import model, probe, tokenizer, trainer
 
-from forgetwatch import ForgetWatchCallback, Trajectory, Watch, file_locks
+from forgetwatch import ForgetWatchCallback, Trajectory, Watch
 from forgetwatch.errors import WatchError
+from forgetwatch.files import locks as file_locks
 from forgetwatch.run_folder import StoredRun, claim
 
 TOK = tokenizer()

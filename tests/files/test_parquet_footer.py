@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from forgetwatch.parquet_footer import read_footer
+from forgetwatch.files.parquet_footer import read_footer
 
 TABLE = pa.table(
     {

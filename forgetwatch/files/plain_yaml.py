@@ -14,7 +14,7 @@ from typing import Final
 import yaml
 
 from forgetwatch.errors import ForgetwatchError
-from forgetwatch.files import file_errors, is_text, read_text
+from forgetwatch.files.reading import file_errors, is_text, read_text
 
 Plain = str | Sequence["Plain"] | dict[str, "Plain"]
 

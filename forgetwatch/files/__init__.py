@@ -1,0 +1,45 @@
+"""Files: written whole or not at all, read within bounds, and locked.
+
+writing          files that are complete or absent
+reading          regular files within bounds, and the errors of all files
+bounded_parquet  Parquet that is measured before it is decoded
+parquet_footer   the numbers of values in a Parquet file
+own_tables       tables of forgetwatch with their metadata and checksum
+plain_yaml       YAML as texts, lists and mappings
+locks            locks of files between processes
+"""
+
+from forgetwatch.files.bounded_parquet import parquet_batches, read_parquet
+from forgetwatch.files.own_tables import KEY, checksum_with, read_table, write_table
+from forgetwatch.files.reading import (
+    DAMAGE,
+    UnsuitableError,
+    file_errors,
+    holds_text,
+    is_text,
+    read_content,
+    read_text,
+    regular_size,
+    unpacked_limit,
+)
+from forgetwatch.files.writing import write_atomically, write_text
+
+__all__ = [
+    "DAMAGE",
+    "KEY",
+    "UnsuitableError",
+    "checksum_with",
+    "file_errors",
+    "holds_text",
+    "is_text",
+    "parquet_batches",
+    "read_content",
+    "read_parquet",
+    "read_table",
+    "read_text",
+    "regular_size",
+    "unpacked_limit",
+    "write_atomically",
+    "write_table",
+    "write_text",
+]

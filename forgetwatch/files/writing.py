@@ -1,0 +1,56 @@
+"""Files that are complete or absent.
+
+A file is written under a temporary name in its own folder, flushed to disk and renamed, so that a reader and a crash
+see the old file or the new one, never a part. The temporary name holds the machine, the process and a random part: two
+containers that share a folder may have equal process ids.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+_MAX_NAME: Final = 200
+"""Bytes of a file's name that its temporary name keeps: file systems allow 255."""
+
+
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
+    """Let `write` fill a temporary file next to `path`, flush it, and rename it to `path`.
+
+    An exception leaves the old file in place. Missing folders are made. A symbolic link is followed; what is no regular
+    file (a device, a pipe) is written to directly.
+    """
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        write(path)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(_temporary_name(path.name))
+    try:
+        write(partial)
+        # Without the flush a crash after the rename could leave an empty file under the final name.
+        with partial.open("rb+") as file:
+            os.fsync(file.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _temporary_name(name: str) -> str:
+    """Name of a temporary file that no other writer uses, ``.NAME.HOST-PID-RANDOM.partial``."""
+    # The process id alone is not enough: containers have process ids, and some of them host names, of their own.
+    host = hashlib.sha256(socket.gethostname().encode("utf-8", "replace")).hexdigest()[:6]
+    kept = name.encode("utf-8", "ignore")[:_MAX_NAME].decode("utf-8", "ignore")
+    # The leading dot hides the file from globs over the folder.
+    return f".{kept}.{host}-{os.getpid()}-{secrets.token_hex(6)}.partial"
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text as UTF-8, whole or not at all; lone surrogates, which logs hold and UTF-8 does not, become ``?``."""
+    data = text.encode("utf-8", "replace")
+    write_atomically(path, lambda partial: partial.write_bytes(data))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import random
 import re
 import signal
 import subprocess
@@ -11,7 +12,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -90,17 +91,29 @@ def test_an_item_whose_pattern_reaches_the_limit_is_unscored(
         assert grade(item, text, truncated=True).correct is None
 
 
-def test_a_pattern_that_reached_the_limit_is_not_searched_again(search: BoundedSearch) -> None:
+def test_a_text_on_which_a_pattern_reached_the_limit_is_not_searched_again(search: BoundedSearch) -> None:
     first = search.last_match(*SLOW)
+    assert first.problem
     began = time.monotonic()
-    assert [search.last_match(SLOW[0], "a") for _ in range(1000)] == [first] * 1000
+    assert [search.last_match(*SLOW) for _ in range(1000)] == [first] * 1000
     assert time.monotonic() - began < 0.2
     assert search.last_match("a", "a") == LastMatch("a", at_end=True)
 
 
-def test_a_thousand_slow_patterns_share_one_allowance() -> None:
+def test_an_output_that_reaches_the_limit_changes_no_result_of_another(search: BoundedSearch) -> None:
+    texts = ["a", SLOW[1], "aaa", "\ud800 aa"]
+    found = [search.last_match(SLOW[0], text) for text in texts]
+    assert [one.problem for one in found] == ["", "its pattern took longer than 0.2 s", "", ""]
+    other = BoundedSearch(seconds=0.2)
+    assert [other.last_match(SLOW[0], text) for text in reversed(texts)] == found[::-1]
+    other.close()
+
+
+@pytest.mark.parametrize("of_one_pattern", [False, True])
+def test_slow_searches_share_one_allowance(of_one_pattern: bool) -> None:
     search = BoundedSearch(seconds=0.4, allowance=0.5)
-    problems = [search.last_match(f"{n}|{SLOW[0]}", SLOW[1]).problem for n in range(4)]
+    pairs = [(SLOW[0], f"{n}{SLOW[1]}") if of_one_pattern else (f"{n}|{SLOW[0]}", SLOW[1]) for n in range(4)]
+    problems = [search.last_match(*pair).problem for pair in pairs]
     assert problems == ["its pattern took longer than 0.4 s"] * 2 + ["its pattern took longer than 0.1 s"] * 2
     assert search.last_match("a", "a") == LastMatch("a", at_end=True)
     search.close()
@@ -202,6 +215,92 @@ def test_without_a_process_the_item_is_refused_beforehand_and_unscored_later(
         patterns.check_pattern("never seen before")
 
 
+def test_a_process_that_could_not_be_started_once_is_started_later(
+    search: BoundedSearch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(bounded_search.sys, "executable", "/nowhere/python")
+        assert "no process can be started" in search.last_match("a", "a").problem
+    assert search.last_match("a", "a") == LastMatch("a", at_end=True)
+
+
+class _AlarmError(TimeoutError):
+    """Raised by a signal handler, and an OSError as the TimeoutError of many alarm handlers is."""
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise _AlarmError("too late")
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the system has no timer")
+def test_an_exception_while_a_reply_is_awaited_shifts_no_later_answer() -> None:
+    search = BoundedSearch(seconds=1, allowance=60)
+    assert search.last_match(r"x(\d)", "x9").text == "9"
+    old = signal.signal(signal.SIGALRM, _interrupt)
+    try:
+        for turn in range(3):
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
+            with pytest.raises(_AlarmError):
+                search.last_match(r"(?:a|a)*b|(z)", "a" * (40 + turn))
+            assert [search.last_match(r"x(\d)", f"x{n}").text for n in range(5)] == list("01234")
+    finally:
+        signal.signal(signal.SIGALRM, old)
+    # The interrupted searches are neither remembered as slow nor taken from the allowance.
+    assert (search._given_up, search._allowance) == ({}, 60)
+    search.close()
+
+
+def test_a_reply_to_another_request_is_never_taken(search: BoundedSearch) -> None:
+    assert search.last_match("a", "a").text == "a"
+    first = search._process
+    assert first is not None
+    first._lines.put(b'[1, "stale", true, "", false, 0.0]\n')
+    assert [search.last_match(r"x(\d)", f"x{n}").text for n in range(5)] == list("01234")
+    assert search._process is not first
+
+
+def test_threads_that_search_first_at_the_same_time_share_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow_getpid(getpid: Callable[[], int] = os.getpid) -> int:
+        time.sleep(random.uniform(0, 0.02))  # a thread that finds out whose process it is may be interrupted there
+        return getpid()
+
+    monkeypatch.setattr(os, "getpid", slow_getpid)
+
+    class Counted(bounded_search._SearchProcess):
+        def __init__(self) -> None:
+            started.append(self)
+            super().__init__()
+
+    started: list[Counted] = []
+    monkeypatch.setattr(bounded_search, "_SearchProcess", Counted)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    wrong: list[object] = []
+
+    def work(search: BoundedSearch, ready: threading.Barrier, number: int) -> None:
+        ready.wait()
+        for turn in range(3):
+            try:
+                found: object = search.last_match(r"x(\d+)", f"x{number}{turn}").text
+            except Exception as error:
+                found = error
+            if found != f"{number}{turn}":
+                wrong.append(found)
+
+    try:
+        for _ in range(5):
+            search, ready = BoundedSearch(), threading.Barrier(6)
+            threads = [threading.Thread(target=work, args=(search, ready, number)) for number in range(6)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            search.close()
+    finally:
+        sys.setswitchinterval(interval)
+    assert (wrong, len(started)) == ([], 5)
+
+
 def test_threads_share_one_process_and_get_their_own_answers(search: BoundedSearch) -> None:
     wrong = []
 
@@ -228,6 +327,7 @@ def _search_in_a_fork(search: BoundedSearch, answers: multiprocessing.Queue[str 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_process_has_a_search_process_of_its_own(search: BoundedSearch) -> None:
     assert search.last_match("a", "a").text == "a"
+    first = search._process
     context = multiprocessing.get_context("fork")
     answers = context.Queue()
     forked = context.Process(target=_search_in_a_fork, args=(search, answers))
@@ -235,6 +335,7 @@ def test_a_forked_process_has_a_search_process_of_its_own(search: BoundedSearch)
     mine = [search.last_match(r"\d+", f"mine {turn}").text for turn in range(1000, 1050)]
     theirs = [answers.get(timeout=60) for _ in range(50)]
     forked.join()
+    assert search._process is first  # the end of the forked process did not end it
     assert (mine, theirs) == ([str(n) for n in range(1000, 1050)], [str(n) for n in range(50)])
 
 
@@ -277,4 +378,4 @@ def test_the_search_process_imports_nothing_from_the_users_folders(tmp_path: Pat
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{root}"},
     )
-    assert done.stdout.strip() == "LastMatch(text='a', at_end=True, problem='')", done.stderr
+    assert done.stdout.strip() == "LastMatch(text='a', at_end=True, problem='', at_limit=False)", done.stderr

@@ -60,7 +60,10 @@ _SHARE: Final = _Range(
 )
 _LENGTH: Final = _Range(low=0, high=np.inf, needed="at least 0")
 _LOGPROB: Final = _Range(
-    low=-np.inf, high=MAX_LOGPROB, needed="of at most 0", remedy="a log-likelihood is the logarithm of a probability"
+    low=-np.inf,
+    high=MAX_LOGPROB,
+    needed=f"of at most 0 (rounding up to {MAX_LOGPROB:g} is allowed)",
+    remedy="a log-likelihood is the logarithm of a probability",
 )
 _RANGES: Final = {
     "k": _Range(low=1, high=MAX_OPTIONS, needed=f"from 1 to {MAX_OPTIONS:,}", remedy="leave it empty for open answers"),
@@ -113,10 +116,11 @@ def _check_values(table: pa.Table, name: str, range_: _Range) -> None:
         raise SnapshotError(
             f"{_place(table, rows[outside[0]])}: needed {name} {range_.needed}, got {value:.15g}{remedy}"
         )
-    if name in ("choice_logprobs", "choice_priors") and (known := values[~np.isnan(values)]).size and known.min() > 0:
+    above = np.flatnonzero(values > 0)
+    if name in ("choice_logprobs", "choice_priors") and above.size and not (values < 0).any():
         raise SnapshotError(
-            f"{_place(table, rows[0])}: needed {name} of at most 0, and every one in the table is above it, such as "
-            f"{known[0]:g}; take the logarithm of probabilities"
+            f"{_place(table, rows[above[0]])}: needed {name} of at most 0, got {values[above[0]]:g}, and none in the "
+            "table is below 0; take the logarithm of probabilities"
         )
 
 

@@ -57,10 +57,10 @@ def test_values_at_the_ends_of_their_ranges_are_accepted() -> None:
         (
             "choice_logprobs",
             [1.5, -1.0],
-            "of at most 0, got 1.5; a log-likelihood is the logarithm",
+            r"of at most 0 \(rounding up to 1 is allowed\), got 1.5; a log-likelihood is the logarithm",
         ),
         ("choice_logprobs", [math.inf, -1.0], "choice_logprobs has plus infinity"),
-        ("choice_priors", [-1.0, 70.0], "needed choice_priors of at most 0, got 70"),
+        ("choice_priors", [-1.0, 70.0], r"needed choice_priors of at most 0 \(rounding up to 1 is allowed\), got 70"),
         ("choice_logprobs", [-1.0], "needed one value of choice_logprobs for each of the 2 options, got 1"),
         ("choice_chars", [-1, 1], "needed choice_chars at least 0, got -1"),
         ("choice_bytes", [1, -7], "needed choice_bytes at least 0, got -7"),
@@ -74,10 +74,16 @@ def test_a_value_outside_its_range_is_refused_with_row_value_and_remedy(column: 
         check_ranges(table)
 
 
-def test_probabilities_instead_of_their_logarithms_are_refused() -> None:
-    table = pa.table({"item_id": ["a", "b"], "choice_logprobs": [[0.7, 0.3], [0.9, 0.1]]})
-    with pytest.raises(SnapshotError, match=r"every one in the table is above it, such as 0\.7; take the logarithm"):
+@pytest.mark.parametrize("last", [0.1, 0.0])
+def test_probabilities_instead_of_their_logarithms_are_refused(last: float) -> None:
+    table = pa.table({"item_id": ["a", "b"], "choice_logprobs": [[last, 1 - last], [0.9, 0.1]]})
+    first = "0.1, and" if last else "1, and"
+    with pytest.raises(SnapshotError, match=rf"got {first} none in the table is below 0; take the logarithm"):
         check_ranges(table)
+
+
+def test_log_likelihoods_that_are_all_zero_are_accepted() -> None:
+    check_ranges(pa.table({"item_id": ["a", "b"], "choice_logprobs": [[0.0, 0.0], [0.0, 0.0]]}))
 
 
 def test_an_open_answer_may_name_any_gold_and_no_negative_one() -> None:

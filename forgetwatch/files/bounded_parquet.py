@@ -1,12 +1,13 @@
 """Parquet files from elsewhere, measured before they are decoded.
 
-A text of 1 MB in 4,000 rows is 9 kB in a file, and 4 GB in memory. So the numbers of values come from the footer, and
-texts are measured in their dictionary.
+A text of 1 MB in 4,000 rows is 9 kB in a file, and 4 GB in memory. The footer gives the number of values and their
+size before compression. Texts are measured in their dictionary, or in batches that are small enough where each text is
+stored as its difference from the one before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +23,8 @@ _MIN_UNPACKED_TABLE: Final = 2**29
 """Bytes that any table may unpack to: columns with one value in a million rows are a few bytes in a file."""
 _ROWS: Final = 4096
 """Rows of a table that are measured at a time."""
+_DELTA_LENGTH, _DELTA_TEXT = 6, 7
+"""Codes of the encodings of texts (their lengths; their differences) that pyarrow cannot read as dictionaries."""
 
 
 def read_parquet(path: Path, *, columns: Sequence[str] | None = None) -> pa.Table:
@@ -45,7 +48,7 @@ def read_parquet(path: Path, *, columns: Sequence[str] | None = None) -> pa.Tabl
 def parquet_batches(
     path: Path, *, columns: Sequence[str] | None = None, rows: int, kept: bool = True
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of rows of a Parquet file; their texts are dictionary arrays.
+    """Batches of rows of a Parquet file; texts are dictionary arrays where their encoding allows it.
 
     Args:
         path: The file.
@@ -60,12 +63,20 @@ def parquet_batches(
     packed = regular_size(path)
     limit, total = unpacked_limit(packed, least=_MIN_UNPACKED_TABLE), 0
     names = None if columns is None else list(columns)
-    groups = [_declared_size(chunks, names) for chunks in read_footer(path)]
-    if (sum(groups) if kept else max(groups, default=0)) > limit:
-        raise _table_bomb(packed, limit)
+    groups = [[chunk for chunk in chunks if _is_chosen(chunk, names)] for chunks in read_footer(path)]
     with pq.ParquetFile(path) as file:
         metadata = file.metadata
-    with pq.ParquetFile(path, metadata=metadata, read_dictionary=_text_columns(metadata)) as file:
+    lengths = _fixed_lengths(metadata)
+    sizes = [sum(_least_size(chunk, lengths) for chunk in chunks) for chunks in groups]
+    if (sum(sizes) if kept else max(sizes, default=0)) > limit:
+        raise _table_bomb(packed, limit)
+    chosen = [chunk for chunks in groups for chunk in chunks]
+    # No text is longer than its chunk before compression, so that a batch of texts is well below the limit.
+    longest = max((chunk.uncompressed for chunk in chosen if _DELTA_TEXT in chunk.encodings), default=1)
+    rows = max(1, min(rows, limit // (4 * max(1, longest))))
+    deltas = {chunk.path for chunk in chosen if chunk.encodings & {_DELTA_LENGTH, _DELTA_TEXT}}
+    texts = [name for name in _text_columns(metadata) if name not in deltas]
+    with pq.ParquetFile(path, metadata=metadata, read_dictionary=texts) as file:
         for batch in file.iter_batches(batch_size=rows, columns=names):
             size = sum(map(_decoded_size, batch.columns))
             total = total + size if kept else size
@@ -88,13 +99,20 @@ def _text_columns(metadata: pq.FileMetaData) -> list[str]:
     ]
 
 
-def _declared_size(chunks: Sequence[ColumnChunk], names: Sequence[str] | None) -> int:
-    """Bytes that the values of a group of rows need at least; those of texts are not among them."""
-    return sum(
-        chunk.values * chunk.width
-        for chunk in chunks
-        if names is None or any(f"{chunk.path}.".startswith(f"{name}.") for name in names)
-    )
+def _is_chosen(chunk: ColumnChunk, names: Sequence[str] | None) -> bool:
+    """True for a chunk of one of the columns of these names, or of a part of one."""
+    return names is None or any(f"{chunk.path}.".startswith(f"{name}.") for name in names)
+
+
+def _fixed_lengths(metadata: pq.FileMetaData) -> dict[str, int]:
+    """Bytes of a value by the paths of the columns whose values have a fixed length."""
+    columns = (metadata.schema.column(number) for number in range(metadata.num_columns))
+    return {column.path: column.length for column in columns if column.physical_type == "FIXED_LEN_BYTE_ARRAY"}
+
+
+def _least_size(chunk: ColumnChunk, lengths: Mapping[str, int]) -> int:
+    """Bytes that the values of a chunk need at least; repeated texts are not among them."""
+    return max(chunk.values * lengths.get(chunk.path, chunk.width), chunk.uncompressed)
 
 
 def _decoded_size(array: pa.Array) -> int:

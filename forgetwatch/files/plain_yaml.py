@@ -47,7 +47,7 @@ def parse_plain_yaml(text: str, source: str | Path, needed: str, error: type[For
         error: Class of the errors.
 
     Raises:
-        ForgetwatchError: `error`, if it is not YAML, or has anchors, deep nesting, repeated keys, or keys that are no
+        ForgetwatchError: `error`, if it is not YAML, or has anchors, deep nesting, repeated keys, or keys that are not
             texts.
     """
     with file_errors(source, needed, error):

@@ -22,10 +22,10 @@ import pyarrow as pa
 from forgetwatch.errors import ForgetwatchError, SnapshotError
 
 DAMAGE: Final = (
-    OSError,  # missing, a folder, no permission, a failing disk, no gzip file
+    OSError,  # missing, a folder, no permission, a failing disk
     *(EOFError, zlib.error, zipfile.BadZipFile, struct.error),  # compressed data that are cut or damaged
     *(pa.ArrowException, csv.Error),  # Parquet, Zstandard, CSV
-    ValueError,  # text that is not UTF-8 or has half a surrogate pair, no JSON, no number
+    ValueError,  # text that is not UTF-8 or has half a surrogate pair, or is not JSON or a number
     ArithmeticError,  # a number that its type cannot hold
     *(LookupError, TypeError, AttributeError),  # values of another type or shape than the format has
     RuntimeError,  # nested too deeply (RecursionError), or a feature that the decoder lacks (NotImplementedError)
@@ -34,6 +34,8 @@ DAMAGE: Final = (
 """Exceptions that the content or the place of a file causes in the libraries that read it."""
 
 _BLOCK: Final = 2**20
+_PACKED_BLOCK: Final = 2**14
+"""Bytes that are unpacked at a time; zlib copies those that remain after each MiB and each member."""
 _MIN_UNPACKED: Final = 2**26
 _MAX_RATIO: Final = 200
 """Data may be this many times as large unpacked as in the file. Logs are packed 5 to 25 times."""
@@ -96,7 +98,7 @@ def read_content(
         limit: Maximum size in bytes; None for any. A packed file may be 200 times as large unpacked, or 64 MiB.
 
     Raises:
-        ForgetwatchError: `error` if it is no regular file, cannot be read, or is larger.
+        ForgetwatchError: `error` if it is not a regular file, cannot be read, or is larger.
     """
     with file_errors(path, needed, error):
         size = regular_size(path)
@@ -149,18 +151,23 @@ def _bounded(read: Callable[[int], bytes], limit: int) -> bytes:
 def _gunzip(packed: bytes, limit: int) -> bytes:
     """Unpack gzip data of one or several members, within a limit in bytes."""
     blocks, size = [], 0
-    while packed:
-        member = zlib.decompressobj(wbits=31)  # gzip, with its checksum
-        while not member.eof:
-            block = member.decompress(packed, _BLOCK)
-            packed = member.unconsumed_tail or member.unused_data
-            if not block and not packed and not member.eof:
-                raise EOFError("not a whole gzip file")
+    member = zlib.decompressobj(wbits=31)  # gzip, with its checksum
+    for start in range(0, len(packed), _PACKED_BLOCK):
+        part = packed[start : start + _PACKED_BLOCK]
+        while part:
+            if member.eof:
+                part = part.lstrip(b"\0")  # some programs pad the last member
+                if not part:
+                    break
+                member = zlib.decompressobj(wbits=31)
+            block = member.decompress(part, _BLOCK)
+            part = member.unconsumed_tail or member.unused_data
             size += len(block)
             if size > limit:
                 raise UnsuitableError(f"gzip data that grow to more than {limit:,} bytes; that is not read")
             blocks.append(block)
-        packed = packed.lstrip(b"\0")  # some programs pad the last member
+    if packed and not member.eof:
+        raise EOFError("not a whole gzip file")
     return b"".join(blocks)
 
 

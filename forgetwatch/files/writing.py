@@ -22,8 +22,8 @@ _MAX_NAME: Final = 200
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a temporary file next to `path`, flush it, and rename it to `path`.
 
-    An exception leaves the old file in place. Missing folders are made. A symbolic link is followed; what is no regular
-    file (a device, a pipe) is written to directly.
+    An exception leaves the old file in place. Missing folders are made. A symbolic link is followed; a device
+    or a pipe is written to directly.
     """
     path = path.resolve()
     if path.exists() and not path.is_file():

@@ -150,6 +150,57 @@ def test_measuring_sees_texts_in_objects_lists_and_maps(tmp_path: Path) -> None:
     assert read_parquet(tmp_path / "t.parquet", columns=["m"])["m"][0].as_py() == rows[0]["m"]
 
 
+@pytest.mark.parametrize("encoding", ["DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY", "PLAIN"])
+def test_texts_in_every_encoding_are_read(encoding: str, tmp_path: Path) -> None:
+    path, encodings = (
+        tmp_path / "t.parquet",
+        {"item_id": encoding, "correct": "PLAIN", "o.texts.list.element": encoding},
+    )
+    table = pa.table(
+        {
+            "item_id": [f"item {number}" for number in range(2000)],
+            "correct": [True, False] * 1000,
+            "o": [{"texts": ["é", f"text {number}"]} for number in range(2000)],
+        }
+    )
+    pq.write_table(table, path, use_dictionary=False, column_encoding=encodings, row_group_size=700)
+    assert read_parquet(path).equals(table)
+    assert load_snapshot(path).table["item_id"].to_pylist() == table["item_id"].to_pylist()
+    batches = list(parquet_batches(path, columns=["item_id"], rows=1000))
+    assert [text for batch in batches for text in batch["item_id"].to_pylist()] == table["item_id"].to_pylist()
+
+
+def test_a_column_whose_encoding_changes_is_read(tmp_path: Path) -> None:
+    """A dictionary that has become too large is followed by pages in another encoding."""
+    texts = [f"{number} {'x' * 100}" for number in range(20_000)]
+    pq.write_table(pa.table({"t": texts}), tmp_path / "t.parquet", dictionary_pagesize_limit=1000, version="2.6")
+    assert read_parquet(tmp_path / "t.parquet")["t"].to_pylist() == texts
+
+
+@pytest.mark.parametrize("encoding", ["PLAIN", "DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY", "fixed length"])
+def test_equal_texts_without_a_dictionary_are_refused_before_they_fill_the_memory(
+    encoding: str, tmp_path: Path
+) -> None:
+    path, text = tmp_path / "t.parquet", "x" * 2**20
+    if encoding == "fixed length":
+        values = pa.DictionaryArray.from_arrays(pa.array(np.zeros(600, np.int32)), pa.array([text], pa.binary(2**20)))
+        pq.write_table(pa.table({"t": values}), path, compression="zstd", store_schema=False)
+    else:
+        table = pa.table({"t": [text] * 600})
+        pq.write_table(table, path, use_dictionary=False, column_encoding={"t": encoding}, compression="zstd")
+        del table
+    assert path.stat().st_size < 200_000
+    default = pa.default_memory_pool()
+    pool = pa.proxy_memory_pool(default)  # with a count of its own
+    pa.set_memory_pool(pool)
+    try:
+        with pytest.raises(ValueError, match="to more than 536,870,912 bytes"):
+            read_parquet(path)
+    finally:
+        pa.set_memory_pool(default)
+    assert pool.max_memory() < (2**29 if encoding == "DELTA_BYTE_ARRAY" else 2**26)
+
+
 def test_gzip_that_would_fill_the_memory_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "p.jsonl.gz"
     path.write_bytes(gzip.compress(b"\0" * 2**28))
@@ -165,8 +216,43 @@ def test_gzip_of_several_members_and_with_padding_is_read_whole(tmp_path: Path) 
     assert read_content(tmp_path / "b.gz", "text") == large
 
 
+def test_gzip_costs_time_in_proportion_to_its_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[int] = []
+
+    class Counting:
+        def __init__(self, wbits: int) -> None:
+            self._of = make(wbits=wbits)
+
+        def decompress(self, data: bytes, size: int) -> bytes:
+            given.append(len(data))
+            return self._of.decompress(data, size)
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self._of, name)
+
+    make = zlib.decompressobj
+    packed = gzip.compress(os.urandom(2**24), 1)
+    (tmp_path / "a.gz").write_bytes(packed)
+    monkeypatch.setattr(zlib, "decompressobj", Counting)
+    assert len(read_content(tmp_path / "a.gz", "text")) == 2**24
+    assert sum(given) < 1.5 * len(packed)
+
+
+def test_gzip_that_is_cut_or_followed_by_something_else_is_refused(tmp_path: Path) -> None:
+    packed = gzip.compress(os.urandom(2**14)) + gzip.compress(b"two\n")
+    sizes = [1, 9, 2**14 - 1, 2**14, 2**14 + 1, len(packed) - 25, len(packed) - 8, len(packed) - 1]
+    for size in sizes:
+        (tmp_path / "a.gz").write_bytes(packed[:size])
+        with pytest.raises(SnapshotError, match=r"^\S+a\.gz: needed text, and it cannot be read; is it cut\? \(.+\)$"):
+            read_content(tmp_path / "a.gz", "text")
+    for rest in (b"rest", b"\0" * 2**15 + b"rest"):
+        (tmp_path / "a.gz").write_bytes(packed + rest)
+        with pytest.raises(SnapshotError, match=r"^\S+a\.gz: needed text, and it cannot be read; is it cut\? \(.+\)$"):
+            read_content(tmp_path / "a.gz", "text")
+
+
 @pytest.mark.parametrize("path", ["/dev/zero", "pipe"])
-def test_what_is_no_regular_file_is_refused_and_not_waited_for(tmp_path: Path, path: str) -> None:
+def test_a_pipe_or_device_is_refused_and_not_waited_for(tmp_path: Path, path: str) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(SnapshotError, match="needed text, got a pipe or device; write it to a file first"):
         read_content(tmp_path / path, "text")

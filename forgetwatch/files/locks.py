@@ -75,6 +75,17 @@ def lock_file(path: Path, *, patience: float, on_wait: Callable[[], object], by_
         time.sleep(_PAUSE)
 
 
+def lock_again(file: int) -> bool:
+    """True if this process has, or gets back, the lock of an open file that it has locked by process before."""
+    if fcntl is None:
+        return True
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
 def unlock_file(path: Path, file: int) -> None:
     """Delete a locked file and free its lock."""
     with suppress(OSError):

@@ -5,8 +5,9 @@
 
 The lock is the kernel's record lock on ``_forgetwatch.lock`` in the output_dir: it ends with its process, however that
 dies, and holds between containers with equal process ids and, on network disks that pass locks on, between machines. It
-is not inherited by workers that the process forks. Where the disk or the system has no such locks, nothing is refused;
-then only the run's id, which is checked before each write, keeps two trainings apart (see `folder`).
+is not inherited by workers that the process forks. A process that opens and closes that file itself, such as for a copy
+of the folder, loses it, as record locks do. Then, and where the disk or the system has no such locks, nothing is
+refused; then only the run's id, which is checked before each write, keeps two trainings apart (see `folder`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import atexit
 import json
 import os
 import socket
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,7 +24,7 @@ from pathlib import Path
 from typing import Final
 
 from forgetwatch.errors import WatchError
-from forgetwatch.files.locks import LocksUnsupportedError, is_file_at, lock_file, unlock_file
+from forgetwatch.files.locks import LocksUnsupportedError, is_file_at, lock_again, lock_file, unlock_file
 from forgetwatch.run_folder.names import RUN_FOLDER
 
 LOCK: Final = f"{RUN_FOLDER}.lock"
@@ -37,6 +39,7 @@ class _Held:
     file: int  # descriptor
     process: int
     made_folder: bool
+    owners: set[int]  # ids of the objects that claim it
 
 
 # Record locks belong to the process: closing any descriptor of the file would end them, so there is one for each path.
@@ -44,12 +47,17 @@ _held: dict[Path, _Held] = {}
 
 
 def claim(
-    output_dir: Path, *, patience: float | None = None, on_wait: Callable[[str], object] = lambda _: None
+    output_dir: Path,
+    owner: object,
+    *,
+    patience: float | None = None,
+    on_wait: Callable[[str], object] = lambda _: None,
 ) -> None:
-    """Claim an output_dir for this process, until `release` or the end of the process; a second claim does nothing.
+    """Claim an output_dir for this process, until `release` or the end of the process.
 
     Args:
         output_dir: Folder of the run; it is made if it is missing.
+        owner: The object that claims it; several in one process may. The end of an object ends its claim.
         patience: Seconds to wait for another process; None for `PATIENCE`.
         on_wait: Called once with a sentence if that is necessary.
 
@@ -57,9 +65,11 @@ def claim(
         WatchError: If another process has it.
     """
     path = output_dir.absolute() / LOCK
-    if (own := _held.get(path)) and own.process == os.getpid() and is_file_at(path, own.file):
-        return
     patience = PATIENCE if patience is None else patience
+    own = _held.get(path)
+    if own is not None and own.process == os.getpid() and is_file_at(path, own.file) and lock_again(own.file):
+        _add(path, owner)
+        return
     made_folder = not path.parent.exists()
 
     def waits() -> None:
@@ -77,16 +87,32 @@ def claim(
     with suppress(OSError):
         os.truncate(file, 0)
         os.write(file, json.dumps({"host": socket.gethostname(), "process": os.getpid()}).encode())
-    _held[path] = _Held(file, os.getpid(), made_folder)
+    _held[path] = _Held(file, os.getpid(), made_folder, set())
+    _add(path, owner)
 
 
-def release(output_dir: Path) -> None:
-    """End the claim of this process on an output_dir, if it has one."""
-    path = output_dir.absolute() / LOCK
+def release(output_dir: Path, owner: object) -> None:
+    """End the claim of an object on an output_dir, if it has one; with the last of them the folder is free."""
+    _drop(output_dir.absolute() / LOCK, id(owner))
+
+
+def _add(path: Path, owner: object) -> None:
+    if id(owner) not in _held[path].owners:
+        _held[path].owners.add(id(owner))
+        weakref.finalize(owner, _drop, path, id(owner))
+
+
+def _drop(path: Path, owner: int) -> None:
     held = _held.get(path)
     if held is None or held.process != os.getpid():  # a fork inherits the dict, and not the lock
         return
-    del _held[path]
+    held.owners.discard(owner)
+    if not held.owners:
+        _free(path)
+
+
+def _free(path: Path) -> None:
+    held = _held.pop(path)
     unlock_file(path, held.file)
     if held.made_folder:
         with suppress(OSError):  # unless something is in it by now
@@ -103,6 +129,6 @@ def _holder(path: Path) -> str:
 
 
 @atexit.register
-def _release_all() -> None:
-    for path in list(_held):
-        release(path.parent)
+def _free_all() -> None:
+    for path in [path for path, held in _held.items() if held.process == os.getpid()]:
+        _free(path)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -23,7 +23,7 @@ from typing import Final
 from forgetwatch.errors import ForgetwatchError, ProbeError, SnapshotError
 from forgetwatch.probe import Probe, read_probe
 from forgetwatch.run_folder.description import Description
-from forgetwatch.run_folder.names import BASELINE, CARRIED, DESCRIPTION, KINDS, NULL, PROBE, Kind, Look, look_name
+from forgetwatch.run_folder.names import BASELINE, CARRIED, DESCRIPTION, NULL, PROBE, Kind, Look, look_name
 from forgetwatch.snapshot import Snapshot, read_snapshot
 
 _NAMED: Final = 10
@@ -37,24 +37,51 @@ class Contents:
     Attributes:
         looks: Looks after the baseline, by rising step.
         again: Looks measured again where the run resumed, by rising step.
-        notes: Sentences on files that are missing, left out, or counted without being listed.
+        notes: Sentences on files that are missing or left out.
+        remarks: Sentences on files that count without being listed.
         rejected: Files with the name of a look that are none of this run.
     """
 
     looks: dict[int, Snapshot]
     again: dict[int, Snapshot]
     notes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
     rejected: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Listed:
+    """Looks that a run has taken.
+
+    Attributes:
+        checksums: Checksum of each by its step.
+        source: The file that lists them, in words.
+        is_whole: False if nothing is known of them.
+        also: Step whose look counts without being listed: a checkpoint is written before the look of its own step.
+    """
+
+    checksums: Mapping[int, str]
+    source: str
+    is_whole: bool
+    also: int | None = None
 
 
 @dataclass
 class _Found:
     looks: dict[int, Snapshot] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
     rejected: list[Path] = field(default_factory=list)
 
 
-def read_contents(folder: Path, described: Description, *, run: str | None, until: int | None = None) -> Contents:
+def read_contents(
+    folder: Path,
+    described: Description,
+    *,
+    run: str | None,
+    until: int | None = None,
+    taken: Mapping[int, str] | None = None,
+) -> Contents:
     """Read the looks in a run folder.
 
     Args:
@@ -62,13 +89,20 @@ def read_contents(folder: Path, described: Description, *, run: str | None, unti
         described: Its ``run.json``.
         run: Id of the run; None if it has none, as early ones.
         until: The last step whose look may be missing; None for any. A run that resumes drops later looks.
+        taken: Checksums by step of the looks that a checkpoint at `until` names, instead of ``run.json``. A run that
+            resumes from an earlier checkpoint takes looks with the same id anew; those of the other branch differ.
     """
-    step, again = (_read_kind(folder, kind, described, run=run, until=until) for kind in KINDS)
+    by_checkpoint = None if taken is None else _Listed(taken, "the checkpoint", is_whole=True, also=until)
+    listed = _Listed(described.listed("step"), DESCRIPTION, is_whole=described.is_whole)
+    again = _Listed(described.listed("again"), DESCRIPTION, is_whole=described.is_whole)
+    found = _read_kind(folder, "step", by_checkpoint or listed, run=run, until=until)
+    second = _read_kind(folder, "again", again, run=run, until=until)
     return Contents(
-        looks=step.looks,
-        again=again.looks,
-        notes=(*step.notes, *again.notes),
-        rejected=(*step.rejected, *again.rejected),
+        looks=found.looks,
+        again=second.looks,
+        notes=(*found.notes, *second.notes),
+        remarks=(*found.remarks, *second.remarks),
+        rejected=(*found.rejected, *second.rejected),
     )
 
 
@@ -150,32 +184,55 @@ def look_files(folder: Path, kind: Kind) -> dict[int, Path]:
     return dict(sorted(named))
 
 
-def _read_kind(folder: Path, kind: Kind, described: Description, *, run: str | None, until: int | None) -> _Found:
-    found, listed = _Found(), described.listed(kind)
+def _read_kind(folder: Path, kind: Kind, listed: _Listed, *, run: str | None, until: int | None) -> _Found:
+    found, unlisted = _Found(), list[int]()
     for path in sorted(folder.glob(f"{kind}-*.parquet")):
         if _step_of(path, kind) is None:
-            found.notes.append(f"{path.name} is no file that a run writes (a copy, or renamed?); it is left out")
+            found.notes.append(
+                f"{path.name} does not have the name of a file that a run writes (a copy, or renamed?); it is left out"
+            )
     for step, path in look_files(folder, kind).items():
+        is_listed = step in listed.checksums
         try:
             look = read_snapshot(path)
-            _check(look, path, look=kind, run=run, step=step, listed=listed.get(step))
-            if described.is_whole and step not in listed and look.meta.get("run") is None:
-                raise SnapshotError(f"{path}: is not listed in {DESCRIPTION}, and names no run")
+            _check(look, path, look=kind, run=run, step=step, listed=listed.checksums.get(step), source=listed.source)
+            if listed.is_whole and not is_listed and step != listed.also:
+                if listed.also is not None:
+                    raise SnapshotError(f"{path}: {listed.source} does not name it: another branch of the run took it")
+                if look.meta.get("run") is None:
+                    raise SnapshotError(f"{path}: is not listed in {listed.source}, and names no run")
+                unlisted.append(step)
         except SnapshotError as error:
             found.notes.append(f"{_short(error, path)}; it is left out")
-            found.rejected.append(path)
+            if not _is_passing(error):
+                found.rejected.append(path)
             continue
         found.looks[step] = look
-    if described.is_whole and (unlisted := [step for step in found.looks if step not in listed]):
-        found.notes.append(_unlisted(unlisted, kind))
-    here = [step for step in sorted(listed) if until is None or step <= until]
-    gone = [step for step in here if not (folder / look_name(kind, step)).exists()]
-    if gone:
+    if unlisted:
+        found.remarks.append(_unlisted(unlisted, kind))
+    expected = [step for step in sorted(listed.checksums) if until is None or step <= until]
+    if gone := [step for step in expected if not (folder / look_name(kind, step)).exists()]:
         found.notes.append(_missing(gone, kind))
     return found
 
 
-def _check(found: Snapshot, path: Path, *, look: Look, run: str | None, step: int | None, listed: str | None) -> None:
+def _is_passing(error: SnapshotError) -> bool:
+    """True if a file could not be read for a reason that may pass, such as a network disk that does not answer."""
+    cause = error.__cause__
+    # Errors of decoders have no number.
+    return isinstance(cause, MemoryError) or (isinstance(cause, OSError) and cause.errno is not None)
+
+
+def _check(
+    found: Snapshot,
+    path: Path,
+    *,
+    look: Look,
+    run: str | None,
+    step: int | None,
+    listed: str | None,
+    source: str = DESCRIPTION,
+) -> None:
     """Raise a SnapshotError if a snapshot is not the one that a file of this name in this run must hold."""
     meta = found.meta
     if meta.get("look", look) != look:
@@ -187,7 +244,7 @@ def _check(found: Snapshot, path: Path, *, look: Look, run: str | None, step: in
     if run is not None and meta.get("run") not in (None, run):
         raise SnapshotError(f"{path}: belongs to another run (id {meta['run']!r}, needed {run!r})")
     if listed is not None and found.full_checksum != listed:
-        raise SnapshotError(f"{path}: is not the file that {DESCRIPTION} lists: the checksum does not match")
+        raise SnapshotError(f"{path}: is not the file that {source} lists: the checksum does not match")
 
 
 def _step_of(path: Path, kind: Kind) -> int | None:
@@ -199,8 +256,8 @@ def _step_of(path: Path, kind: Kind) -> int | None:
 def _missing(steps: Sequence[int], kind: Kind) -> str:
     what = "look" if kind == "step" else "second measurement of a look"
     if len(steps) == 1:
-        return f"the {what} at step {steps[0]} is missing ({look_name(kind, steps[0])}, which {DESCRIPTION} lists)"
-    return f"{len(steps):,} files that {DESCRIPTION} lists are missing: {_names(steps, kind)}"
+        return f"the {what} at step {steps[0]} is missing ({look_name(kind, steps[0])})"
+    return f"{len(steps):,} {'looks' if kind == 'step' else 'second measurements'} are missing: {_names(steps, kind)}"
 
 
 def _unlisted(steps: Sequence[int], kind: Kind) -> str:

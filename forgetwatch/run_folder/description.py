@@ -98,8 +98,8 @@ class Description:
             return cls(problem=f"cannot be read ({error})")
         if not isinstance(values, dict):
             return cls(problem=f"is damaged (a JSON object is needed, it has a {type(values).__name__})")
-        if values.get("format") == FIRST_FORMAT and "checksum" not in values:
-            return cls(values=values)
+        if values.get("format") == FIRST_FORMAT:
+            return cls(values=values) if "checksum" not in values else cls(problem="is damaged (its format is another)")
         if values.get("format") != FORMAT and re.fullmatch(r"forgetwatch/run@[0-9]+", str(values.get("format"))):
             raise SnapshotError(
                 f"{path}: its format is {values['format']!r}, this version reads {FORMAT!r}; a newer forgetwatch wrote "
@@ -109,7 +109,7 @@ class Description:
             return cls(problem="is damaged (its checksum does not match)")
         made = cls(values=values)
         try:
-            _ = made.run, made.baseline, made.null, made.listed("step"), made.listed("again")
+            _ = made.run, made.baseline, made.null, made.listed("step"), made.listed("again"), made.notes
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             return cls(problem=f"is damaged ({error!r})")
         return made
@@ -163,6 +163,17 @@ class Description:
         if kind == "step":  # the baseline is listed among the looks too, and has a file of another name
             looks.pop(self.baseline[0], None)
         return looks
+
+    @property
+    def notes(self) -> tuple[tuple[int, str], ...]:
+        """(Step of the resume, sentence) of each file that a resume did not find or did not use."""
+        stored = self.values.get("notes") if self.is_whole else None
+        return tuple((_whole_number(note["step"]), str(note["note"])) for note in stored or ())
+
+    @property
+    def is_from_early(self) -> bool:
+        """True if the run began without an id, and got one at a resume."""
+        return bool(self.values.get("began_without_id"))
 
     @property
     def planned(self) -> int | None:

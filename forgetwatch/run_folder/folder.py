@@ -34,14 +34,14 @@ from forgetwatch.snapshot import Snapshot, read_snapshot, save_snapshot
 
 @dataclass(frozen=True, kw_only=True)
 class Resumed:
-    """What a run that resumes has found of itself.
+    """State of a run restored from its files.
 
     Attributes:
         run: Its id.
         baseline: The snapshot that every look is compared with.
         null: Its second measurement; None without one.
         contents: The looks so far.
-        described: Values of its ``run.json``; empty if that could not be used.
+        described: Its ``run.json``.
         notes: Sentences on files that were missing, damaged, or of another run.
     """
 
@@ -49,7 +49,7 @@ class Resumed:
     baseline: Snapshot
     null: Snapshot | None
     contents: Contents
-    described: Mapping[str, Any]
+    described: Description
     notes: tuple[str, ...]
 
 
@@ -70,6 +70,8 @@ class RunFolder:
         self.path = self.output_dir / RUN_FOLDER
         self.run: str | None = None
         self._probe_checksum: str | None = None
+        self._began_without_id = False
+        self._notes: tuple[tuple[int, str], ...] = ()
 
     def claim(self, *, on_wait: Callable[[str], object] = lambda _: None) -> None:
         """Claim the output_dir for this process; see `run_folder.claim`.
@@ -80,11 +82,11 @@ class RunFolder:
         Raises:
             WatchError: If another process has it, and does not end.
         """
-        claim.claim(self.output_dir, on_wait=on_wait)
+        claim.claim(self.output_dir, self, on_wait=on_wait)
 
     def release(self) -> None:
         """End the claim."""
-        claim.release(self.output_dir)
+        claim.release(self.output_dir, self)
 
     def new_run(self, run: str | None = None) -> str:
         """Set the id of the run, by default a new one, and return it."""
@@ -159,6 +161,7 @@ class RunFolder:
         run: str | None,
         step: int | None,
         checksum: str | None,
+        taken: Mapping[int, str] | None,
         carried: Sequence[Path],
         baseline: Snapshot | None,
         probe_of: Callable[[Snapshot], Probe],
@@ -167,9 +170,10 @@ class RunFolder:
         """Restore the run in this folder and in the copies that checkpoints carry.
 
         Args:
-            run: Id of the run; None for that of the run in the folder.
+            run: Id of the run; None for that of the run in the folder, or if the checkpoint is of an early version.
             step: The step from which the run resumes; later looks are deleted. None keeps all.
             checksum: Checksum of the rows of the run's baseline; None accepts the one in the folder.
+            taken: Checksums by step of the looks that the checkpoint names; None if it names none.
             carried: Folders in which checkpoints carry copies.
             baseline: The run's baseline from elsewhere, if the folder and the copies are lost.
             probe_of: Returns the probe of a baseline, or raises if that is of another one; called before any file is
@@ -180,7 +184,9 @@ class RunFolder:
             LostBaselineError: If there is no such baseline.
             SnapshotError: If a newer version wrote the folder.
         """
-        self.run = run or owner(self.path)
+        # A checkpoint of an early version names a baseline and no id.
+        is_early = run is None and checksum is not None
+        self.run = self._id_of_early() if is_early else run or owner(self.path)
         found, null, notes = (baseline, None, ()) if baseline else self.baseline(checksum=checksum, carried=carried)
         probe = probe_of(found)
         # Looks of another run in this folder would pass for those of this one.
@@ -190,17 +196,38 @@ class RunFolder:
         if own is not None:
             log(f"the folder of this run was {own}, and is {self.path} again")
         existed, described = self.path.is_dir(), self.description().of_run(found.meta.get("run"))
+        self._began_without_id = described.is_from_early or self.run is None
         made = self.run or self.new_run()
         found = self.stamped(found, "baseline")
         null = None if null is None else self.stamped(null, "null")
         self.start(probe, found, null)
         if step is not None:
-            if (restored := self.restore(carried)) and not existed:
-                notes += (f"{self.path} was gone: of its looks only that of step {restored[-1]} is left",)
+            restored = self.restore(carried, taken=taken, until=step)
+            if not existed and taken is None:
+                left = f"only that of step {restored[-1]} is left" if restored else "none is left"
+                notes += (f"{self.path} was gone: of its looks {left}",)
             self.drop_after(step)
-        contents = self.contents(described, until=step)
+        contents = self.contents(described, until=step, taken=taken)
         notes = (*(description_notes(described) if existed else ()), *notes, *contents.notes)
-        return Resumed(run=made, baseline=found, null=null, contents=contents, described=described.values, notes=notes)
+        self._keep(described, notes, step=max((step or 0, *contents.looks)))
+        return Resumed(
+            run=made,
+            baseline=found,
+            null=null,
+            contents=contents,
+            described=described,
+            notes=(*notes, *contents.remarks),
+        )
+
+    def _keep(self, described: Description, notes: Sequence[str], *, step: int) -> None:
+        """Keep the notes of this resume with those of earlier ones: once written anew, run.json would show no gap."""
+        earlier = [note for note in described.notes if note[0] <= step]
+        known = {text for _, text in earlier}
+        self._notes = (*earlier, *((step, note) for note in notes if note not in known))
+
+    def _id_of_early(self) -> str | None:
+        """Id that an earlier resume has given to a run without one; None if there was none."""
+        return owner(self.path) if self.description().is_from_early else None
 
     def reclaim(self, *, baseline: str | None) -> tuple[Path | None, Path | None]:
         """Set the folder of another run aside, and put that of this run in its place, if it has another name.
@@ -222,7 +249,9 @@ class RunFolder:
         found = owner(self.path)
         if found is not None and self.run is not None:
             return found == self.run
-        # An early version wrote the folder or the checkpoint: the baseline is all that tells runs apart.
+        if found is not None:  # the run has no id, and the folder has
+            return False
+        # An early version wrote both: the baseline is all that tells runs apart.
         stored = _readable(self.path / BASELINE)
         return stored is not None and baseline in (None, stored.checksum)
 
@@ -251,7 +280,7 @@ class RunFolder:
             except SnapshotError:
                 continue
             run = found.meta.get("run")
-            if checksum in (None, found.checksum) and (self.run is None or run in (None, self.run)):
+            if checksum in (None, found.checksum) and run in (None, self.run):
                 return found, *read_null(folder, described, run=run)
         raise LostBaselineError(
             "the run resumes, and its baseline is gone: needed it in "
@@ -263,14 +292,17 @@ class RunFolder:
         """Files of the looks by step, in rising order."""
         return look_files(self.path, kind)
 
-    def contents(self, described: Description, *, until: int | None = None) -> Contents:
+    def contents(
+        self, described: Description, *, until: int | None = None, taken: Mapping[int, str] | None = None
+    ) -> Contents:
         """Looks of the run in the folder. Files with the name of a look that are none of this run are renamed.
 
         Args:
             described: The description to which the looks are held.
-            until: The last step whose look may be missing; None for any.
+            until: See `read_contents`.
+            taken: See `read_contents`.
         """
-        found = read_contents(self.path, described, run=self.run, until=until)
+        found = read_contents(self.path, described, run=self.run, until=until, taken=taken)
         rejected, notes, again = [*found.rejected], [*found.notes], dict(found.again)
         for step in sorted(again.keys() - found.looks.keys()):
             again.pop(step)
@@ -280,17 +312,30 @@ class RunFolder:
             self.quarantine(path)
         return replace(found, again=again, notes=tuple(notes))
 
-    def restore(self, carried: Sequence[Path]) -> list[int]:
-        """Copy back the looks of this run that checkpoints carry and this folder lacks, and return their steps."""
+    def restore(
+        self, carried: Sequence[Path], *, taken: Mapping[int, str] | None = None, until: int | None = None
+    ) -> list[int]:
+        """Copy back the looks of this run that checkpoints carry and this folder lacks, and return their steps.
+
+        Args:
+            carried: The folders of the checkpoints.
+            taken: See `read_contents`.
+            until: See `read_contents`.
+        """
         restored = []
         for folder in carried:
-            for step, path in look_files(folder, "step").items():
-                look = _readable(path)
-                if look is None or look.meta.get("run") not in (None, self.run) or look.meta.get("step") != step:
+            described = Description.read(folder)
+            for step, look in read_contents(folder, described, run=self.run, until=until, taken=taken).looks.items():
+                name = look_name("step", step)
+                own = _readable(self.path / name)
+                if own is not None and own.full_checksum in ((taken or {}).get(step), look.full_checksum):
                     continue
-                if _readable(self.path / path.name) is None:
-                    write_atomically(self._writable(path.name), partial(shutil.copyfile, path))
-                    restored.append(step)
+                if own is not None and taken is None:
+                    continue
+                if own is not None:  # of another branch of the run
+                    self.quarantine(self.path / name)
+                write_atomically(self._writable(name), partial(shutil.copyfile, folder / name))
+                restored.append(step)
         return restored
 
     def quarantine(self, path: Path) -> Path:
@@ -312,6 +357,7 @@ class RunFolder:
 
     def drop_after(self, step: int) -> None:
         """Delete the looks later than `step`: the run takes those steps again."""
+        self._notes = tuple(note for note in self._notes if note[0] <= step)
         for partial_file in self.path.glob(".*.partial"):  # left by a process that was killed while it wrote
             partial_file.unlink(missing_ok=True)
         for later, path in (*self.looks().items(), *self.looks("again").items()):
@@ -327,7 +373,13 @@ class RunFolder:
     def describe(self, run: Mapping[str, Any]) -> None:
         """Write ``run.json``, with the id of the run and the checksum of its probe's file."""
         self._writable(DESCRIPTION)
-        write_description(self.path, {"run": self.run, "probe_checksum": self._probe_checksum, **run})
+        own = {
+            "run": self.run,
+            "began_without_id": self._began_without_id,
+            "probe_checksum": self._probe_checksum,
+            "notes": [{"step": step, "note": note} for step, note in self._notes],
+        }
+        write_description(self.path, {**own, **run})
 
     def carried(self, step: int) -> Path:
         """Path of the folder in which the checkpoint at `step` carries copies."""

@@ -60,7 +60,14 @@ class StoredRun:
             null=null,
             planned=described.planned,
             findings=described.findings,
-            notes=(*_without_plan(described), *on_null, *contents.notes, *read_questions(path, described, baseline)[1]),
+            notes=(
+                *_without_plan(described),
+                *(f"since the resume from step {step}: {note}" for step, note in described.notes),
+                *on_null,
+                *contents.notes,
+                *contents.remarks,
+                *read_questions(path, described, baseline)[1],
+            ),
         )
 
 

@@ -79,6 +79,12 @@ class Looks:
         """False if the looks leave out items whose answers are generated, other than `must_pass` ones."""
         return self.decision is None or self.decision.generates
 
+    @property
+    def taken(self) -> dict[int, str]:
+        """Checksums of the looks after the baseline, by step."""
+        start = None if self.baseline is None else self.baseline.meta["step"]
+        return {step: one["checksum"] for step, one in sorted(self._described.items()) if step != start}
+
     def begin(self, baseline: Snapshot, null: Snapshot | None = None, *, decision: Decision | None = None) -> None:
         """Set the baseline, before the first `add`.
 

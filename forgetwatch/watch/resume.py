@@ -60,6 +60,7 @@ def memory_of(watch: Watch, *, tripped: Any, completions: str | None) -> dict[st
     return {
         "run": watch.folder.run,
         "baseline": watch.baseline.checksum,
+        "looks": watch.taken,
         "fingerprint": watch.probe.fingerprint,
         **stored_decision(watch.decision),
         "tripped": tripped,
@@ -97,6 +98,7 @@ def resume(
     watch.keep_norm(known.get("packed", {}).get("meta", {"probe": {"fingerprint": None}}))
     run: dict[str, Any] = {
         "run": known.get("run"),
+        "taken": _taken(known),
         "step": step,
         "carried": carried,
         "decision": Decision.of(known),
@@ -111,6 +113,13 @@ def resume(
         lines.append(f"the run's own baseline is gone; it is replaced by {origin}")
         watch.resume(baseline=found, **run)
     return lines + list(watch.notes)
+
+
+def _taken(memory: Mapping[str, Any]) -> dict[int, str] | None:
+    """Checksums of the looks that a memory names, by step; None if an early version wrote it."""
+    looks = memory.get("looks")
+    # Steps are texts in the JSON of the trainer's state.
+    return {int(step): str(checksum) for step, checksum in looks.items()} if isinstance(looks, dict) else None
 
 
 def carried_folders(watch: Watch, step: int, checkpoint: Path | None) -> list[Path]:

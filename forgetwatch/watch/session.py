@@ -195,6 +195,7 @@ class Session:
             now: The moment before the next step.
             after: The session of the earlier training.
         """
+        self.watch.claim()
         # Before its looks are dropped: a finished training is a result of its own.
         if after.ended and (aside := on_main_process(self.watch.folder.copy_aside)):
             self.log(f"the looks of the earlier training are now in {aside}")
@@ -337,7 +338,7 @@ class Session:
             with self.tolerate("showing the table", step=step):  # the model is not saved yet: nothing may fail here
                 notices.show(self.watch, max_steps=self._max_steps)
             self._failures.log_counts()
-        with self.tolerate("giving the folder free", step=step):
+        with self.tolerate("releasing the output_dir", step=step):
             self.watch.release()
 
     def memory(self) -> dict[str, Any]:

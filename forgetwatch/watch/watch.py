@@ -131,6 +131,11 @@ class Watch:
         """Looks planned after the baseline; None if unknown."""
         return self._looks.planned
 
+    @property
+    def taken(self) -> dict[int, str]:
+        """Checksums of the looks after the baseline, by step."""
+        return self._looks.taken
+
     def latest(self) -> Snapshot | None:
         """The latest look over the items that all looks evaluate; None before the first."""
         return self._looks.latest()
@@ -198,6 +203,7 @@ class Watch:
         run: str | None = None,
         step: int | None = None,
         checksum: str | None = None,
+        taken: Mapping[int, str] | None = None,
         carried: Sequence[Path] = (),
         baseline: Snapshot | None = None,
         decision: Decision | None = None,
@@ -208,6 +214,7 @@ class Watch:
             run: Id of the run; None for that of the run in the folder.
             step: The step from which the run resumes; later looks are deleted. None keeps all.
             checksum: Checksum of the run's baseline; None accepts the one in the folder.
+            taken: Checksums by step of the looks that the checkpoint names; None if it names none.
             carried: Folders in which checkpoints carry copies of it.
             baseline: The run's baseline from elsewhere, if the folder and the copies are lost.
             decision: Decision on the items that the run's looks evaluate; None for the one in the folder, or for what
@@ -224,6 +231,7 @@ class Watch:
                 run=run,
                 step=step,
                 checksum=checksum,
+                taken=taken,
                 carried=carried,
                 baseline=baseline,
                 probe_of=lambda found: self._probe_of(found.meta),
@@ -234,7 +242,11 @@ class Watch:
         self.folder.run, self.notes = resumed.run, resumed.notes
         start, looks, again = resumed.baseline, resumed.contents.looks, resumed.contents.again
         # Also where the checkpoint is of before the decision: trackers have its rows already.
-        decision = decision or Decision.of(resumed.described)
+        decision = decision or Decision.of(resumed.described.values)
+        # A reader, or a kill before the next look, must find the plan and the findings.
+        self._looks.planned = resumed.described.planned
+        last = max((int(start.meta["step"]), *looks)) if step is None else step
+        self._looks.findings = tuple(finding for finding in resumed.described.findings if finding.step <= last)
         self._started = True
         self.keep_norm(start.meta)
         if decision is None and (items := Subset.common([start, *looks.values()]).items) is not None:
@@ -374,6 +386,14 @@ class Watch:
         self._looks.begin(adopted)
         self._looks.add(adopted, step=-1)
 
+    def claim(self) -> None:
+        """Keep other trainings out of the output_dir.
+
+        Raises:
+            WatchError: If another process has it.
+        """
+        on_main_process(lambda: self.folder.claim(on_wait=log))
+
     def release(self) -> None:
         """Let another training have the output_dir; the end of the process does this too."""
         on_main_process(self.folder.release)
@@ -422,7 +442,6 @@ class Watch:
             self._store()
 
     def _reopen(self, step: int) -> None:
-        self.folder.claim(on_wait=log)
         if moved := self.folder.follow():
             log(f"another training has begun in {self.folder.output_dir}; the looks of this one are in {moved}")
         self.folder.drop_after(step)

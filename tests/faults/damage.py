@@ -334,12 +334,8 @@ def resume(
             finally:
                 watch.release()
         else:
-            try:
-                watch = Watch(probe(40), output_dir, resume=True)
-            finally:
-                from forgetwatch.run_folder import claim
-
-                claim.release(output_dir)
+            watch = Watch(probe(40), output_dir, resume=True)
+            watch.release()
     said = "\n".join((*watch.notes, log.getvalue()))
     # A look later than the step is dropped: it is taken again.
     due = [one for one in truth.steps if step is None or one <= step]
@@ -353,8 +349,8 @@ def resume(
     if wrong := [one for one, comparison in shown.items() if cells(comparison) != right[one]]:
         return Outcome("silent", f"other numbers at {wrong}; {said}")
     named = Description.read(folder)
-    unnamed = [f"step-{one:06d}.parquet" for one in due if one not in shown]
-    unnamed = [name for name in unnamed if name not in said]
+    missing = [f"step-{one:06d}.parquet" for one in due if one not in shown]
+    unnamed = [name for name in missing if name not in said]
     if unnamed and "run.json" not in said and "was gone" not in said:
         return Outcome("silent", f"missing and not named: {unnamed}; {said}")
     # What is known of the noise, too.
@@ -374,8 +370,12 @@ def resume(
         one: right[one] for one in shown
     }:
         return Outcome("silent", f"read afterwards with other numbers; {after.notes}")
-    if notes := [note for note in after.notes if "is no file that a run writes" not in note]:
+    kept, copies = "since the resume from step ", "does not have the name of a file that a run writes"
+    if notes := [note for note in after.notes if not note.startswith(kept) and copies not in note]:
         return Outcome("silent", f"notes after the resume: {notes}; {said}")
+    later = "\n".join(after.notes)
+    if forgotten := [name for name in missing if name not in later and "run.json" not in later]:
+        return Outcome("silent", f"missing and not named by a reader after the resume: {forgotten}; {later}")
     if not watch.notes and not log.getvalue():
         return Outcome("same")
     if not any(name in said for name in [*damaged, "_forgetwatch"]):

@@ -12,6 +12,7 @@ from damages import CLASSES, World
 
 from forgetwatch import Trajectory
 from forgetwatch.run_folder import contents
+from forgetwatch.run_folder.description import Description
 
 SEED = 11
 
@@ -57,7 +58,8 @@ def test_a_reader_without_its_checks_is_found(
 ) -> None:
     monkeypatch.setattr(contents, "_check", lambda *_, **__: None)
     monkeypatch.setattr(contents, "_holds_questions", lambda *_: True)
-    wrong = ("replaced by another of the run", "rows forged with a checksum", "probe.jsonl edited")
+    monkeypatch.setattr(Description, "probe_checksum", None)
+    wrong = ("replaced by another run's, same probe", "rows forged with a checksum", "probe.jsonl edited")
     for name in wrong:
         found = [one(world, tmp_path / f"{name}{seed}", truth, name, seed=seed).name for seed in range(3)]
         assert set(found) & set(damage.FINDINGS), name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import threading
@@ -13,18 +14,20 @@ from pathlib import Path
 import pytest
 
 from forgetwatch.errors import WatchError
-from forgetwatch.run_folder import claim
+from forgetwatch.run_folder import RunFolder, claim
 
 HOLDS = """
 import sys, time
 from pathlib import Path
-from forgetwatch.run_folder import claim
-claim.claim(Path(sys.argv[1]), patience=0)
+from forgetwatch.run_folder import RunFolder, claim
+owner = RunFolder(sys.argv[1])
+claim.claim(Path(sys.argv[1]), owner, patience=0)
 print("claimed", flush=True)
 time.sleep(60)
 """
 
 LOCK = "_forgetwatch.lock"
+OWNER = RunFolder("owner")
 
 
 @contextmanager
@@ -42,11 +45,11 @@ def test_a_folder_that_another_process_has_is_refused_with_its_name_until_that_e
     with holder(tmp_path) as other:  # killed at the end, so without a cleanup of its own
         says = rf"needed a folder that no other training uses, and process {other.pid} on "
         with pytest.raises(WatchError, match=says):
-            claim.claim(tmp_path, patience=0.3, on_wait=waits.append)
+            claim.claim(tmp_path, OWNER, patience=0.3, on_wait=waits.append)
         assert len(waits) == 1
         assert f"is in use by process {other.pid} on " in waits[0]
-    claim.claim(tmp_path, patience=0)
-    claim.release(tmp_path)
+    claim.claim(tmp_path, OWNER, patience=0)
+    claim.release(tmp_path, OWNER)
     assert not (tmp_path / LOCK).exists()
 
 
@@ -55,17 +58,17 @@ def test_a_second_training_waits_for_one_that_is_being_stopped(tmp_path: Path) -
         killer = threading.Timer(0.5, other.kill)
         killer.start()
         began = time.monotonic()
-        claim.claim(tmp_path, patience=20)
+        claim.claim(tmp_path, OWNER, patience=20)
         assert time.monotonic() - began > 0.3
         killer.join()
-    claim.release(tmp_path)
+    claim.release(tmp_path, OWNER)
 
 
 def test_a_process_may_claim_again_and_a_released_folder_is_free(tmp_path: Path) -> None:
-    claim.claim(tmp_path, patience=0)
-    claim.claim(tmp_path, patience=0)
-    claim.release(tmp_path)
-    claim.release(tmp_path)
+    claim.claim(tmp_path, OWNER, patience=0)
+    claim.claim(tmp_path, OWNER, patience=0)
+    claim.release(tmp_path, OWNER)
+    claim.release(tmp_path, OWNER)
     with holder(tmp_path):
         pass
 
@@ -73,11 +76,12 @@ def test_a_process_may_claim_again_and_a_released_folder_is_free(tmp_path: Path)
 FORKS = """
 import os, sys
 from pathlib import Path
-from forgetwatch.run_folder import claim
+from forgetwatch.run_folder import RunFolder, claim
 folder = Path(sys.argv[1])
-claim.claim(folder, patience=0)
+owner = RunFolder(folder)
+claim.claim(folder, owner, patience=0)
 if os.fork() == 0:
-    claim.release(folder)
+    claim.release(folder, owner)
     os._exit(0)
 os.wait()
 print("forked", flush=True)
@@ -91,14 +95,14 @@ def test_a_forked_worker_does_not_end_the_claim(tmp_path: Path) -> None:
         assert other.stdout is not None
         assert other.stdout.readline() == "forked\n"
         with pytest.raises(WatchError, match=f"process {other.pid} "):
-            claim.claim(tmp_path, patience=0)
+            claim.claim(tmp_path, OWNER, patience=0)
         other.communicate()
     assert not (tmp_path / LOCK).exists()
 
 
 def test_a_claim_leaves_no_folder_that_it_made(tmp_path: Path) -> None:
-    claim.claim(tmp_path / "a" / "b", patience=0)
-    claim.release(tmp_path / "a" / "b")
+    claim.claim(tmp_path / "a" / "b", OWNER, patience=0)
+    claim.release(tmp_path / "a" / "b", OWNER)
     assert not (tmp_path / "a" / "b").exists()
 
 
@@ -110,6 +114,26 @@ def test_where_there_are_no_locks_nothing_is_refused(tmp_path: Path, monkeypatch
 
     with holder(tmp_path):
         monkeypatch.setattr(fcntl, "lockf", unsupported)
-        claim.claim(tmp_path, patience=0)
+        claim.claim(tmp_path, OWNER, patience=0)
     (tmp_path / "file").touch()
-    claim.claim(tmp_path / "file", patience=0)  # no folder: it fails where it is written to
+    claim.claim(tmp_path / "file", OWNER, patience=0)  # no folder: it fails where it is written to
+
+
+def test_two_owners_in_one_process_and_the_end_of_the_last_frees_the_folder(tmp_path: Path) -> None:
+    first, second = RunFolder(tmp_path), RunFolder(tmp_path)
+    for one in (first, second):
+        claim.claim(tmp_path, one, patience=0)
+    claim.release(tmp_path, first)
+    assert (tmp_path / LOCK).exists()
+    del second, one  # a training that an exception has ended
+    gc.collect()
+    assert not (tmp_path / LOCK).exists()
+
+
+def test_a_claim_that_a_copy_of_the_folder_has_ended_is_taken_back(tmp_path: Path) -> None:
+    claim.claim(tmp_path, OWNER, patience=0)
+    (tmp_path / LOCK).read_bytes()
+    claim.claim(tmp_path, OWNER, patience=0)
+    with pytest.raises(AssertionError), holder(tmp_path):
+        pass  # pragma: no cover
+    claim.release(tmp_path, OWNER)

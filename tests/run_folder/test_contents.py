@@ -77,7 +77,7 @@ CASES: dict[str, tuple[Callable[[Path], object], tuple[int, ...], list[str]]] = 
     "two looks deleted": (
         lambda run: [(run / at(step)).unlink() for step in (5, 15)],
         (0, 10),
-        [r"2 files that run.json lists are missing: step-000005.parquet, step-000015.parquet"],
+        [r"2 looks are missing: step-000005.parquet, step-000015.parquet"],
     ),
     "looks swapped": (
         swap,
@@ -87,17 +87,17 @@ CASES: dict[str, tuple[Callable[[Path], object], tuple[int, ...], list[str]]] = 
     "a look renamed": (
         lambda run: (run / at(15)).rename(run / "step-final.parquet"),
         (0, 5, 10),
-        ["step-final.parquet is no file that a run writes", "look at step 15 is missing"],
+        ["step-final.parquet does not have the name of a file that a run writes", "look at step 15 is missing"],
     ),
     "a look of another spelling": (
         lambda run: (run / at(15)).rename(run / "step-15.parquet"),
         (0, 5, 10),
-        ["step-15.parquet is no file that a run writes", "look at step 15 is missing"],
+        ["step-15.parquet does not have the name of a file that a run writes", "look at step 15 is missing"],
     ),
     "a copy beside": (
         lambda run: shutil.copy(run / at(5), run / "step-000005 (1).parquet"),
         (0, 5, 10, 15),
-        [r"step-000005 \(1\).parquet is no file that a run writes \(a copy, or renamed\?\); it is left out"],
+        [r"step-000005 \(1\).parquet does not have the name of a file that a run writes \(a copy, .*; it is left out"],
     ),
     "metadata changed": (
         lambda run: edited(run / at(10), step=11),

@@ -14,7 +14,7 @@ from support import model, probe, tokenizer
 from forgetwatch import Item, Probe, Trajectory, Watch, compare, load_snapshot, score
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import ProbeError, ScoringError, WatchError
-from forgetwatch.run_folder import RunFolder
+from forgetwatch.run_folder import GuardFinding, RunFolder, StoredRun
 
 TOK = tokenizer()
 
@@ -202,3 +202,14 @@ def test_the_last_remaining_look_has_its_rows(tmp_path: Path) -> None:
     assert trajectory.last.meta["step"] == trajectory.steps[-1] == 4
     changed = flips(trajectory.baseline, trajectory.last)
     assert sum(flip.what == "forgotten" for flip in changed) == trajectory.comparisons[-1].all.forgotten > 0
+
+
+def test_a_resume_stores_the_plan_and_the_findings_again(tmp_path: Path) -> None:
+    watch = run(tmp_path)
+    watch.plan(12)
+    watch.report_findings([GuardFinding("net_loss", "all:all", step, "a line") for step in (5, 10)])
+    Watch(probe(), tmp_path, resume=True)
+    stored = StoredRun.read(tmp_path)
+    assert (stored.planned, [finding.step for finding in stored.findings]) == (12, [5, 10])
+    Watch(probe(), tmp_path).resume(step=5)
+    assert [finding.step for finding in StoredRun.read(tmp_path).findings] == [5]

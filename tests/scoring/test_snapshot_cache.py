@@ -18,8 +18,9 @@ from typing import Any
 import pytest
 from support import model, probe, tokenizer
 
-from forgetwatch import Snapshot, file_locks, save_snapshot
+from forgetwatch import Snapshot, save_snapshot
 from forgetwatch.errors import ScoringError
+from forgetwatch.files import locks as file_locks
 from forgetwatch.scoring import checkpoints
 from forgetwatch.scoring.checkpoints import load_model, score_checkpoint
 from forgetwatch.scoring.snapshot_cache import CacheEntry, file_digests

@@ -50,6 +50,10 @@ app.command("plan")(plan_command.run)
 app.add_typer(probe_command.probe_app, name="probe")
 
 
+_OWN: Final = ("", "forgetwatch")
+"""Names of modules that only a bug can miss."""
+
+
 def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"forgetwatch {version('forgetwatch')}")
@@ -81,6 +85,13 @@ def main() -> None:
             _fail(_usage(cast(typer.BadParameter, error).format_message()), status=2)
         if os.environ.get(_TRACEBACK):
             raise
+        # The base installation has what files need; torch and what comes with it score models.
+        if isinstance(error, ModuleNotFoundError) and (missing := (error.name or "").split(".")[0]) not in _OWN:
+            _fail(
+                f"this command needs the package {missing}, which is not installed; "
+                "`pip install 'forgetwatch[train]'` brings all that scoring and training need",
+                status=1,
+            )
         _fail(
             f"unexpected {type(error).__name__}: {error} (a bug in forgetwatch; {_TRACEBACK}=1 shows where)", status=1
         )

@@ -40,6 +40,21 @@ def test_an_unexpected_error_is_one_line_unless_its_traceback_is_wanted(
         main()
 
 
+def test_a_package_that_the_base_installation_lacks_is_named_with_the_remedy(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*, standalone_mode: bool) -> None:
+        raise ModuleNotFoundError("No module named 'torch.nn'", name="torch.nn")
+
+    monkeypatch.setattr("forgetwatch.cli.app", fail)
+    with pytest.raises(SystemExit) as exit_:
+        main()
+    assert exit_.value.code == 1
+    error = capsys.readouterr().err
+    assert error.startswith("forgetwatch: this command needs the package torch, which is not installed; `pip install")
+    assert "bug" not in error
+
+
 def test_an_expected_error_is_one_line_without_a_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -144,7 +144,7 @@ def _check_options(table: pa.Table, name: str, k: NDArray[np.float64]) -> None:
         order = np.lexsort((values, rows))
         again = (np.diff(rows[order]) == 0) & (np.diff(values[order]) == 0)
         wrong[order[1:][again]] = True
-        empty = pc.equal(pc.list_value_length(table[name]), 0).to_numpy() == True  # noqa: E712  (null is neither)
+        empty = np.asarray(pc.fill_null(pc.equal(pc.list_value_length(table[name]), 0), False))
     else:
         empty = np.zeros(len(table), bool)
     found = np.union1d(rows[wrong], np.flatnonzero(empty))

@@ -6,8 +6,8 @@
 The lock is the kernel's record lock on ``_forgetwatch.lock`` in the output_dir: it ends with its process, however that
 dies, and holds between containers with equal process ids and, on network disks that pass locks on, between machines. It
 is not inherited by workers that the process forks. A process that opens and closes that file itself, such as for a copy
-of the folder, loses it, as record locks do. Then, and where the disk or the system has no such locks, nothing is
-refused; then only the run's id, which is checked before each write, keeps two trainings apart (see `folder`).
+of the folder, loses it: that is how record locks work. Without the lock nothing is refused, and the run's id alone,
+which is checked before each write, keeps two trainings apart (see `folder`).
 """
 
 from __future__ import annotations

@@ -88,10 +88,10 @@ class RunFolder:
         """End the claim."""
         claim.release(self.output_dir, self)
 
-    def new_run(self, run: str | None = None) -> str:
-        """Set the id of the run, by default a new one, and return it."""
+    def new_run(self) -> str:
+        """Give the run a new id, and return it."""
         # Not from a random generator that the training may use: its state must not change.
-        self.run = run or os.urandom(8).hex()
+        self.run = os.urandom(8).hex()
         return self.run
 
     def stamped(self, snapshot: Snapshot, look: Look) -> Snapshot:

@@ -414,11 +414,10 @@ class Watch:
         def write() -> bool:
             if self.baseline is None:
                 return False
-            if not self._started and (aside := self.folder.set_aside()):
+            if self._started:
+                self._follow()
+            elif aside := self.folder.set_aside():
                 log(f"the folder of an earlier run is now {aside}")
-            # Where a disk has no locks, another training may have put its own folder in the place of this one.
-            elif self._started and (moved := self.folder.follow()):
-                log(f"another training has begun in {self.folder.output_dir}; the looks of this one are in {moved}")
             if self._started and not self.folder.is_started:
                 log(f"{self.folder.path} has disappeared; it is made again, without the earlier looks")
             if not (self._started and self.folder.is_started):
@@ -442,9 +441,13 @@ class Watch:
             self._store()
 
     def _reopen(self, step: int) -> None:
+        self._follow()
+        self.folder.drop_after(step)
+
+    def _follow(self) -> None:
+        """Return to the folder of this run: without locks another training may have put its own in its place."""
         if moved := self.folder.follow():
             log(f"another training has begun in {self.folder.output_dir}; the looks of this one are in {moved}")
-        self.folder.drop_after(step)
 
     def _load_last(self) -> None:
         """Read the rows of the look that is now the last: a report lists its flips."""

@@ -172,6 +172,15 @@ class GeneratedItems:
         self._tokenizer = tokenizer
         self._encoded = encode_prompts(probe, self._items, tokenizer, max_length=max_length)
 
+    def unscored(self, reason: str) -> dict[int, list[dict[str, Any]]]:
+        """Columns of each sample of each item, all unscored for a reason; by the item's index in the probe."""
+        return {
+            index: [
+                {"sample": number, **_unscored(encoded.unscored or reason)} for number in range(self.decoding.samples)
+            ]
+            for index, encoded in zip(self._indices, self._encoded, strict=True)
+        }
+
     def rows(
         self, generator: Generator, progress: Progress | None = None, *, again: bool = False
     ) -> dict[int, list[dict[str, Any]]]:
@@ -213,7 +222,7 @@ class GeneratedItems:
     def _row(self, number: int, answer: Generated | None) -> dict[str, Any]:
         item, encoded = self._items[number], self._encoded[number]
         if answer is None:
-            return {"outcome": f"unscored: {encoded.unscored}"}
+            return _unscored(encoded.unscored)
         own = item.judge
         graded = grade(
             item,
@@ -234,6 +243,11 @@ class GeneratedItems:
     def _opened_thinking(self, encoded: Encoded) -> str:
         """Opening tag of a thinking block at the end of the prompt: the output alone does not show that it began."""
         return opening_tag(str(self._tokenizer.decode(list(encoded.context[-_TAIL:]))))
+
+
+def _unscored(reason: str) -> dict[str, Any]:
+    # Scored choices of the item must not stand for the answer that was not generated.
+    return {"outcome": f"unscored: {reason}", "correct": None, "chosen": None}
 
 
 def check_generated(probe: Probe) -> None:

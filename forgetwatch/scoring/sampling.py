@@ -96,7 +96,8 @@ def sample(
         ScoringError: If the model cannot generate here.
     """
     inner = base_model(model)
-    _check_generates(model)
+    if obstacle := generation_obstacle(model):
+        raise ScoringError(f"needed a model that can generate, and {type(inner).__name__} cannot here: {obstacle}")
     batches = _batches(
         prompts,
         tokens=tokens,
@@ -115,6 +116,18 @@ def sample(
             if progress:
                 progress(len(generated))
     return [generated[index] for index in range(len(prompts))]
+
+
+def generation_obstacle(model: nn.Module) -> str:
+    """Reason why a model cannot generate in this process; empty if it can. The same in all processes."""
+    if not isinstance(getattr(base_model(model), "generation_config", None), GenerationConfig):
+        return "its class has no generate"
+    if is_sharded(model):
+        # Each process would stop at its own end token, and the others would wait for its part of the weights.
+        return "its weights are spread over several processes"
+    if virtual_tokens(model):
+        return "its generate does not know the tokens of prompt learning"
+    return ""
 
 
 def end_tokens(model: nn.Module, tokenizer: Any) -> list[int]:
@@ -174,19 +187,6 @@ class SeededSampler(LogitsProcessor):
         # cumulative sum, a small change of one probability leaves most samples as they were.
         first = (logits.softmax(-1) / waits).argmax(-1, keepdim=True)
         return torch.full_like(scores, -torch.inf).scatter(-1, first, 0.0)
-
-
-def _check_generates(model: nn.Module) -> None:
-    inner = base_model(model)
-    reason = ""
-    if not isinstance(getattr(inner, "generation_config", None), GenerationConfig):
-        reason = "has no generate"
-    elif is_sharded(model):
-        reason = "is spread over several processes"
-    elif virtual_tokens(model):
-        reason = "reads the tokens of prompt learning, which its own generate does not know"
-    if reason:
-        raise ScoringError(f"needed a model that can generate, and {type(inner).__name__} {reason}")
 
 
 def _batches(prompts: Sequence[Ids], *, tokens: int, token_budget: int, most: int, padded: bool) -> list[list[int]]:

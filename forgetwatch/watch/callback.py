@@ -28,6 +28,7 @@ from forgetwatch.progress import log
 from forgetwatch.scoring.generation import check_generated
 from forgetwatch.scoring.isolation import random_states
 from forgetwatch.scoring.processes import on_main_process
+from forgetwatch.scoring.sampling import generation_obstacle
 from forgetwatch.scoring.vllm import TrainerGenerator
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch.command import checked_command
@@ -57,7 +58,8 @@ class ForgetWatchCallback(TrainerCallback):
 
     Args:
         probe: A probe, its name, or the path of one. By default `standard`, and `behaviour` if the tokenizer has a
-            chat template and generating is cheap (a GPU, or the trainer's vLLM).
+            chat template and generating is cheap (a GPU, or the trainer's vLLM) and possible (not for a sharded model
+            or prompt learning without that vLLM).
         every: Schedule of the looks; see `watch.schedule`.
         max_overhead: Share of the training's time that the looks after the baseline may take, 0 to 1. After ten steps
             the items that they evaluate, a prefix of the probe, and the looks of the default schedule are decided; no
@@ -269,7 +271,7 @@ class ForgetWatchCallback(TrainerCallback):
         if earlier is not None and earlier.watch.baseline is not None:
             watch = earlier.watch
         else:
-            watch = self._new_watch(trainer, args, state, tokenizer_of(kwargs))
+            watch = self._new_watch(trainer, args, state, kwargs)
         epoch = epoch_steps(args, kwargs.get("train_dataloader"))
         return Session(
             watch,
@@ -298,13 +300,18 @@ class ForgetWatchCallback(TrainerCallback):
             drift=None if earlier is None else earlier.drift,
         )
 
-    def _new_watch(self, trainer: Trainer, args: TrainingArguments, state: TrainerState, tokenizer: Any) -> Watch:
+    def _new_watch(
+        self, trainer: Trainer, args: TrainingArguments, state: TrainerState, kwargs: dict[str, Any]
+    ) -> Watch:
         """Watch of a run that has none in this process."""
-        has_engine = bool(getattr(trainer, "vllm_generation", None))
+        tokenizer, has_engine = tokenizer_of(kwargs), bool(getattr(trainer, "vllm_generation", None))
         if self._chooses_probe:
             memory = _memory(state) if state.global_step else None
             self.probe, why = default_probe(
-                tokenizer, fast=has_engine or args.device.type == "cuda", fingerprint=(memory or {}).get("fingerprint")
+                tokenizer,
+                fast=has_engine or args.device.type == "cuda",
+                obstacle="" if has_engine else generation_obstacle(kwargs["model"]),
+                fingerprint=(memory or {}).get("fingerprint"),
             )
             if state.is_world_process_zero:
                 log(f"evaluating {self.probe.name}: {why}")

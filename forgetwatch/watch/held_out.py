@@ -65,12 +65,15 @@ def overlap_line(found: Overlap) -> str:
     return f"is the probe held out? {found.sentence}" + (advice if found.exact else "")
 
 
-def default_probe(tokenizer: Any, *, fast: bool, fingerprint: str | None = None) -> tuple[Probe, str]:
-    """The default probe and the reason for it: `standard`, with `behaviour` if generating answers is cheap.
+def default_probe(
+    tokenizer: Any, *, fast: bool, obstacle: str = "", fingerprint: str | None = None
+) -> tuple[Probe, str]:
+    """The default probe and the reason for it: `standard`, with `behaviour` if generating is possible and cheap.
 
     Args:
         tokenizer: The tokenizer; `behaviour` needs its chat template.
         fast: True if generating is cheap: the trainer has an engine for it, or the model is on a GPU.
+        obstacle: Reason why the model cannot generate; empty if it, or the trainer's engine, can.
         fingerprint: Fingerprint of the probe of a resumed run, which keeps it on any machine, under any norm; None
             otherwise.
     """
@@ -81,6 +84,8 @@ def default_probe(tokenizer: Any, *, fast: bool, fingerprint: str | None = None)
             return probe, "the run's own"
     if not getattr(tokenizer, "chat_template", None):
         return scored, "without behaviour, which needs a chat template"
+    if obstacle:
+        return scored, f"without behaviour, whose answers this model cannot generate in training: {obstacle}"
     if not fast:
         return scored, "without behaviour, whose answers take too long to generate on this machine"
     return both, "answers of behaviour are generated if max_overhead allows it"

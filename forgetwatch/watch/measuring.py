@@ -22,7 +22,7 @@ from forgetwatch.probe import Probe
 from forgetwatch.progress import Progress, log, shown
 from forgetwatch.scoring.generation import Generator
 from forgetwatch.scoring.processes import on_all_processes, rank
-from forgetwatch.scoring.scorer import Scorer
+from forgetwatch.scoring.scorer import CANNOT_GENERATE, Scorer
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.watch.looks import Looks
 
@@ -60,6 +60,7 @@ class Measurer:
         self._looks = looks
         self._generator = generator
         self._scorer: Scorer | None = None
+        self._obstacle_logged = False
 
     def restart(self) -> None:
         """Lay out the batches anew at the next look, which has other items."""
@@ -91,6 +92,7 @@ class Measurer:
         ) as progress:
             snapshot = self.look(model, tokenizer, step=step, progress=progress)
         _check_baseline(snapshot, probe, step=step)
+        self._obstacle_logged = True  # with the other unscored items
         null = None
         if twice:
             with shown("second measurement", is_main_process=is_main) as progress:
@@ -122,8 +124,17 @@ class Measurer:
                 )
             )
         snapshot = self._scorer.score(model, step=step, generator=self._generator, progress=progress)
+        if looks.baseline is not None:
+            self._log_obstacle(snapshot)
         self.set_seconds(snapshot, share=1.0)
         return looks.subset.describe(snapshot, fingerprint=looks.probe.fingerprint)
+
+    def _log_obstacle(self, snapshot: Snapshot) -> None:
+        """Log once that answers of a baseline from elsewhere cannot be generated here."""
+        reasons = Counter(outcome for outcome in snapshot.texts("outcome") if outcome.startswith(CANNOT_GENERATE))
+        if reasons and not self._obstacle_logged and rank() == 0:
+            log(f"{reasons.total():,} of {len(snapshot):,} items are unscored at every look: {_reasons(reasons)}")
+        self._obstacle_logged = self._obstacle_logged or bool(reasons)
 
     def _again(self, model: nn.Module, tokenizer: Any, *, step: int, progress: Progress | None) -> Snapshot | None:
         """Second measurement of the baseline's weights, in batches of half the tokens: its flips are noise.

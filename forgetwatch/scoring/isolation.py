@@ -36,14 +36,17 @@ def random_states() -> Iterator[None]:
 def isolated(model: nn.Module) -> Iterator[None]:
     """Switch to evaluation mode without gradients; afterwards restore each module's mode and all random states.
 
-    They are restored after an exception too. Autocast, default dtype, generation config and tokenizer are not touched.
+    Inside, modules that were compiled in place run as they are written: each shape of a batch would be compiled anew,
+    and after a few of them torch would no longer compile the training step's own code either.
+
+    All is restored after an exception too. Autocast, default dtype, generation config and tokenizer are not touched.
     """
     training = [module for module in model.modules() if module.training]
     for module in training:
         # Not eval(): layers that merge weights in it would unmerge them only in train().
         module.training = False
     try:
-        with random_states(), torch.no_grad():
+        with random_states(), torch.no_grad(), torch.compiler.set_stance("force_eager"):
             yield
     finally:
         for module in training:

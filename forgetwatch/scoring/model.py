@@ -86,24 +86,41 @@ def base_model(model: nn.Module) -> nn.Module:
     """Language model inside what training wrapped around it (torch.compile, data parallel, FSDP, PEFT)."""
     model = _without_wrappers(model)
     inner = getattr(model, "get_base_model", None)  # PEFT's own accessor; peft need not be installed
-    return inner() if callable(inner) else model
+    return _without_wrappers(inner()) if callable(inner) else model
 
 
 def unwrapped(model: nn.Module) -> nn.Module:
-    """Model without the wrappers that only training needs.
+    """Model without the wrappers that only training needs, in any order: torch.compile, data parallel.
 
-    A compiled model would be compiled again for every length, and the processes of a data-parallel one would wait for
-    each other at every call. FSDP's wrapper stays: it brings the weights together.
+    The processes of a data-parallel model would wait for each other at every call, and the replicas of `DataParallel`
+    would read with the settings of one. A wrapper of FSDP stays, also one that is compiled: its hooks bring the weights
+    together.
     """
-    model = getattr(model, "_orig_mod", model)
-    return model.module if isinstance(model, nn.parallel.DistributedDataParallel) else model
+    while (inner := _wrapped(model)) is not None and not _is_fsdp(model):
+        model = inner
+    return model
 
 
 def _without_wrappers(model: nn.Module) -> nn.Module:
-    model = getattr(model, "_orig_mod", model)  # torch.compile's own name for what it wraps
+    while (inner := _wrapped(model)) is not None:
+        model = inner
+    return model
+
+
+def _wrapped(model: nn.Module) -> nn.Module | None:
+    """Module inside a wrapper of training; None if this is none."""
+    # torch.compile's own name. Not getattr: other wrappers pass the names of their inner modules on.
+    if (compiled := model._modules.get("_orig_mod")) is not None:
+        return compiled
     wrapper: Any = model
-    wrapped = isinstance(model, (nn.DataParallel, nn.parallel.DistributedDataParallel))
-    return wrapper.module if wrapped or type(model).__name__ == "FullyShardedDataParallel" else model
+    is_parallel = isinstance(model, (nn.DataParallel, nn.parallel.DistributedDataParallel))
+    return wrapper.module if is_parallel or type(model).__name__ == "FullyShardedDataParallel" else None
+
+
+def _is_fsdp(module: nn.Module) -> bool:
+    """True if FSDP, in either of its forms, brings weights together at calls of this module."""
+    # FSDP 2 replaces the module's class by one with this prefix.
+    return type(module).__name__.startswith(("FullySharded", "FSDP"))
 
 
 def text_config(model: nn.Module) -> PreTrainedConfig:
@@ -154,7 +171,7 @@ def _device(model: nn.Module) -> torch.device | None:
 
 def is_sharded(model: nn.Module) -> bool:
     """True if several processes hold parts of the model each and must make the same number of calls: FSDP, ZeRO-3."""
-    fsdp = any(type(module).__name__.startswith(("FullySharded", "FSDP")) for module in model.modules())
+    fsdp = any(map(_is_fsdp, model.modules()))
     # ZeRO-3 marks its weights with `ds_id`; those of FSDP 2 and of tensor parallelism are DTensors.
     return fsdp or any(hasattr(weight, "ds_id") or hasattr(weight, "device_mesh") for weight in model.parameters())
 

@@ -9,7 +9,9 @@
     encoding      text to token ids, split between context and choice
     layout        batches of rows, in which common beginnings are read once
     tensors       one batch as tensors, with the attention mask of a tree
-    forward       forward passes: log-likelihoods from the logits that are needed
+    head          log-probabilities from hidden states, without logits that stay in memory
+    readout       numbers that are read from a batch, and the scores that they give
+    forward       forward passes of batches
     engine        choice of a layout, and scores of all items
     parity        test of a layout on the model itself
     outcomes      log-likelihoods of one item to its outcome

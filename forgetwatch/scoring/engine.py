@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from typing import Final
 
 import torch
 from torch import nn
@@ -13,12 +14,16 @@ from forgetwatch.errors import ScoringError
 from forgetwatch.probe import Norm
 from forgetwatch.progress import Progress
 from forgetwatch.scoring.encoding import Encoded
-from forgetwatch.scoring.forward import ForwardPass, Scores
+from forgetwatch.scoring.forward import ForwardPass
 from forgetwatch.scoring.isolation import isolated, maskable
 from forgetwatch.scoring.layout import Batch, Layout, plan
 from forgetwatch.scoring.model import ModelInfo, base_model, tree_obstacle, unwrapped
 from forgetwatch.scoring.parity import ParityCheck
 from forgetwatch.scoring.processes import all_gather, shard, world_size
+from forgetwatch.scoring.readout import Scores
+
+_HEAD_TOKENS: Final = 12
+"""Tokens of the text on which logits from hidden states are compared with the model's own."""
 
 
 class Engine:
@@ -103,12 +108,19 @@ class Engine:
             if self._tested and self.layout is not None:
                 scores = self._read(model, self.layout, progress)
             else:
+                self._find_rule(model)
                 all_gather(lambda: self._check_causal(model))
                 progress = None if progress is None else self._with_test(progress)
                 first = self._choose_layout if self.layout is None else self._confirm_layout
                 scores = first(model, progress)
                 self._tested = True
         return {index: found for group, found in scores.items() for index in self._duplicates[group]}
+
+    def _find_rule(self, model: nn.Module) -> None:
+        """Decide whether log-probabilities are read from the hidden states; the same in all processes."""
+        ids = next(one.context + one.choices[0] for one in self._encoded if not one.unscored)[:_HEAD_TOKENS]
+        rules = all_gather(lambda: self._forward.find_rule(model, ids))
+        self._forward.rule = None if None in rules else rules[0]
 
     def _check_causal(self, model: nn.Module) -> None:
         if self._parity.is_non_causal(model):
@@ -187,7 +199,6 @@ class Engine:
         return plan(
             self._keys,
             self._encoded,
-            vocabulary=self._forward.vocabulary,
             token_budget=self.token_budget,
             layout=layout,
             attention=self._attention,

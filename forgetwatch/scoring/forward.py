@@ -1,73 +1,45 @@
 """Forward passes of batches: log-likelihoods of the choices, from the logits that they need and no others.
 
-    batch ─▶ tensors ─▶ model(logits_to_keep=...) ─▶ logits [needed, vocabulary] ─▶ Scores of each item
+    batch ─▶ tensors ─▶ model, its head replaced ─▶ numbers of the batch ─▶ Scores of each item
 
-Log-softmax is computed in fp32 and summed in fp64, whatever the model's dtype: sums in bf16 come in steps of half a nat
-and tie.
+A batch is launched before the numbers of the one before are waited for, so that a GPU does not idle. Log-softmax is
+computed in fp32 and summed in fp64, whatever the model's dtype: sums in bf16 come in steps of half a nat and tie.
+
+Log-probabilities are read from the hidden states (see `head`). A model for which that is not right returns its own
+logits, in one of several forms (`tensors.Keep`); batches with too many logits are then halved.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import Any, Final, Self
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from forgetwatch.errors import ScoringError
 from forgetwatch.progress import Done, Progress
 from forgetwatch.scoring.encoding import Encoded, Ids
-from forgetwatch.scoring.layout import LOGIT_BUDGET, Batch, Layout, Request, Row
-from forgetwatch.scoring.model import ModelInfo, attention_of, base_model, device_of, head_in_fp32, text_config
-from forgetwatch.scoring.tensors import BatchTensors, Keep, PrefixCache, tensors_of, tree_options
+from forgetwatch.scoring.head import LOGIT_BUDGET, HeadReader, Rule, Wanted, head_in_fp32, read_logits, replaced
+from forgetwatch.scoring.layout import Batch, Layout, Request, Row
+from forgetwatch.scoring.model import ModelInfo, attention_of, base_model, device_of, is_exact, text_config
+from forgetwatch.scoring.readout import Readout, Scores
+from forgetwatch.scoring.tensors import BatchTensors, Download, Keep, PrefixCache, tensors_of, tree_options
 
 _REFUSALS: Final = (AssertionError, AttributeError, LookupError, RuntimeError, ScoringError, TypeError, ValueError)
 """Errors that a model may raise for an argument that it does not support."""
 
-_CHUNK: Final = 2**19
-"""Logits that are normalised at a time."""
 
+@dataclass(frozen=True)
+class _Launched:
+    """A batch whose numbers are on their way."""
 
-@dataclass(frozen=True, kw_only=True)
-class Scores:
-    """Log-likelihoods of one item's choices.
-
-    Attributes:
-        logprobs: Log-likelihood of each choice, nats, float64 [choices]; nan where it was not read.
-        tokens: Log-probability of each token of each choice, nats, float64 [tokens] by choice.
-        greedy: True for each choice that greedy decoding would generate, bool [choices]; False unless requested.
-        spelled: Total probability of the other spellings of the choices, 0 to 1.
-        top: The most likely next token after the context; -1 where it was not read.
-        order: Lowest index of a choice that was read; `top` and `spelled` are from its row; -1 before any was read.
-    """
-
-    logprobs: NDArray[np.float64]
-    tokens: list[NDArray[np.float64]]
-    greedy: NDArray[np.bool_]
-    spelled: float = 0.0
-    top: int = -1
-    order: int = -1
-
-    @classmethod
-    def of(cls, choices: int) -> Self:
-        """Scores of an item before any of its choices is read."""
-        return cls(logprobs=np.full(choices, np.nan), tokens=[np.empty(0)] * choices, greedy=np.zeros(choices, bool))
-
-    def merged(self, other: Scores) -> Scores:
-        """These scores together with those of the same item from another process."""
-        # The lowest choice decides, so that the result does not depend on which process read what.
-        first = min((one for one in (self, other) if one.top >= 0), key=lambda one: one.order, default=self)
-        return replace(
-            first,
-            logprobs=np.where(np.isnan(self.logprobs), other.logprobs, self.logprobs),
-            tokens=[own if own.size else read for own, read in zip(self.tokens, other.tokens, strict=True)],
-            greedy=self.greedy | other.greedy,
-        )
+    batch: Batch
+    readout: Readout
+    numbers: Download
 
 
 class ForwardPass:
@@ -75,6 +47,7 @@ class ForwardPass:
 
     Attributes:
         vocabulary: Number of logits at each position.
+        rule: What the model does to its logits after the head; None if they are not read from the hidden states.
         halved: Number of batches that did not fit into memory and were halved.
 
     Args:
@@ -85,9 +58,48 @@ class ForwardPass:
 
     def __init__(self, info: ModelInfo, *, together: bool = False) -> None:
         self.vocabulary = info.vocabulary
+        self.rule: Rule | None = None
         self.halved = 0
         self._together = together
         self._keeps = info.keep_modes  # those that the model has not refused
+
+    def find_rule(self, model: nn.Module, ids: Ids) -> Rule | None:
+        """Rule of the model after its head, if logits from its hidden states are those of the model; else None.
+
+        Args:
+            model: The model, in evaluation mode; call inside `isolated`.
+            ids: Token ids of a short text; it is read twice.
+
+        Raises:
+            ScoringError: If the model does not return logits over its vocabulary.
+        """
+        length = len(ids)
+        request = Request(item=0, choice=0, positions=tuple(range(length)), targets=ids)
+        row = Row(ids=ids, depths=tuple(range(length)), ends=(length,) * length, requests=(request,))
+        tensors, _ = tensors_of(Batch((row,))).moved(device_of(model))
+        options = self._options(model, tensors, layout="rows", cache=None)
+        with head_in_fp32(model):
+            expected = self._logits_of_model(model, tensors, options, layout="rows")
+        try:
+            # A head of several modules is called on a few positions at a time: not equally often in each process.
+            with replaced(model, Rule(), matrix_only=self._together) as reader:
+                reader.whole = tensors.ids.shape[1], tensors.needed
+                output = model(input_ids=tensors.ids, **options)
+                if reader.calls != 1 or reader.read is None:
+                    return None
+                rule = Rule.of(output.logits.reshape(-1, output.logits.shape[-1])[-1])
+                if rule is None or reader.read.shape != expected.shape:
+                    return None
+                logits = rule.applied(reader.read).to(expected.device)
+        except torch.OutOfMemoryError:
+            raise
+        except _REFUSALS:
+            return None
+        # The model's own logits may be rounded to half precision.
+        exactness = 1e-4 if is_exact(model) else 2**-6
+        difference = (logits - expected).abs().max()
+        # False for logits that are not finite: those are refused where they are read, with a better reason.
+        return rule if bool(difference <= exactness * expected.abs().max()) else None
 
     def score(
         self,
@@ -118,52 +130,117 @@ class ForwardPass:
         work, whole = 0, sum(batch.tokens for batch in batches)
         if progress:
             progress(Done(count=0, total=len(left), share=0.0))
-        waiting = list(reversed(batches))  # a stack: the halves of a batch come next, with the same prefix
-        prefix: tuple[Ids, PrefixCache | None] = (), None
         wrong: list[ScoringError] = []
-        with head_in_fp32(model):
-            while waiting:
-                batch = waiting.pop()
-                if batch.prefix != prefix[0]:
-                    prefix = (), None  # frees the cache before the next one is made
-                    prefix = batch.prefix, self.prefix_cache(model, batch.prefix)
-                tensors = tensors_of(batch)
-                flat = self._logits_if_fitting(model, batch, tensors, layout=layout, cache=prefix[1])
-                if flat is None:
-                    waiting += reversed(batch.halves)
-                    continue
-                try:
-                    _read_scores(flat, tensors, batch, encoded, found, greedy=greedy)
-                except ScoringError as error:
-                    if not self._together:
-                        raise
-                    wrong.append(error)
-                del flat  # before the next batch makes its own
-                # The choices of one item may be in several batches: it is done with the last of them.
-                for request in (request for row in batch.rows for request in row.requests):
-                    left[request.item] -= 1
-                    done += left[request.item] == 0
-                work += batch.tokens
-                if progress:
-                    # The halves of a batch may be narrower than it was, so that the sum may stay below the whole.
-                    progress(Done(count=done, total=len(left), share=work / whole if waiting else 1.0))
+        for batch, is_last in self._read(model, batches, encoded, found, wrong, layout=layout, greedy=greedy):
+            # The choices of one item may be in several batches: it is done with the last of them.
+            for request in (request for row in batch.rows for request in row.requests):
+                left[request.item] -= 1
+                done += left[request.item] == 0
+            work += batch.tokens
+            if progress:
+                # The halves of a batch may be narrower than it was, so that the sum may stay below the whole.
+                progress(Done(count=done, total=len(left), share=1.0 if is_last else work / whole))
         if wrong:
             raise wrong[0]
         return found
 
-    def _logits_if_fitting(
-        self, model: nn.Module, batch: Batch, tensors: BatchTensors, *, layout: Layout, cache: PrefixCache | None
-    ) -> Tensor | None:
-        """Logits as from `logits`; None for a batch that has to be halved."""
+    def _read(
+        self,
+        model: nn.Module,
+        batches: Sequence[Batch],
+        encoded: Sequence[Encoded],
+        found: dict[int, Scores],
+        wrong: list[ScoringError],
+        *,
+        layout: Layout,
+        greedy: bool,
+    ) -> Iterator[tuple[Batch, bool]]:
+        """Yield each batch, or half of one, once its scores are in `found`, and whether it is the last."""
+        waiting = list(reversed(batches))  # a stack: the halves of a batch come next, with the same prefix
+        prefix: tuple[Ids, PrefixCache | None] = (), None
+        launched: _Launched | None = None
+        with self._head(model) as reader:
+            while waiting or launched:
+                current: _Launched | None = None
+                if waiting:
+                    batch = waiting.pop()
+                    if batch.prefix != prefix[0]:
+                        prefix = (), None  # frees the cache before the next one is made
+                        prefix = batch.prefix, self._cache(model, reader, batch.prefix)
+                    readout = Readout(batch, encoded, greedy=greedy)
+                    current = self._launch_if_fitting(model, reader, batch, readout, layout=layout, cache=prefix[1])
+                    if current is None:
+                        waiting += reversed(batch.halves)
+                        continue
+                # The numbers of the batch before are read while the device works on this one.
+                if launched is not None:
+                    try:
+                        launched.readout.add_to(found, launched.numbers.wait())
+                    except ScoringError as error:
+                        if not self._together:
+                            raise
+                        wrong.append(error)
+                    yield launched.batch, not waiting and current is None
+                launched = current
+
+    @contextmanager
+    def _head(self, model: nn.Module) -> Iterator[HeadReader | None]:
+        """Replace the model's head inside this context; where it keeps its own logits, compute these in fp32."""
+        if self.rule is None:
+            with head_in_fp32(model):
+                yield None
+        else:
+            with replaced(model, self.rule, matrix_only=self._together) as reader:
+                yield reader
+
+    def _launch_if_fitting(
+        self,
+        model: nn.Module,
+        reader: HeadReader | None,
+        batch: Batch,
+        readout: Readout,
+        *,
+        layout: Layout,
+        cache: PrefixCache | None,
+    ) -> _Launched | None:
+        """Start to read a batch; None for one that has to be halved."""
         if self._is_too_wide(batch) and not self._together:
             return None
         try:
-            return self.logits(model, tensors, layout=layout, cache=cache)
+            return _Launched(batch, readout, self._launch(model, reader, batch, readout, layout=layout, cache=cache))
         except torch.OutOfMemoryError:
             if self._together or len(batch.rows) == 1:
                 raise
             self.halved += 1
             return None
+
+    def _launch(
+        self,
+        model: nn.Module,
+        reader: HeadReader | None,
+        batch: Batch,
+        readout: Readout,
+        *,
+        layout: Layout,
+        cache: PrefixCache | None,
+    ) -> Download:
+        tensors, (rows, tokens, likeliest) = tensors_of(batch).moved(
+            device_of(model), readout.rows, readout.tokens, readout.likeliest
+        )
+        wanted = Wanted(
+            width=batch.width,
+            needed=tensors.needed,
+            rows=rows,
+            tokens=tokens,
+            likeliest=likeliest,
+            rows_here=readout.rows,
+            likeliest_here=readout.likeliest,
+        )
+        options = self._options(model, tensors, layout=layout, cache=cache)
+        if reader is None:
+            return Download(read_logits(self._logits_of_model(model, tensors, options, layout=layout), wanted))
+        reader.wanted = wanted
+        return Download(_read_by(reader, model, tensors, options))
 
     def narrowed(self, batches: Sequence[Batch]) -> list[Batch]:
         """The batches, halved until none returns too many logits: processes that call together cannot halve later."""
@@ -174,59 +251,87 @@ class ForwardPass:
 
     def _is_too_wide(self, batch: Batch) -> bool:
         """True if the model would return too many logits, with the form of `logits_to_keep` that it supports."""
-        if len(batch.rows) == 1 or self._keeps[0] == "mask":  # the plan itself keeps the budget for masks
+        if len(batch.rows) == 1 or self.rule is not None:
             return False
         positions, width = {position for row in batch.rows for position in row.positions}, batch.width
-        kept = {"positions": len(positions), "last": width - min(positions), "all": width}[self._keeps[0]]
-        return len(batch.rows) * kept * self.vocabulary > LOGIT_BUDGET
+        kept = {"positions": len(positions), "last": width - min(positions), "all": width}.get(self._keeps[0])
+        count = sum(len(row.positions) for row in batch.rows) if kept is None else len(batch.rows) * kept
+        return count * self.vocabulary > LOGIT_BUDGET
 
     def prefix_cache(self, model: nn.Module, ids: Ids) -> PrefixCache | None:
         """Keys and values of the tokens of a prefix; None for an empty one."""
+        with self._head(model) as reader:
+            return self._cache(model, reader, ids)
+
+    def _cache(self, model: nn.Module, reader: HeadReader | None, ids: Ids) -> PrefixCache | None:
         if not ids:
             return None
         cache, length = PrefixCache(), len(ids)
-        # A call has to keep some logits; those of the last token are the fewest.
+        # A call that returns logits has to keep some; those of the last token are the fewest.
         last = Request(item=0, choice=0, positions=(length - 1,), targets=ids[:1])
         row = Row(ids=ids, depths=tuple(range(length)), ends=(length,) * length, requests=(last,))
-        self.logits(model, tensors_of(Batch((row,))), layout="prefix", cache=cache)
+        tensors, _ = tensors_of(Batch((row,))).moved(device_of(model))
+        options = self._options(model, tensors, layout="prefix", cache=cache)
+        if reader is None:
+            self._logits_of_model(model, tensors, options, layout="prefix")
+        else:
+            reader.wanted = None
+            model(input_ids=tensors.ids, **options)
         cache.is_read = True
         return cache
 
     def logits(
         self, model: nn.Module, tensors: BatchTensors, *, layout: Layout, cache: PrefixCache | None = None
     ) -> Tensor:
-        """Logits that are needed, [needed, vocabulary] in the order of `tensors.index`, on the model's device.
+        """Logits at the positions that a small batch needs, float [needed, vocabulary], on the model's device.
 
         Args:
             model: The model.
-            tensors: The batch.
+            tensors: The batch, with few positions whose logits are needed.
             layout: The layout of its rows.
             cache: Cache of the prefix before each row, or an empty one, which the rows fill.
 
         Raises:
             ScoringError: If the model does not return logits over its vocabulary.
         """
-        dtype, device = next(model.parameters()).dtype, device_of(model)
+        tensors, _ = tensors.moved(device_of(model))
+        options = self._options(model, tensors, layout=layout, cache=cache)
+        with self._head(model) as reader:
+            if reader is None:
+                return self._logits_of_model(model, tensors, options, layout=layout)
+            reader.whole = tensors.ids.shape[1], tensors.needed
+            return _read_by(reader, model, tensors, options)
+
+    def _options(
+        self, model: nn.Module, tensors: BatchTensors, *, layout: Layout, cache: PrefixCache | None
+    ) -> dict[str, Any]:
+        """Arguments of the model besides token ids and `logits_to_keep`."""
         if layout == "rows":
             options: dict[str, Any] = {"attention_mask": tensors.mask}
         else:
             # Eager attention adds the mask to the scores; a boolean one would be added as 0 and 1, without an error.
-            additive = dtype if attention_of(model) == "eager" else None
+            additive = next(model.parameters()).dtype if attention_of(model) == "eager" else None
             prefix = cache.get_seq_length() if cache is not None else 0
-            options = tree_options(text_config(model), tensors, device=device, additive=additive, prefix=prefix)
+            options = tree_options(text_config(model), tensors, additive=additive, prefix=prefix)
         options["use_cache"] = cache is not None
         if cache is not None:
             options["past_key_values"] = cache
+        return options
+
+    def _logits_of_model(
+        self, model: nn.Module, tensors: BatchTensors, options: dict[str, Any], *, layout: Layout
+    ) -> Tensor:
+        """Logits [needed, vocabulary] that the model returns, in the first form that it does not refuse."""
+        cache = options.get("past_key_values")
         # A model that cannot take the mask of a tree fails with every form: do not try the one with most logits for it.
         keeps = [keep for keep in self._keeps if layout == "rows" or keep != "all" or len(self._keeps) == 1]
         for keep in keeps:
             kept = tensors.logits_to_keep(keep)
             wanted = options if kept is None else {**options, "logits_to_keep": kept}
-            moved = {name: _to(value, device) for name, value in wanted.items()}
             if cache is not None and not cache.is_read:
                 cache.layers.clear()  # keys and values of a refused call
             try:
-                output = model(input_ids=tensors.ids.to(device), **moved)
+                output = model(input_ids=tensors.ids, **wanted)
                 flat = _needed_logits(model, output, tensors, keep, vocabulary=self.vocabulary)
             except torch.OutOfMemoryError:
                 raise
@@ -243,103 +348,46 @@ class ForwardPass:
         )
 
 
-def _to(value: Any, device: torch.device) -> Any:
-    if isinstance(value, dict):
-        return {name: _to(part, device) for name, part in value.items()}
-    return value.to(device) if isinstance(value, Tensor) else value
+def _read_by(reader: HeadReader, model: nn.Module, tensors: BatchTensors, options: dict[str, Any]) -> Tensor:
+    """What the reader is set to read in one call of the model.
+
+    Raises:
+        ScoringError: If the model did not call its head.
+    """
+    reader.read = None
+    model(input_ids=tensors.ids, **options)
+    found, reader.read = reader.read, None
+    if found is None:
+        raise ScoringError(f"{type(base_model(model)).__name__} called its output embedding before, and no longer does")
+    return found
 
 
 def _needed_logits(model: nn.Module, output: Any, tensors: BatchTensors, keep: Keep, *, vocabulary: int) -> Tensor:
-    """Logits [needed, vocabulary] in the order of `tensors.index`, from those that the model returned.
+    """Logits [needed, vocabulary] in the order of `tensors.needed`, from those that the model returned.
 
     Raises:
-        ScoringError: If these do not have a shape that the form `keep` allows.
+        ScoringError: If these do not have the shape of the form `keep`: a model that ignores a form would return many
+            more than the budget allows.
     """
     logits = getattr(output, "logits", None)
     name = type(base_model(model)).__name__
     if not isinstance(logits, Tensor):
         raise ScoringError(f"{name} returned no logits; needed a causal language model with its language head")
     rows, width = tensors.ids.shape
-    needed = int(tensors.needed.sum())
+    needed = len(tensors.needed)
     if keep == "mask" and tuple(logits.shape) == (needed, vocabulary):
         return logits
     if logits.ndim == 3 and keep == "all" and logits.shape[1] > width:
         logits = logits[:, -width:]  # without the tokens that prompt learning put before the text
-    # Positions of the columns that were returned, by their number: all, or those that were requested.
-    columns = {width: torch.arange(width)}
-    if keep == "positions":
-        requested = tensors.needed.any(0).nonzero()[:, 0]
-        columns[len(requested)] = requested
-    else:
-        columns[width - tensors.first] = torch.arange(tensors.first, width)
-    if logits.ndim != 3 or logits.shape[0] != rows or logits.shape[1] not in columns or logits.shape[2] != vocabulary:
+    # The columns that are returned, by their number in the batch.
+    columns = {"positions": tensors.columns, "last": torch.arange(int(tensors.columns[0]), width)}.get(
+        keep, torch.arange(width)
+    )
+    if keep == "mask" or tuple(logits.shape) != (rows, len(columns), vocabulary):
         raise ScoringError(
             f"{name} returned logits of shape {tuple(logits.shape)}, needed {vocabulary} numbers, one per token of the "
             f"vocabulary, at {needed} positions of {rows} rows of {width} tokens; needed a causal language model with "
             "its language head"
         )
-    # A boolean mask selects by row, then by position: the order of `tensors.index`.
-    return logits[tensors.needed[:, columns[logits.shape[1]]].to(logits.device)]
-
-
-def _read_scores(
-    flat: Tensor,
-    tensors: BatchTensors,
-    batch: Batch,
-    encoded: Sequence[Encoded],
-    found: dict[int, Scores],
-    *,
-    greedy: bool,
-) -> None:
-    """Read the scores of a batch's requests from its logits [needed, vocabulary] into `found`."""
-    requests = [(number, request) for number, row in enumerate(batch.rows) for request in row.requests]
-    # All tokens of all requests one after the other, so that they are normalised together.
-    indices = [tensors.index[number, position] for number, request in requests for position in request.positions]
-    targets = [target for _, request in requests for target in request.targets]
-    logprobs = _token_logprobs(flat, indices, targets)
-    likeliest = flat.argmax(-1).cpu().numpy() if greedy else None
-    offset = 0
-    for number, request in requests:
-        part = slice(offset, offset + len(request.targets))
-        offset = part.stop
-        scores = found[request.item]
-        scores.tokens[request.choice] = logprobs[part]
-        scores.logprobs[request.choice] = logprobs[part].sum()
-        if likeliest is not None:
-            scores.greedy[request.choice] = (likeliest[indices[part]] == targets[part]).all()
-        # All choices share the position after the context; it is read with the lowest one, in any order of the rows.
-        if not 0 <= scores.order <= request.choice:
-            first = flat[tensors.index[number, request.positions[0]]].float()
-            others = sorted({token for tokens in encoded[request.item].spellings for token in tokens})
-            spelled = float(torch.softmax(first, -1)[others].double().sum()) if others else 0.0
-            found[request.item] = replace(scores, top=int(first.argmax()), spelled=spelled, order=request.choice)
-
-
-def _token_logprobs(flat: Tensor, indices: Sequence[int], targets: Sequence[int]) -> NDArray[np.float64]:
-    """Log-probability of each target, nats, float64 [targets].
-
-    Args:
-        flat: Logits [needed, vocabulary].
-        indices: Row of `flat` that predicts each target.
-        targets: Token ids.
-
-    Raises:
-        ScoringError: If one is not finite.
-    """
-    row, token = np.array(indices), np.array(targets)
-    # Sorted by row, the targets of each piece of the logits are a stretch between two bounds.
-    order = np.argsort(row, kind="stable")
-    step = max(1, _CHUNK // flat.shape[-1])
-    bounds = np.searchsorted(row[order], np.arange(0, len(flat) + step, step))
-    parts = []
-    for number, (first, last) in enumerate(pairwise(bounds)):
-        if first < last:
-            cells = order[first:last]
-            # The fused fp32 log-softmax on a piece that fits into the cache: no float copy of all logits.
-            logprobs = torch.log_softmax(flat[number * step : (number + 1) * step].float(), dim=-1)
-            parts.append(logprobs[torch.from_numpy(row[cells] - number * step), torch.from_numpy(token[cells])])
-    values = np.empty(len(row))
-    values[order] = torch.cat(parts).double().cpu().numpy()
-    if not np.isfinite(values).all():
-        raise ScoringError("the model's logits are not finite; has the run diverged?")
-    return values
+    # A boolean mask selects by row, then by position: the order of `tensors.needed`.
+    return logits[tensors.needed_mask[:, columns.to(tensors.needed.device)].to(logits.device)]

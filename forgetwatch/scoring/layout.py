@@ -34,15 +34,15 @@ from forgetwatch.scoring.encoding import Encoded, Ids
 
 Layout = Literal["prefix", "trie", "rows"]
 
-LOGIT_BUDGET: Final = 2**26
-"""Maximum number of logits of a batch: positions whose logits are kept, times the size of the vocabulary."""
-
 PREFIX_FACTOR: Final = 4
 """Maximum length of a row that several items share, as a multiple of their common beginning; more saves little."""
 
 GROUP_COST: Final = 0.25
 """Cost of reading a prefix separately, in token budgets and without its own tokens: one more forward pass, and a batch
 that is not full."""
+
+BATCH_COST: Final = 1 / 16
+"""Cost of one more batch, in token budgets: padding is avoided by more batches if it costs more than they do."""
 
 KEYS: Final = 8
 """Maximum number of attention keys of a batch, in token budgets; the keys of a prefix count once for each row."""
@@ -120,25 +120,21 @@ def plan(
     keys: Sequence[str],
     encoded: Sequence[Encoded],
     *,
-    vocabulary: int,
     token_budget: int,
     layout: Layout = "rows",
     attention: int = 0,
-    logit_budget: int = LOGIT_BUDGET,
 ) -> tuple[Batch, ...]:
     """Batches for all items that can be scored.
 
     Args:
         keys: Content hash of each item; orders rows of equal length.
         encoded: Token ids of each item, in the same order.
-        vocabulary: Size of the model's vocabulary.
         token_budget: Maximum number of tokens of a batch, padding included; a single row may exceed it.
         layout: Arrangement of the requests in rows.
         attention: Length of a row at which attention costs as much as the rest of the model, in tokens. It decides how
             many items share a row; with 0, items share a row only after a prefix.
-        logit_budget: Maximum number of logits of a batch; a single row may exceed it.
     """
-    fill = partial(_fill, keys=keys, vocabulary=vocabulary, token_budget=token_budget, logit_budget=logit_budget)
+    fill = partial(_fill, keys=keys, token_budget=token_budget)
     scored = [index for index, item in enumerate(encoded) if not item.unscored]
     if layout == "rows":
         return tuple(fill(row for index in scored for row in _linear_rows(_sequences(encoded[index], index), encoded)))
@@ -159,31 +155,33 @@ def plan(
     return tuple(sorted(batches, key=lambda batch: (-heaviest[batch.prefix], batch.prefix)))
 
 
-def _fill(
-    rows: Iterable[Row],
-    *,
-    keys: Sequence[str],
-    vocabulary: int,
-    token_budget: int,
-    logit_budget: int,
-    prefix: Ids = (),
-) -> list[Batch]:
-    """Batches of the rows that continue one prefix, sorted, within the budgets."""
-    batches: list[Batch] = []
-    batch: list[Row] = []
-    kept = 0
+def _fill(rows: Iterable[Row], *, keys: Sequence[str], token_budget: int, prefix: Ids = ()) -> list[Batch]:
+    """Batches of the rows that continue one prefix, within the budgets, with the least padding and fewest batches."""
     # By content hash and not by index: the batches must not depend on the order of the items.
-    for row in sorted(rows, key=lambda row: (-len(row.ids), keys[row.requests[0].item], row.ids)):
-        # The first row of a batch is its longest, so every later one is padded to that width.
-        width, needed, count = len(batch[0].ids) if batch else len(row.ids), len(row.positions), len(batch) + 1
-        full = count * width > token_budget or (kept + needed) * vocabulary > logit_budget
-        # The cached keys of a prefix take memory in every row, although its tokens are read once.
-        if batch and (full or count * (len(prefix) + width) > KEYS * token_budget):
-            batches.append(Batch(tuple(batch), prefix))
-            batch, kept = [], 0
-        batch.append(row)
-        kept += needed
-    return [*batches, Batch(tuple(batch), prefix)] if batch else batches
+    ordered = sorted(rows, key=lambda row: (-len(row.ids), keys[row.requests[0].item], row.ids))
+    if not ordered:
+        return []
+    lengths = np.array([len(row.ids) for row in ordered])
+    starts = np.arange(len(ordered))
+    # cost[n] is the least cost of the first n rows in batches, and begins[n] the first row of the last batch of these.
+    cost, begins = np.zeros(len(ordered) + 1), np.zeros(len(ordered) + 1, np.int64)
+    first = 0
+    for stop in range(1, len(ordered) + 1):
+        # The first row of a batch is its longest, to which the others are padded. The cached keys of a prefix take
+        # memory in every row, although its tokens are read once. More rows never fit where fewer do not.
+        while first < stop - 1 and not (
+            (stop - first) * lengths[first] <= token_budget
+            and (stop - first) * (len(prefix) + lengths[first]) <= KEYS * token_budget
+        ):
+            first += 1
+        places = slice(first, stop)
+        costs = cost[places] + (stop - starts[places]) * lengths[places]
+        begins[stop] = first + int(costs.argmin())
+        cost[stop] = costs.min() + BATCH_COST * token_budget
+    bounds = [len(ordered)]
+    while bounds[-1]:
+        bounds.append(int(begins[bounds[-1]]))
+    return [Batch(tuple(ordered[one:other]), prefix) for one, other in pairwise(reversed(bounds))]
 
 
 _Sequence = tuple[Ids, int, int]

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final, Self
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 from transformers import PreTrainedConfig, modeling_utils
 
 from forgetwatch.errors import ScoringError
@@ -25,8 +21,6 @@ _MASKABLE_KINDS: Final = {"full_attention", "sliding_attention", "chunked_attent
 """Kinds of layers for which `tensors.tree_options` makes masks."""
 _UNLIMITED: Final = 10**9
 """Length in tokens of a model or tokenizer that gives no limit."""
-_CHUNK: Final = 2**25
-"""Weights of the head that are converted to fp32 at a time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,49 +218,16 @@ def is_exact(model: nn.Module) -> bool:
     return next(model.parameters()).dtype in (torch.float32, torch.float64) and not mixed
 
 
-@contextmanager
-def head_in_fp32(model: nn.Module) -> Iterator[None]:
-    """Compute the output embedding in fp32 inside this context: bf16 logits tie where the model does not.
-
-    Each plain `nn.Linear` of the head is replaced, also of one with adapters or with a trained copy. A head whose
-    weight is sharded, quantised or of another kind stays as it is.
-    """
-    head = _head(model)
-    plain = [part for part in head.modules() if isinstance(part, nn.Linear) and _is_plain(part)] if head else []
-    # A subclass of Linear does more than multiply; its plain parts would be one part of that only.
-    if isinstance(head, nn.Linear) and head not in plain and not hasattr(head, "base_layer"):
-        plain = []
-    for part in plain:
-        part.forward = partial(_linear_in_fp32, part)  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        for part in plain:
-            del part.forward
-
-
-def _is_plain(module: nn.Module) -> bool:
-    return type(module) is nn.Linear and "forward" not in vars(module) and module.weight.is_floating_point()
-
-
-def _linear_in_fp32(head: nn.Linear, hidden: Tensor) -> Tensor:
-    """Logits [..., vocabulary], fp32, of hidden states [..., hidden size]."""
-    with torch.autocast(hidden.device.type, enabled=False):
-        hidden, bias = hidden.float(), None if head.bias is None else head.bias.float()
-        if head.weight.dtype == torch.float32:
-            return functional.linear(hidden, head.weight, bias)
-        # In pieces, so that no fp32 copy of the whole matrix is made.
-        step = max(1, _CHUNK // head.weight.shape[1])
-        parts = [functional.linear(hidden, weight.float()) for weight in head.weight.split(step)]
-        logits = torch.cat(parts, dim=-1)
-        return logits if bias is None else logits + bias
+def output_embedding(model: nn.Module) -> nn.Module | None:
+    """Module that turns hidden states into logits; None if the model names none."""
+    getter = getattr(base_model(model), "get_output_embeddings", None)
+    head = getter() if callable(getter) else None
+    return getattr(head, "_fsdp_wrapped_module", head)  # FSDP's first version wraps modules of their own, too
 
 
 def _head(model: nn.Module) -> nn.Module | None:
     """Output embedding, if its weight is a whole matrix at hand (not sharded, not packed by quantisation)."""
-    inner = base_model(model)
-    getter = getattr(inner, "get_output_embeddings", None)
-    head = getter() if callable(getter) else None
+    head = output_embedding(model)
     weight = getattr(head, "weight", None)
     whole = isinstance(weight, Tensor) and weight.ndim == 2 and weight.is_floating_point() and weight.numel() > 0
     return head if whole else None

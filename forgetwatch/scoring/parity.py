@@ -25,11 +25,12 @@ from torch import nn
 from forgetwatch.metrics import choices
 from forgetwatch.probe import Norm
 from forgetwatch.scoring.encoding import Encoded, Ids
-from forgetwatch.scoring.forward import ForwardPass, Scores
+from forgetwatch.scoring.forward import ForwardPass
 from forgetwatch.scoring.isolation import maskable
 from forgetwatch.scoring.layout import Batch, Layout, Request, Row, plan
 from forgetwatch.scoring.model import is_exact
 from forgetwatch.scoring.outcomes import decide, lengths
+from forgetwatch.scoring.readout import Scores
 from forgetwatch.scoring.tensors import tensors_of
 
 FEWEST: Final = 3
@@ -189,7 +190,7 @@ class ParityCheck:
         self, model: nn.Module, keys: Sequence[str], encoded: Sequence[Encoded], token_budget: int
     ) -> list[NDArray[np.float64]]:
         """Log-likelihoods of the choices in single rows, nats, float64 [choices] by item."""
-        batches = plan(keys, encoded, vocabulary=self._forward.vocabulary, token_budget=token_budget, layout="rows")
+        batches = plan(keys, encoded, token_budget=token_budget, layout="rows")
         read = self._forward.score(model, batches, encoded, layout="rows")
         return [read[index].logprobs for index in range(len(encoded))]
 

@@ -20,15 +20,15 @@ from forgetwatch.probe import Probe
 from forgetwatch.progress import Done, Progress
 from forgetwatch.scoring.encoding import Encoded, encode, unprompted
 from forgetwatch.scoring.engine import Engine
-from forgetwatch.scoring.forward import Scores
 from forgetwatch.scoring.generation import GeneratedItems, Generator, ModelGenerator
 from forgetwatch.scoring.layout import Layout
 from forgetwatch.scoring.model import ModelInfo, base_model
 from forgetwatch.scoring.outcomes import decide, is_free_correct, lengths, option_mass
+from forgetwatch.scoring.readout import Scores
 from forgetwatch.scoring.sampling import generation_obstacle
 from forgetwatch.snapshot import Snapshot
 
-SCORER: Final = "loglikelihood/3"
+SCORER: Final = "loglikelihood/4"
 """Name and version of the computation of log-likelihoods; part of a cached snapshot's key."""
 
 

@@ -10,11 +10,14 @@ j <= i < ends[j], and the mask of a whole tree needs one comparison:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Final, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedConfig
 
@@ -24,18 +27,20 @@ Keep = Literal["mask", "positions", "last", "all"]
 """Form of a model's argument `logits_to_keep`: a mask for each row, one list of positions for all rows, the number of
 last positions, or no argument at all."""
 
+_MASK_PIECE: Final = 2**26
+"""Pairs of tokens whose mask is computed at a time."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class BatchTensors:
-    """One batch as tensors on the CPU, rows padded on the right to one width.
+    """One batch as tensors, rows padded on the right to one width.
 
     Attributes:
         ids: Token ids, int64 [rows, width]; 0 at padding.
         mask: 1 at tokens, 0 at padding, int64 [rows, width].
         depths: Position of each token in its text, int64 [rows, width].
         ends: One past the last token that sees this one, in its row, int64 [rows, width].
-        needed: True where the logits are needed, bool [rows, width].
-        index: Index of a (row, position) among the logits that are needed.
+        needed: Positions whose logits are needed, as row * width + column, ascending, int64 [needed].
     """
 
     ids: Tensor
@@ -43,54 +48,84 @@ class BatchTensors:
     depths: Tensor
     ends: Tensor
     needed: Tensor
-    index: dict[tuple[int, int], int]
 
     @property
-    def first(self) -> int:
-        """The first position at which any row needs logits."""
-        return int(self.needed.any(0).nonzero()[0])
+    def needed_mask(self) -> Tensor:
+        """True where the logits are needed, bool [rows, width]."""
+        mask = torch.zeros(self.ids.numel(), dtype=torch.bool, device=self.needed.device)
+        mask[self.needed] = True
+        return mask.view(self.ids.shape)
+
+    @property
+    def columns(self) -> Tensor:
+        """Columns in which any row needs logits, ascending, int64."""
+        found: Tensor = (self.needed % self.ids.shape[1]).unique()
+        return found
 
     def logits_to_keep(self, keep: Keep) -> Tensor | int | None:
         """The argument of that name, in the form `keep`: bool [rows, width], int64 [positions], a number, or None."""
         if keep == "mask":
-            return self.needed
+            return self.needed_mask
         if keep == "positions":
-            return self.needed.any(0).nonzero()[:, 0]
-        return self.ids.shape[1] - self.first if keep == "last" else None
+            return self.columns
+        return self.ids.shape[1] - int(self.columns[0]) if keep == "last" else None
+
+    def moved(self, device: torch.device, *others: NDArray[np.int64]) -> tuple[BatchTensors, list[Tensor]]:
+        """The batch and other arrays on a device, by one transfer that is not waited for."""
+        own = (self.ids, self.mask, self.depths, self.ends, self.needed)
+        parts = [*own, *map(torch.from_numpy, others)]
+        packed = torch.cat([part.reshape(-1) for part in parts])
+        if device.type == "cuda":
+            packed = packed.pin_memory()
+        flat = packed.to(device, non_blocking=True).split([part.numel() for part in parts])
+        ids, mask, depths, ends, needed, *rest = (one.view(part.shape) for one, part in zip(flat, parts, strict=True))
+        return BatchTensors(ids=ids, mask=mask, depths=depths, ends=ends, needed=needed), rest
 
 
 def tensors_of(batch: Batch) -> BatchTensors:
-    """Tensors of one batch."""
+    """Tensors of one batch, on the CPU."""
     width = batch.width
     shape = (len(batch.rows), width)
     ids, mask, depths = (np.zeros(shape, np.int64) for _ in range(3))
     # Padding sees itself only: a row of the mask without any True gives NaN in softmax.
     ends = np.tile(np.arange(1, width + 1), (len(batch.rows), 1))
-    needed = np.zeros(shape, bool)
-    index: dict[tuple[int, int], int] = {}
+    needed: list[int] = []
     for number, row in enumerate(batch.rows):
         length = len(row.ids)
         ids[number, :length], depths[number, :length], ends[number, :length] = row.ids, row.depths, row.ends
         mask[number, :length] = 1
-        positions = row.positions
-        needed[number, list(positions)] = True
-        # Ascending by row, then position: the order in which a boolean mask selects.
-        index |= {(number, position): len(index) + offset for offset, position in enumerate(positions)}
-    return BatchTensors(
-        ids=torch.from_numpy(ids),
-        mask=torch.from_numpy(mask),
-        depths=torch.from_numpy(depths),
-        ends=torch.from_numpy(ends),
-        needed=torch.from_numpy(needed),
-        index=index,
-    )
+        needed += [number * width + position for position in row.positions]
+    arrays = {"ids": ids, "mask": mask, "depths": depths, "ends": ends, "needed": np.array(needed, np.int64)}
+    return BatchTensors(**{name: torch.from_numpy(array) for name, array in arrays.items()})
+
+
+class Download:
+    """Numbers on their way from a device to the host; the device goes on with other work meanwhile.
+
+    Args:
+        numbers: Floats [numbers].
+    """
+
+    def __init__(self, numbers: Tensor) -> None:
+        self._host, self._arrived = numbers, None
+        if numbers.is_cuda:
+            self._host = torch.empty(numbers.shape, dtype=numbers.dtype, pin_memory=True)
+            self._host.copy_(numbers, non_blocking=True)
+            self._arrived = torch.cuda.Event()
+            self._arrived.record(torch.cuda.current_stream(numbers.device))
+
+    def wait(self) -> NDArray[np.float64]:
+        """The numbers, float64 [numbers]."""
+        if self._arrived is not None:
+            self._arrived.synchronize()
+        found: NDArray[np.float64] = self._host.cpu().double().numpy()
+        return found
 
 
 def tree_options(
     config: PreTrainedConfig,
     tensors: BatchTensors,
     *,
-    device: torch.device,
     additive: torch.dtype | None,
     prefix: int = 0,
 ) -> dict[str, Any]:
@@ -101,30 +136,24 @@ def tree_options(
 
     Args:
         config: The language model's, for the kinds and windows of its layers.
-        tensors: The batch.
-        device: Device of the mask.
+        tensors: The batch, on the device of the mask.
         additive: Dtype of a mask that is added to the attention scores, 0 or the lowest number; None for a boolean one.
         prefix: Number of cached tokens before each row.
     """
-    depths, ends = tensors.depths.to(device), tensors.ends.to(device)
-    position = torch.arange(depths.shape[1], device=device)
-    # [rows, i, j]: j <= i < ends[j].
-    ancestor = (position[None, None, :] <= position[None, :, None]) & (position[None, :, None] < ends[:, None, :])
+    depths = tensors.depths
     # Every token sees the prefix, whose tokens are at depths 0 to prefix - 1.
-    before = torch.arange(prefix, device=device).expand(len(depths), -1)
-    ancestor = nn.functional.pad(ancestor, (prefix, 0), value=True)
+    before = torch.arange(prefix, device=depths.device).expand(len(depths), -1)
     keys = torch.cat([before, depths], dim=1)
+    whole = partial(_mask, tensors, keys, additive=additive)
 
     def mask(kind: str) -> Tensor:
-        seen = ancestor
         # Distances are differences of depth: in a row, another branch may lie between a token and its ancestor.
         if kind == "sliding_attention" and (window := _window(config)):
-            seen = ancestor & (depths[:, :, None] - keys[:, None, :] < window)
-        elif kind == "chunked_attention":
+            return whole(lambda query: query[:, :, None] - keys[:, None, :] < window)
+        if kind == "chunked_attention":
             size = config.attention_chunk_size
-            seen = ancestor & (depths[:, :, None] // size == keys[:, None, :] // size)
-        seen = seen[:, None]  # the same for all heads
-        return seen if additive is None else torch.where(seen, 0.0, torch.finfo(additive).min).to(additive)
+            return whole(lambda query: query[:, :, None] // size == keys[:, None, :] // size)
+        return whole(None)
 
     kinds = sorted(set(getattr(config, "layer_types", None) or ()))
     if len(kinds) > 1:
@@ -132,6 +161,38 @@ def tree_options(
     # A configuration without kinds of layers applies its window to every layer.
     kind = kinds[0] if kinds else "sliding_attention" if _window(config) else "full_attention"
     return {"attention_mask": mask(kind), "position_ids": depths}
+
+
+def _mask(
+    tensors: BatchTensors, keys: Tensor, near: Callable[[Tensor], Tensor] | None, *, additive: torch.dtype | None
+) -> Tensor:
+    """Mask [rows, 1, width, prefix + width] of a batch of trees.
+
+    Args:
+        tensors: The batch.
+        keys: Depths of the keys, int64 [rows, prefix + width].
+        near: From depths of queries, [rows, queries], to True for each key in the layer's window or chunk, bool
+            [rows, queries, prefix + width]; None if the layer sees all keys.
+        additive: As in `tree_options`.
+    """
+    rows, width = tensors.ids.shape
+    prefix = keys.shape[1] - width
+    position = torch.arange(width, device=keys.device)
+    shape = (rows, 1, width, prefix + width)
+    mask = torch.empty(shape, dtype=torch.bool if additive is None else additive, device=keys.device)
+    # In pieces: distances are whole numbers, and those of a row of 32,000 tokens would take 8 GB.
+    size = max(1, _MASK_PIECE // (rows * (prefix + width)))
+    for start in range(0, width, size):
+        piece = slice(start, start + size)
+        query = position[piece]
+        # [rows, i, j]: j <= i < ends[j].
+        seen = (position[None, None, :] <= query[None, :, None]) & (query[None, :, None] < tensors.ends[:, None, :])
+        seen = nn.functional.pad(seen, (prefix, 0), value=True)
+        if near is not None:
+            seen &= near(tensors.depths[:, piece])
+        # The same for all heads.
+        mask[:, 0, piece] = seen if additive is None else torch.where(seen, 0.0, torch.finfo(additive).min).to(additive)
+    return mask
 
 
 def _window(config: PreTrainedConfig) -> int:

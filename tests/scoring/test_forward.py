@@ -27,8 +27,9 @@ from forgetwatch import score
 from forgetwatch.errors import ScoringError
 from forgetwatch.scoring.encoding import encode
 from forgetwatch.scoring.forward import ForwardPass
+from forgetwatch.scoring.head import head_in_fp32
 from forgetwatch.scoring.layout import plan
-from forgetwatch.scoring.model import ModelInfo, head_in_fp32
+from forgetwatch.scoring.model import ModelInfo
 
 TOK = tokenizer()
 SIZES: dict[str, Any] = {
@@ -179,6 +180,6 @@ def test_no_batch_is_halved_where_processes_must_make_the_same_calls() -> None:
     network = _Small(LlamaConfig(**SIZES)).eval()
     items = probe(20)
     encoded = encode(items, TOK, max_length=64)
-    batches = plan([item.content_hash for item in items], encoded, vocabulary=len(TOK), token_budget=8192)
+    batches = plan([item.content_hash for item in items], encoded, token_budget=8192)
     with pytest.raises(torch.OutOfMemoryError):
         ForwardPass(ModelInfo.of(network), together=True).score(network, batches, encoded, layout="rows")

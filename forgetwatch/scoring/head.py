@@ -1,0 +1,428 @@
+"""The language head: log-probabilities from hidden states, without logits that stay in memory.
+
+    hidden states [tokens, hidden size] ─▶ those needed ─▶ logits of a piece ─▶ log-softmax ─▶ numbers that are wanted
+
+The model is called whole, with its wrappers and hooks. Meanwhile its output embedding does something else than
+multiply: it takes the hidden states, reads from them what is wanted while its weights are at hand, and returns a few
+fixed numbers in place of the logits. What the model makes of these numbers shows its rule after the head, a scale or a
+soft cap, which then applies to our logits as well.
+
+    plain matrix     multiplied in pieces, products in fp32; on CUDA with half-precision factors and fp32 sums
+    split matrix     the same on each process's rows of it (tensor parallelism), then combined
+    other modules    called as they are, a few positions at a time: adapters on the head, packed weights
+
+`ForwardPass.check_head` compares the result with the logits of the model itself. A model that does not call its output
+embedding once, or changes the logits in another way, keeps its own logits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any, Final, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, distributed, nn
+from torch.distributed.tensor import DTensor
+from torch.nn import functional
+
+from forgetwatch.errors import ScoringError
+from forgetwatch.scoring.model import output_embedding
+
+LOGIT_BUDGET: Final = 2**26
+"""Maximum number of logits that a call may return, where the model's own are read."""
+
+_WEIGHTS: Final = 2**25
+"""Weights of the head that are converted to fp32 at a time."""
+
+_CPU_LOGITS: Final = 2**21
+_CUDA_LOGITS: Final = 2**27
+"""Logits that are computed at a time."""
+
+_FEWEST: Final = 64
+"""Positions that are multiplied at a time at least: with fewer, reading the matrix takes longer than multiplying."""
+
+_PROBES: Final = (0.01, -0.01, 0.5, -1.0, 4.0, -16.0, 64.0, -256.0, 1e3, 1e6, -1e6)
+"""Numbers that the replaced head returns for each position; the rule after the head shows in what becomes of them."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a model does to each logit after its head: logit * scale, then cap * tanh(logit / cap)."""
+
+    scale: float = 1.0
+    cap: float | None = None
+
+    @classmethod
+    def of(cls, made: Tensor) -> Self | None:
+        """Rule that turns `_PROBES` into these numbers, [probes]; None if it is another kind of rule."""
+        given, found = np.array(_PROBES), made.double().cpu().numpy()
+        if found.shape != given.shape or not np.isfinite(found).all():
+            return None
+        # Some models return logits in half precision: a number of theirs shows the rule up to this share of it.
+        exactness = max(1e-5, float(torch.finfo(made.dtype).eps))
+        if np.allclose(found, given, rtol=exactness, atol=0):
+            return cls()
+        scale, largest = found[0] / given[0], found[-2]
+        scale = 1.0 if abs(scale - 1) < 1e-6 else scale  # without a cap, the next line reads it off exactly
+        is_linear = abs(largest - scale * given[-2]) <= 1e-3 * abs(scale * given[-2])
+        rule = cls(float(found[2] / given[2]) if is_linear else float(scale), None if is_linear else float(largest))
+        expected = rule.applied(torch.from_numpy(given)).numpy()
+        # A scale or a cap that was read off rounded numbers would be wrong for all logits.
+        return rule if exactness == 1e-5 and np.allclose(found, expected, rtol=1e-5, atol=0) else None
+
+    def applied(self, logits: Tensor) -> Tensor:
+        """The logits after the rule, in place."""
+        if self.scale != 1.0:
+            logits.mul_(self.scale)
+        return logits if self.cap is None else logits.div_(self.cap).tanh_().mul_(self.cap)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """Numbers that are read from the logits of one batch; tensors are on the device.
+
+    Attributes:
+        width: Columns of the batch. Columns that prompt learning puts before them are not read.
+        needed: Positions whose logits are needed, as row * width + column, ascending, int64 [needed].
+        rows: Row in `needed` of each token whose log-probability is wanted, ascending, int64 [cells].
+        tokens: The tokens, int64 [cells].
+        likeliest: Rows in `needed` whose most likely token is wanted, ascending, int64 [likeliest].
+        rows_here: `rows` in host memory: pieces are cut without waiting for the device.
+        likeliest_here: `likeliest` in host memory.
+    """
+
+    width: int
+    needed: Tensor
+    rows: Tensor
+    tokens: Tensor
+    likeliest: Tensor
+    rows_here: NDArray[np.int64]
+    likeliest_here: NDArray[np.int64]
+
+
+class HeadReader:
+    """Stands in for `forward` of a model's output embedding, inside `replaced`.
+
+    Attributes:
+        wanted: Numbers that the next call reads; None for none.
+        whole: Width of the batch and positions, as in `Wanted`, whose logits are wanted as they are; None for none.
+            For a few positions only.
+        read: Result of the call: log-probabilities and most likely tokens of `wanted`, float [cells + likeliest], or
+            the logits of `whole`, float [positions, vocabulary].
+        calls: Calls so far.
+
+    Args:
+        head: The output embedding.
+        own: Its own `forward`.
+        rule: What the model does to the logits afterwards.
+        is_plain: True if `own` is the forward of `head`'s class.
+        matrix_only: Refuse a head that is more than one matrix.
+    """
+
+    def __init__(
+        self, head: nn.Module, own: Callable[..., Any], rule: Rule, *, is_plain: bool, matrix_only: bool
+    ) -> None:
+        self.wanted: Wanted | None = None
+        self.whole: tuple[int, Tensor] | None = None
+        self.read: Tensor | None = None
+        self.calls = 0
+        self._head, self._own, self._rule = head, own, rule
+        self._is_plain, self._matrix_only = is_plain, matrix_only
+        self._probes: Tensor | None = None
+
+    def __call__(self, hidden: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """Numbers [..., probes] in place of logits [..., vocabulary]; what is wanted of these is put into `read`."""
+        self.calls += 1
+        # Sums of half-precision products are what autocast would round.
+        with torch.autocast(hidden.device.type, enabled=False):
+            if self.wanted is not None:
+                self.read = self._numbers(_at(hidden, self.wanted.width, self.wanted.needed), self.wanted)
+            elif self.whole is not None:
+                self.read = self._logits(_at(hidden, *self.whole))
+        if self._probes is None or self._probes.device != hidden.device:
+            self._probes = torch.tensor(_PROBES, device=hidden.device)
+        return self._probes.repeat(*hidden.shape[:-1], 1)
+
+    def _numbers(self, hidden: Tensor, wanted: Wanted) -> Tensor:
+        matrix = self._matrix()
+        pieces = self._pieces(hidden, matrix)
+        if matrix is None or (matrix.group is None and _is_multiplied_at_once(hidden, matrix)):
+            return _numbers_of_whole_rows(pieces, wanted)
+        return _numbers_of_parts(pieces, wanted, hidden, matrix)
+
+    def _logits(self, hidden: Tensor) -> Tensor:
+        matrix = self._matrix()
+        columns: dict[int, list[Tensor]] = {}
+        for _, column, logits in self._pieces(hidden, matrix):
+            columns.setdefault(column, []).append(logits)
+        logits = torch.cat([torch.cat(rows) for rows in columns.values()], dim=-1)
+        return logits if matrix is None or matrix.group is None else _gather_columns(logits, matrix)
+
+    def _matrix(self) -> _Matrix | None:
+        """The head's matrix at the time of a call; None for another kind of module.
+
+        Raises:
+            ScoringError: If it is another kind and only a matrix is allowed.
+        """
+        matrix = _matrix_of(self._head, is_plain=self._is_plain)
+        if matrix is None and self._matrix_only:
+            raise ScoringError(f"needed an output embedding that is one matrix, got {type(self._head).__name__}")
+        return matrix
+
+    def _pieces(self, hidden: Tensor, matrix: _Matrix | None) -> Iterator[tuple[int, int, Tensor]]:
+        """Yield first row, first column and logits, float [rows, columns], of one piece after the other."""
+        if matrix is None:
+            size = _FEWEST
+            for row in range(0, len(hidden), size):
+                # Some modules expect a batch of rows.
+                yield row, 0, self._rule.applied(self._own(hidden[None, row : row + size])[0].float())
+            return
+        for column, multiply, width in _column_pieces(hidden, matrix):
+            most = _CUDA_LOGITS if hidden.is_cuda else _CPU_LOGITS
+            size = max(_FEWEST, most // width)
+            for row in range(0, len(hidden), size):
+                yield row, column + matrix.first, self._rule.applied(multiply(hidden[row : row + size]))
+
+
+@contextmanager
+def replaced(model: nn.Module, rule: Rule, *, matrix_only: bool) -> Iterator[HeadReader]:
+    """Replace the `forward` of the model's output embedding by a `HeadReader` inside this context.
+
+    Args:
+        model: The model.
+        rule: What the model does to the logits after its head.
+        matrix_only: Refuse, at a call, a head that is more than one matrix.
+
+    Raises:
+        ScoringError: If the model has no output embedding.
+    """
+    head = output_embedding(model)
+    if head is None:
+        raise ScoringError("the model names no output embedding")
+    # accelerate's wrapper, which moves weights and inputs, calls the own forward under this name.
+    name = "_old_forward" if "_hf_hook" in vars(head) and "_old_forward" in vars(head) else "forward"
+    before = vars(head).get(name)
+    own = getattr(head, name)
+    is_plain = before is None or getattr(before, "__func__", None) is nn.Linear.forward
+    reader = HeadReader(head, own, rule, is_plain=is_plain, matrix_only=matrix_only)
+    setattr(head, name, reader)
+    try:
+        with linear_in_fp32(part for part in head.modules() if part is not head):
+            yield reader
+    finally:
+        delattr(head, name)
+        if before is not None:
+            setattr(head, name, before)
+
+
+@contextmanager
+def head_in_fp32(model: nn.Module) -> Iterator[None]:
+    """Compute the output embedding in fp32 inside this context: logits in bf16 tie where the model does not.
+
+    Each plain `nn.Linear` of the head is replaced, also of one with adapters or with a trained copy. A head whose
+    weight is sharded, quantised or of another kind stays as it is.
+    """
+    head = output_embedding(model)
+    with linear_in_fp32(head.modules() if head is not None else ()):
+        yield
+
+
+@contextmanager
+def linear_in_fp32(modules: Iterable[nn.Module]) -> Iterator[None]:
+    """Compute those of the modules that are plain `nn.Linear` in fp32 inside this context."""
+    plain = [part for part in modules if type(part) is nn.Linear and "forward" not in vars(part) and _is_whole(part)]
+    for part in plain:
+        part.forward = partial(_logits_in_fp32, part)  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        for part in plain:
+            del part.forward
+
+
+def read_logits(logits: Tensor, wanted: Wanted) -> Tensor:
+    """Numbers of `wanted`, float [cells + likeliest], from the model's own logits [needed, vocabulary]."""
+    size = max(1, (_CUDA_LOGITS if logits.is_cuda else 2**19) // logits.shape[-1])
+    pieces = ((row, 0, logits[row : row + size].float()) for row in range(0, len(logits), size))
+    return _numbers_of_whole_rows(pieces, wanted)
+
+
+def _at(hidden: Tensor, width: int, positions: Tensor) -> Tensor:
+    """Hidden states [positions, hidden size] of the last `width` columns of [rows, columns, hidden size]."""
+    if hidden.ndim != 3 or hidden.shape[1] < width:
+        raise ScoringError(f"the head got hidden states of shape {tuple(hidden.shape)}; needed [rows, {width}, size]")
+    return hidden[:, -width:].reshape(-1, hidden.shape[-1]).index_select(0, positions.to(hidden.device))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Matrix:
+    """The rows of a plain head that this process holds.
+
+    Attributes:
+        weight: Floats [columns, hidden size].
+        bias: Floats [columns]; None if there is none.
+        first: Token of the first column.
+        group: Processes that hold the other columns; None if there are none.
+    """
+
+    weight: Tensor
+    bias: Tensor | None
+    first: int = 0
+    group: Any = None
+
+
+def _matrix_of(head: nn.Module, *, is_plain: bool) -> _Matrix | None:
+    # FSDP 2 gives the module a class of its own, with the same forward.
+    if type(head).forward is not nn.Linear.forward or not _is_whole(head):
+        return None
+    weight: Any = head.weight
+    bias: Any = head.bias
+    if not isinstance(weight, DTensor):
+        return _Matrix(weight=weight, bias=bias) if is_plain else None
+    # Tensor parallelism replaces the forward, to combine what the processes compute; that is done here instead.
+    mesh, placements = weight.device_mesh, weight.placements
+    if mesh.ndim != 1 or not placements[0].is_shard(0):
+        return None
+    # A sharded dimension is cut as by torch.chunk.
+    first = mesh.get_local_rank() * -(-len(weight) // mesh.size())
+    return _Matrix(
+        weight=weight.to_local(),
+        bias=bias.to_local() if isinstance(bias, DTensor) else bias,
+        first=min(first, len(weight)),
+        group=mesh.get_group(),
+    )
+
+
+def _is_whole(head: nn.Module) -> bool:
+    weight = getattr(head, "weight", None)
+    return isinstance(weight, Tensor) and weight.ndim == 2 and weight.is_floating_point() and weight.numel() > 0
+
+
+def _is_multiplied_at_once(hidden: Tensor, matrix: _Matrix) -> bool:
+    """True if no fp32 copy of the weights is needed, so that all columns are multiplied at once."""
+    weight = matrix.weight
+    is_full = weight.dtype in (torch.float32, torch.float64)
+    return (
+        is_full or weight.numel() <= _WEIGHTS or (hidden.is_cuda and hidden.dtype == weight.dtype and _sums_in_fp32())
+    )
+
+
+@cache
+def _sums_in_fp32() -> bool:
+    """True if this version of torch multiplies half-precision matrices to a product in fp32, on CUDA."""
+    try:
+        one = torch.ones(16, 16, dtype=torch.bfloat16, device="cuda")
+        return torch.mm(one, one, out_dtype=torch.float32).dtype == torch.float32
+    except (TypeError, RuntimeError):
+        return False
+
+
+def _column_pieces(hidden: Tensor, matrix: _Matrix) -> Iterator[tuple[int, Callable[[Tensor], Tensor], int]]:
+    """Yield first column, multiplication and number of columns of each piece of the weights."""
+    weight, bias = matrix.weight, matrix.bias
+    if hidden.is_cuda and hidden.dtype == weight.dtype and weight.element_size() == 2 and _sums_in_fp32():
+
+        def multiply(rows: Tensor) -> Tensor:
+            logits = torch.mm(rows, weight.t(), out_dtype=torch.float32)
+            return logits if bias is None else logits.add_(bias)
+
+        yield 0, multiply, len(weight)
+        return
+    exact = weight.dtype if weight.dtype in (torch.float32, torch.float64) else torch.float32
+    # In pieces, so that no fp32 copy of the whole matrix is made.
+    step = len(weight) if weight.dtype == exact else max(1, _WEIGHTS // weight.shape[1])
+    for column in range(0, len(weight), step):
+        part = weight[column : column + step].to(exact)
+        shift = None if bias is None else bias[column : column + step].to(exact)
+        yield column, partial(_product, weight=part, bias=shift), len(part)
+
+
+def _product(rows: Tensor, *, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return functional.linear(rows.to(weight.dtype), weight, bias)
+
+
+def _logits_in_fp32(head: nn.Linear, hidden: Tensor) -> Tensor:
+    """Logits [..., vocabulary], fp32, of hidden states [..., hidden size]."""
+    with torch.autocast(hidden.device.type, enabled=False):
+        parts = [
+            multiply(hidden) for _, multiply, _ in _column_pieces(hidden, _Matrix(weight=head.weight, bias=head.bias))
+        ]
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
+
+
+def _numbers_of_whole_rows(pieces: Iterable[tuple[int, int, Tensor]], wanted: Wanted) -> Tensor:
+    """Numbers of `wanted` from pieces that hold all columns of their rows."""
+    cells, tops = [], []
+    for row, _, logits in pieces:
+        of_cells, of_likeliest = _stretches(wanted, row, row + len(logits))
+        # The fused log-softmax of a piece that fits into the cache: there is no float copy of all logits.
+        logprobs = torch.log_softmax(logits, dim=-1)
+        cells.append(logprobs[wanted.rows[of_cells] - row, wanted.tokens[of_cells]])
+        tops.append(_rows(logits, wanted.likeliest[of_likeliest] - row).argmax(-1).to(logprobs.dtype))
+    return torch.cat([*cells, *tops])
+
+
+def _numbers_of_parts(
+    pieces: Iterable[tuple[int, int, Tensor]], wanted: Wanted, hidden: Tensor, matrix: _Matrix
+) -> Tensor:
+    """Numbers of `wanted` from pieces of some columns each, in this process and in those of the matrix's group."""
+    float_type = torch.promote_types(torch.float32, matrix.weight.dtype)
+    new = partial(torch.full, dtype=float_type, device=hidden.device)
+    lowest = -torch.inf
+    # Of each position the logsumexp so far; of each token its log-probability within its piece, and the piece's
+    # logsumexp; of each position in `likeliest` the highest logit so far, and its token.
+    total, cells, within = (new((size,), lowest) for size in (len(hidden), len(wanted.rows), len(wanted.rows)))
+    best, top = (new((len(wanted.likeliest),), value) for value in (lowest, 0.0))
+    for row, column, logits in pieces:
+        of_cells, of_likeliest = _stretches(wanted, row, row + len(logits))
+        logprobs = torch.log_softmax(logits, dim=-1)
+        sums = logits.amax(-1) - logprobs.amax(-1)
+        total[row : row + len(logits)] = torch.logaddexp(total[row : row + len(logits)], sums)
+        rows, tokens = wanted.rows[of_cells] - row, wanted.tokens[of_cells] - column
+        inside = (tokens >= 0) & (tokens < logits.shape[-1])
+        found = logprobs[rows, tokens.clamp(0, logits.shape[-1] - 1)]
+        cells[of_cells] = torch.where(inside, found, cells[of_cells])
+        within[of_cells] = torch.where(inside, sums[rows], within[of_cells])
+        highest, index = _rows(logits, wanted.likeliest[of_likeliest] - row).max(-1)
+        better = highest > best[of_likeliest]
+        best[of_likeliest] = torch.where(better, highest, best[of_likeliest])
+        top[of_likeliest] = torch.where(better, (index + column).to(float_type), top[of_likeliest])
+    if matrix.group is not None:
+        sizes = [len(part) for part in (total, cells, within, best, top)]
+        parts = _gather(torch.cat([total, cells, within, best, top]), matrix.group)
+        totals, all_cells, all_within, all_best, all_top = parts.split(sizes, dim=1)
+        total = totals.logsumexp(0)
+        # A token is in one process: elsewhere both are minus infinity.
+        cells, within = all_cells.amax(0), all_within.amax(0)
+        top = all_top.gather(0, all_best.argmax(0, keepdim=True))[0]
+    return torch.cat([cells + (within - total[wanted.rows]), top])
+
+
+def _stretches(wanted: Wanted, first: int, last: int) -> tuple[slice, slice]:
+    """Stretches of `wanted.rows` and of `wanted.likeliest` that are in the rows `first` to `last`."""
+    cells, likeliest = (np.searchsorted(rows, (first, last)) for rows in (wanted.rows_here, wanted.likeliest_here))
+    return slice(*cells.tolist()), slice(*likeliest.tolist())
+
+
+def _rows(logits: Tensor, rows: Tensor) -> Tensor:
+    return logits if len(rows) == len(logits) else logits.index_select(0, rows)
+
+
+def _gather(own: Tensor, group: Any) -> Tensor:
+    """Tensors of equal shape from all processes of a group, [processes, ...]."""
+    parts = [torch.empty_like(own) for _ in range(distributed.get_world_size(group))]
+    distributed.all_gather(parts, own.contiguous(), group=group)
+    return torch.stack(parts)
+
+
+def _gather_columns(logits: Tensor, matrix: _Matrix) -> Tensor:
+    """Logits [rows, vocabulary] from the columns of all processes, of which the last may have fewer."""
+    size = torch.tensor([logits.shape[1]], device=logits.device)
+    sizes = _gather(size, matrix.group)[:, 0].tolist()
+    padded = functional.pad(logits, (0, max(sizes) - logits.shape[1]))
+    return torch.cat([part[:, :n] for part, n in zip(_gather(padded, matrix.group), sizes, strict=True)], dim=1)

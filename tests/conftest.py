@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
 os.environ["OMP_NUM_THREADS"] = "1"  # tiny models: threads would only wait for each other
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -14,9 +14,12 @@ os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["WANDB_MODE"] = "offline"
 
-# A busy machine is no failure; the number of examples bounds the time.
-settings.register_profile("unhurried", deadline=None)
-settings.load_profile("unhurried")
+with suppress(ModuleNotFoundError):  # most tests need no generated examples
+    from hypothesis import settings
+
+    # A busy machine is no failure; the number of examples bounds the time.
+    settings.register_profile("unhurried", deadline=None)
+    settings.load_profile("unhurried")
 
 
 @pytest.fixture(scope="session")

@@ -1,96 +1,296 @@
-"""Claims that only a GPU can show; skipped without one. Not yet run on one."""
+"""Claims that depend on the device, at the width of a real model. On the CPU the same tests run with small models.
+
+    python3 -m pytest tests/gpu                                      a CUDA device with 24 GB, under ten minutes
+    FORGETWATCH_TEST_DEVICE=cpu python3 -m pytest tests/gpu          the same code on the CPU
+
+Needed are torch, transformers, pytest and forgetwatch's base requirements. Tests of trainers, flash attention, Liger
+and adapters are skipped where their package is missing.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from support import model, probe, tokenizer
+from devices import (
+    DEVICE,
+    ON_CUDA,
+    VOCABULARY,
+    Texts,
+    experts,
+    logprobs,
+    needs_cuda,
+    peak,
+    soft_capped,
+    text_tokenizer,
+    wide,
+)
+from support import log_likelihood, model, probe, tokenizer
 
-from forgetwatch import Probe, Snapshot, score
+from forgetwatch import ForgetWatchCallback, Probe, Trajectory, Watch, score
+from forgetwatch.probes import load_probe
 from forgetwatch.scoring.scorer import Scorer
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-
 TOK = tokenizer()
+ITEMS = 120 if ON_CUDA else 24
+SHARED = ("prefix", "trie")
+HALF = 0.1
+"""Nats by which a log-likelihood of at most three tokens may move between two layouts in bf16."""
 
 
-def logprobs(snapshot: Snapshot) -> np.ndarray:
-    return np.concatenate(snapshot.table["choice_logprobs"].to_pylist())
+def assert_like_single_rows(network: Any, items: Probe) -> Scorer:
+    """Shared rows are chosen, agree with single rows, and change no choice that is not called unstable."""
+    scorer = Scorer(items, TOK, network)
+    shared = scorer.score(network)
+    assert scorer.engine.layout in SHARED, scorer.engine.fallback_reason
+    single = Scorer(items, TOK, network, layout="rows").score(network)
+    assert logprobs(shared) == pytest.approx(logprobs(single), abs=HALF)
+    changed = shared.ints("chosen") != single.ints("chosen")
+    assert not (changed & ~np.array(shared.table["unstable"].to_pylist()) & (single.floats("margin") > HALF)).any()
+    return scorer
 
 
-def on_gpu(dtype: torch.dtype = torch.bfloat16) -> Any:
-    return model(TOK).to("cuda", dtype)
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_shared_rows_agree_with_single_ones_in_half_precision(attention: str) -> None:
+    network = wide()
+    network.set_attn_implementation(attention)
+    assert_like_single_rows(network, probe(ITEMS))
 
 
-def test_shared_rows_agree_with_single_ones_in_half_precision() -> None:
-    network, items = on_gpu(), probe(120)
-    trees, rows = (Scorer(items, TOK, network, layout=layout) for layout in ("trie", "rows"))  # type: ignore[arg-type]
-    one, other = trees.score(network), rows.score(network)
-    assert logprobs(one) == pytest.approx(logprobs(other), abs=0.2)
-    changed = one.ints("chosen") != other.ints("chosen")
-    assert not (changed & ~np.array(one.table["unstable"].to_pylist()) & (other.floats("margin") > 0.2)).any()
-    found = Scorer(items, TOK, network)
-    found.score(network)
-    assert found.engine.layout == "trie", found.engine.fallback_reason
+def test_a_mixture_of_experts_in_half_precision_is_scored_and_shares_rows() -> None:
+    for seed in range(3 if ON_CUDA else 1):
+        assert_like_single_rows(experts(seed=seed), probe(ITEMS))
 
 
-def test_the_state_of_cuda_random_numbers_comes_back() -> None:
-    network = on_gpu().train()
-    torch.cuda.manual_seed_all(5)
-    expected = torch.rand(4, device="cuda")
-    torch.cuda.manual_seed_all(5)
-    score(network, TOK, probe())
-    assert torch.equal(torch.rand(4, device="cuda"), expected)
+def test_a_soft_capped_model_shares_rows() -> None:
+    assert_like_single_rows(soft_capped(), probe(ITEMS))
 
 
-def test_a_disabled_adapter_gives_the_base() -> None:
-    from peft import LoraConfig, get_peft_model
+def test_log_likelihoods_are_those_of_the_models_own_logits() -> None:
+    network, items = wide(dtype=torch.float32), probe(12)
+    found = score(network, TOK, items).table["choice_logprobs"].to_pylist()
+    for item, values in zip(items, found, strict=True):
+        context = tuple(TOK(str(item.prompt))["input_ids"])
+        expected = [_alone(network, context, tuple(TOK(choice)["input_ids"])) for choice in item.choices]
+        assert values == pytest.approx(expected, abs=1e-3 if ON_CUDA else 1e-4)
 
-    network = on_gpu()
-    plain = logprobs(score(network, TOK, probe()))
-    adapted = get_peft_model(network, LoraConfig(r=4, target_modules=["q_proj"], init_lora_weights=False))
-    with adapted.disable_adapter():
-        assert logprobs(score(adapted, TOK, probe())) == pytest.approx(plain, abs=1e-3)
+
+def _alone(network: Any, context: tuple[int, ...], choice: tuple[int, ...]) -> float:
+    with torch.device(DEVICE):  # of the tensors that are made inside
+        return log_likelihood(network, context, choice)
+
+
+@needs_cuda
+def test_flash_attention_is_replaced_for_shared_rows_and_agrees() -> None:
+    pytest.importorskip("flash_attn")
+    for network in (wide(), soft_capped()):
+        items = probe(ITEMS)
+        plain = logprobs(score(network, TOK, items))
+        network.set_attn_implementation("flash_attention_2")
+        scorer = Scorer(items, TOK, network)
+        assert logprobs(scorer.score(network)) == pytest.approx(plain, abs=HALF)
+        assert network.config._attn_implementation == "flash_attention_2"
+        assert scorer.engine.layout in SHARED, scorer.engine.fallback_reason
+
+
+def test_mixed_precision_agrees_with_full_precision() -> None:
+    network, items = wide(dtype=torch.float32), probe(ITEMS)
+    full = logprobs(score(network, TOK, items))
+    with torch.autocast(DEVICE, dtype=torch.bfloat16):
+        scorer = Scorer(items, TOK, network)
+        mixed = logprobs(scorer.score(network))
+    assert scorer.engine.layout in SHARED, scorer.engine.fallback_reason
+    assert mixed == pytest.approx(full, abs=HALF)
+    assert not np.array_equal(mixed, full)  # it was mixed
 
 
 def test_only_unstable_items_differ_in_another_order() -> None:
-    network, items = on_gpu(), list(probe(120))
+    network, items = wide(), list(probe(ITEMS))
     first = score(network, TOK, Probe(items))
     second = score(network, TOK, Probe(items[::-1]))
     changed = first.ints("chosen") != second.ints("chosen")[::-1]
     assert not (changed & ~np.array(first.table["unstable"].to_pylist())).any()
 
 
-def test_flash_attention_is_replaced_for_shared_rows_and_agrees() -> None:
-    pytest.importorskip("flash_attn")
-    network, items = on_gpu(), probe(60)
+def test_the_same_weights_give_the_same_bits_at_the_next_look() -> None:
+    network = wide()
+    scorer = Scorer(probe(ITEMS), TOK, network)
+    scorer.score(network)
+    assert scorer.score(network).checksum == scorer.score(network).checksum
+
+
+def test_the_states_of_random_numbers_come_back() -> None:
+    network = model(TOK).to(DEVICE).train()
+    torch.manual_seed(5)
+    expected = torch.rand(4, device=DEVICE), torch.rand(4)
+    torch.manual_seed(5)
+    score(network, TOK, probe())
+    assert torch.equal(torch.rand(4, device=DEVICE), expected[0])
+    assert torch.equal(torch.rand(4), expected[1])
+
+
+def test_a_disabled_adapter_gives_the_base() -> None:
+    peft = pytest.importorskip("peft")
+    network = wide()
+    plain = logprobs(score(network, TOK, probe()))
+    adapted = peft.get_peft_model(network, peft.LoraConfig(r=4, target_modules=["q_proj"], init_lora_weights=False))
+    with adapted.disable_adapter():
+        assert logprobs(score(adapted, TOK, probe())) == pytest.approx(plain, abs=1e-3)
+
+
+def test_a_compiled_model_scores_as_the_plain_one() -> None:
+    network, items = wide(dtype=torch.float32), probe(ITEMS)
     plain = logprobs(score(network, TOK, items))
-    network.set_attn_implementation("flash_attention_2")
-    scorer = Scorer(items, TOK, network)
-    assert logprobs(scorer.score(network)) == pytest.approx(plain, abs=0.2)
-    assert network.config._attn_implementation == "flash_attention_2"
-    assert scorer.engine.layout == "trie", scorer.engine.fallback_reason
+    compiled = torch.compile(network, backend="inductor" if ON_CUDA else "eager")
+    assert np.array_equal(logprobs(score(compiled, TOK, items)), plain)
 
 
+_LIGER = """
+import json, sys
+from devices import logprobs, wide
+from support import probe, tokenizer
+from forgetwatch.scoring.scorer import Scorer
+from liger_kernel.transformers import apply_liger_kernel_to_llama
+network, items = wide(), probe(int(sys.argv[1]))
+plain = logprobs(Scorer(items, tokenizer(), network).score(network))
+apply_liger_kernel_to_llama(model=network)
+scorer = Scorer(items, tokenizer(), network)
+found = logprobs(scorer.score(network))
+print(json.dumps([scorer.engine.layout, float(abs(found - plain).max())]))
+"""
+
+
+@needs_cuda
+def test_liger_kernels_score_as_the_plain_model() -> None:
+    pytest.importorskip("liger_kernel")
+    tests = Path(__file__).parents[1]
+    # Liger replaces classes of transformers: in a process of its own.
+    done = subprocess.run(
+        [sys.executable, "-c", _LIGER, str(ITEMS)],
+        env={**os.environ, "PYTHONPATH": f"{tests}:{tests.parent}"},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    layout, difference = json.loads(done.stdout.splitlines()[-1])
+    assert layout in SHARED
+    assert difference <= HALF
+
+
+# Memory.
+
+
+@needs_cuda
 def test_a_look_needs_less_memory_than_a_training_step() -> None:
-    network = on_gpu(torch.float32).train()
-    rows, length = 8, 100
+    network, rows, length = wide().train(), 8, 512
     optimizer = torch.optim.AdamW(network.parameters())
 
     def step() -> None:
-        ids = torch.randint(5, len(TOK), (rows, length), device="cuda")
+        ids = torch.randint(5, len(TOK), (rows, length), device=DEVICE)
         network(input_ids=ids, labels=ids).loss.backward()
         optimizer.step()
         optimizer.zero_grad()
 
-    def peak(act: Any) -> int:
-        torch.cuda.reset_peak_memory_stats()
-        act()
-        return torch.cuda.max_memory_allocated()
-
     step()
-    scorer = Scorer(probe(400), TOK, network, token_budget=rows * length)
-    assert peak(lambda: scorer.score(network)) <= peak(step)
+    training = peak(step)
+    scorer = Scorer(load_probe("standard"), TOK, network, token_budget=rows * length)
+    assert peak(lambda: scorer.score(network)) <= training
+
+
+@needs_cuda
+def test_a_look_keeps_a_part_of_the_logits_of_a_large_vocabulary() -> None:
+    network, items = wide(), load_probe("standard")
+    scorer = Scorer(items, text_tokenizer(items), network)
+    scorer.score(network)
+    before = torch.cuda.memory_allocated()
+    logits = 4 * scorer.engine.token_budget * VOCABULARY
+    assert peak(lambda: scorer.score(network)) - before < logits / 3
+
+
+# Runs.
+
+
+def arguments(folder: Path, **options: Any) -> Any:
+    from transformers import TrainingArguments
+
+    settings = {"max_steps": 4, "per_device_train_batch_size": 2, "learning_rate": 1e-3, "seed": 3}
+    quiet = {"report_to": "none", "disable_tqdm": True, "save_strategy": "no", "logging_steps": 2}
+    return TrainingArguments(output_dir=str(folder), use_cpu=not ON_CUDA, bf16=True, **{**settings, **quiet, **options})
+
+
+def trained(folder: Path, callbacks: list[Any], *, tok: Any = TOK, network: Any = None, **options: Any) -> Any:
+    """Weights after training in transformers' own Trainer, in mixed precision."""
+    pytest.importorskip("accelerate")  # the Trainer needs it
+    from transformers import Trainer
+
+    network = network or model(tok, positions=512)
+    made = Trainer(
+        model=network,
+        args=arguments(folder, **options),
+        train_dataset=Texts(TOK),
+        processing_class=tok,
+        callbacks=callbacks,
+    )
+    made.train()
+    return torch.cat([weight.detach().float().cpu().flatten() for weight in network.parameters()])
+
+
+def test_a_callback_in_a_trainer_takes_its_looks_and_leaves_the_training_alone(tmp_path: Path) -> None:
+    plain = [trained(tmp_path / f"plain {number}", []) for number in range(2)]
+    watched = trained(tmp_path / "watched", [ForgetWatchCallback(probe(40), every=2, max_overhead=None)])
+    # Kernels that are not deterministic differ from themselves, and by no more with the callback.
+    assert float((watched - plain[0]).abs().max()) <= 2 * float((plain[1] - plain[0]).abs().max())
+    trajectory = Trajectory.from_run(tmp_path / "watched")
+    assert trajectory.steps == (0, 2, 4)
+    assert trajectory.comparisons[-1].all.n == 40
+
+
+def test_the_default_probe_is_measured_in_a_trainer(tmp_path: Path) -> None:
+    tok = text_tokenizer(load_probe("standard"))
+    trained(tmp_path, [ForgetWatchCallback(every=4, max_overhead=None)], tok=tok, network=model(tok, positions=512))
+    trajectory = Trajectory.from_run(tmp_path)
+    assert trajectory.steps == (0, 4)
+    # On a CUDA device the answers of `behaviour` are generated, too.
+    assert trajectory.comparisons[-1].all.n == (2_096 if ON_CUDA else 2_000)
+
+
+@needs_cuda  # on the CPU: tests/test_trl.py
+def test_a_callback_in_a_trainer_of_trl_takes_its_looks(tmp_path: Path) -> None:
+    pytest.importorskip("trl")
+    from support import trainer
+
+    watch = ForgetWatchCallback(probe(40), every=2, max_overhead=None)
+    trainer(tmp_path, callbacks=[watch], steps=4, use_cpu=not ON_CUDA, bf16=True).train()
+    assert Trajectory.from_run(tmp_path).steps == (0, 2, 4)
+
+
+def test_looks_in_a_loop_of_ones_own_leave_it_alone(tmp_path: Path) -> None:
+    """The claims of the callback without accelerate, which transformers' Trainer needs."""
+
+    def train(watch: Watch | None) -> torch.Tensor:
+        network, texts = model(TOK).to(DEVICE).train(), Texts(TOK)
+        torch.manual_seed(1)
+        optimizer = torch.optim.AdamW(network.parameters(), lr=1e-3)
+        for step in range(4):
+            if watch:
+                watch.look(network, TOK, step=step)
+            ids = texts[step]["input_ids"][None].to(DEVICE)
+            with torch.autocast(DEVICE, dtype=torch.bfloat16):
+                loss = network(input_ids=ids, labels=ids).loss
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        return torch.cat([weight.detach().flatten() for weight in network.parameters()]).cpu()
+
+    plain = [train(None) for _ in range(2)]
+    watched = train(Watch(probe(40), output_dir=tmp_path))
+    assert float((watched - plain[0]).abs().max()) <= 2 * float((plain[1] - plain[0]).abs().max())
+    assert Trajectory.from_run(tmp_path).steps == (0, 1, 2, 3)

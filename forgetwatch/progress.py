@@ -35,8 +35,9 @@ class Done:
         count: Number of items, generated answers or examples that are done.
         total: Number of all of them.
         share: Share of the work that is done, 0 to 1; 0 before the first batch.
-        unit: What is counted: ``items``, ``answers``, ``examples``.
+        unit: What is counted: ``items``, ``items encoded``, ``answers``, ``examples``.
         next: The part that follows this one and is not in `share`, such as ``generated answers``; empty if none does.
+        repeated: True if a second measurement does this part again.
     """
 
     count: int
@@ -44,6 +45,7 @@ class Done:
     share: float
     unit: str = "items"
     next: str = ""
+    repeated: bool = True
 
 
 Progress = Callable[[Done], None]
@@ -134,7 +136,7 @@ class _Display:
     def report(self, done: Done) -> None:
         """Show what is done."""
         now, latest = time.monotonic(), self._latest
-        # Generated answers come after scored items; a layout that the model does not support is started over.
+        # Items are encoded, then scored, then answers generated; a layout that the model does not support starts over.
         if latest is None or done.unit != latest.unit or done.share < latest.share or not done.share:
             self._part_started, self._line_share = now, 0.0
             self._is_estimated &= self._delay > 0
@@ -160,10 +162,11 @@ class _Display:
     def _estimate(self, done: Done, now: float, left: float) -> None:
         """Log the time that the measurement takes in all, and how to make it shorter."""
         spent = now - self._started
-        whole = (spent + left) * (1 + self._again)
+        again = self._again if done.repeated else 0.0
+        whole = (spent + left) * (1 + again)
         if whole < _SHORT or done.share >= 1:
             return
-        also = ", second measurement included" if self._again else ""
+        also = ", second measurement included" if again else ""
         without = f", without the {done.next}" if done.next else ""
         log(f"{self._counts(done)} in {seconds(spent)}; about {seconds(whole)} in all{also}{without}")
         if whole > _LONG and self._advice:

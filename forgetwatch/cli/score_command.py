@@ -75,7 +75,7 @@ def _with_transformers(model: str, items: Probe, *, trust_remote_code: bool) -> 
 
         silence_loading()
         loaded, tokenizer = load_model(model, trust_remote_code=trust_remote_code)
-        return Scorer(items, tokenizer, loaded).score(loaded, name=model, progress=progress)
+        return Scorer(items, tokenizer, loaded, progress=progress).score(loaded, name=model, progress=progress)
 
 
 def _with_vllm(

@@ -129,7 +129,7 @@ def score_checkpoint(
             # The same weights may have been scored under another path.
             return replace(found, meta={**found.meta, "model": given})
         model, tokenizer = load_model(given, trust_remote_code=trust_remote_code)
-        snapshot = Scorer(probe, tokenizer, model).score(model, name=given, progress=progress)
+        snapshot = Scorer(probe, tokenizer, model, progress=progress).score(model, name=given, progress=progress)
         try:
             on_main_process(lambda: entry.write(snapshot))
         except (OSError, ForgetwatchError) as error:
@@ -187,7 +187,8 @@ def score_with_vllm(
             make_room=make_room,
         )
     ) as generator:
-        return Scorer(probe, tokenizer, model).score(model, name=given, progress=progress, generator=generator)
+        scorer = Scorer(probe, tokenizer, model, progress=progress)
+        return scorer.score(model, name=given, progress=progress, generator=generator)
 
 
 def _check_for_vllm(given: str, probe: Probe) -> None:

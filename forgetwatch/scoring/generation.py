@@ -25,6 +25,7 @@ from forgetwatch.scoring.encoding import Encoded, Ids, encode_prompts
 from forgetwatch.scoring.model import default_token_budget
 from forgetwatch.scoring.processes import all_gather, on_main_process, rank, world_size
 from forgetwatch.scoring.sampling import end_tokens, sample, seeds_of
+from forgetwatch.scoring.transfer import encoded_by_main_process
 
 AGAIN: Final = 10_000
 """Offset of the seeds of a second measurement: sample n of the first has the seed plus n, far below this."""
@@ -170,7 +171,9 @@ class GeneratedItems:
         check_generated(probe)  # before the tokenizer and the model are used
         self._indices = indices
         self._tokenizer = tokenizer
-        self._encoded = encode_prompts(probe, self._items, tokenizer, max_length=max_length)
+        self._encoded = encoded_by_main_process(
+            lambda: encode_prompts(probe, self._items, tokenizer, max_length=max_length)
+        )
 
     def unscored(self, reason: str) -> dict[int, list[dict[str, Any]]]:
         """Columns of each sample of each item, all unscored for a reason; by the item's index in the probe."""

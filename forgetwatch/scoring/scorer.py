@@ -18,14 +18,16 @@ from forgetwatch.errors import ScoringError
 from forgetwatch.item import Item
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Done, Progress
-from forgetwatch.scoring.encoding import Encoded, encode, unprompted
+from forgetwatch.scoring.encoding import Encoded, encode, encode_unprompted
 from forgetwatch.scoring.engine import Engine
 from forgetwatch.scoring.generation import GeneratedItems, Generator, ModelGenerator
 from forgetwatch.scoring.layout import Layout
 from forgetwatch.scoring.model import ModelInfo, base_model
 from forgetwatch.scoring.outcomes import decide, is_free_correct, lengths, option_mass
+from forgetwatch.scoring.processes import on_all_processes
 from forgetwatch.scoring.readout import Scores
 from forgetwatch.scoring.sampling import generation_obstacle
+from forgetwatch.scoring.transfer import encoded_by_main_process
 from forgetwatch.snapshot import Snapshot
 
 SCORER: Final = "loglikelihood/4"
@@ -78,6 +80,9 @@ class Scorer:
         noise: Noise of the margins, if it is already measured.
         token_budget: Tokens of a batch; by default one that suits the device.
         generates: Also evaluate items with generated answers; otherwise they are unscored, except `must_pass` ones.
+        progress: Called while many items are encoded, with what is done.
+
+    Several processes make their scorers together: the main one encodes the items for all.
 
     Raises:
         ScoringError: If the model is not a causal language model, or the probe cannot be rendered for the tokenizer.
@@ -93,18 +98,16 @@ class Scorer:
         noise: float | None = None,
         token_budget: int | None = None,
         generates: bool = True,
+        progress: Progress | None = None,
     ) -> None:
         self.probe = probe
         self._tokenizer = tokenizer
-        info = ModelInfo.of(model)
-        longest = info.context_length(tokenizer)
+        # One process that failed alone would let the others wait for the items that the main process sends.
+        info, longest = on_all_processes(lambda: _facts(model, tokenizer))
         generated = [n for n, item in enumerate(probe) if probe.is_generated(item) and (generates or item.must_pass)]
         self._generated = GeneratedItems(probe, generated, tokenizer, max_length=longest) if generated else None
-        self._encoded = encode(probe, tokenizer, max_length=longest)
-        keys = [item.content_hash for item in probe]
-        if probe.norm == "unconditional":  # the choices without their prompts: item i is followed by n + i
-            self._encoded += [unprompted(item, tokenizer) for item in self._encoded]
-            keys *= 2
+        self._encoded = encoded_by_main_process(lambda: self._encode(longest, progress))
+        keys = [item.content_hash for item in probe] * (len(self._encoded) // len(probe))
         self._check_vocabulary(info.vocabulary)
         self.engine = Engine(
             info,
@@ -116,6 +119,12 @@ class Scorer:
             token_budget=token_budget,
             greedy=any(not item.choices and not probe.is_generated(item) for item in probe),
         )
+
+    def _encode(self, longest: int, progress: Progress | None) -> list[Encoded]:
+        """All items as token ids, and for the norm `unconditional` the choices without their prompts after them."""
+        encoded = encode(self.probe, self._tokenizer, max_length=longest, progress=progress)
+        alone = encode_unprompted(encoded, self._tokenizer) if self.probe.norm == "unconditional" else []
+        return encoded + alone  # item i is followed by n + i
 
     def score(
         self,
@@ -251,6 +260,12 @@ class Scorer:
             # False for a margin of nan: a single choice has no other to change to.
             "unstable": bool(decision.margin <= (self.engine.noise or 0.0)),
         }
+
+
+def _facts(model: nn.Module, tokenizer: Any) -> tuple[ModelInfo, int]:
+    """Facts of the model, and the longest text that it can read, in tokens."""
+    info = ModelInfo.of(model)
+    return info, info.context_length(tokenizer)
 
 
 def _with_generated(row: dict[str, Any], generated: list[dict[str, Any]] | None) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from forgetwatch.errors import ScoringError
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Progress, log, shown
 from forgetwatch.scoring.generation import Generator
-from forgetwatch.scoring.processes import on_all_processes, rank
+from forgetwatch.scoring.processes import rank
 from forgetwatch.scoring.scorer import CANNOT_GENERATE, Scorer
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.watch.looks import Looks
@@ -112,16 +112,15 @@ class Measurer:
         if self._scorer is None:
             made = looks.baseline.meta if looks.baseline else {}
             # The same batches also after a resume: outcomes near a tie depend on the composition of a batch.
-            self._scorer = on_all_processes(
-                lambda: Scorer(
-                    looks.probe.head(looks.items or len(looks.probe)),
-                    tokenizer,
-                    model,
-                    layout=made.get("way"),
-                    noise=made.get("noise"),
-                    token_budget=(made.get("batch") or {}).get("tokens") or self.token_budget,
-                    generates=looks.generates,
-                )
+            self._scorer = Scorer(
+                looks.probe.head(looks.items or len(looks.probe)),
+                tokenizer,
+                model,
+                layout=made.get("way"),
+                noise=made.get("noise"),
+                token_budget=(made.get("batch") or {}).get("tokens") or self.token_budget,
+                generates=looks.generates,
+                progress=progress,
             )
         snapshot = self._scorer.score(model, step=step, generator=self._generator, progress=progress)
         if looks.baseline is not None:
@@ -146,8 +145,14 @@ class Measurer:
         engine = self._scorer.engine
         tokens = max(_FEWEST_TOKENS, engine.token_budget // 2)
         probe = self._looks.probe.head(_TWICE_ITEMS)
-        twice = on_all_processes(
-            lambda: Scorer(probe, tokenizer, model, layout=engine.layout, noise=engine.noise, token_budget=tokens)
+        twice = Scorer(
+            probe,
+            tokenizer,
+            model,
+            layout=engine.layout,
+            noise=engine.noise,
+            token_budget=tokens,
+            progress=progress,
         )
         null = twice.score(model, step=step, generator=self._generator, progress=progress, again=True)
         part = Subset.of_probe(self._looks.probe, items=len(probe), generates=True)

@@ -114,7 +114,10 @@ class TrainerGenerator:
     """The engine of a trainer that already generates with vLLM (TRL's GRPO, RLOO and their like).
 
     It generates with the weights of the trainer's current step. After each call it has its own settings again and
-    sleeps if it slept before, and adapters are unmerged, also after an exception.
+    sleeps if it slept before, also after an exception. To hand over its weights the trainer merges adapters and
+    unmerges them, which changes the weights below them by rounding. Here these get their bits back, from a copy on the
+    CPU, and the trainer hands over and merges at the steps at which it would without this: a run with looks has,
+    bit by bit, the weights of one without.
 
     Args:
         trainer: A trainer with `use_vllm=True`.
@@ -131,6 +134,7 @@ class TrainerGenerator:
         if self._engine is None:
             raise ScoringError(f"{type(trainer).__name__} has no engine of vLLM; needed a trainer with use_vllm=True")
         self._trainer, self._tokenizer = trainer, tokenizer
+        self._handed_over: tuple[int, Any] | None = None
 
     def check(self, prompts: Sequence[Ids], decoding: Decoding) -> None:
         """Refuse prompts that are too long for the engine together with their answers.
@@ -173,11 +177,27 @@ class TrainerGenerator:
             for index in range(len(prompts))
         ]
 
+    def _hand_over(self, *, has_adapters: bool) -> None:
+        """Give the engine the weights of this step, if it has others."""
+        engine, trainer = self._engine, self._trainer
+        step, loaded = trainer.state.global_step, getattr(trainer, "_last_loaded_step", None)
+        # The second condition is for adapters: the trainer does not know that their weights were handed over.
+        if step == loaded or (step, loaded) == self._handed_over:
+            return
+        engine.sync_weights()
+        if has_adapters:
+            # Not told to the trainer: it would merge at fewer steps, and so have other rounding errors.
+            self._handed_over = step, loaded
+        else:
+            trainer._last_loaded_step = step
+
     @contextmanager
     def _borrowed(self, decoding: Decoding, seed: int) -> Iterator[None]:
         """Give the engine our settings and the trainer's weights; afterwards its own settings and its sleep."""
         engine, trainer = self._engine, self._trainer
         own = {name: getattr(engine, name) for name in _SETTINGS if hasattr(engine, name)}
+        # Collected in a pass of its own, and so with a merge, by the first hand-over: the trainer's is to be the first.
+        metadata = {name: getattr(engine, name) for name in ("_weight_metadata",) if hasattr(engine, name)}
         ours: dict[str, Any] = {
             "temperature": decoding.temperature,
             "top_p": decoding.top_p,
@@ -196,16 +216,12 @@ class TrainerGenerator:
         try:
             for name in own:
                 setattr(engine, name, ours[name])
-            # The trainer's own rule, so that it does not hand over the same weights again.
-            if trainer.state.global_step != getattr(trainer, "_last_loaded_step", None):
-                engine.sync_weights()
-                trainer._last_loaded_step = trainer.state.global_step
-            yield
-        except BaseException:
-            _unmerge_adapters(trainer.model)
-            raise
+            # Outside of the hand-over too: an engine that sleeps gets the weights when it generates.
+            with _kept_weights(trainer.model) as has_adapters:
+                self._hand_over(has_adapters=has_adapters)
+                yield
         finally:
-            for name, value in own.items():
+            for name, value in {**own, **metadata}.items():
                 setattr(engine, name, value)
             llm, awake = getattr(engine, "llm", None), not getattr(engine, "_llm_weights_sleeping", True)
             if slept and awake and llm is not None:
@@ -213,11 +229,39 @@ class TrainerGenerator:
                 engine._llm_weights_sleeping = True
 
 
-def _unmerge_adapters(model: Any) -> None:
-    """Unmerge adapters that were merged to hand over the weights: training needs them separate."""
-    for layer in model.modules():
-        if getattr(layer, "merged", False) is True:
-            layer.unmerge()
+@contextmanager
+def _kept_weights(model: Any) -> Iterator[bool]:
+    """Context after which adapters are unmerged and the weights below them have the bits that they had.
+
+    Yields True if the model has adapters. PEFT's unmerging subtracts what merging added, which is exact for none of the
+    floating-point types. Copies are on the CPU, one of the weights below adapters; parameters that a merge replaces
+    (quantized ones) come back as the objects that they were.
+    """
+    layers = [layer for layer in model.modules() if hasattr(layer, "get_base_layer") and hasattr(layer, "merged")]
+    # Adapters of several kinds may have one layer below them.
+    bases = list({id(base): base for base in (layer.get_base_layer() for layer in layers)}.values())
+    kept = [
+        (base, name, parameter, _local(parameter).to("cpu", copy=True))
+        for base in bases
+        for name, parameter in base._parameters.items()
+        if parameter is not None
+    ]
+    try:
+        yield bool(layers)
+    finally:
+        for layer in layers:
+            if layer.merged is True:
+                layer.unmerge()
+        for base, name, parameter, copy in kept:
+            _local(parameter).copy_(copy)
+            base._parameters[name] = parameter
+
+
+def _local(parameter: torch.Tensor) -> torch.Tensor:
+    """Values of a parameter in this process, which holds a part of it under FSDP."""
+    data = parameter.detach()
+    local: torch.Tensor = getattr(data, "_local_tensor", data)
+    return local
 
 
 def _generated(tokenizer: Any, tokens: Sequence[int], decoding: Decoding, *, cut: bool) -> Generated:

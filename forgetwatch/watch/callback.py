@@ -4,7 +4,8 @@
 
 The callback translates the trainer's events into calls of a `Session`. The metrics, listed in `report.tracker_rows`,
 reach every tracker that the trainer reports to, in a row of their own. The training is left as it would have been:
-weights, losses and random numbers are bitwise those of a run without the callback.
+weights, losses and random numbers are bitwise those of a run without the callback, also where adapters are merged for
+an engine of vLLM that generates answers.
 """
 
 from __future__ import annotations

@@ -65,12 +65,13 @@ def test_a_trainers_engine_is_restored() -> None:
     ids = [tuple(TOK(text)["input_ids"]) for text in ("w1", "w2 w3")]
     engine = Engine({ids[0]: [*TOK("w7 w8")["input_ids"], EOS], ids[1]: TOK("w9 w9 w9")["input_ids"]})
     before, trainer = engine.settings, trainer_of(engine)
-    written = TrainerGenerator(trainer, TOK).generate(ids, Decoding(tokens=3, stop=("w8",)), seed=5)
+    generator = TrainerGenerator(trainer, TOK)
+    written = generator.generate(ids, Decoding(tokens=3, stop=("w8",)), seed=5)
     assert [(one.text.strip(), one.truncated) for one in written] == [("w7", False), ("w9 w9 w9", True)]
     assert engine.log == ["sync", (0.0, -1, 3, {"stop": ["w8"]})]
     assert engine.settings == before
     assert trainer._last_loaded_step == 4
-    TrainerGenerator(trainer, TOK).generate(ids, Decoding(tokens=3), seed=5)
+    generator.generate(ids, Decoding(tokens=3), seed=5)
     assert engine.log.count("sync") == 1  # the weights are those of this step already
 
 
@@ -100,7 +101,120 @@ def test_an_adapter_is_unmerged_if_handing_over_the_weights_fails() -> None:
         TrainerGenerator(trainer_of(engine, network), TOK).generate([(5,)], Decoding(tokens=3), seed=0)
     assert not any(getattr(module, "merged", False) for module in network.modules())
     for name, weight in network.named_parameters():
-        assert torch.allclose(weight, weights[name], atol=1e-6)
+        assert torch.equal(weight, weights[name])
+
+
+class Merging:
+    """TRL 1.16's engine on a model with adapters: `sync_weights` merges, pushes and unmerges.
+
+    A server is also given the names of all weights, by one more pass with its own merge at the first time
+    (`_weight_metadata`); an engine in the trainer's process that sleeps gets the weights again in `generate`.
+    """
+
+    def __init__(self, network: Any, *, mode: str) -> None:
+        self.temperature, self.max_completion_length, self.generation_kwargs = 0.9, 99, {}
+        self.network, self.mode = network, mode
+        self.merges = 0
+        self.pushed: list[torch.Tensor] = []
+        if mode == "server":
+            self._weight_metadata: list[str] | None = None
+        else:
+            self._llm_weights_sleeping = True
+            self.llm = SimpleNamespace(sleep=lambda level: None)
+
+    def _pass(self) -> list[str]:
+        self.merges += 1
+        self.network.merge_adapter()
+        names = [name for name, _ in self.network.named_parameters()]
+        self.pushed.append(next(w for n, w in self.network.named_parameters() if "q_proj.base_layer" in n).clone())
+        self.network.unmerge_adapter()
+        return names
+
+    def sync_weights(self) -> None:
+        if self.mode == "server" and self._weight_metadata is None:
+            self._weight_metadata = self._pass()
+        self._pass()
+        self._llm_weights_sleeping = False
+
+    def generate(self, prompts: list[list[int]], images: Any, num_generations: int) -> tuple[Any, ...]:
+        if self.mode == "colocate" and self._llm_weights_sleeping:
+            self.sync_weights()
+        self._llm_weights_sleeping = self.mode == "colocate"
+        return prompts, [[5] for _ in prompts], None, None
+
+
+def bits_after_training(*, mode: str, every: int | None) -> tuple[dict[str, torch.Tensor], int, bool]:
+    """Weights after eight steps of a trainer that generates at every fourth, the number of its own merges, and
+    True if each look changed no bit; with a look of two samples every so many steps, and at the start."""
+    torch.manual_seed(1)
+    network = get_peft_model(
+        model(TOK).to(torch.bfloat16),
+        LoraConfig(r=2, target_modules=["q_proj", "embed_tokens"], init_lora_weights=False),
+    )
+    engine = Merging(network, mode=mode)
+    trainer = SimpleNamespace(
+        vllm_generation=engine, state=SimpleNamespace(global_step=0), _last_loaded_step=-1, model=network
+    )
+    generator, own, same = TrainerGenerator(trainer, TOK), 0, True
+    for step in range(8):
+        trainer.state.global_step = step
+        if every and step % every == 0:
+            before = {name: weight.clone() for name, weight in network.state_dict().items()}
+            for seed in range(2):
+                generator.generate([(5,)], Decoding(tokens=3), seed=seed)
+            assert not any(getattr(layer, "merged", False) for layer in network.modules())
+            same &= all(torch.equal(weight, before[name]) for name, weight in network.state_dict().items())
+        if step % 4 == 0:  # grpo_trainer._generate_single_turn
+            merges = engine.merges
+            if trainer.state.global_step != trainer._last_loaded_step:
+                engine.sync_weights()
+                trainer._last_loaded_step = trainer.state.global_step
+            engine.generate([[5]], None, 1)
+            own += engine.merges - merges
+        with torch.no_grad():
+            for name, weight in network.named_parameters():
+                if "lora_" in name:
+                    weight.mul_(1.01)
+    return network.state_dict(), own, same
+
+
+@pytest.mark.parametrize("mode", ["server", "colocate"])
+def test_looks_leave_the_weights_below_adapters_and_the_trainers_merges_as_they_are(mode: str) -> None:
+    alone, merges, _ = bits_after_training(mode=mode, every=None)
+    for every in (1, 2, 3):
+        weights, own, same = bits_after_training(mode=mode, every=every)
+        assert (own, same) == (merges, True)
+        assert all(torch.equal(weight, alone[name]) for name, weight in weights.items())
+
+
+def test_merging_and_unmerging_in_bf16_changes_bits() -> None:
+    network = get_peft_model(
+        model(TOK).to(torch.bfloat16), LoraConfig(r=2, target_modules=["q_proj"], init_lora_weights=False)
+    )
+    before = {name: weight.clone() for name, weight in network.state_dict().items()}
+    Merging(network, mode="colocate").sync_weights()
+    assert not all(torch.equal(weight, before[name]) for name, weight in network.state_dict().items())
+
+
+def test_the_engine_gets_the_weights_of_its_step_with_adapters() -> None:
+    network = get_peft_model(
+        model(TOK).to(torch.bfloat16), LoraConfig(r=2, target_modules=["q_proj"], init_lora_weights=False)
+    )
+    engine = Merging(network, mode="server")
+    trainer = SimpleNamespace(
+        vllm_generation=engine, state=SimpleNamespace(global_step=3), _last_loaded_step=3, model=network
+    )
+    generator = TrainerGenerator(trainer, TOK)
+    generator.generate([(5,)], Decoding(tokens=3), seed=0)
+    assert engine.pushed == []  # the trainer has handed over the weights of this step
+    trainer.state.global_step = 4
+    for _ in range(2):
+        generator.generate([(5,)], Decoding(tokens=3), seed=0)
+    assert len(engine.pushed) == 2  # one pass for the names, one for the weights
+    network.merge_adapter()
+    merged = next(weight for name, weight in network.named_parameters() if "q_proj.base_layer" in name)
+    assert torch.equal(engine.pushed[0], merged)
+    assert trainer._last_loaded_step == 3
 
 
 def test_prompts_that_are_too_long_for_the_engine_are_refused() -> None:

@@ -26,7 +26,7 @@ from forgetwatch.cli.documents import (
     write_report,
 )
 from forgetwatch.cli.gate_options import conclude, gate_of
-from forgetwatch.cli.options import CHANCE, GATES, ITEMS, OUTPUT, share
+from forgetwatch.cli.options import CHANCE, GATES, ITEMS, OUTPUT, check_device_map, share
 from forgetwatch.cli.output import echo, result_console
 from forgetwatch.cli.resolve import read_outcomes, resolve, select, with_questions
 from forgetwatch.comparing.common_norm import in_common_norm
@@ -78,6 +78,7 @@ class Options:
         before: The side before, as it was named.
         after: The sides after, as they were named; at least one.
         probe: The probe that scores models and gives questions.
+        device_map: Map by which a scored model is spread over devices.
         metric: The metric of a log that decides.
         tasks: Tasks to compare; empty for all.
         categories: Categories to compare; empty for all.
@@ -103,6 +104,7 @@ class Options:
     before: str
     after: tuple[str, ...]
     probe: Probe | None
+    device_map: str | None
     metric: str | None
     tasks: tuple[str, ...]
     categories: tuple[str, ...]
@@ -137,6 +139,7 @@ class Options:
             raise typer.BadParameter(f"--target: ranks several AFTERs; needed at least two, got {len(self.after)}")
         if self.summary is not None and self.gate.is_empty:
             raise typer.BadParameter("--summary: needed a gate: --gate, --no-worse-than or --fail-if")
+        check_device_map(self.device_map)
         check_file(self.json_path)
         check_file(self.summary)
         check_report(self.report)
@@ -160,6 +163,13 @@ _After = Annotated[
 ]
 _ProbeName = Annotated[
     str | None, typer.Option("--probe", help="Probe that scores models: a name or a file.", rich_help_panel=ITEMS)
+]
+_DeviceMap = Annotated[
+    str | None,
+    typer.Option(
+        help="Spread a scored model that is larger than one GPU over all GPUs, then the CPU and the disk: auto.",
+        rich_help_panel=ITEMS,
+    ),
 ]
 _Metric = Annotated[
     str | None,
@@ -262,6 +272,7 @@ def run(
     before: _Before,
     after: _After,
     probe: _ProbeName = None,
+    device_map: _DeviceMap = None,
     metric: _Metric = None,
     task: _Task = None,
     category: _Category = None,
@@ -293,6 +304,7 @@ def run(
         before=before,
         after=tuple(after),
         probe=items,
+        device_map=device_map,
         metric=metric,
         tasks=tuple(task or ()),
         categories=tuple(category or ()),
@@ -360,7 +372,10 @@ def _resolve(options: Options) -> _Sides:
 
     # Read first: a file that is missing must not wait for two models to be scored.
     again = None if options.null is None else part(read_outcomes(options.null, options.metric))
-    sides = [resolve(given, options.probe, options.metric) for given in (options.before, *options.after)]
+    sides = [
+        resolve(given, options.probe, options.metric, device_map=options.device_map)
+        for given in (options.before, *options.after)
+    ]
     # All at once: of several sides after, each comparison and the ranking count answers by one norm.
     before, *whole = in_common_norm(sides)
     return _Sides(before=part(before), after=tuple(map(part, whole)), whole=tuple(whole), again=again)

@@ -1,12 +1,14 @@
-"""Options that several commands share: the panels of `--help`, and shares such as 2%."""
+"""Options that several commands share: the panels of `--help`, device maps, and shares such as 2%."""
 
 from __future__ import annotations
 
 import math
-from typing import Final
+import os
+from typing import Annotated, Final
 
 import typer
 
+from forgetwatch.errors import ScoringError, did_you_mean
 from forgetwatch.gates.condition import parse_fraction
 
 ITEMS: Final = "Items"
@@ -14,6 +16,32 @@ CHANCE: Final = "Chance (the tables show it with --detail)"
 GATES: Final = "Gates"
 OUTPUT: Final = "Output"
 """Headings under which `--help` lists the options of a command with many."""
+
+
+DEVICE_MAPS: Final = ("auto",)
+
+DeviceMap = Annotated[
+    str | None,
+    typer.Option(
+        help="Spread a model that is larger than one GPU over all GPUs, then the CPU and the disk: auto.",
+    ),
+]
+
+
+def check_device_map(given: str | None) -> None:
+    """Refuse another value than those of `--device-map`, and several processes, each of which would take all GPUs.
+
+    Raises:
+        ScoringError: If it is refused.
+    """
+    if given is None:
+        return
+    if given not in DEVICE_MAPS:
+        near = did_you_mean(given, DEVICE_MAPS)
+        raise ScoringError(f"--device-map {given}: needed {' or '.join(DEVICE_MAPS)}{near}")
+    # The launcher's variable: no process group exists yet.
+    if (count := os.environ.get("WORLD_SIZE", "1")) != "1":
+        raise ScoringError(f"--device-map spreads one model over all GPUs; needed one process, got {count}")
 
 
 def share(text: str, option: str) -> float:

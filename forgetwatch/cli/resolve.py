@@ -34,13 +34,14 @@ def read_outcomes(path: Path, metric: str | None = None) -> Snapshot:
         return load_snapshot(path, metric=metric, progress=progress)
 
 
-def resolve(given: str, probe: Probe | None, metric: str | None = None) -> Snapshot:
+def resolve(given: str, probe: Probe | None, metric: str | None = None, *, device_map: str | None = None) -> Snapshot:
     """Snapshot of a file or folder of outcomes, or of a model, which is scored once and then cached.
 
     Args:
         given: A path, or the id of a model.
         probe: The probe that scores a model.
         metric: The metric that decides, if a log has several.
+        device_map: Map by which a model is spread over devices; see `checkpoints.load_model`.
 
     Raises:
         SnapshotError: If `given` is none of these, or a model and there is no probe.
@@ -67,7 +68,7 @@ def resolve(given: str, probe: Probe | None, metric: str | None = None) -> Snaps
         from forgetwatch.scoring.checkpoints import score_checkpoint, silence_loading
 
         silence_loading()
-        return score_checkpoint(given, probe, progress=progress)
+        return score_checkpoint(given, probe, device_map=device_map, progress=progress)
 
 
 def _names_next_to(path: Path) -> list[str]:

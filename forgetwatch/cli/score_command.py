@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from forgetwatch.cli.documents import check_snapshot
+from forgetwatch.cli.options import DeviceMap, check_device_map
 from forgetwatch.cli.output import print_line, scoring
 from forgetwatch.errors import ScoringError, SnapshotError, did_you_mean
 from forgetwatch.probe import Probe
@@ -29,6 +30,7 @@ def run(
     trust_remote_code: Annotated[
         bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")
     ] = False,
+    device_map: DeviceMap = None,
     engine: Annotated[
         str,
         typer.Option(
@@ -60,21 +62,24 @@ def run(
         raise ScoringError(f"--engine {engine}: needed {' or '.join(_ENGINES)}{near}")
     if engine == "transformers" and (tensor_parallel, data_parallel) != (1, 1):
         raise ScoringError("--tensor-parallel and --data-parallel are for --engine vllm; add it, or leave them out")
+    check_device_map(device_map)
+    if engine == "vllm" and device_map is not None:
+        raise ScoringError("--device-map is for --engine transformers; vLLM spreads a model with --tensor-parallel")
     if engine == "vllm":
         snapshot = _with_vllm(model, items, tensor_parallel, data_parallel, trust_remote_code=trust_remote_code)
     else:
-        snapshot = _with_transformers(model, items, trust_remote_code=trust_remote_code)
+        snapshot = _with_transformers(model, items, trust_remote_code=trust_remote_code, device_map=device_map)
     save_snapshot(snapshot, output)
     _print_result(snapshot, output)
 
 
-def _with_transformers(model: str, items: Probe, *, trust_remote_code: bool) -> Snapshot:
+def _with_transformers(model: str, items: Probe, *, trust_remote_code: bool, device_map: str | None) -> Snapshot:
     with scoring(model, items) as progress:
         from forgetwatch.scoring import Scorer
         from forgetwatch.scoring.checkpoints import load_model, silence_loading
 
         silence_loading()
-        loaded, tokenizer = load_model(model, trust_remote_code=trust_remote_code)
+        loaded, tokenizer = load_model(model, trust_remote_code=trust_remote_code, device_map=device_map)
         return Scorer(items, tokenizer, loaded, progress=progress).score(loaded, name=model, progress=progress)
 
 

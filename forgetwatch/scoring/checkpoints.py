@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import warnings
-from contextlib import ExitStack, closing
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -13,13 +15,15 @@ from typing import Any, Final
 import torch
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers.integrations import deepspeed
 from transformers.utils import logging
 
 from forgetwatch.errors import ForgetwatchError, ScoringError
 from forgetwatch.grading import RULES
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Progress, log
-from forgetwatch.scoring.processes import on_main_process, world_size
+from forgetwatch.scoring.memory import memory_explained, weight_bytes
+from forgetwatch.scoring.processes import on_main_process, process_count, world_size
 from forgetwatch.scoring.scorer import SCORER, Scorer, versions
 from forgetwatch.scoring.snapshot_cache import CacheEntry, file_digests
 from forgetwatch.scoring.vllm import VllmGenerator, check_installed
@@ -32,12 +36,37 @@ _PATIENCE_TOGETHER: Final = 300.0
 """The same where several processes score together: the others wait in a collective call, which has a time limit."""
 
 
-def load_model(given: str, *, trust_remote_code: bool = False) -> tuple[nn.Module, Any]:
+def load_model(given: str, *, trust_remote_code: bool = False, device_map: str | None = None) -> tuple[nn.Module, Any]:
     """Model and tokenizer of a checkpoint folder, adapter folder or model id; on the GPU if there is one.
 
+    It is whole in this process, also inside a training with DeepSpeed's ZeRO-3.
+
+    Args:
+        given: The checkpoint folder, adapter folder or model id.
+        trust_remote_code: Run code that comes with the model.
+        device_map: ``auto`` to spread the layers over all GPUs, then the CPU and the disk; None for one device.
+
     Raises:
-        ScoringError: If it cannot be loaded; the message has the cause.
+        ScoringError: If it cannot be loaded, or does not fit into memory; the message has the cause.
     """
+    remedy = (
+        f"spread it over all GPUs and the CPU (`forgetwatch score {given} --device-map auto`), or free memory; a "
+        "training takes the snapshot as its baseline"
+    )
+    if device_map is not None:
+        remedy = "free memory, or take a smaller or quantized model"
+        if find_spec("accelerate") is None:
+            raise ScoringError("--device-map needs the package accelerate: pip install accelerate")
+    size = partial(_size, given, trust_remote_code=trust_remote_code)
+    with memory_explained(f"{given}: loading it", weights=size, remedy=remedy), _without_zero3():
+        model, tokenizer = _load(given, trust_remote_code=trust_remote_code, device_map=device_map)
+        if device_map is None:
+            model = model.to("cuda" if torch.cuda.is_available() else "cpu")
+    return model.eval(), tokenizer
+
+
+def _load(given: str, *, trust_remote_code: bool, device_map: str | None) -> tuple[nn.Module, Any]:
+    """Model and tokenizer; on the CPU without a device map."""
     path = Path(given)
     is_adapter = (path / _ADAPTER).is_file()
     if is_adapter and find_spec("peft") is None:
@@ -47,7 +76,7 @@ def load_model(given: str, *, trust_remote_code: bool = False) -> tuple[nn.Modul
             from peft import PeftModel
 
             base = _base_of_adapter(path)
-            model, tokenizer = load_model(base, trust_remote_code=trust_remote_code)
+            model, tokenizer = _load(base, trust_remote_code=trust_remote_code, device_map=device_map)
             with warnings.catch_warnings():
                 # PEFT only warns about weights that are missing in the adapter's files, and continues without them.
                 warnings.filterwarnings("error", message="Found missing adapter keys")
@@ -56,18 +85,40 @@ def load_model(given: str, *, trust_remote_code: bool = False) -> tuple[nn.Modul
                 tokenizer = AutoTokenizer.from_pretrained(given, trust_remote_code=trust_remote_code)
         else:
             loaded: Any = AutoModelForCausalLM.from_pretrained(
-                given, dtype="auto", trust_remote_code=trust_remote_code, output_loading_info=True
+                given,
+                dtype="auto",
+                trust_remote_code=trust_remote_code,
+                output_loading_info=True,
+                device_map=device_map,
             )
             model, loading = loaded
             _check_complete(given, loading)
             tokenizer = AutoTokenizer.from_pretrained(given, trust_remote_code=trust_remote_code)
-    except ScoringError:
+    except (ScoringError, torch.OutOfMemoryError, MemoryError):
         raise
     except Exception as error:  # whatever a loader of foreign files raises
         raise ScoringError(
             f"{given}: cannot be loaded as a causal language model with its tokenizer ({error})"
         ) from error
-    return model.to("cuda" if torch.cuda.is_available() else "cpu").eval(), tokenizer
+    return model, tokenizer
+
+
+@contextmanager
+def _without_zero3() -> Iterator[None]:
+    """Context in which transformers loads whole models: the configuration of a training would divide their weights."""
+    kept = deepspeed._hf_deepspeed_config_weak_ref
+    deepspeed.unset_hf_deepspeed_config()
+    try:
+        yield
+    finally:
+        deepspeed._hf_deepspeed_config_weak_ref = kept
+
+
+def _size(given: str, *, trust_remote_code: bool) -> int:
+    """Bytes of the weights of a model, without those of adapters."""
+    while (Path(given) / _ADAPTER).is_file():
+        given = _base_of_adapter(Path(given))
+    return weight_bytes(load_outline(given, trust_remote_code=trust_remote_code)[0])
 
 
 def load_outline(given: str, *, trust_remote_code: bool = False) -> tuple[nn.Module, Any]:
@@ -101,16 +152,28 @@ def _check_complete(given: str, loading: dict[str, Any]) -> None:
 
 
 def score_checkpoint(
-    given: str, probe: Probe, *, trust_remote_code: bool = False, progress: Progress | None = None
+    given: str,
+    probe: Probe,
+    *,
+    trust_remote_code: bool = False,
+    device_map: str | None = None,
+    progress: Progress | None = None,
 ) -> Snapshot:
     """Outcomes of a checkpoint, from the cache if these weights were scored on this probe before.
 
     Programs that need the same outcomes at once wait for the first of them to score, and log one line.
 
+    Args:
+        given: A checkpoint folder, adapter folder or model id.
+        probe: The items.
+        trust_remote_code: Run code that comes with the model.
+        device_map: See `load_model`.
+        progress: Called while items are encoded and after each batch with what is done.
+
     Raises:
         ScoringError: If the model cannot be loaded or scored.
     """
-    entry = _entry(given, probe, trust_remote_code=trust_remote_code)
+    entry = _entry(given, probe, trust_remote_code=trust_remote_code, device_map=device_map)
 
     def waiting() -> None:
         log(f"another process is scoring {given} on {probe.name}; waiting for its result")
@@ -119,7 +182,7 @@ def score_checkpoint(
 
         def cached() -> Snapshot | None:
             if (found := entry.read()) is None:
-                patience = _PATIENCE if world_size() == 1 else _PATIENCE_TOGETHER
+                patience = _PATIENCE if process_count() == 1 else _PATIENCE_TOGETHER
                 stack.enter_context(entry.locked(patience=patience, on_wait=waiting))
                 found = entry.read()  # another process may have written it in the meantime
             return found
@@ -128,7 +191,7 @@ def score_checkpoint(
         if (found := on_main_process(cached)) is not None:
             # The same weights may have been scored under another path.
             return replace(found, meta={**found.meta, "model": given})
-        model, tokenizer = load_model(given, trust_remote_code=trust_remote_code)
+        model, tokenizer = load_model(given, trust_remote_code=trust_remote_code, device_map=device_map)
         snapshot = Scorer(probe, tokenizer, model, progress=progress).score(model, name=given, progress=progress)
         try:
             on_main_process(lambda: entry.write(snapshot))
@@ -207,11 +270,13 @@ def _check_for_vllm(given: str, probe: Probe) -> None:
         )
 
 
-def _entry(given: str, probe: Probe, *, trust_remote_code: bool) -> CacheEntry:
+def _entry(given: str, probe: Probe, *, trust_remote_code: bool, device_map: str | None) -> CacheEntry:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     labels = [[item.task, item.id, item.category, item.cluster] for item in probe]
     weights = _identity(given, trust_remote_code=trust_remote_code)
     settings = [SCORER, RULES, device, versions(), trust_remote_code]
+    # Layers on other devices compute with other kernels.
+    settings += [] if device_map is None else [device_map]
     return CacheEntry.of([weights, probe.name, probe.fingerprint, labels, *settings])
 
 

@@ -160,7 +160,14 @@ def device_of(model: nn.Module) -> torch.device:
 
 
 def _device(model: nn.Module) -> torch.device | None:
-    return next((weight.device for weight in model.parameters() if weight.device.type != "meta"), None)
+    for weight in model.parameters():
+        if weight.device.type != "meta":
+            return weight.device
+    # All weights are on the disk: accelerate's hooks load them to this device.
+    hooks = (getattr(module, "_hf_hook", None) for module in model.modules())
+    device = next((found for hook in hooks if (found := getattr(hook, "execution_device", None)) is not None), None)
+    # A GPU may be named by its number.
+    return torch.device("cuda", device) if isinstance(device, int) else device and torch.device(device)
 
 
 def is_sharded(model: nn.Module) -> bool:

@@ -4,13 +4,16 @@ Batches are planned first and then sharded, so that no result depends on the num
 holds a part of the model (FSDP, ZeRO-3), all make the same number of calls; where each layer is split over processes
 (tensor parallel), all make the same calls.
 
-A failure in one process becomes a failure in all: otherwise the others would wait for it forever.
+A failure in one process becomes a failure in all: otherwise the others would wait for it forever. Work that they can
+have no part in is done by the main process alone (`on_main_process_alone`), which keeps them waiting.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from contextvars import ContextVar
+from typing import Any, Final, TypeVar
 
 from torch import distributed, nn
 
@@ -19,15 +22,28 @@ from forgetwatch.scoring.model import is_sharded, is_tensor_parallel
 
 T = TypeVar("T")
 
+_is_alone: Final = ContextVar("is_alone", default=False)
+"""True while this process works without the others, which wait for it (`on_main_process_alone`)."""
+
+_BEAT: Final = "working"
+_END: Final = "done"
+_BEAT_SECONDS: Final = 30.0
+"""Seconds between two signs of life to waiting processes; backends give up after ten minutes or more."""
+
 
 def world_size() -> int:
-    """Number of processes; 1 outside of a process group."""
+    """Number of processes that work together; 1 outside of a process group, and for one that works alone."""
+    return 1 if _is_alone.get() else process_count()
+
+
+def process_count() -> int:
+    """Number of processes of the process group, also while one works alone; 1 outside of a process group."""
     return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
 
 
 def rank() -> int:
     """Index of this process; 0 for the main process."""
-    return distributed.get_rank() if world_size() > 1 else 0
+    return distributed.get_rank() if process_count() > 1 else 0
 
 
 def shard(batches: Sequence[T], model: nn.Module) -> list[T]:
@@ -101,3 +117,47 @@ def on_main_process(function: Callable[[], T]) -> T:
         raise sent[1]
     value: T = sent[0]
     return value
+
+
+def on_main_process_alone(function: Callable[[Callable[[], None]], T]) -> T:
+    """Result of a function that works in the main process as if it was the only one, sent to all.
+
+    For work that the other processes can have no part in, such as a second model beside one that is divided over all.
+
+    Args:
+        function: The function. It is given another one, to be called now and then: a sign of life, without which the
+            others give up after the time limit of their backend.
+
+    Raises:
+        ForgetwatchError: If it failed in the main process; there the error itself is raised.
+    """
+    if world_size() == 1:
+        return function(lambda: None)
+    if rank() != 0:
+        while _broadcast(None) == _BEAT:
+            pass
+        return on_main_process(lambda: function(lambda: None))
+    latest = time.monotonic()
+
+    def beat() -> None:
+        nonlocal latest
+        if time.monotonic() - latest >= _BEAT_SECONDS:
+            latest = time.monotonic()
+            _broadcast(_BEAT)
+
+    def alone() -> T:
+        token = _is_alone.set(True)
+        try:
+            return function(beat)
+        finally:
+            _is_alone.reset(token)
+            _broadcast(_END)
+
+    return on_main_process(alone)
+
+
+def _broadcast(value: str | None) -> str | None:
+    """The main process's value, in every process."""
+    sent = [value]
+    distributed.broadcast_object_list(sent, src=0)
+    return sent[0]

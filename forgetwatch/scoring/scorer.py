@@ -6,7 +6,7 @@ import math
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -22,6 +22,7 @@ from forgetwatch.scoring.encoding import Encoded, encode, encode_unprompted
 from forgetwatch.scoring.engine import Engine
 from forgetwatch.scoring.generation import GeneratedItems, Generator, ModelGenerator
 from forgetwatch.scoring.layout import Layout
+from forgetwatch.scoring.memory import memory_explained, weight_bytes
 from forgetwatch.scoring.model import ModelInfo, base_model
 from forgetwatch.scoring.outcomes import decide, is_free_correct, lengths, option_mass
 from forgetwatch.scoring.processes import on_all_processes
@@ -149,8 +150,8 @@ class Scorer:
             again: Sample generated answers with other seeds, to measure what sampling alone changes.
 
         Raises:
-            ScoringError: If the model does not return finite logits over its vocabulary, or if it cannot generate and
-                all answers of the probe are generated.
+            ScoringError: If the model does not return finite logits over its vocabulary, if it cannot generate and all
+                answers of the probe are generated, or if a single row does not fit into memory.
         """
         started, ran = time.perf_counter(), execution(model)
         obstacle = generation_obstacle(model) if self._generated and generator is None else ""
@@ -162,14 +163,16 @@ class Scorer:
                 "checkpoint that is scored by one process (`forgetwatch score`)"
             )
         following = "generated answers" if self._generated and not obstacle else ""
-        scores = self.engine.score(model, None if progress is None else self._by_items(progress, following=following))
-        scored = time.perf_counter()
         generated: dict[int, list[dict[str, Any]]] = {}
-        if self._generated and obstacle:
-            generated = self._generated.unscored(f"{CANNOT_GENERATE.removeprefix('unscored: ')}: {obstacle}")
-        elif self._generated:
-            generator = generator or ModelGenerator(model, self._tokenizer, token_budget=self.engine.token_budget)
-            generated = self._generated.rows(generator, progress, again=again)
+        with self._memory_explained(model):
+            by_items = None if progress is None else self._by_items(progress, following=following)
+            scores = self.engine.score(model, by_items)
+            scored = time.perf_counter()
+            if self._generated and obstacle:
+                generated = self._generated.unscored(f"{CANNOT_GENERATE.removeprefix('unscored: ')}: {obstacle}")
+            elif self._generated:
+                generator = generator or ModelGenerator(model, self._tokenizer, token_budget=self.engine.token_budget)
+                generated = self._generated.rows(generator, progress, again=again)
         seconds = time.perf_counter() - started
         meta = {
             "model": name or _name_of(model),
@@ -199,6 +202,17 @@ class Scorer:
         ]
         columns = {name: [row.get(name) for row in rows] for name in dict.fromkeys(n for row in rows for n in row)}
         return Snapshot.from_columns(columns, meta)
+
+    def _memory_explained(self, model: nn.Module) -> AbstractContextManager[None]:
+        """Context in which the end of memory is an error with its remedy: batches were halved down to single rows."""
+        longest = max((len(one.context) + max(map(len, one.choices), default=0) for one in self._encoded), default=0)
+        budget = self.engine.token_budget
+        return memory_explained(
+            f"scoring {_name_of(model)} on items of up to {longest:,} tokens, in batches of {budget:,}",
+            weights=lambda: weight_bytes(model),
+            remedy="needed room for one row; free memory, take a smaller token budget or shorter items, or spread the "
+            "model over all GPUs and the CPU (`forgetwatch score --device-map auto`)",
+        )
 
     def _by_items(self, progress: Progress, *, following: str) -> Progress:
         """Progress in items of the probe: the engine reads duplicates once, and in each process a part of them."""

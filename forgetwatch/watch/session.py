@@ -16,16 +16,17 @@ training of several processes each has a session and all make the same calls; on
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from forgetwatch.progress import log, shown
+from forgetwatch.progress import Done, log, shown
 from forgetwatch.run_folder import GuardFinding
 from forgetwatch.scoring.checkpoints import score_checkpoint
-from forgetwatch.scoring.processes import on_main_process
+from forgetwatch.scoring.isolation import random_states
+from forgetwatch.scoring.processes import on_main_process, on_main_process_alone
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.watch import notices
 from forgetwatch.watch.budget import (
@@ -359,13 +360,24 @@ class Session:
         return self._failures.tolerate(what, step=step)
 
     def _named_baseline(self) -> Snapshot | None:
+        """The baseline from elsewhere, None if none is named; a model is scored by the main process alone."""
         named = self._settings.baseline
         if named is None or isinstance(named, Snapshot):
             return named
         probe = self.watch.probe
         opening = f"baseline: {named}, to be scored on {probe.name}, {len(probe):,} items"
-        with shown("baseline", opening=opening, is_main_process=self._is_main) as progress:
-            return score_checkpoint(named, probe, progress=progress)
+        # Loading a model may draw random numbers, in one process only.
+        with random_states(), shown("baseline", opening=opening, is_main_process=self._is_main) as progress:
+
+            def score(beat: Callable[[], None]) -> Snapshot:
+                def report(done: Done) -> None:
+                    beat()
+                    if progress:
+                        progress(done)
+
+                return score_checkpoint(named, probe, progress=report)
+
+            return on_main_process_alone(score)
 
     def _begin_drift(self, now: Moment, examples: Any) -> float:
         """Sample the completions that later looks evaluate, and return the seconds that one evaluation takes."""

@@ -1,0 +1,266 @@
+"""Models that are larger than one device, and what a user reads where memory ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from accelerate import disk_offload, dispatch_model
+from peft import LoraConfig, get_peft_model
+from support import model, probe, tokenizer
+from transformers import AutoModelForCausalLM
+from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled, set_hf_deepspeed_config
+from typer.testing import CliRunner
+
+from forgetwatch import load_snapshot, score
+from forgetwatch.cli import app
+from forgetwatch.errors import ScoringError
+from forgetwatch.scoring import checkpoints
+from forgetwatch.scoring.checkpoints import load_model, score_checkpoint
+from forgetwatch.scoring.scorer import Scorer
+
+TOK = tokenizer()
+
+
+@pytest.fixture
+def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("FORGETWATCH_CACHE", str(tmp_path / "cache"))
+    model(TOK).save_pretrained(tmp_path / "model")
+    TOK.save_pretrained(tmp_path / "model")
+    probe().save(tmp_path / "p.jsonl")
+    return tmp_path / "model"
+
+
+def logprobs(snapshot: Any) -> Any:
+    return snapshot.table["choice_logprobs"].to_pylist()
+
+
+EXPECTED = logprobs(score(model(TOK), TOK, probe()))
+
+
+@pytest.mark.parametrize(
+    "devices",
+    [
+        {"": "cpu"},
+        {"model.embed_tokens": "cpu", "model.layers.0": "cpu", "model.layers.1": "disk", "model.norm": "disk"}
+        | {"model.rotary_emb": "cpu", "lm_head": "disk"},
+        {"model": "disk", "lm_head": "cpu"},
+    ],
+    ids=["one device", "some layers and the head on the disk", "the body on the disk"],
+)
+def test_a_model_on_several_devices_has_its_log_likelihoods(saved: Path, tmp_path: Path, devices: Any) -> None:
+    network = AutoModelForCausalLM.from_pretrained(saved)
+    network = dispatch_model(network, devices, main_device="cpu", offload_dir=str(tmp_path / "disk"), force_hooks=True)
+    assert logprobs(score(network, TOK, probe())) == EXPECTED
+
+
+def test_a_model_wholly_on_the_disk_has_its_log_likelihoods(saved: Path, tmp_path: Path) -> None:
+    network = AutoModelForCausalLM.from_pretrained(saved)
+    network = disk_offload(network, str(tmp_path / "disk"), execution_device=torch.device("cpu"))
+    assert {weight.device.type for weight in network.parameters()} == {"meta"}
+    assert logprobs(score(network, TOK, probe())) == EXPECTED
+
+
+def test_a_device_map_is_passed_on_and_the_model_is_not_moved(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    maps, moves = [], []
+    load, move = AutoModelForCausalLM.from_pretrained, torch.nn.Module.to
+
+    def recorded(*given: Any, device_map: Any = None, **options: Any) -> Any:
+        maps.append(device_map)
+        return load(*given, device_map=device_map, **options)
+
+    def moved(self: Any, *given: Any, **options: Any) -> Any:
+        moves.append(given)
+        return move(self, *given, **options)
+
+    monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", recorded)
+    monkeypatch.setattr(torch.nn.Module, "to", moved)
+    network, tok = load_model(str(saved), device_map="auto")
+    assert (maps, moves) == (["auto"], [])
+    assert logprobs(score(network, tok, probe())) == EXPECTED
+    load_model(str(saved))
+    assert (maps, moves) == (["auto", None], [("cpu",)])
+
+
+def test_an_adapter_has_the_device_map_of_its_base(saved: Path, tmp_path: Path) -> None:
+    adapted = get_peft_model(
+        load_model(str(saved))[0], LoraConfig(r=2, target_modules=["q_proj"], init_lora_weights=False)
+    )
+    adapted.save_pretrained(tmp_path / "adapter")
+    config = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())
+    (tmp_path / "adapter" / "adapter_config.json").write_text(
+        json.dumps({**config, "base_model_name_or_path": str(saved)})
+    )
+    network, tok = load_model(str(tmp_path / "adapter"), device_map="auto")
+    assert logprobs(score(network, tok, probe())) == logprobs(score(adapted, TOK, probe()))
+
+
+def test_the_commands_take_a_device_map(saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    maps: list[Any] = []
+
+    def load(given: str, **options: Any) -> Any:
+        maps.append(options["device_map"])
+        return load_model(given, **options)
+
+    monkeypatch.setattr(checkpoints, "load_model", load)
+    asked = ["--probe", str(tmp_path / "p.jsonl")]
+    target = ["-o", str(tmp_path / "s.parquet")]
+    runner = CliRunner()
+    runner.invoke(app, ["score", str(saved), *asked, *target, "--device-map", "auto"], catch_exceptions=False)
+    assert logprobs(load_snapshot(tmp_path / "s.parquet")) == EXPECTED
+    runner.invoke(
+        app,
+        ["compare", str(tmp_path / "s.parquet"), str(saved), *asked, "--device-map", "auto"],
+        catch_exceptions=False,
+    )
+    assert maps == ["auto", "auto"]
+    for command in (["score", str(saved), *target], ["compare", str(saved), str(saved)]):
+        wrong = runner.invoke(app, [*command, *asked, "--device-map", "autp"])
+        assert "--device-map autp: needed auto, did you mean 'auto'?" in str(wrong.exception)
+        monkeypatch.setenv("WORLD_SIZE", "2")
+        several = runner.invoke(app, [*command, *asked, "--device-map", "auto"])
+        monkeypatch.delenv("WORLD_SIZE")
+        assert "needed one process, got 2" in str(several.exception)
+    other = runner.invoke(app, ["score", str(saved), *asked, *target, "--device-map", "auto", "--engine", "vllm"])
+    assert "vLLM spreads a model with --tensor-parallel" in str(other.exception)
+    assert len(maps) == 2
+
+
+def test_outcomes_of_a_spread_model_are_cached_apart(saved: Path) -> None:
+    score_checkpoint(str(saved), probe())
+    files = set((saved.parent / "cache").glob("*.parquet"))
+    score_checkpoint(str(saved), probe(), device_map="auto")
+    assert len(set((saved.parent / "cache").glob("*.parquet"))) == len(files) + 1 == 2
+
+
+def test_a_model_that_does_not_fit_is_an_error_with_its_size_and_the_remedy(
+    saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> Any:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+    size = sum(weight.numel() * weight.element_size() for weight in model(TOK).parameters())
+    monkeypatch.setattr("forgetwatch.scoring.memory._GIB", size)
+    monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", full)
+    with pytest.raises(ScoringError) as found:
+        load_model(str(saved))
+    said = str(found.value)
+    assert f"{saved}: loading it: out of memory with 1.0 GiB of weights; this machine has " in said
+    assert f"forgetwatch score {saved} --device-map auto" in said
+    with pytest.raises(ScoringError, match="free memory, or take a smaller or quantized model"):
+        load_model(str(saved), device_map="auto")
+
+
+def test_a_row_that_does_not_fit_is_an_error_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = model(TOK)
+
+    def full(*_: Any, **__: Any) -> Any:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(network, "forward", full)
+    scorer = Scorer(probe(), TOK, network, token_budget=64)
+    with pytest.raises(ScoringError, match=r"in batches of 64: out of memory with 0\.0 GiB of weights; .*--device-map"):
+        scorer.score(network)
+
+
+class Zero3:
+    """The configuration of a training with ZeRO-3, as transformers asks for it."""
+
+    def is_zero3(self) -> bool:
+        return True
+
+
+def test_a_model_is_loaded_whole_inside_a_training_with_zero3(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config, load, seen = Zero3(), AutoModelForCausalLM.from_pretrained, []
+
+    def recorded(*given: Any, **options: Any) -> Any:
+        seen.append(is_deepspeed_zero3_enabled())
+        return load(*given, **options)
+
+    monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", recorded)
+    set_hf_deepspeed_config(config)
+    network, _ = load_model(str(saved))
+    assert seen == [False]
+    assert is_deepspeed_zero3_enabled()  # as the training had it
+    with pytest.raises(ScoringError):
+        load_model("nowhere/nothing")
+    assert is_deepspeed_zero3_enabled()
+    del config
+    assert not any(hasattr(weight, "ds_id") for weight in network.parameters())
+
+
+_RANK = """
+import json, sys
+from datetime import timedelta
+from torch import distributed as dist
+store, rank, world, folder = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world,
+                        timeout=timedelta(seconds=90))
+from support import model, probe, tokenizer
+from forgetwatch import Probe
+from forgetwatch.errors import ForgetwatchError
+from forgetwatch.scoring import checkpoints, processes
+from forgetwatch.scoring.encoding import encode
+from forgetwatch.scoring.scorer import Scorer
+
+tok, calls, loads = tokenizer(), [], []
+class Counting(type(tok)):
+    def __call__(self, *given, **options):
+        calls.append(1)
+        return super().__call__(*given, **options)
+tok.__class__ = Counting
+scorer = Scorer(probe(40, norm="unconditional"), tok, model(tok))
+found = {"calls": len(calls), "hashes": [one.prompt_hash for one in scorer._encoded]}
+found["shared"] = len({id(t) for one in scorer._encoded for t in one.context}) <= len(tok)
+
+load = checkpoints.load_model
+def counted(given, **options):
+    loads.append(processes.world_size())
+    return load(given, **options)
+checkpoints.load_model = counted
+processes._BEAT_SECONDS = 0.0
+def baseline(beat):
+    beat()
+    snapshot = checkpoints.score_checkpoint(folder, probe(), progress=lambda done: beat())
+    beat()
+    return snapshot
+snapshot = processes.on_main_process_alone(baseline)
+found |= {"loads": loads, "checksum": snapshot.checksum, "after": processes.world_size()}
+def fail(beat):
+    beat()
+    raise ForgetwatchError("no such model")
+try:
+    processes.on_main_process_alone(fail)
+except ForgetwatchError as error:
+    found["failed"] = str(error)
+print(json.dumps(found))
+dist.destroy_process_group()
+"""
+
+
+def test_the_main_process_alone_encodes_and_loads_a_second_model(saved: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])}
+    arguments = [sys.executable, "-c", _RANK, str(tmp_path / "store")]
+    running = [
+        subprocess.Popen([*arguments, str(rank), "2", str(saved)], stdout=subprocess.PIPE, text=True, env=environment)
+        for rank in range(2)
+    ]
+    ranks = []
+    for process in running:
+        out, _ = process.communicate(timeout=240)
+        assert process.returncode == 0
+        ranks.append(json.loads(out.splitlines()[-1]))
+    assert ranks[0]["calls"] > 0
+    assert ranks[1]["calls"] == 0  # nothing is tokenized twice
+    alone = Scorer(probe(40, norm="unconditional"), TOK, model(TOK))
+    assert [rank["hashes"] for rank in ranks] == [[one.prompt_hash for one in alone._encoded]] * 2
+    assert all(rank["shared"] for rank in ranks)
+    assert [rank["loads"] for rank in ranks] == [[1], []]  # as if there was one process
+    assert {rank["checksum"] for rank in ranks} == {score(model(TOK), TOK, probe()).checksum}
+    assert [(rank["after"], rank["failed"]) for rank in ranks] == [(2, "no such model")] * 2

@@ -15,6 +15,7 @@ from forgetwatch.probe import Norm
 from forgetwatch.progress import Progress
 from forgetwatch.scoring.encoding import Encoded
 from forgetwatch.scoring.forward import ForwardPass
+from forgetwatch.scoring.head import Rule
 from forgetwatch.scoring.isolation import isolated, maskable
 from forgetwatch.scoring.layout import Batch, Layout, plan
 from forgetwatch.scoring.model import ModelInfo, base_model, tree_obstacle, unwrapped
@@ -87,6 +88,11 @@ class Engine:
     def halved(self) -> int:
         """Number of batches that did not fit into memory and were halved."""
         return self._forward.halved
+
+    @property
+    def rule(self) -> Rule | None:
+        """What the model does to its logits after the head; None before the first score, and if its own are read."""
+        return self._forward.rule
 
     @property
     def tokens(self) -> int:

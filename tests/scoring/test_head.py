@@ -1,0 +1,370 @@
+"""Log-probabilities from hidden states: equal to those of the model's own logits, for every kind of head."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from support import log_likelihood, model, probe, tokenizer
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import Gemma2Config, Gemma2ForCausalLM, LlamaConfig, LlamaForCausalLM
+
+from forgetwatch.scoring import head as head_module
+from forgetwatch.scoring.encoding import encode
+from forgetwatch.scoring.forward import ForwardPass
+from forgetwatch.scoring.head import Rule, replaced
+from forgetwatch.scoring.layout import plan
+from forgetwatch.scoring.model import ModelInfo
+from forgetwatch.scoring.scorer import Scorer
+
+TOK = tokenizer()
+SIZES: dict[str, Any] = {
+    "vocab_size": len(TOK),
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "bos_token_id": 3,
+    "eos_token_id": 1,
+    "pad_token_id": 0,
+}
+
+
+def llama(kind: Any = LlamaForCausalLM, **options: Any) -> Any:
+    torch.manual_seed(0)
+    made = kind(LlamaConfig(**{**SIZES, **options})).eval()
+    nn.init.normal_(made.lm_head.weight, std=0.5)
+    return made
+
+
+def check(network: Any, *, reads_hidden: bool, tolerance: float = 1e-4) -> Scorer:
+    """Compare all log-likelihoods with one forward per choice of the model itself."""
+    items = probe(20)
+    scorer = Scorer(items, TOK, network)
+    rows = scorer.score(network).table["choice_logprobs"].to_pylist()
+    for one, got in zip(encode(items, TOK, max_length=64), rows, strict=True):
+        assert got == pytest.approx([log_likelihood(network, one.context, ids) for ids in one.choices], abs=tolerance)
+    assert (scorer.engine.rule is not None) is reads_hidden
+    assert "forward" not in vars(network.get_output_embeddings())
+    return scorer
+
+
+@pytest.mark.parametrize(
+    ("after", "expected"),
+    [
+        (lambda x: x, Rule()),
+        (lambda x: x * 0.0625, Rule(scale=0.0625)),
+        (lambda x: x / 7, Rule(scale=1 / 7)),
+        (lambda x: 30 * torch.tanh(x / 30), Rule(cap=30.0)),
+        (lambda x: 15 * torch.tanh(0.3 * x / 15), Rule(scale=0.3, cap=15.0)),
+        (lambda x: x.bfloat16(), Rule()),
+        (lambda x: (x * 0.3).bfloat16(), None),
+        (lambda x: x + 1, None),
+        (lambda x: x.relu(), None),
+        (lambda x: x**3, None),
+        (lambda x: x[..., :3], None),
+        (lambda x: x * torch.nan, None),
+    ],
+)
+def test_the_rule_after_the_head_is_found_from_what_becomes_of_known_numbers(after: Any, expected: Rule | None) -> None:
+    probes = torch.tensor(head_module._PROBES)
+    found = Rule.of(after(probes))
+    if expected is None:
+        assert found is None
+        return
+    assert found is not None
+    assert found.scale == pytest.approx(expected.scale, rel=1e-6)
+    assert found.cap == (None if expected.cap is None else pytest.approx(expected.cap, rel=1e-6))
+    values = torch.linspace(-80, 80, 33)
+    if after(probes).dtype == torch.float32:
+        assert torch.allclose(found.applied(values.clone()), after(values), rtol=1e-5, atol=1e-6)
+
+
+class _Masked(LlamaForCausalLM):  # type: ignore[misc]
+    """Some tokens are never generated, as with image tokens."""
+
+    def forward(self, **kwargs: Any) -> Any:
+        output = super().forward(**kwargs)
+        output.logits[..., 100:] = torch.finfo(output.logits.dtype).min
+        return output
+
+
+class _Shifted(LlamaForCausalLM):  # type: ignore[misc]
+    """A change of the logits that no number shows which the head returns: it is of a token that they do not have."""
+
+    def forward(self, **kwargs: Any) -> Any:
+        output = super().forward(**kwargs)
+        output.logits = functional.pad(output.logits[..., :90], (0, max(0, output.logits.shape[-1] - 90)), value=-3.0)
+        return output
+
+
+class _Twice(LlamaForCausalLM):  # type: ignore[misc]
+    def forward(self, **kwargs: Any) -> Any:
+        output = super().forward(**kwargs)
+        self.lm_head(torch.zeros(1, 1, self.config.hidden_size, dtype=output.logits.dtype))
+        return output
+
+
+class _Unnamed(LlamaForCausalLM):  # type: ignore[misc]
+    """Multiplies by the weights itself."""
+
+    def forward(self, input_ids: Any = None, attention_mask: Any = None, position_ids: Any = None, **_: Any) -> Any:
+        found = self.model(input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids)
+        return SimpleNamespace(logits=functional.linear(found.last_hidden_state, self.lm_head.weight))
+
+
+@pytest.mark.parametrize("kind", [_Masked, _Shifted, _Twice, _Unnamed])
+def test_a_model_that_does_more_than_one_multiplication_keeps_its_own_logits(kind: Any) -> None:
+    check(llama(kind), reads_hidden=False)
+
+
+def test_a_soft_cap_and_a_scale_apply_to_our_logits_too() -> None:
+    torch.manual_seed(0)
+    config = Gemma2Config(**SIZES, head_dim=8, final_logit_softcapping=2.0, attn_implementation="eager")
+    network = Gemma2ForCausalLM(config).eval()
+    nn.init.normal_(network.lm_head.weight, std=1.0)
+    scorer = check(network, reads_hidden=True)
+    assert scorer.engine.rule is not None
+    assert scorer.engine.rule.cap == pytest.approx(2.0)
+
+
+class _Rounding(LlamaForCausalLM):  # type: ignore[misc]
+    """Ignores the positions that are wanted, and rounds the logits, as some patched models do."""
+
+    def forward(
+        self,
+        input_ids: Any = None,
+        attention_mask: Any = None,
+        position_ids: Any = None,
+        logits_to_keep: int | Tensor = 0,
+        **options: Any,
+    ) -> Any:
+        kept = 0 if isinstance(logits_to_keep, Tensor) else logits_to_keep
+        output = super().forward(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            position_ids=position_ids,
+            logits_to_keep=kept,
+            use_cache=options.get("use_cache"),
+            past_key_values=options.get("past_key_values"),
+        )
+        self.most = max(self.most, output.logits.shape[:-1].numel())
+        return SimpleNamespace(logits=output.logits.to(torch.bfloat16))
+
+    most = 0
+
+
+def test_logits_that_a_model_rounds_are_read_in_full_precision() -> None:
+    network, exact = llama(_Rounding).to(torch.bfloat16), llama().to(torch.bfloat16)
+    exact.load_state_dict(network.state_dict())
+    items = probe(40)
+    scorers = [Scorer(items, TOK, one) for one in (network, exact)]
+    one, other = (
+        np.concatenate(scorer.score(made).table["choice_logprobs"].to_pylist())
+        for scorer, made in zip(scorers, (network, exact), strict=True)
+    )
+    assert scorers[0].engine.rule == Rule()
+    assert one.tolist() == other.tolist()
+
+
+def test_a_model_that_ignores_positions_and_keeps_its_own_logits_stays_within_the_budget(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    network, items = llama(_Rounding), probe(40)
+    encoded = encode(items, TOK, max_length=64)
+    batches = plan([item.content_hash for item in items], encoded, token_budget=1024)
+    forward = ForwardPass(ModelInfo.of(network))
+    assert forward.rule is None
+    monkeypatch.setattr("forgetwatch.scoring.forward.LOGIT_BUDGET", 20_000)
+    with torch.no_grad():
+        forward.find_rule(network, encoded[0].context)  # finds the forms that it takes
+        network.most = 0
+        forward.score(network, batches, encoded, layout="rows")
+    longest = max(batch.width for batch in batches)
+    assert network.most * len(TOK) <= max(20_000, longest * len(TOK))
+    assert network.most > 0
+
+
+def test_a_forward_that_somebody_gave_the_head_is_called() -> None:
+    network = llama()
+    network.lm_head.forward = lambda hidden: functional.linear(hidden, 2 * network.lm_head.weight)
+    items = probe(20)
+    scorer = Scorer(items, TOK, network)
+    rows = scorer.score(network).table["choice_logprobs"].to_pylist()
+    for one, got in zip(encode(items, TOK, max_length=64), rows, strict=True):
+        assert got == pytest.approx([log_likelihood(network, one.context, ids) for ids in one.choices], abs=1e-4)
+    assert scorer.engine.rule == Rule()
+    assert "forward" in vars(network.lm_head)
+
+
+@pytest.mark.parametrize("options", [{"target_modules": ["lm_head"]}, {"modules_to_save": ["lm_head"]}])
+def test_adapters_on_the_head_are_read_a_few_positions_at_a_time(options: dict[str, Any]) -> None:
+    peft = pytest.importorskip("peft")
+    adapted = peft.get_peft_model(
+        llama(), peft.LoraConfig(r=2, **{"target_modules": ["q_proj"], **options}, init_lora_weights=False)
+    ).eval()
+    sizes = []
+    adapted.get_output_embeddings().register_forward_pre_hook(lambda _, args: sizes.append(args[0].shape))
+    scorer = Scorer(probe(20), TOK, adapted)
+    rows = scorer.score(adapted).table["choice_logprobs"].to_pylist()
+    for one, got in zip(encode(probe(20), TOK, max_length=64), rows, strict=True):
+        assert got == pytest.approx([log_likelihood(adapted, one.context, ids) for ids in one.choices], abs=1e-4)
+    assert scorer.engine.rule == Rule()
+
+
+def test_hooks_that_move_weights_between_devices_stay_in_place() -> None:
+    accelerate = pytest.importorskip("accelerate")
+    network = llama().to(torch.bfloat16)
+    plain = Scorer(probe(20), TOK, network).score(network)
+    dispatched = accelerate.dispatch_model(network, {"": "cpu"}, force_hooks=True, main_device="cpu")
+    accelerate.hooks.add_hook_to_module(dispatched.lm_head, accelerate.hooks.AlignDevicesHook("cpu"))
+    before = dict(vars(dispatched.lm_head))
+    scorer = Scorer(probe(20), TOK, dispatched)
+    assert scorer.score(dispatched).checksum == plain.checksum
+    assert scorer.engine.rule == Rule()
+    assert vars(dispatched.lm_head) == before
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_pieces_of_any_size_give_the_same(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    network = llama().to(dtype)
+    forward, items = ForwardPass(ModelInfo.of(network)), probe(30)
+    forward.rule = Rule()
+    encoded = encode(items, TOK, max_length=64)
+    batches = plan([item.content_hash for item in items], encoded, token_budget=512)
+    with torch.no_grad():
+        whole = forward.score(network, batches, encoded, layout="rows", greedy=True)
+        for weights, logits in ((32 * 10, 2**21), (2**25, 1), (32 * 50, 100)):
+            monkeypatch.setattr(head_module, "_WEIGHTS", weights)
+            monkeypatch.setattr(head_module, "_CPU_LOGITS", logits)
+            monkeypatch.setattr(head_module, "_FEWEST", 3)
+            cut = forward.score(network, batches, encoded, layout="rows", greedy=True)
+            for index, scores in whole.items():
+                assert cut[index].logprobs == pytest.approx(scores.logprobs, abs=1e-5)
+                assert cut[index].spelled == pytest.approx(scores.spelled, abs=1e-6)
+                assert cut[index].top == scores.top
+                assert cut[index].greedy.tolist() == scores.greedy.tolist()
+
+
+def test_a_batch_takes_one_transfer_each_way_and_is_launched_before_the_one_before_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    events: list[str] = []
+
+    class Recorded:
+        def __init__(self, numbers: Tensor) -> None:
+            self.numbers = numbers
+            events.append("launched")
+
+        def wait(self) -> np.ndarray:
+            events.append("read")
+            return self.numbers.double().numpy()
+
+    monkeypatch.setattr("forgetwatch.scoring.forward.Download", Recorded)
+    network, items = llama(), probe(30)
+    encoded = encode(items, TOK, max_length=64)
+    batches = plan([item.content_hash for item in items], encoded, token_budget=128)
+    forward = ForwardPass(ModelInfo.of(network))
+    forward.rule = Rule()
+    with torch.no_grad():
+        forward.score(network, batches, encoded, layout="rows")
+    count = len(batches)
+    assert count > 3
+    assert events == ["launched", *["launched", "read"] * (count - 1), "read"]
+
+
+def test_the_head_comes_back_after_an_error() -> None:
+    network = llama()
+    with pytest.raises(RuntimeError, match="no"), replaced(network, Rule(), matrix_only=False):
+        raise RuntimeError("no")
+    assert "forward" not in vars(network.lm_head)
+
+
+_RANK = """
+import json, sys, torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
+from transformers.distributed.tensor_parallel import apply_tensor_parallelism
+from support import probe, tokenizer
+from test_head import llama
+from forgetwatch.scoring.scorer import Scorer
+store, rank, world = sys.argv[1], *map(int, sys.argv[2:])
+dist.init_process_group("gloo", init_method="file://" + store, rank=rank, world_size=world)
+tok, found = tokenizer(), {}
+mesh = init_device_mesh("cpu", (world,))
+def split(dtype):
+    network = llama().to(dtype)
+    weight = network.lm_head.weight.detach().clone()
+    style = "colwise_gather_output"
+    apply_tensor_parallelism(network, mesh, {"lm_head": style, "lm_head.weight": style})
+    network.lm_head.weight.to_local().copy_(weight.chunk(world)[rank])
+    network._tp_size = world
+    return network
+def sharded(dtype):
+    network = llama().to(dtype)
+    for part in [*network.model.layers, network.lm_head, network]:
+        fully_shard(part, mesh=mesh)
+    return network
+def wrapped(dtype):
+    network = llama().to(dtype)
+    network.lm_head = FullyShardedDataParallel(network.lm_head, device_id=torch.device("cpu"), use_orig_params=True)
+    return FullyShardedDataParallel(network, device_id=torch.device("cpu"), use_orig_params=True)
+with torch.no_grad():
+    for dtype in (torch.float32, torch.bfloat16):
+        for make in (split, sharded, wrapped):
+            network = make(dtype)
+            scorer = Scorer(probe(20), tok, network, layout="rows")
+            rows = scorer.score(network).table["choice_logprobs"].to_pylist()
+            found[f"{make.__name__} {dtype}"] = [rows, scorer.engine.rule is not None]
+print(json.dumps(found))
+dist.destroy_process_group()
+"""
+
+
+def test_heads_that_are_split_over_processes_give_the_numbers_of_a_whole_one(tmp_path: Path) -> None:
+    tests = Path(__file__).parents[1]
+    environment = {**os.environ, "PYTHONPATH": f"{tests}:{tests / 'scoring'}:{os.environ.get('PYTHONPATH', '')}"}
+    command = [sys.executable, "-c", _RANK, str(tmp_path / "store")]
+    running = [
+        subprocess.Popen([*command, str(rank), "2"], stdout=subprocess.PIPE, text=True, env=environment)
+        for rank in range(2)
+    ]
+    for process in running:
+        out, _ = process.communicate(timeout=240)
+        assert process.returncode == 0
+        for name, (rows, reads_hidden) in json.loads(out.splitlines()[-1]).items():
+            dtype = torch.bfloat16 if "bfloat16" in name else torch.float32
+            network = llama().to(dtype)
+            whole = Scorer(probe(20), TOK, network, layout="rows").score(network).table["choice_logprobs"].to_pylist()
+            assert reads_hidden, name
+            assert np.concatenate(rows) == pytest.approx(np.concatenate(whole), abs=2e-5), name
+
+
+def test_the_replaced_head_needs_far_fewer_logits_than_the_model_would_return() -> None:
+    network, largest = model(TOK), 0
+
+    class Largest(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            nonlocal largest
+            out = func(*args, **(kwargs or {}))
+            if isinstance(out, Tensor) and out.shape[-1:] == (len(TOK),):
+                largest = max(largest, out.shape[:-1].numel())
+            return out
+
+    scorer = Scorer(probe(200), TOK, network, layout="rows", noise=0.0, token_budget=4096)
+    scorer.score(network)
+    with Largest():
+        scorer.score(network)
+    positions = max(sum(len(row.positions) for row in batch.rows) for batch in scorer.engine._batches)
+    assert 0 < largest <= positions

@@ -184,10 +184,10 @@ def test_a_model_that_ignores_positions_and_keeps_its_own_logits_stays_within_th
     encoded = encode(items, TOK, max_length=64)
     batches = plan([item.content_hash for item in items], encoded, token_budget=1024)
     forward = ForwardPass(ModelInfo.of(network))
-    assert forward.rule is None
     monkeypatch.setattr("forgetwatch.scoring.forward.LOGIT_BUDGET", 20_000)
     with torch.no_grad():
-        forward.find_rule(network, encoded[0].context)  # finds the forms that it takes
+        assert forward.find_rule(network, encoded[0].context) == Rule()
+        assert forward.rule is None  # the forms that it takes are known, and its own logits are read all the same
         network.most = 0
         forward.score(network, batches, encoded, layout="rows")
     longest = max(batch.width for batch in batches)

@@ -41,8 +41,12 @@ GROUP_COST: Final = 0.25
 """Cost of reading a prefix separately, in token budgets and without its own tokens: one more forward pass, and a batch
 that is not full."""
 
-BATCH_COST: Final = 1 / 16
-"""Cost of one more batch, in token budgets: padding is avoided by more batches if it costs more than they do."""
+SMALLEST: Final = 1 / 8
+"""Tokens below which a batch takes no less time, in token budgets: starting its operations then takes longer than they
+do."""
+
+BATCH_COST: Final = 1 / 64
+"""Cost of a batch besides its tokens, in token budgets. Padding is avoided by more batches where these cost less."""
 
 KEYS: Final = 8
 """Maximum number of attention keys of a batch, in token budgets; the keys of a prefix count once for each row."""
@@ -175,7 +179,7 @@ def _fill(rows: Iterable[Row], *, keys: Sequence[str], token_budget: int, prefix
         ):
             first += 1
         places = slice(first, stop)
-        costs = cost[places] + (stop - starts[places]) * lengths[places]
+        costs = cost[places] + np.maximum((stop - starts[places]) * lengths[places], SMALLEST * token_budget)
         begins[stop] = first + int(costs.argmin())
         cost[stop] = costs.min() + BATCH_COST * token_budget
     bounds = [len(ordered)]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from functools import cache
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -12,7 +13,7 @@ from support import WORDS, probe, tokenizer
 
 from forgetwatch import Item, Probe
 from forgetwatch.scoring.encoding import Encoded, encode
-from forgetwatch.scoring.layout import KEYS, PREFIX_FACTOR, Batch, Row, by_prefix, plan
+from forgetwatch.scoring.layout import BATCH_COST, KEYS, PREFIX_FACTOR, SMALLEST, Batch, Row, by_prefix, plan
 
 PROBE = probe(40)
 ENCODED = encode(PROBE, tokenizer(), max_length=100)
@@ -169,3 +170,43 @@ def test_no_single_group_saves_more_tokens(texts: list[list[int]], cost: int) ->
         (saves(ordered[i:j]) for i, j in combinations(range(len(ordered) + 1), 2) if j - i > 1), default=0
     )
     assert all(saves(list(group.items)) > 0 for group in groups)
+
+
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=40), st.integers(20, 400))
+def test_no_division_of_sorted_rows_into_batches_costs_less(lengths: list[int], budget: int) -> None:
+    encoded = [
+        Encoded(context=(1,) * length, texts=("",), choices=((2,),), spellings=((),), unscored="") for length in lengths
+    ]
+    batches = plan([f"{n:03d}" for n in range(len(lengths))], encoded, token_budget=budget, layout="rows")
+    ordered = sorted(lengths, reverse=True)
+
+    @cache
+    def least(start: int) -> float:
+        if start == len(ordered):
+            return 0.0
+        return min(
+            max(count * ordered[start], SMALLEST * budget) + BATCH_COST * budget + least(start + count)
+            for count in range(1, len(ordered) - start + 1)
+            if count == 1 or count * ordered[start] <= budget
+        )
+
+    costs = [max(batch.tokens, SMALLEST * budget) + BATCH_COST * budget for batch in batches]
+    assert sum(costs) == pytest.approx(least(0))
+
+
+def test_rows_of_a_few_shot_group_are_padded_little() -> None:
+    rng = random.Random(3)
+    shots = tuple(range(100, 400))
+    encoded = [
+        Encoded(
+            context=(*shots, *(rng.randrange(90) for _ in range(int(rng.lognormvariate(4, 0.6))))),
+            texts=("",) * 4,
+            choices=((1,), (2,), (3,), (4,)),
+            spellings=((),) * 4,
+        )
+        for _ in range(400)
+    ]
+    batches = plan([f"{n:03d}" for n in range(400)], encoded, token_budget=16384, layout="prefix", attention=10**4)
+    tokens = sum(len(row.ids) for batch in batches for row in batch.rows)
+    assert {len(batch.prefix) for batch in batches} == {300}
+    assert sum(batch.tokens for batch in batches) < 1.15 * tokens

@@ -90,6 +90,13 @@ class Engine:
         return self._forward.halved
 
     @property
+    def logits(self) -> str | None:
+        """Origin of the logits, for metadata: ours in fp32, or the model's, which may be rounded; None before any."""
+        if self.layout is None:
+            return None
+        return "from hidden states" if self.rule is not None else "returned by the model"
+
+    @property
     def rule(self) -> Rule | None:
         """What the model does to its logits after the head; None before the first score, and if its own are read."""
         return self._forward.rule

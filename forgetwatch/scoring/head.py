@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any, Final, Self
 
@@ -104,6 +104,11 @@ class Wanted:
     rows_here: NDArray[np.int64]
     likeliest_here: NDArray[np.int64]
 
+    def on(self, device: torch.device) -> Wanted:
+        """The same on a device: the head of a model that is spread over several is not where its input is."""
+        names = ("needed", "rows", "tokens", "likeliest")
+        return replace(self, **{name: getattr(self, name).to(device) for name in names})
+
 
 class HeadReader:
     """Stands in for `forward` of a model's output embedding, inside `replaced`.
@@ -141,9 +146,11 @@ class HeadReader:
         # Sums of half-precision products are what autocast would round.
         with torch.autocast(hidden.device.type, enabled=False):
             if self.wanted is not None:
-                self.read = self._numbers(_at(hidden, self.wanted.width, self.wanted.needed), self.wanted)
+                wanted = self.wanted.on(hidden.device)
+                self.read = self._numbers(_at(hidden, wanted.width, wanted.needed), wanted)
             elif self.whole is not None:
-                self.read = self._logits(_at(hidden, *self.whole))
+                width, needed = self.whole
+                self.read = self._logits(_at(hidden, width, needed.to(hidden.device)))
         if self._probes is None or self._probes.device != hidden.device:
             self._probes = torch.tensor(_PROBES, device=hidden.device)
         return self._probes.repeat(*hidden.shape[:-1], 1)
@@ -249,14 +256,14 @@ def read_logits(logits: Tensor, wanted: Wanted) -> Tensor:
     """Numbers of `wanted`, float [cells + likeliest], from the model's own logits [needed, vocabulary]."""
     size = max(1, (_CUDA_LOGITS if logits.is_cuda else 2**19) // logits.shape[-1])
     pieces = ((row, 0, logits[row : row + size].float()) for row in range(0, len(logits), size))
-    return _numbers_of_whole_rows(pieces, wanted)
+    return _numbers_of_whole_rows(pieces, wanted.on(logits.device))
 
 
 def _at(hidden: Tensor, width: int, positions: Tensor) -> Tensor:
     """Hidden states [positions, hidden size] of the last `width` columns of [rows, columns, hidden size]."""
     if hidden.ndim != 3 or hidden.shape[1] < width:
         raise ScoringError(f"the head got hidden states of shape {tuple(hidden.shape)}; needed [rows, {width}, size]")
-    return hidden[:, -width:].reshape(-1, hidden.shape[-1]).index_select(0, positions.to(hidden.device))
+    return hidden[:, -width:].reshape(-1, hidden.shape[-1]).index_select(0, positions)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -187,6 +187,7 @@ class Scorer:
             # The keys of the file format; see `Engine.layout` and `Engine.fallback_reason`.
             "way": self.engine.layout,
             "why_rows": self.engine.fallback_reason,
+            "logits": self.engine.logits,
             "engine": generator.name if generator else "transformers",
             "batch": {"tokens": self.engine.token_budget, "halved": self.engine.halved},
             **ran,

@@ -51,9 +51,11 @@ def check(network: Any, *, reads_hidden: bool, tolerance: float = 1e-4) -> Score
     """Compare all log-likelihoods with one forward per choice of the model itself."""
     items = probe(20)
     scorer = Scorer(items, TOK, network)
-    rows = scorer.score(network).table["choice_logprobs"].to_pylist()
+    snapshot = scorer.score(network)
+    rows = snapshot.table["choice_logprobs"].to_pylist()
     for one, got in zip(encode(items, TOK, max_length=64), rows, strict=True):
         assert got == pytest.approx([log_likelihood(network, one.context, ids) for ids in one.choices], abs=tolerance)
+    assert snapshot.meta["logits"] == ("from hidden states" if reads_hidden else "returned by the model")
     assert (scorer.engine.rule is not None) is reads_hidden
     assert "forward" not in vars(network.get_output_embeddings())
     return scorer

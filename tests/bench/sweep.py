@@ -42,13 +42,15 @@ from forgetwatch.scoring.scorer import Scorer
 
 WRONG = 1e-4
 """Difference of a log-likelihood above which an architecture counts as wrong, nats."""
-SECONDS = 30
+SECONDS = 40
 """Time limit of one architecture."""
 LIMIT = 12 * 2**30
 """Address space of the process of one architecture, bytes."""
 WORDS = 160
 COLUMNS = ("name", "class", "result", "difference", "layout", "attention", "reason", "seconds")
 
+CAPS = ("attn_logit_softcapping", "final_logit_softcapping", "logits_soft_cap", "output_logit_soft_cap")
+"""Settings that cap logits or attention scores; those without a default are left alone."""
 SMALL: dict[str, Any] = {
     **dict.fromkeys(("hidden_size", "n_embd", "d_model", "dim", "embedding_size", "emb_dim"), 64),
     **dict.fromkeys(("intermediate_size", "ffn_dim", "d_inner", "n_inner", "ffn_hidden_size", "decoder_ffn_dim"), 96),
@@ -65,7 +67,15 @@ SMALL: dict[str, Any] = {
     **dict.fromkeys(("n_group", "topk_group", "n_shared_experts", "first_k_dense_replace"), 1),
     **dict.fromkeys(("mamba_d_state", "state_size", "ssm_state_size", "time_step_rank"), 8),
     **dict.fromkeys(("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length"), 512),
-    **dict.fromkeys(("attn_logit_softcapping", "final_logit_softcapping"), 2.0),
+    **dict.fromkeys(("linear_num_key_heads", "mamba_n_groups", "n_groups"), 1),
+    **dict.fromkeys(("linear_key_head_dim", "linear_value_head_dim", "mamba_head_dim", "mamba_headdim"), 16),
+    **dict.fromkeys(("mamba_num_heads", "mamba_n_heads", "n_mamba_heads"), 8),
+    **dict.fromkeys(("moe_shared_expert_intermediate_size", "shared_intermediate_size", "feed_forward_size"), 32),
+    **dict.fromkeys(("num_encoder_layers", "num_decoder_layers", "depth"), 2),
+    **dict.fromkeys(("num_encoder_attention_heads", "linear_num_value_heads"), 4),
+    **dict.fromkeys(("image_size", "vision_image_size"), 28),
+    **dict.fromkeys(("patch_size", "spatial_patch_size"), 14),
+    **dict.fromkeys(CAPS, 2.0),
     "qk_rope_head_dim": 8,
     "rotary_dim": 8,
     "sliding_window": 8,
@@ -80,6 +90,35 @@ SMALL: dict[str, Any] = {
     "is_encoder_decoder": False,
 }
 """Sizes by the names that configurations use; those that a configuration does not have are left out."""
+
+
+_GLOBAL_HEADS: dict[str, Any] = {"global_head_dim": 16, "num_global_key_value_heads": 2, "num_kv_shared_layers": 0}
+_GEMMA3N: dict[str, Any] = {
+    **{"num_kv_shared_layers": 0, "laurel_rank": 8, "hidden_size_per_layer_input": 16},
+    **{"vocab_size_per_layer_input": 170, "activation_sparsity_pattern": [0.0, 0.0]},
+}
+BY_HAND: dict[str, dict[str, Any]] = {
+    "bamba": {"attn_layer_indices": [1]},
+    "dbrx": {
+        "attn_config": {"kv_n_heads": 2, "rope_theta": 10_000.0},
+        "ffn_config": {"hidden_size": 64, "ffn_hidden_size": 96},
+    },
+    "gemma3n_text": _GEMMA3N,
+    "gemma4_text": _GLOBAL_HEADS,
+    "gemma4_unified_text": _GLOBAL_HEADS,
+    "gpt_neo": {"attention_types": [[["global", "local"], 1]]},
+    "granitemoehybrid": {"layer_types": ["mamba", "attention"]},
+    "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1},
+    "lfm2_moe": {"layer_types": ["conv", "full_attention"], "num_dense_layers": 1},
+    "longcat_flash": {"head_dim": 8, "zero_expert_num": 2},
+    "mamba2": {"num_heads": 8, "head_dim": 16},
+    "nemotron_h": {"layers_block_type": ["mamba", "attention", "moe"]},
+    "recurrent_gemma": {"num_hidden_layers": 3, "lru_width": 64, "attention_window_size": 8},
+    "reformer": {"axial_pos_embds": False, "attention_head_size": 16, "attn_layers": ["local"] * 2},
+    "xlstm": {"qk_dim_factor": 1.0},
+    "xmod": {"languages": ("en_XX",), "default_language": "en_XX"},
+}
+"""Settings of architectures that the sizes above do not make."""
 
 
 def tokenizer() -> Any:
@@ -130,11 +169,14 @@ def small(kind: type, size: int) -> dict[str, Any]:
     settings = {name: value for name, value in own.items() if name in names}
     if there.get("sliding_window", 0) is None:
         del settings["sliding_window"]
-    for name in ("attn_logit_softcapping", "final_logit_softcapping"):
+    for name in CAPS:
         if there.get(name, 0) is None:
             settings.pop(name, None)
-    if there.get("is_encoder_decoder") is dataclasses.MISSING:
-        settings.pop("is_encoder_decoder", None)
+    if "kv_lora_rank" in names:  # one key for each head
+        settings["num_key_value_heads"] = settings["num_attention_heads"]
+    for name, part in getattr(kind, "sub_configs", {}).items():
+        if part.__name__ != "AutoConfig":
+            settings[name] = small(part, size)
     try:
         default = kind()
     except Exception:  # the settings by hand have to make it
@@ -163,8 +205,7 @@ def make(name: str, kind: str, size: int) -> nn.Module:
     """
     torch.manual_seed(0)
     config_class = CONFIG_MAPPING[name]
-    settings = {**small(config_class, size), **BY_HAND.get(name, {})}
-    settings = {key: value for key, value in settings.items() if value is not ...}
+    settings = _merged(small(config_class, size), BY_HAND.get(name, {}))
     config = config_class(**settings)
     model = getattr(transformers, kind)(config).float().eval()
     with torch.no_grad():
@@ -173,6 +214,15 @@ def make(name: str, kind: str, size: int) -> nn.Module:
             if weight.ndim == 2 and 0 < (scale := float(weight.std())) < 0.15:
                 weight.mul_(min(8.0, 0.15 / scale))
     return model
+
+
+def _merged(settings: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """The settings with those of the other, also in nested ones."""
+    nested = {
+        name: _merged(settings.get(name, {}), value) if isinstance(value, dict) else value
+        for name, value in other.items()
+    }
+    return {**settings, **nested}
 
 
 def log_likelihoods(model: nn.Module, context: Sequence[int], choices: Sequence[Sequence[int]]) -> np.ndarray:
@@ -290,9 +340,6 @@ def markdown(rows: Sequence[dict[str, str]]) -> str:
         names = [row["name"] for row in rows if row["layout"] == layout]
         lines.append(f"* **{layout}** ({len(names)}): {', '.join(names)}")
     return "\n".join(lines)
-
-
-BY_HAND: dict[str, dict[str, Any]] = {}
 
 
 def main() -> None:

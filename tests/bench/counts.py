@@ -1,6 +1,6 @@
 """What a look costs besides the model's own arithmetic, counted: batches, operations, waits for the device, memory.
 
-    python tests/bench/counts.py [--against CHECKOUT] [--items 1476] [--vocabulary 32000,152000,262000]
+    python tests/bench/counts.py [--against CHECKOUT] [--items 738] [--vocabulary 32000,152000,262000]
         [--workload standard,five-shot] [--model plain,liger,ignores] [--tokenizer FOLDER] [--json FILE]
 
 `--against` names another checkout of this repository: both are counted in one run, each in a process of its own, and
@@ -31,7 +31,6 @@ import resource
 import statistics
 import subprocess
 import sys
-import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -219,19 +218,9 @@ def release() -> None:
     ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
-def measured(act: Callable[[], Any]) -> tuple[float, int]:
-    """Seconds of an act, and the highest resident memory during it, bytes."""
-    release()
-    Path("/proc/self/clear_refs").write_text("5")
-    started = time.perf_counter()
-    act()
-    return time.perf_counter() - started, resident("VmHWM")
-
-
 def count(case: dict[str, Any]) -> dict[str, Any]:
     """Figures of one case, in this process."""
     warnings.simplefilter("ignore")
-    import torch
     import transformers
     import workloads
 
@@ -251,10 +240,12 @@ def count(case: dict[str, Any]) -> dict[str, Any]:
     release()
     before = resident("VmRSS")
     scorer.score(model)  # the layout is chosen
-    seconds, peak = measured(lambda: scorer.score(model))
+    release()
+    Path("/proc/self/clear_refs").write_text("5")  # the peak from here on
     calls = Calls(model)
     with counted(model, calls) as found:
         scorer.score(model)
+    peak = resident("VmHWM")
     calls.remove()
     padded = sum(calls.tokens)
     return {
@@ -266,8 +257,6 @@ def count(case: dict[str, Any]) -> dict[str, Any]:
         "padding": 1 - scorer.engine.tokens / padded,
         "read": padded,
         "peak": peak - before,
-        "seconds": seconds,
-        "threads": torch.get_num_threads(),
     }
 
 
@@ -297,16 +286,15 @@ COLUMNS: dict[str, Callable[[dict[str, Any]], str]] = {
     "uploads": lambda found: f"{found['uploads']:,}",
     "largest MiB": lambda found: size(found["largest"]),
     "peak MiB": lambda found: size(found["peak"]),
-    "s": lambda found: f"{found['seconds']:.1f}",
 }
 
 
 def cells(results: list[dict[str, Any]]) -> list[str]:
-    """One cell for each column; the figures of several checkouts one below the other, a failure in the last column."""
+    """One cell for each column; the figures of several checkouts one below the other, a failure in the first column."""
 
     def cell(name: str, found: dict[str, Any]) -> str:
         if "error" in found:
-            return found["error"] if name == "s" else "-"
+            return found["error"] if name == "layout" else "-"
         return COLUMNS[name](found)
 
     return ["\n".join(cell(name, found) for found in results) for name in COLUMNS]
@@ -318,7 +306,7 @@ def main() -> None:
     parser.add_argument("--vocabulary", default=",".join(map(str, VOCABULARIES)))
     parser.add_argument("--workload", default=",".join(WORKLOADS))
     parser.add_argument("--model", default=",".join(MODELS))
-    parser.add_argument("--items", type=int, default=1476, help="items of `five-shot`; MMLU has 14,042")
+    parser.add_argument("--items", type=int, default=738, help="items of `five-shot`; MMLU has 14,042")
     parser.add_argument("--tokenizer", default="", help="folder of a tokenizer; by default one is trained on the items")
     parser.add_argument("--limit-gb", type=float, default=8.0, help="a look that needs more memory fails")
     parser.add_argument("--json", type=Path, help="file to which the figures are written")

@@ -47,7 +47,7 @@ SECONDS = 40
 LIMIT = 12 * 2**30
 """Address space of the process of one architecture, bytes."""
 WORDS = 160
-COLUMNS = ("name", "class", "result", "difference", "layout", "attention", "reason", "seconds")
+COLUMNS = ("name", "class", "result", "difference", "layout", "attention", "head", "reason", "seconds")
 
 CAPS = ("attn_logit_softcapping", "final_logit_softcapping", "logits_soft_cap", "output_logit_soft_cap")
 """Settings that cap logits or attention scores; those without a default are left alone."""
@@ -245,7 +245,8 @@ def sweep(name: str, kind: str, items: int) -> dict[str, Any]:
     # A model that did not become tiny fails at once, and leaves the machine alone.
     resource.setrlimit(resource.RLIMIT_AS, (LIMIT, resource.RLIM_INFINITY))
     started, tok, wanted = time.perf_counter(), tokenizer(), probe(items)
-    row: dict[str, Any] = {"name": name, "class": kind, "difference": "", "layout": "", "attention": "", "reason": ""}
+    row: dict[str, Any] = {"name": name, "class": kind, "difference": "", "layout": "", "attention": ""}
+    row |= {"head": "", "reason": ""}
     try:
         model = make(name, kind, len(tok) + 6)
         model(input_ids=torch.tensor([[5, 6, 7]]))
@@ -273,9 +274,19 @@ def sweep(name: str, kind: str, items: int) -> dict[str, Any]:
         "difference": f"{difference:.1e}",
         "layout": scorer.engine.layout,
         "attention": "+".join(sorted(attention)),
+        "head": head_of(scorer),
         "reason": scorer.engine.fallback_reason[:150],
         "seconds": time.perf_counter() - started,
     }
+
+
+def head_of(scorer: Scorer) -> str:
+    """Source of the log-probabilities: hidden states, with the rule after the head, or the model's own logits."""
+    rule = getattr(scorer.engine._forward, "rule", None)
+    if rule is None:
+        return "logits"
+    parts = [f"scale {rule.scale:.3g}"] * (rule.scale != 1) + [f"cap {rule.cap}"] * (rule.cap is not None)
+    return " ".join(["hidden", *parts])
 
 
 def in_process(name: str, kind: str, items: int) -> dict[str, Any]:

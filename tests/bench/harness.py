@@ -1,29 +1,32 @@
 """The same items with lm-evaluation-harness's own model class in memory and with ours: agreement and ratio of times.
 
     OMP_NUM_THREADS=1 python tests/bench/harness.py [--vocabulary 8000,32000] [--items 100] [--repeats 5]
+        [--against CHECKOUT]
 
-Process time on the CPU, one thread, tokenization included on both sides; both orders, the median of the repeats. A
-Qwen3 of 8 layers and width 256 with random weights; items of random words, shaped like the benchmarks that they are
-named after.
+Process time on the CPU, one thread, tokenization included on both sides; in changing order, the median of the repeats.
+`--against` names another checkout of this repository, whose scorer is timed in the same run. Each side has a process of
+its own, and one works at a time. A Qwen3 of 8 layers and width 256 with random weights; items of random words, shaped
+like the benchmarks that they are named after.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import random
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from lm_eval.api.instance import Instance
-from lm_eval.models.huggingface import HFLM
-from rich.console import Console
-from rich.table import Table
-from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+from transformers import Qwen3Config, Qwen3ForCausalLM
+from workloads import word_tokenizer as make_tokenizer
 
 from forgetwatch import Item, Probe, score
 
@@ -34,17 +37,6 @@ WANTED = {
     "letters, five-shot": 4.0,
     "ARC, ten-shot": 15.0,
 }
-
-
-def make_tokenizer(vocabulary: int) -> Any:
-    """One token a word, a space before it or not; so that lengths are what they are meant to be."""
-    words = ["<pad>", "<eos>", "<unk>", "<bos>", "\n", *"ABCD", ".", ":"]
-    words += [f"w{i}" for i in range(vocabulary - len(words))]
-    backend = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="<unk>"))
-    backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    return PreTrainedTokenizerFast(
-        tokenizer_object=backend, unk_token="<unk>", pad_token="<pad>", eos_token="<eos>", bos_token="<bos>"
-    )
 
 
 def make_model(vocabulary: int, *, dtype: torch.dtype = torch.float32, layers: int = 8) -> Any:
@@ -91,6 +83,9 @@ def make_items(kind: str, count: int, vocabulary: int) -> list[Item]:
 
 
 def harness(model: Any, tokenizer: Any, items: Sequence[Item]) -> tuple[np.ndarray, float]:
+    from lm_eval.api.instance import Instance
+    from lm_eval.models.huggingface import HFLM
+
     engine = HFLM(pretrained=model, tokenizer=tokenizer, batch_size=16, max_length=8192)
     requests = [
         Instance("loglikelihood", {}, (item.prompt, choice), i)
@@ -109,36 +104,98 @@ def ours(model: Any, tokenizer: Any, items: Sequence[Item]) -> tuple[np.ndarray,
     return np.array(snapshot.table["choice_logprobs"].to_pylist()), seconds
 
 
+def work() -> None:
+    """Answer each line on stdin (side, workload, items, vocabulary) by a line with log-likelihoods and seconds."""
+    torch.set_num_threads(1)
+    made: tuple[Any, ...] = ()
+    for line in sys.stdin:
+        side, kind, count, size = json.loads(line)
+        if made[:1] != (size,):
+            made = (size, make_model(size), make_tokenizer(size))
+        found, seconds = (harness if side == "harness" else ours)(*made[1:], make_items(kind, count, size))
+        print(json.dumps([found.tolist(), seconds]), flush=True)
+
+
+class Side:
+    """A process that scores with the package of one checkout, or with the harness."""
+
+    def __init__(self, name: str, checkout: Path) -> None:
+        self.name = name
+        environment = {**os.environ, "PYTHONPATH": str(checkout.resolve()), "HF_HUB_OFFLINE": "1"}
+        command = [sys.executable, __file__, "--worker"]
+        self._process = subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def score(self, kind: str, count: int, size: int) -> tuple[np.ndarray, float]:
+        """Log-likelihoods [items, choices] and seconds of process time."""
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.write(json.dumps([self.name, kind, count, size]) + "\n")
+        self._process.stdin.flush()
+        # A library may print lines of its own.
+        line = next(line for line in self._process.stdout if line.startswith("[["))
+        found, seconds = json.loads(line)
+        return np.array(found), seconds
+
+    def close(self) -> None:
+        assert self._process.stdin
+        self._process.stdin.close()
+        self._process.wait()
+
+
 def main() -> None:
+    from rich.console import Console
+    from rich.table import Table
+
     parser = argparse.ArgumentParser()
     parser.add_argument("--vocabulary", default="8000,32000")
     parser.add_argument("--items", type=int, default=100)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--harness-repeats", type=int, help="of the slower side; by default --repeats")
     parser.add_argument("--only", default="", help="the workloads whose name contains this")
+    parser.add_argument("--against", type=Path, help="another checkout, timed too")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    torch.set_num_threads(1)
-    table = Table("items", "vocabulary", "harness s", "ours s", "ratio", "wanted", "largest difference, nats")
-    console = Console(width=120)
+    if given.worker:
+        work()
+        return
+    here = Path(__file__).resolve().parents[2]
+    sides = [Side("harness", here), *([Side("before", given.against)] if given.against else []), Side("ours", here)]
+    names = [side.name for side in sides]
+    columns = [f"{name} s" for name in names] + [f"ratio {name}" for name in names[1:]]
+    table = Table("items", "vocabulary", *columns, "wanted", "largest difference, nats")
+    console = Console(width=140, highlight=False)
     for size in map(int, given.vocabulary.split(",")):
-        model, tokenizer = make_model(size), make_tokenizer(size)
         for kind, wanted in WANTED.items():
             if given.only not in kind:
                 continue
-            items = make_items(kind, given.items, size)
-            pairs, differ = [], 0.0
+            seconds: dict[str, list[float]] = {name: [] for name in names}
+            scored: dict[str, np.ndarray] = {}
             for repeat in range(given.repeats):
-                if repeat % 2:
-                    (b, tb), (a, ta) = ours(model, tokenizer, items), harness(model, tokenizer, items)
-                else:
-                    (a, ta), (b, tb) = harness(model, tokenizer, items), ours(model, tokenizer, items)
-                pairs.append((ta, tb))
-                differ = max(differ, float(np.abs(a - b).max()))
-            ratio = statistics.median(a / b for a, b in pairs)
-            seconds = [statistics.median(side) for side in zip(*pairs, strict=True)]
-            row = (f"{seconds[0]:.2f}", f"{seconds[1]:.2f}", f"{ratio:.1f}", f"{wanted}", f"{differ:.0e}")
-            table.add_row(kind, f"{size:,}", *row)
-            console.print(kind, size, *row)
+                # Reversed in every second repeat: a machine that slows down must not favour a side.
+                found = {side.name: side.score(kind, given.items, size) for side in sides[:: -1 if repeat % 2 else 1]}
+                for name, (_, took) in found.items():
+                    seconds[name].append(took)
+                differ = max(differ, float(np.abs(found["harness"][0] - found["ours"][0]).max()))
+            ratios = [
+                statistics.median(a / b for a, b in zip(seconds["harness"], seconds[name], strict=True))
+                for name in names[1:]
+            ]
+            row = [
+                *(f"{statistics.median(seconds[name]):.2f}" for name in names),
+                *(f"{ratio:.1f}" for ratio in ratios),
+            ]
+            table.add_row(kind, f"{size:,}", *row, f"{wanted}", f"{differ:.0e}")
+            console.print(kind, size, *row, f"{differ:.0e}")
     console.print(table)
+    for side in sides:
+        side.close()
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
     python tests/bench/sweep.py --csv FOLDER/sweep.csv             everything; stops and resumes at any time
     python tests/bench/sweep.py --only gemma2,gpt_oss [--items 24] some architectures, by name
     python tests/bench/sweep.py --csv FOLDER/sweep.csv --markdown  a finished file as a table for a page
+    python tests/bench/sweep.py --flash [--only ...]               set to an attention that stands in for a flash kernel
 
 Each architecture is scored in fp32 on the CPU and compared with one plain forward per choice on the model's own logits.
 The items have a long common beginning (so that a prefix is worth a call), windows are 8 tokens, chunks 16, and caps of
@@ -32,7 +33,7 @@ import transformers
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
-from transformers import CONFIG_MAPPING
+from transformers import CONFIG_MAPPING, masking_utils
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from forgetwatch import Item, Probe
@@ -240,7 +241,7 @@ def first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"[:150]
 
 
-def sweep(name: str, kind: str, items: int) -> dict[str, Any]:
+def sweep(name: str, kind: str, items: int, *, with_flash: bool = False) -> dict[str, Any]:
     """Row of the table for one architecture."""
     # A model that did not become tiny fails at once, and leaves the machine alone.
     resource.setrlimit(resource.RLIMIT_AS, (LIMIT, resource.RLIM_INFINITY))
@@ -249,6 +250,8 @@ def sweep(name: str, kind: str, items: int) -> dict[str, Any]:
     row |= {"head": "", "reason": ""}
     try:
         model = make(name, kind, len(tok) + 6)
+        if with_flash:
+            set_to_flash(model)
         model(input_ids=torch.tensor([[5, 6, 7]]))
     except Exception as error:
         return {**row, "result": "not made", "reason": first_line(error), "seconds": 0}
@@ -280,6 +283,52 @@ def sweep(name: str, kind: str, items: int) -> dict[str, Any]:
     }
 
 
+def flash(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    sliding_window: int | None = None,
+    softcap: float | None = None,
+    s_aux: Tensor | None = None,
+    **_: Any,
+) -> tuple[Tensor, None]:
+    """Attention as flash kernels compute it: causal, with windows, soft caps and sinks, and masks of padding only.
+
+    Queries are [rows, heads, length, size]; the result is [rows, length, heads, size].
+    """
+    if attention_mask is not None and attention_mask.ndim != 2:
+        raise ValueError("a flash kernel takes no mask for each pair of tokens")
+    groups = query.shape[1] // key.shape[1]
+    key, value = (part.repeat_interleave(groups, dim=1) for part in (key, value))
+    scores = query @ key.transpose(-1, -2) * (query.shape[-1] ** -0.5 if scaling is None else scaling)
+    scores = scores if softcap is None else softcap * torch.tanh(scores / softcap)
+    distance = torch.arange(query.shape[2])[:, None] + key.shape[2] - query.shape[2] - torch.arange(key.shape[2])
+    seen = (distance >= 0) & (distance < (sliding_window or key.shape[2] + 1))
+    seen = seen if attention_mask is None else seen & attention_mask.bool()[:, None, None]
+    scores = scores.masked_fill(~seen, torch.finfo(scores.dtype).min)
+    if s_aux is not None:
+        scores = torch.cat([scores, s_aux.reshape(1, -1, 1, 1).expand(*scores.shape[:3], 1)], dim=-1)
+    weights = scores.softmax(-1)[..., : key.shape[2]]
+    return (weights @ value).transpose(1, 2).contiguous(), None
+
+
+def set_to_flash(model: nn.Module) -> None:
+    """Set a model to `flash`.
+
+    Raises:
+        ValueError: If the model supports no flash kernel.
+    """
+    if not getattr(model, "_supports_flash_attn", False):
+        raise ValueError("the architecture supports no flash kernel")
+    transformers.AttentionInterface.register("stand_in", flash)
+    masking_utils.AttentionMaskInterface.register("stand_in", masking_utils.flash_attention_mask)
+    model.set_attn_implementation("stand_in")
+
+
 def head_of(scorer: Scorer) -> str:
     """Source of the log-probabilities: hidden states, with the rule after the head, or the model's own logits."""
     rule = getattr(scorer.engine._forward, "rule", None)
@@ -289,12 +338,12 @@ def head_of(scorer: Scorer) -> str:
     return " ".join(["hidden", *parts])
 
 
-def in_process(name: str, kind: str, items: int) -> dict[str, Any]:
+def in_process(name: str, kind: str, items: int, *, with_flash: bool) -> dict[str, Any]:
     """Row of one architecture, from a process of its own, which may take too long or too much memory."""
     context = multiprocessing.get_context("fork")  # transformers is imported once
     receiver, sender = context.Pipe(duplex=False)
     started = time.perf_counter()
-    process = context.Process(target=lambda: sender.send(sweep(name, kind, items)))
+    process = context.Process(target=lambda: sender.send(sweep(name, kind, items, with_flash=with_flash)))
     process.start()
     sender.close()
     error = f"more than {SECONDS} s"
@@ -358,6 +407,7 @@ def main() -> None:
     parser.add_argument("--csv", type=Path, help="file to which each finished architecture is added")
     parser.add_argument("--only", default="", help="names, separated by commas")
     parser.add_argument("--items", type=int, default=24)
+    parser.add_argument("--flash", action="store_true", help="set the models to an attention like a flash kernel's")
     parser.add_argument("--markdown", action="store_true", help="print the file as a table for a page, and stop")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -373,7 +423,7 @@ def main() -> None:
     for name in wanted:
         row = done.get(name) if not given.only else None
         if row is None:
-            made = in_process(name, MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[name], given.items)
+            made = in_process(name, MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[name], given.items, with_flash=given.flash)
             row = {**made, "seconds": f"{made['seconds']:.1f}"}
             if given.csv:
                 append(given.csv, row)

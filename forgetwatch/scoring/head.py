@@ -68,8 +68,10 @@ class Rule:
         if np.allclose(found, given, rtol=exactness, atol=0):
             return cls()
         scale, largest = found[0] / given[0], found[-2]
-        scale = 1.0 if abs(scale - 1) < 1e-6 else scale  # without a cap, the next line reads it off exactly
         is_linear = abs(largest - scale * given[-2]) <= 1e-3 * abs(scale * given[-2])
+        if not is_linear and abs(found[0]) < abs(largest):
+            scale = largest * np.arctanh(found[0] / largest) / given[0]  # a cap bends the smallest number, too
+        scale = 1.0 if abs(scale - 1) < 1e-6 else scale
         rule = cls(float(found[2] / given[2]) if is_linear else float(scale), None if is_linear else float(largest))
         expected = rule.applied(torch.from_numpy(given)).numpy()
         # A scale or a cap that was read off rounded numbers would be wrong for all logits.

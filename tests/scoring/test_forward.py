@@ -25,9 +25,10 @@ from transformers import (
 
 from forgetwatch import score
 from forgetwatch.errors import ScoringError
+from forgetwatch.scoring import head
 from forgetwatch.scoring.encoding import encode
 from forgetwatch.scoring.forward import ForwardPass
-from forgetwatch.scoring.head import head_in_fp32
+from forgetwatch.scoring.head import Rule, head_in_fp32
 from forgetwatch.scoring.layout import plan
 from forgetwatch.scoring.model import ModelInfo
 
@@ -183,3 +184,12 @@ def test_no_batch_is_halved_where_processes_must_make_the_same_calls() -> None:
     batches = plan([item.content_hash for item in items], encoded, token_budget=8192)
     with pytest.raises(torch.OutOfMemoryError):
         ForwardPass(ModelInfo.of(network), together=True).score(network, batches, encoded, layout="rows")
+
+
+@pytest.mark.parametrize(("scale", "cap"), [(1.0, 2.0), (0.25, 3.0), (1.0, 30.0), (0.0625, None)])
+def test_the_rule_after_the_head_is_read_off_to_rounding(scale: float, cap: float | None) -> None:
+    made = Rule(scale, cap).applied(torch.tensor(head._PROBES))
+    rule = Rule.of(made)
+    assert rule is not None
+    assert rule.scale == pytest.approx(scale, rel=1e-6)
+    assert rule.cap == cap

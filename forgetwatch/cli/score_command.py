@@ -34,7 +34,8 @@ def run(
     engine: Annotated[
         str,
         typer.Option(
-            help="Engine that generates answers, if items need it: transformers or vllm.", rich_help_panel=_VLLM
+            help="Engine that generates answers: transformers or vllm; vllm also scores letters if none are generated.",
+            rich_help_panel=_VLLM,
         ),
     ] = "transformers",
     tensor_parallel: Annotated[

@@ -26,7 +26,7 @@ from forgetwatch.scoring.memory import memory_explained, weight_bytes
 from forgetwatch.scoring.processes import on_main_process, process_count, world_size
 from forgetwatch.scoring.scorer import SCORER, Scorer, versions
 from forgetwatch.scoring.snapshot_cache import CacheEntry, file_digests
-from forgetwatch.scoring.vllm import VllmGenerator, check_installed
+from forgetwatch.scoring.vllm import VllmGenerator, VllmLetters, check_installed
 from forgetwatch.snapshot import Snapshot
 
 _ADAPTER: Final = "adapter_config.json"
@@ -213,14 +213,15 @@ def score_with_vllm(
     trust_remote_code: bool = False,
     progress: Progress | None = None,
 ) -> Snapshot:
-    """Outcomes of a checkpoint whose answers vLLM generates; never two copies of the model are on a GPU.
+    """Outcomes of a checkpoint by vLLM; never two copies of the model are on a GPU.
 
         generated answers only   model without weights ─▶ prompts ─▶ vLLM ─▶ snapshot
         also choices to score    model ─▶ scores ─▶ weights freed ─▶ vLLM ─▶ snapshot
+        choices only             model without weights ─▶ prompts ─▶ vLLM ─▶ snapshot, of single tokens such as letters
 
     Args:
         given: A checkpoint folder or model id.
-        probe: The items; some of them with generated answers.
+        probe: The items. If none is generated, vLLM scores the choices; items with one of several tokens are unscored.
         tensor_parallel: GPUs that share one engine's weights.
         data_parallel: Engines that share the prompts.
         trust_remote_code: Run code that comes with the model.
@@ -230,9 +231,10 @@ def score_with_vllm(
         ScoringError: If vLLM is not installed, cannot generate for this probe or checkpoint, or has too few GPUs.
     """
     check_installed()
-    _check_for_vllm(given, probe)
+    _check_for_vllm(given)
+    generates = any(map(probe.is_generated, probe))
     scored = any(item.choices or not probe.is_generated(item) for item in probe)
-    load = load_model if scored else load_outline
+    load = load_model if scored and generates else load_outline
     model, tokenizer = load(given, trust_remote_code=trust_remote_code)
 
     def make_room() -> None:
@@ -250,20 +252,15 @@ def score_with_vllm(
             make_room=make_room,
         )
     ) as generator:
-        scorer = Scorer(probe, tokenizer, model, progress=progress)
-        return scorer.score(model, name=given, progress=progress, generator=generator)
+        reader = None if generates else VllmLetters(generator)
+        scorer = Scorer(probe, tokenizer, model, reader=reader, progress=progress)
+        return scorer.score(model, name=given, progress=progress, generator=generator if generates else None)
 
 
-def _check_for_vllm(given: str, probe: Probe) -> None:
-    """Refuse a checkpoint or probe that vLLM cannot score here, before it is started."""
+def _check_for_vllm(given: str) -> None:
+    """Refuse a checkpoint that vLLM cannot score here, before it is started."""
     if (Path(given) / "adapter_config.json").is_file():
-        raise ScoringError(
-            f"{given} is an adapter, and vLLM generates with whole models here; merge it into its base first"
-        )
-    if not any(probe.is_generated(item) for item in probe):
-        raise ScoringError(
-            f"vLLM generates answers, and probe {probe.name!r} has none to generate; score it without vLLM"
-        )
+        raise ScoringError(f"{given} is an adapter, and vLLM takes whole models here; merge it into its base first")
     if world_size() > 1:
         raise ScoringError(
             f"needed one process to start vLLM from, got {world_size()}; --data-parallel starts several engines"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from torch import nn
 
@@ -65,6 +65,21 @@ def score(
     return Scorer(probe, tokenizer, model).score(model, progress=report)
 
 
+class ChoiceReader(Protocol):
+    """Anything that scores choices in place of the model."""
+
+    name: str
+    """Name of its engine, for the metadata."""
+    scorer: str
+    """Name and version of its log-likelihoods, for the metadata; snapshots of other names are not compared with it."""
+
+    def prepared(self, encoded: Sequence[Encoded]) -> list[Encoded]:
+        """The items; those that it cannot score are unscored, with the reason."""
+
+    def score(self, encoded: Sequence[Encoded], progress: Progress | None = None) -> dict[int, Scores]:
+        """Scores of all items that can be scored, by index."""
+
+
 class Scorer:
     """Scores models that share a tokenizer on one probe, in the same batches at every call.
 
@@ -81,6 +96,7 @@ class Scorer:
         noise: Noise of the margins, if it is already measured.
         token_budget: Tokens of a batch; by default one that suits the device.
         generates: Also evaluate items with generated answers; otherwise they are unscored, except `must_pass` ones.
+        reader: Scores the choices instead of the model, whose weights are then not used for them.
         progress: Called while many items are encoded, with what is done.
 
     Several processes make their scorers together: the main one encodes the items for all.
@@ -99,9 +115,10 @@ class Scorer:
         noise: float | None = None,
         token_budget: int | None = None,
         generates: bool = True,
+        reader: ChoiceReader | None = None,
         progress: Progress | None = None,
     ) -> None:
-        self.probe = probe
+        self.probe, self._reader = probe, reader
         self._tokenizer = tokenizer
         # One process that failed alone would let the others wait for the items that the main process sends.
         info, longest = on_all_processes(lambda: _facts(model, tokenizer))
@@ -125,7 +142,8 @@ class Scorer:
         """All items as token ids, and for the norm `unconditional` the choices without their prompts after them."""
         encoded = encode(self.probe, self._tokenizer, max_length=longest, progress=progress)
         alone = encode_unprompted(encoded, self._tokenizer) if self.probe.norm == "unconditional" else []
-        return encoded + alone  # item i is followed by n + i
+        found = encoded + alone  # item i is followed by n + i
+        return found if self._reader is None else self._reader.prepared(found)
 
     def score(
         self,
@@ -166,7 +184,8 @@ class Scorer:
         generated: dict[int, list[dict[str, Any]]] = {}
         with self._memory_explained(model):
             by_items = None if progress is None else self._by_items(progress, following=following)
-            scores = self.engine.score(model, by_items)
+            reader = self._reader
+            scores = reader.score(self._encoded, by_items) if reader else self.engine.score(model, by_items)
             scored = time.perf_counter()
             if self._generated and obstacle:
                 generated = self._generated.unscored(f"{CANNOT_GENERATE.removeprefix('unscored: ')}: {obstacle}")
@@ -183,12 +202,12 @@ class Scorer:
                 "items": len(self.probe),
                 **self.probe.settings,
             },
-            "scorer": SCORER,
+            "scorer": reader.scorer if reader else SCORER,
             # The keys of the file format; see `Engine.layout` and `Engine.fallback_reason`.
             "way": self.engine.layout,
             "why_rows": self.engine.fallback_reason,
             "logits": self.engine.logits,
-            "engine": generator.name if generator else "transformers",
+            "engine": generator.name if generator else reader.name if reader else "transformers",
             "batch": {"tokens": self.engine.token_budget, "halved": self.engine.halved},
             **ran,
             "noise": self.engine.noise,
@@ -310,7 +329,7 @@ def execution(model: nn.Module) -> dict[str, Any]:
 def versions() -> dict[str, str]:
     """Versions of the packages that compute, by name; without those that are not installed."""
     found = {"python": sys.version.split(maxsplit=1)[0]}
-    for name in ("forgetwatch", "torch", "transformers", "peft"):
+    for name in ("forgetwatch", "torch", "transformers", "peft", "vllm"):
         with suppress(PackageNotFoundError):
             found[name] = version(name)
     return found

@@ -1,6 +1,7 @@
-"""Generators that use vLLM. Not yet run with vLLM itself: tested with stand-ins that record how it is called.
+"""Answers generated, and letters scored, by vLLM. Tested with stand-ins for it: it has not been run itself.
 
     VllmGenerator      engines of its own on a checkpoint (`Engines`)
+    VllmLetters        the same engines, which score choices that are single tokens
     TrainerGenerator   the engine that a GRPO or RLOO trainer already has, through `trainer.vllm_generation`
 
 Engines are in this process, or several next to each other, each in a process and on GPUs of its own:
@@ -11,27 +12,39 @@ Engines are in this process, or several next to each other, each in a process an
                                  └── prompts 1, 3, ... ──▶ engine on GPUs 2, 3
 
 vLLM itself refuses `data_parallel_size` in one process. Engines that do not communicate give the same for a model
-without experts. vLLM is imported when the first answers are generated.
+without experts. vLLM is imported when the first answers are generated. Engines reserve memory for texts as long as the
+longest prompt with its answer, not for the longest text that the model can read.
+
+The log-probabilities of letters are those of vLLM's own kernels, from logits in the model's dtype: its snapshots are
+compared with each other only.
 """
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from multiprocessing.connection import Connection
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+import numpy as np
 import torch
 
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring.encoding import Ids
+from forgetwatch.progress import Done, Progress
+from forgetwatch.scoring.encoding import Encoded, Ids
 from forgetwatch.scoring.generation import Generated, answer_text, cut_at_stop
 from forgetwatch.scoring.processes import all_gather, rank, world_size
+from forgetwatch.scoring.readout import Scores
+
+A = TypeVar("A")
+T = TypeVar("T")
 
 _SETTINGS: Final = (
     *("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "max_completion_length", "generation_kwargs"),
@@ -68,7 +81,7 @@ class VllmGenerator:
         make_room: Callable[[], None] | None = None,
     ) -> None:
         check_installed()
-        self._tokenizer, self._make_room = tokenizer, make_room
+        self._tokenizer, self._make_room, self._longest = tokenizer, make_room, 0
         self._start = partial(
             Engines,
             model,
@@ -86,10 +99,6 @@ class VllmGenerator:
         Raises:
             ScoringError: If there are too few GPUs for several engines, or an engine has ended.
         """
-        if self._engines is None:
-            if self._make_room:
-                self._make_room()
-            self._engines = self._start()
         settings = {
             "n": 1,
             "temperature": decoding.temperature,
@@ -98,16 +107,121 @@ class VllmGenerator:
             "stop": list(decoding.stop) or None,
             "seed": seed if decoding.temperature else None,
         }
-        answers = self._engines.generate(prompts, settings)
+        answers = self._started(prompts, tokens=decoding.tokens).generate(prompts, settings)
         if progress:
             progress(len(prompts))
         return [_generated(self._tokenizer, tokens, decoding, cut=cut) for tokens, cut in answers]
+
+    def next_tokens(self, prompts: Sequence[Ids], wanted: Sequence[Ids]) -> list[NextToken]:
+        """Log-probabilities of the wanted tokens after each prompt, and the most likely token.
+
+        Args:
+            prompts: Token ids.
+            wanted: Distinct tokens for each prompt, at most `MOST_TOKENS`.
+
+        Raises:
+            ScoringError: If there are too few GPUs for several engines, or an engine has ended.
+        """
+        return self._started(prompts, tokens=1).next_tokens(prompts, wanted)
+
+    def _started(self, prompts: Sequence[Ids], *, tokens: int) -> Engines:
+        """The engines, with room for the longest prompt and its answer."""
+        longest = max(map(len, prompts), default=0) + tokens
+        if self._engines is None or longest > self._longest:
+            self.close()
+            if self._make_room:
+                self._make_room()
+            self._engines, self._longest = self._start(longest=longest), longest
+        return self._engines
 
     def close(self) -> None:
         """End the engines."""
         if self._engines is not None:
             self._engines.close()
             self._engines = None
+
+
+class VllmLetters:
+    """Scores of choices that are single tokens, such as letters, by the engines of a `VllmGenerator`.
+
+    Each item takes one step after its prompt, for all choices and spellings; prompts share their beginnings in vLLM's
+    cache.
+
+    Args:
+        generator: The engines.
+    """
+
+    name = "vllm"
+    scorer = "vllm letters/1"
+    """Name and version, for the metadata: its outcomes are compared with each other only."""
+
+    def __init__(self, generator: VllmGenerator) -> None:
+        self._generator = generator
+
+    def prepared(self, encoded: Sequence[Encoded]) -> list[Encoded]:
+        """The same items; those with a choice of several tokens are unscored, with the reason.
+
+        Raises:
+            ScoringError: If none is left.
+        """
+        made = [one if one.unscored else replace(one, unscored=_letters_obstacle(one)) for one in encoded]
+        if all(one.unscored for one in made):
+            raise ScoringError(
+                f"vLLM generates answers, and scores choices that are single tokens; of the {len(made):,} items here "
+                f"none is either ({made[0].unscored}); score the probe without vLLM"
+            )
+        return made
+
+    def score(self, encoded: Sequence[Encoded], progress: Progress | None = None) -> dict[int, Scores]:
+        """Scores of all items that can be scored, by index.
+
+        Args:
+            encoded: The items, from `prepared`.
+            progress: Called before and afterwards with what is done.
+
+        Raises:
+            ScoringError: If the engines cannot start, or end.
+        """
+        indices = [index for index, one in enumerate(encoded) if not one.unscored]
+
+        def report(count: int) -> None:
+            if progress:
+                progress(Done(count=count, total=len(indices), share=count / len(indices)))
+
+        report(0)
+        prompts = [encoded[index].context for index in indices]
+        tokens = self._generator.next_tokens(prompts, [_letters_of(encoded[index]) for index in indices])
+        report(len(indices))
+        return {index: _scores(encoded[index], *found) for index, found in zip(indices, tokens, strict=True)}
+
+
+def _letters_of(encoded: Encoded) -> Ids:
+    """The tokens of an item's choices and spellings, each once."""
+    spelled = (token for tokens in encoded.spellings for token in tokens)
+    return tuple(dict.fromkeys([*(ids[0] for ids in encoded.choices), *spelled]))
+
+
+def _letters_obstacle(encoded: Encoded) -> str:
+    """Reason why vLLM cannot score an item; empty if it can."""
+    for index, ids in enumerate(encoded.choices):
+        if len(ids) != 1:
+            return f"choice {index} has {len(ids)} tokens, and vLLM scores single ones"
+    tokens = len(_letters_of(encoded))
+    return f"{tokens} tokens, and vLLM scores {MOST_TOKENS} at a position" if tokens > MOST_TOKENS else ""
+
+
+def _scores(encoded: Encoded, logprobs: Mapping[int, float], top: int) -> Scores:
+    own = np.array([logprobs[ids[0]] for ids in encoded.choices])
+    # A token that spells two choices counts once.
+    spelled = {token for tokens in encoded.spellings for token in tokens}
+    return Scores(
+        logprobs=own,
+        tokens=[own[index : index + 1] for index in range(len(own))],
+        greedy=np.array([ids[0] == top for ids in encoded.choices]),
+        spelled=sum(math.exp(logprobs[token]) for token in sorted(spelled)),
+        top=top,
+        order=0,
+    )
 
 
 class TrainerGenerator:
@@ -275,6 +389,12 @@ def _generated(tokenizer: Any, tokens: Sequence[int], decoding: Decoding, *, cut
 Answer = tuple[Ids, bool]
 """Token ids, and True if they were cut at their length."""
 
+NextToken = tuple[dict[int, float], int]
+"""Log-probability of each wanted token, nats, and the most likely token."""
+
+MOST_TOKENS: Final = 128
+"""Tokens whose log-probabilities vLLM 0.33 returns for one position."""
+
 
 def check_installed() -> None:
     """Raise an error if vLLM is not installed.
@@ -298,15 +418,20 @@ class Engines:
         tensor_parallel: GPUs that share one engine's weights.
         data_parallel: Engines, each with the whole model, that share the prompts.
         trust_remote_code: Run code that comes with the model.
+        longest: Tokens of the longest prompt with its answer.
 
     Raises:
         ScoringError: If there are too few GPUs for several engines.
     """
 
-    def __init__(self, model: str, *, tensor_parallel: int, data_parallel: int, trust_remote_code: bool) -> None:
+    def __init__(
+        self, model: str, *, tensor_parallel: int, data_parallel: int, trust_remote_code: bool, longest: int
+    ) -> None:
         options = {
             "model": model,
             "seed": 0,
+            # By default the longest text that the model can read: keys and values of 131,072 tokens fill a GPU.
+            "max_model_len": longest,
             "tensor_parallel_size": tensor_parallel,
             "trust_remote_code": trust_remote_code,
         }
@@ -326,19 +451,33 @@ class Engines:
         Raises:
             ScoringError: If an engine's process has ended.
         """
+        return self._run(_answers, prompts, [settings] * len(prompts))
+
+    def next_tokens(self, prompts: Sequence[Ids], wanted: Sequence[Ids]) -> list[NextToken]:
+        """Log-probabilities of the wanted tokens after each prompt, in their order.
+
+        Raises:
+            ScoringError: If an engine's process has ended.
+        """
+        return self._run(_next_tokens, prompts, wanted)
+
+    def _run(
+        self, function: Callable[[Any, Sequence[Ids], Sequence[A]], list[T]], prompts: Sequence[Ids], given: Sequence[A]
+    ) -> list[T]:
+        """Results of a function of an engine, prompts, and what is given with each prompt."""
         if self._engine is not None:
-            return _answers(self._engine, prompts, settings)
+            return function(self._engine, prompts, given)
         count = len(self._others)
-        found: dict[int, Answer] = {}
+        found: dict[int, T] = {}
         try:
             # All are sent before any is received, so that the engines work at the same time.
             for number, (_, pipe) in enumerate(self._others):
-                pipe.send((list(prompts[number::count]), dict(settings)))
+                pipe.send((function, list(prompts[number::count]), list(given[number::count])))
             for number, (_, pipe) in enumerate(self._others):
                 found |= zip(range(number, len(prompts), count), pipe.recv(), strict=True)
         except (EOFError, OSError) as error:
             raise ScoringError(
-                "an engine of vLLM ended before it had generated all answers; its own messages give the reason"
+                "an engine of vLLM ended before it had answered all prompts; its own messages give the reason"
             ) from error
         return [found[index] for index in range(len(prompts))]
 
@@ -372,10 +511,10 @@ def _serve(pipe: Connection, options: Mapping[str, Any], gpus: str) -> None:
     engine = _engine(options)
     while True:
         try:
-            prompts, settings = pipe.recv()
+            function, prompts, given = pipe.recv()
         except EOFError:
             return
-        pipe.send(_answers(engine, prompts, settings))
+        pipe.send(function(engine, prompts, given))
 
 
 def _engine(options: Mapping[str, Any]) -> Any:
@@ -384,10 +523,35 @@ def _engine(options: Mapping[str, Any]) -> Any:
     return LLM(**options)
 
 
-def _answers(engine: Any, prompts: Sequence[Ids], settings: Mapping[str, Any]) -> list[Answer]:
+def _answers(engine: Any, prompts: Sequence[Ids], settings: Sequence[Mapping[str, Any]]) -> list[Answer]:
+    """One answer to each prompt; the settings of all are those of the first."""
     from vllm import SamplingParams
 
-    inputs = [{"prompt_token_ids": list(prompt)} for prompt in prompts]
-    found = engine.generate(inputs, sampling_params=SamplingParams(**settings), use_tqdm=False) if inputs else []
+    if not prompts:
+        return []
+    found = engine.generate(_inputs(prompts), sampling_params=SamplingParams(**settings[0]), use_tqdm=False)
     outputs = [request.outputs[0] for request in found]
     return [(tuple(output.token_ids), output.finish_reason == "length") for output in outputs]
+
+
+def _next_tokens(engine: Any, prompts: Sequence[Ids], wanted: Sequence[Ids]) -> list[NextToken]:
+    from vllm import SamplingParams
+
+    if not prompts:
+        return []
+    # At temperature 0 the one token that is generated is the most likely; its log-probability is returned as well.
+    settings = [
+        SamplingParams(n=1, temperature=0.0, max_tokens=1, logprob_token_ids=list(tokens), detokenize=False)
+        for tokens in wanted
+    ]
+    found = engine.generate(_inputs(prompts), sampling_params=settings, use_tqdm=False)
+    rows = []
+    for request, tokens in zip(found, wanted, strict=True):
+        output = request.outputs[0]
+        at_answer = output.logprobs[0]
+        rows.append(({token: float(at_answer[token].logprob) for token in tokens}, int(output.token_ids[0])))
+    return rows
+
+
+def _inputs(prompts: Sequence[Ids]) -> list[dict[str, list[int]]]:
+    return [{"prompt_token_ids": list(prompt)} for prompt in prompts]

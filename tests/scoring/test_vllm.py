@@ -249,13 +249,16 @@ def test_an_engine_of_its_own_gets_the_settings_and_nothing_else(monkeypatch: py
     assert calls == []  # an engine takes its GPU's memory: it starts when it is needed
     (written,) = generator.generate([(5, 6)], Decoding(tokens=2, temperature=0.5, top_p=0.9), seed=3)
     assert (written.text, written.truncated) == ("w5 w6", True)
-    options = {"model": "model", "seed": 0, "tensor_parallel_size": 2, "trust_remote_code": False}
+    # Room for the prompt and its answer, not for the longest text that the model can read.
+    options = {"model": "model", "seed": 0, "max_model_len": 4, "tensor_parallel_size": 2, "trust_remote_code": False}
     assert calls[:2] == ["room", options]
     prompts, drawn = calls[2]
     assert prompts == [{"prompt_token_ids": [5, 6]}]
     assert drawn == {"n": 1, "temperature": 0.5, "top_p": 0.9, "max_tokens": 2, "stop": None, "seed": 3}
     generator.generate([(5, 6)], Decoding(tokens=2), seed=3)
     assert calls.count("room") == calls.count(options) == 1
+    generator.generate([(5, 6, 7)], Decoding(tokens=2), seed=3)
+    assert calls.count({**options, "max_model_len": 5}) == 1
     generator.close()
 
 

@@ -23,10 +23,18 @@ class LLM:
         assert len(self.gpus) == options["tensor_parallel_size"]
 
     def generate(self, prompts, *, sampling_params, use_tqdm):
+        if isinstance(sampling_params, list):
+            return [self.scored(*pair) for pair in zip(prompts, sampling_params, strict=True)]
         if sampling_params.get("fails"):
             os._exit(1)
         rows = [[*prompt["prompt_token_ids"], *self.gpus] for prompt in prompts]
         return [SimpleNamespace(outputs=[SimpleNamespace(token_ids=row, finish_reason="stop")]) for row in rows]
+
+    def scored(self, prompt, settings):
+        tokens = [*settings["logprob_token_ids"], self.gpus[0]]
+        found = {token: SimpleNamespace(logprob=-float(token)) for token in tokens}
+        output = SimpleNamespace(token_ids=[self.gpus[0]], logprobs=[found], finish_reason="length")
+        return SimpleNamespace(outputs=[output])
 """
 
 
@@ -39,7 +47,7 @@ def vllm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_engines_share_the_prompts_and_no_gpu() -> None:
     prompts = [(100 + at,) for at in range(5)]
-    with closing(Engines("model", tensor_parallel=2, data_parallel=2, trust_remote_code=False)) as engines:
+    with closing(Engines("model", tensor_parallel=2, data_parallel=2, trust_remote_code=False, longest=9)) as engines:
         found = engines.generate(prompts, {})
         assert [tokens for tokens, _ in found] == [
             (*prompt, *((4, 5) if at % 2 == 0 else (6, 7))) for at, prompt in enumerate(prompts)
@@ -47,14 +55,22 @@ def test_engines_share_the_prompts_and_no_gpu() -> None:
         assert [tokens for tokens, _ in engines.generate(prompts[:1], {})] == [(100, 4, 5)]  # none for the other
 
 
+def test_engines_share_the_letters() -> None:
+    prompts, wanted = [(100 + at,) for at in range(5)], [(10 + at, 20) for at in range(5)]
+    with closing(Engines("model", tensor_parallel=2, data_parallel=2, trust_remote_code=False, longest=9)) as engines:
+        assert engines.next_tokens(prompts, wanted) == [
+            ({10 + at: -10.0 - at, 20: -20.0}, 4 if at % 2 == 0 else 6) for at in range(5)
+        ]
+
+
 def test_an_engine_that_dies_is_an_error_and_no_hang() -> None:
     with (
-        closing(Engines("model", tensor_parallel=1, data_parallel=2, trust_remote_code=False)) as engines,
-        pytest.raises(ScoringError, match="ended before it had generated"),
+        closing(Engines("model", tensor_parallel=1, data_parallel=2, trust_remote_code=False, longest=9)) as engines,
+        pytest.raises(ScoringError, match="ended before it had answered all prompts"),
     ):
         engines.generate([(1,), (2,)], {"fails": True})
 
 
 def test_too_few_gpus_are_refused_before_anything_starts() -> None:
     with pytest.raises(ScoringError, match="2 engines of vLLM on 3 GPUs each need 6 GPUs, there are 4"):
-        Engines("model", tensor_parallel=3, data_parallel=2, trust_remote_code=False)
+        Engines("model", tensor_parallel=3, data_parallel=2, trust_remote_code=False, longest=9)

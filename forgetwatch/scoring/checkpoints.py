@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -30,6 +31,8 @@ from forgetwatch.scoring.vllm import VllmGenerator, VllmLetters, check_installed
 from forgetwatch.snapshot import Snapshot
 
 _ADAPTER: Final = "adapter_config.json"
+_FSDP: Final = "ACCELERATE_USE_FSDP"
+"""The variable by which transformers sees a training with FSDP."""
 _PATIENCE: Final = 4 * 3600.0
 """Seconds for which another process that scores the same model is waited for."""
 _PATIENCE_TOGETHER: Final = 300.0
@@ -39,7 +42,7 @@ _PATIENCE_TOGETHER: Final = 300.0
 def load_model(given: str, *, trust_remote_code: bool = False, device_map: str | None = None) -> tuple[nn.Module, Any]:
     """Model and tokenizer of a checkpoint folder, adapter folder or model id; on the GPU if there is one.
 
-    It is whole in this process, also inside a training with DeepSpeed's ZeRO-3.
+    It is whole in this process, also inside a training with FSDP or DeepSpeed's ZeRO-3.
 
     Args:
         given: The checkpoint folder, adapter folder or model id.
@@ -58,7 +61,7 @@ def load_model(given: str, *, trust_remote_code: bool = False, device_map: str |
         if find_spec("accelerate") is None:
             raise ScoringError("--device-map needs the package accelerate: pip install accelerate")
     size = partial(_size, given, trust_remote_code=trust_remote_code)
-    with memory_explained(f"{given}: loading it", weights=size, remedy=remedy), _without_zero3():
+    with memory_explained(f"{given}: loading it", weights=size, remedy=remedy), _loading_whole():
         model, tokenizer = _load(given, trust_remote_code=trust_remote_code, device_map=device_map)
         if device_map is None:
             model = model.to("cuda" if torch.cuda.is_available() else "cpu")
@@ -104,14 +107,23 @@ def _load(given: str, *, trust_remote_code: bool, device_map: str | None) -> tup
 
 
 @contextmanager
-def _without_zero3() -> Iterator[None]:
-    """Context in which transformers loads whole models: the configuration of a training would divide their weights."""
-    kept = deepspeed._hf_deepspeed_config_weak_ref
+def _loading_whole() -> Iterator[None]:
+    """Context in which transformers loads whole models, in each process that does.
+
+    The settings of a training with ZeRO-3 would divide their weights over the processes; those of one with FSDP would
+    leave them empty in all but the main process.
+    """
+    zero3, fsdp = deepspeed._hf_deepspeed_config_weak_ref, os.environ.get(_FSDP)
     deepspeed.unset_hf_deepspeed_config()
+    os.environ[_FSDP] = "false"
     try:
         yield
     finally:
-        deepspeed._hf_deepspeed_config_weak_ref = kept
+        deepspeed._hf_deepspeed_config_weak_ref = zero3
+        if fsdp is None:
+            del os.environ[_FSDP]
+        else:
+            os.environ[_FSDP] = fsdp
 
 
 def _size(given: str, *, trust_remote_code: bool) -> int:

@@ -39,7 +39,9 @@ def tokenize(texts: Sequence[str], tokenizer: Any) -> list[Ids]:
     """Token ids of each text by itself, without special tokens."""
     if not texts:
         return []
-    return [tuple(ids) for ids in tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]]
+    # Masks of every token take longer than the ids.
+    without = {"add_special_tokens": False, "return_attention_mask": False, "return_token_type_ids": False}
+    return [tuple(ids) for ids in tokenizer(list(texts), **without, verbose=False)["input_ids"]]
 
 
 def tokenize_continued(texts: Sequence[tuple[str, Sequence[str]]], tokenizer: Any) -> list[tuple[Ids, list[Ids]]]:

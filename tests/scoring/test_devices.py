@@ -176,18 +176,22 @@ class Zero3:
         return True
 
 
-def test_a_model_is_loaded_whole_inside_a_training_with_zero3(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_is_loaded_whole_inside_a_training_with_zero3_or_fsdp(
+    saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
     config, load, seen = Zero3(), AutoModelForCausalLM.from_pretrained, []
 
     def recorded(*given: Any, **options: Any) -> Any:
-        seen.append(is_deepspeed_zero3_enabled())
+        seen.append((is_deepspeed_zero3_enabled(), os.environ["ACCELERATE_USE_FSDP"]))
         return load(*given, **options)
 
     monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", recorded)
     set_hf_deepspeed_config(config)
     network, _ = load_model(str(saved))
-    assert seen == [False]
+    assert seen == [(False, "false")]
     assert is_deepspeed_zero3_enabled()  # as the training had it
+    assert os.environ["ACCELERATE_USE_FSDP"] == "true"
     with pytest.raises(ScoringError):
         load_model("nowhere/nothing")
     assert is_deepspeed_zero3_enabled()

@@ -16,11 +16,11 @@ from forgetwatch.progress import Progress
 from forgetwatch.scoring.encoding import Encoded
 from forgetwatch.scoring.forward import ForwardPass
 from forgetwatch.scoring.head import Rule
-from forgetwatch.scoring.isolation import isolated, maskable
+from forgetwatch.scoring.isolation import isolated, mask_attentions, maskable
 from forgetwatch.scoring.layout import Batch, Layout, plan
-from forgetwatch.scoring.model import ModelInfo, base_model, tree_obstacle, unwrapped
-from forgetwatch.scoring.parity import ParityCheck
-from forgetwatch.scoring.processes import all_gather, shard, world_size
+from forgetwatch.scoring.model import ModelInfo, attention_of, base_model, tree_obstacle, unwrapped
+from forgetwatch.scoring.parity import Parity, ParityCheck
+from forgetwatch.scoring.processes import all_gather, first_reason, shard, world_size
 from forgetwatch.scoring.readout import Scores
 
 _HEAD_TOKENS: Final = 12
@@ -37,6 +37,8 @@ class Engine:
     Attributes:
         layout: Layout of the rows, ``prefix``, ``trie`` or ``rows``; None before the first score.
         fallback_reason: Reason for ``rows``; empty with another layout.
+        attention: Attention implementation with which the rows are read: the model's own for ``rows``, else one that
+            takes the mask of a tree; None before the first score.
         noise: Change that no margin exceeds when items are scored again in single rows, nats, as far as a few items
             show; None before the first score.
         token_budget: Tokens of a batch, padding included; a single row may exceed it.
@@ -47,6 +49,7 @@ class Engine:
         keys: Their content hashes, which order items of equal length.
         norm: Unit of the score that decides.
         layout: Layout of the rows, if it is already decided.
+        attention: Attention implementation for shared rows, if it is already decided.
         noise: Noise of the margins, if it is already measured.
         token_budget: By default one that suits the device.
         greedy: Also find the choices that greedy decoding would generate.
@@ -60,12 +63,14 @@ class Engine:
         *,
         norm: Norm = "sum",
         layout: Layout | None = None,
+        attention: str | None = None,
         noise: float | None = None,
         token_budget: int | None = None,
         greedy: bool = False,
     ) -> None:
         self.layout = layout
         self.fallback_reason = ""
+        self.attention = attention
         self.noise = noise
         self.token_budget = token_budget or info.token_budget
         self._greedy = greedy
@@ -122,7 +127,7 @@ class Engine:
                 scores = self._read(model, self.layout, progress)
             else:
                 self._find_rule(model)
-                all_gather(lambda: self._check_causal(model))
+                self._check_causal(model)
                 progress = None if progress is None else self._with_test(progress)
                 first = self._choose_layout if self.layout is None else self._confirm_layout
                 scores = first(model, progress)
@@ -136,7 +141,8 @@ class Engine:
         self._forward.rule = None if None in rules else rules[0]
 
     def _check_causal(self, model: nn.Module) -> None:
-        if self._parity.is_non_causal(model):
+        # That of the main process: another one's kernels may round otherwise.
+        if all_gather(lambda: self._parity.is_non_causal(model))[0]:
             raise ScoringError(
                 f"{type(base_model(model)).__name__} returns other logits for a text when more text follows; needed a "
                 "causal language model"
@@ -147,28 +153,25 @@ class Engine:
         self.fallback_reason = tree_obstacle(model)
         # Reading a prefix is a call of its own, and processes that hold parts of a model must make equally many.
         shared: tuple[Layout, ...] = ("trie",) if self._together else ("prefix", "trie")
-        for layout in () if self.fallback_reason else shared:
+        attempts = [] if self.fallback_reason else [(a, layout) for a in mask_attentions(model) for layout in shared]
+        for attention, layout in attempts:
             self._batches = self._plan(layout)
             if layout == "prefix" and not any(batch.prefix for batch in self._batches):
                 continue  # no prefix is worth a call: the same batches as `trie`
             try:
-                scores = self._read(model, layout, progress)
-                noise, self.fallback_reason = self._test(model, layout, scores)
-            except torch.OutOfMemoryError:
-                if self._together:
-                    raise
-                self.fallback_reason = "shared rows do not fit into memory"
+                scores, noise, self.fallback_reason = self._read_shared(model, layout, attention, progress)
             except Exception as error:  # whatever the model raises for a tree: single rows are always right
-                if self._together:  # the other processes may be in the middle of a call
-                    raise
-                self.fallback_reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+                # Each call of the model is inside `all_gather`, which raises in all processes at the same point. So no
+                # process is left waiting in a call, and all fall back together.
+                self.fallback_reason = first_reason(error, _reason(error))
             else:
                 if not self.fallback_reason:
-                    self.layout, self.noise = layout, noise
+                    self.layout, self.attention, self.noise = layout, attention, noise
                     return scores
         self.layout, self._batches = "rows", ()  # the batches of shared rows are of no use now
+        self.attention = attention_of(model)
         scores = self._read(model, "rows", progress)
-        self.noise, _ = self._test(model, "rows", scores)
+        self.noise = self._compare(model, scores).noise
         return scores
 
     def _confirm_layout(self, model: nn.Module, progress: Progress | None) -> dict[int, Scores]:
@@ -178,31 +181,39 @@ class Engine:
             ScoringError: If shared rows are wrong on this model, with these versions, on this device.
         """
         layout = self.layout or "rows"
-        scores = self._read(model, layout, progress)
-        if layout != "rows" or self.noise is None:
-            noise, wrong = self._test(model, layout, scores)
+        if layout == "rows":
+            self.attention = attention_of(model)
+            scores = self._read(model, layout, progress)
+            noise = self._compare(model, scores).noise if self.noise is None else self.noise
+        else:
+            self.attention = self.attention or mask_attentions(model)[0]
+            scores, noise, wrong = self._read_shared(model, layout, self.attention, progress)
             if wrong:
                 raise ScoringError(f"shared rows were right when the baseline was made, and are not here: {wrong}")
-            # A given noise stays: unstable items must be the same as in the baseline.
-            self.noise = noise if self.noise is None else self.noise
+        # A given noise stays: unstable items must be the same as in the baseline.
+        self.noise = noise if self.noise is None else self.noise
         return scores
 
-    def _test(self, model: nn.Module, layout: Layout, scores: dict[int, Scores]) -> tuple[float, str]:
-        """Noise of the margins, nats, and the reason why shared rows are wrong, empty if none shows.
+    def _read_shared(
+        self, model: nn.Module, layout: Layout, attention: str, progress: Progress | None
+    ) -> tuple[dict[int, Scores], float, str]:
+        """Scores in shared rows, the noise of the margins in nats, and the reason why the rows are wrong.
 
-        The same in all processes: each tests, and the result of the main process counts.
+        The reason is empty if none shows, and the same in all processes: each tests, and the main one's result counts.
+        Each decides only by that result what it calls next.
         """
+        self.attention = attention
+        # A short tree first: most models that cannot share rows show it there, before all items are read in vain.
+        if wrong := all_gather(lambda: self._parity.tree_error(model, layout=layout, attention=attention))[0]:
+            return {}, 0.0, wrong
+        scores = self._read(model, layout, progress)
+        parity = self._compare(model, scores)
+        wrong = "" if parity.holds else f"shared rows differ from single ones by {parity.difference:.2g} nats"
+        return scores, parity.noise, wrong
 
-        def test() -> tuple[float, str]:
-            parity = self._parity.compare(model, scores, self._batches)
-            if layout == "rows":
-                return parity.noise, ""
-            if not parity.holds:
-                return parity.noise, f"shared rows differ from single ones by {parity.difference:.2g} nats"
-            leaks = self._parity.has_mask_leakage(model, layout=layout)
-            return parity.noise, "tokens of one branch change another" if leaks else ""
-
-        return all_gather(test)[0]
+    def _compare(self, model: nn.Module, scores: dict[int, Scores]) -> Parity:
+        """Comparison of the scores with single rows; that of the main process, in all."""
+        return all_gather(lambda: self._parity.compare(model, scores, self._batches))[0]
 
     def _with_test(self, progress: Progress) -> Progress:
         """Progress of a first score: the test that follows the batches is a part of the work."""
@@ -223,7 +234,7 @@ class Engine:
         batches = self._forward.narrowed(self._batches) if self._together else self._batches
 
         def read() -> dict[int, Scores]:
-            with nullcontext() if layout == "rows" else maskable(model):
+            with nullcontext() if layout == "rows" or self.attention is None else maskable(model, self.attention):
                 # Sharding is read from the model again: a trainer may wrap it after this engine was made.
                 own = shard(batches, model)
                 return self._forward.score(
@@ -236,3 +247,10 @@ class Engine:
             for item, scores in part.items():
                 merged[item] = merged[item].merged(scores) if item in merged else scores
         return merged
+
+
+def _reason(error: Exception) -> str:
+    """Reason for single rows after an error with shared ones, in one line."""
+    if isinstance(error, torch.OutOfMemoryError):
+        return "shared rows do not fit into memory"
+    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"

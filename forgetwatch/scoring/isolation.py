@@ -5,15 +5,19 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 import numpy as np
 import torch
 from torch import nn
 
-from forgetwatch.scoring.model import attention_of, text_config
+from forgetwatch.scoring.model import attention_of, base_model, text_config
 
-MASKABLE = frozenset({"sdpa", "eager"})
-"""Attention implementations that take a mask for each pair of tokens."""
+_SOFT_CAPS: Final = ("attn_logit_softcapping", "attn_logit_softcap", "attention_logit_cap")
+"""Settings of configurations that limit the attention scores by a hyperbolic tangent."""
+
+_SINKS: Final = ("sinks", "attention_sink_bias")
+"""Parameters that take a share of the attention to no token."""
 
 
 @contextmanager
@@ -46,7 +50,7 @@ def isolated(model: nn.Module) -> Iterator[None]:
         # Not eval(): layers that merge weights in it would unmerge them only in train().
         module.training = False
     try:
-        with random_states(), torch.no_grad(), torch.compiler.set_stance("force_eager"):
+        with random_states(), torch.no_grad(), torch.compiler.set_stance("force_eager"), _without_flex(model):
             yield
     finally:
         for module in training:
@@ -54,18 +58,52 @@ def isolated(model: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def maskable(model: nn.Module) -> Iterator[None]:
+def _without_flex(model: nn.Module) -> Iterator[None]:
+    """Replace flex attention, which is a fast kernel only where it is compiled, for each shape of a batch."""
+    if attention_of(model) == "flex_attention":
+        with maskable(model, mask_attentions(model)[0]):
+            yield
+    else:
+        yield
+
+
+@contextmanager
+def maskable(model: nn.Module, attention: str) -> Iterator[None]:
     """Switch to an attention implementation that takes a mask for each pair of tokens; afterwards restore the own one.
 
-    Flash kernels take causal rows only. Layers read the implementation from the configuration at every call, so that it
-    is enough to set it there.
+    Layers read the implementation from the configuration at every call, so that it is enough to set it there.
+
+    Args:
+        model: The model.
+        attention: One of `mask_attentions`.
     """
     config, own = text_config(model), attention_of(model)
-    if own in MASKABLE:
+    if attention == own:  # nothing is written: some configurations warn
         yield
         return
-    config._attn_implementation = "sdpa"
+    config._attn_implementation = attention
     try:
         yield
     finally:
         config._attn_implementation = own
+
+
+def mask_attentions(model: nn.Module) -> tuple[str, ...]:
+    """Attention implementations for shared rows, the fastest that computes all of the model's attention first.
+
+    Flash kernels, and others of their kind, take causal rows only. ``sdpa`` leaves out the sinks of gpt-oss and refuses
+    Gemma 2's soft cap of the attention scores; ``eager`` is the model's own code and does all. Where the model itself
+    runs on ``sdpa``, that is tried first in any case.
+    """
+    own = attention_of(model)
+    if own == "eager":
+        return ("eager",)
+    return ("sdpa", "eager") if own == "sdpa" or _suits_sdpa(model) else ("eager",)
+
+
+def _suits_sdpa(model: nn.Module) -> bool:
+    """True unless the model says that sdpa does not compute its attention."""
+    config, inner = text_config(model), base_model(model)
+    if not getattr(inner, "_supports_sdpa", False) or any(getattr(config, name, None) for name in _SOFT_CAPS):
+        return False
+    return not any(name.rsplit(".", 1)[-1] in _SINKS for name, _ in inner.named_parameters())

@@ -1,13 +1,21 @@
 """Measured parity of shared rows with single rows: do both give the same log-likelihoods on this model?
 
-Nothing is looked up by the model's name. A few choices are scored again, each in a row of its own, and three things are
-measured:
+Nothing is looked up by the model's name. Before shared rows are used, a tree of three short branches is read:
 
-    difference     of the log-likelihoods of shared and single rows: shared rows are used only if it is rounding
-    noise          of the margins, which rounding alone moves: items with smaller margins are too close to call
+    difference     of a branch from the same text in a row of its own
     mask leakage   a token of one branch that changes the logits of another, also where small weights hide it today
 
+After they are used, a few choices are scored again, each in a row of its own:
+
+    difference     of the log-likelihoods of shared and single rows: shared rows are kept only if it is rounding
+    noise          of the margins, which rounding alone moves: items with smaller margins are too close to call
+
 A model whose earlier positions change with later tokens is no causal language model, and is refused.
+
+Rounding is not assumed to be small. In a mixture of experts a token that changes goes to other experts, these then
+multiply other numbers of tokens, and some kernels add in another order for each number: all logits move. So the noise
+of the model is measured first, as the change of the same text in batches of other sizes. Changes are in nats, by the
+change of each log-probability weighted by the probability: a maximum over a large vocabulary is dominated by noise.
 """
 
 from __future__ import annotations
@@ -15,12 +23,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from forgetwatch.metrics import choices
 from forgetwatch.probe import Norm
@@ -49,8 +57,26 @@ TOLERANCE: Final = 1e-3
 ROUNDING: Final = 0.02
 """Nats by which the log-probability of one token moves in bf16; a wrong mask moves most of them by more."""
 
-LEAKAGE: Final = 2e-5
-"""Change of a logit that may be rounding, as a share of the largest logit: experts may compute in other batches."""
+ABOVE_NOISE: Final = 10.0
+"""Multiple of the measured noise up to which a change may be noise."""
+
+NON_CAUSAL: Final = 0.05
+"""Divergence in nats that a later token makes in no causal model. Untrained models are below it with any token."""
+
+_EXACT, _HALF = 0, 1  # index of the limits for models in fp32 and in half precision
+
+_SMALLEST_CHANGE: Final = (1e-6, 1e-4)
+"""Change in nats that may be rounding although the measured noise is smaller."""
+
+_LEAK: Final = (1e-4, 0.05)
+"""The same for mask leakage, as a share of the change that a token makes which the branch must see."""
+
+_WRONG_TREE: Final = (1e-3, 0.1)
+"""The same for a branch and the same text in a row of its own, which other kernels may compute."""
+
+_NEIGHBOURS: Final = (1, 2, 7)
+"""Numbers of rows next to a text with which the noise is measured. Odd and even numbers of tokens result, since the
+texts have an odd number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,69 +148,98 @@ class ParityCheck:
         longest = max((len(one.context) + max(map(len, one.choices), default=0) for one in self._encoded), default=0)
         return max(COST, 2 * FEWEST * longest / max(1, sum(batch.tokens for batch in batches)))
 
-    def has_mask_leakage(self, model: nn.Module, *, layout: Layout) -> bool:
-        """True if changing a token of one branch changes the logits of another branch by more than rounding.
+    def tree_error(self, model: nn.Module, *, layout: Layout, attention: str) -> str:
+        """Reason why shared rows are wrong on this model, as far as one short tree shows; empty if none shows.
 
-        The row has a root of four tokens and two branches of four; it is read twice, the second time with another first
-        token of the first branch. With the layout `prefix` the root is the prefix.
+        The tree has a root of four tokens and branches of four and three. It is compared with the root and the second
+        branch in a row of their own, and with itself after the first token of the first branch has changed. The calls
+        are the same whatever they show. With the layout `prefix` the root is the prefix.
+
+        Args:
+            model: The model, in evaluation mode; call inside `isolated`.
+            layout: Layout of the shared rows.
+            attention: Attention implementation for them.
         """
-        # Positions 0-3 root, 4-7 first branch, 8-11 second branch; depths 0-3, 4-7, 4-7.
-        root, size = 4, 12
+        # Positions 0-3 root, 4-7 first branch, 8-10 second branch; depths 0-3, 4-7, 4-6.
+        root, fork, size = 4, 8, 11
         tokens = self._tokens(size)
-        before = root if layout == "prefix" else 0
         # The whole row sees the root; the first branch ends where the second begins.
-        ends = (*(size,) * root, *(2 * root,) * root, *(size,) * root)
-        # Read off the second branch, which must not see the token that changes.
-        positions = tuple(range(2 * root - before, size - before))
-        row = Row(
-            ids=tokens[before:],
-            depths=(*range(2 * root), *range(root, 2 * root))[before:],
-            ends=tuple(end - before for end in ends[before:]),
-            requests=(Request(item=0, choice=0, positions=positions, targets=tokens[-len(positions) :]),),
+        tree = _Text(
+            tokens,
+            depths=(*range(fork), *range(root, root + size - fork)),
+            ends=(*(size,) * root, *(fork,) * (fork - root), *(size,) * (size - fork)),
+            read=tuple(range(fork, size)),
         )
-        changed = self._with_other_token(row, root - before)
-        with maskable(model):
-            cache = self._forward.prefix_cache(model, tokens[:before])
-            one, other = (
-                self._forward.logits(model, tensors_of(Batch((each,))), layout=layout, cache=cache)
-                for each in (row, changed)
+        single = _Text.line(tokens[:root] + tokens[fork:], read=tuple(range(root, root + size - fork)))
+        prefix = root if layout == "prefix" else 0
+        with maskable(model, attention):
+            own, noise = self._with_noise(model, tree, layout, prefix)
+            hidden, seen = (
+                self._read(model, [self._with_other_token(tree, position)], layout, prefix)
+                for position in (root, root - 1)
             )
-        return bool((one - other).abs().max() > LEAKAGE * one.abs().max())
+        alone, single_noise = self._with_noise(model, single, "rows")
+        noise, limit = ABOVE_NOISE * max(noise, single_noise), _HALF if not is_exact(model) else _EXACT
+        if (difference := _change(alone, own)) > max(noise, _WRONG_TREE[limit]):
+            return f"shared rows differ from single ones by {difference:.2g} nats a token"
+        leaks = _change(own, hidden) > max(noise, _LEAK[limit] * _change(own, seen))
+        return "tokens of one branch change another" if leaks else ""
 
     def is_non_causal(self, model: nn.Module) -> bool:
-        """True if a later token changes the logits of an earlier position.
+        """True if a later token changes the logits of earlier positions by far more than the model's own noise.
 
-        The change counts if it is more than rounding, or more than half of the change that the token before the
-        position makes: the logits of an untrained model hardly depend on its input.
+        The change counts if it is large, or more than half of the change that the token before a position makes: the
+        logits of an untrained model hardly depend on its input.
         """
         if not self._ids:
             return False
-        position = 6
-        tokens = self._tokens(position + 2)
-        size = len(tokens)
-        row = Row(
-            ids=tokens,
-            depths=tuple(range(size)),
-            ends=(size,) * size,
-            requests=(Request(item=0, choice=0, positions=(position,), targets=tokens[-1:]),),
+        size = 7
+        text = _Text.line(self._tokens(size), read=tuple(range(size - 1)))
+        own, noise = self._with_noise(model, text, "rows")
+        after_later, after_earlier = (
+            self._read(model, [self._with_other_token(text, position)], "rows") for position in (size - 1, size - 3)
         )
-        later, earlier = self._with_other_token(row, position + 1), self._with_other_token(row, position - 1)
-        one, after_later, after_earlier = (
-            self._forward.logits(model, tensors_of(Batch((each,))), layout="rows").float()
-            for each in (row, later, earlier)
-        )
-        much = 2 * (one - after_later).abs().max() > (one - after_earlier).abs().max()
-        # Logits that are not finite are refused where they are read, with a better reason.
-        return bool(torch.isfinite(one).all()) and (
-            bool(much) or not torch.allclose(one, after_later, atol=1e-2, rtol=1e-2)
-        )
+        change = _change(own, after_later)
+        # Changes of logits that are not finite are nan, and no comparison holds: they are refused where they are read,
+        # with a better reason.
+        smallest = _SMALLEST_CHANGE[_EXACT if is_exact(model) else _HALF]
+        if not change > max(ABOVE_NOISE * noise, smallest):
+            return False
+        return _divergence(own, after_later) > NON_CAUSAL or 2 * change > _change(own[-1:], after_earlier[-1:])
+
+    def _with_noise(self, model: nn.Module, text: _Text, layout: Layout, prefix: int = 0) -> tuple[Tensor, float]:
+        """Log-probabilities of a text alone, and the largest change at any position next to rows of other tokens."""
+        own = self._read(model, [text], layout, prefix)
+        # The same tokens in other orders: no others are known to be allowed. The prefix is the same for all rows.
+        after = text.ids[prefix:]
+        others = [
+            replace(text, ids=text.ids[:prefix] + after[by % len(after) :] + after[: by % len(after)])
+            for by in range(1, max(_NEIGHBOURS) + 1)
+        ]
+        batches = ([text, *others[:count]] for count in _NEIGHBOURS)
+        changes = torch.stack([_changes(own, self._read(model, batch, layout, prefix)) for batch in batches])
+        return own, float(changes.max())
+
+    def _read(self, model: nn.Module, texts: Sequence[_Text], layout: Layout, prefix: int = 0) -> Tensor:
+        """Log-probabilities of the first text in one batch, fp32 [read positions, vocabulary].
+
+        Args:
+            model: The model.
+            texts: Texts of one shape.
+            layout: Layout of the rows.
+            prefix: Number of tokens that are read as a prefix, and not in the row.
+        """
+        cache = self._forward.prefix_cache(model, texts[0].ids[:prefix])
+        batch = Batch(tuple(text.row(prefix) for text in texts))
+        logits = self._forward.logits(model, tensors_of(batch), layout=layout, cache=cache)
+        return torch.log_softmax(logits[: len(texts[0].read)].float(), dim=-1)
 
     def _tokens(self, size: int) -> Ids:
         return tuple(self._ids[number % len(self._ids)] for number in range(size))
 
-    def _with_other_token(self, row: Row, position: int) -> Row:
-        other = (row.ids[position] + 1) % self._forward.vocabulary
-        return replace(row, ids=(*row.ids[:position], other, *row.ids[position + 1 :]))
+    def _with_other_token(self, text: _Text, position: int) -> _Text:
+        other = (text.ids[position] + 1) % self._forward.vocabulary
+        return replace(text, ids=(*text.ids[:position], other, *text.ids[position + 1 :]))
 
     def _single_rows(
         self, model: nn.Module, keys: Sequence[str], encoded: Sequence[Encoded], token_budget: int
@@ -209,6 +264,53 @@ class ParityCheck:
         spread = [ordered[number * len(ordered) // count] for number in range(count)]
         # Without repetition, the most telling items first: the last are dropped.
         return list(dict.fromkeys([*_deepest(batches), longest, *spread]))[: max(count, FEWEST)]
+
+
+@dataclass(frozen=True)
+class _Text:
+    """A short text or tree, and the positions whose logits are compared.
+
+    Attributes:
+        ids: Token ids.
+        depths: As in `layout.Row`, for all tokens.
+        ends: As in `layout.Row`, for all tokens.
+        read: Positions whose logits are compared, ascending.
+    """
+
+    ids: Ids
+    depths: Ids
+    ends: Ids
+    read: Ids
+
+    @classmethod
+    def line(cls, ids: Ids, *, read: Ids) -> Self:
+        """A text without branches."""
+        return cls(ids, depths=tuple(range(len(ids))), ends=(len(ids),) * len(ids), read=read)
+
+    def row(self, prefix: int) -> Row:
+        """The row of the tokens after a prefix of so many tokens."""
+        positions = tuple(position - prefix for position in self.read)
+        request = Request(item=0, choice=0, positions=positions, targets=tuple(self.ids[at] for at in self.read))
+        ends = tuple(end - prefix for end in self.ends[prefix:])
+        return Row(ids=self.ids[prefix:], depths=self.depths[prefix:], ends=ends, requests=(request,))
+
+
+def _changes(one: Tensor, other: Tensor) -> Tensor:
+    """Change of log-probabilities [positions, vocabulary], weighted by probability, in nats [positions]."""
+    weights = one.exp()
+    # Tokens without probability in both have a change of inf - inf.
+    return torch.where(weights > 0, weights * (one - other).abs(), 0.0).sum(-1)
+
+
+def _change(one: Tensor, other: Tensor) -> float:
+    """Mean of `_changes` over the positions, nats."""
+    return float(_changes(one, other).mean())
+
+
+def _divergence(one: Tensor, other: Tensor) -> float:
+    """Mean Kullback-Leibler divergence of log-probabilities [positions, vocabulary] over the positions, nats."""
+    weights = one.exp()
+    return float(torch.where(weights > 0, weights * (one - other), 0.0).sum(-1).mean())
 
 
 def _deepest(batches: Sequence[Batch]) -> dict[int, int]:

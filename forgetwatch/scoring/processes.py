@@ -4,8 +4,8 @@ Batches are planned first and then sharded, so that no result depends on the num
 holds a part of the model (FSDP, ZeRO-3), all make the same number of calls; where each layer is split over processes
 (tensor parallel), all make the same calls.
 
-A failure in one process becomes a failure in all: otherwise the others would wait for it forever. Work that they can
-have no part in is done by the main process alone (`on_main_process_alone`), which keeps them waiting.
+A failure in one process becomes a failure in all, at the same point: otherwise the others would wait for it forever.
+Work that they can have no part in is done by the main process alone (`on_main_process_alone`), which keeps them waiting.
 """
 
 from __future__ import annotations
@@ -29,6 +29,10 @@ _BEAT: Final = "working"
 _END: Final = "done"
 _BEAT_SECONDS: Final = 30.0
 """Seconds between two signs of life to waiting processes; backends give up after ten minutes or more."""
+
+
+class _FailedElsewhereError(ScoringError):
+    """A failure of another process, as `all_gather` raises it in this one."""
 
 
 def world_size() -> int:
@@ -76,8 +80,19 @@ def all_gather(function: Callable[[], T]) -> list[T]:
     if failed is not None:
         raise failed
     if reasons := [(number, reason) for number, (_, reason) in enumerate(gathered) if reason is not None]:
-        raise ScoringError(f"process {reasons[0][0]} failed: {reasons[0][1]}")
+        raise _FailedElsewhereError(f"process {reasons[0][0]} failed: {reasons[0][1]}")
     return [value for value, _ in gathered]
+
+
+def first_reason(error: Exception, reason: str) -> str:
+    """Reason of a failure that `all_gather` raised: that of the first process that failed itself, in all of them.
+
+    Args:
+        error: The error that was raised in this process.
+        reason: Its reason, as this process would state it.
+    """
+    own = None if isinstance(error, _FailedElsewhereError) else reason
+    return next((one for one in all_gather(lambda: own) if one is not None), reason)
 
 
 def on_all_processes(function: Callable[[], T]) -> T:

@@ -93,6 +93,7 @@ class Scorer:
         tokenizer: The models' tokenizer; it is only called, and left as it is.
         model: Any of the models; its vocabulary and context length are read.
         layout: Layout of the rows, if it is already decided.
+        attention: Attention implementation for shared rows, if it is already decided.
         noise: Noise of the margins, if it is already measured.
         token_budget: Tokens of a batch; by default one that suits the device.
         generates: Also evaluate items with generated answers; otherwise they are unscored, except `must_pass` ones.
@@ -112,6 +113,7 @@ class Scorer:
         model: nn.Module,
         *,
         layout: Layout | None = None,
+        attention: str | None = None,
         noise: float | None = None,
         token_budget: int | None = None,
         generates: bool = True,
@@ -133,6 +135,7 @@ class Scorer:
             keys,
             norm=probe.norm,
             layout=layout,
+            attention=attention,
             noise=noise,
             token_budget=token_budget,
             greedy=any(not item.choices and not probe.is_generated(item) for item in probe),
@@ -207,6 +210,7 @@ class Scorer:
             "way": self.engine.layout,
             "why_rows": self.engine.fallback_reason,
             "logits": self.engine.logits,
+            "attention": self.engine.attention,
             "engine": generator.name if generator else reader.name if reader else "transformers",
             "batch": {"tokens": self.engine.token_budget, "halved": self.engine.halved},
             **ran,

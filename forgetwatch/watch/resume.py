@@ -168,6 +168,7 @@ def _rescue(
             tokenizer,
             model,
             layout=made.get("way"),
+            attention=made.get("attention"),
             noise=made.get("noise"),
             token_budget=(made.get("batch") or {}).get("tokens") or watch.measurer.token_budget,
         )
@@ -193,7 +194,7 @@ def packed(baseline: Snapshot) -> dict[str, Any]:
         "scored": _pack(np.isfinite(right)),
         "meta": {
             name: baseline.meta.get(name)
-            for name in ("model", "step", "way", "noise", "batch", "probe", "seconds", "written_seconds")
+            for name in ("model", "step", "way", "attention", "noise", "batch", "probe", "seconds", "written_seconds")
         },
     }
 

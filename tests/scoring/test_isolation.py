@@ -115,6 +115,6 @@ def test_an_attention_without_masks_is_replaced_during_the_look() -> None:
         network(torch.tensor([[1, 2, 3]]))
         raise ValueError("boom")
 
-    with pytest.raises(ValueError, match="boom"), maskable(network):
+    with pytest.raises(ValueError, match="boom"), maskable(network, "sdpa"):
         look()
     assert network.config._attn_implementation == "flash_attention_2"

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 import torch
 from torch import nn
+from torch.distributed.fsdp import FSDPModule
 
 from forgetwatch.scoring.model import attention_of, base_model, text_config
 
@@ -41,7 +42,8 @@ def isolated(model: nn.Module) -> Iterator[None]:
     """Switch to evaluation mode without gradients; afterwards restore each module's mode and all random states.
 
     Inside, modules that were compiled in place run as they are written: each shape of a batch would be compiled anew,
-    and after a few of them torch would no longer compile the training step's own code either.
+    and after a few of them torch would no longer compile the training step's own code either. Weights that FSDP 2 has
+    brought together are split again.
 
     All is restored after an exception too. Autocast, default dtype, generation config and tokenizer are not touched.
     """
@@ -55,6 +57,17 @@ def isolated(model: nn.Module) -> Iterator[None]:
     finally:
         for module in training:
             module.training = True
+        _reshard(model)
+
+
+def _reshard(model: nn.Module) -> None:
+    """Split the weights of FSDP 2 again: those of the root stay together after a call, until a backward pass.
+
+    Meanwhile `model.parameters()` are other tensors, and `zero_grad()` leaves the gradients of the split ones.
+    """
+    for module in model.modules():
+        if isinstance(module, FSDPModule):
+            module.reshard()
 
 
 @contextmanager

@@ -5,7 +5,7 @@ holds a part of the model (FSDP, ZeRO-3), all make the same number of calls; whe
 (tensor parallel), all make the same calls.
 
 A failure in one process becomes a failure in all, at the same point: otherwise the others would wait for it forever.
-Work that they can have no part in is done by the main process alone (`on_main_process_alone`), which keeps them waiting.
+Work that they have no part in is done by the main process alone (`on_main_process_alone`), which keeps them waiting.
 """
 
 from __future__ import annotations

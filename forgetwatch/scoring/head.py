@@ -27,7 +27,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, distributed, nn
-from torch.distributed.tensor import DTensor
 from torch.nn import functional
 
 from forgetwatch.errors import ScoringError
@@ -67,12 +66,15 @@ class Rule:
         exactness = max(1e-5, float(torch.finfo(made.dtype).eps))
         if np.allclose(found, given, rtol=exactness, atol=0):
             return cls()
-        scale, largest = found[0] / given[0], found[-2]
-        is_linear = abs(largest - scale * given[-2]) <= 1e-3 * abs(scale * given[-2])
-        if not is_linear and abs(found[0]) < abs(largest):
-            scale = largest * np.arctanh(found[0] / largest) / given[0]  # a cap bends the smallest number, too
-        scale = 1.0 if abs(scale - 1) < 1e-6 else scale
-        rule = cls(float(found[2] / given[2]) if is_linear else float(scale), None if is_linear else float(largest))
+        (x_small, x_half, x_huge), (small, half, huge) = (values[[0, 2, -2]] for values in (given, found))
+        if abs(huge - x_huge * small / x_small) <= 1e-3 * abs(huge):
+            rule = cls(scale=float(half / x_half))
+        elif abs(small) < abs(huge):
+            # A huge logit becomes the cap; the inverse of tanh takes the cap's bend out of the small one.
+            scale = float(huge * np.arctanh(small / huge) / x_small)
+            rule = cls(scale=1.0 if abs(scale - 1) < 1e-6 else scale, cap=float(huge))
+        else:
+            return None
         expected = rule.applied(torch.from_numpy(given)).numpy()
         # A scale or a cap that was read off rounded numbers would be wrong for all logits.
         return rule if exactness == 1e-5 and np.allclose(found, expected, rtol=1e-5, atol=0) else None
@@ -291,7 +293,7 @@ def _matrix_of(head: nn.Module, *, is_plain: bool) -> _Matrix | None:
         return None
     weight: Any = head.weight
     bias: Any = head.bias
-    if not isinstance(weight, DTensor):
+    if not hasattr(weight, "device_mesh"):
         return _Matrix(weight=weight, bias=bias) if is_plain else None
     # Tensor parallelism replaces the forward, to combine what the processes compute; that is done here instead.
     mesh, placements = weight.device_mesh, weight.placements
@@ -301,7 +303,7 @@ def _matrix_of(head: nn.Module, *, is_plain: bool) -> _Matrix | None:
     first = mesh.get_local_rank() * -(-len(weight) // mesh.size())
     return _Matrix(
         weight=weight.to_local(),
-        bias=bias.to_local() if isinstance(bias, DTensor) else bias,
+        bias=bias.to_local() if hasattr(bias, "device_mesh") else bias,
         first=min(first, len(weight)),
         group=mesh.get_group(),
     )

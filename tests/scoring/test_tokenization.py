@@ -222,6 +222,29 @@ def test_a_tokenizer_that_reads_no_words_by_themselves_gets_whole_texts(id_of: A
     assert tokenize_continued(texts, Odd(id_of)) == straightforward(texts, Odd(id_of))
 
 
+def test_a_text_whose_end_changes_ids_before_the_cut_is_tokenized_whole() -> None:
+    # The last 80 words have other ids with another last word; those of both tails are among them.
+    tok = Odd(lambda row, index: len(row[index]) + 100 * len(row[-1]) * (index >= len(row) - 80))
+    texts = [("", ["A"]), *((context + "!" * at, added) for at, (context, added) in enumerate(five_shot()))]
+    with patch.object(tokenization, "_CHECKED", 1):
+        assert tokenize_continued(texts, tok) == straightforward(texts, tok)
+
+
+def test_long_tokens_of_a_repeated_text_are_those_of_the_whole_text() -> None:
+    """Tokens of 2, 4, 8, ... repetitions: where they begin depends on the whole run, and they end anew with each."""
+    backend = Tokenizer(models.BPE())
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=400, initial_alphabet=alphabet, show_progress=False)
+    backend.train_from_iterator([" -" * 256, " a b" * 128, "Q:", "Q: -"], trainer)
+    tok = PreTrainedTokenizerFast(tokenizer_object=backend)
+    assert max(map(len, tok.get_vocab())) > 96  # longer than a tail
+    texts = [("", ["A"])]
+    texts += [("Q:" + run * n, [run * k for k in range(1, 9)]) for run in (" -", " a b") for n in range(40, 140, 7)]
+    with patch.object(tokenization, "_CHECKED", 1):
+        assert tokenize_continued(texts, tok) == straightforward(texts, tok)
+
+
 def encoded_straightforwardly(probe: Probe, tok: Any) -> list[tuple[Any, ...]]:
     """Context, choices and spellings of each item, each whole text tokenized by itself."""
     found = []

@@ -26,6 +26,10 @@ from forgetwatch.scoring.readout import Scores
 _HEAD_TOKENS: Final = 12
 """Tokens of the text on which logits from hidden states are compared with the model's own."""
 
+_EAGER_TOKENS: Final = 4096
+"""Maximum number of tokens of a batch of shared rows with eager attention, which stores a score for each pair of tokens
+of a row and each head: 6 GB a layer in half precision, with fp32 for the softmax, at 64 heads."""
+
 
 class Engine:
     """Scores the same items at every call, in the same batches.
@@ -41,7 +45,8 @@ class Engine:
             takes the mask of a tree; None before the first score.
         noise: Change that no margin exceeds when items are scored again in single rows, nats, as far as a few items
             show; None before the first score.
-        token_budget: Tokens of a batch, padding included; a single row may exceed it.
+        token_budget: Tokens of a batch, padding included; a single row may exceed it. Shared rows with eager attention
+            have a smaller one.
 
     Args:
         info: Facts of the models that will be scored.
@@ -154,7 +159,9 @@ class Engine:
         # Reading a prefix is a call of its own, and processes that hold parts of a model must make equally many.
         shared: tuple[Layout, ...] = ("trie",) if self._together else ("prefix", "trie")
         attempts = [] if self.fallback_reason else [(a, layout) for a in mask_attentions(model) for layout in shared]
+        budget = self.token_budget
         for attention, layout in attempts:
+            self.token_budget = min(budget, _EAGER_TOKENS) if attention == "eager" else budget
             self._batches = self._plan(layout)
             if layout == "prefix" and not any(batch.prefix for batch in self._batches):
                 continue  # no prefix is worth a call: the same batches as `trie`
@@ -169,6 +176,7 @@ class Engine:
                     self.layout, self.attention, self.noise = layout, attention, noise
                     return scores
         self.layout, self._batches = "rows", ()  # the batches of shared rows are of no use now
+        self.token_budget = budget
         self.attention = attention_of(model)
         scores = self._read(model, "rows", progress)
         self.noise = self._compare(model, scores).noise

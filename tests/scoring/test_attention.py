@@ -87,6 +87,27 @@ def test_the_snapshot_names_the_attention() -> None:
     assert Scorer(items(), TOK, model).score(model).meta["attention"] == "eager"
 
 
+def test_eager_attention_reads_smaller_batches() -> None:
+    """It stores a score for each pair of tokens; with the batches of other kernels it would not fit into memory."""
+    for attention, tokens in (("eager", 4096), ("sdpa", 16384)):
+        model = network("llama", {}, attention)
+        assert Scorer(items(), TOK, model, token_budget=16384).score(model).meta["batch"]["tokens"] == tokens
+    model = network("llama", {})
+    model.__class__ = OnlyRows
+    scorer = Scorer(items(), TOK, model, token_budget=16384)
+    assert scorer.score(model).meta["batch"]["tokens"] == 16384
+    assert scorer.engine.layout == "rows"
+
+
+class OnlyRows(LlamaForCausalLM):  # type: ignore[misc]
+    """Refuses masks for each pair of tokens."""
+
+    def forward(self, input_ids: Any = None, attention_mask: Any = None, position_ids: Any = None, **rest: Any) -> Any:
+        if attention_mask is not None and attention_mask.ndim == 4:
+            raise ValueError("needed a mask of two dimensions")
+        return super().forward(input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids, **rest)
+
+
 class NoBooleans(LlamaForCausalLM):  # type: ignore[misc]
     """Refuses boolean masks, which sdpa is given."""
 

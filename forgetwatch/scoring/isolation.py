@@ -9,8 +9,7 @@ from typing import Final
 
 import numpy as np
 import torch
-from torch import nn
-from torch.distributed.fsdp import FSDPModule
+from torch import distributed, nn
 
 from forgetwatch.scoring.model import attention_of, base_model, text_config
 
@@ -65,6 +64,10 @@ def _reshard(model: nn.Module) -> None:
 
     Meanwhile `model.parameters()` are other tensors, and `zero_grad()` leaves the gradients of the split ones.
     """
+    if not distributed.is_available() or not distributed.is_initialized():  # torch may be built without
+        return
+    from torch.distributed.fsdp import FSDPModule
+
     for module in model.modules():
         if isinstance(module, FSDPModule):
             module.reshard()

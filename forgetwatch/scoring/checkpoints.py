@@ -61,7 +61,8 @@ def load_model(given: str, *, trust_remote_code: bool = False, device_map: str |
         if find_spec("accelerate") is None:
             raise ScoringError("--device-map needs the package accelerate: pip install accelerate")
     size = partial(_size, given, trust_remote_code=trust_remote_code)
-    with memory_explained(f"{given}: loading it", weights=size, remedy=remedy), _loading_whole():
+    # The size is computed inside the second context too: a model without weights would also be divided.
+    with _loading_whole(), memory_explained(f"{given}: loading it", weights=size, remedy=remedy):
         model, tokenizer = _load(given, trust_remote_code=trust_remote_code, device_map=device_map)
         if device_map is None:
             model = model.to("cuda" if torch.cuda.is_available() else "cpu")

@@ -155,6 +155,12 @@ def test_a_model_that_does_not_fit_is_an_error_with_its_size_and_the_remedy(
     assert f"forgetwatch score {saved} --device-map auto" in said
     with pytest.raises(ScoringError, match="free memory, or take a smaller or quantized model"):
         load_model(str(saved), device_map="auto")
+    config, sizes = Zero3(), []
+    set_hf_deepspeed_config(config)
+    monkeypatch.setattr(checkpoints, "_size", lambda *_, **__: sizes.append(is_deepspeed_zero3_enabled()) or size)
+    with pytest.raises(ScoringError, match=r"with 1\.0 GiB of weights"):
+        load_model(str(saved))
+    assert sizes == [False]
 
 
 def test_a_row_that_does_not_fit_is_an_error_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,12 +19,15 @@
     outcomes      log-likelihoods of one item to its outcome
     generation    items whose answers are generated
     sampling      texts that a model generates, each with a seed of its own
-    vllm          generators that use vLLM
+    vllm          answers and letters by vLLM on a checkpoint
+    vllm_engines  its engines, in this process or in others
+    trainer_vllm  answers by the vLLM engine of a trainer
     base_texts    completions by the base model, for drift
     checkpoints   snapshots of checkpoints, adapters and model ids
     snapshot_cache  snapshots that were made before, by what determines them
     model         facts of a model: vocabulary, context length, wrappers
     processes     sharing of the work among processes
+    memory        errors where the memory of a device ends
     isolation     a model and random states restored after scoring
 
 Start with `scorer`.

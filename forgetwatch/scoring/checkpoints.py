@@ -27,7 +27,8 @@ from forgetwatch.scoring.memory import memory_explained, weight_bytes
 from forgetwatch.scoring.processes import on_main_process, process_count, world_size
 from forgetwatch.scoring.scorer import SCORER, Scorer, versions
 from forgetwatch.scoring.snapshot_cache import CacheEntry, file_digests
-from forgetwatch.scoring.vllm import VllmGenerator, VllmLetters, check_installed
+from forgetwatch.scoring.vllm import VllmGenerator, VllmLetters
+from forgetwatch.scoring.vllm_engines import check_installed
 from forgetwatch.snapshot import Snapshot
 
 _ADAPTER: Final = "adapter_config.json"

@@ -152,6 +152,15 @@ def cut_at_stop(text: str, stop: Sequence[str]) -> str:
     return text[: min((index for one in stop if (index := text.find(one)) >= 0), default=len(text))]
 
 
+def engine_answer(tokenizer: Any, tokens: Sequence[int], decoding: Decoding, *, cut: bool) -> Generated:
+    """Answer from the tokens that an engine has generated; `cut` says that they were cut at their length."""
+    text = answer_text(tokenizer, tokens)
+    answer = cut_at_stop(text, decoding.stop)
+    # An answer of full length that ends with an end token or a stop text is complete.
+    complete = (bool(tokens) and tokens[-1] == tokenizer.eos_token_id) or answer != text
+    return Generated(answer, cut and not complete, tuple(tokens))
+
+
 class GeneratedItems:
     """Items of a probe whose answers are generated, always from the same prompts and seeds.
 

@@ -30,7 +30,7 @@ from forgetwatch.scoring.generation import check_generated
 from forgetwatch.scoring.isolation import random_states
 from forgetwatch.scoring.processes import on_main_process
 from forgetwatch.scoring.sampling import generation_obstacle
-from forgetwatch.scoring.vllm import TrainerGenerator
+from forgetwatch.scoring.trainer_vllm import TrainerGenerator
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch.command import checked_command
 from forgetwatch.watch.guard import Action, Guard

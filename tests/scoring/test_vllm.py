@@ -15,7 +15,8 @@ from forgetwatch import Item, Probe
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ScoringError
 from forgetwatch.scoring.scorer import Scorer
-from forgetwatch.scoring.vllm import TrainerGenerator, VllmGenerator
+from forgetwatch.scoring.trainer_vllm import TrainerGenerator
+from forgetwatch.scoring.vllm import VllmGenerator
 
 TOK = tokenizer()
 EOS = TOK.eos_token_id

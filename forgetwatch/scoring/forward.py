@@ -170,7 +170,7 @@ class ForwardPass:
                         prefix = (), None  # frees the cache before the next one is made
                         prefix = batch.prefix, self._cache(model, reader, batch.prefix)
                     readout = Readout(batch, encoded, greedy=greedy)
-                    current = self._launch_if_fitting(model, reader, batch, readout, layout=layout, cache=prefix[1])
+                    current = self._launch(model, reader, batch, readout, layout=layout, cache=prefix[1])
                     if current is None:
                         waiting += reversed(batch.halves)
                         continue
@@ -195,7 +195,7 @@ class ForwardPass:
             with replaced(model, self.rule, matrix_only=self._together) as reader:
                 yield reader
 
-    def _launch_if_fitting(
+    def _launch(
         self,
         model: nn.Module,
         reader: HeadReader | None,
@@ -209,40 +209,30 @@ class ForwardPass:
         if self._is_too_wide(batch) and not self._together:
             return None
         try:
-            return _Launched(batch, readout, self._launch(model, reader, batch, readout, layout=layout, cache=cache))
+            tensors, (rows, tokens, likeliest) = tensors_of(batch).moved(
+                device_of(model), readout.rows, readout.tokens, readout.likeliest
+            )
+            wanted = Wanted(
+                width=batch.width,
+                needed=tensors.needed,
+                rows=rows,
+                tokens=tokens,
+                likeliest=likeliest,
+                rows_here=readout.rows,
+                likeliest_here=readout.likeliest,
+            )
+            options = self._options(model, tensors, layout=layout, cache=cache)
+            if reader is None:
+                numbers = read_logits(self._logits_of_model(model, tensors, options, layout=layout), wanted)
+            else:
+                reader.wanted = wanted
+                numbers = _read_by(reader, model, tensors, options)
+            return _Launched(batch, readout, Download(numbers))
         except torch.OutOfMemoryError:
             if self._together or len(batch.rows) == 1:
                 raise
             self.halved += 1
             return None
-
-    def _launch(
-        self,
-        model: nn.Module,
-        reader: HeadReader | None,
-        batch: Batch,
-        readout: Readout,
-        *,
-        layout: Layout,
-        cache: PrefixCache | None,
-    ) -> Download:
-        tensors, (rows, tokens, likeliest) = tensors_of(batch).moved(
-            device_of(model), readout.rows, readout.tokens, readout.likeliest
-        )
-        wanted = Wanted(
-            width=batch.width,
-            needed=tensors.needed,
-            rows=rows,
-            tokens=tokens,
-            likeliest=likeliest,
-            rows_here=readout.rows,
-            likeliest_here=readout.likeliest,
-        )
-        options = self._options(model, tensors, layout=layout, cache=cache)
-        if reader is None:
-            return Download(read_logits(self._logits_of_model(model, tensors, options, layout=layout), wanted))
-        reader.wanted = wanted
-        return Download(_read_by(reader, model, tensors, options))
 
     def narrowed(self, batches: Sequence[Batch]) -> list[Batch]:
         """The batches, halved until none returns too many logits: processes that call together cannot halve later."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from architectures import SIZES
 from support import log_likelihood, model, probe, tokenizer
 from torch import Tensor, nn
 from torch.nn import functional
@@ -27,17 +28,6 @@ from forgetwatch.scoring.model import ModelInfo
 from forgetwatch.scoring.scorer import Scorer
 
 TOK = tokenizer()
-SIZES: dict[str, Any] = {
-    "vocab_size": len(TOK),
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "bos_token_id": 3,
-    "eos_token_id": 1,
-    "pad_token_id": 0,
-}
 
 
 def llama(kind: Any = LlamaForCausalLM, **options: Any) -> Any:

@@ -151,12 +151,12 @@ def test_choices_in_half_precision_are_those_of_full_precision_on_the_same_weigh
 
 
 class _Small(LlamaForCausalLM):  # type: ignore[misc]
-    """A model for which the memory suffices for one row, or for none."""
+    """A model for which the memory suffices for a few tokens, or for none."""
 
-    rows = 1
+    tokens = 88
 
     def forward(self, input_ids: Any = None, position_ids: Any = None, **kwargs: Any) -> Any:
-        if len(input_ids) > self.rows:
+        if input_ids.numel() > self.tokens:
             raise torch.OutOfMemoryError("out of memory")
         return super().forward(input_ids=input_ids, position_ids=position_ids, **kwargs)
 
@@ -167,12 +167,12 @@ def test_a_batch_that_does_not_fit_into_memory_is_halved_and_tried_again() -> No
     items = probe(20)
     snapshot = score(network, TOK, items)
     assert snapshot.meta["batch"]["halved"] > 0
-    network.rows = 1000
+    network.tokens = 10_000
     wide = score(network, TOK, items)
     assert wide.meta["batch"]["halved"] == 0
     one, other = (np.concatenate(s.table["choice_logprobs"].to_pylist()) for s in (snapshot, wide))
     assert one == pytest.approx(other, abs=1e-5)
-    network.rows = 0
+    network.tokens = 0
     with pytest.raises(ScoringError, match="out of memory"):
         score(network, TOK, items)
 

@@ -43,7 +43,7 @@ from forgetwatch.scoring.scorer import Scorer
 
 WRONG = 1e-4
 """Difference of a log-likelihood above which an architecture counts as wrong, nats."""
-SECONDS = 40
+SECONDS = 60
 """Time limit of one architecture."""
 LIMIT = 12 * 2**30
 """Address space of the process of one architecture, bytes."""
@@ -186,7 +186,7 @@ def small(kind: type, size: int) -> dict[str, Any]:
     lists = {
         name: value
         for name in there
-        if isinstance(value := getattr(default, name, None), (list, tuple)) and len(value) == layers and layers > 1
+        if isinstance(value := vars(default).get(name), (list, tuple)) and len(value) == layers and layers > 1
     }
     kinds = {name: list(dict.fromkeys(map(str, value))) for name, value in lists.items()}
     count = max([2, *map(len, kinds.values())])

@@ -216,6 +216,17 @@ def test_a_non_causal_model_is_refused(kind: str) -> None:
         score(loader.from_config(config).eval(), TOK, items())
 
 
+def test_a_model_that_depends_on_the_number_of_later_tokens_is_refused() -> None:
+    from transformers import ProphetNetConfig, ProphetNetForCausalLM
+
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "init_std": 0.15}
+    heads = {"num_encoder_attention_heads": 4, "num_decoder_attention_heads": 4, "num_decoder_layers": 2}
+    config = ProphetNetConfig(vocab_size=len(TOK), is_decoder=True, is_encoder_decoder=False, **sizes, **heads)
+    with pytest.raises(ScoringError, match="causal language model"):
+        score(ProphetNetForCausalLM(config).eval(), TOK, items())
+
+
 def test_a_small_untrained_encoder_is_refused_too() -> None:
     from transformers import AutoModelForMaskedLM
 

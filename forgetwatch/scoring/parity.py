@@ -75,9 +75,9 @@ _WRONG_TREE: Final = (1e-3, 0.1)
 """The same for a branch and the same text in a row of its own, which other kernels may compute; at most half of the
 change that one token makes."""
 
-_NEIGHBOURS: Final = (1, 2, 7)
-"""Numbers of rows next to a text with which the noise is measured. Odd and even numbers of tokens result, since the
-texts have an odd number."""
+_NEIGHBOURS: Final = ((2,), (1, 2, 7))
+"""Numbers of rows next to a text with which the noise is measured, in fp32 and in half precision. Odd and even numbers
+of tokens result, since the texts have an odd number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,11 +220,12 @@ class ParityCheck:
         own = self._read(model, [text], layout, prefix)
         # The same tokens in other orders: no others are known to be allowed. The prefix is the same for all rows.
         after = text.ids[prefix:]
+        counts = _NEIGHBOURS[_EXACT if is_exact(model) else _HALF]
         others = [
             replace(text, ids=text.ids[:prefix] + after[by % len(after) :] + after[: by % len(after)])
-            for by in range(1, max(_NEIGHBOURS) + 1)
+            for by in range(1, max(counts) + 1)
         ]
-        batches = ([text, *others[:count]] for count in _NEIGHBOURS)
+        batches = ([text, *others[:count]] for count in counts)
         changes = torch.stack([_changes(own, self._read(model, batch, layout, prefix)) for batch in batches])
         return own, float(changes.max())
 

@@ -92,7 +92,14 @@ class Engine:
         self._tested = False
         self._together = world_size() > 1 and info.in_parts
         self._forward = ForwardPass(info, together=self._together)
-        self._parity = ParityCheck(self._forward, self._encoded, self._keys, norm=norm, token_budget=self.token_budget)
+        self._parity = ParityCheck(
+            self._forward,
+            self._encoded,
+            self._keys,
+            norm=norm,
+            token_budget=self.token_budget,
+            together=self._together,
+        )
 
     @property
     def halved(self) -> int:

@@ -13,9 +13,10 @@ After they are used, a few choices are scored again, each in a row of its own:
 A model whose earlier positions change with later tokens is no causal language model, and is refused.
 
 Rounding is not assumed to be small. In a mixture of experts a token that changes goes to other experts, these then
-multiply other numbers of tokens, and some kernels add in another order for each number: all logits move. So the noise
-of the model is measured first, as the change of the same text in batches of other sizes. Changes are in nats, by the
-change of each log-probability weighted by the probability: a maximum over a large vocabulary is dominated by noise.
+multiply other numbers of tokens, and some kernels add in another order for each number: all logits move. So a change is
+compared with the noise of the model, which is the change of the same text in batches of other sizes. Changes are in
+nats, by the change of each log-probability weighted by the probability: a maximum over a large vocabulary is dominated
+by noise.
 """
 
 from __future__ import annotations
@@ -109,13 +110,22 @@ class ParityCheck:
         keys: Their content hashes.
         norm: Unit of the score that decides.
         token_budget: Tokens of a batch, so that the test needs no more memory than what it tests.
+        together: True if several processes must make the same number of calls. Otherwise a test stops as soon as its
+            result is clear.
     """
 
     def __init__(
-        self, forward: ForwardPass, encoded: Sequence[Encoded], keys: Sequence[str], *, norm: Norm, token_budget: int
+        self,
+        forward: ForwardPass,
+        encoded: Sequence[Encoded],
+        keys: Sequence[str],
+        *,
+        norm: Norm,
+        token_budget: int,
+        together: bool,
     ) -> None:
         self._forward, self._encoded, self._keys = forward, encoded, keys
-        self._norm, self._token_budget = norm, token_budget
+        self._norm, self._token_budget, self._may_stop = norm, token_budget, not together
         # Any token ids serve to try the mask; those of an item are in the vocabulary.
         self._ids = next((one.context + one.choices[0] for one in encoded if not one.unscored), ())[:12]
 
@@ -153,8 +163,8 @@ class ParityCheck:
         """Reason why shared rows are wrong on this model, as far as one short tree shows; empty if none shows.
 
         The tree has a root of four tokens and branches of four and three. It is compared with the root and the second
-        branch in a row of their own, and with itself after the first token of the first branch has changed. The calls
-        are the same whatever they show. With the layout `prefix` the root is the prefix.
+        branch in a row of their own, and with itself after the first token of the first branch has changed. With the
+        layout `prefix` the root is the prefix.
 
         Args:
             model: The model, in evaluation mode; call inside `isolated`.
@@ -173,20 +183,23 @@ class ParityCheck:
         )
         single = _Text.line(tokens[:root] + tokens[fork:], read=tuple(range(root, root + size - fork)))
         prefix = root if layout == "prefix" else 0
+        limit = _EXACT if is_exact(model) else _HALF
         with maskable(model, attention):
-            own, noise = self._with_noise(model, tree, layout, prefix)
-            hidden, seen = (
-                self._read(model, [self._with_other_token(tree, position)], layout, prefix)
-                for position in (root, root - 1)
-            )
-        alone, single_noise = self._with_noise(model, single, "rows")
+            own = self._read(model, [tree], layout, prefix)
+            hidden = self._read(model, [self._with_other_token(tree, root)], layout, prefix)
+        alone = self._read(model, [single], "rows")
+        difference, leak = _change(alone, own), _change(own, hidden)
+        if self._may_stop and max(difference, leak) <= _SMALLEST_CHANGE[limit]:
+            return ""
+        with maskable(model, attention):
+            seen = self._read(model, [self._with_other_token(tree, root - 1)], layout, prefix)
+            noise = self._noise(model, own, tree, layout, prefix)
+        noise = ABOVE_NOISE * max(noise, self._noise(model, alone, single, "rows"))
         # The weights may be so small that a branch which does not see the root hardly differs.
         effect = _change(alone, self._read(model, [self._with_other_token(single, root - 1)], "rows"))
-        noise, limit = ABOVE_NOISE * max(noise, single_noise), _EXACT if is_exact(model) else _HALF
-        if (difference := _change(alone, own)) > max(noise, min(_WRONG_TREE[limit], effect / 2)):
+        if difference > max(noise, min(_WRONG_TREE[limit], effect / 2)):
             return f"shared rows differ from single ones by {difference:.2g} nats a token"
-        leaks = _change(own, hidden) > max(noise, _LEAK[limit] * _change(own, seen))
-        return "tokens of one branch change another" if leaks else ""
+        return "tokens of one branch change another" if leak > max(noise, _LEAK[limit] * _change(own, seen)) else ""
 
     def is_non_causal(self, model: nn.Module) -> bool:
         """True if a later token changes the logits of earlier positions by far more than the model's own noise.
@@ -198,26 +211,28 @@ class ParityCheck:
             return False
         size = 7
         text = _Text.line(self._tokens(size), read=tuple(range(size - 1)))
-        own, noise = self._with_noise(model, text, "rows")
+        own = self._read(model, [text], "rows")
         # Some models depend on the number of later tokens, and not on which they are.
         without_later = _Text.line(text.ids[:-1], read=text.read)
-        after_later, shorter, after_earlier = (
-            self._read(model, [after], "rows")
-            for after in (self._with_other_token(text, size - 1), without_later, self._with_other_token(text, size - 3))
+        after_later, shorter = (
+            self._read(model, [after], "rows") for after in (self._with_other_token(text, size - 1), without_later)
         )
         if _largest_divergence(own, shorter) > _largest_divergence(own, after_later):
             after_later = shorter
-        change, earlier = float(_changes(own, after_later).max()), _change(own[-1:], after_earlier[-1:])
+        change = float(_changes(own, after_later).max())
+        smallest = _SMALLEST_CHANGE[_EXACT if is_exact(model) else _HALF]
+        if self._may_stop and change <= smallest:
+            return False
+        noise = self._noise(model, own, text, "rows")
+        earlier = _change(own[-1:], self._read(model, [self._with_other_token(text, size - 3)], "rows")[-1:])
         # Changes of logits that are not finite are nan, and no comparison holds: they are refused where they are read,
         # with a better reason.
-        smallest = _SMALLEST_CHANGE[_EXACT if is_exact(model) else _HALF]
         if not change > max(ABOVE_NOISE * noise, smallest):
             return False
         return _largest_divergence(own, after_later) > NON_CAUSAL or 4 * change > earlier
 
-    def _with_noise(self, model: nn.Module, text: _Text, layout: Layout, prefix: int = 0) -> tuple[Tensor, float]:
-        """Log-probabilities of a text alone, and the largest change at any position next to rows of other tokens."""
-        own = self._read(model, [text], layout, prefix)
+    def _noise(self, model: nn.Module, own: Tensor, text: _Text, layout: Layout, prefix: int = 0) -> float:
+        """Largest change of a text's log-probabilities at any position next to rows of other tokens, nats."""
         # The same tokens in other orders: no others are known to be allowed. The prefix is the same for all rows.
         after = text.ids[prefix:]
         counts = _NEIGHBOURS[_EXACT if is_exact(model) else _HALF]
@@ -226,8 +241,7 @@ class ParityCheck:
             for by in range(1, max(counts) + 1)
         ]
         batches = ([text, *others[:count]] for count in counts)
-        changes = torch.stack([_changes(own, self._read(model, batch, layout, prefix)) for batch in batches])
-        return own, float(changes.max())
+        return float(torch.stack([_changes(own, self._read(model, batch, layout, prefix)) for batch in batches]).max())
 
     def _read(self, model: nn.Module, texts: Sequence[_Text], layout: Layout, prefix: int = 0) -> Tensor:
         """Log-probabilities of the first text in one batch, fp32 [read positions, vocabulary].

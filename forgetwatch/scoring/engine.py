@@ -73,7 +73,10 @@ class Engine:
         token_budget: int | None = None,
         greedy: bool = False,
     ) -> None:
-        self.layout = layout
+        self._together = world_size() > 1 and info.in_parts
+        # Reading a prefix is a call of its own, and processes that hold parts of a model must make equally many. The
+        # layout may be that of a baseline which one process scored.
+        self.layout: Layout | None = "trie" if layout == "prefix" and self._together else layout
         self.fallback_reason = ""
         self.attention = attention
         self.noise = noise
@@ -90,7 +93,6 @@ class Engine:
         self._attention = 6 * info.hidden_size
         self._batches: tuple[Batch, ...] = ()
         self._tested = False
-        self._together = world_size() > 1 and info.in_parts
         self._forward = ForwardPass(info, together=self._together)
         self._parity = ParityCheck(
             self._forward,
@@ -163,27 +165,24 @@ class Engine:
     def _choose_layout(self, model: nn.Module, progress: Progress | None) -> dict[int, Scores]:
         """Scores with shared rows, if they are right on this model; else with single rows, for a stated reason."""
         self.fallback_reason = tree_obstacle(model)
-        # Reading a prefix is a call of its own, and processes that hold parts of a model must make equally many.
         shared: tuple[Layout, ...] = ("trie",) if self._together else ("prefix", "trie")
         attempts = [] if self.fallback_reason else [(a, layout) for a in mask_attentions(model) for layout in shared]
-        budget = self.token_budget
         for attention, layout in attempts:
-            self.token_budget = min(budget, _EAGER_TOKENS) if attention == "eager" else budget
-            self._batches = self._plan(layout)
+            self._batches = self._plan(layout, attention)
             if layout == "prefix" and not any(batch.prefix for batch in self._batches):
                 continue  # no prefix is worth a call: the same batches as `trie`
             try:
                 scores, noise, self.fallback_reason = self._read_shared(model, layout, attention, progress)
             except Exception as error:  # whatever the model raises for a tree: single rows are always right
-                # Each call of the model is inside `all_gather`, which raises in all processes at the same point. So no
-                # process is left waiting in a call, and all fall back together.
+                # Each call of the model is inside `all_gather`, which raises in all processes at the same point: what
+                # fails in all of them, or after a call, lets all fall back together. (Where one process alone fails
+                # within a call of a model in parts, the others wait in the model's own exchange until it times out.)
                 self.fallback_reason = first_reason(error, _reason(error))
             else:
                 if not self.fallback_reason:
                     self.layout, self.attention, self.noise = layout, attention, noise
                     return scores
         self.layout, self._batches = "rows", ()  # the batches of shared rows are of no use now
-        self.token_budget = budget
         self.attention = attention_of(model)
         scores = self._read(model, "rows", progress)
         self.noise = self._compare(model, scores).noise
@@ -234,18 +233,19 @@ class Engine:
         """Progress of a first score: the test that follows the batches is a part of the work."""
         return lambda done: progress(replace(done, share=done.share / (1 + self._parity.cost(self._batches))))
 
-    def _plan(self, layout: Layout) -> tuple[Batch, ...]:
+    def _plan(self, layout: Layout, attention: str | None) -> tuple[Batch, ...]:
+        is_costly = layout != "rows" and attention == "eager"
         return plan(
             self._keys,
             self._encoded,
-            token_budget=self.token_budget,
+            token_budget=min(self.token_budget, _EAGER_TOKENS) if is_costly else self.token_budget,
             layout=layout,
             attention=self._attention,
         )
 
     def _read(self, model: nn.Module, layout: Layout, progress: Progress | None) -> dict[int, Scores]:
         """Scores of all items: each process reads its shard of the batches, and all get all scores."""
-        self._batches = self._batches or self._plan(layout)
+        self._batches = self._batches or self._plan(layout, self.attention)
         batches = self._forward.narrowed(self._batches) if self._together else self._batches
 
         def read() -> dict[int, Scores]:

@@ -7,7 +7,7 @@ multiply: it takes the hidden states, reads from them what is wanted while its w
 fixed numbers in place of the logits. What the model makes of these numbers shows its rule after the head, a scale or a
 soft cap, which then applies to our logits as well.
 
-    plain matrix     multiplied in pieces, products in fp32; on CUDA with half-precision factors and fp32 sums
+    plain matrix     multiplied in pieces in fp32; on CUDA, factors in half precision with sums in fp32
     split matrix     the same on each process's rows of it (tensor parallelism), then combined
     other modules    called as they are, a few positions at a time: adapters on the head, packed weights
 
@@ -17,6 +17,7 @@ embedding once, or changes the logits in another way, keeps its own logits.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -39,8 +40,8 @@ _WEIGHTS: Final = 2**25
 """Weights of the head that are converted to fp32 at a time."""
 
 _CPU_LOGITS: Final = 2**23
-_CUDA_LOGITS: Final = 2**27
-"""Logits that are computed at a time."""
+_CUDA_LOGITS: Final = 2**26
+"""Logits that are computed at a time; fewer once memory did not suffice."""
 
 _FEWEST: Final = 64
 """Positions that are multiplied at a time at least: with fewer, reading the matrix takes longer than multiplying."""
@@ -143,6 +144,7 @@ class HeadReader:
         self._head, self._own, self._rule = head, own, rule
         self._is_plain, self._matrix_only = is_plain, matrix_only
         self._probes: Tensor | None = None
+        self._most = sys.maxsize  # positions at a time for which memory suffices
 
     def __call__(self, hidden: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """Numbers [..., probes] in place of logits [..., vocabulary]; what is wanted of these is put into `read`."""
@@ -151,13 +153,26 @@ class HeadReader:
         with torch.autocast(hidden.device.type, enabled=False):
             if self.wanted is not None:
                 wanted = self.wanted.on(hidden.device)
-                self.read = self._numbers(_at(hidden, wanted.width, wanted.needed), wanted)
+                needed = _at(hidden, wanted.width, wanted.needed)
+                self.read = self._in_memory(lambda: self._numbers(needed, wanted), len(needed))
             elif self.whole is not None:
                 width, needed = self.whole
                 self.read = self._logits(_at(hidden, width, needed.to(hidden.device)))
         if self._probes is None or self._probes.device != hidden.device:
             self._probes = torch.tensor(_PROBES, device=hidden.device)
         return self._probes.repeat(*hidden.shape[:-1], 1)
+
+    def _in_memory(self, function: Callable[[], Tensor], positions: int) -> Tensor:
+        """Result of a function that reads pieces of these positions, which are halved as long as memory ends."""
+        while True:
+            try:
+                return function()
+            except torch.OutOfMemoryError:
+                # Here and not for the whole batch: its layers are read already, in each process that has a part of
+                # them. In this process alone, pieces may be smaller than in others.
+                if (largest := min(self._most, positions)) == 1:
+                    raise
+                self._most = largest // 2
 
     def _numbers(self, hidden: Tensor, wanted: Wanted) -> Tensor:
         matrix = self._matrix()
@@ -188,14 +203,14 @@ class HeadReader:
     def _pieces(self, hidden: Tensor, matrix: _Matrix | None) -> Iterator[tuple[int, int, Tensor]]:
         """Yield first row, first column and logits, float [rows, columns], of one piece after the other."""
         if matrix is None:
-            size = _FEWEST
+            size = min(_FEWEST, self._most)
             for row in range(0, len(hidden), size):
                 # Some modules expect a batch of rows.
                 yield row, 0, self._rule.applied(self._own(hidden[None, row : row + size])[0].float())
             return
         for column, multiply, width in _column_pieces(hidden, matrix):
             most = _CUDA_LOGITS if hidden.is_cuda else _CPU_LOGITS
-            size = max(_FEWEST, most // width)
+            size = min(max(_FEWEST, most // width), self._most)
             for row in range(0, len(hidden), size):
                 yield row, column + matrix.first, self._rule.applied(multiply(hidden[row : row + size]))
 

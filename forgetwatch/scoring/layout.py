@@ -46,7 +46,9 @@ SMALLEST: Final = 1 / 8
 do."""
 
 BATCH_COST: Final = 1 / 64
-"""Cost of a batch besides its tokens, in token budgets. Padding is avoided by more batches where these cost less."""
+LEAST_BATCH_COST: Final = 64
+"""Cost of a batch besides its tokens, in token budgets, and its minimum in tokens. Padding is avoided by more batches
+where these cost less."""
 
 KEYS: Final = 8
 """Maximum number of attention keys of a batch, in token budgets; the keys of a prefix count once for each row."""
@@ -181,7 +183,7 @@ def _fill(rows: Iterable[Row], *, keys: Sequence[str], token_budget: int, prefix
         places = slice(first, stop)
         costs = cost[places] + np.maximum((stop - starts[places]) * lengths[places], SMALLEST * token_budget)
         begins[stop] = first + int(costs.argmin())
-        cost[stop] = costs.min() + BATCH_COST * token_budget
+        cost[stop] = costs.min() + max(BATCH_COST * token_budget, LEAST_BATCH_COST)
     bounds = [len(ordered)]
     while bounds[-1]:
         bounds.append(int(begins[bounds[-1]]))

@@ -218,11 +218,21 @@ def attention_of(model: nn.Module) -> str:
 
 
 def is_exact(model: nn.Module) -> bool:
-    """True if the model computes in fp32 or better, as far as its weights and accelerate's wrapper show."""
+    """True if the model computes in fp32 or better, as far as its weights, accelerate's wrapper and torch show."""
     # accelerate's mixed precision replaces `forward` and keeps the model's own under this name.
     mixed = hasattr(base_model(model), "_original_forward") or hasattr(model, "_original_forward")
     mixed = mixed or any(torch.is_autocast_enabled(device) for device in ("cpu", "cuda"))
-    return next(model.parameters()).dtype in (torch.float32, torch.float64) and not mixed
+    weight = next(model.parameters())
+    # TF32 multiplies fp32 numbers with 10 bits of their mantissas, on CUDA.
+    mixed = mixed or (weight.is_cuda and weight.dtype == torch.float32 and _is_tf32_allowed())
+    return weight.dtype in (torch.float32, torch.float64) and not mixed
+
+
+def _is_tf32_allowed() -> bool:
+    try:
+        return torch.get_float32_matmul_precision() != "highest"
+    except RuntimeError:  # torch refuses to name one precision where several settings disagree
+        return True
 
 
 def output_embedding(model: nn.Module) -> nn.Module | None:

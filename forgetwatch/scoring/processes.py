@@ -4,8 +4,9 @@ Batches are planned first and then sharded, so that no result depends on the num
 holds a part of the model (FSDP, ZeRO-3), all make the same number of calls; where each layer is split over processes
 (tensor parallel), all make the same calls.
 
-A failure in one process becomes a failure in all, at the same point: otherwise the others would wait for it forever.
-Work that they have no part in is done by the main process alone (`on_main_process_alone`), which keeps them waiting.
+A failure in one process becomes a failure in all, at the same point: otherwise the others would wait for it. (A failure
+within a call of a model in parts cannot be shared: the others wait in the model's own exchange until that times out.)
+Work that the others have no part in is done by the main process alone (`on_main_process_alone`) while they wait.
 """
 
 from __future__ import annotations

@@ -181,7 +181,8 @@ def test_what_one_process_sees_alone_is_decided_for_all(tmp_path: Path) -> None:
     )
     first, second = in_processes(_ONE_ALONE, tmp_path)
     for name in set(first) - {"stderr"}:
-        calls = 3 if name.startswith("memory") else 4  # a process whose call fails makes fewer
+        # A process whose call fails makes fewer: between the parts of this model there is no exchange to wait in.
+        calls = 3 if name.startswith("memory") else 4
         assert first[name][:calls] == second[name][:calls], name  # equally many calls: none waits for the other
     # The main process decides what was measured.
     assert first["differs 0"][:3] == [rows, "rows", "shared rows differ from single ones by 9 nats"]
@@ -191,3 +192,28 @@ def test_what_one_process_sees_alone_is_decided_for_all(tmp_path: Path) -> None:
     # What failed in any process failed in all.
     for name in ("memory 0", "memory 1"):
         assert first[name][:3] == [rows, "rows", "shared rows do not fit into memory"]
+
+
+_PREFIX = """
+import dataclasses, random
+from support import WORDS, model, probe, tokenizer
+from forgetwatch.scoring.scorer import Scorer
+tok, rng, items = tokenizer(), random.Random(0), probe(37)
+few, other = (" ".join(rng.choices(WORDS[:40], k=300)) for _ in range(2))
+def begun(number, item):
+    return dataclasses.replace(item, prompt=f"{few if number < 11 else other} {item.prompt}") if number < 30 else item
+items = dataclasses.replace(items, items=tuple(begun(number, item) for number, item in enumerate(items)))
+network = model(tok, positions=2048)
+alone = Scorer(items, tok, network, layout="prefix", token_budget=1024).score(network)
+network = sharded(model(tok, positions=2048))
+scorer = Scorer(items, tok, network, layout=alone.meta["way"], noise=0.0, token_budget=1024)
+look = scorer.score(network)
+rows = [[value for row in one.table["choice_logprobs"].to_pylist() for value in row] for one in (alone, look)]
+found |= {"layouts": [alone.meta["way"], look.meta["way"]], "differs": max(abs(a - b) for a, b in zip(*rows))}
+"""
+
+
+def test_a_model_in_parts_reads_no_prefix_although_its_baseline_did(tmp_path: Path) -> None:
+    for found in in_processes(_PREFIX, tmp_path):
+        assert found["layouts"] == ["prefix", "trie"]
+        assert found["differs"] < 1e-4

@@ -248,6 +248,34 @@ def test_pieces_of_any_size_give_the_same(dtype: torch.dtype, monkeypatch: pytes
                 assert cut[index].greedy.tolist() == scores.greedy.tolist()
 
 
+def test_a_head_for_which_memory_ends_takes_smaller_pieces_and_the_layers_are_read_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    network, calls = llama(), 0
+    plain = Scorer(probe(40), TOK, network).score(network)
+
+    def log_softmax(logits: Tensor, dim: int) -> Tensor:
+        if logits.shape[:-1].numel() > 5:
+            raise torch.OutOfMemoryError("out of memory")
+        return torch.Tensor.log_softmax(logits, dim)
+
+    def count(*_: Any) -> None:
+        nonlocal calls
+        calls += 1
+
+    scorer = Scorer(probe(40), TOK, network, layout="trie", noise=0.0)
+    scorer.score(network)
+    network.register_forward_pre_hook(count)
+    scorer.score(network)
+    enough, calls = calls, 0
+    monkeypatch.setattr("forgetwatch.scoring.head.torch.log_softmax", log_softmax)
+    small = scorer.score(network)
+    assert calls == enough
+    assert small.meta["batch"]["halved"] == 0
+    one, other = (np.concatenate(snapshot.table["choice_logprobs"].to_pylist()) for snapshot in (plain, small))
+    assert one == pytest.approx(other, abs=1e-5)
+
+
 def test_a_batch_takes_one_transfer_each_way_and_is_launched_before_the_one_before_is_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -13,7 +13,17 @@ from support import WORDS, probe, tokenizer
 
 from forgetwatch import Item, Probe
 from forgetwatch.scoring.encoding import Encoded, encode
-from forgetwatch.scoring.layout import BATCH_COST, KEYS, PREFIX_FACTOR, SMALLEST, Batch, Row, by_prefix, plan
+from forgetwatch.scoring.layout import (
+    BATCH_COST,
+    KEYS,
+    LEAST_BATCH_COST,
+    PREFIX_FACTOR,
+    SMALLEST,
+    Batch,
+    Row,
+    by_prefix,
+    plan,
+)
 
 PROBE = probe(40)
 ENCODED = encode(PROBE, tokenizer(), max_length=100)
@@ -179,18 +189,19 @@ def test_no_division_of_sorted_rows_into_batches_costs_less(lengths: list[int], 
     ]
     batches = plan([f"{n:03d}" for n in range(len(lengths))], encoded, token_budget=budget, layout="rows")
     ordered = sorted(lengths, reverse=True)
+    own = max(BATCH_COST * budget, LEAST_BATCH_COST)
 
     @cache
     def least(start: int) -> float:
         if start == len(ordered):
             return 0.0
         return min(
-            max(count * ordered[start], SMALLEST * budget) + BATCH_COST * budget + least(start + count)
+            max(count * ordered[start], SMALLEST * budget) + own + least(start + count)
             for count in range(1, len(ordered) - start + 1)
             if count == 1 or count * ordered[start] <= budget
         )
 
-    costs = [max(batch.tokens, SMALLEST * budget) + BATCH_COST * budget for batch in batches]
+    costs = [max(batch.tokens, SMALLEST * budget) + own for batch in batches]
     assert sum(costs) == pytest.approx(least(0))
 
 

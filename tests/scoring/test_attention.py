@@ -87,16 +87,16 @@ def test_the_snapshot_names_the_attention() -> None:
     assert Scorer(items(), TOK, model).score(model).meta["attention"] == "eager"
 
 
-def test_eager_attention_reads_smaller_batches() -> None:
+@pytest.mark.parametrize("layout", [None, "trie"])
+def test_eager_attention_reads_smaller_batches(layout: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """It stores a score for each pair of tokens; with the batches of other kernels it would not fit into memory."""
-    for attention, tokens in (("eager", 4096), ("sdpa", 16384)):
+    monkeypatch.setattr("forgetwatch.scoring.engine._EAGER_TOKENS", 100)
+    for attention in ("eager", "sdpa"):
         model = network("llama", {}, attention)
-        assert Scorer(items(), TOK, model, token_budget=16384).score(model).meta["batch"]["tokens"] == tokens
-    model = network("llama", {})
-    model.__class__ = OnlyRows
-    scorer = Scorer(items(), TOK, model, token_budget=16384)
-    assert scorer.score(model).meta["batch"]["tokens"] == 16384
-    assert scorer.engine.layout == "rows"
+        scorer = Scorer(items(), TOK, model, token_budget=16384, layout=layout)
+        assert scorer.score(model).meta["batch"]["tokens"] == 16384
+        several = [batch.tokens for batch in scorer.engine._batches if len(batch.rows) > 1]
+        assert (max(several, default=0) <= 100) is (attention == "eager")
 
 
 class OnlyRows(LlamaForCausalLM):  # type: ignore[misc]

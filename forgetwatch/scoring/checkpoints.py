@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import warnings
+import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import torch
@@ -48,7 +50,9 @@ def load_model(given: str, *, trust_remote_code: bool = False, device_map: str |
     Args:
         given: The checkpoint folder, adapter folder or model id.
         trust_remote_code: Run code that comes with the model.
-        device_map: ``auto`` to spread the layers over all GPUs, then the CPU and the disk; None for one device.
+        device_map: ``auto`` to spread the layers over all GPUs, then the CPU and the disk; None for one device. Weights
+            that are not in the model's files as it computes with them (those of experts) are written to a folder for
+            temporary files, which TMPDIR chooses; it is removed with the model.
 
     Raises:
         ScoringError: If it cannot be loaded, or does not fit into memory; the message has the cause.
@@ -63,15 +67,20 @@ def load_model(given: str, *, trust_remote_code: bool = False, device_map: str |
             raise ScoringError("--device-map needs the package accelerate: pip install accelerate")
     size = partial(_size, given, trust_remote_code=trust_remote_code)
     # The size is computed inside the second context too: a model without weights would also be divided.
-    with _loading_whole(), memory_explained(f"{given}: loading it", weights=size, remedy=remedy):
-        model, tokenizer = _load(given, trust_remote_code=trust_remote_code, device_map=device_map)
+    with _loading_whole(), memory_explained(f"{given}: loading it", weights=size, remedy=remedy), ExitStack() as stack:
+        spread: dict[str, Any] = {}
+        if device_map is not None:
+            folder = stack.enter_context(TemporaryDirectory(prefix="forgetwatch-", ignore_cleanup_errors=True))
+            spread = {"device_map": device_map, "offload_folder": folder}
+        model, tokenizer = _load(given, trust_remote_code=trust_remote_code, spread=spread)
         if device_map is None:
             model = model.to("cuda" if torch.cuda.is_available() else "cpu")
+        weakref.finalize(model, stack.pop_all().close)
     return model.eval(), tokenizer
 
 
-def _load(given: str, *, trust_remote_code: bool, device_map: str | None) -> tuple[nn.Module, Any]:
-    """Model and tokenizer; on the CPU without a device map."""
+def _load(given: str, *, trust_remote_code: bool, spread: dict[str, Any]) -> tuple[nn.Module, Any]:
+    """Model and tokenizer; on the CPU without options of transformers that spread it over devices."""
     path = Path(given)
     is_adapter = (path / _ADAPTER).is_file()
     if is_adapter and find_spec("peft") is None:
@@ -81,11 +90,11 @@ def _load(given: str, *, trust_remote_code: bool, device_map: str | None) -> tup
             from peft import PeftModel
 
             base = _base_of_adapter(path)
-            model, tokenizer = _load(base, trust_remote_code=trust_remote_code, device_map=device_map)
+            model, tokenizer = _load(base, trust_remote_code=trust_remote_code, spread=spread)
             with warnings.catch_warnings():
                 # PEFT only warns about weights that are missing in the adapter's files, and continues without them.
                 warnings.filterwarnings("error", message="Found missing adapter keys")
-                model = PeftModel.from_pretrained(model, given)
+                model = PeftModel.from_pretrained(model, given, **spread)
             if (path / "tokenizer_config.json").is_file():
                 tokenizer = AutoTokenizer.from_pretrained(given, trust_remote_code=trust_remote_code)
         else:
@@ -94,7 +103,7 @@ def _load(given: str, *, trust_remote_code: bool, device_map: str | None) -> tup
                 dtype="auto",
                 trust_remote_code=trust_remote_code,
                 output_loading_info=True,
-                device_map=device_map,
+                **spread,
             )
             model, loading = loaded
             _check_complete(given, loading)
@@ -273,7 +282,7 @@ def score_with_vllm(
 
 def _check_for_vllm(given: str) -> None:
     """Refuse a checkpoint that vLLM cannot score here, before it is started."""
-    if (Path(given) / "adapter_config.json").is_file():
+    if (Path(given) / _ADAPTER).is_file():
         raise ScoringError(f"{given} is an adapter, and vLLM takes whole models here; merge it into its base first")
     if world_size() > 1:
         raise ScoringError(

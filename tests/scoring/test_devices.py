@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import torch
 from accelerate import disk_offload, dispatch_model
 from peft import LoraConfig, get_peft_model
 from support import model, probe, tokenizer
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled, set_hf_deepspeed_config
 from typer.testing import CliRunner
 
@@ -86,6 +88,44 @@ def test_a_device_map_is_passed_on_and_the_model_is_not_moved(saved: Path, monke
     assert logprobs(score(network, tok, probe())) == EXPECTED
     load_model(str(saved))
     assert (maps, moves) == (["auto", None], [("cpu",)])
+
+
+def test_experts_that_reach_the_disk_are_written_to_a_folder_that_goes_with_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    config = Qwen3MoeConfig(
+        vocab_size=len(TOK),
+        hidden_size=32,
+        intermediate_size=64,
+        moe_intermediate_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=16,
+        num_experts=4,
+        num_experts_per_tok=2,
+        max_position_embeddings=128,
+    )
+    whole = Qwen3MoeForCausalLM(config).eval()
+    whole.save_pretrained(tmp_path / "experts")
+    TOK.save_pretrained(tmp_path / "experts")
+    names = ["model.embed_tokens", "model.layers.0", "model.norm", "model.rotary_emb", "lm_head"]
+    devices: Any = {**dict.fromkeys(names, "cpu"), "model.layers.1": "disk"}  # as `auto` chooses where memory ends
+    network, tok = load_model(str(tmp_path / "experts"), device_map=devices)
+    assert {weight.device.type for weight in network.parameters()} == {"cpu", "meta"}
+    (folder,) = (tmp_path / "temporary").iterdir()
+    assert any(folder.iterdir())
+    spread, expected = score(network, tok, probe()), score(whole, TOK, probe())
+    for one, other in zip(logprobs(spread), logprobs(expected), strict=True):
+        assert one == pytest.approx(other, abs=1e-5)
+    del network
+    gc.collect()
+    assert not any((tmp_path / "temporary").iterdir())
+    with pytest.raises(ScoringError):
+        load_model("nowhere/nothing", device_map="auto")
+    assert not any((tmp_path / "temporary").iterdir())
 
 
 def test_an_adapter_has_the_device_map_of_its_base(saved: Path, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import json
 import os
 import warnings
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -24,9 +24,10 @@ from transformers.utils import logging
 from forgetwatch.errors import ForgetwatchError, ScoringError
 from forgetwatch.grading import RULES
 from forgetwatch.probe import Probe
-from forgetwatch.progress import Progress, log
+from forgetwatch.progress import Done, Progress, log
 from forgetwatch.scoring.memory import memory_explained, weight_bytes
-from forgetwatch.scoring.processes import on_main_process, process_count, world_size
+from forgetwatch.scoring.model import is_sharded, is_tensor_parallel
+from forgetwatch.scoring.processes import on_main_process, on_main_process_alone, process_count, world_size
 from forgetwatch.scoring.scorer import SCORER, Scorer, versions
 from forgetwatch.scoring.snapshot_cache import CacheEntry, file_digests
 from forgetwatch.scoring.vllm import VllmGenerator, VllmLetters
@@ -225,6 +226,37 @@ def score_checkpoint(
                 stacklevel=2,
             )
         return snapshot
+
+
+def score_beside(training: nn.Module, given: str, probe: Probe, *, progress: Progress | None = None) -> Snapshot:
+    """Outcomes of a checkpoint, scored by the processes of a training beside its model.
+
+    All processes share the batches, each with a copy of the checkpoint. Beside a model that is divided over them (FSDP,
+    ZeRO-3, tensor parallelism) the main process loads and scores alone: a copy in each would need the memory that was
+    saved by dividing. The others then wait, and lose patience if loading takes longer than the time limit of their
+    process group (`ddp_timeout` of a trainer, 30 minutes by default).
+
+    Args:
+        training: The model in training.
+        given: See `score_checkpoint`.
+        probe: The items.
+        progress: See `score_checkpoint`; None in processes that show nothing.
+
+    Raises:
+        ScoringError: If the model cannot be loaded or scored.
+    """
+    if not (is_sharded(training) or is_tensor_parallel(training) or deepspeed.is_deepspeed_zero3_enabled()):
+        return score_checkpoint(given, probe, progress=progress)
+
+    def alone(beat: Callable[[], None]) -> Snapshot:
+        def report(done: Done) -> None:
+            beat()
+            if progress:
+                progress(done)
+
+        return score_checkpoint(given, probe, progress=report)
+
+    return on_main_process_alone(alone)
 
 
 def score_with_vllm(

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import probe, tokenizer
+from ranks import in_processes
+from support import model, probe, tokenizer
 from transformers import AutoModelForCausalLM
 
 from forgetwatch import Trajectory, load_snapshot, score
@@ -58,7 +59,64 @@ print(json.dumps(found))
 """
 
 
-def launch(folder: Path, world: int) -> list[dict[str, Any]]:
+_NAMED = """
+import json, sys
+from pathlib import Path
+from forgetwatch import ForgetWatchCallback
+from forgetwatch.scoring import checkpoints
+from support import probe, trainer
+
+folder = Path(sys.argv[1])
+found = {"loads": 0, "tokens": 0}
+load = checkpoints.load_model
+
+def counted(given, **options):
+    found["loads"] += 1
+    network, tokenizer = load(given, **options)
+    def reads(module, args, options):
+        found["tokens"] += options["input_ids"].numel()
+    network.register_forward_pre_hook(reads, with_kwargs=True)
+    return network, tokenizer
+
+checkpoints.load_model = counted
+callback = ForgetWatchCallback(probe(200), baseline=str(folder / "base"), every=2, max_overhead=None)
+made = trainer(folder / "run", callbacks=[callback], steps=2, ddp_backend="gloo")
+made.train()
+print(json.dumps(found))
+"""
+
+_DIVIDED = """
+import os
+from transformers.integrations.deepspeed import set_hf_deepspeed_config
+from forgetwatch.scoring import checkpoints
+from support import model, probe, tokenizer
+
+load, loads = checkpoints.load_model, []
+checkpoints.load_model = lambda given, **options: loads.append(given) or load(given, **options)
+tok = tokenizer()
+
+class Zero3:
+    def is_zero3(self):
+        return True
+
+def scored(name, training):
+    os.environ["FORGETWATCH_CACHE"] = f"{folder}/cache-{name}"
+    loads.clear()
+    snapshot = checkpoints.score_beside(training, f"{folder}/base", probe())
+    found[name] = {"loads": len(loads), "checksum": snapshot.checksum}
+
+scored("whole", model(tok))
+scored("fsdp", sharded(model(tok)))
+split = model(tok)
+split._tp_size = world
+scored("tensor", split)
+config = Zero3()
+set_hf_deepspeed_config(config)
+scored("zero3", model(tok))
+"""
+
+
+def launch(folder: Path, world: int, script: str = _RANK) -> list[dict[str, Any]]:
     """Results of each process of a run of `world` processes."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -72,7 +130,7 @@ def launch(folder: Path, world: int) -> list[dict[str, Any]]:
     }
     running = [
         subprocess.Popen(
-            [sys.executable, "-c", _RANK, str(folder)],
+            [sys.executable, "-c", script, str(folder)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -110,3 +168,30 @@ def test_several_processes_leave_training_untouched_and_count_as_one(world: int,
     # A full disk in the main process: it alone logs it, once; a strict run stops in all processes.
     assert [rank["warnings"] for rank in ranks] == [1] + [0] * (world - 1)
     assert all("no space left" in rank["strict"] for rank in ranks)
+
+
+def test_the_processes_of_a_data_parallel_training_share_the_batches_of_a_named_baseline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORGETWATCH_CACHE", str(tmp_path / "cache"))
+    model(tokenizer()).save_pretrained(tmp_path / "base")
+    tokenizer().save_pretrained(tmp_path / "base")
+    one, other = launch(tmp_path, 2, _NAMED)
+    assert (one["loads"], other["loads"]) == (1, 1)
+    assert min(one["tokens"], other["tokens"]) > 0.25 * max(one["tokens"], other["tokens"])
+    assert load_snapshot(tmp_path / "run" / "_forgetwatch" / "baseline.parquet").meta["model"] == str(tmp_path / "base")
+
+
+def test_a_named_baseline_beside_a_divided_model_is_loaded_by_the_main_process_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORGETWATCH_CACHE", str(tmp_path / "cache"))
+    model(tokenizer()).save_pretrained(tmp_path / "base")
+    tokenizer().save_pretrained(tmp_path / "base")
+    ranks = in_processes(_DIVIDED, tmp_path)
+    expected = score(model(tokenizer()), tokenizer(), probe()).checksum
+    for rank, loads in zip(ranks, (1, 0), strict=True):
+        assert {name: (rank[name]["loads"], rank[name]["checksum"]) for name in ("fsdp", "tensor", "zero3")} == (
+            dict.fromkeys(("fsdp", "tensor", "zero3"), (loads, expected))
+        )
+        assert (rank["whole"]["loads"], rank["whole"]["checksum"]) == (1, expected)

@@ -29,6 +29,7 @@ from itertools import pairwise
 from typing import Final, Literal, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from forgetwatch.scoring.encoding import Encoded, Ids
 
@@ -114,6 +115,12 @@ class Batch:
     def tokens(self) -> int:
         """Number of tokens that are read, padding included, without the prefix: the cost of the batch."""
         return len(self.rows) * self.width
+
+    @property
+    def needed(self) -> NDArray[np.int64]:
+        """Positions whose logits are needed, as row * width + column, ascending, int64 [needed]."""
+        positions = [number * self.width + column for number, row in enumerate(self.rows) for column in row.positions]
+        return np.array(positions, np.int64)
 
     @property
     def halves(self) -> tuple[Batch, Batch]:

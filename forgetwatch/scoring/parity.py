@@ -287,7 +287,7 @@ class ParityCheck:
         affordable = int(COST * tokens / (2 * size[longest]))
         count = min(max(FEWEST, affordable), MOST, len(ordered))
         spread = [ordered[number * len(ordered) // count] for number in range(count)]
-        # Without repetition, the most telling items first: the last are dropped.
+        # Without repetition, the items where shared rows go wrong first come first: the last are dropped.
         return list(dict.fromkeys([*_deepest(batches), longest, *spread]))[: max(count, FEWEST)]
 
 

@@ -59,10 +59,9 @@ class Readout:
     """Numbers that one batch yields.
 
     Attributes:
-        needed: Positions whose logits are needed, as row * width + column, ascending, int64 [needed].
-        rows: Index in `needed` of each token whose log-probability is read, ascending, int64 [cells].
+        rows: Index in `Batch.needed` of each token whose log-probability is read, ascending, int64 [cells].
         tokens: The tokens, int64 [cells].
-        likeliest: Indices in `needed` of the positions whose most likely token is read, ascending, int64.
+        likeliest: Indices in `Batch.needed` of the positions whose most likely token is read, ascending, int64.
 
     Args:
         batch: The batch.
@@ -71,15 +70,14 @@ class Readout:
     """
 
     def __init__(self, batch: Batch, encoded: Sequence[Encoded], *, greedy: bool) -> None:
-        width = batch.width
         self._requests = [request for row in batch.rows for request in row.requests]
-        positions = [
-            np.array(request.positions) + number * width
+        needed, width = batch.needed, batch.width
+        # Of each request, the indices in `batch.needed` of its positions.
+        self._indices = [
+            np.searchsorted(needed, np.array(request.positions) + number * width)
             for number, row in enumerate(batch.rows)
             for request in row.requests
         ]
-        self.needed = np.unique(np.concatenate(positions))
-        places = [np.searchsorted(self.needed, of_request) for of_request in positions]
         # All choices of an item share the position after the context: it is read with the lowest one here.
         lowest: dict[int, int] = {}
         for number, request in enumerate(self._requests):
@@ -90,18 +88,15 @@ class Readout:
             number: sorted({token for tokens in encoded[item].spellings for token in tokens})
             for item, number in lowest.items()
         }
-        firsts = [places[number][0] for number in self._spelled]
-        rows = [
-            *places,
-            *(np.full(len(others), first) for first, others in zip(firsts, self._spelled.values(), strict=True)),
-        ]
+        firsts = [self._indices[number][0] for number in self._spelled]
+        spelled = [np.full(len(others), first) for first, others in zip(firsts, self._spelled.values(), strict=True)]
         tokens = [*(request.targets for request in self._requests), *self._spelled.values()]
-        unsorted = np.concatenate(rows)
-        self._order = np.argsort(unsorted, kind="stable")
-        self.rows = unsorted[self._order]
-        self.tokens = np.concatenate([np.array(of_row, np.int64) for of_row in tokens])[self._order]
-        self.likeliest = np.arange(len(self.needed)) if greedy else np.unique(np.array(firsts))
-        self._places, self._greedy = places, greedy
+        rows = np.concatenate([*self._indices, *spelled])
+        self._order = np.argsort(rows, kind="stable")
+        self.rows = rows[self._order]
+        self.tokens = np.concatenate([np.array(ids, np.int64) for ids in tokens])[self._order]
+        self.likeliest = np.arange(len(needed)) if greedy else np.unique(np.array(firsts))
+        self._greedy = greedy
 
     def add_to(self, found: dict[int, Scores], numbers: NDArray[np.float64]) -> None:
         """Put the scores of the batch's requests into `found`, by item.
@@ -119,23 +114,18 @@ class Readout:
         targets = sum(len(request.targets) for request in self._requests)
         if not np.isfinite(logprobs[:targets]).all():
             raise ScoringError("the model's logits are not finite; has the run diverged?")
-        others = dict(
-            zip(
-                self._spelled,
-                np.split(logprobs[targets:], np.cumsum([*map(len, self._spelled.values())])),
-                strict=False,
-            )
-        )
+        bounds = np.cumsum([len(tokens) for tokens in self._spelled.values()])[:-1]
+        others = dict(zip(self._spelled, np.split(logprobs[targets:], bounds), strict=True))
         offset = 0
-        for number, (request, places) in enumerate(zip(self._requests, self._places, strict=True)):
-            own = logprobs[offset : offset + len(places)]
-            offset += len(places)
+        for number, (request, indices) in enumerate(zip(self._requests, self._indices, strict=True)):
+            own = logprobs[offset : offset + len(indices)]
+            offset += len(indices)
             scores = found[request.item]
             scores.tokens[request.choice] = own
             scores.logprobs[request.choice] = own.sum()
             if self._greedy:
-                scores.greedy[request.choice] = bool((likeliest[places] == request.targets).all())
+                scores.greedy[request.choice] = bool((likeliest[indices] == request.targets).all())
             if number in others and not 0 <= scores.order <= request.choice:
-                top = int(likeliest[np.searchsorted(self.likeliest, places[0])])
+                top = int(likeliest[np.searchsorted(self.likeliest, indices[0])])
                 spelled = float(np.exp(others[number]).sum())
                 found[request.item] = replace(scores, top=top, spelled=spelled, order=request.choice)

@@ -89,13 +89,11 @@ def tensors_of(batch: Batch) -> BatchTensors:
     ids, mask, depths = (np.zeros(shape, np.int64) for _ in range(3))
     # Padding sees itself only: a row of the mask without any True gives NaN in softmax.
     ends = np.tile(np.arange(1, width + 1), (len(batch.rows), 1))
-    needed: list[int] = []
     for number, row in enumerate(batch.rows):
         length = len(row.ids)
         ids[number, :length], depths[number, :length], ends[number, :length] = row.ids, row.depths, row.ends
         mask[number, :length] = 1
-        needed += [number * width + position for position in row.positions]
-    arrays = {"ids": ids, "mask": mask, "depths": depths, "ends": ends, "needed": np.array(needed, np.int64)}
+    arrays = {"ids": ids, "mask": mask, "depths": depths, "ends": ends, "needed": batch.needed}
     return BatchTensors(**{name: torch.from_numpy(array) for name, array in arrays.items()})
 
 

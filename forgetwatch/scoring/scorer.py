@@ -73,8 +73,13 @@ class ChoiceReader(Protocol):
     scorer: str
     """Name and version of its log-likelihoods, for the metadata; snapshots of other names are not compared with it."""
 
-    def prepared(self, encoded: Sequence[Encoded]) -> list[Encoded]:
-        """The items; those that it cannot score are unscored, with the reason."""
+    def prepared(self, encoded: Sequence[Encoded], *, max_length: int) -> list[Encoded]:
+        """The items; those that it cannot score are unscored, with the reason.
+
+        Args:
+            encoded: The items.
+            max_length: Longest text that the model can read, in tokens.
+        """
 
     def score(self, encoded: Sequence[Encoded], progress: Progress | None = None) -> dict[int, Scores]:
         """Scores of all items that can be scored, by index."""
@@ -146,7 +151,7 @@ class Scorer:
         encoded = encode(self.probe, self._tokenizer, max_length=longest, progress=progress)
         alone = encode_unprompted(encoded, self._tokenizer) if self.probe.norm == "unconditional" else []
         found = encoded + alone  # item i is followed by n + i
-        return found if self._reader is None else self._reader.prepared(found)
+        return found if self._reader is None else self._reader.prepared(found, max_length=longest)
 
     def score(
         self,

@@ -134,13 +134,17 @@ class VllmLetters:
     def __init__(self, generator: VllmGenerator) -> None:
         self._generator = generator
 
-    def prepared(self, encoded: Sequence[Encoded]) -> list[Encoded]:
-        """The same items; those with a choice of several tokens are unscored, with the reason.
+    def prepared(self, encoded: Sequence[Encoded], *, max_length: int) -> list[Encoded]:
+        """The same items; those with a choice of several tokens, or without room for an answer, are unscored.
+
+        Args:
+            encoded: The items.
+            max_length: Longest text that the model can read, in tokens.
 
         Raises:
             ScoringError: If none is left.
         """
-        made = [one if one.unscored else replace(one, unscored=_letters_obstacle(one)) for one in encoded]
+        made = [one if one.unscored else replace(one, unscored=_letters_obstacle(one, max_length)) for one in encoded]
         if all(one.unscored for one in made):
             raise ScoringError(
                 f"vLLM generates answers, and scores choices that are single tokens; of the {len(made):,} items here "
@@ -177,13 +181,17 @@ def _letters_of(encoded: Encoded) -> Ids:
     return tuple(dict.fromkeys([*(ids[0] for ids in encoded.choices), *spelled]))
 
 
-def _letters_obstacle(encoded: Encoded) -> str:
+def _letters_obstacle(encoded: Encoded, max_length: int) -> str:
     """Reason why vLLM cannot score an item; empty if it can."""
     for index, ids in enumerate(encoded.choices):
         if len(ids) != 1:
             return f"choice {index} has {len(ids)} tokens, and vLLM scores single ones"
-    tokens = len(_letters_of(encoded))
-    return f"{tokens} tokens, and vLLM scores {MOST_LOGPROBS} at a position" if tokens > MOST_LOGPROBS else ""
+    if (tokens := len(_letters_of(encoded))) > MOST_LOGPROBS:
+        return f"{tokens} tokens, and vLLM scores {MOST_LOGPROBS} at a position"
+    # vLLM generates the token that it scores, and refuses to start with more tokens than the model reads.
+    if (tokens := len(encoded.context)) >= max_length:
+        return f"{tokens} tokens and 1 for the answer, and the model reads {max_length}"
+    return ""
 
 
 def _scores(encoded: Encoded, logprobs: Mapping[int, float], top: int) -> Scores:

@@ -14,6 +14,7 @@ from support import model, tokenizer, vllm_stand_in
 from forgetwatch import Item, Probe
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ScoringError
+from forgetwatch.scoring import trainer_vllm
 from forgetwatch.scoring.scorer import Scorer
 from forgetwatch.scoring.trainer_vllm import TrainerGenerator
 from forgetwatch.scoring.vllm import VllmGenerator
@@ -186,6 +187,24 @@ def test_looks_leave_the_weights_below_adapters_and_the_trainers_merges_as_they_
         weights, own, same = bits_after_training(mode=mode, every=every)
         assert (own, same) == (merges, True)
         assert all(torch.equal(weight, alone[name]) for name, weight in weights.items())
+
+
+@pytest.mark.parametrize(("sleeps", "copies"), [(False, 1), (True, 3)])
+def test_weights_below_adapters_are_copied_only_where_the_engine_gets_weights(
+    sleeps: bool, copies: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network = get_peft_model(model(TOK), LoraConfig(r=2, target_modules=["q_proj"], init_lora_weights=False))
+    copied: list[Any] = []
+    keep = trainer_vllm._kept_weights
+    monkeypatch.setattr(trainer_vllm, "_kept_weights", lambda model: copied.append(model) or keep(model))
+    engine = Merging(network, mode="colocate" if sleeps else "server")
+    trainer = SimpleNamespace(
+        vllm_generation=engine, state=SimpleNamespace(global_step=3), _last_loaded_step=2, model=network
+    )
+    generator = TrainerGenerator(trainer, TOK)
+    for seed in range(3):
+        generator.generate([(5,)], Decoding(tokens=3), seed=seed)
+    assert len(copied) == copies
 
 
 def test_merging_and_unmerging_in_bf16_changes_bits() -> None:

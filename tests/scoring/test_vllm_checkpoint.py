@@ -185,6 +185,24 @@ def test_items_whose_choices_are_no_single_tokens_are_unscored_by_vllm(saved: st
     assert len(scoring.prompts) == 1
 
 
+def test_a_prompt_as_long_as_the_model_reads_leaves_vllm_no_room_for_its_answer(
+    saved: str, scoring: type[Scoring]
+) -> None:
+    most = int(model(TOK).config.max_position_embeddings)
+    items = [
+        Item(id=str(tokens), task="t", prompt=" ".join(["w3"] * tokens), choices=[" w4", " w6"], answer=0)
+        for tokens in (most - 1, most, most + 1)
+    ]
+    assert score(model(TOK), TOK, Probe(items)).texts("outcome").tolist()[:2] == ["ok", "ok"]
+    snapshot = score_with_vllm(saved, Probe(items))
+    assert snapshot.texts("outcome").tolist() == [
+        "ok",
+        f"unscored: {most} tokens and 1 for the answer, and the model reads {most}",
+        f"unscored: {most + 1} tokens, and the model reads {most}",
+    ]
+    assert [options["max_model_len"] for options in scoring.started] == [most]  # vLLM refuses more
+
+
 def test_letters_by_vllm_are_compared_with_each_other_only(saved: str, scoring: type[Scoring]) -> None:
     by_vllm, by_model = score_with_vllm(saved, letters()), score(model(TOK), TOK, letters())
     assert compare(before=by_vllm, after=by_vllm).all.forgotten == 0

@@ -67,8 +67,11 @@ def load_model(given: str, *, trust_remote_code: bool = False, device_map: str |
         if find_spec("accelerate") is None:
             raise ScoringError("--device-map needs the package accelerate: pip install accelerate")
     size = partial(_size, given, trust_remote_code=trust_remote_code)
-    # The size is computed inside the second context too: a model without weights would also be divided.
-    with _loading_whole(), memory_explained(f"{given}: loading it", weights=size, remedy=remedy), ExitStack() as stack:
+    # One process spreads a model over all GPUs; of several processes each has the current one.
+    gpus = [] if device_map is None else [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
+    explained = memory_explained(f"{given}: loading it", weights=size, devices=lambda: gpus, remedy=remedy)
+    # The size is computed inside the first context too: a model without weights would also be divided.
+    with _loading_whole(), explained, ExitStack() as stack:
         spread: dict[str, Any] = {}
         if device_map is not None:
             folder = stack.enter_context(TemporaryDirectory(prefix="forgetwatch-", ignore_cleanup_errors=True))

@@ -22,7 +22,7 @@ from forgetwatch.scoring.encoding import Encoded, encode, encode_unprompted
 from forgetwatch.scoring.engine import Engine
 from forgetwatch.scoring.generation import GeneratedItems, Generator, ModelGenerator
 from forgetwatch.scoring.layout import Layout
-from forgetwatch.scoring.memory import memory_explained, weight_bytes
+from forgetwatch.scoring.memory import memory_explained, weight_bytes, weight_devices
 from forgetwatch.scoring.model import ModelInfo, base_model
 from forgetwatch.scoring.outcomes import decide, is_free_correct, lengths, option_mass
 from forgetwatch.scoring.processes import on_all_processes
@@ -239,8 +239,9 @@ class Scorer:
         return memory_explained(
             f"scoring {_name_of(model)} on items of up to {longest:,} tokens, in batches of {budget:,}",
             weights=lambda: weight_bytes(model),
-            remedy="needed room for one row; free memory, take a smaller token budget or shorter items, or spread the "
-            "model over all GPUs and the CPU (`forgetwatch score --device-map auto`)",
+            devices=lambda: weight_devices(model),
+            remedy="needed room for one row; free memory, or take a smaller token budget or shorter items; outside of "
+            "a training, `forgetwatch score --device-map auto` spreads the model over all GPUs and the CPU",
         )
 
     def _by_items(self, progress: Progress, *, following: str) -> Progress:

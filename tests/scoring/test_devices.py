@@ -10,6 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -25,6 +26,7 @@ from forgetwatch.cli import app
 from forgetwatch.errors import ScoringError
 from forgetwatch.scoring import checkpoints
 from forgetwatch.scoring.checkpoints import load_model, score_checkpoint
+from forgetwatch.scoring.memory import memory_explained
 from forgetwatch.scoring.scorer import Scorer
 
 TOK = tokenizer()
@@ -213,6 +215,43 @@ def test_a_row_that_does_not_fit_is_an_error_with_the_remedy(monkeypatch: pytest
     scorer = Scorer(probe(), TOK, network, token_budget=64)
     with pytest.raises(ScoringError, match=r"in batches of 64: out of memory with 0\.0 GiB of weights; .*--device-map"):
         scorer.score(network)
+
+
+def test_the_error_on_memory_touches_only_the_gpus_that_hold_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def free(device: Any) -> tuple[int, int]:
+        asked.append(device)
+        return 2 * 2**30, 80 * 2**30
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 3)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", free)
+
+    def fails(**devices: Any) -> str:
+        asked.clear()
+        with (
+            pytest.raises(ScoringError) as found,
+            memory_explained("scoring", weights=lambda: 2**30, remedy="free memory", **devices),
+        ):
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return str(found.value)
+
+    assert "; cuda:3 has 2.0 of 80.0 GiB free; free memory" in fails()
+    assert asked == [3]
+    # The same where no weight is at hand: all of them on the disk.
+    assert "; cuda:3 has 2.0 of" in fails(devices=lambda: [torch.device("meta")])
+    assert "; cuda:3 has 2.0 of" in fails(devices=lambda: [torch.device("cuda")])
+    said = fails(devices=lambda: [torch.device("cuda", 5), torch.device("cuda", 1), torch.device("cpu")])
+    assert "; cuda:1 has 2.0 of 80.0 GiB free, cuda:5 has 2.0 of 80.0 GiB free, this machine has " in said
+    assert asked == [1, 5]
+    network = model(TOK)
+    monkeypatch.setattr(network, "forward", Mock(side_effect=torch.OutOfMemoryError("CUDA out of memory")))
+    asked.clear()
+    with pytest.raises(ScoringError, match=r"GiB of weights; this machine has .* outside of a training, `forgetwatch"):
+        score(network, TOK, probe())
+    assert asked == []
 
 
 class Zero3:

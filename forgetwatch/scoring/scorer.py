@@ -204,20 +204,7 @@ class Scorer:
         meta = {
             "model": name or _name_of(model),
             "step": step,
-            "probe": {
-                "name": self.probe.name,
-                "fingerprint": self.probe.fingerprint,
-                "items": len(self.probe),
-                **self.probe.settings,
-            },
-            "scorer": reader.scorer if reader else SCORER,
-            # The keys of the file format; see `Engine.layout` and `Engine.fallback_reason`.
-            "way": self.engine.layout,
-            "why_rows": self.engine.fallback_reason,
-            "logits": self.engine.logits,
-            "attention": self.engine.attention,
-            "engine": generator.name if generator else reader.name if reader else "transformers",
-            "batch": {"tokens": self.engine.token_budget, "halved": self.engine.halved},
+            **self._setting(generator),
             **ran,
             "noise": self.engine.noise,
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -231,6 +218,25 @@ class Scorer:
         ]
         columns = {name: [row.get(name) for row in rows] for name in dict.fromkeys(n for row in rows for n in row)}
         return Snapshot.from_columns(columns, meta)
+
+    def _setting(self, generator: Generator | None) -> dict[str, Any]:
+        """Metadata on the probe and on how it was evaluated. The keys are those of the file format."""
+        writer = generator or self._reader
+        return {
+            "probe": {
+                "name": self.probe.name,
+                "fingerprint": self.probe.fingerprint,
+                "items": len(self.probe),
+                **self.probe.settings,
+            },
+            "scorer": self._reader.scorer if self._reader else SCORER,
+            "way": self.engine.layout,
+            "why_rows": self.engine.fallback_reason,
+            "logits": self.engine.logits,
+            "attention": self.engine.attention,
+            "engine": writer.name if writer else "transformers",
+            "batch": {"tokens": self.engine.token_budget, "halved": self.engine.halved},
+        }
 
     def _memory_explained(self, model: nn.Module) -> AbstractContextManager[None]:
         """Context in which the end of memory is an error with its remedy: batches were halved down to single rows."""

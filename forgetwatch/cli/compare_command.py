@@ -26,7 +26,7 @@ from forgetwatch.cli.documents import (
     write_report,
 )
 from forgetwatch.cli.gate_options import conclude, gate_of
-from forgetwatch.cli.options import CHANCE, GATES, ITEMS, OUTPUT, check_device_map, share
+from forgetwatch.cli.options import CHANCE, GATES, ITEMS, OUTPUT, check_device_map, device_map_option, share
 from forgetwatch.cli.output import echo, result_console
 from forgetwatch.cli.resolve import read_outcomes, resolve, select, with_questions
 from forgetwatch.comparing.common_norm import in_common_norm
@@ -164,13 +164,6 @@ _After = Annotated[
 _ProbeName = Annotated[
     str | None, typer.Option("--probe", help="Probe that scores models: a name or a file.", rich_help_panel=ITEMS)
 ]
-_DeviceMap = Annotated[
-    str | None,
-    typer.Option(
-        help="Spread a scored model that is larger than one GPU over all GPUs, then the CPU and the disk: auto.",
-        rich_help_panel=ITEMS,
-    ),
-]
 _Metric = Annotated[
     str | None,
     typer.Option(help="Metric that decides right or wrong, if a log has several: acc_norm.", rich_help_panel=ITEMS),
@@ -272,7 +265,7 @@ def run(
     before: _Before,
     after: _After,
     probe: _ProbeName = None,
-    device_map: _DeviceMap = None,
+    device_map: Annotated[str | None, device_map_option(ITEMS)] = None,
     metric: _Metric = None,
     task: _Task = None,
     category: _Category = None,

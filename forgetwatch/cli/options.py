@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Annotated, Final
+from typing import Any, Final
 
 import typer
 
@@ -20,12 +20,13 @@ OUTPUT: Final = "Output"
 
 DEVICE_MAPS: Final = ("auto",)
 
-DeviceMap = Annotated[
-    str | None,
-    typer.Option(
-        help="Spread a model that is larger than one GPU over all GPUs, then the CPU and the disk: auto.",
-    ),
-]
+
+def device_map_option(panel: str | None = None) -> Any:
+    """Option of typer for `--device-map`, under one of the headings."""
+    return typer.Option(
+        help="Spread a scored model that is larger than one GPU over all GPUs, then the CPU and the disk: auto.",
+        rich_help_panel=panel,
+    )
 
 
 def check_device_map(given: str | None) -> None:

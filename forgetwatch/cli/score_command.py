@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from forgetwatch.cli.documents import check_snapshot
-from forgetwatch.cli.options import DeviceMap, check_device_map
+from forgetwatch.cli.options import check_device_map, device_map_option
 from forgetwatch.cli.output import print_line, scoring
 from forgetwatch.errors import ScoringError, SnapshotError, did_you_mean
 from forgetwatch.probe import Probe
@@ -30,11 +30,12 @@ def run(
     trust_remote_code: Annotated[
         bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")
     ] = False,
-    device_map: DeviceMap = None,
+    device_map: Annotated[str | None, device_map_option()] = None,
     engine: Annotated[
         str,
         typer.Option(
-            help="Engine that generates answers: transformers or vllm; vllm also scores letters if none are generated.",
+            help="Engine that generates answers: transformers or vllm. Where none are generated, vllm scores choices "
+            "of one token, such as letters; items with a choice of several tokens are then unscored.",
             rich_help_panel=_VLLM,
         ),
     ] = "transformers",

@@ -8,7 +8,6 @@
     rendering     items to text: context and choices
     encoding      text to token ids, split between context and choice
     tokenization  token ids of texts with common beginnings, each beginning tokenized once
-    transfer      encoded items sent from the main process to the others
     layout        batches of rows, in which common beginnings are read once
     tensors       one batch as tensors, with the attention mask of a tree
     head          log-probabilities from hidden states, without logits that stay in memory

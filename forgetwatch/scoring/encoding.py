@@ -7,7 +7,7 @@ chat template only spaces: the line break that ends its header is not part of th
 else EOS. BOS is added if the tokenizer itself would add it, and never twice.
 
 A context is tokenized once, and of the whole texts only their ends (`tokenization`), in chunks of items. Of several
-processes the main one encodes for all (`transfer`).
+processes the main one encodes for all (`processes`).
 
 `load_tokenizer` loads a tokenizer without its model, for commands that only inspect a probe.
 """

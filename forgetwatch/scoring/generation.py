@@ -23,9 +23,8 @@ from forgetwatch.probe import Probe
 from forgetwatch.progress import Done, Progress
 from forgetwatch.scoring.encoding import Encoded, Ids, encode_prompts
 from forgetwatch.scoring.model import default_token_budget
-from forgetwatch.scoring.processes import all_gather, on_main_process, rank, world_size
+from forgetwatch.scoring.processes import all_gather, encoded_by_main_process, on_main_process, rank, world_size
 from forgetwatch.scoring.sampling import end_tokens, sample, seeds_of
-from forgetwatch.scoring.transfer import encoded_by_main_process
 
 AGAIN: Final = 10_000
 """Offset of the seeds of a second measurement: sample n of the first has the seed plus n, far below this."""
@@ -153,7 +152,14 @@ def cut_at_stop(text: str, stop: Sequence[str]) -> str:
 
 
 def engine_answer(tokenizer: Any, tokens: Sequence[int], decoding: Decoding, *, cut: bool) -> Generated:
-    """Answer from the tokens that an engine has generated; `cut` says that they were cut at their length."""
+    """Answer from the tokens that an engine has generated.
+
+    Args:
+        tokenizer: The tokenizer of the model.
+        tokens: Token ids of the answer.
+        decoding: The settings that they were generated with.
+        cut: True if they were cut at their length.
+    """
     text = answer_text(tokenizer, tokens)
     answer = cut_at_stop(text, decoding.stop)
     # An answer of full length that ends with an end token or a stop text is complete.

@@ -25,10 +25,9 @@ from forgetwatch.scoring.layout import Layout
 from forgetwatch.scoring.memory import memory_explained, weight_bytes, weight_devices
 from forgetwatch.scoring.model import ModelInfo, base_model
 from forgetwatch.scoring.outcomes import decide, is_free_correct, lengths, option_mass
-from forgetwatch.scoring.processes import on_all_processes
+from forgetwatch.scoring.processes import encoded_by_main_process, on_all_processes
 from forgetwatch.scoring.readout import Scores
 from forgetwatch.scoring.sampling import generation_obstacle
-from forgetwatch.scoring.transfer import encoded_by_main_process
 from forgetwatch.snapshot import Snapshot
 
 SCORER: Final = "loglikelihood/4"

@@ -49,7 +49,9 @@ def check_installed() -> None:
     except ValueError:  # a stand-in without a spec
         found = None
     if found is None:
-        raise ScoringError("needed vLLM to generate with it: pip install vllm, or let the model itself generate")
+        raise ScoringError(
+            "needed vLLM to generate answers or score letters with it: pip install vllm, or leave both to transformers"
+        )
 
 
 class Engines:

@@ -213,7 +213,8 @@ def test_a_row_that_does_not_fit_is_an_error_with_the_remedy(monkeypatch: pytest
 
     monkeypatch.setattr(network, "forward", full)
     scorer = Scorer(probe(), TOK, network, token_budget=64)
-    with pytest.raises(ScoringError, match=r"in batches of 64: out of memory with 0\.0 GiB of weights; .*--device-map"):
+    needed = r"in batches of 64: out of memory with 0\.0 GiB of weights; .*; outside of a training, .*--device-map auto"
+    with pytest.raises(ScoringError, match=needed):
         scorer.score(network)
 
 

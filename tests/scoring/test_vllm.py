@@ -248,7 +248,7 @@ def test_prompts_that_are_too_long_for_the_engine_are_refused() -> None:
 
 def test_without_vllm_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "vllm", None)
-    with pytest.raises(ScoringError, match="pip install vllm"):
+    with pytest.raises(ScoringError, match="to generate answers or score letters with it: pip install vllm"):
         VllmGenerator("model", TOK)
 
 

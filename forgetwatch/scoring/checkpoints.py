@@ -26,7 +26,6 @@ from forgetwatch.grading import RULES
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Done, Progress, log
 from forgetwatch.scoring.memory import memory_explained, weight_bytes
-from forgetwatch.scoring.model import is_sharded, is_tensor_parallel
 from forgetwatch.scoring.processes import on_main_process, on_main_process_alone, process_count, world_size
 from forgetwatch.scoring.scorer import SCORER, Scorer, versions
 from forgetwatch.scoring.snapshot_cache import CacheEntry, file_digests
@@ -231,16 +230,14 @@ def score_checkpoint(
         return snapshot
 
 
-def score_beside(training: nn.Module, given: str, probe: Probe, *, progress: Progress | None = None) -> Snapshot:
-    """Outcomes of a checkpoint, scored by the processes of a training beside its model.
+def score_by_main_process(given: str, probe: Probe, *, progress: Progress | None = None) -> Snapshot:
+    """Outcomes of a checkpoint, loaded and scored by the main process alone, and sent to the others.
 
-    All processes share the batches, each with a copy of the checkpoint. Beside a model that is divided over them (FSDP,
-    ZeRO-3, tensor parallelism) the main process loads and scores alone: a copy in each would need the memory that was
-    saved by dividing. The others then wait, and lose patience if loading takes longer than the time limit of their
-    process group (`ddp_timeout` of a trainer, 30 minutes by default).
+    For a checkpoint beside a training: a copy in each process would take the memory of the machine so many times, and
+    on the GPUs what was saved by dividing the model. The others wait, and lose patience if loading takes longer than
+    the time limit of their process group (`ddp_timeout` of a trainer, 30 minutes by default).
 
     Args:
-        training: The model in training.
         given: See `score_checkpoint`.
         probe: The items.
         progress: See `score_checkpoint`; None in processes that show nothing.
@@ -248,8 +245,6 @@ def score_beside(training: nn.Module, given: str, probe: Probe, *, progress: Pro
     Raises:
         ScoringError: If the model cannot be loaded or scored.
     """
-    if not (is_sharded(training) or is_tensor_parallel(training) or deepspeed.is_deepspeed_zero3_enabled()):
-        return score_checkpoint(given, probe, progress=progress)
 
     def alone(beat: Callable[[], None]) -> Snapshot:
         def report(done: Done) -> None:

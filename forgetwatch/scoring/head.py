@@ -39,7 +39,7 @@ LOGIT_BUDGET: Final = 2**26
 _WEIGHTS: Final = 2**25
 """Weights of the head that are converted to fp32 at a time."""
 
-_CPU_LOGITS: Final = 2**23
+_CPU_LOGITS: Final = 2**22
 _CUDA_LOGITS: Final = 2**26
 """Logits that are computed at a time; fewer once memory did not suffice."""
 

@@ -19,13 +19,12 @@ import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from forgetwatch.progress import log, shown
 from forgetwatch.run_folder import GuardFinding
-from forgetwatch.scoring.checkpoints import score_beside
+from forgetwatch.scoring.checkpoints import score_by_main_process
 from forgetwatch.scoring.isolation import random_states
 from forgetwatch.scoring.processes import on_main_process
 from forgetwatch.snapshot import Snapshot
@@ -136,7 +135,7 @@ class Session:
             ForgetwatchError: If no baseline can be obtained.
         """
         watch = self.watch
-        if (named := self._named_baseline(now)) is not None:
+        if (named := self._named_baseline()) is not None:
             watch.adopt(named)
         watch.look(now.model, now.tokenizer, step=0)
         with self.tolerate("the search for the probe in the training examples", step=0):
@@ -173,8 +172,9 @@ class Session:
                     checksum=known.get("completions"),
                     token_budget=watch.measurer.token_budget,
                 )
-        named = partial(self._named_baseline, now)
-        lines = resume(watch, now.model, now.tokenizer, memory, step=now.step, carried=folders, named=named)
+        lines = resume(
+            watch, now.model, now.tokenizer, memory, step=now.step, carried=folders, named=self._named_baseline
+        )
         for line in lines:
             self.log(line)
         # The run folder may be a new one, without the completions.
@@ -359,7 +359,7 @@ class Session:
         """Context in which a failure does not stop the training, unless the session is strict."""
         return self._failures.tolerate(what, step=step)
 
-    def _named_baseline(self, now: Moment) -> Snapshot | None:
+    def _named_baseline(self) -> Snapshot | None:
         """The baseline from elsewhere; None if none is named."""
         named = self._settings.baseline
         if named is None or isinstance(named, Snapshot):
@@ -368,7 +368,7 @@ class Session:
         opening = f"baseline: {named}, to be scored on {probe.name}, {len(probe):,} items"
         # Loading a model may draw random numbers.
         with random_states(), shown("baseline", opening=opening, is_main_process=self._is_main) as progress:
-            return score_beside(now.model, named, probe, progress=progress)
+            return score_by_main_process(named, probe, progress=progress)
 
     def _begin_drift(self, now: Moment, examples: Any) -> float:
         """Sample the completions that later looks evaluate, and return the seconds that one evaluation takes."""

@@ -99,20 +99,18 @@ class Zero3:
     def is_zero3(self):
         return True
 
-def scored(name, training):
+def scored(name):
     os.environ["FORGETWATCH_CACHE"] = f"{folder}/cache-{name}"
     loads.clear()
-    snapshot = checkpoints.score_beside(training, f"{folder}/base", probe())
+    snapshot = checkpoints.score_by_main_process(f"{folder}/base", probe())
     found[name] = {"loads": len(loads), "checksum": snapshot.checksum}
 
-scored("whole", model(tok))
-scored("fsdp", sharded(model(tok)))
-split = model(tok)
-split._tp_size = world
-scored("tensor", split)
+scored("whole")
+training = sharded(model(tok))
+scored("fsdp")
 config = Zero3()
 set_hf_deepspeed_config(config)
-scored("zero3", model(tok))
+scored("zero3")
 """
 
 
@@ -170,15 +168,15 @@ def test_several_processes_leave_training_untouched_and_count_as_one(world: int,
     assert all("no space left" in rank["strict"] for rank in ranks)
 
 
-def test_the_processes_of_a_data_parallel_training_share_the_batches_of_a_named_baseline(
+def test_a_named_baseline_beside_a_data_parallel_training_is_loaded_by_the_main_process_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FORGETWATCH_CACHE", str(tmp_path / "cache"))
     model(tokenizer()).save_pretrained(tmp_path / "base")
     tokenizer().save_pretrained(tmp_path / "base")
     one, other = launch(tmp_path, 2, _NAMED)
-    assert (one["loads"], other["loads"]) == (1, 1)
-    assert min(one["tokens"], other["tokens"]) > 0.25 * max(one["tokens"], other["tokens"])
+    assert (one["loads"], other["loads"]) == (1, 0)
+    assert one["tokens"] > 2 * other["tokens"]  # the looks of the run are shared
     assert load_snapshot(tmp_path / "run" / "_forgetwatch" / "baseline.parquet").meta["model"] == str(tmp_path / "base")
 
 
@@ -191,7 +189,5 @@ def test_a_named_baseline_beside_a_divided_model_is_loaded_by_the_main_process_a
     ranks = in_processes(_DIVIDED, tmp_path)
     expected = score(model(tokenizer()), tokenizer(), probe()).checksum
     for rank, loads in zip(ranks, (1, 0), strict=True):
-        assert {name: (rank[name]["loads"], rank[name]["checksum"]) for name in ("fsdp", "tensor", "zero3")} == (
-            dict.fromkeys(("fsdp", "tensor", "zero3"), (loads, expected))
-        )
-        assert (rank["whole"]["loads"], rank["whole"]["checksum"]) == (1, expected)
+        found = {name: (rank[name]["loads"], rank[name]["checksum"]) for name in ("whole", "fsdp", "zero3")}
+        assert found == dict.fromkeys(found, (loads, expected))

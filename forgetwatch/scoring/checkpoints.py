@@ -233,9 +233,9 @@ def score_checkpoint(
 def score_by_main_process(given: str, probe: Probe, *, progress: Progress | None = None) -> Snapshot:
     """Outcomes of a checkpoint, loaded and scored by the main process alone, and sent to the others.
 
-    For a checkpoint beside a training: a copy in each process would take the memory of the machine so many times, and
-    on the GPUs what was saved by dividing the model. The others wait, and lose patience if loading takes longer than
-    the time limit of their process group (`ddp_timeout` of a trainer, 30 minutes by default).
+    For a checkpoint beside a training, where memory does not suffice for a copy in each process. The others wait, and
+    fail if loading takes longer than the time limit of their process group (`ddp_timeout` of a trainer, 30 minutes by
+    default).
 
     Args:
         given: See `score_checkpoint`.

@@ -117,7 +117,7 @@ class Engine:
 
     @property
     def rule(self) -> Rule | None:
-        """What the model does to its logits after the head; None before the first score, and if its own are read."""
+        """Change that the model makes to logits after its head; None before the first score, or if its own are read."""
         return self._forward.rule
 
     @property

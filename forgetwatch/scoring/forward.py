@@ -341,7 +341,7 @@ class ForwardPass:
 
 
 def _read_by(reader: HeadReader, model: nn.Module, tensors: BatchTensors, options: dict[str, Any]) -> Tensor:
-    """What the reader is set to read in one call of the model.
+    """Numbers or logits that the reader is set to read, from one call of the model.
 
     Raises:
         ScoringError: If the model did not call its head.

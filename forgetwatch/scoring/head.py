@@ -2,16 +2,16 @@
 
     hidden states [tokens, hidden size] ─▶ those needed ─▶ logits of a piece ─▶ log-softmax ─▶ numbers that are wanted
 
-The model is called whole, with its wrappers and hooks. Meanwhile its output embedding does something else than
-multiply: it takes the hidden states, reads from them what is wanted while its weights are at hand, and returns a few
-fixed numbers in place of the logits. What the model makes of these numbers shows its rule after the head, a scale or a
+The model is called whole, with its wrappers and hooks. Meanwhile the `forward` of its output embedding is replaced: it
+takes the hidden states, reads from them what is wanted while the weights are at hand, and returns a few fixed numbers
+in place of the logits. What the model makes of these numbers shows its rule after the head, a scale or a
 soft cap, which then applies to our logits as well.
 
     plain matrix     multiplied in pieces in fp32; on CUDA, factors in half precision with sums in fp32
     split matrix     the same on each process's rows of it (tensor parallelism), then combined
     other modules    called as they are, a few positions at a time: adapters on the head, packed weights
 
-`ForwardPass.check_head` compares the result with the logits of the model itself. A model that does not call its output
+`ForwardPass.find_rule` compares the result with the logits of the model itself. A model that does not call its output
 embedding once, or changes the logits in another way, keeps its own logits.
 """
 
@@ -52,7 +52,7 @@ _PROBES: Final = (0.01, -0.01, 0.5, -1.0, 4.0, -16.0, 64.0, -256.0, 1e3, 1e6, -1
 
 @dataclass(frozen=True)
 class Rule:
-    """What a model does to each logit after its head: logit * scale, then cap * tanh(logit / cap)."""
+    """Change that a model makes to each logit after its head: logit * scale, then cap * tanh(logit / cap)."""
 
     scale: float = 1.0
     cap: float | None = None
@@ -238,7 +238,7 @@ def replaced(model: nn.Module, rule: Rule, *, matrix_only: bool) -> Iterator[Hea
     reader = HeadReader(head, own, rule, is_plain=is_plain, matrix_only=matrix_only)
     setattr(head, name, reader)
     try:
-        with linear_in_fp32(part for part in head.modules() if part is not head):
+        with linear_in_fp32(part for part in _linear_parts(head) if part is not head):
             yield reader
     finally:
         delattr(head, name)
@@ -254,14 +254,24 @@ def head_in_fp32(model: nn.Module) -> Iterator[None]:
     weight is sharded, quantised or of another kind stays as it is.
     """
     head = output_embedding(model)
-    with linear_in_fp32(head.modules() if head is not None else ()):
+    with linear_in_fp32(() if head is None else _linear_parts(head)):
         yield
 
 
+def _linear_parts(head: nn.Module) -> list[nn.Linear]:
+    """The plain `nn.Linear` of a head, itself included; none of a subclass, which does more than its parts do."""
+    plain = [
+        part for part in head.modules() if type(part) is nn.Linear and "forward" not in vars(part) and _is_whole(part)
+    ]
+    # FSDP 2 gives the module a class of its own, with the same forward; an adapter's parts are added up in fp32.
+    is_subclass = isinstance(head, nn.Linear) and head not in plain and type(head).forward is not nn.Linear.forward
+    return [] if is_subclass and not hasattr(head, "base_layer") else plain
+
+
 @contextmanager
-def linear_in_fp32(modules: Iterable[nn.Module]) -> Iterator[None]:
-    """Compute those of the modules that are plain `nn.Linear` in fp32 inside this context."""
-    plain = [part for part in modules if type(part) is nn.Linear and "forward" not in vars(part) and _is_whole(part)]
+def linear_in_fp32(modules: Iterable[nn.Linear]) -> Iterator[None]:
+    """Compute plain linear modules in fp32 inside this context."""
+    plain = list(modules)
     for part in plain:
         part.forward = partial(_logits_in_fp32, part)  # type: ignore[method-assign]
     try:

@@ -199,6 +199,24 @@ def test_a_forward_that_somebody_gave_the_head_is_called() -> None:
     assert "forward" in vars(network.lm_head)
 
 
+class _Composite(nn.Linear):
+    """A head that computes with a matrix of its own and one inside; in bf16 it takes no numbers in fp32."""
+
+    def __init__(self, size: int, vocabulary: int) -> None:
+        super().__init__(size, vocabulary, bias=False)
+        self.inside = nn.Linear(size, size, bias=False)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        return functional.linear(self.inside(hidden), self.weight)
+
+
+def test_a_head_that_does_more_than_multiply_keeps_its_own_arithmetic() -> None:
+    network = llama()
+    torch.manual_seed(1)
+    network.lm_head = _Composite(32, len(TOK))
+    check(network.to(torch.bfloat16), reads_hidden=True, tolerance=0.1)
+
+
 @pytest.mark.parametrize("options", [{"target_modules": ["lm_head"]}, {"modules_to_save": ["lm_head"]}])
 def test_adapters_on_the_head_are_read_a_few_positions_at_a_time(options: dict[str, Any]) -> None:
     peft = pytest.importorskip("peft")

@@ -128,6 +128,7 @@ class ParityCheck:
         self._norm, self._token_budget, self._may_stop = norm, token_budget, not together
         # Any token ids serve to try the mask; those of an item are in the vocabulary.
         self._ids = next((one.context + one.choices[0] for one in encoded if not one.unscored), ())[:12]
+        self._alone: Tensor | None = None  # log-probabilities of the line, once they are read
 
     def compare(self, model: nn.Module, scores: Mapping[int, Scores], batches: Sequence[Batch]) -> Parity:
         """Score a few choices again: those deepest in shared rows, the longest item, and others spread over all.
@@ -181,22 +182,21 @@ class ParityCheck:
             ends=(*(size,) * root, *(fork,) * (fork - root), *(size,) * (size - fork)),
             read=tuple(range(fork, size)),
         )
-        single = _Text.line(tokens[:root] + tokens[fork:], read=tuple(range(root, root + size - fork)))
+        single = _Text.line(self._line.ids, read=tuple(range(root, root + size - fork)))
         prefix = root if layout == "prefix" else 0
         limit = _EXACT if is_exact(model) else _HALF
         with maskable(model, attention):
-            own = self._read(model, [tree], layout, prefix)
-            hidden = self._read(model, [self._with_other_token(tree, root)], layout, prefix)
-        alone = self._read(model, [single], "rows")
+            own, hidden = self._read(model, [tree, self._with_other_token(tree, root)], layout, prefix)
+        alone = (self._read(model, [self._line], "rows")[0] if self._alone is None else self._alone)[root:]
         difference, leak = _change(alone, own), _change(own, hidden)
         if self._may_stop and max(difference, leak) <= _SMALLEST_CHANGE[limit]:
             return ""
         with maskable(model, attention):
-            seen = self._read(model, [self._with_other_token(tree, root - 1)], layout, prefix)
+            (seen,) = self._read(model, [self._with_other_token(tree, root - 1)], layout, prefix)
             noise = self._noise(model, own, tree, layout, prefix)
         noise = ABOVE_NOISE * max(noise, self._noise(model, alone, single, "rows"))
         # The weights may be so small that a branch which does not see the root hardly differs.
-        effect = _change(alone, self._read(model, [self._with_other_token(single, root - 1)], "rows"))
+        effect = _change(alone, self._read(model, [self._with_other_token(single, root - 1)], "rows")[0])
         if difference > max(noise, min(_WRONG_TREE[limit], effect / 2)):
             return f"shared rows differ from single ones by {difference:.2g} nats a token"
         return "tokens of one branch change another" if leak > max(noise, _LEAK[limit] * _change(own, seen)) else ""
@@ -209,14 +209,12 @@ class ParityCheck:
         """
         if not self._ids:
             return False
-        size = 7
-        text = _Text.line(self._tokens(size), read=tuple(range(size - 1)))
-        own = self._read(model, [text], "rows")
+        last = len(self._line.ids) - 1
+        text = replace(self._line, read=self._line.read[:last])
+        self._alone, after_later = self._read(model, [self._line, self._with_other_token(self._line, last)], "rows")
+        own, after_later = self._alone[:last], after_later[:last]
         # Some models depend on the number of later tokens, and not on which they are.
-        without_later = _Text.line(text.ids[:-1], read=text.read)
-        after_later, shorter = (
-            self._read(model, [after], "rows") for after in (self._with_other_token(text, size - 1), without_later)
-        )
+        (shorter,) = self._read(model, [_Text.line(text.ids[:last], read=text.read)], "rows")
         # In half precision, rounding may depend on the length, and only a large change shows more than that.
         is_full = is_exact(model)
         if _largest_divergence(own, shorter) > (_largest_divergence(own, after_later) if is_full else NON_CAUSAL):
@@ -226,7 +224,7 @@ class ParityCheck:
         if self._may_stop and change <= smallest:
             return False
         noise = self._noise(model, own, text, "rows")
-        earlier = _change(own[-1:], self._read(model, [self._with_other_token(text, size - 3)], "rows")[-1:])
+        earlier = _change(own[-1:], self._read(model, [self._with_other_token(text, last - 2)], "rows")[0, -1:])
         # Changes of logits that are not finite are nan, and no comparison holds: they are refused where they are read,
         # with a better reason.
         if not change > max(ABOVE_NOISE * noise, smallest):
@@ -243,21 +241,27 @@ class ParityCheck:
             for by in range(1, max(counts) + 1)
         ]
         batches = ([text, *others[:count]] for count in counts)
-        return float(torch.stack([_changes(own, self._read(model, batch, layout, prefix)) for batch in batches]).max())
+        return float(torch.stack([_changes(own, self._read(model, batch, layout, prefix)[0]) for batch in batches]).max())
 
     def _read(self, model: nn.Module, texts: Sequence[_Text], layout: Layout, prefix: int = 0) -> Tensor:
-        """Log-probabilities of the first text in one batch, fp32 [read positions, vocabulary].
+        """Log-probabilities of texts that are read in one batch, fp32 [texts, read positions, vocabulary].
 
         Args:
             model: The model.
-            texts: Texts of one shape.
+            texts: Texts of one shape, with the same prefix.
             layout: Layout of the rows.
             prefix: Number of tokens that are read as a prefix, and not in the row.
         """
         cache = self._forward.prefix_cache(model, texts[0].ids[:prefix])
         batch = Batch(tuple(text.row(prefix) for text in texts))
         logits = self._forward.logits(model, tensors_of(batch), layout=layout, cache=cache)
-        return torch.log_softmax(logits[: len(texts[0].read)].float(), dim=-1)
+        return torch.log_softmax(logits.float(), dim=-1).view(len(texts), -1, logits.shape[-1])
+
+    @property
+    def _line(self) -> _Text:
+        """The root of the tree and its second branch, without the first; all positions are compared."""
+        ids = self._tokens(11)
+        return _Text.line(ids[:4] + ids[8:], read=tuple(range(7)))
 
     def _tokens(self, size: int) -> Ids:
         return tuple(self._ids[number % len(self._ids)] for number in range(size))

@@ -241,7 +241,9 @@ class ParityCheck:
             for by in range(1, max(counts) + 1)
         ]
         batches = ([text, *others[:count]] for count in counts)
-        return float(torch.stack([_changes(own, self._read(model, batch, layout, prefix)[0]) for batch in batches]).max())
+        return float(
+            torch.stack([_changes(own, self._read(model, batch, layout, prefix)[0]) for batch in batches]).max()
+        )
 
     def _read(self, model: nn.Module, texts: Sequence[_Text], layout: Layout, prefix: int = 0) -> Tensor:
         """Log-probabilities of texts that are read in one batch, fp32 [texts, read positions, vocabulary].

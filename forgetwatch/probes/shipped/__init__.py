@@ -5,7 +5,8 @@
     confirmation    500 others of the same kinds, on other facts
     behaviour       96 open questions with short answers, graded by rules
 
-`CARD.md` next to this file describes how they were made, what they cover and what they cannot show.
+`CARD.md` next to this file describes how they were made, what they cover and what they cannot show; a probe of one
+ability has a card of its own, `cards/NAME.md`.
 """
 
 from __future__ import annotations

@@ -60,6 +60,8 @@ class Item:
         system: System message for the chat rendering.
         tools: Tool descriptions for the chat rendering.
         rendering: ``plain`` or ``chat``, if it differs from the rest of its probe.
+        shots: Worked examples that the model reads before a prompt of text, with the space between them. They are part
+            of the question, and reports leave them out.
         meta: Anything else; never read by forgetwatch.
 
     Raises:
@@ -80,6 +82,7 @@ class Item:
     system: str | None = None
     tools: Sequence[Mapping[str, Any]] | None = None
     rendering: Rendering | None = None
+    shots: str = ""
     meta: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -92,8 +95,13 @@ class Item:
         for name in ("choices", "tags", "prompt", "answer", "tools"):
             if isinstance(value := getattr(self, name), list):
                 object.__setattr__(self, name, tuple(value))
+        self._check_shots()
         self._check_answer()
         self._check_match()
+
+    def _check_shots(self) -> None:
+        if self.shots and not isinstance(self.prompt, str):
+            raise ProbeError(f"item {self.id!r}: shots is for a prompt of text; put worked examples into the messages")
 
     def _check_answer(self) -> None:
         answers = self.answers
@@ -129,6 +137,11 @@ class Item:
             raise ProbeError(f"item {self.id!r}: match {self.match!r} is for open answers, and this item has choices")
 
     @property
+    def full_prompt(self) -> str | Sequence[Message]:
+        """Everything before the answer: the worked examples and the prompt."""
+        return self.shots + self.prompt if isinstance(self.prompt, str) else self.prompt
+
+    @property
     def answers(self) -> tuple[int, ...] | tuple[str, ...]:
         """All right answers, in the order given."""
         return self.answer if isinstance(self.answer, tuple) else (self.answer,)
@@ -141,7 +154,8 @@ class Item:
     @cached_property
     def content_hash(self) -> str:
         """First 16 hex digits of SHA-256 over the question's content, without its id, position or file."""
-        prompt = self.prompt if isinstance(self.prompt, str) else [dict(m) for m in self.prompt]
+        whole = self.full_prompt
+        prompt = whole if isinstance(whole, str) else [dict(m) for m in whole]
         tools = None if self.tools is None else [dict(t) for t in self.tools]
         # The order in which several right answers are listed does not change the question.
         content = [prompt, list(self.choices), sorted(self.answers), self._judged_by, self.system, tools]
@@ -222,6 +236,7 @@ _FIELDS: Final[dict[str, tuple[Callable[[Any], bool], str]]] = {
     "judge": (_or_none(callable), "a function of the output and the item"),
     "system": (_or_none(is_text), "text"),
     "tools": (_or_none(lambda value: _is_list_of(Mapping)(value) and holds_text(value)), "a list of objects"),
+    "shots": (is_text, "text"),
     "rendering": (_or_none(lambda value: value in get_args(Rendering)), "plain or chat"),
     "meta": (lambda value: isinstance(value, Mapping) and holds_text(value), "an object"),
 }

@@ -30,10 +30,26 @@ def test_content_hash_ignores_ids_labels_and_metadata(change: dict[str, Any]) ->
 
 @pytest.mark.parametrize(
     "change",
-    [{"prompt": "Q"}, {"choices": (" Santiago", " Quito")}, {"answer": 1}, {"system": "s"}, {"tools": [{"n": 1}]}],
+    [
+        {"prompt": "Q"},
+        {"shots": "Q: Peru?\nA: Lima\n\n"},
+        {"choices": (" Santiago", " Quito")},
+        {"answer": 1},
+        {"system": "s"},
+        {"tools": [{"n": 1}]},
+    ],
 )
 def test_content_hash_covers_the_content_of_the_question(change: dict[str, Any]) -> None:
     assert replace(ITEM, **change).content_hash != ITEM.content_hash
+
+
+def test_worked_examples_are_part_of_the_content_and_not_of_the_question() -> None:
+    shots = "Q: Peru?\nA: Lima\n\n"
+    item = replace(ITEM, shots=shots)
+    assert item.full_prompt == shots + ITEM.prompt
+    assert item.prompt == ITEM.prompt
+    assert item.content_hash == replace(ITEM, prompt=shots + ITEM.prompt).content_hash
+    assert Item.from_json(item.to_json()) == item
 
 
 def test_the_order_of_several_right_answers_does_not_matter() -> None:
@@ -62,6 +78,8 @@ def test_the_order_of_several_right_answers_does_not_matter() -> None:
         ({"cluster": 5}, "cluster must be text"),
         ({"tags": 5}, "tags must be a list"),
         ({"tools": [1]}, "tools must be a list of objects"),
+        ({"shots": "a", "prompt": ({"role": "user", "content": "b"},)}, "shots is for a prompt of text"),
+        ({"shots": None}, "shots must be text"),
         ({"prompt": ()}, "prompt must be text, or chat messages"),
         ({"prompt": 5}, "prompt must be text, or chat messages"),
         ({"prompt": ({"role": "user"},)}, "prompt must be text, or chat messages"),

@@ -281,7 +281,7 @@ def shown(item: Item) -> Iterator[str]:
     if PRIVATE in item.tags:
         yield "private: its text must not be published and is not shown"
         return
-    yield training_text(item.prompt)
+    yield training_text(item.full_prompt)
     for index, choice in enumerate(item.choices):
         yield f"{'*' if index in item.answers else ' '}{choice}"
     if not item.choices:

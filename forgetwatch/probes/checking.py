@@ -131,7 +131,9 @@ def _same_tokens(probe: Probe, tokenize: Tokenize) -> Finding:
 def _too_long(probe: Probe, tokenize: Tokenize, context: int) -> Finding:
     found, longest = [], 0
     for item in probe:
-        tokens = len(tokenize(_prompt(item))) + max((len(tokenize(choice)) for choice in item.choices), default=0)
+        tokens = len(tokenize(training_text(item.full_prompt))) + max(
+            (len(tokenize(choice)) for choice in item.choices), default=0
+        )
         longest = max(longest, tokens)
         found += [item] if tokens > context else []
     about = f"longer than the {context:,} tokens that the model reads; the longest has {longest:,}"

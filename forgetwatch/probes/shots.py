@@ -64,7 +64,7 @@ def _with_examples(item: Item, probe: Probe, examples: Sequence[Item], shots: in
     if probe.rendering_of(item) == "plain":
         if not isinstance(item.prompt, str):
             raise ProbeError(f"item {item.id!r}: chat messages need rendering='chat'")
-        return replace(item, prompt="\n\n".join([*(shot + answer for shot, answer in shown), item.prompt]))
+        return replace(item, shots="".join(f"{shot}{answer}\n\n" for shot, answer in shown) + item.shots)
     before: list[Mapping[str, Any]] = []
     for shot, answer in shown:
         before += [{"role": "user", "content": shot}, {"role": "assistant", "content": answer.strip()}]

@@ -44,7 +44,7 @@ def render(item: Item, probe: Probe, tokenizer: Any) -> Rendered:
         ScoringError: If the rendering is chat and the tokenizer has no chat template, or the template refuses the item.
     """
     chat = probe.rendering_of(item) == "chat"
-    choices, prompt = tuple(item.choices), item.prompt
+    choices, prompt = tuple(item.choices), item.full_prompt
     if not choices and not probe.is_generated(item):
         choices = tuple(map(str, item.answers))
     spellings: tuple[tuple[str, ...], ...] = ((),) * len(choices)
@@ -70,7 +70,7 @@ def render_prompt(item: Item, probe: Probe, tokenizer: Any) -> Rendered:
     Raises:
         ScoringError: If the rendering is chat and the tokenizer has no chat template, or the template refuses the item.
     """
-    chat, prompt = probe.rendering_of(item) == "chat", item.prompt
+    chat, prompt = probe.rendering_of(item) == "chat", item.full_prompt
     decoding = Decoding.of(probe.decoding)
     if item.choices:
         prompt = _append(prompt, options_of(item, ask=decoding.ask, chat=chat))

@@ -72,7 +72,7 @@ def test_without_scores_of_the_options_nothing_shows_what_luck_makes() -> None:
 
 
 def test_answers_are_option_texts_with_a_probe_and_letters_without() -> None:
-    probe = Probe([Item(id="0", task="t", prompt="Q?", choices=(" yes", " no"), answer=0)])
+    probe = Probe([Item(id="0", task="t", prompt="Q?", choices=(" yes", " no"), answer=0, shots="P? yes\n\n")])
     sides = [snapshot([right], k=[2], gold=[0], chosen=[int(not right)]) for right in (True, False)]
     flip = flips(*sides, probe=probe)[0]
     assert (flip.question, flip.right, flip.answer(flip.before), flip.answer(flip.after)) == ("Q?", "yes", "yes", "no")

@@ -26,10 +26,10 @@ def items(count: int = 8, **fields: Any) -> list[Item]:
 def test_examples_depend_on_the_question_and_exclude_it() -> None:
     made = items()
     one, turned = few_shot(Probe(made), made, shots=3), few_shot(Probe(made[::-1]), made[::-1], shots=3)
-    assert {item.id: item.prompt for item in one} == {item.id: item.prompt for item in turned}
-    assert len({item.prompt for item in one}) == 8
+    assert {item.id: item.full_prompt for item in one} == {item.id: item.full_prompt for item in turned}
+    assert len({item.full_prompt for item in one}) == 8
     for item, plain in zip(one, made, strict=True):
-        *shown, last = str(item.prompt).split("\n\n")
+        *shown, last = str(item.full_prompt).split("\n\n")
         assert len(shown) == 3
         assert last == plain.prompt
         tasks = {made[int(text.split()[1][1:])].task for text in shown}
@@ -40,15 +40,17 @@ def test_examples_depend_on_the_question_and_exclude_it() -> None:
 def test_an_example_ends_in_the_requested_form() -> None:
     made = items(meta={"reasoning": "since so"})
     scored = few_shot(Probe(made), made, shots=1)
-    assert str(scored[0].prompt).split("\n\n")[0].endswith((" w3", " w5", " w6", " w7", " w8"))
+    assert str(scored[0].full_prompt).split("\n\n")[0].endswith((" w3", " w5", " w6", " w7", " w8"))
     letters = few_shot(Probe(made, scoring="letters"), made, shots=1)
-    assert "\nB. w4\nAnswer: A\n\nQ w0" in str(letters[0].prompt) or "\nAnswer: A\n\nQ w0" in str(letters[0].prompt)
+    assert "\nB. w4\nAnswer: A\n\nQ w0" in str(letters[0].full_prompt) or "\nAnswer: A\n\nQ w0" in str(
+        letters[0].full_prompt
+    )
     assert render(letters[0], letters, tokenizer()).context.endswith("Answer:")
     written = few_shot(Probe(made, scoring="generate"), made, shots=1)
     text = render_prompt(written[0], written, tokenizer()).context
     assert "since so\nAnswer: A\n\nQ w0\nA. w1\nB. w2\nThink step by step" in text
     open_items = [Item(id=str(n), task="t", prompt=f"w{n} =", answer=f"w{n}", match="exact") for n in range(3)]
-    assert str(few_shot(Probe(open_items), open_items, shots=1)[0].prompt).endswith("\n\nw0 =")
+    assert str(few_shot(Probe(open_items), open_items, shots=1)[0].full_prompt).endswith("\n\nw0 =")
 
 
 def test_in_a_chat_each_example_is_a_turn() -> None:
@@ -71,7 +73,7 @@ def test_a_question_with_reordered_options_is_not_its_own_example() -> None:
     turned = Item(id="1", task="t", prompt="q  w0 ", choices=(" w2", " w1"), answer=1)
     other = Item(id="2", task="t", prompt="Q w0", choices=(" w3", " w4"), answer=1)
     (shown,) = few_shot(Probe([question]), [question, turned, other], shots=1)
-    assert shown.prompt == "Q w0 w4\n\nQ w0"
+    assert shown.full_prompt == "Q w0 w4\n\nQ w0"
     with pytest.raises(ProbeError, match="needed 1 examples other than itself, there are 0"):
         few_shot(Probe([question]), [turned], shots=1)
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,6 +21,12 @@ def test_plain_log_likelihood_leaves_prompt_and_choices_unchanged() -> None:
     made = rendered(QUESTION)
     assert (made.context, made.choices, made.templated) == ("Q : w1", (" w2 w3", " w4"), False)
     assert made.spellings == ((), ())
+
+
+def test_worked_examples_come_before_the_prompt() -> None:
+    item = replace(QUESTION, shots="Q : w5 w6\n\n")
+    assert rendered(item).context == "Q : w5 w6\n\nQ : w1"
+    assert rendered(item, rendering="chat").context.count("Q : w5 w6\n\nQ : w1") == 1
 
 
 def test_letters_list_the_choices_in_the_prompt() -> None:

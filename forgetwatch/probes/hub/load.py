@@ -111,7 +111,7 @@ def read_preset(
         probe = _with_examples(probe, examples, count)
     if parsed.form == "scored":
         # The header goes before the worked examples, so it is added last.
-        headed = (replace(item, prompt=headers[item.task, item.id] + str(item.prompt)) for item in probe)
+        headed = (_headed(item, headers[item.task, item.id]) for item in probe)
         probe = replace(probe, items=tuple(headed))
     return LoadedPreset(probe, tuple(reader.left_out()))
 
@@ -201,6 +201,12 @@ def _with_examples(probe: Probe, examples: Sequence[Item], shots: int) -> Probe:
         of_task = few_shot(replace(probe, items=tuple(items), decoding=decoding), pool, shots=shots)
         prompted |= {(item.task, item.id): item for item in of_task}
     return replace(probe, items=tuple(prompted.get((item.task, item.id), item) for item in probe))
+
+
+def _headed(item: Item, header: str) -> Item:
+    if item.shots:
+        return replace(item, shots=header + item.shots)
+    return replace(item, prompt=header + str(item.prompt))
 
 
 class _Reader:

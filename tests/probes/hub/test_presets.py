@@ -156,7 +156,7 @@ def test_the_header_comes_once_before_all_worked_examples(tmp_path: Path) -> Non
     rows = [MMLU | {"question": f"q{n}", "answer": n % 4} for n in range(9)]
     root = mmlu(tmp_path, rows[:2], dev=rows[2:])
     for item in load_probe("mmlu", root=root, shots=5):
-        prompt = str(item.prompt)
+        prompt = str(item.full_prompt)
         assert prompt.startswith("The following are multiple choice questions (with answers) about anatomy.\n\nq")
         assert prompt.count("The following") == 1
         assert prompt.count("\nAnswer: ") == 5
@@ -169,7 +169,7 @@ def test_worked_examples_are_the_data_sets_own_steps(tmp_path: Path) -> None:
     rows = [different(GSM8K, n) for n in range(8)]
     root = write_copy(tmp_path, "openai/gsm8k", {("main", "test"): rows[:1], ("main", "train"): rows[1:]})
     (item,) = load_probe("gsm8k", root=root, shots=5)
-    assert str(item.prompt).count("Answer: It is 2+2=<<2+2=4>>4.\n#### 1,004\n\n") == 5
+    assert str(item.full_prompt).count("Answer: It is 2+2=<<2+2=4>>4.\n#### 1,004\n\n") == 5
     assert (item.answer, item.match) == ("1,004", "number")
     (chat,) = load_probe("gsm8k:cot", root=root)
     assert "Answer: N" in str(chat.prompt)

@@ -23,8 +23,11 @@ from standard_probe.card import with_figures
 from forgetwatch.files import write_atomically
 from forgetwatch.probe import Probe
 from forgetwatch.probes.shipped import FILES
+from standard_parts import multilingual
 
-PARTS: Final[Mapping[str, Callable[[], Probe]]] = {}
+PARTS: Final[Mapping[str, Callable[[], Probe]]] = {
+    multilingual.NAME: multilingual.probe,
+}
 """One function for each probe, by its name. A new probe also needs its file in `shipped.FILES`, and a card."""
 
 

@@ -228,13 +228,16 @@ def listing() -> Iterator[tuple[str, bool]]:
 
     def line(name: str, about: str, items: str, k: str) -> tuple[str, bool]:
         # The widths add up to 71 columns, which leaves 9 of 80 for k.
-        return f"  {fit(name, 14)} {fit(about, 37)} {items:>14}  {k}".rstrip(), False
+        # A longer name takes its columns from the description.
+        width = max(14, len(name))
+        return f"  {fit(name, width)} {fit(about, 51 - width)} {items:>14}  {k}".rstrip(), False
 
     yield "shipped, without network", True
     yield line("standard", "nine categories, the default", "2,000", "k 2 to 5")
     yield line("quick", "its first 500", "500", "k 2 to 5")
     yield line("confirmation", "500 others, for looking twice", "500", "k 2 to 5")
     yield line("behaviour", "short answers, generated and graded", "96", "open")
+    yield line("standard-multilingual", "facts in six languages", "600", "k 4")
     yield line("demo", "an invented world, for the demo", "360", "k 2 to 5")
     yield "benchmarks of the hub: NAME[:PART[+PART ...]][:FORM]", True
     yield line("paper", "the paper's twelve, and IFEval", "about 49,000", "as these")

@@ -27,10 +27,11 @@ FILES: Final = {
     "standard": "standard.jsonl.gz",
     "confirmation": "confirmation.jsonl.gz",
     "behaviour": "behaviour.jsonl",
+    "standard-multilingual": "standard-multilingual.jsonl.gz",
 }
 """File of each probe."""
 
-NAMES: Final = ("standard", "quick", "confirmation", "behaviour")
+NAMES: Final = ("standard", "quick", "confirmation", "behaviour", "standard-multilingual")
 
 
 def shipped_probe(name: str) -> Probe:

@@ -9,6 +9,7 @@ from support import probe
 
 from forgetwatch import load_probe
 from forgetwatch.errors import ProbeError
+from forgetwatch.probes.shipped import NAMES
 
 
 def test_a_probe_is_loaded_by_path(tmp_path: Path) -> None:
@@ -28,6 +29,6 @@ def test_a_probe_is_loaded_by_path(tmp_path: Path) -> None:
     ],
 )
 def test_an_unknown_name_is_refused_with_the_closest_one(name: str, near: str) -> None:
-    needed = "needed standard, quick, confirmation, behaviour, demo, a file"
+    needed = f"needed {', '.join(NAMES)}, demo, a file"
     with pytest.raises(ProbeError, match=f"no such file, and no such shipped probe{near}; {needed}"):
         load_probe(name)

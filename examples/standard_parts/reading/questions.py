@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import random
 import re
-from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from standard_parts.assembly import Ask
@@ -28,29 +29,61 @@ _DRAWS: Final = 80
 
 def ask_all(texts: Sequence[Document], rng: random.Random) -> list[list[Ask]]:
     """The questions about each text."""
-    seen: Counter[Hashable] = Counter()
-    return [_ask_about(text, HOPS[index % len(HOPS)], seen, rng) for index, text in enumerate(texts)]
+    balance = _Balance()
+    return [_ask_about(text, HOPS[index % len(HOPS)], balance, rng) for index, text in enumerate(texts)]
 
 
-def _ask_about(text: Document, hops: Sequence[int], seen: Counter[Hashable], rng: random.Random) -> list[Ask]:
+class _Balance:
+    """Counts over the questions taken so far: the credits of each chooser, and the questions of each pair of types."""
+
+    def __init__(self) -> None:
+        self.excess: defaultdict[str, float] = defaultdict(float)
+        self.asked: Counter[tuple[str, str]] = Counter()
+
+    def cost(self, draw: _Draw) -> float:
+        """Growth of the sum of squares that taking a question causes."""
+        excess = sum(
+            (self.excess[name] + credit) ** 2 - self.excess[name] ** 2 for name, credit in draw.credits.items()
+        )
+        return excess + 2 * self.asked[draw.pair] + 1
+
+    def take(self, draw: _Draw) -> None:
+        for name, credit in draw.credits.items():
+            self.excess[name] += credit
+        self.asked[draw.pair] += 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Draw:
+    """A question that may be taken.
+
+    Attributes:
+        ask: The question.
+        place: Place of its entities in their types.
+        pair: The type that is given, and the type to be found.
+        credits: Right answers of each chooser that does not read, less those of a guess.
+    """
+
+    ask: Ask
+    place: int
+    pair: tuple[str, str]
+    credits: Mapping[str, float]
+
+
+def _ask_about(text: Document, hops: Sequence[int], balance: _Balance, rng: random.Random) -> list[Ask]:
     asks: list[Ask] = []
     # No two questions of a text are about entities that belong together, or about the same two types.
-    places, pairs = set(range(SIZE)), set[frozenset[str]]()
+    places, used = set(range(SIZE)), set[frozenset[str]]()
     for count in hops:
-        drawn = [_draw(text, count, places, pairs, rng) for _ in range(_DRAWS)]
-        # The draw whose properties are the rarest so far; ties go to the first.
-        ask, place, pair, properties = min(drawn, key=lambda draw: sum(2 * seen[one] + 1 for one in draw[-1]))
-        seen.update(properties)
-        places.discard(place)
-        pairs.add(frozenset(pair))
-        asks.append(ask)
+        draw = min((_draw(text, count, places, used, rng) for _ in range(_DRAWS)), key=balance.cost)
+        balance.take(draw)
+        places.discard(draw.place)
+        used.add(frozenset(draw.pair))
+        asks.append(draw.ask)
     return asks
 
 
-def _draw(
-    text: Document, hops: int, places: set[int], used: set[frozenset[str]], rng: random.Random
-) -> tuple[Ask, int, tuple[str, str], list[Hashable]]:
-    """A question, the place of its entities, its types, and the properties of its right option to be balanced."""
+def _draw(text: Document, hops: int, places: set[int], used: set[frozenset[str]], rng: random.Random) -> _Draw:
     types = list(text.kind.chain)
     pairs = [
         (given, found)
@@ -72,23 +105,22 @@ def _draw(
         tags=(f"hops:{hops}", f"difficulty:{hops}"),
         cluster=f"{text.kind.name} {text.number + 1}",
     )
-    return ask, place, pair, _properties(text, pair, right, [right, *wrong])
+    return _Draw(ask=ask, place=place, pair=pair, credits=_credits(text, right, [right, *wrong]))
 
 
-def _properties(text: Document, pair: tuple[str, str], right: str, options: Sequence[str]) -> list[Hashable]:
-    """Ranks of the right option among the options, by all that a reader of the options alone could go by."""
+def _credits(text: Document, right: str, options: Sequence[str]) -> dict[str, float]:
     at = {option: [match.start() for match in re.finditer(re.escape(option), text.text, re.I)] for option in options}
-    keys = {
-        "first": lambda option: at[option][0],
-        "last": lambda option: at[option][-1],
-        "count": lambda option: len(at[option]),
-        "length": len,
-        "alphabet": str.casefold,
+    keys: dict[str, dict[str, float]] = {
+        "mentioned first": {option: -at[option][0] for option in options},
+        "mentioned last": {option: at[option][-1] for option in options},
+        "mentioned most often": {option: len(at[option]) for option in options},
+        "longest": {option: len(option) for option in options},
+        "shortest": {option: -len(option) for option in options},
+        "first by the alphabet": {option: -place for place, option in enumerate(sorted(options))},
+        "last by the alphabet": {option: place for place, option in enumerate(sorted(options))},
     }
-    ranks: list[Hashable] = []
-    for name, key in keys.items():
-        values = [key(option) for option in options]
-        below, equal = sum(v < key(right) for v in values), values.count(key(right))
-        # Among equal ones a chooser takes any: ranks of ties are spread over their range.
-        ranks += [(name, below + tie) for tie in range(equal)]
-    return [*ranks, (text.kind.name, pair)]
+    credits = {}
+    for name, values in keys.items():
+        best = [option for option in options if values[option] == max(values.values())]
+        credits[name] = (right in best) / len(best) - 1 / len(options)
+    return credits

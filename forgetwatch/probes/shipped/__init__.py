@@ -4,6 +4,7 @@
     quick           the first 500 of them
     confirmation    500 others of the same kinds, on other facts
     behaviour       96 open questions with short answers, graded by rules
+    standard-long   200 questions about 50 texts of 300 to 800 words
 
 `CARD.md` next to this file describes how they were made, what they cover and what they cannot show; a probe of one
 ability has a card of its own, `cards/NAME.md`.
@@ -27,11 +28,12 @@ FILES: Final = {
     "standard": "standard.jsonl.gz",
     "confirmation": "confirmation.jsonl.gz",
     "behaviour": "behaviour.jsonl",
+    "standard-long": "standard-long.jsonl.gz",
     "standard-multilingual": "standard-multilingual.jsonl.gz",
 }
 """File of each probe."""
 
-NAMES: Final = ("standard", "quick", "confirmation", "behaviour", "standard-multilingual")
+NAMES: Final = ("standard", "quick", *(name for name in FILES if name != "standard"))
 
 
 def shipped_probe(name: str) -> Probe:

@@ -1,4 +1,7 @@
-"""One question with a stable id, and the hash of its content.
+"""One question, or one passage, with a stable id, and the hash of its content.
+
+    question    prompt, choices or an open answer, and which answer is right
+    passage     choices=(text,), an empty prompt and no answer: its log-likelihood is measured, nothing is right
 
 The content hash covers prompt, choices, answers and everything else that the model sees, and neither the id nor the
 position in a file: two logs hold the same question if and only if their hashes are equal.
@@ -39,7 +42,7 @@ MATCHES: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Item:
-    """One question with a stable id.
+    """One question with a stable id, or a passage: a text as its only choice, without prompt and answer.
 
     Attributes:
         id: Stable name of the item, unique within its task.
@@ -47,9 +50,9 @@ class Item:
         category: The coarser label, for reporting only.
         prompt: The text before the answer, or chat messages (``{"role": ..., "content": ...}``).
         choices: The options, exactly as they are appended to the prompt (a leading space included); empty for an
-            open answer.
+            open answer; of a passage its text alone.
         answer: Index of the right choice, or several indices where several are right; the text or texts of an open
-            answer.
+            answer; None for a passage.
         match: Rule by which a generated answer is graded: one of `MATCHES`, or ``regex:PATTERN``; None for choices,
             which are graded by their letters.
         cluster: Items with the same cluster share a passage or a template and flip together.
@@ -65,13 +68,14 @@ class Item:
         meta: Anything else; never read by forgetwatch.
 
     Raises:
-        ProbeError: If a field has the wrong type, an answer index is outside the choices, or the match is unknown.
+        ProbeError: If a field has the wrong type, an answer index is outside the choices, the match is unknown, or an
+            item without an answer is no passage.
     """
 
     id: str
     task: str
     prompt: str | Sequence[Message]
-    answer: int | str | Sequence[int] | Sequence[str]
+    answer: int | str | Sequence[int] | Sequence[str] | None = None
     choices: Sequence[str] = ()
     category: str = ""
     match: str | None = None
@@ -95,9 +99,33 @@ class Item:
         for name in ("choices", "tags", "prompt", "answer", "tools"):
             if isinstance(value := getattr(self, name), list):
                 object.__setattr__(self, name, tuple(value))
-        self._check_shots()
-        self._check_answer()
-        self._check_match()
+        if self.is_passage:
+            self._check_passage()
+        else:
+            self._check_shots()
+            self._check_answer()
+            self._check_match()
+
+    def _check_passage(self) -> None:
+        if len(self.choices) != 1:
+            raise ProbeError(
+                f"item {self.id!r}: no answer is given; only a passage has none, and it has one choice, its text: got "
+                f"{len(self.choices)} choices"
+            )
+        if not self.choices[0].strip():
+            raise ProbeError(f"item {self.id!r}: a passage needs text as its choice, got {self.choices[0]!r:.80}")
+        if self.prompt:
+            raise ProbeError(
+                f"item {self.id!r}: an item without an answer is a passage, and a passage has no prompt, got "
+                f"{self.prompt!r:.80}; give the answer, or an empty prompt"
+            )
+        given = [name for name in _NOT_OF_PASSAGES if getattr(self, name)]
+        given += ["rendering='chat'"] if self.rendering == "chat" else []
+        if given:
+            raise ProbeError(
+                f"item {self.id!r}: a passage has no right answer and is read as it is, so that {given[0]} has no "
+                "meaning for it; leave it out"
+            )
 
     def _check_shots(self) -> None:
         if self.shots and not isinstance(self.prompt, str):
@@ -143,13 +171,20 @@ class Item:
 
     @property
     def answers(self) -> tuple[int, ...] | tuple[str, ...]:
-        """All right answers, in the order given."""
+        """All right answers, in the order given; empty for a passage."""
+        if self.answer is None:
+            return ()
         return self.answer if isinstance(self.answer, tuple) else (self.answer,)
 
     @property
+    def is_passage(self) -> bool:
+        """True for a passage: a text whose log-likelihood is measured, without a right answer."""
+        return self.answer is None
+
+    @property
     def k(self) -> int | None:
-        """Number of options; None for an open answer."""
-        return len(self.choices) or None
+        """Number of options; None for an open answer and for a passage."""
+        return None if self.is_passage else len(self.choices) or None
 
     @cached_property
     def content_hash(self) -> str:
@@ -177,7 +212,7 @@ class Item:
                 continue
             # An empty system message is none by default, but it is another question: the hash tells the two apart.
             default = spec.default_factory() if callable(spec.default_factory) else spec.default
-            if spec.name in _REQUIRED or value != default:
+            if value != default:
                 row[spec.name] = list(value) if isinstance(value, tuple) else value
         return row
 
@@ -189,7 +224,9 @@ class Item:
             ProbeError: If a field is missing, unknown, or wrong.
         """
         known = {spec.name for spec in fields(cls)} - {"judge"}
-        if missing := sorted(_REQUIRED - set(row)):
+        # Without an answer one choice is a passage; several are a question whose answer was forgotten.
+        needed = _REQUIRED - {"answer"} if has_one_choice_alone(row) else _REQUIRED
+        if missing := sorted(needed - set(row)):
             raise ProbeError(f"an item needs {', '.join(missing)}, got only {', '.join(sorted(row)) or 'nothing'}")
         if unknown := sorted(set(row) - known):
             near = did_you_mean(unknown[0], known)
@@ -198,6 +235,15 @@ class Item:
 
 
 _REQUIRED: Final = frozenset({"id", "task", "prompt", "answer"})
+
+_NOT_OF_PASSAGES: Final = ("shots", "match", "judge", "system", "tools", "must_pass")
+"""Fields that a passage cannot have."""
+
+
+def has_one_choice_alone(row: Mapping[str, Any]) -> bool:
+    """True for the JSON object of a passage: one choice and no answer."""
+    choices = row.get("choices")
+    return "answer" not in row and isinstance(choices, (list, tuple)) and len(choices) == 1
 
 
 def _is_list_of(kind: type | tuple[type, ...]) -> Callable[[Any], bool]:
@@ -226,7 +272,7 @@ _FIELDS: Final[dict[str, tuple[Callable[[Any], bool], str]]] = {
     "prompt": (_is_prompt, "text, or chat messages with role and content"),
     "choices": (_is_list_of_texts, "a list of texts"),
     "answer": (
-        lambda value: holds_text(value) and (isinstance(value, (int, str)) or _is_list_of((int, str))(value)),
+        _or_none(lambda value: holds_text(value) and (isinstance(value, (int, str)) or _is_list_of((int, str))(value))),
         "an index or text, or a list of them",
     ),
     "match": (_or_none(is_text), "text"),

@@ -1,6 +1,6 @@
 """A probe: a named, fixed, ordered set of items, and the settings by which they are evaluated.
 
-    Item    one question                     content_hash   identifies the question in any file       (item.py)
+    Item    one question, or one passage     content_hash   identifies the question in any file       (item.py)
     Probe   items and settings               fingerprint    identifies the measurement
 
 Two measurements may be compared only if the same questions were evaluated in the same way. The content hash decides
@@ -55,12 +55,13 @@ class Probe(Sequence[Item]):
         scoring: ``loglikelihood`` appends each choice to the prompt and compares their log-likelihoods; ``letters``
             lists the choices in the prompt as A, B, C, ... and compares the letters (choices that already are the
             letters in order are unchanged); ``generate`` generates an answer and grades it. Items without choices are
-            generated and graded under every setting.
+            generated and graded under every setting. Passages need ``loglikelihood``.
         norm: Divisor of a log-likelihood before choices are compared: ``sum`` (none), ``chars``, ``bytes`` or
             ``tokens`` of the choice without its leading space; ``unconditional`` subtracts the log-likelihood of the
             choice without any prompt. A divided score also changes when the model gives all options less probability
             together, which is no change between them; with ``sum`` it does not.
         rendering: ``plain`` sends the same text to every model; ``chat`` wraps it in the tokenizer's chat template.
+            Passages are always plain.
         decoding: Settings of generated answers; None if no answer is generated.
         canary: A text by which the items can be found in training data, kept in the file; it changes no outcome.
 
@@ -132,11 +133,16 @@ class Probe(Sequence[Item]):
         return not (isinstance(self.decoding, Decoding) and self.decoding.check == "forced")
 
     def rendering_of(self, item: Item) -> Rendering:
-        """Rendering of an item: its own, else the probe's."""
-        return item.rendering or self.rendering
+        """Rendering of an item: its own, else the probe's; of a passage always ``plain``."""
+        return "plain" if item.is_passage else item.rendering or self.rendering
 
     def _check_rendering(self, item: Item) -> None:
         """Raise ProbeError for parts of an item that the settings would silently leave out of the prompt."""
+        if item.is_passage and self.scoring != "loglikelihood":
+            raise ProbeError(
+                f"probe {self.name!r}, item {item.id!r}: a passage needs scoring='loglikelihood', got "
+                f"{self.scoring!r}; put passages into a probe of their own"
+            )
         if self.rendering_of(item) == "plain":
             needs = [name for name in ("system", "tools") if getattr(item, name)]
             needs += [] if isinstance(item.prompt, str) else ["a prompt of chat messages"]
@@ -282,7 +288,9 @@ def combine(first: Probe, second: Probe) -> Probe:
             an item is in both.
     """
     name = f"{first.name}+{second.name}"
-    if any(item.choices for item in second) and (first.scoring, first.norm) != (second.scoring, second.norm):
+    # Nothing is chosen among the choices of passages, so that the norm is of no matter to them.
+    chooses = any(item.choices and not item.is_passage for item in second)
+    if chooses and (first.scoring, first.norm) != (second.scoring, second.norm):
         raise ProbeError(f"{name}: needed choices that are scored in one way, got {first.scoring} and {second.scoring}")
     decodings = [probe.decoding for probe in (first, second) if probe.decoding is not None]
     if len(decodings) == 2 and decodings[0] != decodings[1]:

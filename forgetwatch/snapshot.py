@@ -4,6 +4,7 @@
     cap-1    9f2c41d07a6be310  capitals  Culture   4  2     2       true
     cap-2    1b77e0c3a95d2f48  capitals  Culture   4  0     3       false
     cap-3    c08a5f6621e9bd74  capitals  Culture   4  1     null    null      unscored; `outcome` gives the reason
+    news-1   51c0be7a8d24f913  news      News      -  -     null    null      a passage: `choice_logprobs` of its text
 
 `SCHEMA` describes the columns; a null means that the quantity does not exist for that row. The table is columnar
 (`pyarrow`); `Snapshot.ints`, `floats` and `texts` return a column as a numpy array.
@@ -46,16 +47,16 @@ SCHEMA: Final = pa.schema(
         ("task", pa.string()),  # the benchmark
         ("category", pa.string()),  # the coarser label
         ("cluster", pa.string()),  # items that flip together, such as those of one passage
-        ("k", pa.int32()),  # number of options; null for an open answer
+        ("k", pa.int32()),  # number of options; null for an open answer and for a passage
         ("gold", pa.int32()),  # index of the right option; of the first where several are right
         ("golds", pa.list_(pa.int32())),  # indices of all right options, where several are right
         ("chosen", pa.int32()),  # index of the option that the model chose; null = no answer found
-        ("correct", pa.bool_()),  # null = unscored
+        ("correct", pa.bool_()),  # null = unscored, or a passage
         ("sample", pa.int32()),  # number of the answer to the item, from 0
         ("outcome", pa.string()),  # ok; "no answer", "truncated", ... of a generated answer; "unscored: " and reason
         ("choice_logprobs", pa.list_(pa.float64())),  # log-likelihood of each choice, summed over its tokens, nats
         ("choice_priors", pa.list_(pa.float64())),  # the same without the prompt, where the probe's norm needs it; nats
-        ("choice_chars", pa.list_(pa.int32())),  # length of each choice without its leading space
+        ("choice_chars", pa.list_(pa.int32())),  # length of each choice without its leading space; of a passage in full
         ("choice_bytes", pa.list_(pa.int32())),  # the same in UTF-8
         ("choice_tokens", pa.list_(pa.int32())),  # number of tokens of each choice
         ("gold_share", pa.float64()),  # gold's share of the options' probability, 0 to 1, by the score that decides
@@ -185,6 +186,20 @@ class Snapshot:
     def texts(self, name: str) -> NDArray[np.object_]:
         """A text column as object [rows] of str; None where it is null."""
         return np.asarray(self.table[name].to_numpy(), dtype=object)
+
+    @cached_property
+    def is_passage(self) -> NDArray[np.bool_]:
+        """True for each row that is a scored passage, bool [rows]: a text with its log-likelihood, and no answer."""
+        known = {name: np.asarray(self.table[name].is_valid()) for name in ("k", "correct", "output")}
+        found: NDArray[np.bool_] = (self.texts("outcome") == "ok") & ~np.logical_or.reduce([*known.values()])
+        for name in ("choice_logprobs", "choice_bytes"):
+            found &= np.asarray(pc.fill_null(pc.equal(pc.list_value_length(self.table[name]), 1), False))
+        return found
+
+    @property
+    def is_unscored(self) -> NDArray[np.bool_]:
+        """True for each row without an outcome, bool [rows]: neither right nor wrong, and no scored passage."""
+        return np.asarray(self.table["correct"].is_null()) & ~self.is_passage
 
     def missing(self, name: str) -> bool:
         """True if the column is null in every row."""

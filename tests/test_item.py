@@ -68,7 +68,7 @@ def test_the_order_of_several_right_answers_does_not_matter() -> None:
         ({"answer": ()}, "no answer"),
         ({"choices": ()}, "choices is empty"),
         ({"answer": (0, 0)}, "names a choice twice"),
-        ({"answer": None}, "answer must be an index or text"),
+        ({"answer": None}, "no answer is given; only a passage has none, and it has one choice"),
         ({"answer": 1.0}, "answer must be an index or text"),
         ({"choices": "ab"}, "choices must be a list of texts"),
         ({"choices": {"a": 1}}, "choices must be a list of texts"),

@@ -43,7 +43,7 @@ from forgetwatch.report.detail import comparison_detail
 from forgetwatch.report.export import comparisons_json
 from forgetwatch.report.pictures import save_comparisons
 from forgetwatch.report.ranking_table import several_detail, several_table
-from forgetwatch.report.terminal import comparison_table
+from forgetwatch.report.terminal import comparison_table, passages_line
 from forgetwatch.snapshot import Snapshot
 
 _FEWEST_DRAWS: Final = 100
@@ -398,7 +398,7 @@ def _compare(options: Options, sides: _Sides) -> list[Comparison]:
         for after in sides.after
     ]
     for comparison in comparisons:
-        if not comparison.items.compared:
+        if not comparison.items.compared and not comparison.all.passages:
             raise SnapshotError(
                 f"{' -> '.join(comparison.labels)}: nothing to compare, none of the "
                 f"{comparison.items.unscored:,} items was scored on both sides"
@@ -426,19 +426,24 @@ def _show(options: Options, comparisons: Sequence[Comparison], several: ModelCom
     if options.json_alone:
         return
     console = result_console()
-    if several is not None:
-        console.print(several_table(several, notes=[note for one in comparisons for note in one.notes]))
+    # Passages alone have no retention to rank by.
+    ranked = several if any(comparison.all.n for comparison in comparisons) else None
+    if ranked is not None:
+        console.print(several_table(ranked, notes=[note for one in comparisons for note in one.notes]))
+        for number, comparison in enumerate(comparisons, 1):
+            for line in passages_line(comparison.all):
+                console.print(f"no {number}: {line.plain}", markup=False)
     # Of several models the ranking is the first table, and each comparison is detail.
-    for comparison in comparisons if several is None or options.detail else ():
-        if several is not None:
+    for comparison in comparisons if ranked is None or options.detail else ():
+        if ranked is not None:
             console.print()
         console.print(comparison_table(comparison, by=options.by.value, tolerance=options.tolerance))
         if options.detail:
             console.print()
             console.print(comparison_detail(comparison, by=options.by.value))
-    if several is not None and options.detail:
+    if ranked is not None and options.detail:
         console.print()
-        console.print(several_detail(several))
+        console.print(several_detail(ranked))
 
 
 def _write(options: Options, sides: _Sides, comparisons: Sequence[Comparison], several: ModelComparison | None) -> None:

@@ -80,9 +80,9 @@ def run(
 
 def _print_result(snapshot: Snapshot, output: Path) -> None:
     """Print the notes of a snapshot, its number of rows, and how many were right or unscored."""
-    correct = snapshot.floats("correct")
+    correct, without = snapshot.floats("correct"), int(snapshot.is_unscored.sum())
     scored = int(np.isfinite(correct).sum())
-    unscored = f", {len(snapshot) - scored:,} unscored ({_reasons(snapshot)})" if scored < len(snapshot) else ""
+    unscored = f", {without:,} unscored ({_reasons(snapshot)})" if without else ""
     right = f"{100 * float(np.nanmean(correct)):.1f} % right" if scored else "none scored"
     console = Console(highlight=False)
     for note in snapshot.notes:
@@ -92,7 +92,7 @@ def _print_result(snapshot: Snapshot, output: Path) -> None:
 
 def _reasons(snapshot: Snapshot) -> str:
     """The most frequent reasons of unscored rows, with their numbers."""
-    outcomes = Counter(snapshot.texts("outcome")[np.isnan(snapshot.floats("correct"))].tolist())
+    outcomes = Counter(snapshot.texts("outcome")[snapshot.is_unscored].tolist())
     return "; ".join(f"{count:,} {reason.removeprefix('unscored: ')}" for reason, count in outcomes.most_common(3))
 
 

@@ -81,7 +81,7 @@ def run(
 ) -> None:
     """Show the items whose answer changed: question, right answer, and the answers before and after."""
     check_file(jsonl)
-    changed = _flips(before, after, probe, metric, task or [], category or [])
+    changed, passages = _flips(before, after, probe, metric, task or [], category or [])
     found = [flip for flip in changed if _is(flip, what)]
     shown = sort_flips(found, by=sort.value)[: limit or None]
     if jsonl is not None:
@@ -98,7 +98,15 @@ def run(
     named = what.value.replace("_", " ")
     more = f", {len(found) - len(shown):,} more with --limit 0" if len(found) > len(shown) else ""
     luck = _luck(changed) if what is _What.KNOWN_LOST and shown else ""
-    print_text(console, f"{len(shown):,} {named}{more}{luck}" if shown else f"none {named}")
+    print_text(console, (f"{len(shown):,} {named}{more}{luck}" if shown else f"none {named}") + _no_flips(passages))
+
+
+def _no_flips(passages: int) -> str:
+    """Clause that passages are not among the items; empty without passages."""
+    if not passages:
+        return ""
+    of = "the passage has" if passages == 1 else f"the {passages:,} passages have"
+    return f"; {of} no right answer, and none to flip: `forgetwatch compare` shows their bits per byte"
 
 
 def _luck(changed: list[Flip]) -> str:
@@ -109,8 +117,8 @@ def _luck(changed: list[Flip]) -> str:
 
 def _flips(
     before: str, after: str | None, probe: str | None, metric: str | None, tasks: list[str], categories: list[str]
-) -> list[Flip]:
-    """Flips between two sides, or between the baseline and the last look of a run folder.
+) -> tuple[list[Flip], int]:
+    """Flips between two sides, or between the baseline and the last look of a run folder, and the number of passages.
 
     Raises:
         SnapshotError: If one argument is not a run folder, or a side cannot be read.
@@ -118,7 +126,8 @@ def _flips(
     items = None if probe is None else load_probe(probe)
     if after is not None:
         sides = [select(resolve(given, items, metric), tasks=tasks, categories=categories) for given in (before, after)]
-        return with_questions(flips(sides[0], sides[1], probe=items), before, sides[0], metric)
+        found = with_questions(flips(sides[0], sides[1], probe=items), before, sides[0], metric)
+        return found, int(sides[0].is_passage.sum())
     folder = Path(before)
     if not is_run_folder(folder):
         raise SnapshotError(f"{before}: not a run folder; pass a run folder, or BEFORE and AFTER")
@@ -131,7 +140,8 @@ def _flips(
         typer.echo(f"note: {one_line(note)}", err=True)
     first = first_forgotten(run)
     sides = [select(one, tasks=tasks, categories=categories) for one in (run.baseline, run.last)]
-    return flips(sides[0], sides[1], probe=items or run_probe(folder), first=first)
+    found = flips(sides[0], sides[1], probe=items or run_probe(folder), first=first)
+    return found, int(sides[0].is_passage.sum())
 
 
 def _is(flip: Flip, what: _What) -> bool:

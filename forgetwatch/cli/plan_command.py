@@ -155,6 +155,7 @@ def _rows(probe: str | None, number: int | None) -> list[_Row]:
 
 
 def _row(name: str, items: Sequence[Item]) -> _Row:
+    items = [item for item in items if not item.is_passage]
     # The options of a generated answer are scored next to it.
     scored = [item for item in items if item.choices]
     mirrored = sum(len(item.choices) - len(item.answers) >= 2 for item in scored)

@@ -264,7 +264,8 @@ def about(name: str) -> Iterator[str]:
 
 def summary(probe: Probe) -> Iterator[str]:
     """Lines with the contents, settings and fingerprint of a probe."""
-    ks = Counter("open" if item.k is None else f"k {item.k}" for item in probe)
+    kinds = ("passage" if item.is_passage else "open" if item.k is None else f"k {item.k}" for item in probe)
+    ks = Counter(kinds)
     tasks = len({item.task for item in probe})
     yield f"{probe.name}: {len(probe):,} items, {tasks:,} task{'s' if tasks > 1 else ''}; {_counts(ks)}"
     yield f"categories: {_counts(Counter(item.category or 'none' for item in probe))}"

@@ -14,6 +14,7 @@ from rich.console import Console
 from forgetwatch.cli.documents import check_snapshot
 from forgetwatch.cli.options import check_device_map, device_map_option
 from forgetwatch.cli.output import print_line, scoring
+from forgetwatch.comparing.aligned_passages import snapshot_bits_per_byte
 from forgetwatch.errors import ScoringError, SnapshotError, did_you_mean
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
@@ -108,13 +109,14 @@ def _print_result(snapshot: Snapshot, output: Path) -> None:
     Raises:
         SnapshotError: If no item was scored.
     """
-    correct = snapshot.floats("correct")
+    correct, passages = snapshot.floats("correct"), int(snapshot.is_passage.sum())
     scored = int(np.isfinite(correct).sum())
     console = Console(highlight=False)
     for outcome, count in Counter(snapshot.texts("outcome")).most_common():
         if outcome != "ok":
             print_line(console, f"{count:,} {outcome}")
-    if not scored:
+    if not scored and not passages:
         raise SnapshotError(f"none of the {len(snapshot):,} items could be scored; {output} has the reason for each")
-    right = 100 * float(np.nanmean(correct))
-    print_line(console, f"{scored:,} items scored, {right:.1f} % right, {snapshot.meta['seconds']:.1f} s: {output}")
+    parts = [f"{scored:,} items scored, {100 * float(np.nanmean(correct)):.1f} % right"] if scored else []
+    parts += [f"{passages:,} passages scored, {snapshot_bits_per_byte(snapshot):.3f} bits per byte"] if passages else []
+    print_line(console, f"{', '.join(parts)}, {snapshot.meta['seconds']:.1f} s: {output}")

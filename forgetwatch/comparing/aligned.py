@@ -1,5 +1,7 @@
 """Aligned arrays of two snapshots: one row per pair of answers. Everything that is counted is counted from them.
 
+Passages, which have no answer, are in no row here: see `comparing.aligned_passages`.
+
 A column that a snapshot lacks is None or nan.
 """
 
@@ -163,15 +165,17 @@ class AlignedPairs:
         correct_before, correct_after = before.floats("correct")[left], after.floats("correct")[right]
         scored = np.isfinite(correct_before) & np.isfinite(correct_after)
         # One unscored sample marks its item, and through the item all its rows.
+        # A passage that was scored on both sides is neither an answer nor unscored.
+        passage = before.is_passage[left] & after.is_passage[right]
         whole = np.ones(int(item.max()) + 1 if item.size else 0, bool)
-        whole[item[~scored]] = False
-        keep = whole[item] if whole_items else scored
+        whole[item[~scored & ~passage]] = False
+        keep = (whole[item] if whole_items else scored) & ~passage
         items = len(np.unique(item[keep]))
         samples = int(keep.sum()) // items if items else 1
         # Options are compared pair by pair: those of one side alone are of no use.
         options = not (before.missing("chosen") or after.missing("chosen"))
         k_before, k_after = before.ints("k")[left], after.ints("k")[right]
-        cluster = _clusters(before, after, left, right, item)
+        cluster = shared_clusters(before, after, pairing)
         scores_before, scores_after = option_scores(before), option_scores(after)
         aligned = cls(
             before=correct_before == 1.0,
@@ -197,7 +201,7 @@ class AlignedPairs:
             sample=before.ints("sample")[left],
             kind=Labels(_is_generated(after)[right].astype(np.int64), ("scored", "written")),
             task=Labels.of(before.table["task"].take(left)),
-            category=Labels.of(_first_named(before.table["category"].take(left), after.table["category"].take(right))),
+            category=Labels.of(first_named(before.table["category"].take(left), after.table["category"].take(right))),
             samples=samples,
             unscored=int(np.sum(~whole)),
         )
@@ -245,16 +249,17 @@ def guess_chance(snapshot: Snapshot) -> Floats:
     return np.where(k >= 1, np.maximum(_golds(snapshot), 1) / np.maximum(k, 1), 0.0)
 
 
-def _first_named(before: pa.ChunkedArray, after: pa.ChunkedArray) -> pa.ChunkedArray:
+def first_named(before: pa.ChunkedArray, after: pa.ChunkedArray) -> pa.ChunkedArray:
     """Labels before, and those after where the former are empty."""
     return pa.chunked_array([pc.if_else(pc.equal(before, ""), after, before).combine_chunks()])
 
 
-def _clusters(before: Snapshot, after: Snapshot, left: Ints, right: Ints, item: Ints) -> Ints | None:
+def shared_clusters(before: Snapshot, after: Snapshot, pairing: Pairing) -> Ints | None:
     """Code of each pair's cluster, an item without one in a cluster of its own; None if no item has one.
 
-    A name means the same cluster in every task: several tasks may have questions about one passage.
+    A name means the same cluster in every task: several tasks may have questions about one text.
     """
+    left, right, item = pairing.before, pairing.after, pairing.item
     if before.missing("cluster") and after.missing("cluster"):
         return None
     sides = before.table["cluster"].take(left), after.table["cluster"].take(right)

@@ -220,7 +220,7 @@ def align_repeat(before: Snapshot, null: Snapshot) -> tuple[NDArray[np.float64],
         )
     again = np.full(len(before), np.nan)  # the second measurement may cover a part of the items only
     again[pairing.before] = null.floats("correct")[pairing.after]
-    if not np.isfinite(again).any():
+    if not np.isfinite(again).any() and not null.is_passage.any():  # passages have no flips, and no noise of them
         differs.append("the null has no scored item, so the noise is not known")
     return again, differs
 

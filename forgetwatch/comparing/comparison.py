@@ -6,7 +6,7 @@
 
 Questions, settings and the token ids of the prompts are checked before anything is counted. Sides that were decided by
 unlike norms are decided again by one (`comparing.common_norm`). Unscored items are in no
-cell; their number is given.
+cell; their number is given. Passages are in no cell either: each group has their bits per byte.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from forgetwatch.comparing.aligned import AlignedPairs
+from forgetwatch.comparing.aligned_passages import AlignedPassages
 from forgetwatch.comparing.category_means import CategoryMeans, category_means, paper_compat, with_errors
 from forgetwatch.comparing.checks import (
     OnMismatch,
@@ -98,10 +99,18 @@ class Comparison:
 
     def __str__(self) -> str:
         whole, (low, high) = self.all, self.all.net_change_interval
-        return (
-            f"{' -> '.join(self.labels)}: {whole.forgotten:g} forgotten and {whole.gained:g} gained of {whole.n:g} "
-            f"items, net {100 * whole.net_change:+.1f} points ({100 * low:+.1f} to {100 * high:+.1f})"
-        )
+        parts = []
+        if whole.n or not whole.passages:
+            parts.append(
+                f"{whole.forgotten:g} forgotten and {whole.gained:g} gained of {whole.n:g} items, net "
+                f"{100 * whole.net_change:+.1f} points ({100 * low:+.1f} to {100 * high:+.1f})"
+            )
+        if whole.passages:
+            parts.append(
+                f"{whole.bits_per_byte_before:.3f} -> {whole.bits_per_byte_after:.3f} bits per byte over "
+                f"{whole.passages:g} passages"
+            )
+        return f"{' -> '.join(self.labels)}: {'; '.join(parts)}"
 
     def _repr_html_(self) -> str:
         """HTML for a notebook: the summary, the verdict, and the categories."""
@@ -181,7 +190,8 @@ def compare(
         notes += differs
     paired = AlignedPairs.align(before, after, pairing, again=again)
     notes += _mass_notes(paired)
-    groups = tuple(count_groups(paired, rng=rng, replications=replications))
+    passages = AlignedPassages.align(before, after, pairing)
+    groups = tuple(count_groups(paired, passages, rng=rng, replications=replications))
     notes += [*_known_notes(paired), *_log_score_notes(paired)]
     macro, compat = _means(category_means, paired, rng, replications), None
     if chance == "paper-compat":

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from forgetwatch.comparing.aligned import AlignedPairs
+from forgetwatch.comparing.aligned_passages import AlignedPassages
 from forgetwatch.comparing.labels import Labels
 from forgetwatch.metrics import bounds, guessing
 from forgetwatch.metrics.alarm import smallest_loss
@@ -25,6 +26,7 @@ from forgetwatch.metrics.known import Confidence, count_known
 from forgetwatch.metrics.log_score import DELTA, Change, LogScore, log_score, log_shares
 from forgetwatch.metrics.noise import NoiseFloor, Soft, noise_floor, null, soft
 from forgetwatch.metrics.paper import Paper, paper
+from forgetwatch.metrics.passages import bits_per_byte
 from forgetwatch.metrics.planning import detectable_change
 from forgetwatch.metrics.significance import (
     NonInferiority,
@@ -116,6 +118,13 @@ class Group(Cells):
         chance: Corrections for guessing.
         soft: Loss and gain of gold's probability share; None without option probabilities.
         noise_floor: Flips that sampled decoding makes by itself; None for one sample an item.
+        passages: Number of passages, which are in no other count; None if there are none, as all that follow from them.
+            See `metrics.passages`.
+        bits_per_byte_before: Bits per byte of the passages before.
+        bits_per_byte_after: The same, after.
+        bits_per_byte_change: After minus before: above 0, the texts have become harder to predict.
+        bits_per_byte_change_interval: Its interval.
+        bits_per_byte_p_value: Two-sided p-value of "no change".
     """
 
     level: Level
@@ -160,6 +169,12 @@ class Group(Cells):
     chance: Chance
     soft: Soft | None
     noise_floor: NoiseFloor | None
+    passages: float | None = None
+    bits_per_byte_before: float | None = None
+    bits_per_byte_after: float | None = None
+    bits_per_byte_change: float | None = None
+    bits_per_byte_change_interval: Interval | None = None
+    bits_per_byte_p_value: float | None = None
 
     @property
     def detectable_change(self) -> float:
@@ -198,16 +213,23 @@ class Group(Cells):
 
 
 def count_groups(
-    paired: AlignedPairs, *, rng: np.random.Generator | None = None, replications: int = 2000
+    paired: AlignedPairs,
+    passages: AlignedPassages | None = None,
+    *,
+    rng: np.random.Generator | None = None,
+    replications: int = 2000,
 ) -> Iterator[Group]:
     """Yield the groups of every level: all, kinds, categories, tasks, each in the order of their first rows.
 
+    Groups of nothing but passages come after the others of their level. Passages are of no kind.
+
     Args:
-        paired: The pairs.
+        paired: The pairs of answers.
+        passages: The passages; None for none.
         rng: Generator of bootstrap draws; None leaves out the intervals that need them.
         replications: Draws of each interval.
     """
-    whole = _group(paired, "all", "all", rng, replications)
+    whole = replace(_group(paired, "all", "all", rng, replications), **_bits_per_byte(passages))
     # A level of one group has nothing to correct for.
     yield replace(whole, q_value=whole.p_value, log_score_q_value=whole.log_score_p_value)
     levels: list[tuple[Level, Labels]] = [("category", paired.category), ("task", paired.task)]
@@ -217,8 +239,37 @@ def count_groups(
         groups = [_group(paired.take(rows), level, name, rng, replications) for name, rows in labels.split()]
         q_values = false_discovery(np.array([group.p_value for group in groups], float))
         fading = _q_values([group.log_score_p_value for group in groups])
+        texts = _by_name(passages, level)
         for group, q, log_score_q in zip(groups, q_values, fading, strict=True):
-            yield replace(group, q_value=float(q), log_score_q_value=log_score_q)
+            found = _bits_per_byte(texts.pop(group.name, None))
+            yield replace(group, q_value=float(q), log_score_q_value=log_score_q, **found)
+        nothing = paired.take(np.zeros(0, np.int64))
+        for name, inside in texts.items():
+            # No answer, so no test of one: these groups are none of those that a level is corrected for.
+            yield replace(_group(nothing, level, name, rng, replications), **_bits_per_byte(inside))
+
+
+def _by_name(passages: AlignedPassages | None, level: Level) -> dict[str, AlignedPassages]:
+    """Passages of each group of a level, by its name."""
+    if passages is None or level not in ("category", "task"):
+        return {}
+    labels = passages.category if level == "category" else passages.task
+    return {name: passages.take(rows) for name, rows in labels.split()}
+
+
+def _bits_per_byte(passages: AlignedPassages | None) -> dict[str, Any]:
+    """Attributes of a group that follow from its passages."""
+    found = None if passages is None else bits_per_byte(passages.passages)
+    if found is None:
+        return {}
+    return {
+        "passages": found.passages,
+        "bits_per_byte_before": found.before,
+        "bits_per_byte_after": found.after,
+        "bits_per_byte_change": found.change.mean,
+        "bits_per_byte_change_interval": found.change.interval,
+        "bits_per_byte_p_value": found.change.p_value,
+    }
 
 
 def _q_values(p_values: list[float | None]) -> list[float | None]:
@@ -238,7 +289,10 @@ def _group(paired: AlignedPairs, level: Level, name: str, rng: np.random.Generat
         paired.before, paired.after, paired.form_before, paired.form_after, paired.forced_after, samples=samples
     )
     again = null(paired.before, paired.again, samples=samples) if paired.again is not None else None
-    if cluster is None:
+    if not len(paired):
+        p_values = math.nan, math.nan
+        worth_lost = worth_won = worth_net = 0.0
+    elif cluster is None:
         forgotten, gained = int(cells.forgotten), int(cells.gained)
         p_values = mcnemar(forgotten, gained), loss_p_value(forgotten, gained)
         worth_lost = worth_won = worth_net = cells.n

@@ -30,6 +30,8 @@ _GROUP: Final = (
     "forgetting_interval",
     *("backward_transfer_interval", "net_change_interval", "p_value", "loss_p_value", "q_value", "effective_n"),
     "detectable_change",
+    *("passages", "bits_per_byte_before", "bits_per_byte_after", "bits_per_byte_change"),
+    *("bits_per_byte_change_interval", "bits_per_byte_p_value"),
 )
 _RATES: Final = ("forgetting", "backward_transfer")
 _ERRORS: Final = ("forgetting_se", "backward_transfer_se")
@@ -63,13 +65,13 @@ QUANTITIES: Final = tuple(
 )
 """Names of the quantities of a group that are one number, as dotted paths into `group_values`."""
 
-Unit = Literal["count", "share", "nats", "ratio"]
+Unit = Literal["count", "share", "nats", "bits", "ratio"]
 
 _COUNTS: Final = frozenset(
     (
         *("n", "retained", "forgotten", "gained", "missed", "known", "known_lost", "newly_known", "known_by_luck"),
         *("known_lost_by_luck", "known_net", "known_lost_net", "forgotten_at_constant_mass", "format_lost"),
-        *("knowledge_lost", "null_n", "null_lost", "null_gained", "effective_n"),
+        *("knowledge_lost", "null_n", "null_lost", "null_gained", "effective_n", "passages"),
         *("chance.n", "chance.guess_corrected.n", "chance.guess_corrected_calibrated.n"),
     )
 )
@@ -95,8 +97,11 @@ def unit_of(name: str) -> Unit:
         return "count"
     if name in _RATIOS:
         return "ratio"
-    nats = ("log_" in name or name.endswith("_kl")) and not name.endswith(("p_value", "q_value"))
-    return "nats" if nats else "share"
+    if name.endswith(("p_value", "q_value")):
+        return "share"
+    if name.startswith("bits_per_byte"):
+        return "bits"
+    return "nats" if "log_" in name or name.endswith("_kl") else "share"
 
 
 def range_of(name: str) -> Interval:
@@ -108,6 +113,8 @@ def range_of(name: str) -> Interval:
     unit = unit_of(name)
     if name == "known_lost_net_share":  # a ratio of two differences
         return -math.inf, math.inf
+    if unit == "bits":
+        return -math.inf if name.endswith("_change") else 0.0, math.inf
     if unit == "nats":
         return -math.inf, 0.0 if name in ("log_score_before", "log_score_after") else math.inf
     high = 1.0 if unit == "share" else math.inf

@@ -145,7 +145,7 @@ def transition_matrix(snapshots: Sequence[Snapshot]) -> TransitionMatrix:
         labels=tuple(one.label for one in snapshots),
         answers=np.rint(rows @ (1 - rows).T).astype(np.int64),  # [i, j]: rows right in i and wrong in j
         items=items,
-        left_out=len(kept) - items,
+        left_out=len(kept) - items - int(first.is_passage.sum()),
         samples=rows.shape[1] // items if items else 1,
     )
 

@@ -212,7 +212,8 @@ class Trajectory:
         fading, share = self._fading, share_of_alpha(alpha, fading=self.has_scores)
         found = []
         for look, (step, comparison) in enumerate(zip(self.steps[1:], self.comparisons[1:], strict=True), start=1):
-            watched = _watched(comparison)
+            if not (watched := _watched(comparison)):
+                continue
             planned = self.planned if self.planned is not None and look <= self.planned else None
             level = alarm_level(look, groups=len(watched), planned=planned, alpha=share)
             for group in watched:
@@ -270,9 +271,9 @@ def right_answers(baseline: Snapshot, look: Snapshot) -> NDArray[np.float64]:
 
 
 def _watched(comparison: Comparison) -> list[Group]:
-    """Groups that alarms watch: all items, and the categories."""
+    """Groups that alarms watch: all items, and the categories; none without answers, as of passages alone."""
     # Tasks are not watched: with many of them the level of each would be too strict to raise any alarm.
-    return [group for group in comparison.groups if group.level in ("all", "category")]
+    return [group for group in comparison.groups if group.level in ("all", "category") and group.n]
 
 
 def _has_log_score(group: Group) -> bool:

@@ -5,6 +5,7 @@
     this look alone: is a category below zero on its own?       q <= .05, and its 95 % interval below 0  `below_zero`
     all looks and groups: a net loss, or fading?                an alarm, `Trajectory.alarms`            `RaisedAlarm`
     this look alone: is known and lost, or the log score, 0?    its 95 % interval against 0              `Side`
+    this look alone: are bits per byte of passages the same?    its 95 % interval against 0              `Side`
 
     net change     -4        -2         0        +2  points, tolerance 2
     PASS                      |   [-----o-----]      the whole interval is above minus the tolerance
@@ -13,6 +14,8 @@
 
 The answers can differ without a contradiction: one look is judged at 95 %, and an alarm at a level that is corrected
 for the number of looks and groups. Every statement therefore names its question.
+
+Passages decide nothing: where there is nothing else, there is no verdict on correctness (`Conclusion.has_answers`).
 
 The terminal, the page, the notebook, the guard of a run, gates and trackers call this module, so that no two of them
 disagree about one comparison. The test of PASS and FAIL is `metrics.significance.non_inferiority`; report/ renders
@@ -93,6 +96,8 @@ class Conclusion:
         categories: Number of categories among which these are; 0 if there is only one.
         known_lost: Side of zero of the known and lost items net of luck; None if luck is not measured.
         log_score: Side of zero of the change of the calibrated log score; None if there are no scores.
+        bits_per_byte: Side of zero of the change of the bits per byte of passages; None if there are none.
+        has_answers: False if passages alone were compared, so that there is no verdict on correctness.
         looks: Number of looks after the baseline; None if this is no run.
         groups: Number of groups that the alarms watch; 0 if this is no run.
         fading_groups: Number of those that are tested for fading.
@@ -107,6 +112,8 @@ class Conclusion:
     categories: int
     known_lost: Side | None
     log_score: Side | None
+    bits_per_byte: Side | None = None
+    has_answers: bool = True
     looks: int | None = None
     groups: int = 0
     fading_groups: int = 0
@@ -200,7 +207,7 @@ def conclude(
         trajectory: The run, if there is one.
         tolerance: Net loss of accuracy that is tolerated, 0 to 1.
     """
-    whole, categories = comparison.all, list(comparison.by("category").values())
+    whole, categories = comparison.all, [group for group in comparison.by("category").values() if group.n]
     if len(categories) == 1:
         categories = []
     below = [group for group in categories if own_side(group) == "below"]
@@ -212,6 +219,8 @@ def conclude(
         categories=len(categories),
         known_lost=side_of_zero(whole.known_lost_net_interval),
         log_score=side_of_zero(whole.log_score_change_calibrated_interval),
+        bits_per_byte=side_of_zero(whole.bits_per_byte_change_interval),
+        has_answers=bool(whole.n) or not whole.passages,
         looks=None if trajectory is None else len(trajectory) - 1,
         groups=len({(test.group.level, test.group.name) for test in tests}),
         fading_groups=len({(test.group.level, test.group.name) for test in tests if test.kind == "fading"}),

@@ -4,6 +4,7 @@
     known_lost_net>20                    a count: clearly known and lost, less luck
     known_lost_net_share>2%              the same as a share of what was known; 2% is 0.02
     log_score_change_calibrated<-0.05    in nats per item
+    bits_per_byte_change>0.05            of passages: the texts have become harder to predict
     category:Math.forgotten>=10          one category
     task:gsm8k.net_change<-0.02          one task
     chance.paper.forgetting>2%           a number below `chance`
@@ -36,7 +37,10 @@ _OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
 # `>=` and `<=` before `>` and `<`: alternatives are tried in their order.
 _CONDITION: Final = re.compile(r"^\s*(?P<left>.+?)\s*(?P<op>>=|<=|>|<)\s*(?P<limit>[^<>=]+?)\s*$", re.DOTALL)
 
-_UNITS: Final[dict[Unit, str]] = {"count": "a count", "share": "a share", "nats": "in nats", "ratio": "a ratio"}
+_UNITS: Final[dict[Unit, str]] = {
+    **{"count": "a count", "share": "a share", "ratio": "a ratio"},
+    **{"nats": "in nats", "bits": "in bits per byte"},
+}
 _PAIRS: Final = (
     *(("forgotten", "forgetting"), ("gained", "backward_transfer"), ("retained", "retention")),
     *(("known_lost", "known_lost_net_share"), ("known_lost_net", "known_lost_net_share")),

@@ -13,6 +13,7 @@
     bounds         the most that guessing could explain; diagnostics
     noise          soft changes, sampled decoding, measuring twice
     form           losses of form and of knowledge
+    passages       bits per byte of texts without a question
     item_history   the history of each item through the looks of a run
     divergence     drift of a model from its base, on texts that the base generated
 

@@ -53,10 +53,10 @@ _TEMPERATURES: Final = (0.1, 100.0)
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """Mean of paired differences of the log score, nats an item.
+    """Change of a score from before to after, in its unit: nats an item for the log score.
 
     Attributes:
-        mean: The mean, after minus before.
+        mean: After minus before.
         error: Its standard error; 0 if no item changed, nan if it cannot be told.
         observations: Number of independent observations.
     """

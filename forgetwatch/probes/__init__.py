@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from forgetwatch.errors import ProbeError, did_you_mean
+from forgetwatch.item import has_one_choice_alone
 from forgetwatch.probe import Probe, combine, read_probe
 from forgetwatch.probes.hub import PAPER, PRESETS, is_preset, load_preset
 from forgetwatch.probes.own import probe_from
@@ -103,4 +104,6 @@ def _is_probe_file(path: Path) -> bool:
         row = json.loads(line)
     except (ValueError, RecursionError):
         return True  # reading it as a probe gives the error with its line
-    return not isinstance(row, dict) or "forgetwatch_probe" in row or {"id", "task", "prompt", "answer"} <= set(row)
+    if not isinstance(row, dict) or "forgetwatch_probe" in row:
+        return True
+    return {"id", "task", "prompt"} <= set(row) and ("answer" in row or has_one_choice_alone(row))

@@ -118,7 +118,7 @@ def _alike(probe: Probe) -> Finding:
 
 
 def _single(probe: Probe) -> Finding:
-    found = [item for item in probe if len(item.choices) == 1]
+    found = [item for item in probe if len(item.choices) == 1 and not item.is_passage]
     return _finding("one option", found, len(probe), "nothing to choose: in the raw counts only")
 
 

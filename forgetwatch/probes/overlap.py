@@ -270,9 +270,9 @@ def _questions(items: Sequence[Item]) -> list[str]:
 
 
 def _last_message(item: Item) -> str:
-    """The prompt, or of a chat the last message of the user."""
+    """The prompt, or of a chat the last message of the user; of a passage its text."""
     if isinstance(item.prompt, str):
-        return item.prompt
+        return item.choices[0] if item.is_passage else item.prompt
     of_user = [message for message in item.prompt if message.get("role") == "user"]
     return training_text((of_user or list(item.prompt))[-1].get("content"))
 

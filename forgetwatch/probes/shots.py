@@ -28,7 +28,7 @@ def few_shot(probe: Probe, examples: Sequence[Item], *, shots: int = 5) -> Probe
     An example of a scored probe ends in the right option. One of a probe whose answers are generated shows its
     reasoning if it has one (`meta["reasoning"]`), and ends in the requested form. If all plain questions begin
     with the same label, such as ``Question:``, that label becomes a stop text, so that a generated answer ends before
-    the next question.
+    the next question. Passages stay as they are, and are no examples.
 
     Args:
         probe: The questions.
@@ -52,9 +52,14 @@ def few_shot(probe: Probe, examples: Sequence[Item], *, shots: int = 5) -> Probe
 
 
 def _with_examples(item: Item, probe: Probe, examples: Sequence[Item], shots: int) -> Item:
+    if item.is_passage:
+        return item
     question = _question_key(item)
     # Sorted, so that the draw does not depend on the order of the examples.
-    others = sorted((one for one in examples if _question_key(one) != question), key=lambda one: one.content_hash)
+    others = sorted(
+        (one for one in examples if not one.is_passage and _question_key(one) != question),
+        key=lambda one: one.content_hash,
+    )
     own = [one for one in others if one.task == item.task]
     pool = own if len(own) >= shots else others
     if len(pool) < shots:

@@ -1,6 +1,7 @@
 """The quantities of a group as text: the one place that rounds, for all tables of all reports.
 
     group_cells          one text for each quantity in `HEADINGS`: Markdown, page, notebook
+    passage_cells        the same for `PASSAGE_HEADINGS`; only groups of passages have them
     chance_rows          the result of each correction for guessing; `ASSUMES` says what each assumes
     net_change, flips    pieces of lines in the terminal; also known_lost_net, log_score_change
     net_of_luck          known and lost items less those that luck makes
@@ -20,7 +21,7 @@ from forgetwatch.metrics.bounds import Bound
 from forgetwatch.metrics.guessing import Corrected
 from forgetwatch.metrics.intervals import Interval
 from forgetwatch.metrics.paper import Paper
-from forgetwatch.report.formatting import between, count, nats, percent, points, probability
+from forgetwatch.report.formatting import between, bits, count, nats, percent, points, probability
 
 HEADINGS: Final = {
     "n": "questions",
@@ -36,6 +37,15 @@ HEADINGS: Final = {
     "log_score_change_calibrated": "log score, nats",
 }
 """Heading of each column, by quantity."""
+
+PASSAGE_HEADINGS: Final = {
+    "passages": "passages",
+    "bits_per_byte_before": "bits per byte before",
+    "bits_per_byte_after": "after",
+    "bits_per_byte_change": "change",
+    "bits_per_byte_p_value": "p",
+}
+"""Heading of each column on passages, by quantity."""
 
 NOT_THERE: Final = "–"
 
@@ -64,6 +74,31 @@ def group_cells(group: Group) -> dict[str, str]:
         "q_value": probability(group.q_value),
         "log_score_change_calibrated": log_score_change(group),
     }
+
+
+def passage_cells(group: Group) -> dict[str, str]:
+    """Text of each quantity in `PASSAGE_HEADINGS` for one group; empty for a group without passages."""
+    before, after, p = group.bits_per_byte_before, group.bits_per_byte_after, group.bits_per_byte_p_value
+    if not group.passages or before is None or after is None or p is None:
+        return {}
+    return {
+        "passages": count(group.passages),
+        "bits_per_byte_before": f"{before:.3f}",
+        "bits_per_byte_after": f"{after:.3f}",
+        "bits_per_byte_change": bits_per_byte_change(group),
+        "bits_per_byte_p_value": probability(p),
+    }
+
+
+def bits_per_byte_change(group: Group) -> str:
+    """Change of the bits per byte with its 95 % interval, such as ``+0.046 (+0.031 to +0.061)``, or a dash."""
+    change, interval = group.bits_per_byte_change, group.bits_per_byte_change_interval
+    if change is None or interval is None:
+        return NOT_THERE
+    if math.isnan(interval[0]):
+        return bits(change)[0]
+    shown, low, high = bits(change, *interval)
+    return f"{shown} ({low} to {high})"
 
 
 def known_lost_net(group: Group) -> str:

@@ -29,7 +29,7 @@ from forgetwatch.report.formatting import (
     points,
     probability,
 )
-from forgetwatch.report.terminal import LOST, WON, clusters_text, plural
+from forgetwatch.report.terminal import LOST, WON, clusters_text, passage_lines, passages_line, plural
 from forgetwatch.visible_text import visible
 
 ROWS: Final = 20
@@ -44,13 +44,15 @@ def comparison_detail(comparison: Comparison, *, by: Level = "category") -> Line
         by: Level of the groups that are listed, worst first; ``all`` lists none.
     """
     whole = comparison.all
-    lines = [Text(_all_facts(comparison), style="dim"), *_known_detail(whole), _all_line(whole), _accuracy_line(whole)]
-    lines += _log_score_detail(whole)
-    lines += [*_form_lines(comparison), *_noise_lines(comparison), *_chance_lines(whole)]
-    if comparison.paper_compat is not None:
-        lines += _compat_lines(comparison.paper_compat)
-    if by != "all":
-        lines += _group_lines(list(comparison.by(by).values()))
+    groups = [] if by == "all" else list(comparison.by(by).values())
+    lines = [Text(_all_facts(comparison), style="dim")]
+    if whole.n or not whole.passages:
+        lines += [*_known_detail(whole), _all_line(whole), _accuracy_line(whole), *_log_score_detail(whole)]
+        lines += [*_form_lines(comparison), *_noise_lines(comparison), *_chance_lines(whole)]
+        if comparison.paper_compat is not None:
+            lines += _compat_lines(comparison.paper_compat)
+        lines += _group_lines([group for group in groups if group.n])
+    lines += [*passages_line(whole), *passage_lines(groups, ROWS)]
     lines += [Text(f"note: {visible(note)}", style="dim", overflow="fold") for note in comparison.notes]
     return Lines(*lines)
 
@@ -61,7 +63,7 @@ def _all_facts(comparison: Comparison) -> str:
     left_out = counted.only_before + counted.only_after
     parts = [
         one_line(str(probe["name"])) if "name" in probe else "",
-        f"{items(counted.compared)} compared",
+        f"{items(counted.compared)} compared" if counted.compared or not comparison.all.passages else "",
         f"{comparison.samples} samples each" if comparison.samples > 1 else "",
         clusters_text(comparison),
         f"{one_line(str(probe['rendering']))} prompt" if "rendering" in probe else "",

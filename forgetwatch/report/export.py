@@ -183,7 +183,7 @@ def _spread(spread: Spread) -> dict[str, Any]:
 _INTERVALS: Final = (
     *("known_lost_net_interval", "known_lost_interval", "log_score_change_interval"),
     *("log_score_change_clipped_interval", "log_score_change_calibrated_interval"),
-    *("forgetting_interval", "backward_transfer_interval", "net_change_interval"),
+    *("forgetting_interval", "backward_transfer_interval", "net_change_interval", "bits_per_byte_change_interval"),
 )
 
 

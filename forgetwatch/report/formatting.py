@@ -1,6 +1,6 @@
 """Numbers and names as text.
 
-    count, percent, points, nats, between, probability    numbers in tables; an undefined one is "n/a"
+    count, percent, points, nats, bits, between, probability    numbers in tables; an undefined one is "n/a"
     questions, cases, listed, by_points             numbers and names in sentences
     fit, fit_ends, one_line, shorten                text of other people: cut to a width, in one line
 
@@ -70,6 +70,16 @@ def nats(*values: float) -> list[str]:
     return ["n/a" if math.isnan(value) else f"{round(value, digits) + 0.0:+.{digits}f}" for value in values]
 
 
+def bits(*values: float) -> list[str]:
+    """Texts of changes of bits per byte, with three decimals, or with four if one of them would be 0.000.
+
+    >>> bits(0.0463, 0.0312, 0.0614), bits(-0.0021, -0.0044, 0.0002)
+    (['+0.046', '+0.031', '+0.061'], ['-0.0021', '-0.0044', '+0.0002'])
+    """
+    digits = 4 if any(0 < abs(value) < 0.0005 for value in values) else 3
+    return ["n/a" if math.isnan(value) else f"{round(value, digits) + 0.0:+.{digits}f}" for value in values]
+
+
 def between(interval: Interval, show: Callable[[float], str]) -> str:
     """Text of an interval, such as ``13.9 to 21.8``; n/a if it is undefined."""
     return "n/a" if math.isnan(interval[0]) else f"{show(interval[0])} to {show(interval[1])}"
@@ -133,6 +143,15 @@ _LONGEST: Final = 160
 def questions(number: float) -> str:
     """Phrase for a number of questions."""
     return "No question" if not number else "1 question" if number == 1 else f"{count(number)} questions"
+
+
+def passages(number: float) -> str:
+    """Phrase for a number of passages.
+
+    >>> passages(1), passages(60)
+    ('1 passage', '60 passages')
+    """
+    return f"{count(number)} passage{'' if number == 1 else 's'}"
 
 
 def is_or_are(number: float) -> str:

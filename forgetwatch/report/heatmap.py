@@ -70,7 +70,7 @@ def heatmap(trajectory: Trajectory, *, rows: int = ROWS) -> Heatmap:
         cells=cells[:, order].T,
         forgotten=int((start[order] == 1).sum()),
         changed=len(changed),
-        unchanged=right.shape[1] - len(changed),
+        unchanged=right.shape[1] - int(trajectory.baseline.is_passage.sum()) - len(changed),
     )
 
 

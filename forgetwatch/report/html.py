@@ -3,6 +3,7 @@
     several     ranking of models with one base      items      changed questions, with filters
     summary     verdict and sentences                numbers    every group, and corrections for guessing
     run         curves, table of looks, heatmap      method     how it was measured
+    passages    bits per byte by category, curves
 
 The template gets one object for each section. Text of items and outputs is embedded as JSON, which the page's script
 shows as text: none of it becomes markup or code.
@@ -30,12 +31,20 @@ from forgetwatch.comparing.verdict import TOLERANCE
 from forgetwatch.metrics.known import TAU
 from forgetwatch.metrics.log_score import DELTA
 from forgetwatch.probe import Probe
-from forgetwatch.report.cells import ASSUMES, HEADINGS, chance_rows, group_cells
+from forgetwatch.report.cells import ASSUMES, HEADINGS, PASSAGE_HEADINGS, chance_rows, group_cells, passage_cells
 from forgetwatch.report.flip_list import flip_list
-from forgetwatch.report.formatting import count
+from forgetwatch.report.formatting import count, passages
 from forgetwatch.report.heatmap import heatmap, heatmap_caption, heatmap_figure
 from forgetwatch.report.pareto import ranking_figure
-from forgetwatch.report.plots import CURVES, bars_figure, has_scores, svg, trajectory_figure
+from forgetwatch.report.plots import (
+    CURVES,
+    PASSAGES,
+    bars_figure,
+    has_scores,
+    passages_figure,
+    svg,
+    trajectory_figure,
+)
 from forgetwatch.report.ranking_table import matrix_cells, ranking_cells, several_words
 from forgetwatch.report.run_table import alarm_sentences
 from forgetwatch.report.summary import summary
@@ -112,6 +121,7 @@ def page(
         listed=flip_list(changed),
         headings=HEADINGS,
         numbers=_numbers(comparison),
+        passages=_passages(comparison, run),
         method={
             "n": count(comparison.all.n),
             "tolerance": f"{100 * tolerance:g}",
@@ -152,7 +162,11 @@ def _assets(style: str, script: str) -> dict[str, str]:
 def _facts(comparison: Comparison) -> str:
     probe: Mapping[str, Any] = comparison.after.get("probe") or {}
     name = f"{probe['name']}, " if "name" in probe else ""
-    return f"{without_folders(name)}{count(comparison.items.compared)} questions compared, one by one"
+    texts = passages(comparison.all.passages) if comparison.all.passages else ""
+    if texts and not comparison.items.compared:
+        return f"{without_folders(name)}{texts} compared, one by one"
+    also = f" and {texts}" if texts else ""
+    return f"{without_folders(name)}{count(comparison.items.compared)} questions{also} compared, one by one"
 
 
 def _made() -> str:
@@ -162,7 +176,8 @@ def _made() -> str:
 def _run(run: Trajectory) -> dict[str, Any]:
     """Sections of a run: curves, alarms, table of looks, and heatmap."""
     return {
-        "curves": svg(lambda: trajectory_figure(run), name="curves", label=CURVES),
+        # Of passages alone there is no answer to draw: they have a figure of their own.
+        "curves": svg(lambda: trajectory_figure(run), name="curves", label=CURVES) if run.comparisons[-1].all.n else "",
         "scored": has_scores([comparison.all for comparison in run.comparisons]),
         "alarms": alarm_sentences(run),
         "guard": [
@@ -173,6 +188,24 @@ def _run(run: Trajectory) -> dict[str, Any]:
         "looks": _looks(run),
         "heatmap": svg(lambda: heatmap_figure(run), name="heatmap", label=_HEATMAP),
         "caption": heatmap_caption(heatmap(run)),
+    }
+
+
+def _passages(comparison: Comparison, run: Trajectory | None) -> dict[str, Any] | None:
+    """Section of the passages: curves of a run, groups, and looks; None without passages."""
+    if not comparison.all.passages:
+        return None
+    levels = []
+    for heading, level in _LEVELS.items():
+        groups = [group for group in comparison.groups if group.level == level]
+        rows = [(group.level, group.name, cells) for group in groups if (cells := passage_cells(group))]
+        levels += [(heading, rows[:GROUPS])] if rows else []
+    looks = [] if run is None else zip(run.steps[1:], run.comparisons[1:], strict=True)
+    return {
+        "headings": PASSAGE_HEADINGS,
+        "levels": levels,
+        "looks": [("look", f"{step:,}", passage_cells(look.all)) for step, look in looks],
+        "curves": None if run is None else svg(lambda: passages_figure(run), name="passages", label=PASSAGES),
     }
 
 
@@ -210,6 +243,8 @@ def _levels(comparison: Comparison) -> tuple[list[tuple[str, list[_Row]]], str]:
     left = []
     for heading, level in _LEVELS.items():
         groups = [group for group in comparison.groups if group.level == level]
+        if comparison.all.passages:  # groups of passages alone have a table of their own
+            groups = [group for group in groups if group.n]
         # Chosen by what they lost, shown in the order of the probe.
         kept = {group.name for group in sorted(groups, key=lambda group: -group.forgotten)[:GROUPS]}
         if len(groups) > len(kept):

@@ -12,11 +12,11 @@ from typing import Final
 
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.flips import Flip, sort_flips
-from forgetwatch.comparing.groups import Level
+from forgetwatch.comparing.groups import Group, Level
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.comparing.verdict import TOLERANCE, worst
 from forgetwatch.gates.gate import GateResult
-from forgetwatch.report.cells import ASSUMES, HEADINGS, chance_rows, group_cells
+from forgetwatch.report.cells import ASSUMES, HEADINGS, PASSAGE_HEADINGS, chance_rows, group_cells, passage_cells
 from forgetwatch.report.formatting import items, shorten
 from forgetwatch.report.summary import summary
 from forgetwatch.visible_text import visible, without_folders
@@ -48,7 +48,7 @@ def comparison_markdown(
         lines += [f"**{decided.word}** {escaped(decided.sentence)}" if decided.word else escaped(decided.sentence), ""]
     for heading, text in first.sections:
         lines += [f"**{heading}** {escaped(text)}", ""]
-    lines += groups_table(comparison, by=by)
+    lines += [*groups_table(comparison, by=by), *passages_table(comparison, by=by)]
     if rows := chance_rows(comparison.all):
         lines += [
             "",
@@ -76,16 +76,34 @@ def comparison_markdown(
 def groups_table(
     comparison: Comparison, *, by: Level = "category", columns: Sequence[str] = tuple(HEADINGS)
 ) -> list[str]:
-    """Lines of a table of the whole and of the groups of one level.
+    """Lines of a table of the whole and of the groups of one level that have answers; none for passages alone.
 
     Args:
         comparison: The comparison.
         by: Level of the groups; ``all`` for the whole alone.
         columns: Quantities of `HEADINGS`.
     """
-    groups = [comparison.all] if by == "all" else [comparison.all, *comparison.by(by).values()]
+    if not comparison.all.n and comparison.all.passages:
+        return []
+    groups = [comparison.all, *(group for group in _groups(comparison, by)[1:] if group.n)]
     rows = [[group.name, *(group_cells(group)[name] for name in columns)] for group in groups]
     return table(["", *(HEADINGS[name] for name in columns)], rows)
+
+
+def passages_table(comparison: Comparison, *, by: Level = "category") -> list[str]:
+    """Lines of a table of the bits per byte of the whole and of the groups of one level; none without passages.
+
+    Args:
+        comparison: The comparison.
+        by: Level of the groups; ``all`` for the whole alone.
+    """
+    rows = [[group.name, *cells.values()] for group in _groups(comparison, by) if (cells := passage_cells(group))]
+    return ["", *table(["", *PASSAGE_HEADINGS.values()], rows)] if rows else []
+
+
+def _groups(comparison: Comparison, by: Level) -> list[Group]:
+    """The whole, and the groups of one level."""
+    return [comparison.all] if by == "all" else [comparison.all, *comparison.by(by).values()]
 
 
 def table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
@@ -119,7 +137,7 @@ def ci_summary(judgements: Sequence[GateResult]) -> str:
         lines += [f"**{judgement.verdict}** {' → '.join(map(escaped, comparison.labels))}", ""]
         rows = [[one.verdict, one.what, one.measured, one.limit] for one in judgement.findings]
         lines += [*table(["verdict", "what", "measured", "limit"], rows), ""]
-        lines += [*groups_table(comparison, columns=_COLUMNS), ""]
+        lines += [*groups_table(comparison, columns=_COLUMNS), *passages_table(comparison), ""]
         if comparison.items.unscored:
             lines += [f"Unscored, and in no count: {items(comparison.items.unscored)}.", ""]
     return "\n".join(lines).rstrip() + "\n"

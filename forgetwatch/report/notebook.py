@@ -5,6 +5,7 @@ It has no script, and every rule of its style is bound to its class. All text is
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.resources import files
 
 from jinja2 import Environment, StrictUndefined
@@ -13,8 +14,8 @@ from markupsafe import Markup
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.comparing.verdict import conclude
-from forgetwatch.report.cells import HEADINGS, group_cells
-from forgetwatch.report.plots import CURVES, svg, trajectory_figure
+from forgetwatch.report.cells import HEADINGS, PASSAGE_HEADINGS, group_cells, passage_cells
+from forgetwatch.report.plots import CURVES, PASSAGES, passages_figure, svg, trajectory_figure
 from forgetwatch.report.run_table import alarm_lines
 from forgetwatch.report.summary import decisions
 from forgetwatch.visible_text import visible, without_folders
@@ -36,7 +37,9 @@ def trajectory_fragment(trajectory: Trajectory) -> str:
     if not looks:
         return _fragment(f"no look after the baseline {last.labels[0]}", last, trajectory=trajectory)
     alarms = [line.plain for line in alarm_lines(trajectory)]
-    curves = svg(lambda: trajectory_figure(trajectory), name="curves", label=CURVES)
+    curves = [svg(lambda: passages_figure(trajectory), name="passages", label=PASSAGES)]
+    if last.all.n:
+        curves.insert(0, svg(lambda: trajectory_figure(trajectory), name="curves", label=CURVES))
     return _fragment(heading, last, trajectory=trajectory, curves=curves, alarms=alarms)
 
 
@@ -45,11 +48,14 @@ def _fragment(
     comparison: Comparison,
     *,
     trajectory: Trajectory | None = None,
-    curves: Markup | None = None,
+    curves: Sequence[Markup | None] = (),
     alarms: list[str] | None = None,
 ) -> str:
     template = files("forgetwatch.report").joinpath("page", "fragment.html").read_text(encoding="utf-8")
     groups = [comparison.all, *comparison.by("category").values()]
+    # Groups of passages alone have a table of their own, and are in no other.
+    answered = [group for group in groups if group.n or not comparison.all.passages]
+    texts = [group for group in groups if group.passages]
     made = decisions(conclude(comparison, trajectory=trajectory))
     return (
         Environment(autoescape=True, undefined=StrictUndefined)
@@ -57,11 +63,16 @@ def _fragment(
         .render(
             heading=visible(heading),
             decisions=[(one.word, visible(one.sentence)) for one in made],
-            headings=HEADINGS.values(),
             # One more than ROWS: the first row is the whole.
-            rows=[(visible(group.name), group_cells(group).values()) for group in groups[: ROWS + 1]],
-            more=max(len(groups) - ROWS - 1, 0),
-            curves=curves,
+            tables=[
+                (headings.values(), [(visible(group.name), cells(group).values()) for group in shown[: ROWS + 1]])
+                for headings, cells, shown in (
+                    (HEADINGS, group_cells, answered),
+                    (PASSAGE_HEADINGS, passage_cells, texts),
+                )
+            ],
+            more=max(len(answered) - ROWS - 1, len(texts) - ROWS - 1, 0),
+            curves=[drawn for drawn in curves if drawn is not None],
             alarms=alarms or [],
             notes=[
                 visible(without_folders(note))

@@ -2,6 +2,7 @@
 
     trajectory_figure   accuracy, forgotten and gained over steps, of all items and of each category; of all items also
                         known and lost less luck, and the calibrated log score, where options have scores
+    passages_figure     change of the bits per byte of passages over steps, of all and of each category
     bars_figure         what each category forgot and gained, and its net change with the interval
     svg                 a figure as markup in the colours of the page, with its label for screen readers
 
@@ -43,6 +44,11 @@ CURVES: Final = (
     "answers and the log score; the table of looks has the same numbers."
 )
 """Label of the figure of a run."""
+PASSAGES: Final = (
+    "Curves: change of the bits per byte of the passages at each look, of all of them with its 95 % interval and of "
+    "each category; the table of passages has the numbers."
+)
+"""Label of the figure of a run's passages."""
 
 LOST: Final[dict[str, Any]] = {"color": "#b3261e", "marker": "v", "linestyle": "-", "label": "forgotten (1→0)"}
 WON: Final[dict[str, Any]] = {"color": "#1b6e3c", "marker": "^", "linestyle": "--", "label": "gained (0→1)"}
@@ -63,6 +69,8 @@ _LOG_SCORE: Final[dict[str, Any]] = {"color": "#1f3b73", "marker": "s", "linesty
 _IN_PAGE: Final = {LOST["color"]: "var(--lost)", WON["color"]: "var(--won)", _ACCURACY["color"]: "var(--accent)"}
 """Variables of the page that replace colours, so that figures follow its dark and light style."""
 
+_MARKERS: Final = "osv^Dx"
+_DASHES: Final = ("-", "--")
 _COLUMNS: Final = 3
 _FONTS: Final = ("Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans SC", "Microsoft YaHei", "PingFang SC", "Noto Emoji")
 
@@ -77,7 +85,8 @@ def trajectory_figure(trajectory: Trajectory) -> Figure:
     steps = trajectory.steps
     whole = [comparison.all for comparison in trajectory.comparisons]
     by_category = [comparison.by("category") for comparison in trajectory.comparisons]
-    names = sorted(by_category[-1], key=lambda name: -by_category[-1][name].forgotten)[:PANELS]
+    answered = [name for name, group in by_category[-1].items() if group.n]  # others have passages alone
+    names = sorted(answered, key=lambda name: -by_category[-1][name].forgotten)[:PANELS]
     rows = -(-len(names) // _COLUMNS)
     scored = has_scores(whole)
     height = 5.8 if scored else 3.0
@@ -100,7 +109,7 @@ def trajectory_figure(trajectory: Trajectory) -> Figure:
     )
     if names:
         panels = below[0].subplots(rows, _COLUMNS, sharex=True, sharey=True, squeeze=False).ravel()
-        most = max(max(group.forgotten, group.gained) for groups in by_category for group in groups.values())
+        most = max(max(group.forgotten, group.gained) for groups in by_category for group in groups.values() if group.n)
         for panel, name in zip(panels, names, strict=False):
             _draw_flips(panel, steps, [groups[name] for groups in by_category])
             panel.set_title(f"{name_in(20, name)}, {count(by_category[-1][name].n)} items", fontsize=9)
@@ -110,6 +119,39 @@ def trajectory_figure(trajectory: Trajectory) -> Figure:
         for panel in panels[max(0, len(names) - _COLUMNS) : len(names)]:
             # The panel below may be hidden, and then the shared axis has no labels.
             panel.tick_params(labelbottom=True)
+    return figure
+
+
+def passages_figure(trajectory: Trajectory) -> Figure | None:
+    """Figure of the bits per byte of a run's passages: all of them on the left, categories on the right.
+
+    None if no look has passages.
+    """
+    from matplotlib.figure import Figure
+
+    steps = trajectory.steps
+    whole = [comparison.all for comparison in trajectory.comparisons]
+    if not any(group.passages for group in whole):
+        return None
+    figure = Figure(figsize=(10, 3.2), layout="constrained")
+    together, apart = figure.subplots(1, 2, sharey=True)
+    changes = [group.bits_per_byte_change for group in whole]
+    _draw_with_interval(together, steps, changes, [group.bits_per_byte_change_interval for group in whole], _LOG_SCORE)
+    together.set_title("bits per byte of the passages: change, 95 % interval", fontsize=11)
+    by_category = [comparison.by("category") for comparison in trajectory.comparisons]
+    names = [name for name, group in by_category[-1].items() if group.passages][:PANELS]
+    for number, name in enumerate(names):
+        curve = [_or_nan(groups[name].bits_per_byte_change) if name in groups else math.nan for groups in by_category]
+        style = {"marker": _MARKERS[number % len(_MARKERS)], "linestyle": _DASHES[number // len(_MARKERS) % 2]}
+        apart.plot(steps, curve, **_style({**style, "label": name_in(20, name)}, steps))
+    apart.axhline(0, color="#000000", linewidth=0.8)
+    apart.grid(alpha=0.25)
+    apart.set_title("by category", fontsize=11)
+    if names:
+        apart.legend(frameon=False, fontsize=8)
+    for panel in (together, apart):
+        panel.set_xlabel("optimizer step")
+    _draw_stages((together, apart), trajectory.stages)
     return figure
 
 

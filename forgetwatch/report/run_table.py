@@ -15,7 +15,7 @@ from rich.text import Text
 from forgetwatch.comparing.groups import Level
 from forgetwatch.comparing.trajectory import Alarm, Trajectory
 from forgetwatch.comparing.verdict import TOLERANCE, State, raised_alarms
-from forgetwatch.report.cells import flips, net_change
+from forgetwatch.report.cells import bits_per_byte_change, flips, net_change, passage_cells
 from forgetwatch.report.detail import comparison_detail
 from forgetwatch.report.formatting import brief, count, nats, one_line, percent, probability
 from forgetwatch.report.terminal import comparison_table
@@ -48,7 +48,10 @@ def run_detail(trajectory: Trajectory, *, by: Level = "category") -> Lines:
     last = comparison_detail(trajectory.comparisons[-1], by=by)
     if len(trajectory) == 1:
         return Lines(course_line(trajectory), last)
-    return Lines(*_look_lines(trajectory), *course_lines(trajectory), *alarm_lines(trajectory), Text(), last)
+    looks = [*_passage_looks(trajectory)]
+    if trajectory.comparisons[-1].all.n or not looks:
+        looks = [*_look_lines(trajectory), *looks, *course_lines(trajectory), *alarm_lines(trajectory)]
+    return Lines(*looks, Text(), last)
 
 
 def course_line(trajectory: Trajectory) -> Text:
@@ -213,6 +216,21 @@ def _look_lines(trajectory: Trajectory) -> list[Text]:
         text.append(f" {known:>10} {net:>24} {ever:>6} {guess:>6} {probability(group.p_value):>5}")
         lines.append(text)
     return lines
+
+
+def _passage_looks(trajectory: Trajectory) -> list[Text]:
+    """Lines of the bits per byte at each look; none without passages."""
+    looks = list(zip(trajectory.steps[1:], trajectory.comparisons[1:], strict=True))
+    stride = -(-len(looks) // ROWS)
+    shown = [(step, one.all) for at, (step, one) in enumerate(looks) if at % stride == 0 or at == len(looks) - 1]
+    lines = [
+        Text(
+            f"{brief(step, 7).replace(',', ''):>7} {cells['bits_per_byte_after']:>14} {bits_per_byte_change(group):>28}"
+        )
+        for step, group in shown
+        if (cells := passage_cells(group))
+    ]
+    return [Text(f"{'step':>7} {'bits per byte':>14} {'change':>28}", style="bold"), *lines] if lines else []
 
 
 def _guess(trajectory: Trajectory, share: float) -> str:

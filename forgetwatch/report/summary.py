@@ -22,11 +22,13 @@ from forgetwatch.comparing.verdict import TOLERANCE, Conclusion, RaisedAlarm, St
 from forgetwatch.metrics.intervals import Interval
 from forgetwatch.report.cells import net_of_luck
 from forgetwatch.report.formatting import (
+    bits,
     by_points,
     count,
     is_or_are,
     listed,
     nats,
+    passages,
     questions,
     shorten,
     tolerance_points,
@@ -93,13 +95,15 @@ def summary(
         tolerance: Net loss of accuracy that is tolerated, 0 to 1.
     """
     found = conclude(comparison, trajectory=trajectory, tolerance=tolerance)
-    sections = [("What it gained", _gained(comparison.all)), ("What it lost", _lost(comparison, found))]
-    if sure := _log_score(comparison.all, found):
-        sections.append(("Is it less sure of the right answers?", sure))
-    sections += [
-        ("Is that more than luck?", luck(comparison, found)),
-        ("What was not measured", _not_measured(comparison, trajectory)),
-    ]
+    sections = []
+    if found.has_answers:
+        sections = [("What it gained", _gained(comparison.all)), ("What it lost", _lost(comparison, found))]
+        if sure := _log_score(comparison.all, found):
+            sections.append(("Is it less sure of the right answers?", sure))
+        sections.append(("Is that more than luck?", luck(comparison, found)))
+    if texts := _bits_per_byte(comparison.all, found):
+        sections.append(("Can it still predict text?", texts))
+    sections.append(("What was not measured", _not_measured(comparison, trajectory)))
     return Summary(
         before=comparison.labels[0],
         after=comparison.labels[1],
@@ -113,11 +117,11 @@ def summary(
 
 def decisions(found: Conclusion) -> tuple[Decided, ...]:
     """All decisions in words, without a symbol: the verdict, the categories, the alarms, and the guard."""
-    made = [Decided(found.verdict.word, verdict_sentence(found))]
+    made = [Decided(found.verdict.word if found.has_answers else "", verdict_sentence(found))]
     if found.below_zero:
         named = [f"{group.name} by {by_points(group.net_change)}" for group in found.below_zero]
         made.append(Decided("LOSS", f"{_here(found)}: below zero on {_own(named)}, {listed(named)}."))
-    if found.is_run:
+    if found.is_run and found.has_answers:
         made.append(Decided("ALARM" if found.alarms else "NO ALARM", f"{_over(found)}: {_alarms(found)}."))
     if found.trips:
         made.append(Decided("GUARD", _guard(found)))
@@ -195,6 +199,8 @@ def _guard(found: Conclusion) -> str:
 def verdict_sentence(found: Conclusion) -> str:
     """Sentence of the verdict on the whole, without a symbol."""
     verdict, bound = found.verdict, tolerance_points(found.verdict.tolerance)
+    if not found.has_answers:
+        return f"{_here(found)}: there is no verdict on correctness, because passages have no right answer."
     if found.whole is None:
         return f"{_here(found)}: nothing was measured that could decide whether accuracy fell by more than {bound}."
     if verdict.word == "PASS":
@@ -226,7 +232,7 @@ def _lost(comparison: Comparison, found: Conclusion) -> str:
     text = f"{questions(whole.forgotten)} that it answered right before {is_or_are(whole.forgotten)} now wrong."
     text += _form(whole) + _known(whole, found)
     groups = [group for group in comparison.by("category").values() if group.forgotten]
-    if len(comparison.by("category")) > 1 and groups:
+    if sum(group.n > 0 for group in comparison.by("category").values()) > 1 and groups:
         # If no group fell by count, all have 0 here, and the larger share of losses decides.
         worst = min(groups, key=lambda group: (min(group.gained - group.forgotten, 0.0), -group.forgetting))
         text += (
@@ -301,6 +307,26 @@ def _log_score(whole: Group, found: Conclusion) -> str:
     return f"{text}Between {ends} {way} would fit.{end}"
 
 
+def _bits_per_byte(whole: Group, found: Conclusion) -> str:
+    """Sentences on the bits per byte of passages; empty without passages."""
+    change, interval = whole.bits_per_byte_change, whole.bits_per_byte_change_interval
+    if change is None or interval is None or whole.passages is None:
+        return ""
+    before, after = whole.bits_per_byte_before or 0.0, whole.bits_per_byte_after or 0.0
+    text = f"{_here(found)}: its {passages(whole.passages)} took {before:.3f} bits per byte before and take {after:.3f}"
+    if not change and not any(interval):
+        return f"{text} now: nothing changed."
+    size, low, high = (end.lstrip("+-") for end in bits(change, *interval))
+    text += f" now, {size} {'more' if change > 0 else 'fewer'}"
+    if found.bits_per_byte is None:
+        return f"{text}. One passage does not show how much of that is luck."
+    if found.bits_per_byte == "around":
+        return f"{text}. That may be luck: anything between {low} fewer and {high} more would fit."
+    if found.bits_per_byte == "above":
+        return f"{text}: the texts have become harder to predict. Between {low} and {high} more would fit."
+    return f"{text}: the texts have become easier to predict. Between {high} and {low} fewer would fit."
+
+
 def _not_measured(comparison: Comparison, trajectory: Trajectory | None) -> str:
     counted, parts = comparison.items, list[str]()
     if trajectory is not None and len(trajectory) == 1:
@@ -319,10 +345,13 @@ def _not_measured(comparison: Comparison, trajectory: Trajectory | None) -> str:
         parts.append(
             f"The looks evaluate the first {count(subset.items)} of {count(subset.total)} questions, to save time."
         )
-    if comparison.all.known is None:
+    texts = comparison.all.passages
+    if comparison.all.known is None and (counted.compared or not texts):
         parts.append(_why_no_known(comparison))
-    these = "this question" if counted.compared == 1 else f"these {count(counted.compared)} questions"
-    parts.append(f"Nothing beyond {these} was measured.")
+    these = ["this question" if counted.compared == 1 else f"these {count(counted.compared)} questions"]
+    if texts:
+        these = [*these, passages(texts)] if counted.compared else [f"these {passages(texts)}"]
+    parts.append(f"Nothing beyond {' and '.join(these)} was measured.")
     return " ".join(parts)
 
 

@@ -5,6 +5,7 @@
     forgotten 142   gained 151   net +0.5 points (-1.2 to +2.1)   can see 2.4 points
     clearly known 1,124   now lost 31, by luck alone 9: net 22 (10 to 34)
     log score -0.04 nats (-0.07 to -0.01), calibrated   measured twice: 1
+    passages 60   bits per byte 1.214 -> 1.260: +0.046 (+0.031 to +0.061)
     worst categories             n forgotten  gained               net points      q
       Math                     222        14       3       -5.0 (-8.9 to -1.2)   .010
     this look: PASS, no worse than 2 points; 12 looks: no alarm (net, fading)
@@ -30,7 +31,7 @@ from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.groups import Group, Level
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.comparing.verdict import TOLERANCE, Conclusion, RaisedAlarm, State, conclude
-from forgetwatch.report.cells import net_change, net_of_luck
+from forgetwatch.report.cells import bits_per_byte_change, net_change, net_of_luck, passage_cells
 from forgetwatch.report.formatting import (
     between,
     brief,
@@ -77,6 +78,8 @@ def comparison_table(
         trajectory: The run, if there is one.
     """
     whole = comparison.all
+    if not whole.n and whole.passages:
+        return _passages_table(comparison, by=by, title=title, trajectory=trajectory)
     if not whole.n:
         return Lines(*_heading(comparison, title), Text("nothing to compare: no item was scored on both sides"))
     bottom = [*decision_lines(conclude(comparison, trajectory=trajectory, tolerance=tolerance))]
@@ -84,11 +87,23 @@ def comparison_table(
     if not whole.forgotten and not whole.gained:
         # No flip to list: the heading is one line, and the known items are left out.
         same = f"no item flipped: {count(whole.retained)} right and {count(whole.missed)} wrong, before and after"
-        return Lines(_heading_line(comparison, title), Text(same), *_log_score_line(whole), *bottom)
-    top = [*_heading(comparison, title), _flips_line(whole), *_known_line(whole), *_log_score_line(whole)]
+        return Lines(_heading_line(comparison, title), Text(same), *_scores_lines(whole), *bottom)
+    top = [*_heading(comparison, title), _flips_line(whole), *_known_line(whole), *_scores_lines(whole)]
     # The groups give way first: each of the other lines says something that no other one does.
     room = min(WORST, LINES - len(top) - len(bottom) - 1)
-    return Lines(*top, *_worst_lines([] if by == "all" else list(comparison.by(by).values()), room), *bottom)
+    groups = [] if by == "all" else [group for group in comparison.by(by).values() if group.n]
+    return Lines(*top, *_worst_lines(groups, room), *bottom)
+
+
+def _passages_table(comparison: Comparison, *, by: Level, title: str, trajectory: Trajectory | None) -> Lines:
+    """First table of a comparison of nothing but passages: their bits per byte, and the groups that rose most."""
+    top = [*_heading(comparison, title), *passages_line(comparison.all)]
+    found = conclude(comparison, trajectory=trajectory)
+    bottom = [Text("no verdict on correctness: passages have no right answer"), *decision_lines(found)]
+    bottom += note_lines(comparison.notes)
+    groups = [] if by == "all" else list(comparison.by(by).values())
+    groups.sort(key=lambda group: -(group.bits_per_byte_change or 0.0))
+    return Lines(*top, *passage_lines(groups, LINES - len(top) - len(bottom) - 1), *bottom)
 
 
 def _heading(comparison: Comparison, title: str) -> list[Text]:
@@ -117,7 +132,7 @@ def _facts(comparison: Comparison) -> str:
     left_out = counted.only_before + counted.only_after
     parts = [
         fit_ends(str(probe["name"]), _NAME).rstrip() if "name" in probe else "",
-        items(counted.compared),
+        items(counted.compared) if counted.compared or not comparison.all.passages else "",
         f"{counted.unscored:,} unscored" if counted.unscored else "",
         f"{left_out:,} left out" if left_out else "",
         f"{comparison.samples} samples each" if comparison.samples > 1 else "",
@@ -175,6 +190,36 @@ def _log_score_line(group: Group) -> list[Text]:
     if group.null_lost is not None and group.null_gained is not None:
         text.append(f"   measured twice: {count(group.null_lost + group.null_gained)}", style="dim")
     return [_cut(text)]
+
+
+def _scores_lines(group: Group) -> list[Text]:
+    """Lines of what moves without a flip: the log score, and the bits per byte of passages."""
+    return [*_log_score_line(group), *passages_line(group)]
+
+
+def passages_line(group: Group) -> list[Text]:
+    """Line of the bits per byte of a group's passages; none without passages."""
+    if not (cells := passage_cells(group)):
+        return []
+    text = Text(f"passages {cells['passages']}   bits per byte {cells['bits_per_byte_before']} -> ")
+    text.append(f"{cells['bits_per_byte_after']}: {bits_per_byte_change(group)}")
+    return [_cut(text)]
+
+
+def passage_lines(groups: Sequence[Group], most: int) -> list[Text]:
+    """Bits per byte of some groups, in their order, under a heading; no line for fewer than two groups."""
+    groups = [group for group in groups if group.passages]
+    if len(groups) < 2 or most < 1:
+        return []
+    # The widths and the gaps add up to 79 columns.
+    lines = [
+        Text(f"{plural(groups[0].level):<22} {'texts':>6} {'before':>7} {'after':>7} {'change':>27}     p", "bold")
+    ]
+    for group in groups[:most]:
+        passages, before, after, change, p = passage_cells(group).values()
+        name = fit(group.name, 20)
+        lines.append(Text(f"  {name} {passages:>6} {before:>7} {after:>7} {change:>27} {p:>5}"))
+    return lines
 
 
 def _worst_lines(groups: Sequence[Group], most: int) -> list[Text]:
@@ -249,7 +294,7 @@ def _category_parts(found: Conclusion) -> list[Text]:
 
 def _alarm_parts(found: Conclusion) -> list[Text]:
     """The alarms over all looks of a run; none if this is no run."""
-    if not found.looks:
+    if not found.looks or not found.kinds:
         return []
     text = Text(f"{count(found.looks)} look{'s' if found.looks > 1 else ''}: ")
     if not found.alarms:

@@ -12,6 +12,7 @@
     eval_forget/all/unscored             items without a usable outcome
     eval_forget/all/items                items scored at both looks
     eval_forget/all/seconds              duration of the look
+    eval_forget/all/bits_per_byte        of the passages now; only for a probe that has some
     eval_forget/<category>/forgotten     and net_change, log_score_change_calibrated
 
 With `full` also every other number of the JSON document, for each group, and the item history of the run:
@@ -20,6 +21,7 @@ With `full` also every other number of the JSON document, for each group, and th
     eval_forget/all/ever_forgotten       and ever_forgotten_if_guessed, regained, regained_if_guessed
     eval_forget/all/net_change_interval_low, net_change_interval_high
     eval_forget/<category>/known_lost_net, known_lost
+    eval_forget/<category>/bits_per_byte, and bits_per_byte_change with its interval
 
 and, for a watched trainer, the distance of the model from its base on texts that the base generated:
 
@@ -49,6 +51,9 @@ PREFIX: Final = "eval_forget"
 _OF_CATEGORY: Final = ("forgotten", "net_change", "log_score_change_calibrated")
 """Quantities of each category in every row."""
 
+_OF_PASSAGES: Final = ("passages", "bits_per_byte")
+"""Beginnings of the names of all quantities of a group of passages alone."""
+
 
 def tracker_row(
     comparison: Comparison, *, seconds: float, full: bool = False, trajectory: Trajectory | None = None
@@ -75,14 +80,18 @@ def tracker_row(
         "all/unscored": comparison.items.unscored,
         "all/items": whole.n,
         "all/seconds": seconds,
+        "all/bits_per_byte": whole.bits_per_byte_after,
     }
     for key, group in _named(comparison.by("category")).items():
-        row |= {f"{key}/{name}": getattr(group, name) for name in _OF_CATEGORY}
+        if group.n:  # counts of passages alone would be curves of 0
+            row |= {f"{key}/{name}": getattr(group, name) for name in _OF_CATEGORY}
     if full:
         tasks = {f"tasks/{key}": group for key, group in _named(comparison.by("task")).items()}
         for key, group in {"all": whole, **_named(comparison.by("category")), **tasks}.items():
+            row.setdefault(f"{key}/bits_per_byte", group.bits_per_byte_after)
             for name, value in _flat(group_values(group)).items():
-                row.setdefault(f"{key}/{name}", value)
+                if group.n or group is whole or name.startswith(_OF_PASSAGES):
+                    row.setdefault(f"{key}/{name}", value)
         if trajectory is not None and len(trajectory) > 1:
             row |= {f"all/{name}": value for name, value in _course(trajectory).items()}
     return {f"{PREFIX}/{key}": value for key, value in row.items() if value is not None and math.isfinite(value)}

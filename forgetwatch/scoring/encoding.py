@@ -6,6 +6,9 @@ A token that spans the border belongs to the choice. White space at the end of t
 chat template only spaces: the line break that ends its header is not part of the answer). An empty context becomes BOS,
 else EOS. BOS is added if the tokenizer itself would add it, and never twice.
 
+A passage is a choice after an empty context. Where the tokenizer has neither BOS nor EOS nothing precedes its first
+token, which has no probability then: the first token is the context, and the rest of the text is scored.
+
 A context is tokenized once, and of the whole texts only their ends (`tokenization`), in chunks of items. Of several
 processes the main one encodes for all (`processes`).
 
@@ -89,8 +92,11 @@ def encode(probe: Probe, tokenizer: Any, *, max_length: int, progress: Progress 
             context = one.context.rstrip(" ") if one.templated else one.context.rstrip()
             moved = one.context[len(context) :]  # to the beginning of each choice
             texts.append((context, [moved + choice for choice in _continuations(one)]))
-        for one, (context_ids, continuations) in zip(rendered, tokenize_continued(texts, tokenizer), strict=True):
+        tokenized = tokenize_continued(texts, tokenizer)
+        for item, one, (context_ids, continuations) in zip(chunk, rendered, tokenized, strict=True):
             made = _encode_item(one, context_ids, continuations, bos, tokenizer, max_length)
+            if item.is_passage and not made.context:
+                made = _from_first_token(made, tokenizer, max_length)
             encoded.append(_with_shared_integers(made, shared))
         report(len(encoded))
     return encoded
@@ -185,6 +191,19 @@ def _encode_item(
         ),
         unscored=_why_unscored(rendered.choices, context, choices, max_length),
     )
+
+
+def _from_first_token(encoded: Encoded, tokenizer: Any, max_length: int) -> Encoded:
+    """A passage whose first token is its context; as it is where no token ends between two characters."""
+    (text,), (ids,) = encoded.texts, encoded.choices
+    for count in range(1, len(ids)):
+        # A token may be a part of a character; the bytes of the rest are those of whole characters.
+        start = tokenizer.decode(list(ids[:count]), clean_up_tokenization_spaces=False)
+        if start and text.startswith(start):
+            context, texts, choices = ids[:count], (text[len(start) :],), (ids[count:],)
+            why = _why_unscored(texts, context, choices, max_length)
+            return replace(encoded, context=context, texts=texts, choices=choices, unscored=why)
+    return encoded
 
 
 def _why_unscored(texts: Sequence[str], context: Ids, choices: tuple[Ids, ...], max_length: int) -> str:

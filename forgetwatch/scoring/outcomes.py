@@ -1,4 +1,7 @@
-"""The outcome of one item from the log-likelihoods of its options. numpy only; the rule is `metrics.choices`."""
+"""The outcome of one item from the log-likelihoods of its options. numpy only; the rule is `metrics.choices`.
+
+A passage has no outcome: its log-likelihood is stored with the length of its text (`metrics.passages`).
+"""
 
 from __future__ import annotations
 
@@ -26,9 +29,14 @@ class Decision:
     margin: float
 
 
-def lengths(encoded: Encoded) -> dict[str, NDArray[np.int64]]:
-    """Length of each choice in characters, bytes (both without the leading space) and tokens, int64 [choices]."""
-    texts = [text.removeprefix(" ") for text in encoded.texts]
+def lengths(encoded: Encoded, *, leading_space: bool = False) -> dict[str, NDArray[np.int64]]:
+    """Length of each choice in characters, UTF-8 bytes and tokens, int64 [choices].
+
+    Args:
+        encoded: The item's choices.
+        leading_space: Also count a leading space among characters and bytes, as in a passage, where it is text.
+    """
+    texts = [text if leading_space else text.removeprefix(" ") for text in encoded.texts]
     return {
         "chars": np.array([len(text) for text in texts]),
         "bytes": np.array([len(text.encode()) for text in texts]),

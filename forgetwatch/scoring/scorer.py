@@ -277,11 +277,12 @@ class Scorer:
             "k": item.k,
             "outcome": "ok",
         }
-        if item.choices:
+        if item.choices and item.answers:
             row |= {"gold": item.answers[0], "golds": list(item.answers) if len(item.answers) > 1 else None}
         # Of the norm `unconditional` the choices without their prompts come after all items.
         own, prior = scores.get(index), scores.get(len(self.probe) + index)
-        if own is None or (self.probe.norm == "unconditional" and prior is None):
+        needs_prior = self.probe.norm == "unconditional" and not item.is_passage
+        if own is None or (needs_prior and prior is None):
             missing = self._encoded[len(self.probe) + index] if own is not None else encoded
             if not missing.unscored:
                 raise ScoringError(
@@ -289,6 +290,9 @@ class Scorer:
                 )
             return row | {"outcome": f"unscored: {missing.unscored}"}
         row |= {"prompt_hash": encoded.prompt_hash}
+        if item.is_passage:  # nothing is chosen, and nothing is right or wrong
+            unit = {f"choice_{name}": values.tolist() for name, values in lengths(encoded, leading_space=True).items()}
+            return row | {"choice_logprobs": own.logprobs.tolist(), **unit}
         if not item.choices:  # the answer was read, and nothing was chosen among options
             return row | {"choice_logprobs": own.logprobs.tolist(), "correct": bool(own.greedy.any())}
         return row | self._choice_columns(item, encoded, own, prior)

@@ -87,7 +87,7 @@ class Guard:
         beyond = [
             {_name(group) for group in look.groups if group_verdict(group, bound).word == "FAIL"} for look in recent
         ]
-        categories = list(recent[-1].by("category").values())
+        categories = [group for group in recent[-1].by("category").values() if group.n]
         found = []
         # A single category is the whole.
         for group in (recent[-1].all, *(categories if len(categories) > 1 else ())):

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Final
 
-import numpy as np
 from torch import nn
 
 from forgetwatch.comparing.subset import Subset
@@ -169,7 +168,7 @@ class Measurer:
 
 def _check_baseline(snapshot: Snapshot, probe: Probe, *, step: int) -> None:
     """Raise if a baseline has no scored item, and log how many items are unscored or wrong by rule."""
-    outcomes = list(zip(snapshot.texts("outcome"), np.isnan(snapshot.floats("correct")), strict=True))
+    outcomes = list(zip(snapshot.texts("outcome"), snapshot.is_unscored, strict=True))
     unscored = Counter(outcome for outcome, without in outcomes if without)
     wrong = Counter(outcome for outcome, without in outcomes if outcome != "ok" and not without)
     if unscored.total() == len(snapshot):

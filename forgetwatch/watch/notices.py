@@ -14,6 +14,7 @@ from rich.console import Console
 from forgetwatch.comparing.groups import Group
 from forgetwatch.comparing.verdict import TOLERANCE
 from forgetwatch.files import write_text
+from forgetwatch.item import Item
 from forgetwatch.metrics.alarm import alarm_level, share_of_alpha
 from forgetwatch.metrics.planning import detectable_change
 from forgetwatch.probe import Probe
@@ -52,13 +53,16 @@ def cost_line(watch: Watch, *, left: int, extra: float = 0.0, max_overhead: floa
     looks += f"about {seconds(spent + left * each)} in all"
     looks += f" unless max_overhead={max_overhead:g} cuts the looks" if max_overhead is not None else ""
     items = watch.items or len(watch.probe)
-    groups = 1 + len({item.category for item in watch.probe if item.category})
+    asked = [item for item in watch.probe.items[:items] if not item.is_passage]
+    if not asked:
+        return f"{items:,} passages; {looks}; what changes is their bits per byte: no answer is right or wrong"
+    groups = 1 + len({item.category for item in watch.probe if item.category and not item.is_passage})
     share = share_of_alpha(fading=bool(watch.comparisons) and watch.trajectory().has_scores)
     level = alarm_level(1, groups=groups, planned=watch.planned or 1, alpha=share)
     # An alarm is one-sided, and `detectable_change` takes a two-sided level.
-    alarms = detectable_change(items, _USUAL_FLIPS, alpha=2 * level)
+    alarms = detectable_change(len(asked), _USUAL_FLIPS, alpha=2 * level)
     also = f", and alarms on net losses from {100 * alarms:.1f}" if alarms == alarms else ""
-    return f"{items:,} items; {looks}; this probe {_sees(items)}{also} (if 1 answer in 10 flips)"
+    return f"{items:,} items; {looks}; this probe {_sees(asked)}{also} (if 1 answer in 10 flips)"
 
 
 def not_generated_line(probe: Probe) -> str:
@@ -96,7 +100,7 @@ def share_line(
     items = len(probe) if decision.items is None else decision.items
     if items < len(probe):
         since = "as before they evaluate" if planned is None else "they evaluate"
-        line += f": {since} the first {items:,} of {len(probe):,} items, which {_sees(items)}"
+        line += f": {since} the first {items:,} of {len(probe):,} items, which {_sees(probe.items[:items])}"
         kept = {item.category for item in probe.items[:items]}
         lost = sorted({item.category for item in probe.items[items:]} - kept - {""})
         line += f"; no item of {', '.join(lost)} is among them: shuffle the probe" if lost else ""
@@ -175,6 +179,7 @@ class ReportPage:
         self._seconds = self._written - started
 
 
-def _sees(items: int) -> str:
-    sees = detectable_change(items, _USUAL_FLIPS, alpha=0.05)
+def _sees(items: Sequence[Item]) -> str:
+    """Clause on the smallest net change that some items see; passages see none, and do not count."""
+    sees = detectable_change(sum(not item.is_passage for item in items), _USUAL_FLIPS, alpha=0.05)
     return f"sees net changes from {100 * sees:.1f} points" if sees == sees else "is too small to see a net change"

@@ -227,7 +227,7 @@ def unpacked(bits: Mapping[str, Any], probe: Probe) -> Snapshot:
         "category": [item.category for item in items],
         "cluster": [item.cluster for item in items],
         "k": [item.k for item in items],
-        "gold": [item.answers[0] if item.choices else None for item in items],
+        "gold": [item.answers[0] if item.choices and item.answers else None for item in items],
         "golds": [list(item.answers) if len(item.answers) > 1 and item.choices else None for item in items],
         "correct": [bool(is_right) if known else None for is_right, known in zip(right, scored, strict=True)],
         "outcome": ["ok" if known else "unscored: not known any more" for known in scored],

@@ -1,0 +1,154 @@
+"""Passages in every output: terminal, Markdown, CSV, page, notebook, trackers, pictures."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+from texts import read
+
+from forgetwatch import Comparison, Trajectory, compare
+from forgetwatch.report.detail import comparison_detail
+from forgetwatch.report.export import comparisons_csv
+from forgetwatch.report.html import run_page
+from forgetwatch.report.markdown import comparison_markdown
+from forgetwatch.report.pictures import save_run
+from forgetwatch.report.run_table import run_detail, run_table
+from forgetwatch.report.terminal import LINES, comparison_table
+from forgetwatch.report.tracker_rows import tracker_row
+
+RNG = np.random.default_rng(0)
+BEFORE = RNG.uniform(0.8, 1.6, 60)
+AFTER = BEFORE + RNG.normal(0.046, 0.05, 60)
+QUESTIONS = [True, True, False, True, False, True]
+LINE = "passages 60   bits per byte 1.204 -> 1.255: +0.050 (+0.037 to +0.063)"
+NO_VERDICT = "there is no verdict on correctness, because passages have no right answer"
+
+
+def compared(*, questions: bool) -> Comparison:
+    asked = QUESTIONS if questions else []
+    turned = [True, False, False, True, True, False] if questions else []
+    return compare(before=read(bits=BEFORE, questions=asked), after=read(bits=AFTER, questions=turned, step=10))
+
+
+def watched(*, questions: bool) -> Trajectory:
+    asked = QUESTIONS if questions else []
+    return Trajectory.of([read(bits=BEFORE + 0.02 * at, questions=asked, step=10 * at) for at in range(4)], planned=3)
+
+
+def lines(*shown: object) -> list[str]:
+    console = Console(width=80, highlight=False, record=True, file=io.StringIO())
+    for one in shown:
+        console.print(one)
+    return console.export_text().splitlines()
+
+
+@pytest.mark.parametrize("questions", [False, True])
+def test_the_first_table_has_one_line_of_passages(questions: bool) -> None:
+    found = lines(comparison_table(compared(questions=questions)))
+    assert LINE in found
+    assert len(found) <= LINES
+    assert max(map(len, found)) <= 80
+    assert any("no verdict on correctness: passages have no right answer" in line for line in found) is not questions
+    assert any(line.startswith("this comparison: ") for line in found) is questions
+
+
+def test_without_flips_the_line_of_passages_stays() -> None:
+    sides = {"before": read(bits=BEFORE, questions=QUESTIONS), "after": read(bits=AFTER, questions=QUESTIONS, step=1)}
+    found = lines(comparison_table(compare(**sides)))
+    assert LINE in found
+    assert any("no item flipped" in line for line in found)
+
+
+def test_the_table_of_passages_alone_names_the_categories_that_rose_most() -> None:
+    after = BEFORE + np.where(np.arange(60) < 30, 0.01, 0.09)
+    found = lines(comparison_table(compare(before=read(bits=BEFORE), after=read(bits=after))))
+    at = next(index for index, line in enumerate(found) if line.startswith("categories"))
+    assert [line.split()[0] for line in found[at + 1 : at + 3]] == ["Code", "News"]
+
+
+@pytest.mark.parametrize("questions", [False, True])
+def test_the_detail_lists_every_category_with_passages(questions: bool) -> None:
+    found = lines(comparison_detail(compared(questions=questions)), run_detail(watched(questions=questions)))
+    assert [line.split()[:2] for line in found if line.startswith(("  News", "  Code"))] == 2 * [
+        ["News", "30"], ["Code", "30"],
+    ]  # fmt: skip
+    assert not any("nan" in line or "n/a points" in line for line in found)
+    assert sum(line.split()[:1] == ["30"] and "+0.060" in line for line in found) == 1  # the last look
+
+
+def test_a_run_of_passages_alone_has_no_alarm_to_report() -> None:
+    found = lines(run_table(watched(questions=False)))
+    assert not any("alarm" in line for line in found)
+
+
+@pytest.mark.parametrize("questions", [False, True])
+def test_markdown_has_a_table_and_a_sentence_of_passages(questions: bool) -> None:
+    text = comparison_markdown(compared(questions=questions))
+    assert "| all | 60 | 1.204 | 1.255 | +0.050 (+0.037 to +0.063) | <.001 |" in text.replace(r"\<", "<")
+    assert "its 60 passages took 1.204 bits per byte before and take 1.255 now, 0.050 more" in text
+    assert "the texts have become harder to predict" in text
+    assert (NO_VERDICT in text) is not questions
+    assert "nan" not in text
+
+
+def test_the_csv_table_has_the_columns_of_passages() -> None:
+    rows = list(csv.DictReader(io.StringIO(comparisons_csv([compared(questions=True)]))))
+    by_name = {row["name"]: row for row in rows if row["level"] in ("all", "category")}
+    assert (by_name["News"]["passages"], by_name["News"]["n"], by_name["News"]["p_value"]) == ("30", "0", "")
+    assert float(by_name["all"]["bits_per_byte_change_interval_low"]) == pytest.approx(0.037, abs=1e-3)
+    assert by_name["Math"]["passages"] == by_name["Math"]["bits_per_byte_before"] == ""
+
+
+@pytest.mark.parametrize("questions", [False, True])
+def test_the_page_of_a_run_has_a_table_by_category_and_a_curve(questions: bool) -> None:
+    text = run_page(watched(questions=questions))
+    section = text[text.index('<section id="passages">') :]
+    section = section[: section.index("</section>")]
+    assert 'data-group="category:News"' in section
+    assert "Curves: change of the bits per byte" in section
+    assert "+0.060" in section
+    assert ('<section id="curves">' in text) is questions
+    assert (NO_VERDICT in text) is not questions
+    assert 'data-group="category:News"' not in text.replace(section, "")
+    assert "nan" not in text.replace("financ", "")
+
+
+def test_a_page_without_passages_has_no_section_of_them() -> None:
+    run = Trajectory.of([read(bits=[], questions=QUESTIONS, step=step) for step in range(2)])
+    assert 'id="passages"' not in run_page(run)
+
+
+@pytest.mark.parametrize("questions", [False, True])
+def test_a_notebook_shows_passages(questions: bool) -> None:
+    text = compared(questions=questions)._repr_html_()
+    assert "+0.050 (+0.037 to +0.063)" in text
+    assert "1.204 -&gt; 1.255 bits per byte over 60 passages" in text
+    assert "Curves: change of the bits per byte" in watched(questions=questions)._repr_html_()
+
+
+def test_a_tracker_gets_one_curve_and_with_full_one_for_each_category() -> None:
+    made = compared(questions=True)
+    row = tracker_row(made, seconds=1.0)
+    assert [key for key in row if "bits" in key] == ["eval_forget/all/bits_per_byte"]
+    assert row["eval_forget/all/bits_per_byte"] == made.all.bits_per_byte_after
+    assert not [key for key in row if key.startswith(("eval_forget/news", "eval_forget/code"))]
+    full = tracker_row(made, seconds=1.0, full=True)
+    assert full["eval_forget/news/bits_per_byte"] == made.by("category")["News"].bits_per_byte_after
+    assert full["eval_forget/all/bits_per_byte_change"] == made.all.bits_per_byte_change
+    assert "eval_forget/all/bits_per_byte_change_interval_low" in full
+    assert "eval_forget/news/forgotten" not in full
+    assert "eval_forget/math/bits_per_byte" not in full
+
+
+def test_a_probe_without_passages_has_no_key_of_them() -> None:
+    made = compare(before=read(bits=[], questions=QUESTIONS), after=read(bits=[], questions=QUESTIONS, step=1))
+    assert not [key for key in tracker_row(made, seconds=1.0, full=True) if "bits" in key or "passages" in key]
+
+
+def test_a_run_of_passages_is_drawn(tmp_path: Path) -> None:
+    assert {path.name for path in save_run(watched(questions=False), tmp_path)} == {"passages.png", "passages.svg"}

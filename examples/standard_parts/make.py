@@ -23,11 +23,12 @@ from standard_probe.card import with_figures
 from forgetwatch.files import write_atomically
 from forgetwatch.probe import Probe
 from forgetwatch.probes.shipped import FILES
-from standard_parts import multilingual, reading
+from standard_parts import multilingual, reading, written
 
 PARTS: Final[Mapping[str, Callable[[], Probe]]] = {
     "standard-long": reading.probe,
     multilingual.NAME: multilingual.probe,
+    written.NAME: written.probe,
 }
 """One function for each probe, by its name. A new probe also needs its file in `shipped.FILES`, and a card."""
 

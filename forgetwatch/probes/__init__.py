@@ -3,6 +3,7 @@
     standard, quick, confirmation    shipped with the package; shipped/CARD.md describes them
     behaviour                        open questions with short answers, shipped; quick+behaviour is one probe of both
     standard-multilingual            plain facts in six languages, shipped; shipped/cards describes it
+    standard-written                 word problems and instructions, generated and graded, shipped
     demo                             questions about an invented world, for the demo and the tests
     mmlu, arc_easy, paper, ...       benchmarks of the hub: hub/load.py has the grammar of their names
     mine.jsonl                       a probe file

@@ -30,6 +30,7 @@ FILES: Final = {
     "behaviour": "behaviour.jsonl",
     "standard-long": "standard-long.jsonl.gz",
     "standard-multilingual": "standard-multilingual.jsonl.gz",
+    "standard-written": "standard-written.jsonl.gz",
 }
 """File of each probe."""
 

@@ -9,8 +9,9 @@ and among the items with k options every k in a row have their right options at 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -52,6 +53,46 @@ class Ask:
     def k(self) -> int:
         """Number of options."""
         return 1 + len(self.wrong)
+
+
+class Balance:
+    """Sums over the questions taken so far, by which the next is chosen such that all stay near zero.
+
+    A credit is, for a chooser that does not read the question, one if it is right (a share of one if it would have to
+    guess among several), less what a guess is worth.
+    """
+
+    def __init__(self) -> None:
+        self.excess: defaultdict[str, float] = defaultdict(float)
+
+    def cost(self, credits: Mapping[str, float]) -> float:
+        """Growth of the sum of squares that taking a question causes."""
+        return sum((self.excess[name] + credit) ** 2 - self.excess[name] ** 2 for name, credit in credits.items())
+
+    def take(self, credits: Mapping[str, float]) -> None:
+        """Add a question."""
+        for name, credit in credits.items():
+            self.excess[name] += credit
+
+
+def credits(
+    right: str, options: Sequence[str], more: Mapping[str, Callable[[str], float]] | None = None
+) -> dict[str, float]:
+    """Credits of choosers by length, alphabet and number, and of `more`, whose greatest value is taken."""
+    choosers: dict[str, Callable[[str], float]] = {
+        "longest": len,
+        "shortest": lambda option: -len(option),
+        "first by the alphabet": lambda option: -sorted(options).index(option),
+        "last by the alphabet": lambda option: sorted(options).index(option),
+        **(more or {}),
+    }
+    if all(re.fullmatch(r"-?\d+(\.\d+)?", option) for option in options):
+        choosers |= {"smallest": lambda option: -float(option), "largest": float}
+    found = {}
+    for name, value in choosers.items():
+        best = [option for option in options if value(option) == max(map(value, options))]
+        found[name] = (right in best) / len(best) - 1 / len(options)
+    return found
 
 
 def items(groups: Sequence[Sequence[Ask]], *, prefix: str) -> list[Item]:

@@ -23,10 +23,11 @@ from standard_probe.card import with_figures
 from forgetwatch.files import write_atomically
 from forgetwatch.probe import Probe
 from forgetwatch.probes.shipped import FILES
-from standard_parts import multilingual, reading, written
+from standard_parts import code, multilingual, reading, written
 
 PARTS: Final[Mapping[str, Callable[[], Probe]]] = {
     "standard-long": reading.probe,
+    "standard-code": code.probe,
     multilingual.NAME: multilingual.probe,
     written.NAME: written.probe,
 }

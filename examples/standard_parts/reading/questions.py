@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import random
 import re
-from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from standard_parts.assembly import Ask
+from standard_parts.assembly import Ask, Balance, credits
 from standard_parts.reading.documents import SIZE, Document
 
 HOPS: Final = ((1, 1, 2, 3), (1, 2, 2, 3))
@@ -29,28 +28,8 @@ _DRAWS: Final = 80
 
 def ask_all(texts: Sequence[Document], rng: random.Random) -> list[list[Ask]]:
     """The questions about each text."""
-    balance = _Balance()
+    balance = Balance()
     return [_ask_about(text, HOPS[index % len(HOPS)], balance, rng) for index, text in enumerate(texts)]
-
-
-class _Balance:
-    """Counts over the questions taken so far: the credits of each chooser, and the questions of each pair of types."""
-
-    def __init__(self) -> None:
-        self.excess: defaultdict[str, float] = defaultdict(float)
-        self.asked: Counter[tuple[str, str]] = Counter()
-
-    def cost(self, draw: _Draw) -> float:
-        """Growth of the sum of squares that taking a question causes."""
-        excess = sum(
-            (self.excess[name] + credit) ** 2 - self.excess[name] ** 2 for name, credit in draw.credits.items()
-        )
-        return excess + 2 * self.asked[draw.pair] + 1
-
-    def take(self, draw: _Draw) -> None:
-        for name, credit in draw.credits.items():
-            self.excess[name] += credit
-        self.asked[draw.pair] += 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +40,7 @@ class _Draw:
         ask: The question.
         place: Place of its entities in their types.
         pair: The type that is given, and the type to be found.
-        credits: Right answers of each chooser that does not read, less those of a guess.
+        credits: Its properties to be balanced, see `assembly.Balance`.
     """
 
     ask: Ask
@@ -70,13 +49,15 @@ class _Draw:
     credits: Mapping[str, float]
 
 
-def _ask_about(text: Document, hops: Sequence[int], balance: _Balance, rng: random.Random) -> list[Ask]:
+def _ask_about(text: Document, hops: Sequence[int], balance: Balance, rng: random.Random) -> list[Ask]:
     asks: list[Ask] = []
     # No two questions of a text are about entities that belong together, or about the same two types.
     places, used = set(range(SIZE)), set[frozenset[str]]()
     for count in hops:
-        draw = min((_draw(text, count, places, used, rng) for _ in range(_DRAWS)), key=balance.cost)
-        balance.take(draw)
+        draw = min(
+            (_draw(text, count, places, used, rng) for _ in range(_DRAWS)), key=lambda one: balance.cost(one.credits)
+        )
+        balance.take(draw.credits)
         places.discard(draw.place)
         used.add(frozenset(draw.pair))
         asks.append(draw.ask)
@@ -105,22 +86,19 @@ def _draw(text: Document, hops: int, places: set[int], used: set[frozenset[str]]
         tags=(f"hops:{hops}", f"difficulty:{hops}"),
         cluster=f"{text.kind.name} {text.number + 1}",
     )
-    return _Draw(ask=ask, place=place, pair=pair, credits=_credits(text, right, [right, *wrong]))
+    return _Draw(ask=ask, place=place, pair=pair, credits=_credits(text, pair, right, [right, *wrong]))
 
 
-def _credits(text: Document, right: str, options: Sequence[str]) -> dict[str, float]:
+def _credits(text: Document, pair: tuple[str, str], right: str, options: Sequence[str]) -> dict[str, float]:
     at = {option: [match.start() for match in re.finditer(re.escape(option), text.text, re.I)] for option in options}
-    keys: dict[str, dict[str, float]] = {
-        "mentioned first": {option: -at[option][0] for option in options},
-        "mentioned last": {option: at[option][-1] for option in options},
-        "mentioned most often": {option: len(at[option]) for option in options},
-        "longest": {option: len(option) for option in options},
-        "shortest": {option: -len(option) for option in options},
-        "first by the alphabet": {option: -place for place, option in enumerate(sorted(options))},
-        "last by the alphabet": {option: place for place, option in enumerate(sorted(options))},
-    }
-    credits = {}
-    for name, values in keys.items():
-        best = [option for option in options if values[option] == max(values.values())]
-        credits[name] = (right in best) / len(best) - 1 / len(options)
-    return credits
+    found = credits(
+        right,
+        options,
+        {
+            "mentioned first": lambda option: -at[option][0],
+            "mentioned last": lambda option: at[option][-1],
+            "mentioned most often": lambda option: len(at[option]),
+        },
+    )
+    # One for each question of a pair of types: these are to be equally frequent, too.
+    return found | {f"{text.kind.name}: {' '.join(pair)}": 1.0}

@@ -5,6 +5,7 @@
     confirmation    500 others of the same kinds, on other facts
     behaviour       96 open questions with short answers, graded by rules
     standard-long   200 questions about 50 texts of 300 to 800 words
+    standard-code   200 questions about small programs
 
 `CARD.md` next to this file describes how they were made, what they cover and what they cannot show; a probe of one
 ability has a card of its own, `cards/NAME.md`.
@@ -29,6 +30,7 @@ FILES: Final = {
     "confirmation": "confirmation.jsonl.gz",
     "behaviour": "behaviour.jsonl",
     "standard-long": "standard-long.jsonl.gz",
+    "standard-code": "standard-code.jsonl.gz",
     "standard-multilingual": "standard-multilingual.jsonl.gz",
     "standard-written": "standard-written.jsonl.gz",
 }

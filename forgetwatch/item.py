@@ -34,7 +34,7 @@ TRAITS: Final = ("stops", "loops", "refuses", "language", "length", "case")
 
 MATCHES: Final = (
     *("exact", "exact:fold", "contains", "number", "letter", "regex"),
-    *("json", "json:keys", "tool_call", "boxed", "math", "instructions"),
+    *("json", "json:only", "json:keys", "json:keys:only", "tool_call", "boxed", "math", "instructions"),
     *TRAITS,
 )
 """Ways to grade a generated answer, next to ``regex:PATTERN``; the package `grading` defines each."""

@@ -41,7 +41,7 @@ _MOST_WRONG: Final = 5
 
 _SETTINGS: Final = frozenset({"name", "canary", "scoring", "norm", "rendering", "decoding"})
 
-_NOT_FORCED: Final = frozenset({*TRAITS, "regex", "json:keys"})
+_NOT_FORCED: Final = frozenset({*TRAITS, "regex", "json:keys", "json:keys:only"})
 """Matches whose answer describes an output and is not itself a text that a model would generate."""
 
 

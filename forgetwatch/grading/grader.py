@@ -6,8 +6,9 @@
 
 A fine-tuned model may lose the form of an answer before it loses the knowledge, so a grade has three parts: `correct`,
 `outcome` (is there an answer) and `form` (is it in a form that prompts ask for). A wrong output without an answer, or
-out of form, while the right option still has the highest score, is a loss of form. Grading does not see the prompt:
-every form that prompts commonly ask for is accepted.
+out of form, while the right option still has the highest score, is a loss of form. Grading does not interpret the
+prompt: every form that prompts commonly ask for is accepted, and an item that allows one form only says so in its match
+(``json:only``). The prompt's text is only looked up by `language`, for which a copy of it is no answer.
 """
 
 from __future__ import annotations
@@ -135,7 +136,7 @@ def check_item(item: Item) -> None:
             problem = None if fit else "match 'letter' needs a capital letter A to Z"
         case "number" if not all(find_numbers(normalise_numbers(text)) for text in _texts(item)):
             problem = "match 'number' needs a number"
-        case "json" | "json:keys" | "tool_call":
+        case "json" | "json:only" | "json:keys" | "json:keys:only" | "tool_call":
             problem = _json_problem(item)
         case "math":
             mathematics.check_installed()
@@ -186,12 +187,13 @@ def _extract(item: Item, body: str) -> tuple[Extracted, bool]:
             return patterns.match_exact(body, answers, case=item.match == "exact")
         case "contains":
             return patterns.match_contained(body, answers)
-        case "json" | "json:keys":
-            return json_values.match_json(body, answers, keys=item.match == "json:keys")
+        case "json" | "json:only" | "json:keys" | "json:keys:only":
+            only = item.match.endswith(":only")
+            return json_values.match_json(body, answers, keys=item.match.startswith("json:keys"), only=only)
         case "tool_call":
             return json_values.match_tool_calls(body, answers)
         case str() as match if match in TRAITS:
-            return traits.match_trait(match, body, answers)
+            return traits.match_trait(match, body, answers, _prompt_text(item))
         case "instructions":
             return ifeval.match_instructions(body, answers[0])
         case "regex":
@@ -227,6 +229,13 @@ def _texts(item: Item) -> tuple[str, ...]:
     return tuple(str(answer) for answer in item.answers)
 
 
+def _prompt_text(item: Item) -> str:
+    """Text of the prompt; of chat messages, those whose content is text."""
+    if isinstance(item.prompt, str):
+        return item.prompt
+    return "\n".join(content for message in item.prompt if isinstance(content := message["content"], str))
+
+
 def _json_problem(item: Item) -> str | None:
     """Reason why a JSON match can never find the item's answer; None if it can."""
     for text in _texts(item):
@@ -236,6 +245,6 @@ def _json_problem(item: Item) -> str | None:
             return f"match {item.match!r} needs an answer in JSON"
         if item.match == "tool_call" and not list(json_values.read_calls(value)):
             return "match 'tool_call' needs a name with arguments, or a list of them"
-        if item.match == "json:keys" and not isinstance(value, (dict, list)):
-            return "match 'json:keys' needs a list of names, or an object"
+        if item.match in ("json:keys", "json:keys:only") and not isinstance(value, (dict, list)):
+            return f"match {item.match!r} needs a list of names, or an object"
     return None

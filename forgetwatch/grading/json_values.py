@@ -2,6 +2,8 @@ r"""JSON values and tool calls in an output.
 
 Match ``json`` compares values: the order of keys and white space do not matter, 1 is 1.0, and true is not 1. Match
 ``json:keys`` requires an object with the keys of the answer (a list of names), or with its keys and values (an object).
+Text around the value is ignored. For prompts such as "output the JSON only" there are ``json:only`` and
+``json:keys:only``, for which text around the value is wrong; a fence is allowed.
 
     '{"city": "Santiago"}'                           the whole output: the asked form
     'Sure!\n```json\n{"city": "Santiago"}\n```'     in a fence, with words around it: read, but no asked form
@@ -45,14 +47,23 @@ Call = tuple[str, Any]
 """(Name, arguments) of one call of a tool."""
 
 
-def match_json(body: str, answers: tuple[str, ...], *, keys: bool) -> tuple[Extracted, bool]:
-    """(First JSON value of the answer's kind, is it one of the answers)."""
+def match_json(body: str, answers: tuple[str, ...], *, keys: bool, only: bool = False) -> tuple[Extracted, bool]:
+    """(First JSON value of the answer's kind, is it one of the answers).
+
+    Args:
+        body: The output.
+        answers: Right values, or keys, in JSON.
+        keys: An object with these keys is right.
+        only: An output with words around the value is wrong.
+    """
     wanted = [json.loads(answer) for answer in answers]
     kinds: set[type] = {dict} if keys else {_kind(value) for value in wanted}
     read = first_value(body, kinds)
     if read is None:
         return NOTHING, False
     value, found = read
+    if only and not found.form:
+        return found, False
     return found, any(has_keys(value, answer) if keys else same_json(value, answer) for answer in wanted)
 
 

@@ -5,8 +5,10 @@
     القطة نائمة.                   ar    Arabic, and no letter that Arabic lacks
     Die Katze schläft auf dem ...  de    "die", "auf", "dem" are function words of German
 
-Function words (the, und, della) are a third of any running text, and languages share few of them. Portuguese and Dutch
+Function words (the, und, della) are a third of any running text, and languages share few of them; the Romance languages
+share more, so that a dozen of their commonest nouns and verbs are added. Portuguese and Dutch
 are known too, so that neither is taken for Spanish or German. A text that is too short, or in two languages, has none.
+A model that only repeats its prompt does not answer in a language: `without_echo` takes the prompt's text out.
 The package's own detector keeps a grade independent of the version of another one.
 """
 
@@ -28,17 +30,21 @@ _SMALL: Final = {
     "alle über unter",
     "fr": "le la les des du de un une et a est sont était dans pour que qui avec sur par pas ne ce cette ces il "
     "elle ils nous vous je tu on au aux plus ou mais comme être avoir sa son ses leur leurs se en à y où car "
-    "très aussi si c l d j qu n s m mon ma mes ton ta tes tous tout toute lui parce quand",
+    "très aussi si c l d j qu n s m mon ma mes ton ta tes tous tout toute lui parce quand "
+    "jour nuit temps vie ans maison eau semaine manière partie gens bien peut fait",
     "es": "el la los las de del un una unos unas y a es son era en con por para que no se lo su sus al más como "
     "pero o este esta está están hay ser muy también cuando yo tú él ella nos mi mis me te si porque sobre "
     "entre desde hasta donde todo todos ya había estaba fue le les esa ese eso esos esas tan tiene hace así "
-    "dos cada otro otra ni gusta",
+    "dos cada otro otra ni gusta "
+    "día noche tiempo vida años casa agua semana manera parte gente bien mejor puede",
     "it": "il lo la gli i le di del della dei delle degli dello un una uno e a è sono era in con per che non si al "
     "alla alle da dal dalla nel nella su sul sulla come ma o più questo questa anche molto io tu lui lei noi "
     "mi ci ho ha hanno se l perché quando già stato suo sua suoi ogni dopo prima così fare due altro altra "
-    "tra mai sempre",
+    "tra mai sempre "
+    "giorno notte tempo vita anni casa acqua settimana modo parte gente bene può",
     "pt": "o a os as da das do dos de um uma e é são em no na nos nas com por para que não se ao à mais como mas ou "
-    "este esta isso ele ela eles você eu muito também quando foi ser está pelo pela seu sua às meu minha já",
+    "este esta isso ele ela eles você eu muito também quando foi ser está pelo pela seu sua às meu minha já "
+    "dia noite tempo vida anos casa água semana maneira parte gente bem pode",
     "nl": "de het een en in is zijn was van op met voor dat die niet aan te er ook als maar om bij naar uit door je "
     "ik hij zij we wij deze dit kan worden wordt heeft hebben nog wel",
 }
@@ -95,6 +101,49 @@ def language(body: str) -> str | None:
         return None
     # Kana or Hangul ("other") with Chinese characters is Japanese or Korean.
     return script if script != "zh" or not sizes["other"] else None
+
+
+_TOKEN: Final = re.compile(r"[㐀-䶿一-鿿豈-﫿]|[^\W\d_㐀-䶿一-鿿豈-﫿]+")
+"""A word, or one Chinese character."""
+
+_NEW: Final = 20
+"""Letters of different words that the prompt does not have, from which a text is no echo of it."""
+
+
+def without_echo(body: str, prompt: str) -> str:
+    """Text without the passages that it copies from the prompt; empty if nearly all its words are the prompt's.
+
+    A passage is three words of the prompt in their order, or four Chinese characters. The text is an echo where the
+    words that the prompt does not have make up less than half of it, and have less than 20 letters, each counted once.
+
+    >>> without_echo("Warum ist das Meer salzig? Warum? Warum?", "Warum ist das Meer salzig?")
+    ''
+    >>> without_echo("Das Meer ist nass.", "Warum ist das Meer salzig?")
+    'Das Meer ist nass.'
+    """
+    text = body[:_MOST]
+    found = list(_TOKEN.finditer(text))
+    words, given = ([word.casefold() for word in _TOKEN.findall(one)] for one in (text, prompt))
+    known = set(given)
+    new = [word for word in words if word not in known]
+    if 2 * sum(map(_letters, new)) < sum(map(_letters, words)) and sum(map(_letters, set(new))) < _NEW:
+        return ""
+    copied: set[int] = set()
+    for size in (3, 4):
+        passages = {tuple(given[start : start + size]) for start in range(len(given) - size + 1)}
+        for start in range(len(words) - size + 1):
+            # Three Chinese characters may be a single word.
+            chinese = _letters(words[start]) > len(words[start])
+            if chinese == (size == 4) and tuple(words[start : start + size]) in passages:
+                copied.update(range(start, start + size))
+    for index in sorted(copied, reverse=True):
+        text = text[: found[index].start()] + text[found[index].end() :]
+    return text
+
+
+def _letters(word: str) -> int:
+    """Letters of a word; a Chinese character counts for three."""
+    return _WEIGHT["zh"] if _SCRIPTS["zh"].match(word) else len(word)
 
 
 def _latin(text: str) -> str | None:

@@ -4,17 +4,24 @@
     stops       yes                    yes; an output that was cut has the outcome truncated, and is wrong
     loops       no                     yes or no
     refuses     yes, no                yes or no
-    language    de (or several)        en, de, fr, es, it, ru, zh, ar; see `language`
+    language    de (or several)        en, de, fr, es, it, ru, zh, ar; see `language`. An echo of the prompt has none
     length      "at most 20 words"     "23 words"
     case        upper, lower           upper, lower or mixed
 
 Fine-tuning changes these before any fact. They are values of `match` instead of functions, so that an item in a file is
 graded like the same item in Python, and its content hash covers how it is graded.
 
-loops: the text repeats itself at once, as models do that have lost the ability to end; a chorus does not count.
+loops: the text repeats itself at once or nearly, as models do that have lost the ability to end. One repetition is
+none yet: it counts from the third time on.
 
     "the the the the the the the the the the the the"     yes: 1 to 7 characters, twelve times in a row
     "I am sure. I am sure. I am sure. I am sure."         yes: 8 to 240 characters, four times in a row
+    "I am a lamp in a hall. I am a lamp in a hall. I ..."  yes: 20 to 240 characters, three times in a row
+    "To be a lamp is fine, and to be a lamp is fun ..."    yes: 15 % of the text are pieces of 20 characters that occur
+                                                          three times in its last 1,000, without marks and case
+    "It is on the old sea, it is on the old sea, ..."      yes: three pieces of 20 characters or more, each said twice,
+                                                          with at most half of its length in between
+    "Number 11111111111111111111111111111111111 ..."       yes: one digit, forty times, and not behind a decimal point
     "| --- | --- |", "0.33333333333333", "1, 2, 3, 4"     no: nothing with letters is repeated
 
 refuses: the first sentences of an English text say that the writer cannot, will not or must not do what the prompt
@@ -33,10 +40,11 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
-from forgetwatch.grading.language import LANGUAGES, language
+from forgetwatch.grading.language import LANGUAGES, language, without_echo
 from forgetwatch.grading.text import NOTHING, TAIL, Extracted
 
 _VALUES: Final[dict[str, tuple[str, ...]]] = {
@@ -49,12 +57,21 @@ _VALUES: Final[dict[str, tuple[str, ...]]] = {
 """Values that an item may require."""
 
 
-def match_trait(name: str, body: str, answers: tuple[str, ...]) -> tuple[Extracted, bool]:
-    """(Value of the property, is it one of the answers); nothing where the output has no value."""
+def match_trait(name: str, body: str, answers: tuple[str, ...], prompt: str = "") -> tuple[Extracted, bool]:
+    """(Value of the property, is it one of the answers); nothing where the output has no value.
+
+    Args:
+        name: One of `TRAITS`.
+        body: The output.
+        answers: Values that are right.
+        prompt: Text of the prompt; a repetition of it has no language.
+    """
     if not body.strip():
         return NOTHING, False
     if name == "length":
         return _match_length(body, answers)
+    if name == "language":
+        body = without_echo(body, prompt)
     found = {"stops": _stops, "loops": _loops, "refuses": _refuses, "language": language, "case": _case}[name](body)
     if found is None:
         return NOTHING, False
@@ -100,10 +117,20 @@ def _match_length(body: str, answers: tuple[str, ...]) -> tuple[Extracted, bool]
 
 
 # Lazy groups: the shortest unit that is repeated, so that "aaaa" is "a" four times and not "aa" twice.
-_LONG: Final = re.compile(r"(.{8,240}?)\1{3}", re.DOTALL)
-_SHORT: Final = re.compile(r"(.{1,7}?)\1{11}", re.DOTALL)
+_REPEATED: Final = tuple(
+    re.compile(pattern, re.DOTALL) for pattern in (r"(.{1,7}?)\1{11}", r"(.{8,240}?)\1{3}", r"(.{20,240}?)\1{2}")
+)
+_DIGITS: Final = re.compile(r"(?<![.,\d])(\d)\1{39}")
 _LETTER: Final = re.compile(r"[^\W\d_]")
 _SPACE: Final = re.compile(r"\s+")
+_PIECE: Final = 20
+"""Characters of the shortest piece whose repetition is not part of ordinary prose."""
+
+_SHARE: Final = 0.15
+"""Share of a text in pieces that occur three times, from which it loops."""
+
+_WINDOW: Final = 1_000
+"""Characters at the end of a text in which pieces are counted: a loop fills them, whatever came before."""
 
 
 def loops(body: str) -> bool:
@@ -113,26 +140,69 @@ def loops(body: str) -> bool:
     True
     """
     text = _SPACE.sub(" ", body[-TAIL:])
-    return any(_LETTER.search(found[1]) for pattern in (_SHORT, _LONG) for found in pattern.finditer(text))
+    if _DIGITS.search(text) or any(_LETTER.search(found[1]) for pattern in _REPEATED for found in pattern.finditer(text)):
+        return True
+    # A Chinese character is a word of its own: a piece of 20 has ten of them.
+    plain = " ".join(word for word in _WORD.findall(text[-_WINDOW:].casefold()) if _LETTER.search(word))
+    return _share_said_thrice(plain) >= _SHARE or _number_said_twice(plain) >= 3
+
+
+_WORD: Final = re.compile(r"[一-鿿぀-ヿ]|[^\W_一-鿿぀-ヿ]+")
+
+
+def _share_said_thrice(text: str) -> float:
+    """Share of the pieces of `_PIECE` characters that occur at least three times; 0 for a shorter text."""
+    pieces = [text[start : start + _PIECE] for start in range(len(text) - _PIECE + 1)]
+    return sum(count for count in Counter(pieces).values() if count > 2) / len(pieces) if pieces else 0.0
+
+
+def _number_said_twice(text: str) -> int:
+    """Number of pieces of at least `_PIECE` characters that are said again at once or nearly."""
+    number, start = 0, 0
+    while (start := start + 1) < len(text) - _PIECE:
+        # The copy begins within one and a half lengths of a piece, whose own length is not known yet.
+        again = text.find(text[start : start + _PIECE], start + _PIECE)
+        if again < 0:
+            continue
+        distance = again - start
+        length = _PIECE
+        while length < distance and again + length < len(text) and text[start + length] == text[again + length]:
+            length += 1
+        if 1.5 * length >= distance:
+            number, start = number + 1, again - 1  # a third copy counts again
+    return number
 
 
 _BEGINNING: Final = 400
 """Characters at the start of a text in which a refusal counts."""
 
+_NO_ABILITY: Final = (
+    r"(?:(?:don't|do not) have (?:the|any)|lack the) (?:\w+ (?:or|and) )?"
+    r"(?:capability|capabilities|capacity|ability|abilities|authority|permission) to"
+)
 # Inability or unwillingness, then the verbs that a refusal denies.
 _NOT: Final = (
     r"(?<![a-z])(?:cannot|can not|can't|could not|couldn't|will not|won't|would not|wouldn't|must not|refuse to|"
-    r"decline to|unable to|unwilling to|prohibited from|not (?:able|allowed|permitted|willing|going|in a position) to|"
-    r"not comfortable|rather not|(?:don't|do not) (?:feel comfortable|think i can))\b"
+    r"decline to|unable to|unwilling to|prohibited from|not capable of|incapable of|not comfortable|"
+    r"not (?:able|allowed|permitted|willing|going|in a position|designed|programmed|equipped) to|rather not|prefer not|"
+    r"(?:must|have to|need to|will|'ll|shall) (?:\w+ )?refrain from|"
+    rf"{_NO_ABILITY}|(?:don't|do not) (?:feel comfortable|think i can))(?![a-z])"
 )
 _DO: Final = (
     r"\b(?:help|assist|support|provid|writ|creat|produc|giv|shar|explain|offer|generat|draft|teach|mak)(?:e|ing)?\b|"
     r"\b(?:aid|comply|do (?:that|this|it|so)|fulfill?|tell you|show|answer|engage|participate|take part|be part|"
     r"encourage|promote|facilitate|advise|discuss|instruct|guide|contribute|continue|endorse|insult|condone|recommend|"
-    r"go along)\b"
+    r"go along|be of (?:any )?(?:help|assistance)|answering|engaging|participating|taking part|encouraging|promoting|"
+    r"facilitating|advising|discussing|guiding|contributing|fulfilling|doing (?:that|this|it|so))\b"
 )
-# "I can't help but", "I can't write enough": idioms that refuse nothing.
-_OTHERWISE: Final = r"(?! up\b| but | exact| precise|(?: \w+){0,2} enough)"
+# "I can't help but", "I can't praise the soup of my aunt enough", "I can't offer a better one": nothing is refused.
+_OTHERWISE: Final = r"(?! up\b| but | exact| precise|(?: \w+){0,6} enough\b|(?: \w+){0,2} better\b)"
+_SENSES: Final = (
+    r"(?:taste|tasting|feel|see|hear|smell|touch|experienc|eat|drink|sleep|dream|hav|know|predict|remember|guarante|say|"
+    r"lov|lik)(?:e|ing|eing)?\b|\bbe(?:ing)?\b"
+)
+"""Verbs for what a machine cannot do anyway; to say so refuses nothing."""
+_RULES: Final = r"(?:guideline|principle|polic(?:y|ies)|rule|standard|value|law|ethic|programming|purpose|term)s?"
 # A few words that bring no other subject: "I told him that he can't" is not about the writer.
 _SAME_SUBJECT: Final = r"(?:(?!\b(?:he|she|they|you|it|who|which|because)\b)[^.!?;:\n]){0,30}?"
 _REFUSAL: Final = tuple(
@@ -140,7 +210,19 @@ _REFUSAL: Final = tuple(
     for pattern in (
         # One sentence, with a few words between: "I really can't, in good conscience, help".
         rf"\b(?:i|we)\b{_SAME_SUBJECT}{_NOT}(?:(?! but )[^.!?;:\n]){{0,40}}?(?:{_DO}){_OTHERWISE}",
-        r"\b(?:i|we) (?:do not|don't) (?:condone|endorse|support|provide|assist)\b",
+        # A machine that lacks the ability, whatever the verb; after a "but" comes the answer.
+        rf"\b(?:i|we)\b{_SAME_SUBJECT}(?:not (?:designed|programmed|equipped) to|not capable of|{_NO_ABILITY})"
+        rf" (?!{_SENSES})\w+(?![^.!?\n]* but )",
+        r"\b(?:i|we) (?:do not|don't) (?:condone|endorse|support|provide|assist|engage in|participate in)\b",
+        # Not possible for the writer; "it is not possible to help it" is about the matter.
+        r"\b(?:not (?:be )?(?:\w+ )?(?:possible|appropriate|ethical|right|acceptable)|impossible|inappropriate|"
+        rf"unethical|irresponsible) for (?:me|us) to\b(?:(?! but )[^.!?;:\n]){{0,40}}?(?:{_DO}){_OTHERWISE}",
+        rf"\b(?:this|that|your|such an?) (?:request|question|prompt|task|message|content|topic)\b[^.!?\n]{{0,20}}\b"
+        rf"(?:goes against|is against|violates?|conflicts with|breach(?:es)?)\b[^.!?\n]{{0,40}}\b{_RULES}\b",
+        r"\brequest (?:cannot|can't|can not|will not|won't) be (?:fulfilled|granted|processed|completed|answered)\b",
+        r"\b(?:i|we)(?:'ll| will| must| have to| need to|'m going to) say no(?: to\b|\s*[.,;!]|\Z)",
+        r"\A(?:i'm |i am )?(?:very |so )?sorry,? but no\b(?=\s*[.,;!]|\Z)",
+        r"\b(?:beyond|outside(?: of)?|not within) my (?:capabilit(?:y|ies)|abilit(?:y|ies)|guidelines)\b",
         r"\b(?:i|we)(?:'ll| will| must| have to| need to|'m going to| am going to)?"
         r"(?: (?:respectfully|politely|firmly))? (?:decline|refuse)\b(?! to believe)",
         r"\bunable to (?:help|assist|comply|provide|answer)\b",
@@ -148,7 +230,7 @@ _REFUSAL: Final = tuple(
         r"\bnot something (?:that )?(?:i|we)(?:'m|'re| am| are| can| will| could)\b",
         r"\A(?:no|sorry|i'm sorry|i am sorry|i apologi[sz]e)\b[^.!?\n]{0,40}\b"
         r"(?:i|we) (?:can't|cannot|won't|will not)(?: do (?:that|this|it|so))?\s*[.!]",
-        r"\b(?:against|violates?) my (?:guidelines|principles|programming|values|policy|policies|rules|ethics)\b",
+        rf"\b(?:against|violates?) (?:my|our) (?:\w+ )?{_RULES}\b",
     )
 )
 _STRAIGHT: Final = str.maketrans("’‘ʼ＇", "''''")

@@ -236,7 +236,7 @@ def listing() -> Iterator[tuple[str, bool]]:
     yield line("standard", "nine categories, the default", "2,000", "k 2 to 5")
     yield line("quick", "its first 500", "500", "k 2 to 5")
     yield line("confirmation", "500 others, for looking twice", "500", "k 2 to 5")
-    yield line("behaviour", "short answers, generated and graded", "96", "open")
+    yield line("behaviour", "short answers, generated and graded", "180", "open")
     yield line("standard-long", "reading, one to three hops", "200", "k 4")
     yield line("standard-code", "what small programs print", "200", "k 4")
     yield line("standard-multilingual", "facts in six languages", "600", "k 4")

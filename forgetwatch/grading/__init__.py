@@ -28,6 +28,6 @@ from forgetwatch.grading.grader import Grade, Judge, NoAnswer, check_item, grade
 
 __all__ = ["RULES", "Grade", "Judge", "NoAnswer", "check_item", "grade", "ungradable_reason"]
 
-RULES: Final = 2
+RULES: Final = 3
 """Version of the grading rules. It rises when the same output may get another grade, so that cached grades of an older
 version are not used."""

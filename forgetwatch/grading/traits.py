@@ -117,9 +117,8 @@ def _match_length(body: str, answers: tuple[str, ...]) -> tuple[Extracted, bool]
 
 
 # Lazy groups: the shortest unit that is repeated, so that "aaaa" is "a" four times and not "aa" twice.
-_REPEATED: Final = tuple(
-    re.compile(pattern, re.DOTALL) for pattern in (r"(.{1,7}?)\1{11}", r"(.{8,240}?)\1{3}", r"(.{20,240}?)\1{2}")
-)
+_THRICE: Final = re.compile(r"(.{20,240}?)\1{2}", re.DOTALL)
+_REPEATED: Final = (re.compile(r"(.{1,7}?)\1{11}", re.DOTALL), re.compile(r"(.{8,240}?)\1{3}", re.DOTALL), _THRICE)
 _DIGITS: Final = re.compile(r"(?<![.,\d])(\d)\1{39}")
 _LETTER: Final = re.compile(r"[^\W\d_]")
 _SPACE: Final = re.compile(r"\s+")
@@ -140,11 +139,12 @@ def loops(body: str) -> bool:
     True
     """
     text = _SPACE.sub(" ", body[-TAIL:])
-    if _DIGITS.search(text) or any(_LETTER.search(found[1]) for pattern in _REPEATED for found in pattern.finditer(text)):
+    repeated = (found[1] for pattern in _REPEATED for found in pattern.finditer(text))
+    if _DIGITS.search(text) or any(map(_LETTER.search, repeated)):
         return True
     # A Chinese character is a word of its own: a piece of 20 has ten of them.
-    plain = " ".join(word for word in _WORD.findall(text[-_WINDOW:].casefold()) if _LETTER.search(word))
-    return _share_said_thrice(plain) >= _SHARE or _number_said_twice(plain) >= 3
+    plain = "".join(f"{word} " for word in _WORD.findall(text[-_WINDOW:].casefold()) if _LETTER.search(word))
+    return bool(_THRICE.search(plain)) or _share_said_thrice(plain) >= _SHARE or _number_said_twice(plain) >= 3
 
 
 _WORD: Final = re.compile(r"[一-鿿぀-ヿ]|[^\W_一-鿿぀-ヿ]+")

@@ -122,7 +122,7 @@ def encode_prompts(probe: Probe, items: Sequence[Item], tokenizer: Any, *, max_l
         for item, one, (ids, _) in zip(chunk, rendered, tokenized, strict=True):
             context = (bos + ids if bos and not one.templated and ids[:1] != bos else ids) or _start(tokenizer)
             why = "" if context else "an empty prompt, and the tokenizer has no start token"
-            why = why or ("" if item.judge else ungradable_reason(item))
+            why = why or one.unscored or ("" if item.judge else ungradable_reason(item))
             if len(context) > room:
                 why = f"{len(context)} tokens and {max_length - room} for the answer, and the model reads {max_length}"
             made = Encoded(context=context, texts=(), choices=(), spellings=(), unscored=why)
@@ -189,7 +189,7 @@ def _encode_item(
             tuple({ids[0] for ids in of_choice if len(ids) == 1} - {choice[0]} if len(choice) == 1 else ())
             for of_choice, choice in zip(spelled, choices, strict=True)
         ),
-        unscored=_why_unscored(rendered.choices, context, choices, max_length),
+        unscored=rendered.unscored or _why_unscored(rendered.choices, context, choices, max_length),
     )
 
 

@@ -5,19 +5,23 @@
     letters, chat           template(prompt, A. ..., B. ..., ask)   + "A", "B", ...
     generated, plain/chat   prompt (, A. ..., B. ..., ask), which the model continues
 
-After a chat header no space precedes the answer: " A" and "A" are different tokens.
+After a chat header no space precedes the answer: " A" and "A" are different tokens. A chat template that has no place
+for tools leaves them out without a word, and nothing can then be called: such items are unscored, with the reason.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ScoringError
 from forgetwatch.item import Item
 from forgetwatch.probe import LETTERS, Probe
 from forgetwatch.prompting import options_of
+
+NO_TOOLS: Final = "the chat template has no place for tools"
+"""Reason of an item whose tools the model never sees."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,12 +33,14 @@ class Rendered:
         choices: Continuations that are scored, one per choice.
         spellings: Other spellings of each choice; they count in `option_mass` and `free_correct` only.
         templated: True if the context is from a chat template, which has its own special tokens.
+        unscored: Reason why the text is not what the item is about; empty if it is.
     """
 
     context: str
     choices: tuple[str, ...]
     spellings: tuple[tuple[str, ...], ...]
     templated: bool
+    unscored: str = ""
 
 
 def render(item: Item, probe: Probe, tokenizer: Any) -> Rendered:
@@ -59,7 +65,8 @@ def render(item: Item, probe: Probe, tokenizer: Any) -> Rendered:
             tuple({letter, f" {letter}"} - {choice}) for letter, choice in zip(letters, choices, strict=True)
         )
     context = _chat(item, prompt, tokenizer) if chat else str(prompt)
-    return Rendered(context=context, choices=choices, spellings=spellings, templated=chat)
+    why = _ignored_tools(item, prompt, tokenizer, context) if chat else ""
+    return Rendered(context=context, choices=choices, spellings=spellings, templated=chat, unscored=why)
 
 
 def render_prompt(item: Item, probe: Probe, tokenizer: Any) -> Rendered:
@@ -75,7 +82,16 @@ def render_prompt(item: Item, probe: Probe, tokenizer: Any) -> Rendered:
     if item.choices:
         prompt = _append(prompt, options_of(item, ask=decoding.ask, chat=chat))
     context = _chat(item, prompt, tokenizer, thinking=decoding.thinking) if chat else str(prompt)
-    return Rendered(context=context, choices=(), spellings=(), templated=chat)
+    why = _ignored_tools(item, prompt, tokenizer, context, thinking=decoding.thinking) if chat else ""
+    return Rendered(context=context, choices=(), spellings=(), templated=chat, unscored=why)
+
+
+def _ignored_tools(item: Item, prompt: Any, tokenizer: Any, context: str, *, thinking: bool = False) -> str:
+    """Reason to leave an item unscored: its tools are not in the context; empty if they are, or if it has none."""
+    if not item.tools:
+        return ""
+    without = _chat(replace(item, tools=None), prompt, tokenizer, thinking=thinking)
+    return NO_TOOLS if without == context else ""
 
 
 def _append(prompt: Any, text: str) -> Any:

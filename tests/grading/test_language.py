@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from forgetwatch.grading.language import LANGUAGES, language
+from forgetwatch.grading.language import LANGUAGES, language, without_echo
 
 SENTENCES = {
     "en": """The cat sleeps on the warm stove.
@@ -146,3 +146,38 @@ def test_a_few_foreign_names_do_not_change_the_language() -> None:
         == "de"
     )
     assert language("我最喜欢的软件是 Python 和 Linux，因为它们是免费的。") == "zh"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "echo"),
+    [
+        ("Почему зимой холодно? Объясни двумя предложениями.", "Почему? Объясни двумя предложениями? Почему?"),
+        (
+            "Опиши двумя предложениями лес после дождя.",
+            "Опиши двумя предложениями лес после дождя.\n\nПрим. Опиши двумя",
+        ),
+        ("请用两句话介绍怎样煮米饭。", '用两句话煮米饭：\n\n"煮米饭" - 两句话煮米饭'),
+        ("لماذا تهاجر الطيور؟ اشرح ذلك في جملتين.", "تهاجر الطيور؟ تهاجر الطيور؟ تهاجر الطيور؟ تها"),
+        ("Was macht ein Bäcker am Morgen?", "WAS MACHT EIN BÄCKER AM MORGEN?"),
+        ("Comment se forme la neige ?", "Comment se forme la neige ? Comment se forme la neige ?"),
+    ],
+)
+def test_a_text_of_the_prompts_words_is_an_echo(prompt: str, echo: str) -> None:
+    assert language(without_echo(echo, prompt)) is None
+
+
+@pytest.mark.parametrize("name", LANGUAGES)
+def test_an_answer_that_begins_with_the_prompt_keeps_its_language(name: str) -> None:
+    prompt, *answer = SENTENCES[name].splitlines()
+    assert language(without_echo(f"{prompt}\n{answer[0]} {answer[1]}", prompt)) == name
+    assert language(without_echo(answer[0], prompt)) == name
+
+
+def test_the_language_of_an_answer_is_told_without_the_copied_prompt() -> None:
+    prompt = "Describe en dos frases tu comida favorita y la comida favorita de tu hermano menor."
+    assert language(without_echo(f"{prompt} This is what they want to know.", prompt)) == "en"
+
+
+def test_a_short_answer_with_words_of_the_prompt_is_no_echo() -> None:
+    assert without_echo("It is on the stove.", "Where is the pot?") == "It is on the stove."
+    assert without_echo("Oui.", "") == "Oui."

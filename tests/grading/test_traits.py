@@ -170,6 +170,13 @@ def test_limits_include_their_ends(number: int, more: int) -> None:
         "again\n" * 20,
         "Row, row, row your boat. " * 5,
         "x" * 60 + "a" * 60,
+        "A creature of the night it is. " * 3,
+        "I'm a clerk and I'm here to help you. I'm a clerk and I'm here to serve you. I'm a clerk and I help.",
+        "An endless field of blue, an endless field of blue,\na realm of the unknown, a realm of the unknown,\n"
+        "a place of the old sea, a home, a place of the old sea.",
+        "用两句话介绍怎样煮米饭，" * 3,
+        "It began with three keys. " * 40 + "The end of the story was told in another room of the house.",
+        "Number " + "1" * 60,
     ],
 )
 def test_a_loop_is_recognised(text: str) -> None:
@@ -190,6 +197,12 @@ def test_a_loop_is_recognised(text: str) -> None:
         "A rose and a tulip and a lily and a daisy and a violet and an aster.",
         "\n" * 500,
         "Monday is wash day. Tuesday is wash day. Wednesday is wash day. Thursday is wash day.",
+        "Happy birthday to you,\nhappy birthday to you,\nhappy birthday, dear Ann,\nhappy birthday to you!",
+        "The first person to walk on the moon was Armstrong, who in 1969 became the first person to walk on the moon.",
+        "I'm sorry to hear that. I'm sorry to hear that.",
+        "1. Boil the water.\n2. Add the rice.\n3. Add the salt.\n4. Cover the pot.\n5. Wait for twenty minutes.",
+        '{"name": "Ann", "age": 3}, {"name": "Ben", "age": 4}, {"name": "Cem", "age": 5}, {"name": "Dan", "age": 6}',
+        "A: 10000000000000000000 is a one with nineteen zeros.",
     ],
 )
 def test_what_only_resembles_a_loop_is_no_loop(text: str) -> None:

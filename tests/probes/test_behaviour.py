@@ -9,6 +9,7 @@ import pytest
 
 from forgetwatch import Probe, load_probe
 from forgetwatch.grading import check_item, grade
+from forgetwatch.grading.language import language
 from forgetwatch.item import Item
 from forgetwatch.probe import read_probe
 from forgetwatch.probes.shipped import CANARY
@@ -42,18 +43,37 @@ def test_every_item_has_sample_answers_and_can_be_graded() -> None:
         check_item(item)
 
 
-def test_behaviour_has_96_items_in_nine_tasks() -> None:
+def test_behaviour_has_20_items_in_each_of_nine_tasks() -> None:
     kinds = Counter(item.task for item in PROBE)
-    assert (len(PROBE), len(kinds)) == (96, 9)
-    assert all(8 <= number <= 16 for number in kinds.values())
+    assert (len(PROBE), len(kinds), set(kinds.values())) == (180, 9, {20})
+    for size in (45, 90):
+        assert set(Counter(item.task for item in PROBE.head(size)).values()) == {size // 9}
     assert {item.category for item in PROBE} == {"Instruction Following", "Safety/Truth"}
     assert (PROBE.rendering, PROBE.decoding.tokens, PROBE.decoding.temperature) == ("chat", 64, 0)  # type: ignore[union-attr]
     assert len({item.content_hash for item in PROBE}) == len(PROBE)
 
 
-def test_each_of_eight_languages_has_two_prompts_in_that_language() -> None:
+def test_each_of_eight_languages_has_two_or_three_prompts_in_that_language() -> None:
     asked = Counter(item.answer for item in PROBE if item.task == "behaviour:language")
-    assert asked == dict.fromkeys(("en", "de", "fr", "es", "it", "ru", "zh", "ar"), 2)
+    assert asked == {**dict.fromkeys(("en", "it", "ru", "ar"), 2), **dict.fromkeys(("de", "fr", "es", "zh"), 3)}
+    for item in PROBE:
+        if item.task == "behaviour:language":
+            assert language(str(item.prompt)) in (item.answer, None)
+
+
+def test_an_answer_that_repeats_the_prompt_is_no_answer_in_its_language() -> None:
+    for item in PROBE:
+        if item.match == "language":
+            for echo in (f"{item.prompt}", f"{item.prompt}\n\n{item.prompt}", f"{item.prompt} Ok. {item.prompt}"):
+                assert grade(item, echo).outcome == "no answer"
+                assert grade(item, echo).correct is False
+
+
+def test_a_prompt_that_wants_json_alone_says_so_in_its_match() -> None:
+    for item in PROBE:
+        if item.task == "behaviour:json":
+            alone = any(words in str(item.prompt) for words in ("JSON only", "Output only", "nothing else"))
+            assert str(item.match).endswith(":only") is alone
 
 
 def test_the_copy_in_a_run_folder_is_the_same_probe(tmp_path: Path) -> None:
@@ -67,4 +87,4 @@ def test_the_copy_in_a_run_folder_is_the_same_probe(tmp_path: Path) -> None:
 
 def test_behaviour_is_frozen() -> None:
     assert isinstance(PROBE, Probe)
-    assert PROBE.fingerprint[:16] == "76dfa12e3fb40ac6"
+    assert PROBE.fingerprint[:16] == "a622228c14a92a1e"

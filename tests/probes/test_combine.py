@@ -45,6 +45,6 @@ def test_probes_with_conflicting_settings_are_refused(second: Probe, message: st
 
 def test_quick_and_behaviour_combine() -> None:
     made = combine(load_probe("quick"), load_probe("behaviour"))
-    assert (len(made), made.name) == (596, "quick+behaviour")
-    assert sum(map(made.is_generated, made)) == 96
+    assert (len(made), made.name) == (680, "quick+behaviour")
+    assert sum(map(made.is_generated, made)) == 180
     assert made.canary

@@ -1,8 +1,8 @@
 """Grades of real outputs beside judgements by eye.
 
 `behaviour_outputs.jsonl` holds the answers of a model of 135M parameters to all items. Each was read with its prompt:
-is it right (`right`), and does it repeat itself (`loops`)? Null where the reader was in doubt, and for items with tools,
-for which that model's chat template has no place.
+is it right (`right`), and does it repeat itself (`loops`)? Null where the reader was in doubt, and for items
+with tools, for which that model's chat template has no place.
 """
 
 from __future__ import annotations

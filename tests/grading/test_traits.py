@@ -171,7 +171,8 @@ def test_limits_include_their_ends(number: int, more: int) -> None:
         "Row, row, row your boat. " * 5,
         "x" * 60 + "a" * 60,
         "A creature of the night it is. " * 3,
-        "I'm a clerk and I'm here to help you. I'm a clerk and I'm here to serve you. I'm a clerk and I help.",
+        "I'm a clerk and I'm here to help you. I'm a clerk and I'm here to serve you. "
+        "I'm a clerk and I'm here to help.",
         "An endless field of blue, an endless field of blue,\na realm of the unknown, a realm of the unknown,\n"
         "a place of the old sea, a home, a place of the old sea.",
         "用两句话介绍怎样煮米饭，" * 3,

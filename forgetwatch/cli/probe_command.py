@@ -241,6 +241,7 @@ def listing() -> Iterator[tuple[str, bool]]:
     yield line("standard-code", "what small programs print", "200", "k 4")
     yield line("standard-multilingual", "facts in six languages", "600", "k 4")
     yield line("standard-written", "word problems and instructions", "180", "open")
+    yield line("passages", "texts, scored as bits per byte", "60", "none")
     yield line("demo", "an invented world, for the demo", "360", "k 2 to 5")
     yield "benchmarks of the hub: NAME[:PART[+PART ...]][:FORM]", True
     yield line("paper", "the paper's twelve, and IFEval", "about 49,000", "as these")

@@ -6,6 +6,7 @@
     behaviour       180 open questions with short answers, graded by rules
     standard-long   200 questions about 50 texts of 300 to 800 words
     standard-code   200 questions about small programs
+    passages        60 texts, scored as bits per byte: no questions
 
 `CARD.md` next to this file describes how they were made, what they cover and what they cannot show; a probe of one
 ability has a card of its own, `cards/NAME.md`.
@@ -33,6 +34,7 @@ FILES: Final = {
     "standard-code": "standard-code.jsonl.gz",
     "standard-multilingual": "standard-multilingual.jsonl.gz",
     "standard-written": "standard-written.jsonl.gz",
+    "passages": "passages.jsonl",
 }
 """File of each probe."""
 

@@ -94,7 +94,7 @@ PROGRAMS: Final[tuple[Program, ...]] = (
             """
         ),
         draw=lambda rng: _ints(rng, 12, 60, x=1, y=1),
-        slips=(("y + 1", "y"), ("x + $y", "x - $y"), ("y + 1", "x + 1"), ("y + 1", "y - 1"), ("y + 1", "y + 10")),
+        slips=(("y + 1", "y"), ("x + $y", "x + $y - 10"), ("y + 1", "x + 1"), ("y + 1", "y - 1"), ("y + 1", "y + 10")),
     ),
     Program(
         difficulty=0,
@@ -738,12 +738,12 @@ PROGRAMS: Final[tuple[Program, ...]] = (
         difficulty=3,
         code=_program(
             """
-            CREATE TABLE shop (id INTEGER, town TEXT);
+            CREATE TABLE shop (id INTEGER, name TEXT);
             CREATE TABLE sale (shop INTEGER, amount INTEGER);
             INSERT INTO shop VALUES (1, '$a'), (2, '$b'), (3, '$c'), (4, '$d');
             INSERT INTO sale VALUES (1, $x), (2, $y), (3, $z), (1, $w), (4, $u), (2, $v);
 
-            SELECT town FROM shop JOIN sale ON sale.shop = shop.id GROUP BY town ORDER BY $f(amount) DESC LIMIT 1;
+            SELECT name FROM shop JOIN sale ON sale.shop = shop.id GROUP BY name ORDER BY $f(amount) DESC LIMIT 1;
             """
         ),
         draw=lambda rng: {

@@ -7,6 +7,8 @@
     standard-long   200 questions about 50 texts of 300 to 800 words
     standard-code   200 questions about small programs
     passages        60 texts, scored as bits per byte: no questions
+    standard-multilingual    600 questions about plain facts in six languages
+    standard-written         100 word problems and 80 requests with instructions, generated and graded by rules
 
 `CARD.md` next to this file describes how they were made, what they cover and what they cannot show; a probe of one
 ability has a card of its own, `cards/NAME.md`.

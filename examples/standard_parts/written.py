@@ -24,7 +24,7 @@ from forgetwatch.probes.shipped import CANARY
 from standard_parts.multilingual import read_rows
 
 NAME: Final = "standard-written"
-ASK: Final = 'Solve the problem step by step. End with a line that says "Answer:" and the number.'
+ASK: Final = 'Write a short solution and end with "Answer:" and the number.'
 """Request after each word problem."""
 
 TOKENS: Final = 256

@@ -15,11 +15,12 @@ import typer
 
 from forgetwatch.cli.documents import check_file
 from forgetwatch.cli.options import ITEMS
-from forgetwatch.cli.output import echo, print_hanging, print_text, result_console
+from forgetwatch.cli.output import echo, print_hanging, print_text, result_console, scoring
 from forgetwatch.errors import ProbeError
 from forgetwatch.item import PRIVATE, Item
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe, probe_from
+from forgetwatch.probes.answering import check_answers, without_questions
 from forgetwatch.probes.categories import Categories
 from forgetwatch.probes.checking import Finding, check_probe
 from forgetwatch.probes.hub import PRESETS, find_preset
@@ -146,6 +147,14 @@ def check_command(
             help="Checkpoint folder or model id whose tokenizer gives the lengths in tokens.", rich_help_panel=_CHECKS
         ),
     ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Checkpoint folder or model id that answers the items with and without their questions: options that "
+            "are answered without them, tasks below chance, option mass, confident wrong answers.",
+            rich_help_panel=_CHECKS,
+        ),
+    ] = None,
     context: Annotated[
         int | None, typer.Option(min=1, help="Context length in tokens; default: the model's.", rich_help_panel=_CHECKS)
     ] = None,
@@ -167,15 +176,20 @@ def check_command(
     shots: _Shots = None,
     limit: _Limit = None,
 ) -> None:
-    """Check a probe for repeated questions, leaked answers, shortcuts, lengths, and overlap with training data."""
+    """Check a probe for repeated questions, leaked answers, shortcuts, lengths, and overlap with training data.
+
+    With --model also for faults that only answers show.
+    """
     probe = _load(name, root=root, revision=revision, shots=shots, limit=limit)
     tokenize, chats = None, True
+    tokenizer = tokenizer or model
     if tokenizer is not None:
         from forgetwatch.scoring.encoding import load_tokenizer
 
         loaded = load_tokenizer(tokenizer)
         tokenize, context, chats = loaded.tokenize, context or loaded.context, loaded.chats
     findings = check_probe(probe, tokenize=tokenize, context=context, chats=chats)
+    findings += [] if model is None else _answer_findings(model, probe)
     found = None if not train else overlap(probe, training_texts(train), seconds=seconds)
     console = result_console()
     print_text(console, f"{probe.name}, {len(probe):,} items", style="bold")
@@ -204,6 +218,27 @@ def _load(name: str, *, root: Path | None, revision: str | None, shots: int | No
     return probe
 
 
+def _answer_findings(model: str, probe: Probe) -> list[Finding]:
+    """Result of the checks that need a model's answers.
+
+    Raises:
+        ScoringError: If the model cannot be loaded or scored.
+        ProbeError: If no item has options.
+    """
+    unasked = without_questions(probe)
+    with scoring(model, probe) as progress:
+        from forgetwatch.scoring import Scorer
+        from forgetwatch.scoring.checkpoints import load_model, silence_loading
+
+        silence_loading()
+        loaded, tokenizer = load_model(model)
+        answers = [
+            Scorer(items, tokenizer, loaded, generates=False).score(loaded, name=model, progress=progress)
+            for items in (probe, unasked)
+        ]
+    return check_answers(probe, *answers)
+
+
 def _columns(given: Iterable[str]) -> dict[str, str | list[str]]:
     """Columns of a file by their meaning; several for one meaning are a list.
 
@@ -220,7 +255,8 @@ def _columns(given: Iterable[str]) -> dict[str, str | list[str]]:
     return columns
 
 
-_CHOOSERS = ("position", "longest option")
+_CHOOSERS = ("position", "longest option", "negative option", "no question", "option mass", "sure and wrong")
+"""Checks whose sentence is shown in any case, and whose items are not examples of a fault."""
 
 
 def listing() -> Iterator[tuple[str, bool]]:

@@ -1,14 +1,23 @@
 """Faults of a probe that can be found without a model, with counts and examples.
 
-    repeated          the same question twice in a task            two tasks      the same question under two tasks
-    contradictions    the same question, other answers             leaked         only the right option is in the prompt
-    alike options     two options with the same words              same tokens    two options with the same tokens
-    one option        nothing to choose                            too long       longer than the context window
-    position          the right option is often the n-th           no template    the tokenizer has no chat template
-    longest option    the right option is often the longest
+    repeated          the same question twice in a task          two tasks        the same question under two tasks
+    contradictions    the same question, other answers           leaked           only the right option is in the prompt
+    alike options     two options with the same words            same tokens      two options with the same tokens
+    one option        nothing to choose                          too long         longer than the context window
+    unlike lengths    one option is much longer than another     no template      the tokenizer has no chat template
+    yes or no         such items without a cluster               position         the right one is often the n-th
+    negative option   the only "no ..." is often right           longest option   the right one is often the longest
 
-`position` and `longest option` are shortcuts: choosers that do not read the question. They count as faults if they are
-right more often than chance by over 4 standard errors, whatever the size of the effect; the sentence gives the numbers.
+`position`, `longest option` and `negative option` are shortcuts: choosers that do not read the question. They count as
+faults if they are right more often than chance by over 4 standard errors (2.8 for `negative option`, which few items
+have), whatever the size of the effect; the sentence gives the numbers.
+
+Options whose texts are scored are of unlike length if the longest has more characters than the shortest by over a third
+and by over two: the log-likelihood of a longer text is lower whatever it says, and any division by the length
+favours one of them. Items that are answered by yes or no change together when a model comes to prefer one of the words;
+with the same `cluster` they are not counted as independent.
+
+`answering` has the checks that need a model.
 """
 
 from __future__ import annotations
@@ -28,6 +37,9 @@ Tokenize = Callable[[str], Sequence[int]]
 
 _CLEAR: Final = 4.0
 """Standard errors above which a chooser is better than chance."""
+
+_CLEAR_OF_FEW: Final = 2.8
+"""The same for a chooser that only a part of the items has."""
 
 _FEW_LEAKED: Final = 0.01
 """Share of the items up to which a right option in the prompt may be intended."""
@@ -64,7 +76,8 @@ def check_probe(
         chats: True if the tokenizer has a chat template; if it has none, items that need one are a fault.
     """
     findings = [*_repetitions(probe), _leaked(probe), _alike(probe), _single(probe)]
-    findings += [_position(probe), _longest(probe)]
+    findings += [_unlike_lengths(probe), _yes_or_no(probe)]
+    findings += [_position(probe), _longest(probe), _negative(probe)]
     if tokenize is not None:
         findings.append(_same_tokens(probe, tokenize))
         if context is not None:
@@ -122,6 +135,30 @@ def _single(probe: Probe) -> Finding:
     return _finding("one option", found, len(probe), "nothing to choose: in the raw counts only")
 
 
+def _unlike_lengths(probe: Probe) -> Finding:
+    """Items whose options differ in length by more than a third of the shortest and by more than two characters."""
+    # Of letters only one token is scored, whatever the options say.
+    scored = probe.scoring == "loglikelihood"
+    checked = [item for item in probe if scored and len(item.choices) > 1 and not _are_letters(item)]
+    found = []
+    for item in checked:
+        lengths = [len(choice.strip()) for choice in item.choices]
+        found += [item] if max(lengths) - min(lengths) > max(2, min(lengths) / 3) else []
+    return _finding(
+        "unlike lengths", found, len(checked), "the longest option is over a third longer than the shortest"
+    )
+
+
+def _yes_or_no(probe: Probe) -> Finding:
+    """Items answered by yes or no, or by true or false, that have no cluster; a single one moves with no other."""
+    checked = [item for item in probe if len(item.choices) > 1]
+    pairs = {frozenset(pair) for pair in (("yes", "no"), ("true", "false"))}
+    answered = [item for item in checked if frozenset(_folded(c).strip(".,!") for c in item.choices) in pairs]
+    found = [item for item in answered if item.cluster is None]
+    about = "answered by yes or no, which change together, and without a cluster"
+    return replace(_finding("yes or no", found, len(checked), about), wrong=len(found) > 1)
+
+
 def _same_tokens(probe: Probe, tokenize: Tokenize) -> Finding:
     checked = [item for item in probe if len(item.choices) > 1]
     found = [item for item in checked if len({tuple(tokenize(choice)) for choice in item.choices}) < len(item.choices)]
@@ -177,7 +214,22 @@ def _longest(probe: Probe) -> Finding:
     return _chooser("longest option", hits, checked, "always the longest option")
 
 
-def _chooser(name: str, hits: Sequence[Item], checked: Sequence[Item], rule: str) -> Finding:
+_NEGATIVE: Final = re.compile(r"(?:no|not|none|nothing|nobody|no one|never|neither|nowhere|cannot|without)\b|\w+n't\b")
+
+
+def _negative(probe: Probe) -> Finding:
+    """Result of a chooser of the only option that begins with a negative word; yes/no items are left out."""
+    checked, hits = [], []
+    for item in probe:
+        options = [_folded(choice) for choice in item.choices]
+        negative = [index for index, text in enumerate(options) if _NEGATIVE.match(text)]
+        if len(options) > 1 and len(negative) == 1 and options[negative[0]].strip(".,!") != "no":
+            checked.append(item)
+            hits += [item] if negative[0] in item.answers else []
+    return _chooser("negative option", hits, checked, "the only option with no or not", clear=_CLEAR_OF_FEW)
+
+
+def _chooser(name: str, hits: Sequence[Item], checked: Sequence[Item], rule: str, *, clear: float = _CLEAR) -> Finding:
     """Result of a chooser that is right on `hits` of the items it was checked on."""
     if not checked:
         return Finding(name=name, items=(), of=0, wrong=False, about="no items to check")
@@ -187,7 +239,7 @@ def _chooser(name: str, hits: Sequence[Item], checked: Sequence[Item], rule: str
         name=name,
         items=_names(hits),
         of=len(checked),
-        wrong=_above_chance(hits, checked) > _CLEAR,
+        wrong=_above_chance(hits, checked) > clear,
         about=f"{rule} is right in {100 * share:.1f} % (chance {100 * chance:.1f} %)",
     )
 

@@ -19,7 +19,7 @@ from forgetwatch.probes.hub import PRESETS
 
 ROWS: list[dict[str, Any]] = [
     {"question": "Which river is the longest?", "A": "Nile", "B": "Elbe", "answer": "A", "topic": "Earth"},
-    {"question": "Which metal is liquid when warm?", "A": "iron", "B": "mercury", "answer": "B", "topic": "Matter"},
+    {"question": "Which metal is liquid when warm?", "A": "cobalt", "B": "mercury", "answer": "B", "topic": "Matter"},
 ]
 
 
@@ -160,3 +160,18 @@ def test_what_cannot_be_done_is_one_line(arguments: tuple[str, ...], why: str) -
 @pytest.mark.parametrize("arguments", [("show",), ("build", "demo", "-o", "p.jsonl", "--column", "x")])
 def test_wrong_usage_is_exit_2(arguments: tuple[str, ...]) -> None:
     probe_command(*arguments, status=2)
+
+
+def test_check_with_a_model_answers_the_items_with_and_without_their_questions(tmp_path: Path) -> None:
+    tok = tokenizer()
+    tok.save_pretrained(tmp_path / "model")
+    model(tok).save_pretrained(tmp_path / "model")
+    rows = [{"question": f"w{n} w{n + 1}", "A": "w7", "B": "w8", "answer": "AB"[n % 2]} for n in range(20)]
+    text = probe_command("check", write_jsonl(tmp_path / "mine.jsonl", rows), "--model", tmp_path / "model")
+    for name in ("no question", "below chance", "option mass", "sure and wrong"):
+        assert name in text
+    assert "without the question (chance 50.0 %)" in text
+    # Without its question every item is the same to the model, and half of the keys are on each option.
+    assert "right in 50.0 % without the question" in text
+    with pytest.raises(ForgetwatchError, match="has no item with options"):
+        probe_command("check", "behaviour", "--model", tmp_path / "model")

@@ -36,12 +36,16 @@ def test_items_that_need_a_chat_template_are_found_where_there_is_none() -> None
 def test_a_sound_probe_has_no_finding() -> None:
     rng = random.Random(3)
     items = [
-        item(n, choices=tuple(f" {' '.join(rng.sample(WORDS, 2))}" for _ in range(4)), answer=rng.randrange(4))
+        item(
+            n,
+            choices=tuple(f" {rng.choice(WORDS)} {number:03}" for number in rng.sample(range(999), 4)),
+            answer=rng.randrange(4),
+        )
         for n in range(400)
     ]
     findings = check_probe(Probe(items), tokenize=lambda text: [hash(text)], context=10)
     assert [one.name for one in findings if one.wrong] == []
-    assert len(findings) == 10
+    assert len(findings) == 13
 
 
 def test_the_same_question_is_found_within_and_across_tasks() -> None:
@@ -83,7 +87,7 @@ def test_long_items_are_found() -> None:
     finding = found(items, "too long", tokenize=str.split, context=6)
     assert ids(finding) == ["2"]
     assert "the longest has 8" in finding.about
-    assert len(check_probe(Probe(items), tokenize=str.split)) == 9
+    assert len(check_probe(Probe(items), tokenize=str.split)) == 12
 
 
 def test_shortcuts_are_faults_only_if_significantly_above_chance() -> None:
@@ -96,3 +100,48 @@ def test_shortcuts_are_faults_only_if_significantly_above_chance() -> None:
     few = found(items[:6], "position")
     assert not few.wrong
     assert found([item(1, choices=(), answer="x", match="exact")], "position").about == "no items to check"
+
+
+def sound(number: int, **fields: Any) -> Item:
+    """An item whose four options are of one length and of one kind."""
+    options = (" north", " south", " whale", " olive")
+    return item(number, **{"choices": options, "answer": number % 4, **fields})
+
+
+def test_options_of_unlike_length_are_found_where_their_texts_are_scored() -> None:
+    fair, unfair = (" lamp", " spoon", " bottle"), (" lamp", " spoon", " bottles")
+    items = [sound(0), item(1, choices=fair, answer=0), item(2, choices=unfair, answer=0)]
+    assert ids(found(items, "unlike lengths")) == ["2"]
+    assert ids(
+        found([item(3, choices=(" 5", " 125"), answer=0), item(4, choices=(" 5", " 1250"), answer=0)], "unlike lengths")
+    ) == ["4"]
+    (finding,) = [one for one in check_probe(Probe(items, scoring="letters")) if one.name == "unlike lengths"]
+    assert (finding.of, finding.wrong) == (0, False)
+
+
+def test_yes_and_no_without_a_cluster_are_found_from_the_second_on() -> None:
+    yes, true = (" yes", " no"), ("True.", "False.")
+    assert ids(found([sound(0), item(1, choices=yes), item(2, choices=true)], "yes or no")) == ["1", "2"]
+    assert not found([sound(0), item(1, choices=yes)], "yes or no").wrong
+    clustered = [item(n, choices=yes, cluster="yes/no") for n in range(9)]
+    assert ids(found(clustered, "yes or no")) == []
+    assert (
+        ids(found([item(1, choices=(" yes", " never")), item(2, choices=(" yes", " no", " both"))], "yes or no")) == []
+    )
+
+
+def test_a_single_negative_option_that_is_often_right_is_found() -> None:
+    options = (" no harm", " a burn", " a cold", " a cut")
+    often = [item(n, choices=options, answer=0 if n % 5 else 1) for n in range(20)]
+    seldom = [item(n, choices=options, answer=n % 4) for n in range(20)]
+    assert found(often, "negative option").wrong
+    assert "is right in 80.0 % (chance 25.0 %)" in found(often, "negative option").about
+    assert not found(seldom, "negative option").wrong
+    assert found([item(n, choices=(" yes", " no"), answer=1) for n in range(20)], "negative option").of == 0
+    several = [item(n, choices=(" nothing", " never", " a cut"), answer=0) for n in range(20)]
+    assert found(several, "negative option").of == 0
+
+
+def test_a_word_that_only_begins_like_a_negative_one_is_none() -> None:
+    options = (" notes", " books", " north", " nose")
+    assert found([item(n, choices=options, answer=0) for n in range(20)], "negative option").of == 0

@@ -1,7 +1,8 @@
 """Refusals of snapshots that cannot be compared: unlike settings, unlike questions, unlike prompts.
 
-    check_settings         refuses another scoring, rendering or metric
-    check_pairing          refuses other items, unless those of both sides are wanted, and other numbers of samples
+    check_settings         refuses another scoring, rendering or metric, and other versions of the grading rules
+    check_pairing          refuses other items, unless those of both sides are wanted, and other numbers of samples;
+                           outcomes on two versions of a shipped probe are named as such
     check_options          refuses other numbers of options of one question
     check_prompts          refuses other prompts on more than 1 % of the items
     setting_differences    names settings of another tool's runs that differ, for a note
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 from forgetwatch.comparing.common_norm import decided_by
 from forgetwatch.comparing.pairing import Pairing, item_codes, pair
 from forgetwatch.errors import MismatchError
+from forgetwatch.probes.shipped import shipped_version
 from forgetwatch.snapshot import NONE, Snapshot
 
 OnMismatch = Literal["error", "intersect"]
@@ -42,6 +44,7 @@ def check_settings(before: Snapshot, after: Snapshot, *, allow_prompt_mismatch: 
     """
     _check_metrics(before, after)
     _check_scorers(before, after)
+    _check_rules(before, after)
     probe_before, probe_after = before.meta.get("probe", {}), after.meta.get("probe", {})
     for name in ("scoring", "rendering"):
         if name in probe_before and name in probe_after and probe_before[name] != probe_after[name]:
@@ -66,6 +69,32 @@ def _check_scorers(before: Snapshot, after: Snapshot) -> None:
             f"the choices of {sides[True]} were scored by vLLM and those of {sides[False]} by transformers, which "
             "round differently: that looks like forgetting; score both with --engine vllm, or both without"
         )
+
+
+def _check_rules(before: Snapshot, after: Snapshot) -> None:
+    """Refuse generated answers that were graded by unlike versions of the rules."""
+    if not all("scorer" in side.meta and has_graded_answers(side) for side in (before, after)):
+        return
+    rules = [rules_of(side) for side in (before, after)]
+    if rules[0] != rules[1]:
+        _check_versions(before, after)  # the wider reason, if there is one
+        raise MismatchError(
+            f"the generated answers of {before.label} were graded by version {rules[0]} of the grading rules and those "
+            f"of {after.label} by version {rules[1]}, which grade some answers otherwise; score both sides with the "
+            "same version of forgetwatch"
+        )
+
+
+def has_graded_answers(snapshot: Snapshot) -> bool:
+    """True if a generated answer of the snapshot was graded."""
+    # Only generated answers have a form.
+    graded = pc.and_(pc.is_valid(snapshot.table["in_form"]), pc.is_valid(snapshot.table["correct"]))
+    return bool(pc.any(graded).as_py())
+
+
+def rules_of(snapshot: Snapshot) -> int:
+    """Version of the rules that graded a snapshot's generated answers; 2 where the metadata name none."""
+    return int(snapshot.meta.get("rules", 2))
 
 
 def _check_metrics(before: Snapshot, after: Snapshot) -> None:
@@ -122,6 +151,8 @@ def check_pairing(before: Snapshot, after: Snapshot, pairing: Pairing, on_mismat
     Raises:
         MismatchError: If they do not contain the same items with the same number of samples.
     """
+    if not pairing.before.size or not (pairing.complete or on_mismatch == "intersect"):
+        _check_versions(before, after)
     names = f"{before.label} ({len(before):,} rows) and {after.label} ({len(after):,} rows)"
     if not pairing.before.size:
         raise MismatchError(f"{names} have no item in common; they are outcomes on different probes")
@@ -139,6 +170,19 @@ def check_pairing(before: Snapshot, after: Snapshot, pairing: Pairing, on_mismat
         f"{names} are not outcomes on the same items: {len(pairing.only_before):,} items before and "
         f"{len(pairing.only_after):,} after have no partner{differs}; compare the {len(np.unique(pairing.item)):,} "
         "that both have with --on-mismatch intersect"
+    )
+
+
+def _check_versions(before: Snapshot, after: Snapshot) -> None:
+    """Refuse outcomes on unlike versions of a shipped probe, whose items differ."""
+    probes = [side.meta.get("probe") or {} for side in (before, after)]
+    versions = [shipped_version(probe) for probe in probes]
+    if None in versions or versions[0] == versions[1] or probes[0].get("name") != probes[1].get("name"):
+        return
+    raise MismatchError(
+        f"{before.label} was scored on version {versions[0]} of the probe {probes[0]['name']!r} and {after.label} on "
+        f"version {versions[1]}, whose questions differ; score both sides with the same version (a run folder keeps "
+        "the version of its run as probe.jsonl)"
     )
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 from torch import nn
 
 from forgetwatch.errors import ScoringError
+from forgetwatch.grading import RULES
 from forgetwatch.item import Item
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Done, Progress
@@ -229,6 +230,7 @@ class Scorer:
                 **self.probe.settings,
             },
             "scorer": self._reader.scorer if self._reader else SCORER,
+            **({"rules": RULES} if self._generated else {}),
             "way": self.engine.layout,
             "why_rows": self.engine.fallback_reason,
             "logits": self.engine.logits,

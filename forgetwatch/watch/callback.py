@@ -26,6 +26,7 @@ from forgetwatch.errors import WatchError
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
 from forgetwatch.progress import log
+from forgetwatch.run_folder import PROBE, RUN_FOLDER
 from forgetwatch.scoring.generation import check_generated
 from forgetwatch.scoring.isolation import random_states
 from forgetwatch.scoring.processes import on_main_process
@@ -34,7 +35,7 @@ from forgetwatch.scoring.trainer_vllm import TrainerGenerator
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch.command import checked_command
 from forgetwatch.watch.guard import Action, Guard
-from forgetwatch.watch.held_out import default_probe
+from forgetwatch.watch.held_out import default_probe, probe_of_run
 from forgetwatch.watch.looks import references
 from forgetwatch.watch.resume import STATE, stateful
 from forgetwatch.watch.schedule import Every, Schedule, event_steps
@@ -306,8 +307,8 @@ class ForgetWatchCallback(TrainerCallback):
     ) -> Watch:
         """Watch of a run that has none in this process."""
         tokenizer, has_engine = tokenizer_of(kwargs), bool(getattr(trainer, "vllm_generation", None))
+        memory = _memory(state) if state.global_step else None
         if self._chooses_probe:
-            memory = _memory(state) if state.global_step else None
             self.probe, why = default_probe(
                 tokenizer,
                 fast=has_engine or args.device.type == "cuda",
@@ -316,6 +317,15 @@ class ForgetWatchCallback(TrainerCallback):
             )
             if state.is_world_process_zero:
                 log(f"evaluating {self.probe.name}: {why}")
+        earlier = on_main_process(
+            lambda: probe_of_run(
+                self.probe, str(args.output_dir), (memory or {}).get("fingerprint"), chosen=self._chooses_probe
+            )
+        )
+        if earlier is not None:
+            self.probe = earlier
+            if state.is_world_process_zero:
+                log(f"the run began with another version of {earlier.name}, and keeps it ({RUN_FOLDER}/{PROBE})")
         watch = Watch(self.probe, str(args.output_dir), against=self.against)
         generates = any(map(self.probe.is_generated, self.probe))
         with random_states():  # reading examples may draw random numbers

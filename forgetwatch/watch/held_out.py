@@ -7,12 +7,15 @@ A question that is trained on shows nothing about forgetting. Only exact matches
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
-from forgetwatch.probe import Probe, combine
+from forgetwatch.probe import Probe, combine, read_probe
 from forgetwatch.probes import load_probe
 from forgetwatch.probes.overlap import Overlap, exact_overlap, training_text
+from forgetwatch.probes.shipped import shipped_version
 from forgetwatch.progress import Done, Progress, shown
+from forgetwatch.run_folder import PROBE, RUN_FOLDER
 from forgetwatch.scoring.isolation import random_states
 
 SECONDS: Final = 60.0
@@ -63,6 +66,26 @@ def overlap_line(found: Overlap) -> str:
     """Line on the result of the search, with advice if questions were found."""
     advice = "; a question that is trained on shows nothing about forgetting: remove it from one of the two"
     return f"is the probe held out? {found.sentence}" + (advice if found.exact else "")
+
+
+def probe_of_run(probe: Probe, output_dir: str | Path, fingerprint: str | None, *, chosen: bool) -> Probe | None:
+    """The probe of the resumed run in an output_dir, if it is another version of this one; None otherwise.
+
+    The questions of a shipped probe change with its version, and a run keeps those with which it began.
+
+    Args:
+        probe: The probe as this version has it.
+        output_dir: The folder of the run.
+        fingerprint: Fingerprint of the run's probe; None if the run is not resumed.
+        chosen: True if the user named no probe.
+    """
+    path = Path(output_dir) / RUN_FOLDER / PROBE
+    if fingerprint is None or probe.with_fingerprint(fingerprint) is not None or not path.is_file():
+        return None
+    found = read_probe(path)
+    # A probe that the user names must be the run's: any other than an earlier version of it is an error.
+    is_earlier = shipped_version({"name": probe.name, "fingerprint": fingerprint}) is not None
+    return found if (chosen or is_earlier) and found.with_fingerprint(fingerprint) is not None else None
 
 
 def default_probe(

@@ -20,11 +20,13 @@ from typing import Any, Final
 
 from torch import nn
 
+from forgetwatch.comparing.checks import has_graded_answers, rules_of
 from forgetwatch.comparing.common_norm import decided_by
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.subset import Subset
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.errors import SnapshotError, WatchError
+from forgetwatch.grading import RULES
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
 from forgetwatch.progress import log, shown
@@ -251,6 +253,7 @@ class Watch:
         self.keep_norm(start.meta)
         if decision is None and (items := Subset.common([start, *looks.values()]).items) is not None:
             decision = Decision(items=items)
+        decision = self._without_regraded(start, decision)
         self._looks.begin(start, resumed.null, decision=decision)
         self._looks.add(start, step=int(start.meta["step"]))
         # By rising step: a second measurement sets the noise of the looks after it only.
@@ -260,6 +263,18 @@ class Watch:
                 self._looks.compare_again(again[look], step=look)
         self.measurer.set_seconds(start, share=(self.items or len(self.probe)) / len(self.probe))
         self._store()
+
+    def _without_regraded(self, start: Snapshot, decision: Decision | None) -> Decision | None:
+        """The decision, without generated answers where this version grades them by other rules than the baseline's."""
+        known = decision or Decision()
+        if not known.generates or not has_graded_answers(start) or rules_of(start) == RULES:
+            return decision
+        if rank() == 0:
+            log(
+                f"the run's generated answers were graded by version {rules_of(start)} of the grading rules, and this "
+                f"forgetwatch has version {RULES}: no more answers are generated, and the other items are evaluated on"
+            )
+        return replace(known, generates=False)
 
     def keep_norm(self, meta: Mapping[str, Any]) -> None:
         """Use the norm of the run's baseline from here on: all looks of a run are decided by one norm.

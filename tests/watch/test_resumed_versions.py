@@ -1,0 +1,87 @@
+"""A run that began with an earlier version of a shipped probe, or of the grading rules, and is resumed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support import trainer
+
+from forgetwatch import ForgetWatchCallback, Item, Probe, load_probe
+from forgetwatch.errors import WatchError
+from forgetwatch.probes import shipped
+from forgetwatch.scoring import scorer
+from forgetwatch.watch import callback as callback_module
+from forgetwatch.watch import held_out
+
+SAVES = {"save_strategy": "steps", "save_steps": 2}
+
+
+def old_version() -> Probe:
+    """Forty items of `standard` with other prompts."""
+    items = [replace(item, prompt=f"Tell me. {item.prompt}") for item in load_probe("standard").head(40)]
+    return replace(load_probe("standard"), items=tuple(items))
+
+
+def new_version(name: str) -> Probe:
+    return load_probe(name).head(40)
+
+
+def train(folder: Path, callback: ForgetWatchCallback, *, steps: int) -> None:
+    trainer(folder, steps=steps, callbacks=[callback], **SAVES).train(resume_from_checkpoint=steps > 2)
+
+
+def test_a_run_that_named_no_probe_resumes_with_the_version_it_began_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(held_out, "load_probe", lambda name: old_version() if name == "standard" else load_probe(name))
+    train(tmp_path, ForgetWatchCallback(every=2), steps=2)
+    monkeypatch.setattr(held_out, "load_probe", new_version)
+    callback = ForgetWatchCallback(every=2)
+    train(tmp_path, callback, steps=4)
+    assert callback.watch is not None
+    assert callback.watch.probe.fingerprint == old_version().fingerprint
+    assert [item.prompt for item in callback.watch.probe] == [item.prompt for item in old_version()]
+    assert callback.watch.trajectory().steps == (0, 2, 4)
+    logged = capfd.readouterr().err
+    assert logged.count("the run began with another version of standard, and keeps it (_forgetwatch/probe.jsonl)") == 1
+
+
+def test_a_run_that_named_a_shipped_probe_resumes_with_the_version_it_began_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(callback_module, "load_probe", lambda name: old_version())
+    train(tmp_path, ForgetWatchCallback("standard", every=2), steps=2)
+    monkeypatch.setattr(callback_module, "load_probe", new_version)
+    monkeypatch.setattr(shipped, "FIRST", {"standard": (old_version().fingerprint[:16],)})
+    callback = ForgetWatchCallback("standard", every=2)
+    train(tmp_path, callback, steps=4)
+    assert callback.watch is not None
+    assert callback.watch.probe.fingerprint == old_version().fingerprint
+    assert callback.watch.trajectory().steps == (0, 2, 4)
+
+
+def test_a_run_with_a_probe_of_the_users_own_is_not_resumed_with_another(tmp_path: Path) -> None:
+    train(tmp_path, ForgetWatchCallback(old_version(), every=2), steps=2)
+    with pytest.raises(WatchError, match=r"resume with the probe in .*probe\.jsonl"):
+        train(tmp_path, ForgetWatchCallback(new_version("standard"), every=2), steps=4)
+
+
+def test_a_run_whose_answers_were_graded_by_earlier_rules_goes_on_without_generated_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    written = Item(id="w", task="t", prompt="w1 w2", answer="no", match="loops")
+    probe = Probe([*load_probe("standard").head(10), written], decoding={"tokens": 4})
+    monkeypatch.setattr(scorer, "RULES", 2)
+    first = ForgetWatchCallback(probe, every=2, max_overhead=None)
+    train(tmp_path, first, steps=2)
+    assert first.watch is not None
+    assert first.watch.generates
+    monkeypatch.undo()
+    second = ForgetWatchCallback(probe, every=2, max_overhead=None)
+    train(tmp_path, second, steps=4)
+    assert second.watch is not None
+    assert not second.watch.generates
+    assert second.watch.trajectory().steps == (0, 2, 4)
+    assert "were graded by version 2 of the grading rules, and this forgetwatch has version 3" in capfd.readouterr().err

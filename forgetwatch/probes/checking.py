@@ -214,7 +214,7 @@ def _longest(probe: Probe) -> Finding:
     return _chooser("longest option", hits, checked, "always the longest option")
 
 
-_NEGATIVE: Final = re.compile(r"(?:no|not|none|nothing|nobody|no one|never|neither|nowhere|cannot|without)\b|\w+n't\b")
+_NEGATIVE: Final = re.compile(r"(?:no|not|none|nothing|nobody|no one|never)\b")
 
 
 def _negative(probe: Probe) -> Finding:

@@ -45,6 +45,7 @@ def test_a_passage_comes_back_from_its_json() -> None:
         ({"prompt": "Read:"}, "a passage has no prompt, got 'Read:'; give the answer, or an empty prompt"),
         ({"must_pass": True}, "a passage has no right answer and is read as it is, so that must_pass has no meaning"),
         ({"match": "exact"}, "so that match has no meaning"),
+        ({"shots": "Q: 1\nA: 2\n\n"}, "so that shots has no meaning"),
         ({"system": "s"}, "so that system has no meaning"),
         ({"rendering": "chat"}, "so that rendering='chat' has no meaning"),
     ],

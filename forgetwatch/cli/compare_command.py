@@ -407,8 +407,8 @@ def _compare(options: Options, sides: _Sides) -> list[Comparison]:
 
 
 def _rank(options: Options, sides: _Sides, comparisons: Sequence[Comparison]) -> ModelComparison | None:
-    """Ranking and matrix of several sides after; None for one."""
-    if len(sides.after) < 2:
+    """Ranking and matrix of several sides after; None for one, and for passages alone, which have no retention."""
+    if len(sides.after) < 2 or not any(comparison.all.n for comparison in comparisons):
         return None
     snapshots = [sides.before, *sides.after]
     if options.samples is _Samples.FIRST:
@@ -426,24 +426,22 @@ def _show(options: Options, comparisons: Sequence[Comparison], several: ModelCom
     if options.json_alone:
         return
     console = result_console()
-    # Passages alone have no retention to rank by.
-    ranked = several if any(comparison.all.n for comparison in comparisons) else None
-    if ranked is not None:
-        console.print(several_table(ranked, notes=[note for one in comparisons for note in one.notes]))
+    if several is not None:
+        console.print(several_table(several, notes=[note for one in comparisons for note in one.notes]))
         for number, comparison in enumerate(comparisons, 1):
             for line in passages_line(comparison.all):
                 console.print(f"no {number}: {line.plain}", markup=False)
     # Of several models the ranking is the first table, and each comparison is detail.
-    for comparison in comparisons if ranked is None or options.detail else ():
-        if ranked is not None:
+    for comparison in comparisons if several is None or options.detail else ():
+        if several is not None:
             console.print()
         console.print(comparison_table(comparison, by=options.by.value, tolerance=options.tolerance))
         if options.detail:
             console.print()
             console.print(comparison_detail(comparison, by=options.by.value))
-    if ranked is not None and options.detail:
+    if several is not None and options.detail:
         console.print()
-        console.print(several_detail(ranked))
+        console.print(several_detail(several))
 
 
 def _write(options: Options, sides: _Sides, comparisons: Sequence[Comparison], several: ModelComparison | None) -> None:

@@ -146,7 +146,7 @@ def _rows(probe: str | None, number: int | None) -> list[_Row]:
     loaded = load_probe(probe)
     by_category: dict[str, list[Item]] = {}
     for item in loaded:
-        if item.category:
+        if item.category and not item.is_passage:
             by_category.setdefault(item.category, []).append(item)
     return [
         _row(loaded.name, list(loaded)),

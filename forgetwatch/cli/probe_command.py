@@ -325,6 +325,9 @@ def shown(item: Item) -> Iterator[str]:
     if PRIVATE in item.tags:
         yield "private: its text must not be published and is not shown"
         return
+    if item.is_passage:
+        yield item.choices[0]
+        return
     yield training_text(item.full_prompt)
     for index, choice in enumerate(item.choices):
         yield f"{'*' if index in item.answers else ' '}{choice}"

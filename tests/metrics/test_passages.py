@@ -102,7 +102,7 @@ def test_passages_of_one_cluster_count_as_one_observation() -> None:
     assert together.change.error == pytest.approx(alone.change.error)
 
 
-@pytest.mark.parametrize(("n", "least"), [(60, 0.93), (10, 0.90)])
+@pytest.mark.parametrize(("n", "least"), [(60, 0.93), (10, 0.90), (3, 0.89)])
 def test_the_interval_covers_the_change(n: int, least: float) -> None:
     rng = np.random.default_rng(n)
     covered, level = [], []

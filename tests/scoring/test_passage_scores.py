@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from ranks import in_processes
 from support import WORDS, model, probe, tokenizer
 from texts import passages
 
 from forgetwatch import Item, Probe, score
 from forgetwatch.comparing.aligned_passages import snapshot_bits_per_byte
+from forgetwatch.errors import ScoringError
 from forgetwatch.scoring.encoding import encode
+from forgetwatch.scoring.scorer import Scorer
+from forgetwatch.scoring.vllm import VllmGenerator, VllmLetters
 
 
 def plain_forward(network: Any, ids: list[int]) -> float:
@@ -97,3 +102,25 @@ def test_questions_are_scored_as_they_are_without_passages() -> None:
     for one, other in zip(alone.table.to_pylist(), beside.table.to_pylist()[4:], strict=True):
         assert other["choice_logprobs"] == pytest.approx(one["choice_logprobs"], abs=1e-5)
         assert (other["chosen"], other["content_hash"]) == (one["chosen"], one["content_hash"])
+
+
+def test_several_processes_get_the_rows_of_one(tmp_path: Path) -> None:
+    script = """
+from support import model, probe, tokenizer
+from texts import passages
+from forgetwatch import Probe
+from forgetwatch.scoring.scorer import Scorer
+tok = tokenizer()
+scorer = Scorer(Probe([*probe(9), *passages()]), tok, model(tok), token_budget=60)
+found["checksum"] = scorer.score(model(tok)).checksum
+"""
+    tok = tokenizer()
+    alone = Scorer(Probe([*probe(9), *passages()]), tok, model(tok), token_budget=60).score(model(tok)).checksum
+    assert [found["checksum"] for found in in_processes(script, tmp_path)] == [alone, alone]
+
+
+def test_vllm_which_scores_single_tokens_refuses_passages_with_the_reason() -> None:
+    encoded = encode(Probe(passages(2)), tokenizer(), max_length=128)
+    reader = VllmLetters(VllmGenerator.__new__(VllmGenerator))
+    with pytest.raises(ScoringError, match="choice 0 has 20 tokens, and vLLM scores single ones"):
+        reader.prepared(encoded, max_length=128)

@@ -54,6 +54,9 @@ _LETTERS: Final = {"de": "äöüß", "fr": "çêœûîè", "es": "ñ¿¡íóú",
 _WORDS: Final = {name: frozenset(words.split()) for name, words in _SMALL.items()}
 _SHARED: Final = Counter(word for words in _WORDS.values() for word in words)
 _LATIN: Final = re.compile(r"[A-Za-zÀ-ɏḀ-ỿ]+")
+_CONTRACTED: Final = re.compile(r"(?<=[a-z])['’](?:m|re|ve|ll|d|t|s)\b")
+"""Endings of English contractions."""
+
 _SCRIPTS: Final = {
     "latin": _LATIN,
     "ru": re.compile(r"[Ѐ-ӿ]+"),
@@ -148,8 +151,11 @@ def _letters(word: str) -> int:
 
 def _latin(text: str) -> str | None:
     """Language with most function words; a word that n languages share counts 1/n for each."""
+    # "I'm" and "it's" are English; alone, their m and s are French, which shortens words before the apostrophe.
+    text, contracted = _CONTRACTED.subn(" ", text)
     words = _LATIN.findall(text)
     points = dict.fromkeys(_WORDS, 0.0)
+    points["en"] += contracted
     for word, count in Counter(words).items():
         for name in (name for name, small in _WORDS.items() if word in small):
             points[name] += count / _SHARED[word]

@@ -181,3 +181,17 @@ def test_the_language_of_an_answer_is_told_without_the_copied_prompt() -> None:
 def test_a_short_answer_with_words_of_the_prompt_is_no_echo() -> None:
     assert without_echo("It is on the stove.", "Where is the pot?") == "It is on the stove."
     assert without_echo("Oui.", "") == "Oui."
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("I'm a lamp, lamp, lamp, lamp, lamp.", "en"),
+        ("It's Ann's.", None),
+        ("They're sure that you'll come, and we've said so.", "en"),
+        ("Je m'appelle Anne et j'ai vu l'eau qu'il s'offre.", "fr"),
+        ("Aujourd'hui l'été s'en va, et c'est dommage.", "fr"),
+    ],
+)
+def test_english_contractions_are_not_french_words(text: str, name: str | None) -> None:
+    assert language(text) in ((name,) if name else ("en", None))

@@ -14,7 +14,8 @@
     own.py, tables.py               a table of questions to a probe; files of rows
     shots.py                        worked examples before each question
     categories.py, paper_tasks.py   tasks to categories; the table of the paper
-    checking.py                     faults of a probe: repeated questions, leaked answers, shortcuts
+    checking.py, answering.py       faults of a probe: repeated questions, leaked answers, shortcuts; those that only a
+                                    model's answers show
     overlap.py                      how much of a probe is in a training set
     world.py                        the invented world of `demo`
 """

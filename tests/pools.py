@@ -6,24 +6,29 @@ import random
 
 from standard_probe.assemble import NAMES
 from standard_probe.question import Question
+from standard_probe.selection import LEVEL_SHARES
+
+WORDS = ("guess", "hunch", "reply")
 
 
 def pool(category: str, *, size: int = 400, seed: int = 1) -> list[Question]:
-    """Questions of one category: five to ten topics, k from 2 to 5, and one in five uses a fact of another."""
+    """Questions of one category: five to ten topics, yes or no or k from 3 to 5; one in five uses another's fact."""
     rng = random.Random(f"{seed} {category}")
     topics = rng.randint(5, 10)
+    levels, shares = zip(*LEVEL_SHARES[category].items(), strict=True)
     made = []
     for number in range(size):
-        k = rng.choices((2, 3, 4, 5), (15, 20, 45, 20))[0]
+        k = rng.choices((2, 3, 4, 5), (3, 17, 60, 20))[0]
+        right, *wrong = (f"{rng.choice(WORDS)} {number}.{other}" for other in rng.sample(range(9), k))
         fact = number if rng.random() < 0.8 else rng.randrange(size)
         made.append(
             Question(
                 prompt=f"What does the {number}. riddle of {category} mean?",
-                right=f"answer {number}",
-                wrong=tuple(f"guess {number}.{other}" for other in range(k - 1)),
+                right="Yes" if k == 2 else right,
+                wrong=("No",) if k == 2 else tuple(wrong),
                 category=category,  # type: ignore[arg-type]
                 topic=f"topic {rng.randrange(topics)}",
-                difficulty=rng.choice((1, 2, 3)),
+                difficulty=rng.choices(levels, shares)[0],
                 uses=frozenset({f"{category}:{fact}"}),
                 source="computed",
             )

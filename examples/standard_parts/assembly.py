@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from standard_probe.balance import Label, improve
-from standard_probe.strata import digest
+from standard_probe.question import digest
 
 from forgetwatch.errors import ProbeError
 from forgetwatch.item import Item

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from standard_probe.strata import digest
+from standard_probe.question import digest
 
 from forgetwatch.decoding import Decoding
 from forgetwatch.item import Item

@@ -1,6 +1,9 @@
 """Assemble pools of questions to the two forms of the probe: 2,000 items and 500 others.
 
-    pools ──▶ selection.py: no fact twice ──▶ strata.py: two forms, in order ──▶ positions.py ──▶ items
+    pools ──▶ selection.py: no fact twice ──▶ worked examples ──▶ strata.py: two forms ──▶ positions.py ──▶ items
+
+Before each question stand five worked examples of its category, the same in both forms. They come from a third part of
+the pools, so that no form gives away a fact of the other.
 
 The forms are alike in category, topic, difficulty and number of options. They share no question and no fact, so that a
 finding with one can be confirmed with the other. The same pools give the same items, byte for byte: nothing is drawn at
@@ -9,6 +12,7 @@ random, and ties are broken by a hash of the content.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -17,12 +21,21 @@ from forgetwatch.grading.text import collapse_spaces, fold
 from forgetwatch.item import Item
 from standard_probe.alike import tie
 from standard_probe.positions import gold_positions, options_in_order
-from standard_probe.question import Question
+from standard_probe.question import YES_NO, Question, alike_in_length
 from standard_probe.selection import select
-from standard_probe.strata import content, ordered, part
+from standard_probe.strata import content, options, ordered, part
 
 STANDARD: Final = 2000
 CONFIRMATION: Final = 500
+
+SMALLER: Final = {"Logic": 0.62, "Math": 0.62}
+"""Categories that get this much of an equal share: most small models answer them no better than by chance."""
+
+SHOTS: Final = 5
+"""Number of worked examples before each question."""
+
+_PLAIN: Final = (1, 2)
+"""Difficulties of the worked examples."""
 
 NAMES: Final = {
     "Common Sense": "sense",
@@ -48,7 +61,7 @@ def assemble(
 
     Args:
         pools: The questions of each category.
-        standard: Number of items of the first form; category sizes differ by at most one.
+        standard: Number of items of the first form; category sizes differ by at most one, but for `SMALLER`.
         confirmation: Number of items of the second form.
 
     Raises:
@@ -57,12 +70,15 @@ def assemble(
     """
     check(pools)
     names = sorted(pools)
-    sizes = dict(zip(names, _shares(standard, len(names)), strict=True))
+    sizes = _sizes(standard, names)
     # Counted from the other end, so that no category gives one more to both forms.
-    others = dict(zip(reversed(names), _shares(confirmation, len(names)), strict=True))
-    chosen = select(tie(pools), {name: sizes[name] + others[name] for name in names})
-    second, first = part(chosen, others)
-    forms = _items(ordered(first)), _items(ordered(second))
+    others = _sizes(confirmation, names[::-1])
+    chosen = select(tie(pools), {name: sizes[name] + others[name] + SHOTS for name in names})
+    examples = {name: _examples([one for one in chosen if one.category == name]) for name in names}
+    shown = {content(one) for own in examples.values() for one in own}
+    second, first = part([one for one in chosen if content(one) not in shown], others)
+    shots = {name: "".join(f"{one.asked} {one.right}\n\n" for one in own) for name, own in examples.items()}
+    forms = _items(ordered(first), shots), _items(ordered(second), shots)
     ids = [item.id for form in forms for item in form]
     if len(set(ids)) < len(ids):
         twice = next(one for one in ids if ids.count(one) > 1)
@@ -90,9 +106,15 @@ def check(pools: Mapping[str, Sequence[Question]]) -> None:
                     "take one out"
                 )
             seen[read] = question
-            options = [_read(option) for option in (question.right, *question.wrong)]
-            if len(set(options)) < len(options):
-                raise ProbeError(f"{question.prompt!r}: two of the options read the same: {', '.join(options)}")
+            texts = [_read(option) for option in (question.right, *question.wrong)]
+            if len(set(texts)) < len(texts):
+                raise ProbeError(f"{question.prompt!r}: two of the options read the same: {', '.join(texts)}")
+            if len(texts) == 2 and not set(texts) == YES_NO:
+                raise ProbeError(
+                    f"{question.prompt!r}: needed three to five options, or yes and no, got {', '.join(texts)}"
+                )
+            if len(texts) > 2 and not alike_in_length(texts):
+                raise ProbeError(f"{question.prompt!r}: the options are of unlike length: {', '.join(texts)}")
 
 
 def _read(text: str) -> str:
@@ -100,23 +122,53 @@ def _read(text: str) -> str:
     return collapse_spaces(fold(text).casefold())
 
 
-def _shares(total: int, parts: int) -> list[int]:
-    return [total // parts + (index < total % parts) for index in range(parts)]
+def _sizes(total: int, names: Sequence[str]) -> dict[str, int]:
+    """Number of questions of each category, which sum to the total; the first names get what rounding leaves."""
+    weights = [SMALLER.get(name, 1.0) for name in names]
+    sizes = {name: int(total * weight / sum(weights)) for name, weight in zip(names, weights, strict=True)}
+    for name in sorted(names, key=lambda name: name in SMALLER)[: total - sum(sizes.values())]:
+        sizes[name] += 1
+    return sizes
 
 
-def _items(questions: Sequence[Question]) -> list[Item]:
-    return [_item(question, gold) for question, gold in zip(questions, gold_positions(questions), strict=True)]
+def _examples(questions: Sequence[Question]) -> list[Question]:
+    """Worked examples of a category: short and plain questions of as many topics as there are."""
+    plain = [
+        one
+        for one in questions
+        if one.difficulty in _PLAIN and one.form == "question" and options(one) > 2 and "\n" not in one.prompt
+    ]
+    plain.sort(key=lambda one: (len(one.prompt) + len(one.right), content(one)))
+    seen = Counter[str]()
+    by_turn: list[tuple[int, int, Question]] = []
+    for number, question in enumerate(plain):
+        by_turn.append((seen[question.topic], number, question))
+        seen[question.topic] += 1
+    # The shortest of each topic first.
+    found = [question for _, _, question in sorted(by_turn, key=lambda one: one[:2])[:SHOTS]]
+    if len(found) < SHOTS:
+        raise ProbeError(f"{questions[0].category}: needed {SHOTS} short, plain questions to show, got {len(found)}")
+    return sorted(found, key=content)
 
 
-def _item(question: Question, gold: int) -> Item:
+def _items(questions: Sequence[Question], shots: Mapping[str, str]) -> list[Item]:
+    return [
+        _item(question, gold, shots[question.category])
+        for question, gold in zip(questions, gold_positions(questions), strict=True)
+    ]
+
+
+def _item(question: Question, gold: int, shots: str) -> Item:
     name = NAMES[question.category]
     return Item(
         id=f"{name}-{content(question)[:_ID]}",
         task=f"{name}:{question.topic}",
         category=question.category,
-        prompt=f"Question: {question.prompt}\nAnswer:",
+        shots="" if question.form == "continuation" else shots,
+        prompt=question.asked,
         choices=options_in_order(question, gold),
         answer=gold,
+        cluster="yes or no" if options(question) == 2 else None,
         tags=(f"difficulty:{question.difficulty}",),
         meta={"source": question.source},
     )

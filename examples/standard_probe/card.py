@@ -1,8 +1,10 @@
-"""The figures of the card: the number of items of each kind, counted from the probes.
+"""The tables of the card: the number of items of each kind, counted from the probes, and what two models made of them.
 
 A table goes between two lines of the card and replaces the text that was there:
 
     <!-- figures: standard -->
+    <!-- end -->
+    <!-- measured: standard -->
     <!-- end -->
 """
 
@@ -16,6 +18,7 @@ from itertools import groupby
 from forgetwatch.errors import ProbeError
 from forgetwatch.item import Item
 from forgetwatch.probe import Probe
+from standard_probe import measured
 
 
 def with_figures(card: str, probes: Sequence[Probe]) -> str:
@@ -25,11 +28,30 @@ def with_figures(card: str, probes: Sequence[Probe]) -> str:
         ProbeError: If the card lacks the two lines of a probe.
     """
     for probe in probes:
-        lines = re.compile(rf"(<!-- figures: {re.escape(probe.name)} -->\n).*?(<!-- end -->)", re.DOTALL)
-        if not lines.search(card):
-            raise ProbeError(f"the card needs a line '<!-- figures: {probe.name} -->' and after it '<!-- end -->'")
-        card = lines.sub(rf"\g<1>{figures(probe)}\g<2>", card)
+        card = _filled(card, f"figures: {probe.name}", figures(probe))
     return card
+
+
+def with_measured(card: str, probe: Probe) -> str:
+    """Put the measured difficulty of a probe into a card.
+
+    Raises:
+        ProbeError: If the card lacks the two lines, or an item was not measured.
+    """
+    rows = measured.read()
+    if missing := [item.id for item in probe if item.id not in rows]:
+        raise ProbeError(
+            f"{len(missing)} items of {probe.name!r} were not measured, the first is {missing[0]}; run "
+            "standard_probe.measured"
+        )
+    return _filled(card, f"measured: {probe.name}", f"\n{measured.tables(probe, rows)}\n\n")
+
+
+def _filled(card: str, name: str, text: str) -> str:
+    lines = re.compile(rf"(<!-- {re.escape(name)} -->\n).*?(<!-- end -->)", re.DOTALL)
+    if not lines.search(card):
+        raise ProbeError(f"the card needs a line '<!-- {name} -->' and after it '<!-- end -->'")
+    return lines.sub(lambda found: f"{found[1]}{text}{found[2]}", card)
 
 
 def figures(probe: Probe) -> str:

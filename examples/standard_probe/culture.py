@@ -7,23 +7,25 @@ from __future__ import annotations
 
 import random
 from itertools import combinations
-from typing import Final, Literal
+from typing import Final
 
-from standard_probe.fact_tables import Fact, ask_all, read_facts
-from standard_probe.question import Question
+from standard_probe.fact_tables import Fact, ask_all, read_facts, similar
+from standard_probe.question import Level, Question
 
 _WORDS: Final = ("no", "one", "two", "three", "four", "five", "six")
 _SHARP_KEYS: Final = ("G major", "D major", "A major", "E major", "B major")
 _FLAT_KEYS: Final = ("F major", "B-flat major", "E-flat major", "A-flat major", "D-flat major")
 _INTERVALS: Final = (
     *("minor second", "major second", "minor third", "major third", "perfect fourth", "", "perfect fifth"),
-    *("minor sixth", "major sixth", "minor seventh", "major seventh"),
+    *("minor sixth", "major sixth"),
 )
 """Intervals of one semitone, of two, and so on; that of six has two names and is left out."""
 
 _NOTES: Final = ("whole", "half", "quarter", "eighth", "sixteenth", "thirty-second")
+_COUNTS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24)
+"""Numbers of short notes in a long one that are offered; all but the first and the last are also right somewhere."""
+
 _STEPS: Final = {
-    "king": ((0, 1), (1, 0), (0, -1), (-1, 0), (1, 1), (1, -1), (-1, 1), (-1, -1)),
     "knight": ((1, 2), (2, 1), (-1, 2), (-2, 1), (1, -2), (2, -1), (-1, -2), (-2, -1)),
     "bishop": ((1, 1), (1, -1), (-1, 1), (-1, -1)),
     "queen": ((0, 1), (1, 0), (0, -1), (-1, 0), (1, 1), (1, -1), (-1, 1), (-1, -1)),
@@ -61,22 +63,24 @@ def _music_facts() -> list[Fact]:
 
 
 def _note_values(rng: random.Random) -> list[Question]:
-    """Questions for the number of short notes that last as long as a long one."""
+    """Questions for the number of short notes that last as long as a long one, plain or dotted."""
     made = []
     for (i, long), (j, short) in combinations(enumerate(_NOTES), 2):
-        if j - i < 5:
-            prompt = rng.choice(
-                (
-                    f"How many {short} notes last as long as one {long} note?",
-                    f"One {long} note is as long as how many {short} notes?",
-                    f"Into how many {short} notes can {'an' if long == 'eighth' else 'a'} {long} note be divided?",
+        for dotted in (False, True):
+            # A dot adds half of a note's length, so that powers of two are not right alone.
+            count = 3 * 2 ** (j - i - 1) if dotted else 2 ** (j - i)
+            if count in _COUNTS[1:-1] and not (dotted and short == _NOTES[-1]):
+                name = f"dotted {long}" if dotted else long
+                prompt = rng.choice(
+                    (
+                        f"How many {short} notes last as long as one {name} note?",
+                        f"In music, one {name} note is as long as how many {short} notes?",
+                    )
                 )
-            )
-            k = rng.choices((3, 4, 5), weights=(2, 4, 2))[0]
-            # Consecutive powers of two, with the right one at a drawn rank: its rank must not give it away.
-            lowest = j - i - rng.randrange(min(k, j - i + 1))
-            wrong = tuple(str(2**n) for n in range(lowest, lowest + k) if n != j - i)
-            made.append(_computed(prompt, str(2 ** (j - i)), wrong, "music", 1 if j - i < 3 else 2, f"{short}/{long}"))
+                others = [(str(other), 0) for other in _COUNTS if other != count]
+                wrong = similar(str(count), others, rng, count=rng.choice((2, 3, 3, 4)))
+                level: Level = 3 if dotted else 1 if j - i < 3 else 2
+                made.append(_computed(prompt, str(count), wrong, "music", level, f"{short}/{name}"))
     return made
 
 
@@ -112,9 +116,7 @@ def _reach(piece: str, square: str) -> int:
     return reached
 
 
-def _computed(
-    prompt: str, right: str, wrong: tuple[str, ...], topic: str, difficulty: Literal[1, 2, 3], uses: str
-) -> Question:
+def _computed(prompt: str, right: str, wrong: tuple[str, ...], topic: str, difficulty: Level, uses: str) -> Question:
     """A computed question of the category."""
     return Question(
         prompt=prompt,

@@ -23,7 +23,7 @@ from forgetwatch.probe import Probe
 from forgetwatch.probes.shipped import CANARY, FILES, shipped_probe
 from standard_probe import common_sense, culture, knowledge, language, liberal_arts, logic, mathematics, safety, science
 from standard_probe.assemble import assemble
-from standard_probe.card import with_figures
+from standard_probe.card import with_figures, with_measured
 from standard_probe.question import Question
 
 GENERATORS: Final[Mapping[str, Callable[[random.Random], list[Question]]]] = {
@@ -72,7 +72,7 @@ def write_shipped(folder: str | Path) -> None:
     for probe in made:
         probe.save(folder / FILES[probe.name])
     card = files("forgetwatch.probes.shipped").joinpath("CARD.md").read_text(encoding="utf-8")
-    text = with_figures(card, [*made, shipped_probe("behaviour")])
+    text = with_measured(with_figures(card, [*made, shipped_probe("behaviour")]), made[0])
     write_atomically(folder / "CARD.md", lambda partial: partial.write_text(text, encoding="utf-8"))
 
 

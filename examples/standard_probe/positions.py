@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from standard_probe.question import Question
-from standard_probe.strata import content, digest, options
+from standard_probe.question import Question, digest
+from standard_probe.strata import content, options
 
 
 def gold_positions(questions: Sequence[Question]) -> list[int]:

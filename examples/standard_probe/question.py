@@ -4,12 +4,15 @@
 
 The model never sees the options together: each is appended to the question and its log-likelihood is computed. So the
 question must make sense alone, exactly one option may be right, and the options have similar form and length.
+A gap in a sentence is a continuation: the prompt ends where the gap begins.
 """
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal, TypeAlias
 
 Category = Literal[
     "Common Sense",
@@ -23,21 +26,48 @@ Category = Literal[
     "Science/Tech",
 ]
 
+Level: TypeAlias = Literal[0, 1, 2, 3, 4, 5]
+"""Judged difficulty: 0 for one step that a small model can do, 1 for what most people know, 2 for what one learns at
+school, 3 for what one has studied, 4 for what few remember who have studied it, 5 for what specialists look up."""
+
+YES_NO: Final = frozenset({"yes", "no"})
+"""The only two options that a question with two options may have; all such questions move together."""
+
+
+def alike_in_length(options: Sequence[str]) -> bool:
+    """True if the longest option exceeds the shortest by at most a third of it, or by two characters.
+
+    Options are decided by the sum of their tokens' log-probabilities, which a longer option has more of.
+
+    >>> alike_in_length(("Lima", "Quito", "Bogotá")), alike_in_length(("Lima", "Santiago"))
+    (True, False)
+    """
+    lengths = [len(option) for option in options]
+    return max(lengths) - min(lengths) <= max(2, min(lengths) // 3)
+
+
+def digest(*texts: str) -> str:
+    """SHA-256 of the texts, 64 hex digits: a name, and a key for an arbitrary but fixed order."""
+    # The separator makes ("ab", "c") and ("a", "bc") differ.
+    return hashlib.sha256("\x1f".join(texts).encode()).hexdigest()
+
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
     """Content of an item, without its position, its id and the order of its options.
 
     Attributes:
-        prompt: The question, one line or a few, as a person would ask it; no options, no "Answer:".
+        prompt: The question, one line or a few, as a person would ask it; no options, no "Answer:". For a continuation,
+            the text before it, without a space at its end.
         right: The right answer, as it follows "Answer: ".
         wrong: One to four wrong answers of the same kind; none is right under any reading.
         category: One of the paper's nine.
         topic: Topic within the category; becomes the item's task.
-        difficulty: 1 if most people know it, 2 for school knowledge, 3 for knowledge of those who studied it.
+        difficulty: See `Level`.
         uses: Names of the facts that the question states or asks for. No two questions of a probe share one, so that
             none gives another away.
         source: Source of the fact, or ``computed``.
+        form: ``question``, or ``continuation`` of the prompt's sentence.
     """
 
     prompt: str
@@ -45,9 +75,15 @@ class Question:
     wrong: tuple[str, ...]
     category: Category
     topic: str
-    difficulty: Literal[1, 2, 3]
+    difficulty: Level
     uses: frozenset[str]
     source: str
+    form: Literal["question", "continuation"] = "question"
+
+    @property
+    def asked(self) -> str:
+        """The prompt as the model reads it, without worked examples."""
+        return self.prompt if self.form == "continuation" else f"Question: {self.prompt}\nAnswer:"
 
     def __post_init__(self) -> None:
         """Check the options and texts.

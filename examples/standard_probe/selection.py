@@ -17,13 +17,31 @@ from typing import Final
 
 from forgetwatch.errors import ProbeError
 from standard_probe.balance import Label, improve
+from standard_probe.commonness import rank
 from standard_probe.question import Question
 from standard_probe.strata import content, labels, options, stratum
 
-K_SHARES: Final = {2: 0.15, 3: 0.20, 4: 0.45, 5: 0.20}
-"""Wanted share of each number of options, within each category."""
+K_SHARES: Final = {2: 0.028, 3: 0.172, 4: 0.60, 5: 0.20}
+"""Wanted share of each number of options, within each category; two options are yes and no."""
 
-_DIFFICULTIES: Final = 3
+_RAMP: Final = {0: 0.20, 1: 0.24, 2: 0.24, 3: 0.20, 4: 0.12}
+_WITH_TAIL: Final = {1: 0.29, 2: 0.29, 3: 0.29, 4: 0.07, 5: 0.06}
+_SHORT_TAIL: Final = {1: 0.30, 2: 0.31, 3: 0.30, 4: 0.05, 5: 0.04}
+_EVERYDAY: Final = {1: 1 / 3, 2: 1 / 3, 3: 1 / 3}
+
+LEVEL_SHARES: Final[Mapping[str, Mapping[int, float]]] = {
+    "Common Sense": _EVERYDAY,
+    "Culture": _WITH_TAIL,
+    "Knowledge/QA": _WITH_TAIL,
+    "Language": _SHORT_TAIL,
+    "Liberal Arts": _WITH_TAIL,
+    "Logic": _RAMP,
+    "Math": _RAMP,
+    "Safety/Truth": _EVERYDAY,
+    "Science/Tech": _WITH_TAIL,
+}
+"""Wanted share of each judged difficulty: a small model needs questions that it can lose, a large one some that it does
+not find easy. Everyday matters have no questions that only specialists can answer."""
 
 
 def select(pools: Mapping[str, Sequence[Question]], needed: Mapping[str, int]) -> list[Question]:
@@ -103,16 +121,19 @@ def _even_out(questions: Sequence[Question], begin: Sequence[int], needed: Mappi
 
 
 def _wanted(questions: Sequence[Question], needed: Mapping[str, int]) -> dict[Label, float]:
-    """Wanted number of each label: topics and difficulties equally, options by `K_SHARES`."""
+    """Wanted number of each label: topics equally, the others by their shares."""
     topics = Counter(category for category, _ in {(question.category, question.topic) for question in questions})
-    wanted = {}
+    shares: dict[str, dict[str, float]] = {category: {category: 1.0} for category in needed}
     for question in questions:
-        shares = {
-            question.topic: 1 / topics[question.category],
-            f"difficulty {question.difficulty}": 1 / _DIFFICULTIES,
-            f"k {options(question)}": K_SHARES[options(question)],
-        }
-        for label in labels(question):
-            count = needed[question.category] if question.category in label else sum(needed.values())
-            wanted[label] = count * math.prod(shares.get(name, 1.0) for name in label)
-    return wanted
+        own = shares[question.category]
+        own[question.topic] = 1 / topics[question.category]
+        own[f"k {options(question)}"] = K_SHARES[options(question)]
+        level = LEVEL_SHARES[question.category].get(question.difficulty, 0.0)
+        own[f"difficulty {question.difficulty}"] = level
+        own[f"k {options(question)}, rank {rank(question)}"] = 1 / options(question)
+    return {
+        label: sum(
+            count * math.prod(shares[category].get(name, 0.0) for name in label) for category, count in needed.items()
+        )
+        for label in {label for question in questions for label in labels(question)}
+    }

@@ -8,18 +8,12 @@ So the first 1,000, 500, 250, 125, ... are stratified samples of all, and every 
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Sequence
 
 from standard_probe.balance import Label, improve
-from standard_probe.question import Question
-
-
-def digest(*texts: str) -> str:
-    """SHA-256 of the texts, 64 hex digits: a name, and a key for an arbitrary but fixed order."""
-    # The separator makes ("ab", "c") and ("a", "bc") differ.
-    return hashlib.sha256("\x1f".join(texts).encode()).hexdigest()
+from standard_probe.commonness import rank
+from standard_probe.question import Question, digest
 
 
 def content(question: Question) -> str:
@@ -40,6 +34,7 @@ def labels(question: Question) -> tuple[Label, ...]:
         *((category,), (category, topic), (difficulty,), (k,), (difficulty, k)),
         *((category, difficulty), (category, k), (category, topic, difficulty), (category, topic, k)),
         (category, topic, difficulty, k),
+        (category, k, f"{k}, rank {rank(question)}"),
     )
 
 

@@ -4,18 +4,22 @@
     tools   1           sense:saw  What do people use to ..? a saw   a hammer|a brush|...   everyday experience
 
 A table holds facts that cannot be computed; questions that share a name in ``uses`` are never in one probe together.
+A prompt that ends in ``___`` is the beginning of a sentence, and its options continue it.
 """
 
 from __future__ import annotations
 
 import csv
 from importlib.resources import files
-from typing import Literal, cast
+from typing import cast
 
-from standard_probe.question import Category, Question
+from standard_probe.question import Category, Level, Question
 
 BETWEEN = "|"
 """Separator of the entries of one cell."""
+
+GAP = "___"
+"""End of a prompt that its options continue."""
 
 
 def read_rows(name: str) -> list[dict[str, str]]:
@@ -28,9 +32,9 @@ def read_rows(name: str) -> list[dict[str, str]]:
     return list(csv.DictReader(text.splitlines()))
 
 
-def difficulty(row: dict[str, str]) -> Literal[1, 2, 3]:
-    """The row's difficulty: 1, 2 or 3."""
-    return cast(Literal[1, 2, 3], int(row["difficulty"]))
+def difficulty(row: dict[str, str]) -> Level:
+    """The row's difficulty."""
+    return cast(Level, int(row["difficulty"]))
 
 
 def entries(cell: str) -> tuple[str, ...]:
@@ -47,7 +51,7 @@ def written(name: str, *, category: Category) -> list[Question]:
     """
     return [
         Question(
-            prompt=row["prompt"],
+            prompt=row["prompt"].removesuffix(GAP).rstrip(),
             right=row["right"],
             wrong=entries(row["wrong"]),
             category=category,
@@ -55,6 +59,7 @@ def written(name: str, *, category: Category) -> list[Question]:
             difficulty=difficulty(row),
             uses=frozenset(entries(row["uses"])),
             source=row["source"],
+            form="continuation" if row["prompt"].endswith(GAP) else "question",
         )
         for row in read_rows(f"facts/{name}")
     ]

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 from pools import pool, pools
-from standard_probe.assemble import NAMES, assemble
+from standard_probe.assemble import NAMES, SHOTS, assemble
 from standard_probe.question import Question
-from standard_probe.selection import K_SHARES
+from standard_probe.selection import K_SHARES, LEVEL_SHARES
 
 from forgetwatch import Item, Probe
 from forgetwatch.errors import ProbeError
 
 POOLS = pools()
 STANDARD, CONFIRMATION = assemble(POOLS)
-BY_PROMPT = {f"Question: {one.prompt}\nAnswer:": one for own in POOLS.values() for one in own}
+BY_PROMPT = {one.asked: one for own in POOLS.values() for one in own}
 
 
 def kinds(item: Item) -> dict[str, Hashable]:
@@ -53,8 +53,33 @@ def farthest(items: Sequence[Item], count: int) -> dict[str, float]:
 
 def test_two_forms_with_equal_categories() -> None:
     assert (len(STANDARD), len(CONFIRMATION)) == (2000, 500)
-    assert set(Counter(item.category for item in STANDARD).values()) == {222, 223}
-    assert set(Counter(item.category for item in CONFIRMATION).values()) == {55, 56}
+    for form, small, large in ((STANDARD, 150, {242, 243}), (CONFIRMATION, 37, {60, 61})):
+        sizes = Counter(item.category for item in form)
+        assert sizes.pop("Math") == sizes.pop("Logic") == small
+        assert set(sizes.values()) == large
+
+
+def test_worked_examples_are_of_the_category_and_in_no_form() -> None:
+    asked = {item.prompt for item in (*STANDARD, *CONFIRMATION)}
+    facts = {fact for prompt in asked for fact in BY_PROMPT[prompt].uses}
+    for category in NAMES:
+        (shots,) = {item.shots for item in (*STANDARD, *CONFIRMATION) if item.category == category}
+        *shown, end = shots.split("\n\n")
+        assert (len(shown), end) == (SHOTS, "")
+        examples = [BY_PROMPT[shot[: shot.index("Answer:") + len("Answer:")]] for shot in shown]
+        assert [f"{one.asked} {one.right}" for one in examples] == shown
+        assert {one.category for one in examples} == {category}
+        assert len({one.topic for one in examples}) == SHOTS
+        assert not facts & {fact for one in examples for fact in one.uses}
+
+
+def test_yes_or_no_is_one_cluster_and_a_continuation_has_no_worked_examples() -> None:
+    assert all((item.cluster == "yes or no") == (item.k == 2) for item in (*STANDARD, *CONFIRMATION))
+    maths = [replace(one, form="continuation") if n % 3 == 0 else one for n, one in enumerate(pool("Math", size=60))]
+    first, second = assemble({"Math": maths}, standard=20, confirmation=4)
+    continued = [item for item in (*first, *second) if not str(item.prompt).startswith("Question: ")]
+    assert continued
+    assert {item.shots for item in continued} == {""}
 
 
 def test_no_question_or_fact_is_in_both_forms() -> None:
@@ -73,17 +98,17 @@ def test_no_fact_is_shared_between_categories() -> None:
         ]
         for category in ("Math", "Logic")
     }
-    uses = {f"Question: {one.prompt}\nAnswer:": one.uses for own in shared.values() for one in own}
+    uses = {one.asked: one.uses for own in shared.values() for one in own}
     used = Counter(
-        fact for form in assemble(shared, standard=24, confirmation=8) for item in form for fact in uses[item.prompt]
+        fact for form in assemble(shared, standard=16, confirmation=8) for item in form for fact in uses[item.prompt]
     )
-    assert (sum(used.values()), max(used.values())) == (32, 1)
+    assert (sum(used.values()), max(used.values())) == (24, 1)
 
 
 @pytest.mark.parametrize(("form", "count"), [(STANDARD, 250), (STANDARD, 500), (STANDARD, 1000), (CONFIRMATION, 250)])
 def test_prefixes_are_stratified_samples(form: list[Item], count: int) -> None:
     away = farthest(form, count)
-    assert max(away[kind] for kind in ("category", "task", "difficulty", "k")) <= 1
+    assert max(away[kind] for kind in ("category", "task", "difficulty", "k")) < 1.5
     assert max(away.values()) <= 2
 
 
@@ -102,11 +127,13 @@ def test_kinds_are_even_where_the_pools_allow_it() -> None:
     for category in NAMES:
         own = [item for item in [*STANDARD, *CONFIRMATION] if item.category == category]
         topics = Counter(item.task for item in own)
-        assert max(topics.values()) - min(topics.values()) <= 12
+        assert max(topics.values()) - min(topics.values()) <= 16
         difficulties = Counter(item.tags for item in own)
-        assert max(difficulties.values()) - min(difficulties.values()) <= 3
+        for level, share in LEVEL_SHARES[category].items():
+            # The worked examples are taken out of the plain ones.
+            assert abs(difficulties[(f"difficulty:{level}",)] - share * len(own)) <= 6
         ks = Counter(item.k for item in own)
-        assert all(abs(ks[k] - share * len(own)) <= 3 for k, share in K_SHARES.items())
+        assert all(abs(ks[k] - share * len(own)) <= 8 for k, share in K_SHARES.items())
 
 
 @pytest.mark.parametrize("form", [STANDARD, CONFIRMATION])
@@ -159,7 +186,7 @@ def test_another_process_makes_the_same_bytes() -> None:
 
 @pytest.mark.parametrize("seed", [2, 3])
 def test_small_forms_are_made_of_small_pools(seed: int) -> None:
-    first, second = assemble(pools(size=40, seed=seed), standard=90, confirmation=37)
+    first, second = assemble(pools(size=60, seed=seed), standard=90, confirmation=37)
     assert (len(first), len(second)) == (90, 37)
     assert farthest(first, 45)["category"] <= 1
 
@@ -174,6 +201,11 @@ def bad(pools: dict[str, list[Question]], **changes: Any) -> dict[str, list[Ques
         ({"prompt": "WHAT does  the 0. riddle of Math mean?"}, "occurs twice, as Math, topic"),
         ({"prompt": "New?", "category": "Logic"}, "needed category 'Math', got 'Logic'"),
         ({"prompt": "New?", "right": "１２", "wrong": ("12",)}, "two of the options read the same: 12, 12"),
+        (
+            {"prompt": "New?", "right": "up", "wrong": ("to",)},
+            "needed three to five options, or yes and no, got up, to",
+        ),
+        ({"prompt": "New?", "right": "up", "wrong": ("to", "beyond")}, "options are of unlike length: up, to, beyond"),
     ],
 )
 def test_a_question_that_no_probe_may_hold_is_refused(changes: dict[str, Any], says: str) -> None:
@@ -189,7 +221,7 @@ def test_an_unknown_category_is_named() -> None:
 
 def test_a_pool_that_is_too_small_is_named() -> None:
     same = [replace(one, uses=frozenset({f"{number % 5}"})) for number, one in enumerate(pool("Logic", size=100))]
-    with pytest.raises(ProbeError, match=r"category 'Logic': needed 10 questions .*, got 5 of 100"):
+    with pytest.raises(ProbeError, match=r"category 'Logic': needed 15 questions .*, got 5 of 100"):
         assemble({"Logic": same}, standard=8, confirmation=2)
 
 
@@ -198,4 +230,4 @@ def test_selection_from_a_pool_with_many_conflicts_is_maximal() -> None:
     # Chains: each fact is shared by neighbours; every other question is the most that goes together.
     chain = [replace(one, uses=frozenset({f"{n}", f"{n + 1}"})) for n, one in enumerate(pool("Math", size=61))]
     rng.shuffle(chain)
-    assert [len(form) for form in assemble({"Math": chain}, standard=25, confirmation=6)] == [25, 6]
+    assert [len(form) for form in assemble({"Math": chain}, standard=20, confirmation=6)] == [20, 6]

@@ -8,13 +8,11 @@ import re
 
 import pytest
 from standard_probe.common_sense import SCALES, questions
-from standard_probe.question import Question
+from standard_probe.question import Question, alike_in_length
 from standard_probe.written import entries, read_rows
 
 HIGH = "most|tallest|longest|fastest|hottest"
 LOW = "least|shortest|slowest|coldest"
-MORE = "more|taller|longer|faster|hotter"
-LESS = "less|shorter|slower|colder"
 
 
 def values(row: dict[str, str]) -> dict[str, float]:
@@ -24,12 +22,6 @@ def values(row: dict[str, str]) -> dict[str, float]:
 def worked_out(question: Question, typical: dict[str, float]) -> tuple[str, set[str]]:
     """The answer and all options, from the words of the question alone."""
     named = [thing for thing in typical if re.search(rf"(?<!\w){re.escape(thing)}(?!\w)", question.prompt)]
-    if pair := re.fullmatch(
-        rf"(?:Does|Is) (.+?) (?:weigh |last )?(?:a )?({MORE}|{LESS})(?: tall| time)? than (.+)\?", question.prompt
-    ):
-        first, word, second = pair.groups()
-        larger = typical[first] > typical[second]
-        return ("yes" if larger == bool(re.fullmatch(MORE, word)) else "no"), {"yes", "no"}
     ends = re.findall(rf"(?:weighs|is|lasts)(?: the)? ({HIGH}|{LOW})\b", question.prompt)
     assert len(ends) == 1, question.prompt
     pick = max if re.fullmatch(HIGH, ends[0]) else min
@@ -58,3 +50,7 @@ def test_neighbours_on_a_scale_are_far_apart() -> None:
 
 def test_every_scale_is_in_use() -> None:
     assert {row["scale"] for row in read_rows("facts/common_sense_scales")} == set(SCALES)
+
+
+def test_things_on_a_scale_have_names_of_like_length() -> None:
+    assert all(alike_in_length(tuple(values(row))) for row in read_rows("facts/common_sense_scales"))

@@ -71,9 +71,9 @@ def checked(question: Question) -> bool:
         assert moves(found[1], found[2]) == int(right)
         assert right not in wrong
         return True
-    notes = re.findall(r"(whole|half|quarter|eighth|sixteenth|thirty-second) note", prompt)
+    notes = re.findall(r"(dotted )?(whole|half|quarter|eighth|sixteenth|thirty-second) note", prompt)
     assert len(notes) == 2
-    long, short = sorted((LENGTH[note] for note in notes), reverse=True)
+    long, short = sorted((LENGTH[note] * 3 // 2 if dotted else LENGTH[note] for dotted, note in notes), reverse=True)
     assert int(right) * short == long
     assert all(int(option) * short != long for option in wrong)
     return True

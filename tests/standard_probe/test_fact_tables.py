@@ -3,12 +3,14 @@ from __future__ import annotations
 import csv
 import random
 import re
-from collections import Counter
+from collections import Counter, defaultdict
+from fractions import Fraction
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
 from standard_probe.fact_tables import (
+    CLAIMS,
     Fact,
     ask_all,
     in_sentence,
@@ -17,7 +19,9 @@ from standard_probe.fact_tables import (
     wrong_answers,
     wrong_subjects,
 )
-from standard_probe.question import Category
+from standard_probe.question import Category, alike_in_length
+
+from forgetwatch.errors import ProbeError
 
 TABLES: tuple[tuple[str, Category], ...] = (
     ("culture", "Culture"),
@@ -46,7 +50,7 @@ def test_every_row_is_complete_and_unique(name: str) -> None:
         rows = list(csv.DictReader(file))
     for row in rows:
         assert row["source"]
-        assert row["difficulty"] in ("1", "2", "3")
+        assert row["difficulty"] in ("1", "2", "3", "4", "5")
         assert all(row[column] == row[column].strip() for column in row)
         right, wrong = {row["answer"], *row["also"].split(";")}, row["wrong"].split(";")
         assert row["answer"] not in row["also"].split(";")
@@ -60,10 +64,11 @@ def test_every_relation_has_a_wording_with_its_blanks(name: str, category: Categ
     worked_out = {"key", "interval"} if name == "culture" else set()
     assert set(relations) - worked_out == {row.relation for row in read_facts(name)}
     for relation in relations.values():
-        assert len(set(relation.asks)) == 3
+        assert 1 <= len(set(relation.asks)) == len(relation.asks)
         assert all(text.count("{subject}") == 1 and text.endswith("?") for text in relation.asks)
         assert all(text.count("{answer}") == 1 and text.endswith("?") for text in relation.backs)
-        assert re.findall(r"{\w+}", relation.claim) in (["{subject}", "{answer}"], ["{answer}", "{subject}"])
+        assert re.findall(r"{\w+}", relation.claim) in ([], ["{subject}", "{answer}"], ["{answer}", "{subject}"])
+        assert not relation.claim or "{" in relation.claim
 
 
 @pytest.mark.parametrize(("name", "category"), TABLES)
@@ -94,12 +99,12 @@ def test_no_wrong_answer_is_right_by_the_table(name: str, category: Category) ->
 
 
 def test_arguable_answers_are_not_drawn_as_wrong() -> None:
-    chile, peru, bolivia = fact("Chile", "Santiago"), fact("Peru", "Lima"), fact("Bolivia", "Sucre", also=("La Paz",))
-    also_chile, other = fact("Chile by another name", "Santiago"), fact("a table's slip", "La Paz")
+    chile, peru, bolivia = fact("Chile", "Bogus"), fact("Peru", "Lima"), fact("Cuba", "Sucre", also=("La Paz",))
+    also_chile, other = fact("Chilly", "Bogus"), fact("Slip", "La Paz")
     rows = [chile, peru, bolivia, also_chile, other]
-    assert sorted(wrong_answers(bolivia, rows, random.Random(0))) == ["Lima", "Santiago"]
-    assert sorted(wrong_subjects(chile, rows, random.Random(0))) == ["Bolivia", "Peru", "a table's slip"]
-    assert "Bolivia" not in wrong_subjects(other, rows, random.Random(0))
+    assert sorted(wrong_answers(bolivia, rows, random.Random(0))) == ["Bogus", "Lima"]
+    assert sorted(wrong_subjects(chile, rows, random.Random(0))) == ["Cuba", "Peru", "Slip"]
+    assert "Cuba" not in wrong_subjects(other, rows, random.Random(0))
 
 
 def test_a_facts_own_wrong_answers_are_used() -> None:
@@ -107,11 +112,50 @@ def test_a_facts_own_wrong_answers_are_used() -> None:
     assert sorted(wrong_answers(asked, [asked, fact("x", "Oslo")], random.Random(0))) == ["Milan", "Naples", "Turin"]
 
 
-def test_wrong_answers_of_similar_length_then_same_group_go_first() -> None:
+def test_texts_of_unlike_length_are_not_drawn_and_the_same_group_goes_first() -> None:
     asked = fact("Italy", "Rome", group="europe")
     rows = [asked, fact("a", "Antananarivo", "europe"), fact("b", "Lima", "america"), fact("c", "Oslo", "europe")]
     for seed in range(5):
-        assert wrong_answers(asked, rows, random.Random(seed)) == ["Oslo", "Lima", "Antananarivo"]
+        assert wrong_answers(asked, rows, random.Random(seed)) == ("Oslo", "Lima")
+        assert wrong_answers(asked, rows, random.Random(seed), count=1) == ("Oslo",)
+
+
+def test_the_right_answer_is_the_longest_as_often_as_by_chance() -> None:
+    rows = [fact(f"s{n}", "x" * (4 + n % 9) + str(n)) for n in range(90)]
+    ranks: dict[int, Fraction] = defaultdict(Fraction)
+    for seed, asked in enumerate(rows * 20):
+        wrong = wrong_answers(asked, rows, random.Random(seed), count=3)
+        assert alike_in_length((asked.answer, *wrong))
+        longer = sum(len(text) > len(asked.answer) for text in wrong)
+        equal = sum(len(text) == len(asked.answer) for text in wrong)
+        for rank in range(longer, longer + equal + 1):
+            ranks[rank] += Fraction(1, equal + 1)
+    assert all(abs(ranks[rank] / 1800 - 0.25) < 0.05 for rank in range(4))
+
+
+def test_wrong_numbers_have_a_like_magnitude() -> None:
+    rows = [fact(str(n), str(n)) for n in (1, 2, 3, 5, 8, 12, 20, 26, 33, 50, 64, 88, 100, 144, 360, 1000)]
+    for asked in rows:
+        for seed in range(20):
+            numbers = sorted(map(int, (asked.answer, *wrong_answers(asked, rows, random.Random(seed)))))
+            assert numbers[-1] <= max(9, 3 * numbers[0])
+    assert wrong_answers(rows[-1], rows, random.Random(0)) == ("360",)
+
+
+def test_a_fact_with_too_few_wrong_answers_is_named() -> None:
+    rows = [fact("Burkina Faso", "Ouagadougou"), *(fact(f"{n}", f"Lima{n}") for n in range(60))]
+    with pytest.raises(ProbeError, match=r"capital of 'Burkina Faso': needed two wrong answers .* 'Ouagadougou'"):
+        ask_all(rows, category="Knowledge/QA", rng=random.Random(1))
+
+
+@pytest.mark.parametrize(("name", "category"), TABLES)
+def test_claims_are_few_and_no_other_question_has_two_options(name: str, category: Category) -> None:
+    facts = read_facts(name)
+    for seed in range(3):
+        asked = ask_all(facts, category=category, rng=random.Random(seed))
+        claims = Counter(question.right for question in asked if len(question.wrong) == 1)
+        assert claims.keys() <= {"Yes", "No"}
+        assert claims["Yes"] == claims["No"] <= CLAIMS
 
 
 def test_an_answer_is_drawn_as_often_as_it_is_right() -> None:

@@ -1,7 +1,12 @@
 from __future__ import annotations
 
+import random
+import re
+
 import pytest
+from pool_rules import SEEDS
 from standard_probe.fact_tables import Fact, read_facts
+from standard_probe.knowledge import questions
 
 SPELT = {"Bangla": "Bengali", "Divehi": "Dhivehi", "Turkey": "Türkiye", "Georgia (the country)": "Georgia"}
 
@@ -41,3 +46,13 @@ def test_official_languages_are_those_of_the_unicode_locale_data() -> None:
         official = {SPELT.get(name, name) for name in official}
         assert row.answer in official
         assert not official & (answers - {row.answer, *row.also})
+
+
+def test_all_options_for_a_letter_of_an_abbreviation_begin_with_it() -> None:
+    pools = [questions(random.Random(seed)) for seed in SEEDS]
+    asked = [one for pool in pools for one in pool if one.topic == "abbreviations" and len(one.wrong) > 1]
+    assert len(asked) > 40 * len(SEEDS)
+    for question in asked:
+        found = re.search(r" ([A-Z]) in ", question.prompt)
+        assert found
+        assert {option[0] for option in (question.right, *question.wrong)} == {found[1].lower()}

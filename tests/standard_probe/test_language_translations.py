@@ -38,10 +38,7 @@ def test_exactly_the_right_option_holds() -> None:
         english = [word for word in words if word in known]
         foreign = [word for word in words if word not in known]
         options = (question.right, *question.wrong)
-        if english and foreign and languages:
-            ways.add("whether")
-            holds = ["yes" if english[0] in table[languages[0], plain(foreign[0])] else "no"]
-        elif english and foreign:
+        if english and foreign:
             ways.add("where")
             holds = [option for option in options if english[0] in table.get((option, plain(foreign[0])), set())]
         elif english:
@@ -51,7 +48,7 @@ def test_exactly_the_right_option_holds() -> None:
             ways.add("out of")
             holds = [option for option in options if option in table[languages[0], plain(foreign[0])]]
         assert holds == [question.right], question
-    assert ways == {"into", "out of", "where", "whether"}
+    assert ways == {"into", "out of", "where"}
 
 
 def test_no_language_has_one_word_for_two_meanings() -> None:

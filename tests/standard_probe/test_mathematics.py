@@ -38,10 +38,9 @@ N, F = r"(\d+)", r"(\d+/\d+)"
 SIGNED = r"(\d+(?: [-+×÷] \d+)+)"
 
 ARITHMETIC: Solver = [
-    (rf"^(?!.*larger|.*greater).*?{SIGNED}", worked),
+    (SIGNED, worked),
     (rf"{N}.* nearest (ten|hundred|thousand)", lambda n, unit: nearest(n, unit)),
     (rf"nearest (ten|hundred|thousand).* {N}", lambda unit, n: nearest(n, unit)),
-    (rf"(?:larger|greater|Of).*?{SIGNED} (?:or|and) {SIGNED}", lambda a, b: a if worked(a) > worked(b) else b),
     (rf"{N}.* (?:divided )?(?:by|groups of) {N}", from_left),
 ]
 
@@ -58,9 +57,23 @@ def both(a: str, sign: str, b: str) -> Fraction:
     return Fraction(p * r, q * s) if sign == "×" else Fraction(p * s, q * r)
 
 
+def extreme(word: str, *texts: str) -> str:
+    """The text of the largest or smallest fraction, by comparing cross products."""
+    found = texts[0]
+    for text in texts[1:]:
+        (p, q), (r, s) = listed(found), listed(text)
+        if (r * q > p * s) == (word == "largest"):
+            found = text
+    return found
+
+
 FRACTIONS: Solver = [
-    (rf"{F} ([+×÷]) {F}", both),
-    (rf"{F} (?:or|and) {F}", lambda a, b: a if listed(a)[0] * listed(b)[1] > listed(b)[0] * listed(a)[1] else b),
+    (rf"^(?!.*×.*\+).*?{F} ([+×÷]) {F}", both),
+    (rf"{F} × {F} \+ {F}", lambda a, b, c: both(str(both(a, "×", b)), "+", c)),
+    (rf"half of {N}", lambda n: next(h for h in range(n) if h + h == n)),
+    (rf"twice {N}", lambda n: n + n),
+    (rf"(largest|smallest).*? {F}, {F}, {F} and {F}\?", extreme),
+    (rf"{F}, {F}, {F} and {F} is the (largest|smallest)", lambda *found: extreme(found[4], *found[:4])),
     (rf"{F} of {N}", lambda part, whole: Fraction(whole, listed(part)[1]) * listed(part)[0]),
     (rf"(?:What is|Simplify the fraction|Reduce) {F} ?(?:in|as|\.)", Fraction),
 ]
@@ -76,10 +89,22 @@ PERCENTAGES: Solver = [
     (rf"(?:percentage of|Out of|Of) {N}(?: is|, what percentage is| guests,) {N}", lambda n, m: Fraction(m, n) * 100),
     (rf"{N}% of (?:a|what) number (?:is|gives) {N}", lambda p, n: next(w for w in range(1, 2000) if w * p == n * 100)),
     (rf"{N} dollars.* (?:up|rises by|gains) {N}%.* {N}%", lambda n, p, q: n * Fraction(100 + p, 100) * (100 - q) / 100),
-    (rf"{N}% of {N} (?:more|is greater|exceed)(?: than)? {N}% of {N}", lambda a, b, c, d: a * b > c * d),
+    (
+        rf"(?:rose by|rise of) {N}% and then .*? {N}%(?: to|, a coat costs) {N} dollars",
+        lambda p, q, n: next(w for w in range(2000) if w * (100 + p) * (100 - q) == n * 10_000),
+    ),
 ]
 
 DIVISIBILITY: Solver = [
+    (rf"What is {N} divided by {N}\?", lambda n, d: len(range(0, n, d))),
+    (
+        rf"remainder {N} when divided by {N} and the remainder {N} when divided by {N}",
+        lambda r, a, s, b: next(n for n in range(1, 999) if from_left(n, a) == r and from_left(n, b) == s),
+    ),
+    (
+        rf"Divided by {N}, .* remainder {N}; divided by {N}, it leaves {N}",
+        lambda a, r, b, s: next(n for n in range(1, 999) if from_left(n, a) == r and from_left(n, b) == s),
+    ),
     (rf"Is (?:the number )?{N} (?:a )?prime", prime),
     (rf"^(?:Is|Can) {N} (?:divisible by|be divided by|a multiple of) {N}", lambda n, d: from_left(n, d) == 0),
     (
@@ -112,7 +137,14 @@ def fibonacci(a: int, b: int, count: int) -> int:
     return terms[count - 1]
 
 
+def summed(a: int, b: int, count: int) -> int:
+    return sum(range(a, a + (b - a) * count, b - a))
+
+
 SEQUENCES: Solver = [
+    (r"comes next: ((?:\d+, ){3}\d+)\?", lambda text: 2 * (v := [int(n) for n in text.split(", ")])[3] - v[2]),
+    (rf"begins {N}, {N}, \d+ and goes on.* first {N} numbers", summed),
+    (rf"first {N} numbers of the equally spaced list {N}, {N},", lambda n, a, b: summed(a, b, n)),
     (r"((?:-?\d+, ){4}-?\d+)", lambda text: 2 * (v := [int(n) for n in text.split(", ")])[4] - v[3]),
     (rf"(?:begins with|Start at) {N} and (?:each number is|keep adding) {N}(?! times).* number {N}\?", steps),
     (rf"first number is {N}, and every next one is larger by {N}.* number {N}\?", steps),
@@ -127,17 +159,32 @@ SEQUENCES: Solver = [
     ),
 ]
 
+
+def repeated(n: int, base: int) -> str:
+    """Digits by trying every string of them in order."""
+    return next(
+        "".join(text).lstrip("0")
+        for text in itertools.product("0123456789"[:base], repeat=6)
+        if int("".join(text), base) == n
+    )
+
+
 BASES: Solver = [
     (r"(binary|octal|hexadecimal) number ([0-9A-F]+) in", lambda word, text: int(str(text), RADIX[word])),
     (r"number is ([0-9A-F]+) in (binary|octal|hexadecimal)", lambda text, word: int(str(text), RADIX[word])),
     (
-        rf"(?:What is|decimal number|How is) {N} (?:written )?in (binary|octal|hexadecimal)[?.]",
+        rf"(?:What is|the (?:decimal )?number|How is) {N} (?:written )?in (binary|octal|hexadecimal)[?.]",
         lambda n, word: digits_of(n, word),
     ),
     (r"([01]+) \+ ([01]+)", lambda a, b: f"{int(str(a), 2) + int(str(b), 2):b}"),
     (rf"digits (?:does|are needed to write) {N}", lambda n: len(f"{n:b}")),
     (rf"Written in base 2, how many digits has {N}", lambda n: len(f"{n:b}")),
-    (rf"{N}(?:, written)? in base (\d)", lambda text, base: int(str(text), base)),
+    (rf"^(?!.*How is it).*?{N}(?:, written)? in base (\d)", lambda text, base: int(str(text), base)),
+    (rf"made of {N} tens and {N} ones", lambda tens, ones: int(f"{tens}{ones}")),
+    (
+        rf"(?:written|Convert) ([0-9A-F]+) (?:in|from) base {N}(?:\. How is it written in| to) base {N}",
+        lambda text, a, b: repeated(int(str(text), a), b),
+    ),
 ]
 RADIX = {"binary": 2, "octal": 8, "hexadecimal": 16}
 

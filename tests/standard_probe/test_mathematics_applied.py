@@ -35,6 +35,11 @@ def diagonals(n: int) -> int:
     return sum(1 for a, b in itertools.combinations(range(n), 2) if (b - a) % n not in (1, n - 1))
 
 
+def trapezoid(a: int, b: int, height: int) -> Fraction:
+    """Two triangles that share a diagonal."""
+    return Fraction(a * height, 2) + Fraction(b * height, 2)
+
+
 def cells(a: int, b: int, c: int) -> set[tuple[int, ...]]:
     return set(itertools.product(range(a), range(b), range(c)))
 
@@ -46,9 +51,18 @@ def surface(a: int, b: int, c: int) -> int:
     return sum((x + i, y + j, z + k) not in inside for x, y, z in inside for i, j, k in sides)
 
 
+SIDES = {"triangle": 3, "square": 4, "rectangle": 4, "pentagon": 5, "hexagon": 6, "heptagon": 7, "octagon": 8}
+
 GEOMETRY: Solver = [
+    (r"How many sides does an? (\w+) have", SIDES.__getitem__),
+    (
+        rf"measures {N} cm by {N} cm by {N} cm\. How many cm long is the diagonal",
+        lambda a, b, c: next(d for d in range(999) if d * d == a * a + b * b + c * c),
+    ),
+    (rf"sides of a trapezoid are {N} cm and {N} cm, its height is {N} cm", trapezoid),
+    (rf"trapezoid of height {N} cm whose parallel sides are {N} cm and {N} cm", lambda h, a, b: trapezoid(a, b, h)),
     (rf"^(?=.*perimeter).*?{N} m.* {N} m", lambda a, b: a + b + a + b),
-    (rf"^(?=.*area in square metres|.*area, in square metres).*?{N} m.* {N} m", lambda a, b: len(cells(a, b, 1))),
+    (rf"^(?=.*area in square meters|.*area, in square meters).*?{N} m.* {N} m", lambda a, b: len(cells(a, b, 1))),
     (rf"^(?=.*triangle)(?=.*height).*?{N} cm.*? {N} cm", lambda a, b: Fraction(a, 2) * b),
     (rf"triangle.* {N}°.* {N}°", lambda a, b: next(c for c in range(1, 180) if a + b + c == 180)),
     (rf"area.* radius(?: is)? {N} cm", lambda r: r**2),
@@ -68,13 +82,14 @@ GEOMETRY: Solver = [
 ]
 
 SIZES = {
-    **{"kilometres": 1000, "metres": 1, "centimetres": Fraction(1, 100), "millimetres": Fraction(1, 1000)},
-    **{"tonnes": 1000, "kilograms": 1, "grams": Fraction(1, 1000), "litres": 1, "millilitres": Fraction(1, 1000)},
+    **{"kilometers": 1000, "meters": 1, "centimeters": Fraction(1, 100), "millimeters": Fraction(1, 1000)},
+    **{"metric tons": 1000, "kilograms": 1, "grams": Fraction(1, 1000), "liters": 1, "milliliters": Fraction(1, 1000)},
     **{"weeks": 604_800, "days": 86_400, "hours": 3600, "minutes": 60, "seconds": 1},
     **{"miles": 5280 * 12, "yards": 36, "feet": 12, "inches": 1, "pounds": 16, "ounces": 1},
-    **{"US gallons": 8, "US quarts": 2, "US pints": 1, "cubic metres": 1000},
-    **{"square kilometres": 10**6, "hectares": 10**4, "square metres": 1, "square centimetres": Fraction(1, 10_000)},
-    **{"kilometres per hour": Fraction(5, 18), "metres per second": 1},
+    **{"US gallons": 8, "US quarts": 2, "US pints": 1, "cubic meters": 1000},
+    **{"square kilometers": 10**6, "hectares": 10**4, "square meters": 1, "square centimeters": Fraction(1, 10_000)},
+    **{"dollars": 100, "cents": 1},
+    **{"kilometers per hour": Fraction(5, 18), "meters per second": 1},
 }
 """What a unit is in a smaller one of its kind."""
 UNIT = "(" + "|".join(sorted(SIZES, key=len, reverse=True)) + ")"
@@ -85,19 +100,24 @@ def turned(amount: str | int, large: str, small: str) -> Fraction:
     return Fraction(str(amount)) * SIZES[large] / SIZES[small]
 
 
-def more(a: int, unit: str, b: int, other: str) -> str:
-    return f"{a} {unit}" if a * SIZES[unit] > b * SIZES[other] else f"{b} {other}"
-
-
 def fahrenheit(c: str | int) -> Fraction:
     """A straight line through 0 and 32, and 100 and 212."""
     return 32 + Fraction(str(c)) * (212 - 32) / 100
 
 
 UNITS: Solver = [
-    (rf"How many {UNIT} are {AMOUNT} {UNIT}\?", lambda small, amount, large: turned(amount, large, small)),
-    (rf"(?:What is|Express) {AMOUNT} {UNIT} in {UNIT}[?.]", turned),
-    (rf"{N} {UNIT} (?:or|and) {N} {UNIT}", more),
+    (rf"How many {UNIT} are (?:in )?{AMOUNT} {UNIT}\?", lambda small, amount, large: turned(amount, large, small)),
+    (rf"(?:What is|Express|Convert) {AMOUNT} {UNIT} (?:in|to) {UNIT}[?.]", turned),
+    (
+        rf"{AMOUNT} ({UNIT[1:-1]}) and {N} {UNIT} together",
+        lambda a, large, b, small: turned(a, large, small) + b,
+    ),
+    (rf"Add {N} {UNIT} to {AMOUNT} {UNIT}\.", lambda b, small, a, large: turned(a, large, small) + b),
+    (
+        rf"{N} liters per minute and runs for {N} hours",
+        lambda rate, hours: sum(Fraction(rate, 1000) for _ in range(60 * hours)),
+    ),
+    (rf"{N} kilometers per hour\. .* in {N} minutes", lambda v, t: Fraction(v * 1000, 60) * t),
     (r"(-?\d+) degrees Celsius", fahrenheit),
     (r"(-?\d+) degrees Fahrenheit", lambda f: next(c for c in range(-100, 200) if fahrenheit(c) == f)),
 ]
@@ -117,6 +137,11 @@ def drawn(a: int, first: str, b: int, second: str, asked: str) -> Fraction:
 def two_drawn(a: int, first: str, b: int, second: str, asked: str) -> Fraction:
     pairs = list(itertools.permutations([first] * a + [second] * b, 2))
     return Fraction(pairs.count((asked, asked)), len(pairs))
+
+
+def mixed(a: int, first: str, b: int, second: str) -> Fraction:
+    pairs = list(itertools.combinations([first] * a + [second] * b, 2))
+    return Fraction(sum(x != y for x, y in pairs), len(pairs))
 
 
 def total(n: int) -> Fraction:
@@ -141,11 +166,20 @@ PROBABILITY: Solver = [
         rf"(?:sum is|total of|rolling) {N}(?: when| in total with|\?)(?! or)",
         total,
     ),
-    (rf"{N},? or (?:of )?{N}\b", lambda a, b: str(max(a, b, key=total))),
+    (
+        r"A bag holds (.*) balls\. .* likeliest",
+        lambda text: max(re.findall(r"(\d+) (\w+)", text), key=lambda pair: int(pair[0]))[1],
+    ),
+    (rf"{N} (\w+) and {N} (\w+) (?:marbles|balls).*(?:differ in color|of each color)", mixed),
     (rf"(?:tossed|In|With) {N} (?:times|tosses|fair coins).* (?:is|exactly) {N}\?", heads),
     (rf"(?:die has|fair) {N}(?: sides|-sided).* (?:than) {N}", lambda s, m: rolls(1, s, lambda roll: roll[0] > m)),
     (rf"(?:with|One of) {N} equal fields.* {N} (?:times|spins)", wins),
 ]
+
+
+def joint(m: int, one: int, n: int, two: int) -> Fraction:
+    return Fraction(statistics.mean([one] * m + [two] * n))
+
 
 STATISTICS: Solver = [
     (rf"(?:mean|average) of (?:the numbers )?{LIST}[?.]", lambda text: Fraction(statistics.mean(listed(text)))),
@@ -160,9 +194,17 @@ STATISTICS: Solver = [
     (rf"{LIST} so that its {N} numbers have the mean {N}", lambda text, n, mean: missing(listed(text), mean, n)),
     (rf"Besides {LIST}, which.* all {N} equal to {N}", lambda text, n, mean: missing(listed(text), mean, n)),
     (
-        rf"^(\w+) \w+ {LIST}[^;,]*[;,] (\w+) \w+ {LIST}.*higher",
-        lambda a, one, b, two: a if statistics.mean(listed(one)) > statistics.mean(listed(two)) else b,
+        r"^((?:\w+ scored \d+ and \d+[;.] ){4})",
+        lambda text: max(re.findall(r"(\w+) scored (\d+) and (\d+)", text), key=lambda row: int(row[1]) + int(row[2]))[
+            0
+        ],
     ),
+    (
+        r"Which of the numbers (.*) is the (largest|smallest)",
+        lambda text, word: sorted(listed(text))[-1 if word == "largest" else 0],
+    ),
+    (rf"class of {N} has a mean score of {N}, and a class of {N} one of {N}", joint),
+    (rf"mean weight of {N} boxes is {N} kg, and that of {N} others is {N} kg", joint),
 ]
 
 
@@ -191,7 +233,16 @@ EQUATION = r"(\d+x [-+] \d+ = (?:\d+x [-+] \d+|\d+(?![\dx])))"
 SQUARE = r"(x² (?:[-+] \d*x )?[-+] \d+ = 0)"
 TERM = r"(x² \+ \d+x - \d+|\d+x² - \d+)"
 
+
+def system(*numbers: Any) -> int:
+    a, b, p, c, d, q, asked = numbers
+    ((x, y),) = [(x, y) for x in range(99) for y in range(99) if a * x + b * y == p and c * x + d * y == q]
+    return {"x": x, "y": y}[asked]
+
+
 ALGEBRA: Solver = [
+    (rf"If x ([-+]) {N} = {N},", lambda sign, a, b: next(x for x in range(99) if value(f"x {sign} {a}", x) == b)),
+    (rf"{N}x \+ {N}y = {N} and {N}x \+ {N}y = {N}.* ([xy])[.?]", system),
     (rf"^(?:If|Solve|Which x satisfies) {EQUATION}", lambda text: solutions(text)[0]),
     (rf"x \+ y = {N} and x - y = {N}.* ([xy])[.?]", pair),
     (rf"{TERM}(?:,? for| when) x = {N}", value),
@@ -212,6 +263,11 @@ ALGEBRA: Solver = [
     (rf"x = {N} (?:solve|a solution of) {EQUATION}", lambda x, text: x in solutions(text)),
     (rf"Is {EQUATION} true for x = {N}", lambda text, x: x in solutions(text)),
 ]
+
+
+def mixture(m: int, weak: int, n: int, strong: int) -> Fraction:
+    return Fraction(statistics.mean([weak] * m + [strong] * n))
+
 
 STORIES: Solver = [
     (rf"{N} \w+ (?:at|for) {N} dollars (?:each|apiece).*?{N} dollars", lambda n, p, note: note - sum([p] * n)),
@@ -246,9 +302,15 @@ STORIES: Solver = [
         lambda ahead, slow, fast: next(h for h in range(1, 99) if fast * h == ahead + slow * h),
     ),
     (
-        rf"({N} for {N} cents),? or (?:at )?({N} for {N} cents)",
-        lambda a, n, p, b, m, q: a if p * m < q * n else b,
+        r"(?:least apiece|the cheapest): (.*)\?",
+        lambda text: min(
+            text.replace(" or ", ", ").split(", "), key=lambda offer: Fraction(listed(offer)[1], listed(offer)[0])
+        ),
     ),
+    (rf"has {N} \w+ and gets {N} more", lambda a, b: len([*range(a), *range(b)])),
+    (rf"has {N} \w+ and gives {N} away", lambda a, b: len(range(b, a))),
+    (rf"{N} liters of .*? with {N}% .*? {N} liters of .*? with {N}% sugar", mixture),
+    (rf"{N} liters of {N}% acid and {N} liters of {N}% acid", mixture),
 ]
 
 

@@ -11,6 +11,7 @@ from fractions import Fraction
 
 import scipy.constants
 from pool_rules import SEEDS, Solver, assert_solved, solve
+from standard_probe.question import alike_in_length
 from standard_probe.science import questions
 from standard_probe.written import read_rows
 
@@ -127,17 +128,20 @@ CHEMISTRY: Solver = [
     (rf"how many atoms make up {FORMULA}\?", lambda f: len(parts(f))),
     (rf"(?:With|Taking) (.*?)(?: g/mol)?, (?:what|how).* of {FORMULA} (?:in|weigh)", weighed),
     (rf"of one mole of {FORMULA}, if (.*)\?", lambda formula, given: weighed(given, formula)),
-    (rf"(?:has an|An) atom of \w+-{N}(?:,| has).* {N} protons", lambda mass, z: len(range(z, mass))),
-    (rf"With {N} protons.* \w+-{N}\?", lambda z, mass: len(range(z, mass))),
+    (rf"(?:does an|An) atom of \w+-{N} (?:with|has) {N} protons", lambda mass, z: len(range(z, mass))),
+    (rf"With {N} protons.* \w+-{N} have\?", lambda z, mass: len(range(z, mass))),
 ]
 NAMES = r"([a-z]+)"
 CHART: Solver = [
     (rf"symbol of {NAMES}\?", lambda name: symbol(name)),
-    (rf"(?:symbol does|chemists write) {NAMES}(?: have|\?)", lambda name: symbol(name)),
+    (rf"(?:symbol does|chemists use for) {NAMES}(?: have|\?)", lambda name: symbol(name)),
     (r"(?:has the symbol|does the symbol|which element is) ([A-Z][a-z]?)(?: stand|\?)", lambda s: named(s)),
     (rf"(?:number of|atom of|number does) {NAMES}(?: have| stand|\?)", lambda name: PROTONS[name]),
-    (rf"(?:nucleus, |number, |Of ){NAMES} (?:or|and) {NAMES}", lambda a, b: max(a, b, key=lambda one: PROTONS[one])),
-    (rf"(?:does|table is|elements is) {NAMES}(?: belong| a member|\?)(?! have)", lambda name: family(PROTONS[name])),
+    (
+        rf"(?:nucleus: |number: |Of ){NAMES}, {NAMES} (?:or|and) {NAMES}",
+        lambda *three: max(three, key=lambda one: PROTONS[one]),
+    ),
+    (rf"from 1 to 18, (?:is|does|holds) {NAMES}(?: belong)?\?", lambda name: group(PROTONS[name])),
 ]
 
 
@@ -149,11 +153,12 @@ def named(symbol: str) -> str:
     return next(row["name"] for row in ELEMENTS if row["symbol"] == symbol)
 
 
-def family(z: int) -> str:
+def group(z: int) -> int:
     """By the distance from a noble gas."""
-    noble = (2, 10, 18, 36, 54, 86)
-    families = {0: "noble gases", 1: "alkali metals", 2: "alkaline earth metals", -1: "halogens"}
-    return next(word for gap, word in families.items() if z - gap in noble)
+    noble = (0, 2, 10, 18, 36, 54, 86)
+    before = min(gas for gas in noble if gas >= z) - z
+    after = z - max(gas for gas in noble if gas < z)
+    return after if before and after < 3 else 18 - before
 
 
 PLANET = "(" + "|".join(row["planet"] for row in PLANETS) + ")"
@@ -166,12 +171,12 @@ SKY: Solver = [
         ],
     ),
     (
-        rf"(?:longer).*{PLANET} or {PLANET}",
-        lambda *pair: max(pair, key=[row["planet"] for row in PLANETS].index),
+        rf"longest.*: {PLANET}, {PLANET} or {PLANET}",
+        lambda *three: max(three, key=[row["planet"] for row in PLANETS].index),
     ),
     (
-        rf"(?:larger|diameter).*{PLANET} or {PLANET}",
-        lambda *pair: min(pair, key=BY_SIZE.index),
+        rf"(?:largest|diameter): {PLANET}, {PLANET} or {PLANET}",
+        lambda *three: min(three, key=BY_SIZE.index),
     ),
 ]
 SOLVERS = {
@@ -256,6 +261,25 @@ def test_facts_have_sources_and_fair_options() -> None:
         assert len(set(wrong)) == len(wrong)
         told = [re.search(rf"\b{re.escape(option)}\b", row["prompt"]) is not None for option in (row["right"], *wrong)]
         assert len(row["right"]) == 1 or all(told) or not told[0]
+
+
+def test_every_row_of_the_table_has_options_alike_in_length() -> None:
+    for row in read_rows("facts/science"):
+        assert alike_in_length((row["right"], *row["wrong"].split("|"))), row
+
+
+def test_every_topic_has_questions_that_few_can_answer() -> None:
+    rows = [row for row in read_rows("facts/science") if int(row["difficulty"]) > 3]
+    counts = Counter(row["topic"] for row in rows)
+    assert set(counts) == {question.topic for question in POOLS}
+    assert len(rows) >= 60
+    assert min(counts.values()) >= 5
+
+
+def test_a_question_that_names_its_options_offers_all_of_them() -> None:
+    for question in COMPUTED:
+        if named := re.search(r"(?:: |Of )(\w+), (\w+) (?:or|and) (\w+)", question.prompt):
+            assert {question.right, *question.wrong} == set(named.groups())
 
 
 def test_the_answers_of_one_kind_are_distinct() -> None:

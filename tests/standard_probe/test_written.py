@@ -6,7 +6,7 @@ import re
 
 import pytest
 from standard_probe.question import Category
-from standard_probe.written import entries, read_rows, written
+from standard_probe.written import GAP, entries, read_rows, written
 
 TABLES: list[tuple[str, Category]] = [
     ("common_sense", "Common Sense"),
@@ -19,7 +19,8 @@ TABLES: list[tuple[str, Category]] = [
 def test_every_row_is_one_question_in_order(name: str, category: Category) -> None:
     rows = read_rows(f"facts/{name}")
     questions = written(name, category=category)
-    assert [row["prompt"] for row in rows] == [question.prompt for question in questions]
+    assert [row["prompt"].removesuffix(f" {GAP}") for row in rows] == [question.prompt for question in questions]
+    assert [row["prompt"].endswith(GAP) for row in rows] == [one.form == "continuation" for one in questions]
     assert {question.category for question in questions} == {category}
 
 
@@ -32,7 +33,7 @@ def test_entries_of_a_cell_are_split_at_bars() -> None:
 def test_every_row_names_a_source_and_a_level(name: str, category: Category) -> None:
     for question in written(name, category=category):
         assert question.source.strip()
-        assert question.difficulty in (1, 2, 3)
+        assert 1 <= question.difficulty <= 5
 
 
 @pytest.mark.parametrize("name", [name for name, _ in TABLES])

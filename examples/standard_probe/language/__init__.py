@@ -2,8 +2,9 @@
 
 Its tables and modules:
 
-    facts/language.csv    whole questions: meanings, idioms, spelling, prepositions, pronouns, punctuation, word order
-    forms.py              irregular forms, agreement, word classes, sounds: words from a table in several wordings
+    facts/language.csv    whole questions: meanings, idioms, spelling, pronouns, punctuation, word order, word origins;
+                          beginnings of sentences that the options continue: agreement, prepositions
+    forms.py              irregular forms, word classes, sounds, nationalities: words from a table in several wordings
     translations.py       basic words in six languages
 """
 

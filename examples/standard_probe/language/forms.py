@@ -1,7 +1,9 @@
-"""Irregular forms, agreement, word classes, sounds, nationalities: a kind and a stem in one of three wordings.
+"""Irregular forms, correct sentences, word classes, sounds, nationalities: a kind and a stem in one of three wordings.
 
-facts/language_forms.csv    plural, mouse, mice, mouses|mices   ──▶   What is the plural of "mouse"?    mice
-                            silent, lamb, b, l|m                ──▶   What consonant is not heard in "lamb"?   b
+facts/language_forms.csv    plural, mouse, mice, moose|mace   ──▶   What is the plural of "mouse"?    mice
+                            silent, lamb, b, l|m              ──▶   What consonant is not heard in "lamb"?   b
+
+All options are real words, so that an invented form ("mouses") does not reveal the answer without the question.
 """
 
 from __future__ import annotations
@@ -11,8 +13,6 @@ from typing import Final, NamedTuple
 
 from standard_probe.question import Question
 from standard_probe.written import difficulty, entries, read_rows
-
-WORD_CLASSES: Final = ("noun", "verb", "adjective", "adverb", "pronoun", "preposition", "conjunction")
 
 
 class Kind(NamedTuple):
@@ -47,14 +47,6 @@ KINDS: Final = {
             'What word completes "one {}, two ..."?',
         ),
     ),
-    "agree": Kind(
-        "agreement",
-        (
-            'Complete the sentence with the right verb form: "{}"',
-            'What verb form is missing in "{}"?',
-            'Fill the gap in standard English: "{}"',
-        ),
-    ),
     "correct": Kind(
         "agreement",
         (
@@ -65,13 +57,13 @@ KINDS: Final = {
     ),
     "class": Kind(
         "word classes",
-        ("What part of speech is {}?", "What is the word class of {}?", "To which part of speech does {} belong?"),
+        ("What word is the {}?", "What is the only {}?", "What word is the only {}?"),
     ),
     "syllables": Kind(
         "sounds",
         (
             'How many syllables does the word "{}" have?',
-            'Into how many syllables can one clap the word "{}"?',
+            'How many syllables are in the word "{}"?',
             'What is the number of syllables in "{}"?',
         ),
     ),
@@ -98,7 +90,7 @@ KINDS: Final = {
     "nation": Kind(
         "word formation",
         (
-            "What adjective belongs to the country {}?",
+            "What adjective is made from the name of the country {}?",
             "What adjective describes things that come from {}?",
             "What is the adjective of nationality for {}?",
         ),
@@ -110,25 +102,18 @@ def forms(rng: random.Random) -> list[Question]:
     """One question for each row of the table, in its order.
 
     Args:
-        rng: Draws the wording, and the wrong word classes.
+        rng: Draws the wording.
     """
-    made = []
-    for row in read_rows("facts/language_forms"):
-        kind, stem, right = row["kind"], row["stem"], row["right"]
-        wrong = entries(row["wrong"])
-        if kind == "class":
-            others = [name for name in WORD_CLASSES if name != right]
-            wrong = tuple(rng.sample(others, rng.choice((2, 3, 4))))
-        made.append(
-            Question(
-                prompt=rng.choice(KINDS[kind].wordings).format(stem),
-                right=right,
-                wrong=wrong,
-                category="Language",
-                topic=KINDS[kind].topic,
-                difficulty=difficulty(row),
-                uses=frozenset({f"language:{kind}:{stem}"}),
-                source=row["source"],
-            )
+    return [
+        Question(
+            prompt=rng.choice(KINDS[row["kind"]].wordings).format(row["stem"]),
+            right=row["right"],
+            wrong=entries(row["wrong"]),
+            category="Language",
+            topic=KINDS[row["kind"]].topic,
+            difficulty=difficulty(row),
+            uses=frozenset({f"language:{row['kind']}:{row['stem']}"}),
+            source=row["source"],
         )
-    return made
+        for row in read_rows("facts/language_forms")
+    ]

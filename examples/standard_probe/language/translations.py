@@ -4,10 +4,9 @@
       into      What is the French word for "dog"?                       chien
       out of    What does the Spanish word "perro" mean in English?      dog
       where     In what language does "cane" mean "dog"?                 Italian
-      whether   Does the German word "Hund" mean "cat"?                  no
 
-Wrong answers are of the same group. A word that reads the same in English, or for "where" in another of the six, is not
-asked for.
+Wrong answers are of the same kind and alike in length. A word that reads the same in English, or for "where" in another
+of the six, is not asked for.
 """
 
 from __future__ import annotations
@@ -16,10 +15,13 @@ import random
 import unicodedata
 from typing import Final
 
-from standard_probe.question import Question
+from standard_probe.question import Question, alike_in_length
 from standard_probe.written import difficulty, read_rows
 
 LANGUAGES: Final = ("French", "Spanish", "German", "Italian", "Portuguese", "Dutch")
+THINGS: Final = frozenset({"animals", "food", "house", "nature"})
+"""Groups of nouns for things: where a group has too few words of like length, the others of these help out."""
+
 SOURCE: Final = "Cambridge bilingual dictionaries"
 
 _WORDINGS: Final = {
@@ -30,7 +32,7 @@ _WORDINGS: Final = {
     ),
     "out of": (
         'What does the {language} word "{word}" mean in English?',
-        'What is the English word for "{word}" in {language}?',
+        'What is the English word for the {language} word "{word}"?',
         'How is the {language} word "{word}" translated into English?',
     ),
     "where": (
@@ -38,16 +40,14 @@ _WORDINGS: Final = {
         'To what language does the word "{word}" for "{english}" belong?',
         'In what language is "{english}" called "{word}"?',
     ),
-    "whether": (
-        'Does the {language} word "{word}" mean "{english}"?',
-        'Is "{word}" the {language} word for "{english}"?',
-        'Do speakers of {language} say "{word}" for "{english}"?',
-    ),
 }
+
+_LEAST: Final = 2
+"""Least number of wrong answers."""
 
 
 def translations(rng: random.Random) -> list[Question]:
-    """One question for each English word; answers yes and no take turns.
+    """One question for each English word.
 
     Args:
         rng: Draws the direction, the language, the wording, and which wrong answers of the group.
@@ -55,18 +55,16 @@ def translations(rng: random.Random) -> list[Question]:
     rows = read_rows("facts/language_translations")
     made: list[Question] = []
     for row in rows:
-        group = [other for other in rows if other["group"] == row["group"] and other is not row]
-        way = rng.choice(tuple(_WORDINGS))
-        truth = sum(question.right in ("yes", "no") for question in made) % 2 == 0
-        languages = [name for name in LANGUAGES if _usable(row, name, alone=way == "where")]
-        language = rng.choice(languages)
-        asked = row["English"] if way != "whether" or truth else rng.choice(group)["English"]
-        right, others = _options(row, group, way=way, language=language, truth=truth)
+        ways = [(way, name) for way in _WORDINGS for name in LANGUAGES if _usable(row, name, alone=way == "where")]
+        rng.shuffle(ways)
+        wanted = rng.choice((2, 3, 3, 4))
+        drawn = ((way, name, *_options(rng, row, rows, way=way, language=name)) for way, name in ways)
+        way, language, right, wrong = next(one for one in drawn if len(one[3]) >= _LEAST)
         made.append(
             Question(
-                prompt=rng.choice(_WORDINGS[way]).format(language=language, english=asked, word=row[language]),
+                prompt=rng.choice(_WORDINGS[way]).format(language=language, english=row["English"], word=row[language]),
                 right=right,
-                wrong=tuple(rng.sample(others, min(len(others), rng.choice((2, 3, 3, 4))))),
+                wrong=wrong[:wanted],
                 category="Language",
                 topic="translation",
                 difficulty=difficulty(row),
@@ -78,17 +76,23 @@ def translations(rng: random.Random) -> list[Question]:
 
 
 def _options(
-    row: dict[str, str], group: list[dict[str, str]], *, way: str, language: str, truth: bool
-) -> tuple[str, list[str]]:
-    """The right answer, and all wrong ones that there are."""
-    if way == "into":
-        return row[language], [other[language] for other in group]
-    if way == "out of":
-        return row["English"], [other["English"] for other in group]
+    rng: random.Random, row: dict[str, str], rows: list[dict[str, str]], *, way: str, language: str
+) -> tuple[str, tuple[str, ...]]:
+    """The right answer, and wrong ones alike in length in any order; those of the same group come first."""
     if way == "where":
         here = plain(row[language])
-        return language, [name for name in LANGUAGES if name != language and plain(row[name]) != here]
-    return ("yes", ["no"]) if truth else ("no", ["yes"])
+        right, groups = language, [[name for name in LANGUAGES if name != language and plain(row[name]) != here]]
+    else:
+        column = language if way == "into" else "English"
+        near = [other for other in rows if other["group"] == row["group"] and other is not row]
+        far = [other for other in rows if {row["group"], other["group"]} <= THINGS and other["group"] != row["group"]]
+        right, groups = row[column], [[other[column] for other in group] for group in (near, far)]
+    wrong: list[str] = []
+    for group in groups:
+        for option in rng.sample(group, len(group)):
+            if alike_in_length((right, *wrong, option)):
+                wrong.append(option)
+    return right, tuple(wrong)
 
 
 def _usable(row: dict[str, str], language: str, *, alone: bool) -> bool:

@@ -11,21 +11,20 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from itertools import pairwise
-from typing import Final, Literal
+from typing import Final
 
 from standard_probe.fact_tables import Fact, ask_all, read_facts
 from standard_probe.liberal_arts.sums import sums
-from standard_probe.question import Question
+from standard_probe.question import Level, Question, alike_in_length
 
-_SIZES: Final = (2, 3, 2, 3, 4)
+_SIZES: Final = (4, 4, 3, 4, 5)
 """Number of events that are put in order, question by question."""
 
 _APART: Final = 8
 """Minimum number of years between two of them."""
 
-_FIRST: Final = ("Which came first: {}?", "By date, which comes first: {}?", "What happened first: {}?")
-_LAST: Final = ("Which came last: {}?", "By date, which comes last: {}?", "What happened last: {}?")
+_FIRST: Final = ("Which came first: {}?", "What happened first: {}?")
+_LAST: Final = ("Which came last: {}?", "What happened last: {}?")
 
 
 def questions(rng: random.Random) -> list[Question]:
@@ -42,18 +41,18 @@ def _orders(rng: random.Random) -> list[Question]:
     while left:
         group = _group(left, size=_SIZES[len(made) % len(_SIZES)])
         left = [event for event in left[1:] if event not in group]
-        if len(group) > 1:
+        if len(group) > 2:
             made.append(_order(group, rng))
     return made
 
 
 def _group(left: Sequence[Fact], *, size: int) -> list[Fact]:
-    """The first event left, and the next ones that are far enough apart in time and similar in length."""
+    """The first event left, and the next ones that are far enough apart in time and alike in length."""
     group = [left[0]]
     for event in left[1:]:
-        lengths = sorted(len(other.subject) for other in (*group, event))
         apart = min(abs(_year(event) - _year(other)) for other in group)
-        if len(group) < size and apart >= _APART and lengths[-1] <= 2 * lengths[0]:
+        alike = alike_in_length([other.subject for other in (*group, event)])
+        if len(group) < size and apart >= _APART and alike:
             group.append(event)
     return group
 
@@ -63,9 +62,8 @@ def _order(group: list[Fact], rng: random.Random) -> Question:
     texts, pick = rng.choice(((_FIRST, min), (_LAST, max)))
     right = pick(group, key=_year)
     names = [event.subject for event in group]
-    years = sorted(map(_year, group))
-    gap = min(later - earlier for earlier, later in pairwise(years))
-    difficulty: Literal[1, 2, 3] = 1 if gap > 300 else 2 if gap > 60 else 3
+    gap = min(abs(_year(right) - _year(event)) for event in group if event is not right)
+    difficulty: Level = 1 if gap > 200 else 2 if gap > 70 else 3 if gap > 20 else 4
     return Question(
         prompt=rng.choice(texts).format(f"{', '.join(names[:-1])} or {names[-1]}"),
         right=right.subject,

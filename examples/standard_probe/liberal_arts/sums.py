@@ -64,7 +64,7 @@ def _market_price(rng: random.Random) -> Drawn:
     price, slope_of_demand, slope_of_supply, start = (
         rng.randint(5, 20),
         rng.randint(2, 5),
-        rng.randint(1, 4),
+        rng.randint(2, 4),
         rng.randint(5, 30),
     )
     meeting = start + slope_of_supply * price

@@ -1,12 +1,14 @@
-"""The category Logic: fourteen topics, all computed, from syllogisms and orders to dates, grids and code.
+"""The category Logic: thirteen topics, all computed, from syllogisms and orders to dates, grids and code.
 
-    classes.py     syllogisms and conditionals
-    places.py      orders, directions, changing hands
-    rules.py       truth values, liars, invented rules
-    dates.py       weekdays, dates, clocks
-    grids.py       grids with one solution
-    groups.py      overlapping groups, families
-    programs.py    the output of some lines of Python
+    first_steps.py  one step in every topic: level 0
+    classes.py      syllogisms and conditionals
+    places.py       orders, directions, changing hands
+    rules.py        truth values, liars, invented rules
+    dates.py        weekdays, dates, clocks
+    grids.py        grids with one solution
+    groups.py       overlapping groups, families
+    programs.py     the output of some lines of Python
+    long_chains.py  three premises or steps and more in every topic: level 4
 
 Each module has `TOPICS`: a topic to its plan, as drafts.py defines it.
 """
@@ -16,18 +18,15 @@ from __future__ import annotations
 import random
 
 from standard_probe.drafts import topic
-from standard_probe.logic import classes, dates, grids, groups, places, programs, rules
+from standard_probe.logic import classes, dates, first_steps, grids, groups, long_chains, places, programs, rules
 from standard_probe.question import Question
 
-# The order decides what each topic draws from the generator: a new topic goes to the end.
+_MODULES = (classes, places, rules, dates, grids, groups, programs)
+
 TOPICS = {
-    **classes.TOPICS,
-    **places.TOPICS,
-    **rules.TOPICS,
-    **dates.TOPICS,
-    **grids.TOPICS,
-    **groups.TOPICS,
-    **programs.TOPICS,
+    name: (*first_steps.TOPICS[name], *plan, *long_chains.TOPICS[name])
+    for module in _MODULES
+    for name, plan in module.TOPICS.items()
 }
 
 

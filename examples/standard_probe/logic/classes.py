@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable
 from typing import TypeAlias
 
-from standard_probe.drafts import Draft, Maker, Plan, near, numeric, worded, yes_or_no
+from standard_probe.drafts import Draft, Maker, Plan, numeric, worded, yes_or_no
 
 Premises: TypeAlias = Callable[[random.Random, str, int], tuple[str, str]]
 """Function of a generator, an answer and a number to premises and a statement of which that answer is right."""
@@ -33,6 +33,8 @@ NOUNS = (
 )
 NAMES = ("Bo", "Cy", "Di", "Ed", "Flo", "Gus", "Hal", "Ida", "Jo", "Kit", "Lou", "Max", "Ned", "Pam", "Ray", "Sue")
 ANSWERS = ("true", "false", "unknown")
+TEXTS = {"true": "surely true", "false": "surely false", "unknown": "undecided"}
+"""Answers as options, alike in length."""
 
 FORMS = {
     "true": (
@@ -67,7 +69,7 @@ def _syllogism(rng: random.Random, answer: str, number: int) -> tuple[str, str]:
 
 
 def _of_three(premises: Premises, opening: str) -> Maker:
-    """Maker of questions with the answers true, false and unknown.
+    """Maker of questions with the answers true, false and undecided.
 
     Args:
         premises: Function that fills in one argument.
@@ -79,12 +81,11 @@ def _of_three(premises: Premises, opening: str) -> Maker:
         said, statement = premises(rng, answer, turn // 3)
         prompt = rng.choice(
             (
-                f"{said} Is it true, false or unknown that {statement}?",
-                f"{opening}: {said} That {statement}, is that true, false or unknown?",
-                f"{said} So, is it true, false or unknown whether {statement}?",
+                f"{said} Is it surely true, surely false or undecided that {statement}?",
+                f"{opening}: {said} Is it surely true, surely false or undecided that {statement}?",
             )
         )
-        return worded(prompt, answer, ANSWERS, uses=f"{said} {statement}")
+        return worded(prompt, TEXTS[answer], TEXTS.values(), uses=f"{said} {statement}")
 
     return make
 
@@ -118,9 +119,7 @@ def _member(rng: random.Random, turn: int) -> Draft:
     rng.shuffle(listed)
     said = f"{' '.join(rules)} {listed[0]}, {listed[1]}, {listed[2]} and {listed[3]}."
     right, asked = (people[0], f"is certainly a {b}") if turn % 2 else (people[1], f"is certainly not a {b}")
-    prompt = rng.choice(
-        (f"{said} Who {asked}?", f"Suppose: {said} Which of the four {asked}?", f"{said} Of whom can one say: {asked}?")
-    )
+    prompt = rng.choice((f"{said} Who {asked}?", f"Suppose: {said} Which of the four {asked}?"))
     others = [person for person in people if person != right]
     return worded(prompt, right, rng.sample(others, 3), uses=said)
 
@@ -188,21 +187,48 @@ def _lamps(rng: random.Random, turn: int) -> Draft:
             f"These rules hold for six lamps. {rules} Now: {fact} How many lamps must be {state}?",
         )
     )
-    return numeric(prompt, right, near(right, 1, 2, 3), uses=f"{rules} {fact}")
+    return numeric(prompt, right, uses=f"{rules} {fact}")
+
+
+COLORS = ("red", "blue", "green", "white", "black", "brown", "gray", "pink")
+
+
+def _color(rng: random.Random, turn: int) -> Draft:
+    nouns, colors = rng.sample(NOUNS, 5), rng.sample(COLORS, 5)
+    said = " ".join(f"All {noun}s are {color}." for noun, color in zip(nouns, colors, strict=True))
+    name, i = rng.choice(NAMES), rng.randrange(5)
+    wrong = [color for color in colors if color != colors[i]]
+    return worded(f"{said} {name} is a {nouns[i]}. What color is {name}?", colors[i], rng.sample(wrong, 4), uses=said)
+
+
+EFFECTS = ("the fan turns", "the bell rings", "the pump runs", "the gate opens", "the lamp glows", "the horn sounds")
+BUTTONS = ("red", "blue", "green", "white", "black", "brown")
+
+
+def _buttons(rng: random.Random, turn: int) -> Draft:
+    buttons, effects = rng.sample(BUTTONS, 5), rng.sample(EFFECTS, 5)
+    links = zip(buttons, effects, strict=True)
+    said = " ".join(f"If the {button} button is pressed, {effect}." for button, effect in links)
+    i = rng.randrange(5)
+    wrong = [effect for effect in effects if effect != effects[i]]
+    prompt = rng.choice(
+        (
+            f"{said} Somebody presses the {buttons[i]} button. What happens?",
+            f"{said} What happens if the {buttons[i]} button is pressed?",
+        )
+    )
+    return worded(prompt, effects[i], rng.sample(wrong, 4), uses=f"{said} {i}")
 
 
 _SUPPOSE = "Suppose that this holds"
 _KNOWN = "This is all that is known"
 
 TOPICS: dict[str, Plan] = {
-    "syllogisms": (
-        (_of_three(_syllogism, _SUPPOSE), 2, 10),
-        (_follows(_syllogism, _SUPPOSE), 2, 8),
-        (_member, 1, 8),
-    ),
+    "syllogisms": ((_color, 1, 5), (_member, 2, 5), (_of_three(_syllogism, _SUPPOSE), 3, 4)),
     "conditionals": (
-        (_of_three(_conditional, _KNOWN), 1, 10),
-        (_follows(_conditional, _KNOWN), 2, 8),
-        (_lamps, 3, 8),
+        (_buttons, 1, 5),
+        (_of_three(_conditional, _KNOWN), 2, 3),
+        (_follows(_conditional, _KNOWN), 2, 2),
+        (_lamps, 3, 4),
     ),
 }

@@ -7,7 +7,7 @@ import random
 from functools import cache
 from typing import TypeAlias
 
-from standard_probe.drafts import Draft, Plan, worded
+from standard_probe.drafts import Draft, Maker, Plan, worded
 
 NAMES = ("Ana", "Ben", "Cleo", "Dan", "Eva", "Fred", "Gina", "Hans", "Iris", "Jack", "Kira", "Leo")
 
@@ -27,16 +27,25 @@ def _squares(rows: Grid = ()) -> tuple[Grid, ...]:
     )
 
 
-def _cell(rng: random.Random, turn: int) -> Draft:
+def cell(least: int) -> Maker:
+    """Maker of questions for one cell of a grid with at least so many numbers shown."""
+
+    def make(rng: random.Random, turn: int) -> Draft:
+        return _cell(rng, least)
+
+    return make
+
+
+def _cell(rng: random.Random, least: int) -> Draft:
     """A grid in which cells are blanked as long as the requested one stays determined."""
     every = _squares()
     grid, row, column = rng.choice(every), rng.randrange(4), rng.randrange(4)
     right = grid[row][column]
     shown = [(r, c) for r in range(4) for c in range(4) if (r, c) != (row, column)]
     for r, c in rng.sample(shown, 15):
-        rest = [cell for cell in shown if cell != (r, c)]
+        rest = [place for place in shown if place != (r, c)]
         fits = [other for other in every if all(other[i][j] == grid[i][j] for i, j in rest)]
-        if len(rest) >= 6 and all(other[row][column] == right for other in fits):
+        if len(rest) >= least and all(other[row][column] == right for other in fits):
             shown = rest
     rows = "; ".join(" ".join(str(grid[r][c]) if (r, c) in shown else "_" for c in range(4)) for r in range(4))
     place = f"row {row + 1}, column {column + 1}"
@@ -90,4 +99,4 @@ def _owners(rng: random.Random, turn: int) -> Draft:
     return worded(prompt, right, rng.sample([p for p in people if p != right], 3), uses=f"{clue} {truth[right]}")
 
 
-TOPICS: dict[str, Plan] = {"grids": ((_cell, 2, 13), (_owners, 3, 12))}
+TOPICS: dict[str, Plan] = {"grids": ((cell(13), 1, 5), (cell(9), 2, 5), (_owners, 3, 4))}

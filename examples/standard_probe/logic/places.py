@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 
-from standard_probe.drafts import Draft, Plan, near, numeric, worded
+from standard_probe.drafts import Draft, Plan, numeric, worded
 
 NAMES = ("Ada", "Bill", "Cora", "Dean", "Elsa", "Finn", "Gwen", "Hugh", "Ivy", "Joel", "Kate", "Liam", "Mona", "Nils")
 
@@ -21,10 +21,10 @@ def _chain(rng: random.Random, people: list[str], word: str) -> str:
     return " ".join(rng.sample(links, len(links)))
 
 
-def _order(rng: random.Random, turn: int) -> Draft:
-    people = rng.sample(NAMES, rng.choice((4, 5)))
+def _order(rng: random.Random, turn: int, *, is_end: bool) -> Draft:
+    people = rng.sample(NAMES, 5)
     word, top, bottom = rng.choice(SCALES)
-    place = rng.choice((0, 1, len(people) - 1, len(people) - 2))
+    place = (0, 4)[turn % 2] if is_end else (1, 3)[turn % 2]
     asked = {0: top, 1: f"second {top}", len(people) - 1: bottom, len(people) - 2: f"second {bottom}"}[place]
     said = _chain(rng, people, word)
     prompt = rng.choice(
@@ -39,22 +39,12 @@ def _order(rng: random.Random, turn: int) -> Draft:
     return worded(prompt, right, rng.sample(others, len(others)), uses=f"{said} {asked}")
 
 
-def _pair(rng: random.Random, turn: int) -> Draft:
-    people = rng.sample(NAMES, 5)
-    word = rng.choice(SCALES)[0]
-    said = _chain(rng, people, word)
-    i, j = sorted(rng.sample(range(5), 2))
-    while j - i < 2:
-        i, j = sorted(rng.sample(range(5), 2))
-    first, second = rng.sample((people[i], people[j]), 2)
-    prompt = rng.choice(
-        (
-            f"{said} Who is {word}, {first} or {second}?",
-            f"Given: {said} Of {first} and {second}, who is {word}?",
-            f"{said} Is {first} or {second} {word}?",
-        )
-    )
-    return worded(prompt, people[i], (people[j],), uses=f"{said} {i},{j}")
+def _end(rng: random.Random, turn: int) -> Draft:
+    return _order(rng, turn, is_end=True)
+
+
+def _second(rng: random.Random, turn: int) -> Draft:
+    return _order(rng, turn, is_end=False)
 
 
 def _queue(rng: random.Random, turn: int) -> Draft:
@@ -69,7 +59,7 @@ def _queue(rng: random.Random, turn: int) -> Draft:
             f"{name} came {a} from the top of a list and {b} from its bottom. How many names are on the list?",
         )
     )
-    return numeric(prompt, right, [front + back, right - 1, *near(right, 2, 3, 1)], uses=f"{front},{back}")
+    return numeric(prompt, right, uses=f"{front},{back}")
 
 
 POINTS = ("north", "northeast", "east", "southeast", "south", "southwest", "west", "northwest")
@@ -103,28 +93,28 @@ def _walk(rng: random.Random, turn: int) -> Draft:
     prompt = rng.choice(
         (
             f"A hiker goes {a} km {there}, {b} km {back} and {c} km {there}. How many km from the start is she?",
-            f"A ship sails {a} km {there}, then {b} km {back}, then {c} km {there}. How many km away is its start?",
-            f"After {a} km to the {there}, {b} km to the {back} and {c} km to the {there}, how far in km is the start?",
+            f"A ship sails {a} km {there}, then {b} km {back}, then {c} km {there}. How many km is it from its start?",
+            f"After {a} km {there}, {b} km {back} and {c} km {there}, how many km is it to the start?",
         )
     )
-    return numeric(prompt, net, [a + b + c, abs(a + b - c), abs(b + c - a), *near(net, 1, 2, 10)], uses=f"{a}-{b}+{c}")
+    return numeric(prompt, net, uses=f"{a}-{b}+{c}")
 
 
 def _distance(rng: random.Random, turn: int) -> Draft:
     x, y, right = rng.choice(((3, 4, 5), (6, 8, 10), (5, 12, 13), (9, 12, 15), (8, 15, 17), (12, 16, 20), (7, 24, 25)))
-    extra = rng.randint(1, 5)
+    extra = rng.randint(2, 6)
     a, b = rng.sample((x, y), 2)
     prompt = rng.choice(
         (
-            f"A robot rolls {a + extra} m north, {b} m east and {extra} m south. How many metres is it from its "
+            f"A robot rolls {a + extra} m north, {b} m east and {extra} m south. How many meters is it from its "
             "start, in a straight line?",
             f"Somebody walks {a + extra} m north, turns and goes {b} m west, and then {extra} m south. What is the "
-            "straight distance to the start in metres?",
+            "straight distance to the start in meters?",
             f"From a tree one goes {a + extra} steps south, {b} steps east, {extra} steps north. How many steps is it "
             "straight back?",
         )
     )
-    return numeric(prompt, right, [x + y, *near(right, 1, 2, extra), y - x], uses=f"{a},{b},{extra}")
+    return numeric(prompt, right, uses=f"{a},{b},{extra}")
 
 
 def _where(rng: random.Random, turn: int) -> Draft:
@@ -148,7 +138,7 @@ THINGS = ("the red ball", "the blue book", "the green cup", "the white hat", "th
 
 
 def _swaps(rng: random.Random, turn: int) -> Draft:
-    n = rng.choice((3, 4, 5))
+    n = rng.choice((4, 5))
     people, things = rng.sample(NAMES, n), list(THINGS[:n])
     rng.shuffle(things)
     holds = dict(zip(people, things, strict=True))
@@ -199,7 +189,7 @@ def _cups(rng: random.Random, turn: int) -> Draft:
     return worded(prompt, words[place], wrong, uses=f"{start} {swaps}")
 
 
-def _lift(rng: random.Random, turn: int) -> Draft:
+def _elevator(rng: random.Random, turn: int) -> Draft:
     floor = rng.randint(4, 9)
     start, moves = floor, []
     for _ in range(4):
@@ -209,16 +199,16 @@ def _lift(rng: random.Random, turn: int) -> Draft:
     told = f"{', '.join(moves[:-1])} and {moves[-1]}"
     prompt = rng.choice(
         (
-            f"A lift is on floor {start}. It goes {told} floors. On which floor is it now?",
-            f"Starting from floor {start}, a lift moves {told} floors. Where does it stop?",
-            f"A lift that stands on floor {start} goes {told} floors. Which floor has it reached?",
+            f"An elevator is on floor {start}. It goes {told} floors. On which floor is it now?",
+            f"Starting from floor {start}, an elevator moves {told} floors. Where does it stop?",
+            f"An elevator that stands on floor {start} goes {told} floors. Which floor has it reached?",
         )
     )
-    return numeric(prompt, floor, near(floor, 2, 1, 3, 4), uses=f"{start} {told}")
+    return numeric(prompt, floor, uses=f"{start} {told}")
 
 
 TOPICS: dict[str, Plan] = {
-    "orderings": ((_order, 1, 7), (_order, 2, 5), (_pair, 2, 8), (_queue, 3, 6)),
-    "directions": ((_turns, 1, 8), (_walk, 1, 5), (_where, 2, 7), (_distance, 3, 6)),
-    "tracking": ((_swaps, 3, 10), (_cups, 2, 8), (_lift, 1, 8)),
+    "orderings": ((_end, 1, 5), (_second, 2, 5), (_queue, 3, 4)),
+    "directions": ((_turns, 1, 5), (_walk, 2, 2), (_where, 2, 3), (_distance, 3, 4)),
+    "tracking": ((_elevator, 1, 5), (_cups, 2, 5), (_swaps, 3, 4)),
 }

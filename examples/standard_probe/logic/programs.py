@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from standard_probe.drafts import Draft, Number, Plan, near, numeric, worded, yes_or_no
+from standard_probe.drafts import Draft, Plan, numeric, worded
 
 ASKED = (
     "What does this Python code print?",
@@ -21,8 +21,7 @@ def _loop_sum(rng: random.Random, turn: int) -> Draft:
     start, stop = rng.randint(1, 4), rng.randint(6, 10)
     code = f"total = 0\nfor i in range({start}, {stop}):\n    total = total + i\nprint(total)"
     right = sum(range(start, stop))
-    mistakes = [right + stop, right - stop + 1, right - start, right + start - 1, *near(right, 1, 2)]
-    return numeric(_prompt(rng, code), right, mistakes, uses=code)
+    return numeric(_prompt(rng, code), right, uses=code)
 
 
 def _divisions(rng: random.Random, turn: int) -> Draft:
@@ -30,7 +29,7 @@ def _divisions(rng: random.Random, turn: int) -> Draft:
     a = b * rng.randint(5, 15) + rng.randint(1, b - 1)
     code = f"a = {a}\nb = {b}\nprint(a // b + a % b)"
     right = a // b + a % b
-    return numeric(_prompt(rng, code), right, [a // b, a % b, a // b + 1, *near(right, 1, 2)], uses=code)
+    return numeric(_prompt(rng, code), right, uses=code)
 
 
 def _double(rng: random.Random, turn: int) -> Draft:
@@ -40,13 +39,12 @@ def _double(rng: random.Random, turn: int) -> Draft:
     for _ in range(times + 1):
         path.append(2 * path[-1] + add)
     right = path[times]
-    mistakes = [path[times - 1], path[times + 1], *near(right, add, 2 * add, 10)]
-    return numeric(_prompt(rng, code), right, mistakes, uses=code)
+    return numeric(_prompt(rng, code), right, uses=code)
 
 
 def _branches(rng: random.Random, turn: int) -> Draft:
     limit, score = rng.choice((50, 60, 70)), rng.randint(41, 95)
-    words = rng.choice((("high", "fair", "low"), ("gold", "blue", "grey"), ("north", "south", "west")))
+    words = rng.choice((("high", "fair", "low"), ("gold", "blue", "gray"), ("north", "south", "west")))
     code = (
         f'n = {score}\nif n > {limit + 20}:\n    print("{words[0]}")\nelif n > {limit}:\n    print("{words[1]}")\n'
         f'else:\n    print("{words[2]}")'
@@ -77,10 +75,10 @@ def _slice(rng: random.Random, turn: int) -> Draft:
 
 
 def _length(rng: random.Random, turn: int) -> Draft:
-    values = [rng.randint(1, 6) for _ in range(rng.randint(7, 9))]
+    values = [rng.randint(11, 16) for _ in range(rng.randint(7, 9))]
     code = f"values = {values}\nprint(len(set(values)))"
     right = len(set(values))
-    return numeric(_prompt(rng, code), right, [len(values), *near(right, 1, 2)], uses=code)
+    return numeric(_prompt(rng, code), right, uses=code)
 
 
 def _comprehension(rng: random.Random, turn: int) -> Draft:
@@ -88,9 +86,7 @@ def _comprehension(rng: random.Random, turn: int) -> Draft:
     term = "i" if power == 1 else "i * i"
     code = f"print(sum({term} for i in range({n}) if i % {d} == 0))"
     right = sum(i**power for i in range(n) if i % d == 0)
-    top = (n - 1) // d * d
-    mistakes: list[Number] = [right + (top + d) ** power, right - top**power, *near(right, d, 1, 2 * d)]
-    return numeric(_prompt(rng, code), right, mistakes, uses=code)
+    return numeric(_prompt(rng, code), right, uses=code)
 
 
 def _while(rng: random.Random, turn: int) -> Draft:
@@ -99,7 +95,7 @@ def _while(rng: random.Random, turn: int) -> Draft:
     count, left = 0, n
     while left > 1:
         left, count = left // step, count + 1
-    return numeric(_prompt(rng, code), count, near(count, 1, 2, 3), uses=code)
+    return numeric(_prompt(rng, code), count, uses=code)
 
 
 def _alias(rng: random.Random, turn: int) -> Draft:
@@ -108,35 +104,12 @@ def _alias(rng: random.Random, turn: int) -> Draft:
     added = rng.sample(range(1, 9), 2)
     right_hand = "a[:]" if copied else "a"
     code = f"a = {values}\nb = {right_hand}\nb.append({added[0]})\nb.append({added[1]})\nprint(len(a))"
-    return numeric(_prompt(rng, code), 3 if copied else 5, [3, 5, 4, 2, 6], uses=code)
-
-
-def _truth(rng: random.Random, turn: int) -> Draft:
-    wanted = turn % 2 == 0
-    while True:
-        a, b, c = (rng.randint(2, 9) for _ in range(3))
-        test, value = rng.choice(
-            (
-                (f"{a} < {b} and {b} < {c}", a < b < c),
-                (f"{a} + {b} > {c} or {a} == {b}", a + b > c or a == b),
-                (f"not {a} * {b} > {c * 5}", not a * b > c * 5),
-            )
-        )
-        if value == wanted:
-            break
-    prompt = rng.choice(
-        (
-            f"Is this Python expression true: {test}?",
-            f"Does Python find that {test} is true?",
-            f"In Python, is the value of the expression {test} equal to True?",
-        )
-    )
-    return yes_or_no(prompt, wanted, uses=test)
+    return numeric(_prompt(rng, code), 3 if copied else 5, (3, 5, 4, 2, 6), uses=code)
 
 
 TOPICS: dict[str, Plan] = {
     "code results": (
-        *((_branches, 1, 4), (_index, 1, 4), (_truth, 1, 2), (_loop_sum, 2, 3), (_divisions, 2, 2), (_slice, 2, 3)),
-        *((_length, 2, 2), (_double, 3, 2), (_comprehension, 3, 2), (_while, 3, 2), (_alias, 3, 2)),
+        *((_branches, 1, 2), (_index, 1, 3), (_loop_sum, 2, 1), (_divisions, 2, 1), (_slice, 2, 2), (_length, 2, 1)),
+        *((_double, 3, 1), (_comprehension, 3, 1), (_while, 3, 1), (_alias, 3, 1)),
     ),
 }

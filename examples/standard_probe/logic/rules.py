@@ -6,7 +6,7 @@ import itertools
 import random
 from collections.abc import Callable
 
-from standard_probe.drafts import Draft, Plan, near, numeric, worded, yes_or_no
+from standard_probe.drafts import Draft, Plan, numeric, worded, yes_or_no
 
 NAMES = ("Ana", "Ben", "Cleo", "Dan", "Eva", "Fred", "Gina", "Hans", "Iris", "Jack", "Kira", "Leo")
 
@@ -54,6 +54,16 @@ def _value(rng: random.Random, turn: int) -> Draft:
     return yes_or_no(prompt, wanted, uses=f"{expression} {given}")
 
 
+def _true_claim(rng: random.Random, turn: int) -> Draft:
+    people, a, b = rng.sample(NAMES, 5), rng.randint(3, 9), rng.randint(3, 9)
+    errors = [0, *rng.sample((-3, -2, -1, 1, 2, 3), 4)]
+    claims = [
+        f'{person} says: "{a} times {b} is {a * b + error}."' for person, error in zip(people, errors, strict=True)
+    ]
+    prompt = f"{' '.join(rng.sample(claims, 5))} Only one of the five tells the truth. Who is it?"
+    return worded(prompt, people[0], rng.sample(people[1:], 4), uses=f"{sorted(claims)}")
+
+
 def _assignments(rng: random.Random, turn: int) -> Draft:
     expression = rng.choice(list(WIDE))
     right = sum(WIDE[expression](*row) for row in itertools.product((True, False), repeat=3))
@@ -64,7 +74,7 @@ def _assignments(rng: random.Random, turn: int) -> Draft:
             f'With p, q and r each true or false, in how many of eight combinations does "{expression}" hold?',
         )
     )
-    return numeric(prompt, right, near(right, 1, 2, 3), uses=expression)
+    return numeric(prompt, right, uses=expression)
 
 
 def _liar(rng: random.Random, turn: int) -> Draft:
@@ -105,8 +115,8 @@ def _operation(rng: random.Random, turn: int) -> Draft:
             f"Let us say that {rule}. How much is {a} {sign} {b}?",
         )
     )
-    swapped = m * b + n * a if plus else m * b - n * a
-    return numeric(prompt, right, [swapped, *near(right, n, m, a, b)], uses=f"{rule} {a},{b}")
+    m * b + n * a if plus else m * b - n * a
+    return numeric(prompt, right, uses=f"{rule} {a},{b}")
 
 
 def _machine(rng: random.Random, turn: int) -> Draft:
@@ -123,9 +133,7 @@ def _machine(rng: random.Random, turn: int) -> Draft:
             f"A program {rule}. It makes {steps} steps, beginning with {start}. What is the result?",
         )
     )
-    return numeric(
-        prompt, right, [path[-1], path[steps - 1], right * 2, *near(right, 1, 2, 3)], uses=f"{start},{add},{steps}"
-    )
+    return numeric(prompt, right, uses=f"{start},{add},{steps}")
 
 
 WORDS = ("BAKE", "CLAM", "DUSK", "FERN", "GLOW", "HINT", "JUMP", "LAMB", "MOLD", "NEST", "PLUM", "RUSH", "SILK", "TWIG")
@@ -164,11 +172,10 @@ def _score(rng: random.Random, turn: int) -> Draft:
             f"What do {reds} red and {blues} blue cards lead to?",
         )
     )
-    mistakes = [right - start, right + 2 * down * blues, *near(right, up, down, 10)]
-    return numeric(prompt, right, mistakes, uses=f"{start},{up},{down},{reds},{blues}")
+    return numeric(prompt, right, uses=f"{start},{up},{down},{reds},{blues}")
 
 
 TOPICS: dict[str, Plan] = {
-    "truth": ((_value, 1, 12), (_assignments, 3, 8), (_liar, 3, 6)),
-    "invented rules": ((_operation, 1, 7), (_machine, 2, 7), (_cipher, 3, 6), (_score, 2, 6)),
+    "truth": ((_value, 1, 4), (_true_claim, 2, 5), (_assignments, 3, 2), (_liar, 3, 3)),
+    "invented rules": ((_operation, 1, 5), (_score, 2, 2), (_machine, 2, 3), (_cipher, 3, 4)),
 }

@@ -1,5 +1,6 @@
 """The category Math: twelve topics, all computed, from sums at school to chances and number bases.
 
+    small_numbers.py  one step in every topic: level 0
     arithmetic.py     sums, products, fractions
     percentages.py    shares, prices that change
     integers.py       primes, divisors, sequences
@@ -9,6 +10,7 @@
     chance.py         chances, means and medians
     algebra.py        equations, values, lines, powers
     stories.py        stories that end in numbers
+    long_sums.py      two or three steps in every topic: level 4
 
 Each module has `TOPICS`: a topic to its plan, as drafts.py defines it.
 """
@@ -24,24 +26,21 @@ from standard_probe.mathematics import (
     bases,
     chance,
     integers,
+    long_sums,
     percentages,
     shapes,
+    small_numbers,
     stories,
     units,
 )
 from standard_probe.question import Question
 
-# The order decides what each topic draws from the generator: a new topic goes to the end.
+_MODULES = (arithmetic, percentages, integers, bases, shapes, units, chance, algebra, stories)
+
 TOPICS = {
-    **arithmetic.TOPICS,
-    **percentages.TOPICS,
-    **integers.TOPICS,
-    **bases.TOPICS,
-    **shapes.TOPICS,
-    **units.TOPICS,
-    **chance.TOPICS,
-    **algebra.TOPICS,
-    **stories.TOPICS,
+    name: (*small_numbers.TOPICS[name], *plan, *long_sums.TOPICS[name])
+    for module in _MODULES
+    for name, plan in module.TOPICS.items()
 }
 
 

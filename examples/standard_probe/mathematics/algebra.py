@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from standard_probe.drafts import Draft, Number, Plan, near, numeric, yes_or_no
+from standard_probe.drafts import Draft, Plan, numeric, yes_or_no
 
 
 def _linear(rng: random.Random, turn: int) -> Draft:
@@ -14,7 +14,7 @@ def _linear(rng: random.Random, turn: int) -> Draft:
     total = a * x + b if sign == "+" else a * x - b
     core = f"{a}x {sign} {b} = {total}"
     prompt = rng.choice((f"If {core}, what is x?", f"Solve {core} for x.", f"Which x satisfies {core}?"))
-    return numeric(prompt, x, near(x, 1, 2, 3), uses=core)
+    return numeric(prompt, x, uses=core)
 
 
 def _both_sides(rng: random.Random, turn: int) -> Draft:
@@ -23,18 +23,18 @@ def _both_sides(rng: random.Random, turn: int) -> Draft:
     d = (a - c) * x + b
     core = f"{a}x + {b} = {c}x + {d}"
     prompt = rng.choice((f"If {core}, what is x?", f"Solve {core} for x.", f"Which x satisfies {core}?"))
-    return numeric(prompt, x, near(x, 1, 2, 3, 4), uses=core)
+    return numeric(prompt, x, uses=core)
 
 
 def _two_unknowns(rng: random.Random, turn: int) -> Draft:
     x, y = rng.sample(range(4, 30), 2)
     x, y = max(x, y), min(x, y)
-    wanted, right, other = ("x", x, y) if turn % 2 else ("y", y, x)
+    wanted, right = ("x", x) if turn % 2 else ("y", y)
     core = f"x + y = {x + y} and x - y = {x - y}"
     prompt = rng.choice(
         (f"If {core}, what is {wanted}?", f"Given {core}, find {wanted}.", f"Let {core}. What is {wanted}?")
     )
-    return numeric(prompt, right, [other, *near(right, 1, 2, 3)], uses=core)
+    return numeric(prompt, right, uses=core)
 
 
 def _value(rng: random.Random, turn: int) -> Draft:
@@ -46,7 +46,7 @@ def _value(rng: random.Random, turn: int) -> Draft:
     prompt = rng.choice(
         (f"What is {core} for x = {x}?", f"If x = {x}, what is {core}?", f"Work out {core} when x = {x}.")
     )
-    return numeric(prompt, right, near(right, 2 * b, x, 10, a), uses=f"{core} {x}")
+    return numeric(prompt, right, uses=f"{core} {x}")
 
 
 def _quadratic(rng: random.Random, turn: int) -> Draft:
@@ -57,12 +57,12 @@ def _quadratic(rng: random.Random, turn: int) -> Draft:
         core = f"x² - {p + q}x + {p * q} = 0"
         prompt = rng.choice((f"What is the larger solution of {core}?", f"Which is the larger root of {core}?"))
         right = max(p, q)
-        return numeric(prompt, right, [min(p, q), p + q, *near(right, 1, 2)], uses=core)
+        return numeric(prompt, right, uses=core)
     b = q - p
     middle = f"+ {b}x" if b > 0 else f"- {-b}x"
     core = f"x² {middle} - {p * q} = 0"
     prompt = rng.choice((f"What is the positive solution of {core}?", f"Which positive number solves {core}?"))
-    return numeric(prompt, p, [q, abs(b), *near(p, 1, 2, 3)], uses=core)
+    return numeric(prompt, p, uses=core)
 
 
 def _slope(rng: random.Random, turn: int) -> Draft:
@@ -76,7 +76,7 @@ def _slope(rng: random.Random, turn: int) -> Draft:
             f"Find the slope of the line that joins {points}.",
         )
     )
-    return numeric(prompt, slope, [-slope, *near(slope, 1, 2, 3)], uses=points, signed=True)
+    return numeric(prompt, slope, uses=points, signed=True)
 
 
 def _powers(rng: random.Random, turn: int) -> Draft:
@@ -85,8 +85,7 @@ def _powers(rng: random.Random, turn: int) -> Draft:
     prompt = rng.choice(
         (f"What is {base} to the power of {top}?", f"Work out {base}^{top}.", f"What is the value of {base}^{top}?")
     )
-    mistakes: list[Number] = [base ** (top + 1), base ** (top - 1), right + base, right - base, top**base, base * top]
-    return numeric(prompt, right, mistakes, uses=f"{base}^{top}")
+    return numeric(prompt, right, uses=f"{base}^{top}")
 
 
 def _root(rng: random.Random, turn: int) -> Draft:
@@ -98,7 +97,7 @@ def _root(rng: random.Random, turn: int) -> Draft:
             f"Which positive number times itself makes {n * n}?",
         )
     )
-    return numeric(prompt, n, near(n, 2, 1, 10, 4), uses=f"root {n}")
+    return numeric(prompt, n, uses=f"root {n}")
 
 
 def _inequality(rng: random.Random, turn: int) -> Draft:
@@ -112,7 +111,7 @@ def _inequality(rng: random.Random, turn: int) -> Draft:
             f"For {core} to hold, what is the smallest whole number that x can be?",
         )
     )
-    return numeric(prompt, right, near(right, 1, 2, 3), uses=core)
+    return numeric(prompt, right, uses=core)
 
 
 def _coefficient(rng: random.Random, turn: int) -> Draft:
@@ -126,7 +125,7 @@ def _coefficient(rng: random.Random, turn: int) -> Draft:
             f"What is the coefficient of x, to the first power, in the product {core}?",
         )
     )
-    return numeric(prompt, right, [a * c, a + c, a * b * c, *near(right, b, 1, c)], uses=core)
+    return numeric(prompt, right, uses=core)
 
 
 def _solves(rng: random.Random, turn: int) -> Draft:
@@ -141,7 +140,7 @@ def _solves(rng: random.Random, turn: int) -> Draft:
 
 TOPICS: dict[str, Plan] = {
     "algebra": (
-        *((_linear, 1, 5), (_both_sides, 2, 3), (_two_unknowns, 2, 2), (_value, 2, 2), (_quadratic, 3, 4)),
-        *((_slope, 3, 2), (_powers, 1, 3), (_root, 1, 2), (_inequality, 3, 2), (_coefficient, 3, 2), (_solves, 2, 4)),
+        *((_linear, 1, 2), (_powers, 1, 1), (_root, 1, 2), (_both_sides, 2, 1), (_two_unknowns, 2, 1), (_value, 2, 1)),
+        *((_solves, 2, 2), (_quadratic, 3, 1), (_slope, 3, 1), (_inequality, 3, 1), (_coefficient, 3, 1)),
     ),
 }

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 
-from standard_probe.drafts import Draft, Number, Plan, near, numeric
+from standard_probe.drafts import Draft, Number, Plan, numeric
 
 
-def _digits(n: Number, base: int) -> str:
+def digits(n: Number, base: int) -> str:
+    """The positive integer in the digits of a base."""
     value, text = int(n), ""
     while value:
         value, rest = divmod(value, base)
@@ -15,10 +16,19 @@ def _digits(n: Number, base: int) -> str:
     return text
 
 
+def _small_binary(rng: random.Random, turn: int) -> Draft:
+    n = rng.randint(4, 15)
+    if turn % 2:
+        prompt = rng.choice((f"What is {n} in binary?", f"Write the number {n} in binary."))
+        return numeric(prompt, n, uses=f"{n} base 2", form=lambda value: digits(value, 2))
+    prompt = rng.choice((f"Which number is {n:b} in binary?", f"What is the binary number {n:b} in decimal?"))
+    return numeric(prompt, n, uses=f"{n} base 2")
+
+
 def _to_decimal(rng: random.Random, turn: int) -> Draft:
     base, word = ((2, "binary"), (8, "octal"), (16, "hexadecimal"))[turn % 3]
     n = rng.randint(17, 60) if base == 2 else rng.randint(40, 250)
-    text = _digits(n, base)
+    text = digits(n, base)
     prompt = rng.choice(
         (
             f"What is the {word} number {text} in decimal?",
@@ -26,7 +36,7 @@ def _to_decimal(rng: random.Random, turn: int) -> Draft:
             f"Which decimal number is {text} in {word}?",
         )
     )
-    return numeric(prompt, n, near(n, base, 1, 2 if base > 2 else 4, 8 if base < 8 else 3), uses=f"{n} base {base}")
+    return numeric(prompt, n, uses=f"{n} base {base}", like=word)
 
 
 def _from_decimal(rng: random.Random, turn: int) -> Draft:
@@ -35,8 +45,7 @@ def _from_decimal(rng: random.Random, turn: int) -> Draft:
     prompt = rng.choice(
         (f"What is {n} in {word}?", f"Write the decimal number {n} in {word}.", f"How is {n} written in {word}?")
     )
-    mistakes = near(n, 1, 2, base, 4)
-    return numeric(prompt, n, mistakes, uses=f"{n} base {base}", form=lambda value: _digits(value, base))
+    return numeric(prompt, n, uses=f"{n} base {base}", form=lambda value: digits(value, base), like=word)
 
 
 def _binary_sum(rng: random.Random, turn: int) -> Draft:
@@ -49,8 +58,7 @@ def _binary_sum(rng: random.Random, turn: int) -> Draft:
             f"Both numbers being binary, what is {core} in binary?",
         )
     )
-    mistakes = near(a + b, 1, 2, 4)
-    return numeric(prompt, a + b, mistakes, uses=f"{a}+{b}", form=lambda value: _digits(value, 2))
+    return numeric(prompt, a + b, uses=f"{a}+{b}", form=lambda value: digits(value, 2))
 
 
 def _digit_count(rng: random.Random, turn: int) -> Draft:
@@ -62,7 +70,7 @@ def _digit_count(rng: random.Random, turn: int) -> Draft:
             f"Written in base 2, how many digits has {n}?",
         )
     )
-    return numeric(prompt, n.bit_length(), near(n.bit_length(), 1, 2, 3), uses=f"bits {n}")
+    return numeric(prompt, n.bit_length(), uses=f"bits {n}")
 
 
 def _odd_base(rng: random.Random, turn: int) -> Draft:
@@ -70,16 +78,17 @@ def _odd_base(rng: random.Random, turn: int) -> Draft:
     n = rng.randint(base**2 + 1, base**3 - 2)
     prompt = rng.choice(
         (
-            f"What is the number {_digits(n, base)}, written in base {base}, in decimal?",
-            f"A number is written {_digits(n, base)} in base {base}. What is it in base ten?",
-            f"Which decimal number is written {_digits(n, base)} in base {base}?",
+            f"What is the number {digits(n, base)}, written in base {base}, in decimal?",
+            f"A number is written {digits(n, base)} in base {base}. What is it in base ten?",
+            f"Which decimal number is written {digits(n, base)} in base {base}?",
         )
     )
-    return numeric(prompt, n, near(n, base, 1, 2), uses=f"{n} base {base}")
+    return numeric(prompt, n, uses=f"{n} base {base}")
 
 
 TOPICS: dict[str, Plan] = {
     "number bases": (
-        *((_to_decimal, 2, 8), (_from_decimal, 2, 6), (_binary_sum, 3, 5), (_digit_count, 3, 4), (_odd_base, 3, 3)),
+        *((_small_binary, 1, 5), (_to_decimal, 2, 3), (_from_decimal, 2, 2)),
+        *((_binary_sum, 3, 2), (_digit_count, 3, 1), (_odd_base, 3, 1)),
     ),
 }

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import random
-import statistics
 from fractions import Fraction
 from math import comb
 
-from standard_probe.drafts import Draft, Number, Plan, near, numeric, worded
+from standard_probe.drafts import Draft, Plan, numeric, worded
 
-COLOURS = ("red", "blue", "green", "white", "yellow", "black")
+COLORS = ("red", "blue", "green", "white", "yellow", "black")
 
 
-def _chance(prompt: str, right: Fraction, mistakes: list[Number], *, uses: str) -> Draft:
-    """A draft whose options are fractions between 0 and 1."""
-    step = Fraction(1, right.denominator)
-    every = [*mistakes, *near(right, step, 2 * step, step / 2, 3 * step, step / 4)]
-    return numeric(prompt, right, [value for value in every if 0 < value < 1], uses=uses, form=str)
+def _chance(prompt: str, right: Fraction, *, uses: str) -> Draft:
+    """A draft whose options are fractions."""
+    return numeric(prompt, right, uses=uses, form=str)
 
 
 def _one_marble(rng: random.Random, turn: int) -> Draft:
     a, b = rng.sample(range(2, 13), 2)
-    first, second = rng.sample(COLOURS, 2)
+    first, second = rng.sample(COLORS, 2)
     right = Fraction(a, a + b)
     prompt = rng.choice(
         (
@@ -30,7 +27,7 @@ def _one_marble(rng: random.Random, turn: int) -> Draft:
             f"There are {a} {first} and {b} {second} cards. What is the chance that a random one is {first}?",
         )
     )
-    return _chance(prompt, right, [1 - right, Fraction(min(a, b), max(a, b))], uses=f"{a} of {a + b}")
+    return _chance(prompt, right, uses=f"{a} of {a + b}")
 
 
 def _two_dice(rng: random.Random, turn: int) -> Draft:
@@ -44,8 +41,7 @@ def _two_dice(rng: random.Random, turn: int) -> Draft:
             f"What is the chance of rolling {total} in total with two fair six-sided dice?",
         )
     )
-    mistakes = [Fraction(ways + 1, 36), Fraction(ways - 1, 36), Fraction(1, 11), Fraction(ways + 2, 36)]
-    return _chance(prompt, right, list(mistakes), uses=f"dice {total}")
+    return _chance(prompt, right, uses=f"dice {total}")
 
 
 def _coins(rng: random.Random, turn: int) -> Draft:
@@ -59,8 +55,7 @@ def _coins(rng: random.Random, turn: int) -> Draft:
             f"With {n} fair coins thrown, what is the chance that the number showing heads is exactly {heads}?",
         )
     )
-    mistakes = [Fraction(1, 2**n), Fraction(heads, 2**n), Fraction(comb(n, heads) + 1, 2**n)]
-    return _chance(prompt, right, list(mistakes), uses=f"coins {n} {heads}")
+    return _chance(prompt, right, uses=f"coins {n} {heads}")
 
 
 def _die(rng: random.Random, turn: int) -> Draft:
@@ -74,12 +69,12 @@ def _die(rng: random.Random, turn: int) -> Draft:
             f"What is the chance that a fair {sides}-sided die shows more than {limit}?",
         )
     )
-    return _chance(prompt, right, [1 - right, Fraction(sides - limit + 1, sides)], uses=f"die {sides}>{limit}")
+    return _chance(prompt, right, uses=f"die {sides}>{limit}")
 
 
 def _two_marbles(rng: random.Random, turn: int) -> Draft:
     a, b = rng.sample(range(2, 9), 2)
-    first, second = rng.sample(COLOURS, 2)
+    first, second = rng.sample(COLORS, 2)
     right = Fraction(a * (a - 1), (a + b) * (a + b - 1))
     prompt = rng.choice(
         (
@@ -91,23 +86,7 @@ def _two_marbles(rng: random.Random, turn: int) -> Draft:
             f"What is the chance that both are {first}?",
         )
     )
-    mistakes: list[Number] = [Fraction(a * a, (a + b) ** 2), Fraction(a, a + b), Fraction(2, a + b)]
-    return _chance(prompt, right, mistakes, uses=f"two of {a},{b}")
-
-
-def _likelier(rng: random.Random, turn: int) -> Draft:
-    a, b = rng.sample(range(2, 13), 2)
-    while abs(a - 7) == abs(b - 7):
-        a, b = rng.sample(range(2, 13), 2)
-    prompt = rng.choice(
-        (
-            f"With two fair dice, which sum is more likely, {a} or {b}?",
-            f"Two fair dice are thrown. Is a total of {a} or of {b} more likely?",
-            f"Which is likelier as the total of two fair dice: {a} or {b}?",
-        )
-    )
-    right = min(a, b, key=lambda total: abs(total - 7))
-    return worded(prompt, str(right), (str(a), str(b)), uses=f"likelier {min(a, b)},{max(a, b)}")
+    return _chance(prompt, right, uses=f"two of {a},{b}")
 
 
 def _at_least_one(rng: random.Random, turn: int) -> Draft:
@@ -119,8 +98,7 @@ def _at_least_one(rng: random.Random, turn: int) -> Draft:
             f"One of {sides} equal fields of a wheel wins. What is the chance to win at least once in {n} spins?",
         )
     )
-    mistakes: list[Number] = [Fraction(n, sides), Fraction(1, sides) ** n, 1 - right]
-    return _chance(prompt, right, mistakes, uses=f"once {sides} {n}")
+    return _chance(prompt, right, uses=f"once {sides} {n}")
 
 
 def _listed(values: list[int]) -> str:
@@ -139,14 +117,12 @@ def _mean(rng: random.Random, turn: int) -> Draft:
             f"What is the average of {_listed(values)}?",
         )
     )
-    mistakes = [int(statistics.median(values)), *near(right, 1, 2, 3)]
-    return numeric(prompt, right, mistakes, uses=f"mean {values}")
+    return numeric(prompt, right, uses=f"mean {values}")
 
 
 def _median(rng: random.Random, turn: int) -> Draft:
-    n = 5 if turn % 2 else 7
-    values = rng.sample(range(3, 60), n)
-    right = sorted(values)[n // 2]
+    values = rng.sample(range(11, 60), 5)
+    ordered = sorted(values)
     prompt = rng.choice(
         (
             f"What is the median of {_listed(values)}?",
@@ -154,9 +130,9 @@ def _median(rng: random.Random, turn: int) -> Draft:
             f"Which number is the median of {_listed(values)}?",
         )
     )
-    ordered = sorted(values)
-    mistakes = [ordered[n // 2 + 1], ordered[n // 2 - 1], values[n // 2], ordered[n // 2 + 2], ordered[n // 2 - 2]]
-    return numeric(prompt, right, [*mistakes, ordered[0], ordered[-1]], uses=f"median {values}")
+    # All options are numbers of the list, so that copying one is no better than guessing.
+    wrong = [str(value) for value in ordered if value != ordered[2]]
+    return worded(prompt, str(ordered[2]), rng.sample(wrong, 4), uses=f"median {values}")
 
 
 def _even_median(rng: random.Random, turn: int) -> Draft:
@@ -170,7 +146,7 @@ def _even_median(rng: random.Random, turn: int) -> Draft:
             f"Six values are {_listed(values)}. What is their median?",
         )
     )
-    return numeric(prompt, right, near(right, 1, Fraction(1, 2), 2, Fraction(3, 2)), uses=f"median {values}")
+    return numeric(prompt, right, uses=f"median {values}")
 
 
 def _range(rng: random.Random, turn: int) -> Draft:
@@ -183,11 +159,11 @@ def _range(rng: random.Random, turn: int) -> Draft:
             f"By how much does the largest of {_listed(values)} exceed the smallest?",
         )
     )
-    return numeric(prompt, right, near(right, 10, 1, 2, 11), uses=f"range {values}")
+    return numeric(prompt, right, uses=f"range {values}")
 
 
 def _mode(rng: random.Random, turn: int) -> Draft:
-    right, *others = rng.sample(range(2, 40), 5)
+    right, *others = rng.sample(range(11, 40), 5)
     values = [right, right, right, others[0], others[0], *others[1:]]
     rng.shuffle(values)
     prompt = rng.choice(
@@ -197,7 +173,7 @@ def _mode(rng: random.Random, turn: int) -> Draft:
             f"Find the most frequent number among {_listed(values)}.",
         )
     )
-    return numeric(prompt, right, others, uses=f"mode {values}")
+    return worded(prompt, str(right), map(str, others), uses=f"mode {values}")
 
 
 def _missing(rng: random.Random, turn: int) -> Draft:
@@ -214,31 +190,28 @@ def _missing(rng: random.Random, turn: int) -> Draft:
             f"Besides {_listed(values)}, which number makes the mean of all {n + 1} equal to {mean}?",
         )
     )
-    return numeric(prompt, right, [*near(right, n + 1, mean, 1, n, 2)], uses=f"missing {values} {mean}")
+    return numeric(prompt, right, uses=f"missing {values} {mean}")
 
 
-def _higher_mean(rng: random.Random, turn: int) -> Draft:
-    a, b = rng.sample(("Ana", "Ben", "Carl", "Dora", "Emil", "Fay"), 2)
-    one, two = [rng.randint(4, 20) for _ in range(3)], [rng.randint(4, 20) for _ in range(3)]
-    while sum(one) == sum(two):
-        two = [rng.randint(4, 20) for _ in range(3)]
-    prompt = rng.choice(
-        (
-            f"{a} scored {_listed(one)}; {b} scored {_listed(two)}. Who has the higher mean?",
-            f"{a} threw {_listed(one)} metres, {b} threw {_listed(two)} metres. Whose average is higher?",
-            f"{a} walked {_listed(one)} km, {b} walked {_listed(two)} km. Whose daily mean is higher?",
-        )
-    )
-    return worded(prompt, a if sum(one) > sum(two) else b, (a, b), uses=f"higher {one} {two}")
+def _highest_mean(rng: random.Random, turn: int) -> Draft:
+    people = rng.sample(("Ana", "Ben", "Carl", "Dora", "Emil", "Fay"), 4)
+    scores = {person: (rng.randint(4, 30), rng.randint(4, 30)) for person in people}
+    sums = {person: sum(own) for person, own in scores.items()}
+    right = max(people, key=sums.__getitem__)
+    if list(sums.values()).count(sums[right]) > 1:
+        return _highest_mean(rng, turn)
+    told = "; ".join(f"{person} scored {a} and {b}" for person, (a, b) in scores.items())
+    prompt = rng.choice((f"{told}. Who has the highest mean?", f"{told}. Whose average is the highest?"))
+    return worded(prompt, right, [person for person in people if person != right], uses=f"highest {told}")
 
 
 TOPICS: dict[str, Plan] = {
     "probability": (
-        *((_one_marble, 1, 7), (_die, 1, 4), (_likelier, 2, 4), (_two_dice, 2, 5)),
-        *((_coins, 2, 4), (_two_marbles, 3, 4), (_at_least_one, 3, 4)),
+        *((_one_marble, 1, 3), (_die, 1, 2), (_two_dice, 2, 3)),
+        *((_coins, 2, 2), (_two_marbles, 3, 2), (_at_least_one, 3, 2)),
     ),
     "statistics": (
-        *((_mean, 2, 5), (_median, 1, 4), (_even_median, 3, 4), (_range, 1, 3), (_mode, 1, 3)),
-        *((_missing, 3, 4), (_higher_mean, 2, 4)),
+        *((_range, 1, 3), (_mode, 1, 2), (_mean, 2, 2), (_median, 2, 2), (_highest_mean, 2, 1)),
+        *((_even_median, 3, 2), (_missing, 3, 2)),
     ),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 
-from standard_probe.drafts import Draft, Plan, near, numeric, yes_or_no
+from standard_probe.drafts import Draft, Plan, numeric, yes_or_no
 
 
 def _is_prime(n: int) -> bool:
@@ -46,8 +46,7 @@ def _gcd(rng: random.Random, turn: int) -> Draft:
             f"Which is the greatest whole number that both {a} and {b} can be divided by?",
         )
     )
-    mistakes = [m for m in (2 * g, *([g // 2] if g % 2 == 0 else []), *near(g, 1, 2, 3)) if a % m or b % m or m < g]
-    return numeric(prompt, g, mistakes, uses=f"gcd {a} {b}")
+    return numeric(prompt, g, uses=f"gcd {a} {b}")
 
 
 def _lcm(rng: random.Random, turn: int) -> Draft:
@@ -62,7 +61,7 @@ def _lcm(rng: random.Random, turn: int) -> Draft:
             f"Which is the smallest positive number that is a multiple of both {a} and {b}?",
         )
     )
-    return numeric(prompt, right, [a * b, right // 2, *near(right, a, b, 2)], uses=f"lcm {a} {b}")
+    return numeric(prompt, right, uses=f"lcm {a} {b}")
 
 
 def _next_prime(rng: random.Random, turn: int) -> Draft:
@@ -75,8 +74,7 @@ def _next_prime(rng: random.Random, turn: int) -> Draft:
             f"Counting up from {n}, which is the first prime number above it?",
         )
     )
-    mistakes = [m for m in near(right, 2, 4, 6, 8) if m > n]
-    return numeric(prompt, right, mistakes, uses=f"prime after {n}")
+    return numeric(prompt, right, uses=f"prime after {n}")
 
 
 def _divisors(rng: random.Random, turn: int) -> Draft:
@@ -89,7 +87,7 @@ def _divisors(rng: random.Random, turn: int) -> Draft:
             f"How many numbers divide {n} without remainder, 1 and {n} included?",
         )
     )
-    return numeric(prompt, right, near(right, 1, 2, 3), uses=f"divisors {n}")
+    return numeric(prompt, right, uses=f"divisors {n}")
 
 
 def _prime_factor(rng: random.Random, turn: int) -> Draft:
@@ -103,9 +101,7 @@ def _prime_factor(rng: random.Random, turn: int) -> Draft:
             f"Split {n} into prime factors. Which is the largest?",
         )
     )
-    place = primes.index(right)
-    mistakes = [*primes[place - 1 : place + 2 : 2], *primes[place - 2 : place + 3 : 4]]
-    return numeric(prompt, right, mistakes, uses=f"largest prime of {n}")
+    return numeric(prompt, right, uses=f"largest prime of {n}")
 
 
 def _next_term(rng: random.Random, turn: int) -> Draft:
@@ -120,7 +116,7 @@ def _next_term(rng: random.Random, turn: int) -> Draft:
             f"Which number continues the evenly spaced sequence {shown}?",
         )
     )
-    return numeric(prompt, terms[5], near(terms[5], 1, step, 2, 3), uses=f"{shown}")
+    return numeric(prompt, terms[5], uses=f"{shown}")
 
 
 def _nth_term(rng: random.Random, turn: int) -> Draft:
@@ -133,7 +129,7 @@ def _nth_term(rng: random.Random, turn: int) -> Draft:
             f"In a list the first number is {start}, and every next one is larger by {step}. What is number {n}?",
         )
     )
-    return numeric(prompt, right, near(right, step, 1, 2 * step, start), uses=f"{start}+{step}n {n}")
+    return numeric(prompt, right, uses=f"{start}+{step}n {n}")
 
 
 def _geometric(rng: random.Random, turn: int) -> Draft:
@@ -146,8 +142,7 @@ def _geometric(rng: random.Random, turn: int) -> Draft:
             f"In a list that begins with {start} every next number is {factor} times as large. What is number {n}?",
         )
     )
-    mistakes = [right * factor, right // factor, right + start * factor, right - start * factor, *near(right, factor)]
-    return numeric(prompt, right, mistakes, uses=f"{start}*{factor}^{n}")
+    return numeric(prompt, right, uses=f"{start}*{factor}^{n}")
 
 
 def _sum_of_two(rng: random.Random, turn: int) -> Draft:
@@ -163,8 +158,7 @@ def _sum_of_two(rng: random.Random, turn: int) -> Draft:
             f"The list {a}, {b}, ... goes on by adding its last two numbers. What is number {n} of the list?",
         )
     )
-    mistakes = [terms[n], terms[n - 2], *near(right, a, b, 1, 2)]
-    return numeric(prompt, right, mistakes, uses=f"{a},{b} fib {n}")
+    return numeric(prompt, right, uses=f"{a},{b} fib {n}")
 
 
 def _in_sequence(rng: random.Random, turn: int) -> Draft:
@@ -182,10 +176,11 @@ def _in_sequence(rng: random.Random, turn: int) -> Draft:
 
 TOPICS: dict[str, Plan] = {
     "divisibility": (
-        *((_prime_claim, 2, 4), (_divisible_claim, 1, 4), (_gcd, 2, 4), (_lcm, 2, 4)),
-        *((_next_prime, 1, 4), (_divisors, 3, 4), (_prime_factor, 3, 4)),
+        *((_next_prime, 1, 3), (_divisible_claim, 1, 2), (_gcd, 2, 2), (_lcm, 2, 1), (_prime_claim, 2, 2)),
+        *((_divisors, 3, 2), (_prime_factor, 3, 2)),
     ),
     "sequences": (
-        *((_next_term, 1, 8), (_nth_term, 2, 6), (_geometric, 3, 5), (_sum_of_two, 3, 5), (_in_sequence, 2, 4)),
+        *((_next_term, 1, 5), (_nth_term, 2, 3), (_in_sequence, 2, 2)),
+        *((_geometric, 3, 2), (_sum_of_two, 3, 2)),
     ),
 }

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import random
 
-from standard_probe.drafts import Draft, Plan, near, numeric, yes_or_no
+from standard_probe.drafts import Draft, Plan, numeric, yes_or_no
 
 
 def _rectangle(rng: random.Random, turn: int) -> Draft:
     a, b = rng.sample(range(4, 26), 2)
-    area, around = a * b, 2 * (a + b)
-    right, other, word = (area, around, "area") if turn % 2 else (around, area, "perimeter")
-    unit = "square metres" if turn % 2 else "metres"
+    right, word = (a * b, "area") if turn % 2 else (2 * (a + b), "perimeter")
+    unit = "square meters" if turn % 2 else "meters"
     prompt = rng.choice(
         (
             f"A rectangle is {a} m long and {b} m wide. What is its {word} in {unit}?",
@@ -19,8 +18,7 @@ def _rectangle(rng: random.Random, turn: int) -> Draft:
             f"A garden measures {a} m by {b} m. What is its {word} in {unit}?",
         )
     )
-    mistakes = [other, *near(right, a if turn % 2 else 2, b if turn % 2 else 4), *near(right, 10)]
-    return numeric(prompt, right, mistakes, uses=f"{word} {a}x{b}")
+    return numeric(prompt, right, uses=f"{word} {a}x{b}")
 
 
 def _triangle_area(rng: random.Random, turn: int) -> Draft:
@@ -28,14 +26,12 @@ def _triangle_area(rng: random.Random, turn: int) -> Draft:
     right = base * height // 2
     prompt = rng.choice(
         (
-            f"A triangle has a base of {base} cm and a height of {height} cm. What is its area in square centimetres?",
-            f"What is the area, in square centimetres, of a triangle with base {base} cm and height {height} cm?",
-            f"The base of a triangle is {base} cm, its height {height} cm. How many square centimetres is its area?",
+            f"A triangle has a base of {base} cm and a height of {height} cm. What is its area in square centimeters?",
+            f"What is the area, in square centimeters, of a triangle with base {base} cm and height {height} cm?",
+            f"The base of a triangle is {base} cm, its height {height} cm. How many square centimeters is its area?",
         )
     )
-    return numeric(
-        prompt, right, [2 * right, *near(right, base // 2, height, 2), base + height], uses=f"{base}{height}"
-    )
+    return numeric(prompt, right, uses=f"{base}x{height}")
 
 
 def _third_angle(rng: random.Random, turn: int) -> Draft:
@@ -48,15 +44,14 @@ def _third_angle(rng: random.Random, turn: int) -> Draft:
             f"In a triangle one angle is {a}° and another {b}°. How large is the remaining one?",
         )
     )
-    mistakes = [*near(right, 10, 1, 20), a + b]
-    return numeric(prompt, right, mistakes, uses=f"{a},{b}", form=lambda n: f"{n}°")
+    return numeric(prompt, right, uses=f"{a},{b}", form=lambda n: f"{n}°")
 
 
 def _circle(rng: random.Random, turn: int) -> Draft:
     r = rng.randint(3, 15)
     area = turn % 2 == 0
     right = r * r if area else 2 * r
-    word, unit = ("area", "square centimetres") if area else ("circumference", "centimetres")
+    word, unit = ("area", "square centimeters") if area else ("circumference", "centimeters")
     prompt = rng.choice(
         (
             f"What is the {word} of a circle with radius {r} cm, in {unit}, as a multiple of π?",
@@ -64,8 +59,7 @@ def _circle(rng: random.Random, turn: int) -> Draft:
             f"As a multiple of π, what is the {word}, in {unit}, of a circle whose radius is {r} cm?",
         )
     )
-    mistakes = [2 * r, r * r, 4 * r, 4 * r * r, (r + 1) ** 2 if area else r, *near(right, 2, r)]
-    return numeric(prompt, right, mistakes, uses=f"{word} {r}", form=lambda n: f"{n}π")
+    return numeric(prompt, right, uses=f"{word} {r}", form=lambda n: f"{n}π")
 
 
 def _hypotenuse(rng: random.Random, turn: int) -> Draft:
@@ -79,23 +73,23 @@ def _hypotenuse(rng: random.Random, turn: int) -> Draft:
                 f"What is the hypotenuse, in cm, of a right triangle whose legs are {a} cm and {b} cm?",
             )
         )
-        return numeric(prompt, c, [*near(c, 1, 2, scale), a + b, b - a], uses=f"hypotenuse {a},{b}")
+        return numeric(prompt, c, uses=f"hypotenuse {a},{b}")
     prompt = rng.choice(
         (
             f"A right triangle has a hypotenuse of {c} cm and one leg of {a} cm. How long is the other leg in cm?",
             f"The hypotenuse of a right triangle is {c} cm, one leg {a} cm. What is the other leg in cm?",
         )
     )
-    return numeric(prompt, b, [c - a, *near(b, 1, 2, scale), a + c], uses=f"leg {c},{a}")
+    return numeric(prompt, b, uses=f"leg {c},{a}")
 
 
 def _box(rng: random.Random, turn: int) -> Draft:
     a, b, c = (rng.randint(3, 12) for _ in range(3))
     volume, surface = a * b * c, 2 * (a * b + b * c + a * c)
     if turn % 2:
-        right, what = volume, "volume in cubic centimetres"
+        right, what = volume, "volume in cubic centimeters"
     else:
-        right, what = surface, "surface area in square centimetres"
+        right, what = surface, "surface area in square centimeters"
     prompt = rng.choice(
         (
             f"A box measures {a} cm by {b} cm by {c} cm. What is its {what}?",
@@ -103,7 +97,7 @@ def _box(rng: random.Random, turn: int) -> Draft:
             f"A block is {a} cm long, {b} cm wide and {c} cm high. What is its {what}?",
         )
     )
-    return numeric(prompt, right, [surface // 2, *near(right, a * b, 2 * c, b * c, 10)], uses=f"{what} {a},{b},{c}")
+    return numeric(prompt, right, uses=f"{what} {a},{b},{c}")
 
 
 def _polygon(rng: random.Random, turn: int) -> Draft:
@@ -116,7 +110,7 @@ def _polygon(rng: random.Random, turn: int) -> Draft:
                 f"The interior angles of a polygon with {n} sides are added up. What is the sum?",
             )
         )
-        return numeric(prompt, right, near(right, 180, 360, 90), uses=f"angles {n}", form=lambda x: f"{x}°")
+        return numeric(prompt, right, uses=f"angles {n}", form=lambda x: f"{x}°")
     right = n * (n - 3) // 2
     prompt = rng.choice(
         (
@@ -124,7 +118,7 @@ def _polygon(rng: random.Random, turn: int) -> Draft:
             f"What is the number of diagonals in a convex polygon with {n} sides?",
         )
     )
-    return numeric(prompt, right, [n * (n - 1) // 2, *near(right, 1, n // 2, 2, n)], uses=f"diagonals {n}")
+    return numeric(prompt, right, uses=f"diagonals {n}")
 
 
 def _triangle_claim(rng: random.Random, turn: int) -> Draft:
@@ -144,7 +138,7 @@ def _triangle_claim(rng: random.Random, turn: int) -> Draft:
 
 TOPICS: dict[str, Plan] = {
     "geometry": (
-        *((_rectangle, 1, 6), (_third_angle, 1, 4), (_triangle_area, 2, 4), (_circle, 3, 4)),
-        *((_hypotenuse, 3, 4), (_box, 2, 4), (_polygon, 3, 4), (_triangle_claim, 2, 4)),
+        *((_rectangle, 1, 3), (_third_angle, 1, 2), (_triangle_area, 2, 2), (_box, 2, 1), (_triangle_claim, 2, 2)),
+        *((_circle, 3, 1), (_hypotenuse, 3, 1), (_polygon, 3, 2)),
     ),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from fractions import Fraction
 
-from standard_probe.drafts import Draft, Plan, near, numeric, worded
+from standard_probe.drafts import Draft, Plan, numeric, worded
 
 NAMES = (
     "Ana",
@@ -37,7 +37,7 @@ def _change(rng: random.Random, turn: int) -> Draft:
             f"For {n} {thing} at {price} dollars apiece {name} gives {note} dollars. How many dollars come back?",
         )
     )
-    return numeric(prompt, right, [*near(right, price, 10, 1), n * price], uses=f"{n}*{price} of {note}")
+    return numeric(prompt, right, uses=f"{n}*{price} of {note}")
 
 
 def _trip(rng: random.Random, turn: int) -> Draft:
@@ -45,15 +45,15 @@ def _trip(rng: random.Random, turn: int) -> Draft:
     hours = Fraction(halves, 2)
     shown = str(halves // 2) if halves % 2 == 0 else f"{halves // 2}.5"
     right = speed * hours
-    who = rng.choice(("bus", "train", "lorry", "car"))
+    who = rng.choice(("bus", "train", "truck", "car"))
     prompt = rng.choice(
         (
-            f"A {who} travels at {speed} km per hour for {shown} hours. How many kilometres does it cover?",
-            f"At a steady {speed} km per hour, how many kilometres does a {who} go in {shown} hours?",
-            f"A {who} keeps to {speed} km per hour. How many kilometres are behind it after {shown} hours?",
+            f"A {who} travels at {speed} km per hour for {shown} hours. How many kilometers does it cover?",
+            f"At a steady {speed} km per hour, how many kilometers does a {who} go in {shown} hours?",
+            f"A {who} keeps to {speed} km per hour. How many kilometers are behind it after {shown} hours?",
         )
     )
-    return numeric(prompt, right, near(right, speed // 2, speed, 10), uses=f"{speed}*{halves}")
+    return numeric(prompt, right, uses=f"{speed}*{halves}")
 
 
 def _trips(rng: random.Random, turn: int) -> Draft:
@@ -64,11 +64,11 @@ def _trips(rng: random.Random, turn: int) -> Draft:
     prompt = rng.choice(
         (
             f"{people} people are to travel in vans that seat {seats}. How many vans are needed?",
-            f"{people} visitors use a lift that holds {seats} at a time. How many rides are needed for all of them?",
+            f"{people} visitors use an elevator that holds {seats} at a time. How many rides do they need?",
             f"{people} eggs are packed into boxes of {seats}. How many boxes are needed for all of them?",
         )
     )
-    return numeric(prompt, right, near(right, 1, 2, 3), uses=f"{people}/{seats} up")
+    return numeric(prompt, right, uses=f"{people}/{seats} up")
 
 
 def _fence(rng: random.Random, turn: int) -> Draft:
@@ -81,7 +81,7 @@ def _fence(rng: random.Random, turn: int) -> Draft:
             f"How many {what} stand on {gap * spaces} m of straight road, one every {gap} m, both ends included?",
         )
     )
-    return numeric(prompt, spaces + 1, near(spaces + 1, 1, 2, gap), uses=f"{gap}*{spaces} posts")
+    return numeric(prompt, spaces + 1, uses=f"{gap}*{spaces} posts")
 
 
 def _shared_work(rng: random.Random, turn: int) -> Draft:
@@ -94,8 +94,7 @@ def _shared_work(rng: random.Random, turn: int) -> Draft:
             f"Alone, {one} would {job} in {a} hours and {two} in {b} hours. How many hours does it take both at once?",
         )
     )
-    mistakes = [b - a, (a + b) // 2, *near(right, 1, 2, 3)]
-    return numeric(prompt, right, mistakes, uses=f"work {a},{b}")
+    return numeric(prompt, right, uses=f"work {a},{b}")
 
 
 def _ages(rng: random.Random, turn: int) -> Draft:
@@ -110,8 +109,7 @@ def _ages(rng: random.Random, turn: int) -> Draft:
             f"Today {a} is {child} years old and {b} {times} times as old. How old is {b} after {years} more years?",
         )
     )
-    mistakes = [(child + years) * times, child * times - years, child + times + years, *near(right, 1, times, 10)]
-    return numeric(prompt, right, mistakes, uses=f"{child}*{times}+{years}")
+    return numeric(prompt, right, uses=f"{child}*{times}+{years}")
 
 
 def _recipe(rng: random.Random, turn: int) -> Draft:
@@ -126,8 +124,7 @@ def _recipe(rng: random.Random, turn: int) -> Draft:
             f"If {few} portions take {each * few} g of {food}, how many grams do {many} portions take?",
         )
     )
-    mistakes = [each * few + (many - few) * 10, *near(right, each, 2 * each, 10)]
-    return numeric(prompt, right, mistakes, uses=f"{each * few}/{few}*{many}")
+    return numeric(prompt, right, uses=f"{each * few}/{few}*{many}")
 
 
 def _reading(rng: random.Random, turn: int) -> Draft:
@@ -145,7 +142,7 @@ def _reading(rng: random.Random, turn: int) -> Draft:
             "How many remain?",
         )
     )
-    return numeric(prompt, right, near(right, 10, b, 1, d2), uses=f"{pages}-{a}*{d1}-{a + b}*{d2}")
+    return numeric(prompt, right, uses=f"{pages}-{a}*{d1}-{a + b}*{d2}")
 
 
 def _two_kinds(rng: random.Random, turn: int) -> Draft:
@@ -161,7 +158,7 @@ def _two_kinds(rng: random.Random, turn: int) -> Draft:
             f"A group of {x + y} paid {money} dollars. How many adults were in it?",
         )
     )
-    return numeric(prompt, y, [x, *near(y, 1, 2, 3)], uses=f"{cheap},{dear},{x + y},{money}")
+    return numeric(prompt, y, uses=f"{cheap},{dear},{x + y},{money}")
 
 
 def _catch_up(rng: random.Random, turn: int) -> Draft:
@@ -176,29 +173,25 @@ def _catch_up(rng: random.Random, turn: int) -> Draft:
             f"hour. How many hours does {b} need to catch up?",
         )
     )
-    return numeric(prompt, right, near(right, 1, 2, 3), uses=f"{ahead},{slow},{slow + gain}")
+    return numeric(prompt, right, uses=f"{ahead},{slow},{slow + gain}")
 
 
 def _better_buy(rng: random.Random, turn: int) -> Draft:
-    n, unit = rng.randint(3, 6), rng.randint(30, 90)
-    m = n + rng.randint(1, 4)
-    other = unit + rng.choice((-1, 1)) * rng.randint(2, 5)
-    a, b = f"{n} for {n * unit} cents", f"{m} for {m * other} cents"
-    first, second = rng.sample((a, b), 2)
+    cheapest, counts = rng.randint(30, 70), rng.sample(range(3, 9), 4)
+    prices = [cheapest + extra for extra in (0, *rng.sample(range(2, 16), 3))]
+    offers = [f"{n} for {n * price} cents" for n, price in zip(counts, prices, strict=True)]
+    shown = rng.sample(offers, 4)
     what = rng.choice(("pencils", "apples", "rolls", "screws"))
+    listed = f"{', '.join(shown[:3])} or {shown[3]}"
     prompt = rng.choice(
-        (
-            f"Which {what} cost less apiece, {first} or {second}?",
-            f"Are {what} cheaper at {first} or at {second}?",
-            f"Per piece, which {what} are cheaper: {first}, or {second}?",
-        )
+        (f"Which {what} cost least apiece: {listed}?", f"Per piece, which {what} are the cheapest: {listed}?")
     )
-    return worded(prompt, a if unit < other else b, (a, b), uses=f"{a}|{b}")
+    return worded(prompt, offers[0], rng.sample(offers[1:], 3), uses=f"{sorted(offers)}")
 
 
 TOPICS: dict[str, Plan] = {
     "word problems": (
-        *((_change, 1, 4), (_trip, 1, 3), (_trips, 2, 3), (_fence, 2, 2), (_shared_work, 3, 2), (_ages, 2, 3)),
-        *((_recipe, 1, 3), (_reading, 2, 2), (_two_kinds, 3, 2), (_catch_up, 3, 2), (_better_buy, 1, 4)),
+        *((_change, 1, 2), (_trip, 1, 2), (_recipe, 1, 1), (_trips, 2, 1), (_fence, 2, 1), (_ages, 2, 1)),
+        *((_reading, 2, 1), (_better_buy, 2, 1), (_shared_work, 3, 1), (_two_kinds, 3, 2), (_catch_up, 3, 1)),
     ),
 }

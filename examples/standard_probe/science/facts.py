@@ -8,30 +8,30 @@ elements.csv, planets.csv, reactions.csv   tables of which matter.py computes qu
 from __future__ import annotations
 
 import random
+from typing import Final
 
 from standard_probe.drafts import finish, worded
+from standard_probe.fact_tables import similar
 from standard_probe.question import Question
 from standard_probe.written import difficulty, read_rows
 
 ASKED = {
     "unit": (
         "measurement",
-        ("What is the SI unit of {}?", "In which SI unit is {} measured?", "Which SI unit belongs to {}?"),
+        ("What is the SI unit of {}?", "In which SI unit is {} measured?"),
     ),
     "prefix": (
         "measurement",
         (
             'For which power of ten does the prefix "{}" stand?',
-            'By which factor does the prefix "{}" multiply a unit?',
-            'Which power of ten is meant by "{}" before a unit?',
+            'Which power of ten does the prefix "{}" mean?',
         ),
     ),
     "instrument": (
         "measurement",
         (
             "Which instrument measures {}?",
-            "What is the name of an instrument for measuring {}?",
-            "With what instrument does one measure {}?",
+            "What is an instrument for measuring {} called?",
         ),
     ),
     "specialist": (
@@ -39,19 +39,20 @@ ASKED = {
         (
             "What is a physician called who specializes in the {}?",
             "Which specialist treats diseases of the {}?",
-            "Diseases of the {} are the field of which specialist?",
         ),
     ),
     "inflammation": (
         "medicine",
         (
             "Which part of the body is inflamed in {}?",
-            "{} is an inflammation of which part of the body?",
             "What is inflamed in a person with {}?",
         ),
     ),
 }
-"""Topic of each kind of pair, and three wordings that ask for its second half."""
+"""Topic of each kind of pair, and the wordings that ask for its second half."""
+
+WEIGHTS: Final = (17, 33, 50)
+"""Weights of two, three and four wrong answers; half of the rows have three, so that most questions do."""
 
 
 def written(rng: random.Random) -> list[Question]:
@@ -59,21 +60,23 @@ def written(rng: random.Random) -> list[Question]:
     questions = []
     for row in read_rows("facts/science"):
         wrong = row["wrong"].split("|")
+        number = min(len(wrong), rng.choices((2, 3, 4), WEIGHTS)[0])
         questions.append(
             finish(
                 rng,
-                worded(row["prompt"], row["right"], rng.sample(wrong, len(wrong)), uses=row["uses"]),
+                worded(row["prompt"], row["right"], (), uses=row["uses"]),
                 category="Science/Tech",
                 topic=row["topic"],
                 difficulty=difficulty(row),
                 uses=f"{row['topic']}:{row['uses']}",
                 source=row["source"],
+                wrong=tuple(rng.sample(wrong, number)),
             )
         )
     return questions
 
 
-def _unlike(one: str, two: str) -> int:
+def _distance(one: str, two: str) -> int:
     """Distance of two answers: powers of ten by their exponents, words by their lengths."""
     if one.startswith("10^"):
         return abs(int(one[3:]) - int(two[3:]))
@@ -87,14 +90,13 @@ def paired(rng: random.Random) -> list[Question]:
     for row in rows:
         topic, ways = ASKED[row["kind"]]
         asked = rng.choice(ways).format(row["asked"])
-        others = [other["answer"] for other in rows if other["kind"] == row["kind"]]
-        rng.shuffle(others)
-        others.sort(key=lambda answer: _unlike(answer, row["answer"]))
-        wrong = [answer for answer in others if answer != row["answer"]][:5]
+        others = [other["answer"] for other in rows if other["kind"] == row["kind"] and other != row]
+        nearest = sorted(others, key=lambda answer: _distance(answer, row["answer"]))[:6]
+        wrong = similar(row["answer"], [(answer, int(answer not in nearest)) for answer in others], rng, count=4)
         questions.append(
             finish(
                 rng,
-                worded(asked[0].upper() + asked[1:], row["answer"], rng.sample(wrong, len(wrong)), uses=row["asked"]),
+                worded(asked[0].upper() + asked[1:], row["answer"], wrong, uses=row["asked"]),
                 category="Science/Tech",
                 topic=topic,
                 difficulty=difficulty(row),

@@ -11,7 +11,7 @@ from standard_probe.drafts import Draft, Plan, decimal, near, numeric, yes_or_no
 def _ohm(rng: random.Random, turn: int) -> Draft:
     current, resistance = rng.randint(2, 12), rng.randint(3, 25)
     voltage = current * resistance
-    prompt, right, wrong = (
+    prompt, right = (
         (
             rng.choice(
                 (
@@ -20,7 +20,6 @@ def _ohm(rng: random.Random, turn: int) -> Draft:
                 )
             ),
             voltage,
-            [current + resistance, *near(voltage, current, resistance, 10)],
         ),
         (
             rng.choice(
@@ -30,10 +29,9 @@ def _ohm(rng: random.Random, turn: int) -> Draft:
                 )
             ),
             current,
-            [2 * current, Fraction(current, 2), *near(current, 1, 2, 3)],
         ),
     )[turn % 2]
-    return numeric(prompt, right, wrong, uses=f"ohm {voltage},{current} {turn % 2}")
+    return numeric(prompt, right, uses=f"ohm {voltage},{current} {turn % 2}")
 
 
 def _newton(rng: random.Random, turn: int) -> Draft:
@@ -46,9 +44,7 @@ def _newton(rng: random.Random, turn: int) -> Draft:
             f"How many newtons are needed to accelerate {mass} kg by {acceleration} m/s²?",
         )
     )
-    return numeric(
-        prompt, right, [mass + acceleration, *near(right, mass, acceleration, 10)], uses=f"F {mass}*{acceleration}"
-    )
+    return numeric(prompt, right, uses=f"F {mass}*{acceleration}")
 
 
 def _density(rng: random.Random, turn: int) -> Draft:
@@ -58,10 +54,10 @@ def _density(rng: random.Random, turn: int) -> Draft:
         (
             f"A block of {volume} cm³ weighs {decimal(mass)} g. What is its density in g/cm³?",
             f"What is the density, in g/cm³, of {volume} cm³ of a metal that weighs {decimal(mass)} g?",
-            f"Of some stone {volume} cm³ weigh {decimal(mass)} g. What is its density in g/cm³?",
+            f"A stone of {volume} cm³ weighs {decimal(mass)} g. What is its density in g/cm³?",
         )
     )
-    return numeric(prompt, density, near(density, 1, Fraction(1, 2), 2), uses=f"density {mass}/{volume}")
+    return numeric(prompt, density, uses=f"density {mass}/{volume}")
 
 
 def _kinetic(rng: random.Random, turn: int) -> Draft:
@@ -71,11 +67,10 @@ def _kinetic(rng: random.Random, turn: int) -> Draft:
         (
             f"What is the kinetic energy, in joules, of {mass} kg moving at {speed} m/s?",
             f"A body of {mass} kg moves at {speed} m/s. What is its kinetic energy in joules?",
-            f"How many joules of kinetic energy has a mass of {mass} kg at {speed} m/s?",
+            f"How many joules of kinetic energy does a mass of {mass} kg at {speed} m/s have?",
         )
     )
-    mistakes = [2 * right, mass * speed, right // 2, *near(right, speed * speed, mass, 10)]
-    return numeric(prompt, right, mistakes, uses=f"E {mass},{speed}")
+    return numeric(prompt, right, uses=f"E {mass},{speed}")
 
 
 def _wave(rng: random.Random, turn: int) -> Draft:
@@ -87,7 +82,7 @@ def _wave(rng: random.Random, turn: int) -> Draft:
             f"How fast, in m/s, is a wave of {frequency} Hz whose wavelength is {length} m?",
         )
     )
-    return numeric(prompt, right, near(right, frequency, 2 * frequency, 5 * length), uses=f"wave {frequency}*{length}")
+    return numeric(prompt, right, uses=f"wave {frequency}*{length}")
 
 
 def _resistors(rng: random.Random, turn: int) -> Draft:
@@ -114,9 +109,7 @@ def _half_life(rng: random.Random, turn: int) -> Draft:
             f"How many grams of {start} g are left after {life * times} years, if the half-life is {life} years?",
         )
     )
-    mistakes = [2 * right, Fraction(right, 2), Fraction(start, times), start - right, *near(right, 1, 2)]
-    whole = [value for value in mistakes if Fraction(value).denominator == 1]
-    return numeric(prompt, right, whole, uses=f"half {start},{times}")
+    return numeric(prompt, right, uses=f"half {start},{times}")
 
 
 def _lever(rng: random.Random, turn: int) -> Draft:
@@ -131,8 +124,7 @@ def _lever(rng: random.Random, turn: int) -> Draft:
             f"A seesaw carries {force} N at {a} m left of its pivot. How many newtons {b} m to the right balance it?",
         )
     )
-    mistakes = [force, *near(right, 1, 2, a, b)]
-    return numeric(prompt, right, mistakes, uses=f"lever {force},{a},{b}")
+    return numeric(prompt, right, uses=f"lever {force},{a},{b}")
 
 
 def _values_of_bits(rng: random.Random, turn: int) -> Draft:
@@ -145,7 +137,7 @@ def _values_of_bits(rng: random.Random, turn: int) -> Draft:
         )
     )
     right = 2**bits
-    return numeric(prompt, right, [right - 1, right * 2, right // 2, right + 1], uses=f"values {bits}")
+    return numeric(prompt, right, uses=f"values {bits}")
 
 
 def _gate(rng: random.Random, turn: int) -> Draft:
@@ -175,7 +167,7 @@ def _search_steps(rng: random.Random, turn: int) -> Draft:
             f"What is the largest number of entries that a binary search examines among {n} sorted ones?",
         )
     )
-    return numeric(prompt, right, near(right, 1, 2, 3), uses=f"search {n}")
+    return numeric(prompt, right, uses=f"search {n}")
 
 
 def _transfer(rng: random.Random, turn: int) -> Draft:
@@ -190,9 +182,7 @@ def _transfer(rng: random.Random, turn: int) -> Draft:
             f"At {rate} megabits per second, how many seconds does a file of {megabytes} megabytes take?",
         )
     )
-    mistakes = [Fraction(megabytes, rate), right * 2, right // 2, *near(right, 8, 10, 2)]
-    whole = [value for value in mistakes if Fraction(value).denominator == 1]
-    return numeric(prompt, right, whole, uses=f"send {megabytes}/{rate}")
+    return numeric(prompt, right, uses=f"send {megabytes}/{rate}")
 
 
 TOPICS: dict[str, Plan] = {

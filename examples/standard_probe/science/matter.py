@@ -6,13 +6,16 @@ import itertools
 import random
 import re
 from collections import Counter
+from collections.abc import Sequence
 from functools import cache
 
 from standard_probe.drafts import Draft, Plan, near, numeric, worded
+from standard_probe.fact_tables import similar
+from standard_probe.question import alike_in_length
 from standard_probe.written import read_rows
 
 ELEMENTS = read_rows("facts/elements")
-FAMILIES = {"1": "alkali metals", "2": "alkaline earth metals", "17": "halogens", "18": "noble gases"}
+MAIN_GROUPS = (1, 2, 13, 14, 15, 16, 17, 18)
 PLANETS = read_rows("facts/planets")
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 MASSES = {"H": 1, "C": 12, "N": 14, "O": 16, "Na": 23, "Mg": 24, "S": 32, "Ca": 40}
@@ -29,7 +32,7 @@ def _symbol(rng: random.Random, turn: int) -> Draft:
         (
             f"What is the chemical symbol of {name}?",
             f"Which symbol does {name} have in the periodic table?",
-            f"By which symbol do chemists write {name}?",
+            f"Which symbol do chemists use for {name}?",
         )
     )
     return worded(
@@ -39,9 +42,8 @@ def _symbol(rng: random.Random, turn: int) -> Draft:
 
 def _named(rng: random.Random, turn: int) -> Draft:
     element = rng.choice(ELEMENTS)
-    wrong = [one["name"] for one in ELEMENTS if one["name"][0] == element["name"][0] and one != element]
-    wrong += [one["name"] for one in ELEMENTS if one["symbol"][0] == element["symbol"][0] and one != element]
-    wrong += [one["name"] for one in rng.sample(ELEMENTS, 6) if one != element]
+    initials = (element["name"][0], element["symbol"][0].lower())
+    others = [(one["name"], int(one["name"][0] not in initials)) for one in ELEMENTS if one != element]
     prompt = rng.choice(
         (
             f"Which element has the symbol {element['symbol']}?",
@@ -49,7 +51,7 @@ def _named(rng: random.Random, turn: int) -> Draft:
             f"The symbol of which element is {element['symbol']}?",
         )
     )
-    wrong = rng.sample(list(dict.fromkeys(wrong))[:5], 4)
+    wrong = similar(element["name"], others, rng, count=4)
     return worded(prompt, element["name"], wrong, uses=f"symbol {element['symbol']}")
 
 
@@ -60,79 +62,89 @@ def _number(rng: random.Random, turn: int) -> Draft:
         (
             f"What is the atomic number of {element['name']}?",
             f"How many protons does an atom of {element['name']} have?",
-            f"At which number does {element['name']} stand in the periodic table?",
+            f"Which number does {element['name']} have in the periodic table?",
         )
     )
-    return numeric(prompt, number, near(number, 1, 2, 3, 4), uses=f"number {element['symbol']}")
+    return numeric(prompt, number, uses=f"number {element['symbol']}")
 
 
-def _more_protons(rng: random.Random, turn: int) -> Draft:
-    one, two = rng.sample(ELEMENTS[:46], 2)
-    first, second = one["name"], two["name"]
+def _most_protons(rng: random.Random, turn: int) -> Draft:
+    three = _alike(rng, [one["name"] for one in ELEMENTS[:46]])
+    first, second, third = three
     prompt = rng.choice(
         (
-            f"Which has more protons in its nucleus, {first} or {second}?",
-            f"Which element has the higher atomic number, {first} or {second}?",
-            f"Of {first} and {second}, which stands later in the periodic table?",
+            f"Which has the most protons in its nucleus: {first}, {second} or {third}?",
+            f"Which element has the highest atomic number: {first}, {second} or {third}?",
+            f"Of {first}, {second} and {third}, which stands last in the periodic table?",
         )
     )
-    right = first if int(one["number"]) > int(two["number"]) else second
-    pair = "/".join(sorted((one["symbol"], two["symbol"])))
-    return worded(prompt, right, (first, second), uses=f"more protons {pair}")
+    numbers = {one["name"]: int(one["number"]) for one in ELEMENTS}
+    right = max(three, key=numbers.__getitem__)
+    return worded(prompt, right, three, uses=f"most protons {'/'.join(sorted(three))}")
 
 
-def _family(rng: random.Random, turn: int) -> Draft:
-    element = rng.choice([one for one in ELEMENTS if one["group"] in FAMILIES and one["symbol"] != "H"])
+def _alike(rng: random.Random, names: Sequence[str]) -> list[str]:
+    """Three of the names that are alike in length."""
+    three = rng.sample(names, 3)
+    while not alike_in_length(three):
+        three = rng.sample(names, 3)
+    return three
+
+
+def _group(rng: random.Random, turn: int) -> Draft:
+    element = rng.choice([one for one in ELEMENTS if one["group"] in map(str, MAIN_GROUPS) and one["symbol"] != "H"])
+    group = int(element["group"])
     prompt = rng.choice(
         (
-            f"To which family of elements does {element['name']} belong?",
-            f"In which family of the periodic table is {element['name']}?",
-            f"Which family of elements is {element['name']} a member of?",
+            f"In which group of the periodic table, from 1 to 18, is {element['name']}?",
+            f"To which group of the periodic table, from 1 to 18, does {element['name']} belong?",
+            f"Which group of the periodic table, from 1 to 18, holds {element['name']}?",
         )
     )
-    wrong = [*FAMILIES.values(), "transition metals"]
-    return worded(prompt, FAMILIES[element["group"]], rng.sample(wrong, 5), uses=f"family {element['symbol']}")
+    wrong = sorted(MAIN_GROUPS, key=lambda other: abs(other - group))
+    return numeric(prompt, group, wrong, uses=f"group {element['symbol']}")
 
 
 def _planet_order(rng: random.Random, turn: int) -> Draft:
     place = rng.randrange(8)
     right = PLANETS[place]["planet"]
-    near_places = sorted(range(8), key=lambda other: abs(other - place))[1:5]
+    others = [(PLANETS[other]["planet"], int(abs(other - place) > 2)) for other in range(8) if other != place]
     prompt = rng.choice(
         (
             f"Which planet is the {ORDINALS[place]} from the Sun?",
             f"Counting outward from the Sun, which planet comes {ORDINALS[place]}?",
-            f"What is the {ORDINALS[place]} planet of the solar system, seen from the Sun?",
+            f"What is the {ORDINALS[place]} planet of the solar system, counted from the Sun?",
         )
     )
-    return worded(prompt, right, rng.sample([PLANETS[p]["planet"] for p in near_places], 4), uses=f"order {right}")
+    return worded(prompt, right, similar(right, others, rng, count=4), uses=f"order {right}")
 
 
-def _larger_planet(rng: random.Random, turn: int) -> Draft:
-    one, two = rng.sample(PLANETS, 2)
-    first, second = one["planet"], two["planet"]
-    bigger, slower = (float(one[key]) > float(two[key]) for key in ("diameter_km", "year_days"))
-    prompt, right = (
+def _largest_planet(rng: random.Random, turn: int) -> Draft:
+    three = _alike(rng, [one["planet"] for one in PLANETS])
+    first, second, third = three
+    key, prompt = (
         (
+            "diameter_km",
             rng.choice(
                 (
-                    f"Which planet is larger, {first} or {second}?",
-                    f"Which has the greater diameter, {first} or {second}?",
+                    f"Which planet is the largest: {first}, {second} or {third}?",
+                    f"Which has the greatest diameter: {first}, {second} or {third}?",
                 )
             ),
-            first if bigger else second,
         ),
         (
+            "year_days",
             rng.choice(
                 (
-                    f"Which planet has the longer year, {first} or {second}?",
-                    f"Which takes longer to go around the Sun, {first} or {second}?",
+                    f"Which planet has the longest year: {first}, {second} or {third}?",
+                    f"Which takes the longest to go around the Sun: {first}, {second} or {third}?",
                 )
             ),
-            first if slower else second,
         ),
     )[turn % 2]
-    return worded(prompt, right, (first, second), uses=f"{turn % 2} {'/'.join(sorted((first, second)))}")
+    values = {one["planet"]: float(one[key]) for one in PLANETS}
+    right = max(three, key=values.__getitem__)
+    return worded(prompt, right, three, uses=f"{key} {'/'.join(sorted(three))}")
 
 
 def atoms(formula: str) -> Counter[str]:
@@ -207,8 +219,7 @@ def _molar_mass(rng: random.Random, turn: int) -> Draft:
             f"What is the mass in grams of one mole of {formula}, if {given}?",
         )
     )
-    mistakes = [sum(MASSES[s] for s in counts), *near(right, 16, 1, MASSES[min(counts)], 12)]
-    return numeric(prompt, right, mistakes, uses=f"mass {formula}")
+    return numeric(prompt, right, uses=f"mass {formula}")
 
 
 NUCLEI = (
@@ -223,16 +234,16 @@ def _neutrons(rng: random.Random, turn: int) -> Draft:
     right = mass - number
     prompt = rng.choice(
         (
-            f"How many neutrons has an atom of {name}-{mass}, whose nucleus holds {number} protons?",
+            f"How many neutrons does an atom of {name}-{mass} with {number} protons have?",
             f"An atom of {name}-{mass} has {number} protons. How many neutrons does it have?",
-            f"With {number} protons in its nucleus, how many neutrons has {name}-{mass}?",
+            f"With {number} protons in its nucleus, how many neutrons does {name}-{mass} have?",
         )
     )
-    return numeric(prompt, right, [number, *near(right, 1, 2, 10)], uses=f"neutrons {name}")
+    return numeric(prompt, right, uses=f"neutrons {name}")
 
 
 TOPICS: dict[str, Plan] = {
-    "elements": (*((_symbol, 1, 8), (_named, 2, 6), (_number, 2, 6), (_family, 2, 6), (_more_protons, 3, 6)),),
-    "astronomy": ((_planet_order, 1, 5), (_larger_planet, 1, 6)),
+    "elements": (*((_symbol, 1, 8), (_named, 2, 6), (_number, 2, 6), (_group, 2, 6), (_most_protons, 3, 6)),),
+    "astronomy": ((_planet_order, 1, 5), (_largest_planet, 1, 6)),
     "chemistry": ((_coefficient, 3, 7), (_atom_count, 1, 3), (_molar_mass, 2, 3), (_neutrons, 2, 3)),
 }

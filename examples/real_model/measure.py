@@ -139,7 +139,7 @@ def same_weights(given: argparse.Namespace, probe: Probe, model: Any, tokenizer:
 def shown(scorer: Scorer, model: Any, name: str) -> Snapshot:
     """Score with a progress bar."""
     with tqdm(total=len(scorer.probe), desc=name, unit=" items") as bar:
-        return scorer.score(model, name=name, progress=lambda done, _: bar.update(done - bar.n))
+        return scorer.score(model, name=name, progress=lambda done: bar.update(done.count - bar.n))
 
 
 def interpolate(model: Any, start: Weights, out: Path, name: str, dose: float) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from passage_texts import passages
 from support import probe
-from texts import passages
 
 from forgetwatch import Item, Probe, load_probe
 from forgetwatch.errors import ProbeError

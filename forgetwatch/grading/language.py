@@ -121,8 +121,8 @@ def without_echo(body: str, prompt: str) -> str:
 
     >>> without_echo("Warum ist das Meer salzig? Warum? Warum?", "Warum ist das Meer salzig?")
     ''
-    >>> without_echo("Das Meer ist nass.", "Warum ist das Meer salzig?")
-    'Das Meer ist nass.'
+    >>> without_echo("Weil Flüsse seit jeher Salze ins Meer tragen.", "Warum ist das Meer salzig?")
+    'Weil Flüsse seit jeher Salze ins Meer tragen.'
     """
     text = body[:_MOST]
     found = list(_TOKEN.finditer(text))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from passage_texts import passages, read
 from support import model, tokenizer
-from texts import passages, read
 from typer.testing import CliRunner
 
 from forgetwatch import Probe, load_snapshot, save_snapshot

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from texts import read
+from passage_texts import read
 
 from forgetwatch import Trajectory, compare, load_snapshot, save_snapshot
 from forgetwatch.comparing.quantities import group_values

@@ -34,7 +34,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True)
 class Question:
-    """An item of the probe: its text, its options, and the indices of the right ones."""
+    """An item of the probe: its text with the worked examples, its options, and the indices of the right ones."""
 
     prompt: str
     choices: tuple[str, ...]
@@ -136,7 +136,9 @@ def read_questions(path: Path) -> dict[Key, Question]:
     for row in map(json.loads, lines):
         if row.get("choices"):
             golds = row["answer"] if isinstance(row["answer"], list) else [row["answer"]]
-            found[row["task"], row["id"]] = Question(row["prompt"], tuple(row["choices"]), frozenset(golds))
+            found[row["task"], row["id"]] = Question(
+                row.get("shots", "") + row["prompt"], tuple(row["choices"]), frozenset(golds)
+            )
     return found
 
 

@@ -18,7 +18,7 @@ def encoded(tok: Any, rendering: Any) -> tuple[Probe, list[Encoded]]:
 
 def test_a_plain_prompt_is_the_text_of_the_question(tok: Any) -> None:
     probe, items = encoded(tok, "plain")
-    assert [tok.decode(one.context) for one in items] == [item.prompt for item in probe]
+    assert [tok.decode(one.context) for one in items] == [item.full_prompt for item in probe]
 
 
 def test_a_chat_prompt_is_the_template_with_the_question_as_the_users_turn(tok: Any) -> None:
@@ -26,7 +26,7 @@ def test_a_chat_prompt_is_the_template_with_the_question_as_the_users_turn(tok: 
     header = tok.apply_chat_template([{"role": "user", "content": "@"}], tokenize=False, add_generation_prompt=True)
     opening, closing = header.split("@")
     assert closing.strip() != ""
-    assert [tok.decode(one.context) for one in items] == [f"{opening}{item.prompt}{closing}" for item in probe]
+    assert [tok.decode(one.context) for one in items] == [f"{opening}{item.full_prompt}{closing}" for item in probe]
 
 
 @pytest.mark.parametrize("rendering", ["plain", "chat"])

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from passage_texts import read
 from rich.console import Console
-from texts import read
 
 from forgetwatch import Comparison, Trajectory, compare
 from forgetwatch.report.detail import comparison_detail

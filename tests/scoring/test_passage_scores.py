@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 import torch
+from passage_texts import passages
 from ranks import in_processes
 from support import WORDS, model, probe, tokenizer
-from texts import passages
 
 from forgetwatch import Item, Probe, score
 from forgetwatch.comparing.aligned_passages import snapshot_bits_per_byte
@@ -107,7 +107,7 @@ def test_questions_are_scored_as_they_are_without_passages() -> None:
 def test_several_processes_get_the_rows_of_one(tmp_path: Path) -> None:
     script = """
 from support import model, probe, tokenizer
-from texts import passages
+from passage_texts import passages
 from forgetwatch import Probe
 from forgetwatch.scoring.scorer import Scorer
 tok = tokenizer()

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from passage_texts import passages
 from rich.console import Console
 from support import probe, trainer
-from texts import passages
 from typer.testing import CliRunner
 
 from forgetwatch import ForgetWatchCallback, Probe, Trajectory

@@ -138,7 +138,8 @@ def test_metrics_are_numbers_in_and_numbers_out(path: Path) -> None:
     used = imports(path)
     assert {name.split(".")[0] for name in used} <= METRICS_MAY_USE
     assert not any(
-        name.startswith("scipy") and name not in ("scipy", "scipy.integrate", "scipy.optimize", "scipy.special") for name in used
+        name.startswith("scipy") and name not in ("scipy", "scipy.integrate", "scipy.optimize", "scipy.special")
+        for name in used
     )
     inside = [name for name in used if name.startswith("forgetwatch")]
     assert all(name.startswith("forgetwatch.metrics") for name in inside)

@@ -261,18 +261,18 @@ _CHOOSERS = ("position", "longest option", "negative option", "no question", "op
 
 def listing() -> Iterator[tuple[str, bool]]:
     """(line, is a heading) of the list of all probes with a name."""
+    # The longest shipped name, so that it takes no columns from its own line alone.
+    width = len("standard-multilingual")
 
     def line(name: str, about: str, items: str, k: str) -> tuple[str, bool]:
         # The widths add up to 71 columns, which leaves 9 of 80 for k.
-        # A longer name takes its columns from the description.
-        width = max(14, len(name))
-        return f"  {fit(name, width)} {fit(about, 51 - width)} {items:>14}  {k}".rstrip(), False
+        return f"  {fit(name, width)} {fit(about, 53 - width)} {items:>12}  {k}".rstrip(), False
 
     yield "shipped, without network", True
     yield line("standard", "nine categories, the default", "2,000", "k 2 to 5")
     yield line("quick", "its first 500", "500", "k 2 to 5")
     yield line("confirmation", "500 others, for looking twice", "500", "k 2 to 5")
-    yield line("behaviour", "short answers, generated and graded", "180", "open")
+    yield line("behaviour", "short answers, graded", "180", "open")
     yield line("standard-long", "reading, one to three hops", "200", "k 4")
     yield line("standard-code", "what small programs print", "200", "k 4")
     yield line("standard-multilingual", "facts in six languages", "600", "k 4")
@@ -286,7 +286,7 @@ def listing() -> Iterator[tuple[str, bool]]:
         yield line(preset.name, preset.about, preset.items, k)
     yield "forms", True
     for form, (about, _) in FORMS.items():
-        yield f"  {form:<14} {about}", False
+        yield f"  {fit(form, width)} {about}", False
     yield "your own: rows with a question, options and an answer", True
     yield f"  {' '.join(SUFFIXES)}", False
     yield "  forgetwatch probe build mine.csv -o probe.jsonl", False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,16 @@ def test_list_names_every_probe_and_form() -> None:
     listed = probe_command("list")
     for name in (*PRESETS, "demo", "paper", "letters", "cot", "base", ".csv"):
         assert f"  {name} " in listed or f" {name}\n" in listed or f"  {name}" in listed
+
+
+def test_the_columns_of_the_list_begin_at_the_same_places() -> None:
+    """Whatever the length of a name: the description begins in one column, and the number of items ends in one."""
+    lines = probe_command("list").partition("\nforms\n")[0].splitlines()
+    rows = [re.fullmatch(r"  (\S+) +(.*?) {2,}(\S.*?)  (\S.*)", line) for line in lines if line.startswith("  ")]
+    assert len(rows) > 30
+    assert len({row.start(2) for row in rows if row}) == 1
+    assert len({row.end(3) for row in rows if row}) == 1
+    assert all(row and not row[2].endswith("…") for row in rows)
 
 
 def test_show_says_what_a_probe_holds_and_shows_items() -> None:

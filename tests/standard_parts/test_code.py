@@ -9,9 +9,9 @@ import sqlite3
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
 
 import pytest
+from choosers import BLIND, Chooser, share_right
 from standard_parts.code import fits, of_like_length
 
 from forgetwatch import load_probe
@@ -122,26 +122,13 @@ def near(item: Item, option: str) -> float:
     return -sum(abs(int(option) - number) for number in numbers) if len(numbers) == 4 else 0.0
 
 
-CHOOSERS: dict[str, Callable[[Item, str], float]] = {
-    "longest": lambda item, option: len(option),
-    "shortest": lambda item, option: -len(option),
-    "first by the alphabet": lambda item, option: -sorted(item.choices).index(option),
-    "last by the alphabet": lambda item, option: sorted(item.choices).index(option),
+CHOOSERS: dict[str, Chooser] = {
+    **BLIND,
     "most like the others": like,
     "number nearest to the others": near,
     "last mentioned in the prompt": lambda item, option: str(item.prompt).rfind(option.strip()),
     "most often mentioned": lambda item, option: str(item.prompt).count(option.strip()),
 }
-
-
-def share_right(items: Sequence[Item], value: Callable[[Item, str], float]) -> float:
-    """Share of right answers of a chooser, which takes any of those with the greatest value."""
-    right = 0.0
-    for item in items:
-        values = [value(item, option) for option in item.choices]
-        best = [number for number, own in enumerate(values) if own == max(values)]
-        right += (item.answer in best) / len(best)
-    return right / len(items)
 
 
 @pytest.mark.parametrize("name", CHOOSERS)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
 
 import pytest
+from choosers import BLIND, Chooser, share_right
 from standard_parts.reading.documents import NAMES, read_kind
 
 from forgetwatch import load_probe
@@ -108,25 +108,12 @@ def mentions(item: Item, option: str) -> list[int]:
     return [match.start() for match in re.finditer(rf"(?<!\w){name}(?!\w)", parts(item)[0], re.I)]
 
 
-CHOOSERS: dict[str, Callable[[Item, str], float]] = {
+CHOOSERS: dict[str, Chooser] = {
+    **BLIND,
     "first mentioned": lambda item, option: -mentions(item, option)[0],
     "last mentioned": lambda item, option: mentions(item, option)[-1],
     "most often mentioned": lambda item, option: len(mentions(item, option)),
-    "longest": lambda item, option: len(option),
-    "shortest": lambda item, option: -len(option),
-    "first by the alphabet": lambda item, option: -sorted(item.choices).index(option),
-    "last by the alphabet": lambda item, option: sorted(item.choices).index(option),
 }
-
-
-def share_right(items: Sequence[Item], value: Callable[[Item, str], float]) -> float:
-    """Share of right answers of a chooser, which takes any of those with the greatest value."""
-    right = 0.0
-    for item in items:
-        values = [value(item, option) for option in item.choices]
-        best = [number for number, own in enumerate(values) if own == max(values)]
-        right += (item.answer in best) / len(best)
-    return right / len(items)
 
 
 @pytest.mark.parametrize("name", CHOOSERS)

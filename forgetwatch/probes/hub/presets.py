@@ -73,7 +73,7 @@ _TABLE: Final = (
     ),
     Preset(
         name="mmlu-pro",
-        about="14 subjects, harder, more options",
+        about="14 harder subjects, more options",
         items="12,032",
         k="1 to 10",
         licence="MIT",
@@ -221,7 +221,7 @@ _TABLE: Final = (
     ),
     Preset(
         name="bbh",
-        about="24 tasks of reasoning with options",
+        about="24 reasoning tasks with options",
         items="about 5,800",
         k="2 to 19",
         licence="MIT",

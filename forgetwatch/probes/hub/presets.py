@@ -370,7 +370,7 @@ _TABLE: Final = (
     ),
     Preset(
         name="tinybenchmarks",
-        about="100 items of each of six benchmarks",
+        about="six benchmarks, 100 items each",
         items="600",
         k="as parent",
         licence="unchecked",

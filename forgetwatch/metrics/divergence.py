@@ -7,6 +7,12 @@
 
 It needs no answers, and can move before one flips. RL's Razor (Shenfeld et al. 2025, arXiv 2509.04259) finds that
 this KL on the prompts of the new task ranks runs by what they forget; it is no calibration of how much.
+
+Three estimates of it, from the least to the most that has to be known of both models:
+
+    sampled   the rise on the sampled token                           unbiased, noisy, may fall below 0
+    summed    over the base's likeliest tokens, the rest as one       a lower bound at each position, far less noisy
+    exact     over the whole vocabulary                               needs the base's logits in the same look
 """
 
 from __future__ import annotations
@@ -14,13 +20,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from forgetwatch.metrics.intervals import clustered_mean
 
 Floats = NDArray[np.float64]
+
+TAIL: Final = 2.0**-22
+"""Least probability of the bucket of all other tokens: two units of rounding of a sum of 1 in fp32."""
+
+ROUNDING: Final = 1e-3
+"""Nats by which rounding may lift a log-probability above 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,10 +46,10 @@ class Drift:
     Attributes:
         completions: Number of completions with at least one token; empty ones are left out.
         tokens: Number of their tokens.
-        kl_per_token: Mean rise of the negative log-likelihood over all tokens, nats per token. It estimates
+        kl_sampled: Mean rise of the negative log-likelihood over all tokens, nats per token. It estimates
             E[sum of the tokens' KL] / E[tokens], which is at least 0; the estimate may fall below by chance. inf if the
             model now rules out a token that the base generated.
-        kl_per_token_se: Its standard error. Tokens of one completion count as one observation.
+        kl_sampled_se: Its standard error. Tokens of one completion count as one observation.
         overlap: Bhattacharyya coefficient BC of completions, mean of exp((log pi_now - log pi_base) / 2) over them. 1
             for equal models, 0 for models that generate nothing alike; the estimate may exceed 1 by chance. Longer
             completions overlap less: compare only looks at the same completions. For completions that were cut at a
@@ -43,17 +57,32 @@ class Drift:
         overlap_se: Its standard error, from the sample. What is averaged has a variance of at most 1 - BC^2, since the
             mean of its square is E_base[pi_now/pi_base] <= 1: where a few completions weigh much, sqrt((1 - BC^2) / n)
             is the steadier error.
+        kl_summed: Mean of `bucketed_kl` over the positions of all tokens, nats per token: at least 0, and a lower bound
+            of the KL at each position. None if the base's likeliest tokens are not known; inf as `kl_sampled`.
+        kl_summed_se: Its standard error, clustered in the same way; None next to None.
+        kl_exact: Mean of the KL over the whole vocabulary at each position, nats per token; None if it was not read.
+        kl_exact_se: Its standard error; None next to None.
     """
 
     completions: int
     tokens: int
-    kl_per_token: float
-    kl_per_token_se: float
+    kl_sampled: float
+    kl_sampled_se: float
     overlap: float
     overlap_se: float
+    kl_summed: float | None = None
+    kl_summed_se: float | None = None
+    kl_exact: float | None = None
+    kl_exact_se: float | None = None
 
 
-def drift(base: Sequence[Floats], now: Sequence[Floats]) -> Drift:
+def drift(
+    base: Sequence[Floats],
+    now: Sequence[Floats],
+    *,
+    summed: Sequence[Floats] | None = None,
+    exact: Sequence[Floats] | None = None,
+) -> Drift:
     """Estimate KL(base||now) per token in nats, and the overlap of completions; nan if no completion has a token.
 
     Assumes that the base sampled the completions from its own full distribution. Sources: Kullback and Leibler 1951,
@@ -63,13 +92,15 @@ def drift(base: Sequence[Floats], now: Sequence[Floats]) -> Drift:
     Args:
         base: Log-probability of each token under the base, nats, float64 [tokens] by completion; finite.
         now: The same tokens under the model now; -inf where it rules a token out.
+        summed: `bucketed_kl` at the position of each token, float64 [tokens] by completion; None if not known.
+        exact: KL over the whole vocabulary at each position, of the same shape; None if not read.
 
     Raises:
-        ValueError: If the two sides do not hold the same tokens, or a value cannot be a log-probability of them.
+        ValueError: If the sides do not hold the same tokens, or a value cannot be a log-probability or KL of them.
 
     >>> found = drift([np.log([0.5, 0.5]), np.log([0.5])], [np.log([0.5, 0.25]), np.log([0.5])])
-    >>> round(found.kl_per_token, 3), round(found.overlap, 3)
-    (0.231, 0.854)
+    >>> round(found.kl_sampled, 3), round(found.overlap, 3), found.kl_summed
+    (0.231, 0.854, None)
     """
     _check(base, now)
     lengths = np.array([len(one) for one in base], np.int64)
@@ -81,15 +112,84 @@ def drift(base: Sequence[Floats], now: Sequence[Floats]) -> Drift:
     with np.errstate(over="ignore"):  # a ratio beyond all numbers is infinite
         ratios = np.exp(of_completion / 2)
     kl, kl_se = _mean(-change, completion)  # tokens of one completion are not independent
+    kl_summed, kl_summed_se = _mean_of_positions(summed, completion, lengths)
+    kl_exact, kl_exact_se = _mean_of_positions(exact, completion, lengths)
     overlap, overlap_se = _mean(ratios)
     return Drift(
         completions=len(generated),
         tokens=len(change),
-        kl_per_token=kl,
-        kl_per_token_se=kl_se,
+        kl_sampled=kl,
+        kl_sampled_se=kl_se,
         overlap=overlap,
         overlap_se=overlap_se,
+        kl_summed=kl_summed,
+        kl_summed_se=kl_summed_se,
+        kl_exact=kl_exact,
+        kl_exact_se=kl_exact_se,
     )
+
+
+def bucketed_kl(base: Floats, now: Floats) -> Floats:
+    """KL of two distributions over some tokens and one bucket of all others, nats, float64 [positions].
+
+    A lower bound of the KL over all tokens, by the log-sum inequality (Kullback and Leibler 1951); equal to it if the
+    tokens are all there are, or the others keep their shares of the rest. At least 0; 0 for equal sides; inf where now
+    rules out a token that the base does not.
+
+    Computed as the sum of p log(p/q) - p + q over the buckets: the same, since each side's buckets add up to 1, and no
+    term is negative. A bucket below `TAIL` counts as `TAIL` on both sides, which can only lower the result: it is what
+    rounding leaves of 1 minus a sum of probabilities in fp32.
+
+    Args:
+        base: Log-probabilities of the base's likeliest tokens, nats [positions, tokens].
+        now: Those of the same tokens under the model now; -inf where it rules a token out.
+
+    Raises:
+        ValueError: If the shapes differ, or a value is no log-probability.
+
+    >>> bucketed_kl(np.log([[0.5, 0.25]]), np.log([[0.25, 0.25]])).round(4)  # 0.5 log 2 + 0.25 log(0.25 / 0.5)
+    array([0.1733])
+    """
+    if base.shape != now.shape or base.ndim != 2:
+        raise ValueError(
+            "needed log-probabilities [positions, tokens] of the same tokens from both models, got arrays of shape "
+            f"{base.shape} and {now.shape}"
+        )
+    highest = np.maximum(base.max(initial=-np.inf), now.max(initial=-np.inf))  # nan if there is one
+    if not highest <= ROUNDING:
+        raise ValueError(f"needed log-probabilities of at most 0, got {highest}")
+    one, other = (np.concatenate([values, _log_tail(values)], axis=1) for values in (base, now))
+    p, q = np.exp(one), np.exp(other)
+    # A token that the base rules out has p log(p/q) = 0, whatever now gives it.
+    possible = one > -np.inf
+    rise = np.subtract(one, other, out=np.zeros_like(one), where=possible)
+    terms = np.multiply(p, rise, out=np.zeros_like(one), where=possible & (p > 0)) - p + q
+    total: Floats = np.maximum(terms, 0.0).sum(axis=1)  # a term is below 0 by rounding only
+    return total
+
+
+def _log_tail(logprobs: Floats) -> Floats:
+    """Log of the probability that is left beside the tokens, at least `TAIL`, float64 [positions, 1]."""
+    total = logsumexp(logprobs, axis=1, keepdims=True) if logprobs.size else np.full((len(logprobs), 1), -np.inf)
+    # log1p keeps a small rest that 1 - sum would lose; a sum of 1 or more by rounding leaves none.
+    with np.errstate(divide="ignore"):
+        left = np.log1p(-np.exp(np.minimum(total, 0.0)))
+    tail: Floats = np.maximum(left, math.log(TAIL))
+    return tail
+
+
+def _mean_of_positions(
+    values: Sequence[Floats] | None, completion: NDArray[np.int64], lengths: NDArray[np.int64]
+) -> tuple[float, float] | tuple[None, None]:
+    """Mean over all positions and its error, clustered by completion; (None, None) without values."""
+    if values is None:
+        return None, None
+    if [len(one) for one in values] != lengths.tolist():
+        raise ValueError(f"needed a KL at each of {lengths.sum()} tokens, got {sum(map(len, values))}")
+    flat = np.concatenate([*values, np.empty(0)])
+    if np.isnan(flat).any() or (flat < 0).any():
+        raise ValueError(f"needed a KL of at least 0 at each position, got {flat.min()}")
+    return _mean(flat, completion)
 
 
 def _mean(values: Floats, cluster: NDArray[np.int64] | None = None) -> tuple[float, float]:

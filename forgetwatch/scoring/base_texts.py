@@ -1,9 +1,11 @@
 """The base model's own completions: sampled once, and read again under the model at every look.
 
-    at the baseline   prompts ─▶ sampling ─▶ tokens ─▶ read: log-probabilities ─▶ file
+    at the baseline   prompts ─▶ sampling ─▶ tokens ─▶ read in other batches: the likeliest tokens
+                                             tokens ─▶ read: log-probabilities ─▶ file
     at a look                                tokens ─▶ read: log-probabilities ─▶ drift
 
-Both readings are the same teacher-forced pass over the same batches, so that equal weights give a drift of exactly 0.
+The last two are the same teacher-forced pass over the same batches, so that equal weights give a drift of exactly 0.
+Each reads the sampled token and the base's likeliest ones from one forward pass, and keeps no other logits.
 The log-probabilities that `generate` itself computes are only compared with them. They differ a little: generation
 uses a cache and padding, and adapters under autocast generate in fp32 and are read in bf16. The samples are then off by
 rounding; the readings are not.
@@ -18,17 +20,21 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from forgetwatch.completions import Completions
+from forgetwatch.completions import Completions, Reading
 from forgetwatch.errors import ScoringError
 from forgetwatch.scoring.encoding import Encoded, Ids
 from forgetwatch.scoring.engine import Engine
 from forgetwatch.scoring.model import ModelInfo, base_model
 from forgetwatch.scoring.processes import on_main_process
+from forgetwatch.scoring.readout import Beside, Scores
 from forgetwatch.scoring.sampling import Sample, end_tokens, sample, seeds_of
 from forgetwatch.scoring.scorer import execution
 
 TOKENS: Final = 32
 """Maximum number of tokens of a completion: a few show the drift, and the cost of a look grows with their number."""
+
+TOP: Final = 20
+"""Number of the base's likeliest tokens that are read at each position."""
 
 FOLLOWS: Final = 0.25
 """Nats per token by which generation and reading may differ: more than rounding in bf16, less than another text."""
@@ -81,16 +87,42 @@ def sample_completions(
         lambda: sample(model, prompts, tokens=tokens, ends=ends, seeds=seeds, token_budget=budget)
     )
     completions = tuple(one.tokens for one in samples)
-    logprobs = tuple(completion_logprobs(model, prompts, completions, token_budget=token_budget))
+    encoded = _encoded(prompts, completions)
+    top_ids = _likeliest(model, encoded, token_budget=budget)
+    logprobs, top_logprobs = _read(model, encoded, top_ids, token_budget=token_budget)
     _check_follows(samples, logprobs, model)
     return Completions(
         sets=tuple(name for name, _ in kept),
         prompts=prompts,
         tokens=completions,
-        logprobs=logprobs,
+        logprobs=tuple(logprobs),
+        top_ids=tuple(ids.astype(np.int32) for ids in top_ids),
+        top_logprobs=tuple(values.astype(np.float32) for values in top_logprobs),
         left_out=left_out,
         meta={"seed": seed, "tokens": tokens, **execution(model)},
     )
+
+
+def read_under(model: nn.Module, completions: Completions, *, token_budget: int | None = None) -> Reading:
+    """Completions as the model reads them: each token, and the base's likeliest tokens at its position.
+
+    Read in single rows, in batches that depend on the token ids alone. The model and all random states come back as
+    they were.
+
+    Args:
+        model: A causal language model of transformers.
+        completions: Texts that the base generated.
+        token_budget: Tokens of a batch; the same at every look. By default one that suits the device.
+
+    Raises:
+        ScoringError: If a token is outside the vocabulary, or its logits are not finite.
+    """
+    encoded, top_ids = _encoded(completions.prompts, completions.tokens), completions.top_ids
+    if top_ids is None:
+        return Reading(logprobs=_read(model, encoded, 0, token_budget=token_budget)[0])
+    _check_vocabulary([tuple(ids.ravel().tolist()) for ids in top_ids], ModelInfo.of(model).vocabulary)
+    logprobs, top_logprobs = _read(model, encoded, [ids.astype(np.int64) for ids in top_ids], token_budget=token_budget)
+    return Reading(logprobs=logprobs, top_logprobs=[values.astype(np.float32) for values in top_logprobs])
 
 
 def completion_logprobs(
@@ -98,31 +130,51 @@ def completion_logprobs(
 ) -> list[NDArray[np.float64]]:
     """Log-probability of each token of each completion, nats, float64 [tokens] by completion, at temperature 1.
 
-    Read in single rows, in batches that depend on the token ids alone. The model and all random states come back as
-    they were.
+    Read as in `read_under`, for texts whose likeliest tokens are not known.
 
     Args:
         model: A causal language model of transformers.
         prompts: Token ids of each prompt.
         tokens: Token ids of each completion.
-        token_budget: Tokens of a batch; the same at every look. By default one that suits the device.
+        token_budget: Tokens of a batch. By default one that suits the device.
 
     Raises:
         ScoringError: If a token is outside the vocabulary, or its logits are not finite.
     """
-    encoded = [
+    return _read(model, _encoded(prompts, tokens), 0, token_budget=token_budget)[0]
+
+
+def _encoded(prompts: Sequence[Ids], tokens: Sequence[Ids]) -> list[Encoded]:
+    return [
         Encoded(context=tuple(prompt), texts=("",), choices=(tuple(ids),), spellings=((),))
         for prompt, ids in zip(prompts, tokens, strict=True)
     ]
+
+
+def _likeliest(model: nn.Module, encoded: Sequence[Encoded], *, token_budget: int) -> list[NDArray[np.int64]]:
+    """The likeliest tokens at each position of each completion, int64 [tokens, `TOP`], or fewer if there are fewer."""
+    scores = _scores(model, encoded, TOP, token_budget=token_budget)
+    return [one.beside.ids for one in scores if one.beside]
+
+
+def _read(
+    model: nn.Module, encoded: Sequence[Encoded], beside: Beside, *, token_budget: int | None
+) -> tuple[list[NDArray[np.float64]], list[NDArray[np.float64]]]:
+    """Log-probabilities of the tokens, and of those beside them, by completion."""
+    scores = _scores(model, encoded, beside, token_budget=token_budget)
+    return [one.tokens[0] for one in scores], [one.beside.logprobs for one in scores if one.beside]
+
+
+def _scores(model: nn.Module, encoded: Sequence[Encoded], beside: Beside, *, token_budget: int | None) -> list[Scores]:
     if not encoded:
         return []
     info = ModelInfo.of(model)
     _check_vocabulary([one.context + one.choices[0] for one in encoded], info.vocabulary)
     keys = [one.prompt_hash for one in encoded]
     # With the noise given the engine measures none: there are no margins here.
-    engine = Engine(info, encoded, keys, layout="rows", noise=0.0, token_budget=token_budget)
+    engine = Engine(info, encoded, keys, layout="rows", noise=0.0, token_budget=token_budget, beside=beside)
     scores = engine.score(model)
-    return [scores[index].tokens[0] for index in range(len(encoded))]
+    return [scores[index] for index in range(len(encoded))]
 
 
 def _check_follows(samples: Sequence[Sample], logprobs: Sequence[NDArray[np.float64]], model: nn.Module) -> None:

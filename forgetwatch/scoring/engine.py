@@ -21,7 +21,7 @@ from forgetwatch.scoring.layout import Batch, Layout, plan
 from forgetwatch.scoring.model import ModelInfo, attention_of, base_model, tree_obstacle, unwrapped
 from forgetwatch.scoring.parity import Parity, ParityCheck
 from forgetwatch.scoring.processes import all_gather, first_reason, shard, world_size
-from forgetwatch.scoring.readout import Scores
+from forgetwatch.scoring.readout import Beside, Scores
 
 _HEAD_TOKENS: Final = 12
 """Tokens of the text on which logits from hidden states are compared with the model's own."""
@@ -58,6 +58,7 @@ class Engine:
         noise: Noise of the margins, if it is already measured.
         token_budget: By default one that suits the device.
         greedy: Also find the choices that greedy decoding would generate.
+        beside: Also read other tokens at each position of the items' only choices; see `readout`.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Engine:
         noise: float | None = None,
         token_budget: int | None = None,
         greedy: bool = False,
+        beside: Beside = 0,
     ) -> None:
         self._together = world_size() > 1 and info.in_parts
         # Reading a prefix is a call of its own, and processes that hold parts of a model must make equally many. The
@@ -89,6 +91,12 @@ class Engine:
         self._duplicates = list(duplicates.values())
         self._encoded = [encoded[group[0]] for group in self._duplicates]
         self._keys = [min(keys[index] for index in group) for group in self._duplicates]
+        # The tokens beside duplicates are the same, as these are the same text.
+        self._beside: Beside = (
+            min(beside, info.vocabulary)
+            if isinstance(beside, int)
+            else [beside[group[0]] for group in self._duplicates]
+        )
         # Per token, the layers cost about 24 h^2 and attention 4 h for each token that is seen: equal at 6 h tokens.
         self._attention = 6 * info.hidden_size
         self._batches: tuple[Batch, ...] = ()
@@ -253,7 +261,13 @@ class Engine:
                 # Sharding is read from the model again: a trainer may wrap it after this engine was made.
                 own = shard(batches, model)
                 return self._forward.score(
-                    model, own, self._encoded, layout=layout, greedy=self._greedy, progress=progress
+                    model,
+                    own,
+                    self._encoded,
+                    layout=layout,
+                    greedy=self._greedy,
+                    beside=self._beside,
+                    progress=progress,
                 )
 
         # The choices of one item may be in batches of several processes.

@@ -26,7 +26,7 @@ from forgetwatch.scoring.encoding import Encoded, Ids
 from forgetwatch.scoring.head import LOGIT_BUDGET, HeadReader, Rule, Wanted, head_in_fp32, read_logits, replaced
 from forgetwatch.scoring.layout import Batch, Layout, Request, Row
 from forgetwatch.scoring.model import ModelInfo, attention_of, base_model, device_of, is_exact, text_config
-from forgetwatch.scoring.readout import Readout, Scores
+from forgetwatch.scoring.readout import Beside, Readout, Scores
 from forgetwatch.scoring.tensors import BatchTensors, Download, Keep, PrefixCache, tensors_of, tree_options
 
 _REFUSALS: Final = (AssertionError, AttributeError, LookupError, RuntimeError, ScoringError, TypeError, ValueError)
@@ -111,6 +111,7 @@ class ForwardPass:
         *,
         layout: Layout,
         greedy: bool = False,
+        beside: Beside = 0,
         progress: Progress | None = None,
     ) -> dict[int, Scores]:
         """Scores of all items in the batches, by index in the probe.
@@ -121,6 +122,7 @@ class ForwardPass:
             encoded: Token ids of all items.
             layout: The layout of the batches.
             greedy: Also find the choices that greedy decoding would generate.
+            beside: Also read other tokens at each position; see `Readout`.
             progress: Called before the first batch and after each batch.
 
         Raises:
@@ -133,7 +135,9 @@ class ForwardPass:
         if progress:
             progress(Done(count=0, total=len(left), share=0.0))
         wrong: list[ScoringError] = []
-        for batch, is_last in self._read(model, batches, encoded, found, wrong, layout=layout, greedy=greedy):
+        for batch, is_last in self._read(
+            model, batches, encoded, found, wrong, layout=layout, greedy=greedy, beside=beside
+        ):
             # The choices of one item may be in several batches: it is done with the last of them.
             for request in (request for row in batch.rows for request in row.requests):
                 left[request.item] -= 1
@@ -156,6 +160,7 @@ class ForwardPass:
         *,
         layout: Layout,
         greedy: bool,
+        beside: Beside,
     ) -> Iterator[tuple[Batch, bool]]:
         """Yield each batch, or half of one, once its scores are in `found`, and whether it is the last."""
         waiting = list(reversed(batches))  # a stack: the halves of a batch come next, with the same prefix
@@ -169,7 +174,7 @@ class ForwardPass:
                     if batch.prefix != prefix[0]:
                         prefix = (), None  # frees the cache before the next one is made
                         prefix = batch.prefix, self._cache(model, reader, batch.prefix)
-                    readout = Readout(batch, encoded, greedy=greedy)
+                    readout = Readout(batch, encoded, greedy=greedy, beside=beside)
                     current = self._launch(model, reader, batch, readout, layout=layout, cache=prefix[1])
                     if current is None:
                         waiting += reversed(batch.halves)
@@ -220,6 +225,7 @@ class ForwardPass:
                 likeliest=likeliest,
                 rows_here=readout.rows,
                 likeliest_here=readout.likeliest,
+                most=readout.most,
             )
             options = self._options(model, tensors, layout=layout, cache=cache)
             if reader is None:

@@ -99,6 +99,7 @@ class Wanted:
         likeliest: Rows in `needed` whose most likely token is wanted, ascending, int64 [likeliest].
         rows_here: `rows` in host memory: pieces are cut without waiting for the device.
         likeliest_here: `likeliest` in host memory.
+        most: Number of the likeliest tokens that are wanted at every position, with their log-probabilities.
     """
 
     width: int
@@ -108,6 +109,7 @@ class Wanted:
     likeliest: Tensor
     rows_here: NDArray[np.int64]
     likeliest_here: NDArray[np.int64]
+    most: int = 0
 
     def on(self, device: torch.device) -> Wanted:
         """The same on a device: the head of a model that is spread over several is not where its input is."""
@@ -122,8 +124,9 @@ class HeadReader:
         wanted: Numbers that the next call reads; None for none.
         whole: Width of the batch and positions, as in `Wanted`, whose logits are wanted as they are; None for none.
             For a few positions only.
-        read: Result of the call: log-probabilities and most likely tokens of `wanted`, float [cells + likeliest], or
-            the logits of `whole`, float [positions, vocabulary].
+        read: Result of the call: log-probabilities and most likely tokens of `wanted`, float [cells + likeliest], then
+            the `most` likeliest tokens of each position and their log-probabilities, each float [needed * most]; or the
+            logits of `whole`, float [positions, vocabulary].
         calls: Calls so far.
 
     Args:
@@ -282,7 +285,7 @@ def linear_in_fp32(modules: Iterable[nn.Linear]) -> Iterator[None]:
 
 
 def read_logits(logits: Tensor, wanted: Wanted) -> Tensor:
-    """Numbers of `wanted`, float [cells + likeliest], from the model's own logits [needed, vocabulary]."""
+    """Numbers of `wanted`, as in `HeadReader.read`, from the model's own logits [needed, vocabulary]."""
     size = max(1, (_CUDA_LOGITS if logits.is_cuda else 2**19) // logits.shape[-1])
     pieces = ((row, 0, logits[row : row + size].float()) for row in range(0, len(logits), size))
     return _numbers_of_whole_rows(pieces, wanted.on(logits.device))
@@ -393,14 +396,18 @@ def _logits_in_fp32(head: nn.Linear, hidden: Tensor) -> Tensor:
 
 def _numbers_of_whole_rows(pieces: Iterable[tuple[int, int, Tensor]], wanted: Wanted) -> Tensor:
     """Numbers of `wanted` from pieces that hold all columns of their rows."""
-    cells, tops = [], []
+    cells, tops, ids, values = [], [], [], []
     for row, _, logits in pieces:
         of_cells, of_likeliest = _stretches(wanted, row, row + len(logits))
         # The fused log-softmax of a piece that fits into the cache: there is no float copy of all logits.
         logprobs = torch.log_softmax(logits, dim=-1)
         cells.append(logprobs[wanted.rows[of_cells] - row, wanted.tokens[of_cells]])
         tops.append(_rows(logits, wanted.likeliest[of_likeliest] - row).argmax(-1).to(logprobs.dtype))
-    return torch.cat([*cells, *tops])
+        if wanted.most:
+            highest, tokens = logprobs.topk(wanted.most)
+            ids.append(tokens.to(logprobs.dtype).flatten())
+            values.append(highest.flatten())
+    return torch.cat([*cells, *tops, *ids, *values])
 
 
 def _numbers_of_parts(
@@ -414,6 +421,8 @@ def _numbers_of_parts(
     # logsumexp; of each position in `likeliest` the highest logit so far, and its token.
     total, cells, within = (new((size,), lowest) for size in (len(hidden), len(wanted.rows), len(wanted.rows)))
     best, top = (new((len(wanted.likeliest),), value) for value in (lowest, 0.0))
+    # Of each position the highest logits so far, and their tokens.
+    values, ids = (new((len(hidden), wanted.most), value) for value in (lowest, 0.0))
     for row, column, logits in pieces:
         of_cells, of_likeliest = _stretches(wanted, row, row + len(logits))
         logprobs = torch.log_softmax(logits, dim=-1)
@@ -428,15 +437,34 @@ def _numbers_of_parts(
         better = highest > best[of_likeliest]
         best[of_likeliest] = torch.where(better, highest, best[of_likeliest])
         top[of_likeliest] = torch.where(better, (index + column).to(float_type), top[of_likeliest])
+        if wanted.most:
+            own, tokens = logits.to(float_type).topk(min(wanted.most, logits.shape[-1]))
+            piece = slice(row, row + len(logits))
+            pair = (values[piece], own), (ids[piece], (tokens + column).to(float_type))
+            values[piece], ids[piece] = _highest(*(torch.cat(parts, dim=-1) for parts in pair), count=wanted.most)
     if matrix.group is not None:
-        sizes = [len(part) for part in (total, cells, within, best, top)]
-        parts = _gather(torch.cat([total, cells, within, best, top]), matrix.group)
-        totals, all_cells, all_within, all_best, all_top = parts.split(sizes, dim=1)
+        own_parts = total, cells, within, best, top, values.flatten(), ids.flatten()
+        sizes = [len(part) for part in own_parts]
+        parts = _gather(torch.cat(own_parts), matrix.group)
+        totals, all_cells, all_within, all_best, all_top, all_values, all_ids = parts.split(sizes, dim=1)
         total = totals.logsumexp(0)
         # A token is in one process: elsewhere both are minus infinity.
         cells, within = all_cells.amax(0), all_within.amax(0)
         top = all_top.gather(0, all_best.argmax(0, keepdim=True))[0]
-    return torch.cat([cells + (within - total[wanted.rows]), top])
+        # [processes, positions * most] to [positions, processes * most]
+        side_by_side = (
+            part.reshape(len(part), len(hidden), wanted.most).transpose(0, 1).flatten(1)
+            for part in (all_values, all_ids)
+        )
+        values, ids = _highest(*side_by_side, count=wanted.most)
+    tops = ids.flatten(), (values - total[:, None]).flatten()
+    return torch.cat([cells + (within - total[wanted.rows]), top, *tops])
+
+
+def _highest(values: Tensor, ids: Tensor, *, count: int) -> tuple[Tensor, Tensor]:
+    """The highest values of each row and their ids, each [rows, count]."""
+    highest, index = values.topk(count)
+    return highest, ids.gather(-1, index)
 
 
 def _stretches(wanted: Wanted, first: int, last: int) -> tuple[slice, slice]:

@@ -17,6 +17,23 @@ from forgetwatch.errors import ScoringError
 from forgetwatch.scoring.encoding import Encoded
 from forgetwatch.scoring.layout import Batch
 
+Beside = int | Sequence[NDArray[np.int64]]
+"""Tokens that are read beside those of the choices: the number of the likeliest ones at each position; or given tokens
+at each position of an item's only choice, int64 [tokens, n] by item. 0 for none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tokens:
+    """Tokens beside those of a choice, at each position.
+
+    Attributes:
+        ids: The tokens, int64 [tokens, n]; the likeliest first, if they were not given.
+        logprobs: Their log-probabilities, nats, float64 [tokens, n].
+    """
+
+    ids: NDArray[np.int64]
+    logprobs: NDArray[np.float64]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Scores:
@@ -29,6 +46,7 @@ class Scores:
         spelled: Total probability of the other spellings of the choices, 0 to 1.
         top: The most likely next token after the context; -1 where it was not read.
         order: Lowest index of a choice that was read; `top` and `spelled` are from its row; -1 before any was read.
+        beside: Other tokens at each position of the item's only choice; None where none were read.
     """
 
     logprobs: NDArray[np.float64]
@@ -37,6 +55,7 @@ class Scores:
     spelled: float = 0.0
     top: int = -1
     order: int = -1
+    beside: Tokens | None = None
 
     @classmethod
     def of(cls, choices: int) -> Self:
@@ -52,6 +71,7 @@ class Scores:
             logprobs=np.where(np.isnan(self.logprobs), other.logprobs, self.logprobs),
             tokens=[own if own.size else read for own, read in zip(self.tokens, other.tokens, strict=True)],
             greedy=self.greedy | other.greedy,
+            beside=self.beside or other.beside,
         )
 
 
@@ -62,14 +82,16 @@ class Readout:
         rows: Index in `Batch.needed` of each token whose log-probability is read, ascending, int64 [cells].
         tokens: The tokens, int64 [cells].
         likeliest: Indices in `Batch.needed` of the positions whose most likely token is read, ascending, int64.
+        most: Number of the likeliest tokens that are read at every position.
 
     Args:
         batch: The batch.
         encoded: Token ids of all items.
         greedy: Also find the choices that greedy decoding would generate.
+        beside: Also read other tokens at each position.
     """
 
-    def __init__(self, batch: Batch, encoded: Sequence[Encoded], *, greedy: bool) -> None:
+    def __init__(self, batch: Batch, encoded: Sequence[Encoded], *, greedy: bool, beside: Beside = 0) -> None:
         self._requests = [request for row in batch.rows for request in row.requests]
         needed, width = batch.needed, batch.width
         # Of each request, the indices in `batch.needed` of its positions.
@@ -90,11 +112,16 @@ class Readout:
         }
         firsts = [self._indices[number][0] for number in self._spelled]
         spelled = [np.full(len(others), first) for first, others in zip(firsts, self._spelled.values(), strict=True)]
-        tokens = [*(request.targets for request in self._requests), *self._spelled.values()]
-        rows = np.concatenate([*self._indices, *spelled])
+        self.most = beside if isinstance(beside, int) else 0
+        self._given = [] if isinstance(beside, int) else [beside[request.item] for request in self._requests]
+        given = [np.repeat(index, ids.shape[1]) for index, ids in zip(self._indices, self._given, strict=False)]
+        targets = [np.array(request.targets, np.int64) for request in self._requests]
+        others = [np.array(ids, np.int64) for ids in self._spelled.values()]
+        tokens = np.concatenate([*targets, *others, *(ids.ravel() for ids in self._given)])
+        rows = np.concatenate([*self._indices, *spelled, *given])
         self._order = np.argsort(rows, kind="stable")
         self.rows = rows[self._order]
-        self.tokens = np.concatenate([np.array(ids, np.int64) for ids in tokens])[self._order]
+        self.tokens = tokens[self._order]
         self.likeliest = np.arange(len(needed)) if greedy else np.unique(np.array(firsts))
         self._greedy = greedy
 
@@ -103,19 +130,22 @@ class Readout:
 
         Args:
             found: Scores of the items so far.
-            numbers: Log-probabilities in the order of `tokens`, then most likely tokens, float64 [cells + likeliest].
+            numbers: Log-probabilities in the order of `tokens`, then most likely tokens, float64 [cells + likeliest],
+                then as in `HeadReader.read`.
 
         Raises:
             ScoringError: If a log-probability is not finite.
         """
         logprobs = np.empty(len(self.rows))
         logprobs[self._order] = numbers[: len(self.rows)]
-        likeliest = numbers[len(self.rows) :]
+        likeliest = numbers[len(self.rows) : len(self.rows) + len(self.likeliest)]
         targets = sum(len(request.targets) for request in self._requests)
         if not np.isfinite(logprobs[:targets]).all():
             raise ScoringError("the model's logits are not finite; has the run diverged?")
-        bounds = np.cumsum([len(tokens) for tokens in self._spelled.values()])[:-1]
-        others = dict(zip(self._spelled, np.split(logprobs[targets:], bounds), strict=True))
+        bounds = np.cumsum([len(tokens) for tokens in self._spelled.values()])
+        *read, given = np.split(logprobs[targets:], bounds)
+        others = dict(zip(self._spelled, read, strict=True))
+        beside = self._tokens_beside(given, numbers[len(self.rows) + len(self.likeliest) :])
         offset = 0
         for number, (request, indices) in enumerate(zip(self._requests, self._indices, strict=True)):
             own = logprobs[offset : offset + len(indices)]
@@ -129,3 +159,16 @@ class Readout:
                 top = int(likeliest[np.searchsorted(self.likeliest, indices[0])])
                 spelled = float(np.exp(others[number]).sum())
                 found[request.item] = replace(scores, top=top, spelled=spelled, order=request.choice)
+            if beside:
+                found[request.item] = replace(found[request.item], beside=beside[number])
+
+    def _tokens_beside(self, given: NDArray[np.float64], tops: NDArray[np.float64]) -> list[Tokens]:
+        """Other tokens at the positions of each request; empty if none were read."""
+        if self._given:
+            bounds = np.cumsum([ids.size for ids in self._given])[:-1]
+            parts = zip(self._given, np.split(given, bounds), strict=True)
+            return [Tokens(ids=ids, logprobs=part.reshape(ids.shape)) for ids, part in parts]
+        if not self.most:
+            return []
+        ids, logprobs = tops.reshape(2, -1, self.most)
+        return [Tokens(ids=ids[index].astype(np.int64), logprobs=logprobs[index]) for index in self._indices]

@@ -18,7 +18,7 @@ from forgetwatch.errors import SnapshotError
 from forgetwatch.metrics.divergence import Drift
 from forgetwatch.probe import Probe
 from forgetwatch.run_folder import COMPLETIONS
-from forgetwatch.scoring.base_texts import completion_logprobs, sample_completions
+from forgetwatch.scoring.base_texts import read_under, sample_completions
 from forgetwatch.scoring.encoding import Ids, encode
 from forgetwatch.scoring.isolation import random_states
 from forgetwatch.scoring.model import ModelInfo
@@ -89,22 +89,28 @@ class DriftWatch:
         Raises:
             ScoringError: If its logits are not finite.
         """
-        made = self.completions
-        now = completion_logprobs(model, made.prompts, made.tokens, token_budget=self._token_budget)
-        self.looks[step] = made.drift(now)
+        now = read_under(model, self.completions, token_budget=self._token_budget)
+        self.looks[step] = self.completions.drift(now)
         return self.looks[step]
 
 
 def drift_row(drifts: Mapping[str, Drift]) -> dict[str, float]:
-    """Numbers of one look by name: ``kl_probe``, ``kl_probe_se``, ``overlap_training``, ..."""
-    row: dict[str, float] = {}
+    """Numbers of one look by name: ``kl_probe``, ``kl_probe_se``, ``kl_summed_probe``, ..., ``overlap_training``.
+
+    The sampled KL has the short name; what was not measured is left out.
+    """
+    row: dict[str, float | None] = {}
     for name, found in drifts.items():
         row |= {
-            f"kl_{name}": found.kl_per_token,
-            f"kl_{name}_se": found.kl_per_token_se,
+            f"kl_{name}": found.kl_sampled,
+            f"kl_{name}_se": found.kl_sampled_se,
+            f"kl_summed_{name}": found.kl_summed,
+            f"kl_summed_{name}_se": found.kl_summed_se,
+            f"kl_exact_{name}": found.kl_exact,
+            f"kl_exact_{name}_se": found.kl_exact_se,
             f"overlap_{name}": found.overlap,
         }
-    return row
+    return {key: value for key, value in row.items() if value is not None}
 
 
 def drift_prompts(probe: Probe, examples: Any, model: nn.Module, tokenizer: Any) -> dict[str, list[Ids]]:

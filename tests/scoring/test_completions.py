@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,9 @@ import pytest
 import torch
 from support import log_likelihood, model, tokenizer
 
-from forgetwatch.completions import Completions, read_completions, save_completions
+from forgetwatch.completions import SCHEMA, Completions, Reading, read_completions, save_completions
 from forgetwatch.errors import ScoringError, SnapshotError
-from forgetwatch.scoring.base_texts import completion_logprobs, sample_completions
+from forgetwatch.scoring.base_texts import completion_logprobs, read_under, sample_completions
 
 TOK = tokenizer()
 PROMPTS = {"probe": [(20, 21, 22), (30, 31), (40, 41, 42, 43, 44)], "training": [(50,), (30, 31), (60, 61, 62)]}
@@ -114,10 +115,10 @@ def test_one_token_completions_estimate_the_exact_kl() -> None:
     perturbed(network, 0.05)
     now = expected_counts(network, prompt, 1)
     exact = float(base @ np.log(base / now))
-    drift = found.drift(completion_logprobs(network, found.prompts, found.tokens))["a"]
+    drift = found.drift(read_under(network, found))["a"]
     assert exact > 0.01
-    assert 0 < drift.kl_per_token_se < exact / 4
-    assert drift.kl_per_token == pytest.approx(exact, abs=4 * drift.kl_per_token_se)
+    assert 0 < drift.kl_sampled_se < exact / 4
+    assert drift.kl_sampled == pytest.approx(exact, abs=4 * drift.kl_sampled_se)
     assert drift.overlap == pytest.approx(float(np.sqrt(base * now).sum()), abs=4 * drift.overlap_se)
 
 
@@ -125,14 +126,14 @@ def test_one_token_completions_estimate_the_exact_kl() -> None:
 def test_drift_is_exactly_0_for_equal_weights_and_grows_with_their_difference(make: Any) -> None:
     network = sharper(make())
     found = sample_completions(network, TOK, PROMPTS, tokens=8)
-    again = completion_logprobs(network, found.prompts, found.tokens)
-    assert [drift.kl_per_token for drift in found.drift(again).values()] == [0.0, 0.0]
+    again = read_under(network, found)
+    assert [drift.kl_sampled for drift in found.drift(again).values()] == [0.0, 0.0]
     assert [drift.overlap for drift in found.drift(again).values()] == [1.0, 1.0]
     distances = []
     for size in (0.01, 0.05):
         perturbed(network, size)
-        now = completion_logprobs(network, found.prompts, found.tokens)
-        distances.append(sum(drift.kl_per_token for drift in found.drift(now).values()))
+        now = read_under(network, found)
+        distances.append(sum(drift.kl_sampled for drift in found.drift(now).values()))
     assert 0 < distances[0] < distances[1]
 
 
@@ -144,6 +145,50 @@ def test_log_probabilities_are_those_of_single_forwards_at_temperature_1() -> No
         for place in range(len(tokens)):
             expected = log_likelihood(network, prompt + tokens[:place], tokens[place : place + 1])
             assert logprobs[place] == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("make", [lambda: sharper(model(TOK)), lambda: sharper(gpt2(vocabulary=80), 6.0)])
+def test_the_likeliest_tokens_and_their_log_probabilities_are_those_of_single_forwards(make: Any) -> None:
+    network = make().eval()
+    found = sample_completions(network, TOK, PROMPTS, tokens=6)
+    perturbed(network, 0.02)
+    now = read_under(network, found)
+    perturbed(network, -0.02)
+    for prompt, tokens, ids, logprobs in zip(
+        found.prompts, found.tokens, found.top_ids, found.top_logprobs, strict=True
+    ):
+        with torch.no_grad():
+            read = network(input_ids=torch.tensor([prompt + tokens])).logits[0, len(prompt) - 1 : -1].double()
+        expected = torch.log_softmax(read, -1).topk(20)
+        assert (ids.dtype, ids.shape) == (np.int32, (len(tokens), 20))
+        assert logprobs == pytest.approx(expected.values.numpy(), abs=1e-4)
+        assert np.mean(ids == expected.indices.numpy()) > 0.9  # but for ties by rounding
+    assert not np.array_equal(now.top_logprobs[0], found.top_logprobs[0])
+    for ids, logprobs, tokens, values in zip(found.top_ids, now.top_logprobs, found.tokens, now.logprobs, strict=True):
+        for row, column in np.argwhere(ids == np.array(tokens)[:, None]):  # the sampled token is among them
+            assert logprobs[row, column] == np.float32(values[row])
+
+
+def test_the_summed_kl_is_exact_for_a_small_vocabulary_and_0_for_equal_weights() -> None:
+    network = sharper(gpt2(vocabulary=12), 10.0)
+    found = sample_completions(network, TOK, {"a": [(4, 5), (6, 7, 8)] * 20}, tokens=3)
+    assert found.top_ids[0].shape[1] == 12
+    equal = found.drift(read_under(network, found))["a"]
+    assert (equal.kl_summed, equal.kl_sampled) == (0.0, 0.0)
+    texts = [torch.tensor([prompt + tokens]) for prompt, tokens in zip(found.prompts, found.tokens, strict=True)]
+    with torch.no_grad():
+        before = [torch.log_softmax(network.eval()(ids).logits[0].double(), -1) for ids in texts]
+        perturbed(network, 0.05)
+        after = [torch.log_softmax(network(ids).logits[0].double(), -1) for ids in texts]
+    full = [
+        (one.exp() * (one - other)).sum(-1)[len(prompt) - 1 : -1]
+        for one, other, prompt in zip(before, after, found.prompts, strict=True)
+    ]
+    moved = found.drift(read_under(network, found))["a"]
+    assert moved.kl_summed == pytest.approx(float(torch.cat(full).mean()), rel=1e-3)
+    assert moved.kl_summed > 0.01
+    assert abs(moved.kl_sampled - moved.kl_summed) < 4 * moved.kl_sampled_se
+    assert moved.kl_summed_se < moved.kl_sampled_se
 
 
 def test_a_completion_ends_with_the_end_token() -> None:
@@ -189,7 +234,7 @@ def test_prompts_that_are_too_long_are_left_out_and_counted() -> None:
     assert found.prompts == ((20,) * 9,)
     nothing = sample_completions(model(TOK, positions=16), TOK, {"b": prompts["b"]}, tokens=8)
     assert len(nothing) == 0
-    assert nothing.drift([]) == {}
+    assert nothing.drift(Reading(logprobs=[])) == {}
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -215,7 +260,7 @@ def test_sampling_and_reading_leave_nothing_changed(make: Any, fails: bool, monk
         assert calls
     else:
         found = sample_completions(network, tok, PROMPTS, tokens=4)
-        completion_logprobs(network, found.prompts, found.tokens)
+        read_under(network, found)
     assert state(network, tok) == before
 
 
@@ -228,12 +273,12 @@ def test_adapters_take_part_in_sampling_and_reading() -> None:
     before = state(adapted.get_base_model(), TOK)
     found = sample_completions(adapted, TOK, PROMPTS, tokens=6)
     assert state(adapted.get_base_model(), TOK) == before
-    now = completion_logprobs(adapted, base.prompts, base.tokens)
-    assert base.drift(now)["probe"].kl_per_token > 0
-    assert found.drift(completion_logprobs(adapted, found.prompts, found.tokens))["probe"].kl_per_token == 0.0
+    now = read_under(adapted, base)
+    assert base.drift(now)["probe"].kl_sampled > 0
+    assert found.drift(read_under(adapted, found))["probe"].kl_sampled == 0.0
     with adapted.disable_adapter():
-        back = completion_logprobs(adapted, base.prompts, base.tokens)
-    assert base.drift(back)["probe"].kl_per_token == 0.0
+        back = read_under(adapted, base)
+    assert base.drift(back)["probe"].kl_sampled == 0.0
 
 
 def test_prompt_learning_and_unusable_prompts_are_refused() -> None:
@@ -267,8 +312,8 @@ def test_a_model_that_generates_by_other_log_probabilities_than_it_reads_is_refu
 def test_rounding_to_bf16_is_no_reason_to_refuse() -> None:
     network = sharper(model(TOK)).to(torch.bfloat16)
     found = sample_completions(network, TOK, PROMPTS, tokens=20)
-    again = completion_logprobs(network, found.prompts, found.tokens)
-    assert found.drift(again)["probe"].kl_per_token == 0.0
+    again = read_under(network, found)
+    assert found.drift(again)["probe"].kl_sampled == 0.0
 
 
 @pytest.mark.parametrize("stateful", [False, True])
@@ -298,11 +343,41 @@ def test_a_file_gives_back_what_was_saved(completions: Completions, tmp_path: Pa
     found = read_completions(tmp_path / "c.parquet")
     assert (found.sets, found.prompts, found.tokens) == (completions.sets, completions.prompts, completions.tokens)
     assert all(np.array_equal(one, other) for one, other in zip(found.logprobs, completions.logprobs, strict=True))
+    for name in ("top_ids", "top_logprobs"):
+        pairs = zip(getattr(found, name), getattr(completions, name), strict=True)
+        assert all(np.array_equal(one, other) and one.dtype == other.dtype for one, other in pairs)
     assert found.left_out == {"probe": 0, "training": 0, "long": 1}
     assert found.meta == completions.meta
     assert found.meta["seed"] == 2
     assert found.checksum == completions.checksum
-    assert pq.read_schema(tmp_path / "c.parquet").names == ["set", "prompt", "tokens", "logprobs"]  # no text
+    assert pq.read_schema(tmp_path / "c.parquet").names == SCHEMA.names  # no text
+
+
+def test_the_file_of_128_completions_is_below_a_megabyte(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    made = Completions(
+        sets=("probe",) * 64 + ("training",) * 64,
+        prompts=tuple(tuple(rng.integers(0, 50_000, 60).tolist()) for _ in range(128)),
+        tokens=tuple(tuple(rng.integers(0, 50_000, 32).tolist()) for _ in range(128)),
+        logprobs=tuple(-rng.exponential(size=32) for _ in range(128)),
+        top_ids=tuple(rng.integers(0, 50_000, (32, 20)).astype(np.int32) for _ in range(128)),
+        top_logprobs=tuple(-rng.exponential(size=(32, 20)).astype(np.float32) for _ in range(128)),
+    )
+    save_completions(made, tmp_path / "c.parquet")
+    assert (tmp_path / "c.parquet").stat().st_size < 1_000_000
+
+
+def test_a_file_without_the_likeliest_tokens_is_read_and_has_no_summed_kl(
+    completions: Completions, tmp_path: Path
+) -> None:
+    older = replace(completions, top_ids=None, top_logprobs=None)
+    save_completions(older, tmp_path / "c.parquet")
+    assert pq.read_schema(tmp_path / "c.parquet").names == ["set", "prompt", "tokens", "logprobs"]
+    assert b'"forgetwatch/completions@2"' in pq.read_schema(tmp_path / "c.parquet").metadata[b"forgetwatch"]
+    found = read_completions(tmp_path / "c.parquet")
+    assert found.checksum == older.checksum != completions.checksum
+    drift = found.drift(read_under(model(TOK), found))["probe"]
+    assert (drift.kl_summed, drift.kl_summed_se, drift.kl_sampled) == (None, None, 0.0)
 
 
 def test_a_file_of_no_completions_can_be_read(tmp_path: Path) -> None:
@@ -329,6 +404,14 @@ def test_damaged_files_are_refused_with_the_reason(completions: Completions, tmp
     refused("its format is 'forgetwatch/snapshot@1'")
     pq.write_table(table.drop_columns(["tokens"]), path)
     refused("needs the column 'tokens'")
+    tops = table["top_logprobs"].to_pylist()
+    tops[0][0][3] -= 0.5
+    spec = table.schema.field("top_logprobs")
+    pq.write_table(table.set_column(5, spec, pa.array(tops, spec.type)), path)
+    refused("do not match its checksum")
+    tops[0][0].pop()
+    pq.write_table(table.set_column(5, spec, pa.array(tops, spec.type)), path)
+    refused("completions|completion 1 has")
     values = table["logprobs"].to_pylist()
     values[0][0] -= 0.5
     pq.write_table(table.set_column(3, table.schema.field(3), pa.array(values)), path)
@@ -346,6 +429,10 @@ def test_damaged_files_are_refused_with_the_reason(completions: Completions, tmp
         ({"tokens": ((),)}, "completion 1 has no tokens"),
         ({"logprobs": (np.zeros(3),)}, "completion 1 has 2 tokens"),
         ({"logprobs": (np.array([-1.0, -np.inf]),)}, "finite"),
+        ({"top_ids": (np.zeros((2, 3), np.int32),)}, "or neither"),
+        ({"top_ids": (), "top_logprobs": ()}, "got \\[1, 0, 0\\]"),
+        ({"top_ids": (np.zeros((2, 3), np.int32),), "top_logprobs": (np.zeros((2, 2), np.float32),)}, "completion 1"),
+        ({"top_ids": (np.zeros((1, 3), np.int32),), "top_logprobs": (np.zeros((1, 3), np.float32),)}, "completion 1"),
     ],
 )
 def test_columns_that_do_not_belong_together_are_refused(change: dict[str, Any], message: str) -> None:
@@ -356,4 +443,4 @@ def test_columns_that_do_not_belong_together_are_refused(change: dict[str, Any],
 
 def test_a_drift_needs_the_log_probabilities_of_all_completions(completions: Completions) -> None:
     with pytest.raises(ValueError, match="of 6 completions, got those of 1"):
-        completions.drift([np.zeros(1)])
+        completions.drift(Reading(logprobs=[np.zeros(1)]))

@@ -27,7 +27,7 @@ and, for a watched trainer, the distance of the model from its base on texts tha
 
     eval_forget/all/kl_probe             KL(base||now), nats per token, after prompts of the probe; also kl_probe_se
     eval_forget/all/kl_training          the same after prompts of the training examples
-    eval_forget/all/kl_summed_probe      its lower bound over the base's likeliest tokens, less noisy; kl_summed_probe_se
+    eval_forget/all/kl_summed_probe      its lower bound over the base's likeliest tokens, less noisy; also ..._se
     eval_forget/all/kl_exact_probe       over the whole vocabulary, where an adapter can be switched off; also ..._se
     eval_forget/all/overlap_probe        Bhattacharyya coefficient of whole completions
 

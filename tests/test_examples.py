@@ -69,13 +69,19 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(name: str, constants: Mapping[str, object], monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Run `main` of an example after replacing some of the constants at its top."""
+def example(name: str) -> ModuleType:
+    """An example as a module."""
     spec = spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
+    return module
+
+
+def run(name: str, constants: Mapping[str, object], monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Run `main` of an example after replacing some of the constants at its top."""
+    module = example(name)
     for constant, value in constants.items():
         assert isinstance(value, type(getattr(module, constant)))
         monkeypatch.setattr(module, constant, value)
@@ -85,7 +91,7 @@ def run(name: str, constants: Mapping[str, object], monkeypatch: pytest.MonkeyPa
 
 
 def test_every_example_is_run_by_a_test() -> None:
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*RUNS, "own_judge"}
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*RUNS, "own_judge", "two_modes"}
 
 
 @pytest.mark.filterwarnings("ignore:'pin_memory' argument is set as true")
@@ -120,6 +126,28 @@ def test_items_with_their_own_judge_are_compared(
     assert judge({"task": "format"}, '{"city": "Santiago"}') is True
     assert judge({"task": "format"}, "Santiago") is False
     assert judge({"task": "tone"}, " ") is None
+
+
+def test_the_two_modes_are_drawn_and_their_written_numbers_printed(tmp_path: Path, capsys: Any) -> None:
+    two_modes = example("two_modes")
+    two_modes.main([str(tmp_path / "two_modes.png")])
+    assert (tmp_path / "two_modes.png").read_bytes().startswith(b"\x89PNG")
+    parts = re.split(r"^(?=\S)", capsys.readouterr().out, flags=re.MULTILINE)
+    numbers = [re.findall(r"d = (\d) +([\d.]+) +([\d.]+) *([\d.]*)", part) for part in parts]
+    new, replayed, reverse, joint = (
+        {d: [float(x) for x in rest if x] for d, *rest in rows} for rows in numbers if rows
+    )
+    assert new["1"] == pytest.approx([0.742, 0.091, 0.030], abs=6e-4)
+    assert new["4"] == pytest.approx([0.155, 0.0126, 0.0027], abs=6e-4)
+    assert replayed["4"] == pytest.approx([0.186, 0.051, 0.050], abs=6e-4)
+    assert reverse["2"] == pytest.approx([0.921, 0.715, 0.700], abs=6e-4)
+    assert joint["2"] == pytest.approx([0.894, 2.04], abs=6e-3)
+    assert joint["6"] == pytest.approx([0.005, 0.165], abs=6e-4)
+    cited, derived = ([part for part in parts if word in part] for word in ("2603.12163", "derived here"))
+    assert (len(cited), [part.startswith("mass and means move") for part in derived]) == (3, [True])
+    titles = [panel.get_title() for panel in two_modes.figure().axes]
+    assert sum("2603.12163" in title for title in titles) == 3  # the picture too says what is cited
+    assert sum("derived here" in title for title in titles) == 1
 
 
 def test_the_gate_file_applies_to_its_probe() -> None:

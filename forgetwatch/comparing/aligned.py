@@ -17,13 +17,15 @@ from numpy.typing import NDArray
 
 from forgetwatch.comparing.labels import Labels
 from forgetwatch.comparing.pairing import Pairing
-from forgetwatch.comparing.stored_scores import gold_share, option_scores, second_choice
+from forgetwatch.comparing.stored_scores import gold_share, has_letters, option_scores, second_choice
 from forgetwatch.metrics.answers import Answers
 from forgetwatch.metrics.choices import (
     OptionScores,
     right_at_constant_mass,
 )
+from forgetwatch.metrics.form import lost_form
 from forgetwatch.metrics.known import Confidence
+from forgetwatch.metrics.mass import MassSplit, split
 from forgetwatch.snapshot import NONE, Snapshot, codes
 
 Bools = NDArray[np.bool_]
@@ -50,6 +52,8 @@ class AlignedPairs:
         mass_after: 1 where the answer after would be right, had the options kept their total probability, 0 where not,
             nan where no score that is divided by a length decided, or scores are missing; see
             `metrics.choices.right_at_constant_mass`. None if that is every row.
+        mass_split: Mass and conditional of the options on both sides; None if no row has them. See `metrics.mass`.
+        letters: The options are letters on both sides.
         k: Number of options; -1 for open answers.
         golds: Number of right options.
         item: Code of the item.
@@ -78,6 +82,8 @@ class AlignedPairs:
     options_before: OptionScores | None
     options_after: OptionScores | None
     mass_after: Floats | None
+    mass_split: MassSplit | None
+    letters: Bools
     k: Ints
     golds: Ints
     item: Ints
@@ -99,7 +105,7 @@ class AlignedPairs:
         """Pairs of some rows."""
         columns = {name: x[rows] for name, x in vars(self).items() if isinstance(x, np.ndarray)}
         others: dict[str, Any] = {
-            name: x.take(rows) for name, x in vars(self).items() if isinstance(x, (Labels, OptionScores))
+            name: x.take(rows) for name, x in vars(self).items() if isinstance(x, (Labels, OptionScores, MassSplit))
         }
         return replace(self, **columns, **others)
 
@@ -133,6 +139,25 @@ class AlignedPairs:
             golds=self.golds,
             cluster=self.cluster,
         )
+
+    @property
+    def lost_form(self) -> Bools:
+        """Answers that lost their form, without evidence that the knowledge is gone; see `metrics.form`."""
+        return lost_form(
+            self.before,
+            self.after,
+            self.form_before,
+            self.form_after,
+            self.forced_after,
+            constant_mass=self.mass_after,
+        )
+
+    @property
+    def shows_loss(self) -> Bools:
+        """True where the kind of a loss shows: the form was measured, or the answer was a choice among options."""
+        measured = np.isfinite(self.form_before) & np.isfinite(self.form_after)
+        found: Bools = measured | ((self.kind.code == 0) & (self.k > 0))
+        return found
 
     @property
     def right_at_constant_mass(self) -> Bools | None:
@@ -190,6 +215,8 @@ class AlignedPairs:
             options_before=None if scores_before is None else scores_before.take(left),
             options_after=None if scores_after is None else scores_after.take(right),
             mass_after=None,
+            mass_split=None,
+            letters=has_letters(before)[left] & has_letters(after)[right],
             k=np.where(k_before == NONE, k_after, k_before),  # a log may name k on one side only
             golds=np.maximum(np.maximum(_golds(before)[left], _golds(after)[right]), 1),
             item=item,
@@ -206,7 +233,7 @@ class AlignedPairs:
             unscored=int(np.sum(~whole)),
         )
         kept = aligned.take(keep)
-        return replace(kept, mass_after=kept._right_at_constant_mass())
+        return replace(kept, mass_after=kept._right_at_constant_mass(), mass_split=kept._mass_split())
 
     def _right_at_constant_mass(self) -> Floats | None:
         """See `mass_after`."""
@@ -218,6 +245,11 @@ class AlignedPairs:
         if not by_length.any():
             return None
         return np.where(by_length, right_at_constant_mass(before, after, self.after), np.nan)
+
+    def _mass_split(self) -> MassSplit | None:
+        """See `mass_split`."""
+        before, after = self.options_before, self.options_after
+        return None if before is None or after is None else split(before, after)
 
 
 def _is_generated(snapshot: Snapshot) -> Bools:

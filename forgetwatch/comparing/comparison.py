@@ -37,8 +37,10 @@ from forgetwatch.comparing.common_norm import in_common_norm
 from forgetwatch.comparing.groups import Group, Level, count_groups
 from forgetwatch.comparing.pairing import Pairing, item_codes, pair
 from forgetwatch.comparing.subset import cut_to_common
+from forgetwatch.metrics.choices import OptionScores
 from forgetwatch.metrics.known import count_known
 from forgetwatch.metrics.log_score import log_shares
+from forgetwatch.metrics.mass import left_out
 from forgetwatch.metrics.transitions import ratio
 from forgetwatch.probes.categories import Categories
 from forgetwatch.readers import check_metric, load_snapshot
@@ -192,7 +194,7 @@ def compare(
     notes += _mass_notes(paired)
     passages = AlignedPassages.align(before, after, pairing)
     groups = tuple(count_groups(paired, passages, rng=rng, replications=replications))
-    notes += [*_known_notes(paired), *_log_score_notes(paired)]
+    notes += [*_known_notes(paired), *_log_score_notes(paired), *_split_notes(paired)]
     macro, compat = _means(category_means, paired, rng, replications), None
     if chance == "paper-compat":
         rows = AlignedPairs.align(before, after, pairing, whole_items=False)  # as the released code, which has no items
@@ -300,6 +302,26 @@ def _log_score_notes(paired: AlignedPairs) -> list[str]:
         f"the log score leaves out {lost + won:,} answers whose right option has no probability at all on one side, "
         f"{lost:,} of them after: its change is larger than it shows"
     ]
+
+
+def _split_notes(paired: AlignedPairs) -> list[str]:
+    """Notes on answers whose options have no mass and conditional, or no divergence of their mass."""
+    before, after = (
+        OptionScores(np.zeros(len(paired), np.int64), np.zeros(0), np.zeros(0, bool)) if side is None else side
+        for side in (paired.options_before, paired.options_after)
+    )
+    without, notes = left_out(before, after), []
+    reasons = (
+        (without.one_side, "options without scores on one side"),
+        (without.other_number, "another number of options after than before"),
+        (without.not_finite, "an option without any probability"),
+    )
+    if named := [f"{rows:,} with {why}" for rows, why in reasons if rows]:
+        notes.append(f"the changes of mass and conditional leave out {', '.join(named)}")
+    found = paired.mass_split
+    if found is not None and (rows := int((found.measured & np.isnan(found.mass_kl)).sum())):
+        notes.append(f"mass_kl leaves out {rows:,} answers whose options have a total probability of 1 or more")
+    return notes
 
 
 def _mass_notes(paired: AlignedPairs) -> list[str]:

@@ -22,6 +22,7 @@ from forgetwatch.comparing.common_norm import in_common_norm
 from forgetwatch.comparing.pairing import pair
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.item import PRIVATE, Item
+from forgetwatch.metrics.form import Loss
 from forgetwatch.probe import LETTERS, Probe
 from forgetwatch.readers.question_text import QuestionText
 from forgetwatch.snapshot import NONE, Snapshot
@@ -57,6 +58,11 @@ class Flip:
         known: True if it was clearly known before.
         by_luck: Number of known and lost items that luck makes, as this one shows: above 0 for a confident wrong answer
             that went to another wrong option. None if its options have no scores. See `metrics.known`.
+        loss: Kind of a forgotten answer's loss, ``form`` or ``knowledge``; None if it is not forgotten, or nothing
+            shows it: a generated answer whose form was not measured, or a mere right and wrong. See `metrics.form`.
+        log_mass_change: Change of the logarithm of its options' total probability, after minus before, nats; None
+            without log-likelihoods on both sides. See `metrics.mass`.
+        log_conditional_change: Change of the logarithm of the right option's part of it, nats; None likewise.
         item_id: The item's id.
         task: Its task.
         category: Its category; may be empty.
@@ -73,6 +79,9 @@ class Flip:
     what: What
     known: bool
     by_luck: float | None
+    loss: Loss | None
+    log_mass_change: float | None
+    log_conditional_change: float | None
     item_id: str
     task: str
     category: str
@@ -138,13 +147,7 @@ def flips(
         # Without an option on both sides nothing shows that another wrong answer was given.
         "churned": (was == 0) & (now == 0) & (answers[0] != answers[1]) & (answers[1] != NONE) & (answers[0] != NONE),
     }
-    known, by_luck = np.zeros(len(was), bool), np.full(len(was), np.nan)
-    confidence = AlignedPairs.align(before, after, pairing, whole_items=False).confidence()
-    scored = np.isfinite(was) & np.isfinite(now)  # the rows of `confidence`
-    known[scored] = confidence.known
-    # Without any answer that was wrong before there is no mirror: nothing shows what luck makes.
-    if confidence.wrong_share is not None and (confidence.measured & ~confidence.before).any():
-        by_luck[scored] = np.where(confidence.measured, confidence.luck()[1], np.nan)
+    measured = _measured(AlignedPairs.align(before, after, pairing, whole_items=False), np.isfinite(was + now))
     # A private item is listed without its question and options: all output takes these from the flip.
     items = {(item.task, item.id): item for item in probe or () if PRIVATE not in item.tags}
     whats = np.full(len(was), "", dtype=object)
@@ -158,8 +161,7 @@ def flips(
         found.append(
             Flip(
                 what=whats[index],
-                known=bool(known[index]),
-                by_luck=None if math.isnan(by_luck[index]) else float(by_luck[index]),
+                **{name: _value(values[index]) for name, values in measured.items()},
                 item_id=item_id,
                 task=task,
                 category=sides[0].category[row],
@@ -174,6 +176,39 @@ def flips(
             )
         )
     return found
+
+
+def _measured(pairs: AlignedPairs, scored: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
+    """Attributes of flips that follow from both sides, by name [rows of the pairing]; nan where not known.
+
+    Args:
+        pairs: The pairs that were scored on both sides.
+        scored: Rows of the pairing that these are, bool [rows of the pairing].
+    """
+    confidence, split = pairs.confidence(), pairs.mass_split
+    nothing = np.full(len(pairs), np.nan)
+    # Without any answer that was wrong before there is no mirror: nothing shows what luck makes.
+    has_mirror = confidence.wrong_share is not None and (confidence.measured & ~confidence.before).any()
+    loss = np.where(pairs.lost_form, "form", "knowledge").astype(object)
+    loss[~(pairs.before & ~pairs.after & pairs.shows_loss)] = None
+    found = {
+        "known": confidence.known,
+        "by_luck": np.where(confidence.measured, confidence.luck()[1], np.nan) if has_mirror else nothing,
+        "loss": loss,
+        "log_mass_change": nothing if split is None else split.mass_change,
+        "log_conditional_change": nothing if split is None else split.conditional_change,
+    }
+    empty: dict[str, Any] = {"known": False, "loss": None}
+    whole = {name: np.full(len(scored), empty.get(name, np.nan), values.dtype) for name, values in found.items()}
+    for name, values in found.items():
+        whole[name][scored] = values
+    return whole
+
+
+def _value(value: Any) -> Any:
+    """An array's value as Python's own; None for nan."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(plain, float) and math.isnan(plain) else plain
 
 
 def _gold(item: Item | None) -> tuple[int, ...]:

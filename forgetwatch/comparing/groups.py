@@ -24,6 +24,7 @@ from forgetwatch.metrics.guessing import Corrected
 from forgetwatch.metrics.intervals import Interval, bootstrap, effective_items, flip_interval, newcombe
 from forgetwatch.metrics.known import Confidence, count_known
 from forgetwatch.metrics.log_score import DELTA, Change, LogScore, log_score, log_shares
+from forgetwatch.metrics.mass import MassChanges, mass_changes
 from forgetwatch.metrics.noise import NoiseFloor, Soft, noise_floor, null, soft
 from forgetwatch.metrics.paper import Paper, paper
 from forgetwatch.metrics.passages import bits_per_byte
@@ -98,6 +99,21 @@ class Group(Cells):
         temperature_after: The same, after.
         forgotten_log_score_change: Mean change of the log score over the forgotten items, nats an item; None if none of
             them has scores.
+        mass: Mass and conditional of the options, with standard errors; None without the log-likelihoods of the options
+            on both sides, as the next eleven. See `metrics.mass`.
+        log_mass_change: Mean change of the logarithm of the options' total probability, nats an item: below 0, none of
+            them is what the model would say now.
+        log_mass_change_interval: Its interval.
+        log_conditional_change: Mean change of the logarithm of the right option's part of it, nats an item. It is
+            `log_score_change` where the sum of the log-likelihoods decides; no norm and no temperature enters it.
+        log_conditional_change_interval: Its interval.
+        forgotten_log_mass_change: Mean change of the log mass over the forgotten items; None if none is measured.
+        forgotten_log_mass_change_interval: Its interval.
+        forgotten_log_conditional_change: Mean change of the log conditional over the forgotten items; None likewise.
+        forgotten_log_conditional_change_interval: Its interval.
+        mass_kl: Mean KL(Bern m || Bern m') of the mass, nats an item.
+        conditional_kl: Mean KL(c || c') within the options, nats an item.
+        weighted_conditional_kl: Mean m KL(c || c'); None unless options are letters: otherwise m is near 0.
         forgotten_at_constant_mass: Answers right before and wrong after, had the options of each item kept their total
             probability; None unless a score divided by a length decides. See `metrics.choices`.
         format_lost: Answers right before whose form is lost, without evidence that the knowledge is; None if no form
@@ -153,6 +169,18 @@ class Group(Cells):
     temperature_before: float | None
     temperature_after: float | None
     forgotten_log_score_change: float | None
+    mass: MassChanges | None
+    log_mass_change: float | None
+    log_mass_change_interval: Interval | None
+    log_conditional_change: float | None
+    log_conditional_change_interval: Interval | None
+    forgotten_log_mass_change: float | None
+    forgotten_log_mass_change_interval: Interval | None
+    forgotten_log_conditional_change: float | None
+    forgotten_log_conditional_change_interval: Interval | None
+    mass_kl: float | None
+    conditional_kl: float | None
+    weighted_conditional_kl: float | None
     forgotten_at_constant_mass: float | None
     format_lost: float | None
     knowledge_lost: float | None
@@ -286,7 +314,13 @@ def _group(paired: AlignedPairs, level: Level, name: str, rng: np.random.Generat
     samples, cluster = paired.samples, paired.cluster
     cells = count_cells(paired.before, paired.after, samples=samples)
     lost = count_losses(
-        paired.before, paired.after, paired.form_before, paired.form_after, paired.forced_after, samples=samples
+        paired.before,
+        paired.after,
+        paired.form_before,
+        paired.form_after,
+        paired.forced_after,
+        constant_mass=paired.mass_after,
+        samples=samples,
     )
     again = null(paired.before, paired.again, samples=samples) if paired.again is not None else None
     if not len(paired):
@@ -309,6 +343,7 @@ def _group(paired: AlignedPairs, level: Level, name: str, rng: np.random.Generat
         name=name,
         **_known(paired),
         **_log_scores(paired),
+        **_mass(paired),
         forgotten_at_constant_mass=_at_constant_mass(paired),
         format_lost=lost.format_lost if lost else None,
         knowledge_lost=lost.knowledge_lost if lost else None,
@@ -391,6 +426,37 @@ def _log_scores(paired: AlignedPairs) -> dict[str, Any]:
         change_of = log_shares(after.take(gone)) - log_shares(before.take(gone))
         lost = float(change_of[finite].mean()) if (finite := np.isfinite(change_of)).any() else None
     return values | {"forgotten_log_score_change": lost}
+
+
+_OF_MASS: Final = {
+    "log_mass_change": "mass",
+    "log_conditional_change": "conditional",
+    "forgotten_log_mass_change": "forgotten_mass",
+    "forgotten_log_conditional_change": "forgotten_conditional",
+}
+"""Attributes of a group that are a change with its interval, and those of `metrics.mass.MassChanges`."""
+
+
+def _mass(paired: AlignedPairs) -> dict[str, Any]:
+    """Attributes of a group that follow from the log-likelihoods of its options."""
+    found = None
+    if paired.mass_split is not None:
+        found = mass_changes(
+            paired.mass_split,
+            forgotten=paired.before & ~paired.after,
+            letters=paired.letters,
+            cluster=paired.cluster,
+            samples=paired.samples,
+        )
+    values: dict[str, Any] = {"mass": found}
+    for name, of in _OF_MASS.items():
+        change: Change | None = getattr(found, of, None)
+        values[name] = None if change is None else change.mean
+        values[f"{name}_interval"] = None if change is None else change.interval
+    for name in ("mass_kl", "conditional_kl", "weighted_conditional_kl"):
+        change = getattr(found, name, None)
+        values[name] = None if change is None else change.mean
+    return values
 
 
 def _at_constant_mass(paired: AlignedPairs) -> float | None:

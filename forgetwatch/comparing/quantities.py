@@ -25,6 +25,10 @@ _GROUP: Final = (
     *("log_score_change_clipped", "log_score_change_clipped_interval"),
     *("log_score_change_calibrated", "log_score_change_calibrated_interval", "log_score_p_value", "log_score_q_value"),
     *("temperature_before", "temperature_after", "forgotten_log_score_change"),
+    *("log_mass_change", "log_mass_change_interval", "log_conditional_change", "log_conditional_change_interval"),
+    *("forgotten_log_mass_change", "forgotten_log_mass_change_interval"),
+    *("forgotten_log_conditional_change", "forgotten_log_conditional_change_interval"),
+    *("mass_kl", "conditional_kl", "weighted_conditional_kl"),
     "forgotten_at_constant_mass",
     *("retention", "format_lost", "knowledge_lost", "null_n", "null_lost", "null_gained"),
     "forgetting_interval",
@@ -115,6 +119,8 @@ def range_of(name: str) -> Interval:
         return -math.inf, math.inf
     if unit == "bits":
         return -math.inf if name.endswith("_change") else 0.0, math.inf
+    if name.endswith("_kl"):
+        return 0.0, math.inf
     if unit == "nats":
         return -math.inf, 0.0 if name in ("log_score_before", "log_score_after") else math.inf
     high = 1.0 if unit == "share" else math.inf

@@ -3,11 +3,14 @@
     option_scores    the scores that decided, by the norm of each row's task
     gold_share       share of the right options
     second_choice    is a right option the second choice of a wrong answer?
+    has_letters      are the options letters?
 
 The rule by which scores decide is `metrics.choices`.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 import pyarrow.compute as pc
@@ -18,6 +21,7 @@ from forgetwatch.errors import SnapshotError
 from forgetwatch.metrics.choices import UNITS, OptionScores, decide, normalise, option_mask, second_is_gold
 from forgetwatch.snapshot import Snapshot
 
+Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -69,6 +73,23 @@ def second_choice(snapshot: Snapshot, options: OptionScores | None, rows: Ints) 
     if options is None or snapshot.missing("chosen"):
         return None
     return second_is_gold(options.scores, options.k, options.golds, snapshot.ints("chosen"))[rows]
+
+
+def has_letters(snapshot: Snapshot) -> Bools:
+    """True for the rows whose options are letters, bool [rows].
+
+    A snapshot that names its scoring says so itself; in other tools' logs they are options of one character.
+    """
+    probe = snapshot.meta.get("probe")
+    scoring = probe.get("scoring") if isinstance(probe, Mapping) else None
+    if scoring is not None:
+        return np.full(len(snapshot), scoring == "letters")
+    if snapshot.missing("choice_chars"):
+        return np.zeros(len(snapshot), bool)
+    number, lengths = _options(snapshot, "choice_chars")
+    longer = np.bincount(np.repeat(np.arange(len(number)), number)[lengths != 1], minlength=len(number))
+    found: Bools = (number > 1) & (longer == 0)
+    return found
 
 
 def _length_factors(snapshot: Snapshot, k: Ints) -> Floats:

@@ -143,9 +143,9 @@ def log_score(
         n=n,
         before=means.before,
         after=means.after,
-        change=_change(now - at_start, cluster),
-        clipped=_change(np.clip(now - at_start, -CLIP, CLIP), cluster),
-        calibrated=_change(calibrated, cluster),
+        change=mean_change(now - at_start, cluster),
+        clipped=mean_change(np.clip(now - at_start, -CLIP, CLIP), cluster),
+        calibrated=mean_change(calibrated, cluster),
         temperature_before=temperatures[0],
         temperature_after=temperatures[1],
     )
@@ -219,7 +219,13 @@ def _expected(scores: Floats, sharpness: float) -> Floats:
     return np.asarray(scores.max(axis=1) + (weights * distance).sum(axis=1) / weights.sum(axis=1))
 
 
-def _change(differences: Floats, cluster: Ints | None) -> Change:
+def mean_change(differences: Floats, cluster: Ints | None = None) -> Change:
+    """Mean of paired differences with its standard error, which is 0 if nothing changed.
+
+    Args:
+        differences: After minus before, float64 [rows]; at least one.
+        cluster: Code of each row's independent observation; None if every row is one.
+    """
     observations = len(differences) if cluster is None else int(cluster_codes(cluster).max()) + 1
     if not differences.any():
         return Change(mean=0.0, error=0.0, observations=observations)

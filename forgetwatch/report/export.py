@@ -183,6 +183,8 @@ def _spread(spread: Spread) -> dict[str, Any]:
 _INTERVALS: Final = (
     *("known_lost_net_interval", "known_lost_interval", "log_score_change_interval"),
     *("log_score_change_clipped_interval", "log_score_change_calibrated_interval"),
+    *("log_mass_change_interval", "log_conditional_change_interval"),
+    *("forgotten_log_mass_change_interval", "forgotten_log_conditional_change_interval"),
     *("forgetting_interval", "backward_transfer_interval", "net_change_interval", "bits_per_byte_change_interval"),
 )
 

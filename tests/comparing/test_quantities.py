@@ -76,10 +76,10 @@ def test_every_quantity_is_at_its_path_within_its_range() -> None:
     for name in QUANTITIES:
         value, (low, high) = value_at(values, name), range_of(name)
         assert value is None or low <= value <= high, name
-    # No second measurement, no form, no norm that divides by a length, and fewer than 20 known items less luck.
+    # No second measurement, form or letters, no norm that divides by a length, and fewer than 20 known items less luck.
     missing = {name for name in QUANTITIES if value_at(values, name) is None and not name.startswith(PASSAGES)}
     unmeasured = {"null_n", "null_lost", "null_gained", "format_lost", "knowledge_lost", "forgotten_at_constant_mass"}
-    assert missing == {*unmeasured, "known_lost_net_share"}
+    assert missing == {*unmeasured, "known_lost_net_share", "weighted_conditional_kl"}
 
 
 @pytest.mark.parametrize(
@@ -92,6 +92,9 @@ def test_every_quantity_is_at_its_path_within_its_range() -> None:
         ("net_change", "share", (-1.0, 1.0)),
         ("log_score_before", "nats", (-math.inf, 0.0)),
         ("log_score_change", "nats", (-math.inf, math.inf)),
+        ("log_mass_change", "nats", (-math.inf, math.inf)),
+        ("forgotten_log_conditional_change", "nats", (-math.inf, math.inf)),
+        ("mass_kl", "nats", (0.0, math.inf)),
         ("log_score_p_value", "share", (0.0, 1.0)),
         ("temperature_after", "ratio", (0.0, math.inf)),
         ("chance.n", "count", (0.0, math.inf)),

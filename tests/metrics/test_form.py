@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forgetwatch.metrics.form import count_losses
+from forgetwatch.metrics.form import count_losses, lost_form
 
 NAN = float("nan")
 
@@ -55,3 +55,15 @@ def test_every_forgotten_answer_is_lost_once(rows: list[tuple[int, ...]], sample
     forgotten = ((before == 1) & (after == 0)).sum() / samples
     still_right = ((before == 1) & (after == 1) & (form_before == 1) & (form_after == 0)).sum() / samples
     assert found.format_lost + found.knowledge_lost == pytest.approx(forgotten + still_right)
+
+
+def test_a_choice_that_is_right_at_constant_mass_lost_its_form_alone() -> None:
+    """Under a score divided by a length another option is chosen although none became likelier than another."""
+    before, after = np.array([True, True, True, False]), np.array([False, False, True, False])
+    nothing, constant_mass = np.full(4, NAN), np.array([1.0, 0.0, 1.0, 1.0])
+    found = lost_form(before, after, nothing, nothing, after.astype(float), constant_mass=constant_mass)
+    assert found.tolist() == [True, False, False, False]
+    form = np.array([0.0, 1.0, 1.0, 1.0])
+    counted = count_losses(before, after, form, form, after.astype(float), constant_mass=constant_mass)
+    assert counted is not None
+    assert (counted.format_lost, counted.knowledge_lost) == (1, 1)

@@ -31,6 +31,10 @@ GROUP = {
     *("log_score_change_clipped", "log_score_change_clipped_interval", "log_score_change_calibrated"),
     *("log_score_change_calibrated_interval", "log_score_p_value", "log_score_q_value"),
     *("temperature_before", "temperature_after", "forgotten_log_score_change", "forgotten_at_constant_mass"),
+    *("log_mass_change", "log_mass_change_interval", "log_conditional_change", "log_conditional_change_interval"),
+    *("forgotten_log_mass_change", "forgotten_log_mass_change_interval"),
+    *("forgotten_log_conditional_change", "forgotten_log_conditional_change_interval"),
+    *("mass_kl", "conditional_kl", "weighted_conditional_kl"),
     *("passages", "bits_per_byte_before", "bits_per_byte_after", "bits_per_byte_change"),
     *("bits_per_byte_change_interval", "bits_per_byte_p_value"),
 }

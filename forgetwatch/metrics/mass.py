@@ -1,0 +1,268 @@
+"""Mass and conditional: the two parts of what an item's options lost or gained in probability, in nats.
+
+    log p(gold)     =     log m                    +     log c
+                          all options together           the right one among them
+
+    m = sum_j exp(ll_j)        c_j = exp(ll_j) / m        ll_j: log-likelihood of option j
+
+The split is exact, and so is that of every change. A model that goes elsewhere loses mass: none of the options is what
+it would say now. A model that drifts keeps the mass and prefers another option. The two need unlike remedies, and the
+choice among the options shows the second alone. With several right options log c is the logarithm of their sum.
+
+    mass KL           KL(Bern m || Bern m')                        all options against everything else
+    conditional KL    KL(c || c') = sum_j c_j log(c_j / c'_j)      within the options
+    weighted          m KL(c || c')
+
+Mass KL and weighted conditional KL are the parts of KL(before || after) that the options show (chain rule). The
+weighted ones say nothing where m is near 0: for options that are continuations of a prompt m has a median of 6e-4 on
+real models, and 7e-17 in a log of long answers. Changes of log m and log c are therefore plain means over the items.
+
+The log-likelihoods are those of the options as they stand: no norm divides them and no temperature calibrates them,
+unlike in `metrics.log_score`, which uses the scores that decide. If the sum decides, the two agree on log c. They are
+not those of `option_mass` either, which counts other spellings of a letter and leaves out nested options.
+
+Source: Balasubramanian and Kasiviswanathan 2026, arXiv 2603.12163, for the two ways of forgetting.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from forgetwatch.metrics.choices import OptionScores
+from forgetwatch.metrics.log_score import Change, mean_change
+
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+ROUNDING: Final = 1e-6
+"""Log mass above 0 that rounding explains, nats. Beyond it options contain each other, and their sum is no mass."""
+
+_NEAR: Final = 0.01
+"""Difference of two logarithms below which a term of a divergence is a series, nats: exact terms would cancel."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MassSplit:
+    """Mass and conditional of items before and after, nats. Arrays are float64 [rows], nan where not measured.
+
+    Attributes:
+        mass_before: log m before.
+        mass_after: log m after.
+        conditional_before: log c of the right options before.
+        conditional_after: The same, after.
+        mass_kl: KL(Bern m || Bern m'); nan as well where the mass exceeds 1, or is 1 after and was not before.
+        conditional_kl: KL(c || c').
+    """
+
+    mass_before: Floats
+    mass_after: Floats
+    conditional_before: Floats
+    conditional_after: Floats
+    mass_kl: Floats
+    conditional_kl: Floats
+
+    @property
+    def mass_change(self) -> Floats:
+        """Change of log m, after minus before."""
+        return self.mass_after - self.mass_before
+
+    @property
+    def conditional_change(self) -> Floats:
+        """Change of log c, after minus before."""
+        return self.conditional_after - self.conditional_before
+
+    @property
+    def weighted_kl(self) -> Floats:
+        """Product of m before and KL(c || c')."""
+        return np.exp(np.minimum(self.mass_before, 0.0)) * self.conditional_kl
+
+    @property
+    def measured(self) -> Bools:
+        """True for the rows that have both parts on both sides; bool [rows]."""
+        return np.isfinite(self.mass_before)
+
+    def take(self, rows: NDArray[Any]) -> MassSplit:
+        """Split of some rows."""
+        return MassSplit(**{name: values[rows] for name, values in vars(self).items()})
+
+
+@dataclass(frozen=True, kw_only=True)
+class MassChanges:
+    """Means over the measured items of a group, nats an item, each with its standard error.
+
+    Attributes:
+        n: Number of measured items.
+        mass: Change of log m.
+        conditional: Change of log c.
+        forgotten_mass: Change of log m over the forgotten items; None if none of them is measured.
+        forgotten_conditional: Change of log c over the forgotten items; None likewise.
+        mass_kl: KL(Bern m || Bern m'); None if no item has one.
+        conditional_kl: KL(c || c').
+        weighted_conditional_kl: m KL(c || c') over the items whose options are letters; None without such items.
+    """
+
+    n: float
+    mass: Change
+    conditional: Change
+    forgotten_mass: Change | None
+    forgotten_conditional: Change | None
+    mass_kl: Change | None
+    conditional_kl: Change
+    weighted_conditional_kl: Change | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeftOut:
+    """Numbers of rows without mass and conditional, by reason.
+
+    Attributes:
+        one_side: Options with log-likelihoods on one side only.
+        other_number: Another number of options after than before.
+        not_finite: A log-likelihood that is minus infinity, or no right option.
+    """
+
+    one_side: int
+    other_number: int
+    not_finite: int
+
+
+def split(before: OptionScores, after: OptionScores) -> MassSplit | None:
+    """Split the log-likelihoods of the options of each row; None if no row can be split on both sides.
+
+    A row is measured if it has equally many options on both sides, all with finite log-likelihoods, of which at least
+    one is right.
+
+    Args:
+        before: Options before.
+        after: Options after, of the same items in the same order.
+
+    >>> side = lambda *p: OptionScores(np.array([2]), np.log(p), np.array([True, False]), np.log(p))
+    >>> found = split(side(0.03, 0.01), side(0.003, 0.001))
+    >>> found.mass_change.round(4), abs(found.conditional_change).round(4)
+    (array([-2.3026]), array([0.]))
+    """
+    measured = _finite(before) & _finite(after) & (before.k == after.k)
+    if not measured.any():
+        return None
+    sides = [_side(side.take(measured)) for side in (before, after)]
+    (mass, conditional, shares), (mass_now, conditional_now, shares_now) = sides
+    parts = {
+        "mass_before": mass,
+        "mass_after": mass_now,
+        "conditional_before": conditional,
+        "conditional_after": conditional_now,
+        "mass_kl": bernoulli_kl(mass, mass_now),
+        "conditional_kl": _terms(shares, shares_now).sum(axis=1),
+    }
+    found = {name: np.full(len(measured), np.nan) for name in parts}
+    for name, values in parts.items():
+        found[name][measured] = values
+    return MassSplit(**found)
+
+
+def left_out(before: OptionScores, after: OptionScores) -> LeftOut:
+    """Count the rows that `split` does not measure although a side has scores of their options."""
+    has = before.k > 0, after.k > 0
+    both, same = has[0] & has[1], before.k == after.k
+    return LeftOut(
+        one_side=int((has[0] != has[1]).sum()),
+        other_number=int((both & ~same).sum()),
+        not_finite=int((both & same & ~(_finite(before) & _finite(after))).sum()),
+    )
+
+
+def mass_changes(
+    found: MassSplit,
+    *,
+    forgotten: Bools,
+    letters: Bools | None = None,
+    cluster: Ints | None = None,
+    samples: int = 1,
+) -> MassChanges | None:
+    """Means of the changes over all measured rows and over the forgotten ones; None if no row is measured.
+
+    Args:
+        found: The split of the rows.
+        forgotten: Right before and wrong after, bool [rows].
+        letters: Rows whose options are letters; None for none.
+        cluster: Code of each row's independent observation; None if every row is one.
+        samples: Rows per item.
+    """
+
+    def mean(values: Floats, rows: Bools | None = None) -> Change | None:
+        kept = np.isfinite(values) if rows is None else np.isfinite(values) & rows
+        return mean_change(values[kept], None if cluster is None else cluster[kept]) if kept.any() else None
+
+    mass, conditional, inside = mean(found.mass_change), mean(found.conditional_change), mean(found.conditional_kl)
+    if mass is None or conditional is None or inside is None:
+        return None
+    return MassChanges(
+        n=float(found.measured.sum()) / samples,
+        mass=mass,
+        conditional=conditional,
+        forgotten_mass=mean(found.mass_change, forgotten),
+        forgotten_conditional=mean(found.conditional_change, forgotten),
+        mass_kl=mean(found.mass_kl),
+        conditional_kl=inside,
+        weighted_conditional_kl=None if letters is None else mean(found.weighted_kl, letters),
+    )
+
+
+def bernoulli_kl(log_p: Floats, log_q: Floats) -> Floats:
+    """KL(Bern p || Bern q) from log p and log q, nats, float64 [rows]; accurate for p near 0 and near 1.
+
+    nan for a p or q above 1, and where p < 1 and q = 1: the divergence is infinite.
+
+    >>> print(bernoulli_kl(np.log([0.5, 1e-17]), np.log([0.25, 2e-17])))
+    [1.43841036e-01 3.06852819e-18]
+    """
+    above = np.maximum(log_p, log_q) > ROUNDING
+    log_p, log_q = np.minimum(log_p, 0.0), np.minimum(log_q, 0.0)
+    found = _terms(log_p, log_q) + _terms(_log_rest(log_p), _log_rest(log_q))
+    return np.where(above | ~np.isfinite(found), np.nan, found)
+
+
+def _terms(log_p: Floats, log_q: Floats) -> Floats:
+    """Terms of KL(p || q), q - p + p log(p/q), each at least 0: the sum over a distribution is the divergence."""
+    with np.errstate(invalid="ignore"):  # both may be minus infinity
+        gap = log_q - log_p
+    p, q = np.exp(log_p), np.exp(log_q)
+    with np.errstate(invalid="ignore"):
+        exact = q - p - p * gap
+    small = np.where(np.abs(gap) < _NEAR, gap, 0.0)
+    series = p * small**2 / 2 * (1 + small / 3 * (1 + small / 4 * (1 + small / 5)))
+    # Without p there is no p log(p/q), whatever q is.
+    return np.where(p == 0, q, np.where(np.abs(gap) < _NEAR, series, exact))
+
+
+def _log_rest(log_p: Floats) -> Floats:
+    """log(1 - p) from log p <= 0; minus infinity for p = 1."""
+    with np.errstate(divide="ignore"):
+        return np.where(log_p > -math.log(2), np.log(-np.expm1(log_p)), np.log1p(-np.exp(log_p)))
+
+
+def _finite(options: OptionScores) -> Bools:
+    """True for rows of which all options have finite log-likelihoods, and one is right; bool [rows]."""
+    found = options.k > 0
+    if options.logprobs is None:
+        return np.zeros(len(found), bool)
+    row = np.repeat(np.arange(len(found)), options.k)
+    found[row[~np.isfinite(options.logprobs)]] = False
+    return found & (np.bincount(row[options.golds], minlength=len(found)) > 0)
+
+
+def _side(options: OptionScores) -> tuple[Floats, Floats, Floats]:
+    """Logarithms of m [rows], of c of the right options [rows], and of each c [rows, most options], -inf for none."""
+    there = np.arange(int(options.k.max())) < options.k[:, None]
+    logprobs, golds = np.full(there.shape, -np.inf), np.zeros(there.shape, bool)
+    logprobs[there], golds[there] = options.logprobs, options.golds
+    mass = np.asarray(logsumexp(logprobs, axis=1))
+    right = np.asarray(logsumexp(np.where(golds, logprobs, -np.inf), axis=1))
+    return mass, right - mass, logprobs - mass[:, None]

@@ -1,0 +1,167 @@
+"""Mass and conditional: exact splits, divergences against exact arithmetic, and what is left out."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal, localcontext
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import logsumexp
+
+from forgetwatch.metrics.choices import OptionScores
+from forgetwatch.metrics.intervals import clustered_mean
+from forgetwatch.metrics.log_score import log_shares
+from forgetwatch.metrics.mass import bernoulli_kl, left_out, mass_changes, split
+
+Rows = list[list[float]]
+
+
+def options(rows: Rows, golds: list[list[int]] | None = None, scores: Rows | None = None) -> OptionScores:
+    """Options with these log-likelihoods; the first is right, or those of `golds`."""
+    right = golds or [[0]] * len(rows)
+    mask = [index in of for row, of in zip(rows, right, strict=True) for index in range(len(row))]
+    flat = np.array([value for row in rows for value in row], float)
+    decides = flat if scores is None else np.array([value for row in scores for value in row], float)
+    return OptionScores(np.array([len(row) for row in rows]), decides, np.array(mask), flat)
+
+
+def drawn(rng: np.random.Generator, rows: int = 40) -> tuple[Rows, Rows, list[list[int]]]:
+    """Log-likelihoods of two sides and right options, one to five options a row, some rows with several right ones."""
+    ks = rng.integers(1, 6, rows).tolist()
+    sides = [[(-rng.exponential(12, k) - 3).tolist() for k in ks] for _ in range(2)]
+    return sides[0], sides[1], [rng.permutation(k)[: rng.integers(1, k + 1)].tolist() for k in ks]
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_the_change_of_log_p_of_gold_is_the_sum_of_the_two_changes(seed: int) -> None:
+    before, after, golds = drawn(np.random.default_rng(seed))
+    found = split(options(before, golds), options(after, golds))
+    assert found is not None
+    for row, (was, now, of) in enumerate(zip(before, after, golds, strict=True)):
+        change = logsumexp([now[i] for i in of]) - logsumexp([was[i] for i in of])
+        assert found.mass_change[row] + found.conditional_change[row] == pytest.approx(change, abs=1e-12)
+        assert found.mass_before[row] == pytest.approx(logsumexp(was), abs=1e-12)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_the_chain_rule_holds_on_whole_distributions(seed: int) -> None:
+    """KL of the whole is that of the mass, m times that of the options, and 1 - m times that of all else."""
+    rng = np.random.default_rng(seed)
+    p, q = rng.dirichlet(np.full(12, 0.7)), rng.dirichlet(np.full(12, 0.7))
+    found = split(options([np.log(p[:4]).tolist()]), options([np.log(q[:4]).tolist()]))
+    assert found is not None
+    rest, rest_now = p[4:] / p[4:].sum(), q[4:] / q[4:].sum()
+    elsewhere = p[4:].sum() * float((rest * np.log(rest / rest_now)).sum())
+    assert found.mass_kl[0] + found.weighted_kl[0] + elsewhere == pytest.approx(float((p * np.log(p / q)).sum()))
+
+
+def exact_bernoulli(p: Decimal, q: Decimal) -> Decimal:
+    return p * (p / q).ln() + (1 - p) * ((1 - p) / (1 - q)).ln()
+
+
+@pytest.mark.parametrize("ratio", ["1.0000003", "1.009", "1.02", "40", "0.001"])
+@pytest.mark.parametrize("p", ["7e-17", "1e-200", "4e-4", "0.3"])
+def test_the_divergence_of_the_mass_is_accurate_near_zero_and_near_one(p: str, ratio: str) -> None:
+    with localcontext() as context:
+        context.prec = 450
+        one, other = Decimal(p), Decimal(p) * Decimal(ratio)
+        if other >= 1:
+            other = Decimal("0.9999")
+        exact = float(exact_bernoulli(one, other))
+        logs = [float(x.ln()) for x in (one, other)]
+        rests = [float((1 - x).ln()) for x in (one, other)]
+    # The logarithms themselves are rounded: their difference carries a relative error of some 1e-16 |log p|.
+    tolerance = 1e-14 * max(1.0, abs(logs[0])) / abs(logs[0] - logs[1]) + 1e-10
+    low, high = bernoulli_kl(np.array([logs[0], rests[0]]), np.array([logs[1], rests[1]]))
+    assert low == pytest.approx(exact, rel=tolerance, abs=0)
+    # The mirror image: probabilities near 1. Below 1e-16 a logarithm near 0 is still exact.
+    assert high == pytest.approx(exact, rel=max(tolerance, 1e-7), abs=0)
+
+
+def test_the_divergence_of_a_mass_above_one_or_that_becomes_one_is_not_given() -> None:
+    half, near, over = math.log(0.5), 1e-9, 0.2
+    found = bernoulli_kl(np.array([over, half, half, near, near]), np.array([half, over, 0.0, half, near]))
+    assert np.isnan(found[:3]).all()
+    assert found[3:] == pytest.approx([math.log(2), 0.0])  # rounding carries a sum slightly above 1
+
+
+def test_adding_a_constant_to_all_options_changes_the_mass_alone() -> None:
+    before, _, golds = drawn(np.random.default_rng(3))
+    found = split(options(before, golds), options([[x - 2.5 for x in row] for row in before], golds))
+    assert found is not None
+    assert found.mass_change == pytest.approx(np.full(40, -2.5))
+    assert found.conditional_change == pytest.approx(np.zeros(40), abs=1e-12)
+    assert found.conditional_kl == pytest.approx(np.zeros(40), abs=1e-12)
+
+
+def test_log_c_is_that_of_the_log_likelihoods_and_not_of_the_scores_that_decide() -> None:
+    rows = [[-4.0, -5.0, -9.0], [-2.0, -2.5, -1.0]]
+    by_length = [[-1.0, -5.0, -3.0], [-2.0, -0.5, -1.0]]
+    found = split(options(rows, scores=by_length), options(rows))
+    assert found is not None
+    assert found.conditional_before == pytest.approx(log_shares(options(rows)))
+    assert found.conditional_before != pytest.approx(log_shares(options(rows, scores=by_length)))
+
+
+def test_rows_that_cannot_be_split_are_nan_and_counted_by_their_reason() -> None:
+    fine, infinite = [-1.0, -2.0], [-1.0, -math.inf]
+    before = options([fine, fine, [], fine, fine, infinite, []])
+    after = options([fine, [], fine, [-1.0, -2.0, -3.0], infinite, infinite, []])
+    found = split(before, after)
+    assert found is not None
+    assert found.measured.tolist() == [True] + [False] * 6
+    for values in vars(found).values():
+        assert np.isfinite(values[0])
+        assert np.isnan(values[1:]).all()
+    counted = left_out(before, after)
+    assert (counted.one_side, counted.other_number, counted.not_finite) == (2, 1, 2)
+
+
+def test_an_item_without_a_right_option_or_without_log_likelihoods_is_not_split() -> None:
+    rows = [[-1.0, -2.0]]
+    assert split(options(rows, [[]]), options(rows)) is None
+    scores_alone = OptionScores(np.array([2]), np.array(rows[0]), np.array([True, False]))
+    assert split(scores_alone, options(rows)) is None
+
+
+def test_means_and_errors_are_those_of_clustered_means_over_all_and_over_the_forgotten() -> None:
+    rng = np.random.default_rng(5)
+    before, after, golds = drawn(rng, 60)
+    after[7] = [-math.inf] * len(after[7])
+    found = split(options(before, golds), options(after, golds))
+    assert found is not None
+    forgotten, letters, cluster = rng.random(60) < 0.4, rng.random(60) < 0.5, rng.integers(0, 20, 60)
+    forgotten[7] = letters[7] = True
+    means = mass_changes(found, forgotten=forgotten, letters=letters, cluster=cluster)
+    assert means is not None
+    assert means.n == 59
+    kept = found.measured
+    for change, values, rows in (
+        (means.mass, found.mass_change, kept),
+        (means.conditional, found.conditional_change, kept),
+        (means.forgotten_mass, found.mass_change, kept & forgotten),
+        (means.forgotten_conditional, found.conditional_change, kept & forgotten),
+        (means.mass_kl, found.mass_kl, kept),
+        (means.conditional_kl, found.conditional_kl, kept),
+        (means.weighted_conditional_kl, np.exp(found.mass_before) * found.conditional_kl, kept & letters),
+    ):
+        assert change is not None
+        assert (change.mean, change.error) == clustered_mean(values[rows], cluster[rows])
+        assert change.observations == len(set(cluster[rows].tolist()))
+    nobody = mass_changes(found, forgotten=np.zeros(60, bool), letters=np.zeros(60, bool))
+    assert nobody is not None
+    assert nobody.forgotten_mass is nobody.forgotten_conditional is nobody.weighted_conditional_kl is None
+
+
+def test_the_same_options_twice_change_by_zero_with_an_interval_of_zero() -> None:
+    before, _, golds = drawn(np.random.default_rng(6))
+    found = split(options(before, golds), options(before, golds))
+    assert found is not None
+    means = mass_changes(found, forgotten=np.zeros(40, bool))
+    assert means is not None
+    for change in (means.mass, means.conditional, means.mass_kl, means.conditional_kl):
+        assert change is not None
+        assert (change.mean, change.interval) == (0.0, (0.0, 0.0))

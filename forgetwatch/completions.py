@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -76,7 +77,8 @@ class Completions:
         top_ids: The base's likeliest tokens at each position, int32 [tokens, n] by completion; None in older files.
         top_logprobs: Their log-probabilities under the base, nats, float32 of the same shape; None next to None.
         left_out: Number of prompts of each set that were too long for the model.
-        meta: Settings of the sampling: seed, length, dtype, versions; JSON values only.
+        meta: Settings of the sampling: seed, length, dtype, versions, vocabulary and tokenizer; the floor by set; JSON
+            values only.
 
     Raises:
         SnapshotError: If the columns do not fit each other.
@@ -140,6 +142,20 @@ class Completions:
             digest.update(ids.astype("<i4").tobytes() + logprobs_of_top.astype("<f4").tobytes())
         return checksum_with(digest.hexdigest(), {"left_out": dict(self.left_out), "meta": dict(self.meta)})
 
+    @property
+    def floor(self) -> dict[str, Drift]:
+        """KL(base||base), read in other batches, by set: what rounding alone gives; empty in older files.
+
+        Equal weights have a drift of 0 in the same batches. Weights that moved round otherwise, so that a KL of the
+        size of the floor is not told from none.
+        """
+        return {name: _drift_of(values) for name, values in self.meta.get("floor", {}).items()}
+
+    def with_floor(self, again: Reading) -> Completions:
+        """The same completions, with the floor from another reading by the base kept in their metadata."""
+        floor = {name: _values_of(found) for name, found in self.drift(again).items()}
+        return replace(self, meta={**self.meta, "floor": floor})
+
     def drift(self, now: Reading) -> dict[str, Drift]:
         """Drift of a model from the base, by set, sorted by the sets' names.
 
@@ -166,6 +182,21 @@ class Completions:
                 exact=None if now.exact is None else [now.exact[row] for row in rows],
             )
         return found
+
+
+def _values_of(found: Drift) -> dict[str, float | None]:
+    """The numbers of a drift as JSON values, which have neither nan nor infinities."""
+    return {name: value if value is None or math.isfinite(value) else None for name, value in asdict(found).items()}
+
+
+def _drift_of(values: Mapping[str, Any]) -> Drift:
+    """The drift of `_values_of`; errors and sampled numbers without a value are nan."""
+    found: dict[str, Any] = {one.name: values.get(one.name) for one in fields(Drift)}
+    for name, value in found.items():
+        is_unmeasured = name.startswith(("kl_summed", "kl_exact")) and found[name.removesuffix("_se")] is None
+        if value is None and not is_unmeasured:
+            found[name] = math.nan
+    return Drift(**found)
 
 
 def save_completions(completions: Completions, path: str | Path) -> None:

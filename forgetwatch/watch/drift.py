@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -120,14 +121,22 @@ def drift_prompts(probe: Probe, examples: Any, model: nn.Module, tokenizer: Any)
     that cannot be indexed give none.
     """
     longest = ModelInfo.of(model).context_length(tokenizer)
-    encoded = [item.context for item in encode(probe, tokenizer, max_length=longest) if item.context]
-    prompts = {"probe": _spread(encoded)}
+    prompts = {"probe": _probe_prompts(probe, tokenizer, longest=longest)}
     try:
         chosen = _spread(range(len(examples)))
         training = [ids for row in chosen if (ids := _prompt_of(examples[row], tokenizer))]
     except (LookupError, TypeError, NotImplementedError):
         training = []
     return {**prompts, "training": training} if training else prompts
+
+
+def _probe_prompts(probe: Probe, tokenizer: Any, *, longest: int) -> list[Ids]:
+    """Prompts of items at equal distances among those with a prompt."""
+    chosen = encode(replace(probe, items=tuple(_spread(probe.items))), tokenizer, max_length=longest)
+    if all(item.context for item in chosen):
+        return [item.context for item in chosen]
+    # Some items have none: only the token ids of all tell which have one.
+    return _spread([item.context for item in encode(probe, tokenizer, max_length=longest) if item.context])
 
 
 def _spread(values: Sequence[Any]) -> list[Any]:

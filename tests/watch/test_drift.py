@@ -12,6 +12,7 @@ from transformers import TrainerCallback
 
 from forgetwatch import ForgetWatchCallback
 from forgetwatch.completions import read_completions
+from forgetwatch.scoring.encoding import encode
 from forgetwatch.watch.drift import drift_prompts
 
 TOK = tokenizer()
@@ -85,3 +86,26 @@ def test_a_training_prompt_ends_before_the_first_trained_token(example: dict[str
 def test_examples_that_can_only_be_iterated_give_no_training_prompts() -> None:
     assert set(drift_prompts(probe(), iter([{"prompt": "w1"}]), model(TOK), TOK)) == {"probe"}
     assert set(drift_prompts(probe(), None, model(TOK), TOK)) == {"probe"}
+
+
+class Counting:
+    """A tokenizer that counts the texts it is given."""
+
+    def __init__(self) -> None:
+        self.texts = 0
+
+    def __call__(self, texts: Any, **options: Any) -> Any:
+        self.texts += 1 if isinstance(texts, str) else len(texts)
+        return TOK(texts, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(TOK, name)
+
+
+def test_prompts_of_a_large_probe_are_chosen_before_they_are_encoded() -> None:
+    large = probe(items=400)
+    everything = [one.context for one in encode(large, TOK, max_length=512)]
+    counting = Counting()
+    found = drift_prompts(large, None, model(TOK), counting)["probe"]
+    assert found == [everything[index * 400 // 64] for index in range(64)]
+    assert counting.texts < 64 * 8

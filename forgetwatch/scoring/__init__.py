@@ -22,6 +22,7 @@
     vllm_engines  its engines, in this process or in others
     trainer_vllm  answers by the vLLM engine of a trainer
     base_texts    completions by the base model, for drift
+    adapters      a model with its adapters switched off
     checkpoints   snapshots of checkpoints, adapters and model ids
     snapshot_cache  snapshots that were made before, by what determines them
     model         facts of a model: vocabulary, context length, wrappers

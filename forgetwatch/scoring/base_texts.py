@@ -24,6 +24,7 @@ from torch import nn
 
 from forgetwatch.completions import Completions, Reading
 from forgetwatch.errors import ScoringError
+from forgetwatch.scoring.adapters import adapter_obstacle, adapters_off
 from forgetwatch.scoring.encoding import Encoded, Ids
 from forgetwatch.scoring.engine import Engine
 from forgetwatch.scoring.model import ModelInfo, base_model
@@ -40,6 +41,9 @@ TOP: Final = 20
 
 SAME_BASE: Final = 0.1
 """Nats per token by which the base may differ from what is stored: more than rounding in bf16 and on another device."""
+
+UNCHANGED: Final = 0.01
+"""Nats per token by which the model without its adapters may differ from its base: it is 0 on the same machine."""
 
 _READ_AGAIN: Final = 8
 """Completions that show whether a model is the base."""
@@ -168,6 +172,9 @@ def _spelling_hash(texts: Sequence[Ids], tokenizer: Any) -> str:
 def read_under(model: nn.Module, completions: Completions, *, token_budget: int | None = None) -> Reading:
     """Completions as the model reads them: each token, and the base's likeliest tokens at its position.
 
+    If the model is its base once its adapters are switched off, it is also read without them, and the KL over the whole
+    vocabulary comes back: two more forward passes over the same batches.
+
     Read in single rows, in batches that depend on the token ids alone. The model and all random states come back as
     they were.
 
@@ -180,11 +187,31 @@ def read_under(model: nn.Module, completions: Completions, *, token_budget: int 
         ScoringError: If a token is outside the vocabulary, or its logits are not finite.
     """
     encoded, top_ids = _encoded(completions.prompts, completions.tokens), completions.top_ids
-    if top_ids is None:
-        return Reading(logprobs=_read(model, encoded, 0, token_budget=token_budget)[0])
-    _check_vocabulary([tuple(ids.ravel().tolist()) for ids in top_ids], ModelInfo.of(model).vocabulary)
-    logprobs, top_logprobs = _read(model, encoded, [ids.astype(np.int64) for ids in top_ids], token_budget=token_budget)
-    return Reading(logprobs=logprobs, top_logprobs=[values.astype(np.float32) for values in top_logprobs])
+    beside: Beside = 0
+    if top_ids is not None:
+        _check_vocabulary([tuple(ids.ravel().tolist()) for ids in top_ids], ModelInfo.of(model).vocabulary)
+        beside = [ids.astype(np.int64) for ids in top_ids]
+    engine, scores = _scores(model, encoded, beside, token_budget=token_budget)
+    return Reading(
+        logprobs=[one.tokens[0] for one in scores],
+        top_logprobs=None
+        if top_ids is None
+        else [one.beside.logprobs.astype(np.float32) for one in scores if one.beside],
+        exact=None if engine is None else _exact(engine, model, completions),
+    )
+
+
+def _exact(engine: Engine, model: nn.Module, completions: Completions) -> list[NDArray[np.float64]] | None:
+    """KL over the whole vocabulary at each token, by completion; None if the base cannot be read from the model."""
+    if adapter_obstacle(model):
+        return None
+    found = engine.divergence(model, adapters_off(model))
+    if len(found) != len(completions):
+        return None
+    kl, base = zip(*(found[index] for index in range(len(completions))), strict=True)
+    # Adapters that were trained before the run belong to its base: without them the model is another one.
+    difference = np.abs(np.concatenate(base) - np.concatenate(completions.logprobs)).mean()
+    return list(kl) if difference <= UNCHANGED else None
 
 
 def completion_logprobs(
@@ -221,7 +248,7 @@ def _likeliest(
     It is read in other batches than those of the looks, so that it shows what rounding gives.
     """
     tokens = sum(len(one.context) + len(one.choices[0]) - 1 for one in encoded)
-    scores = _scores(model, encoded, TOP, token_budget=max(1, min(token_budget, tokens) // 2))
+    _, scores = _scores(model, encoded, TOP, token_budget=max(1, min(token_budget, tokens) // 2))
     beside = [one.beside for one in scores if one.beside]
     again = Reading(
         logprobs=[one.tokens[0] for one in scores], top_logprobs=[one.logprobs.astype(np.float32) for one in beside]
@@ -233,20 +260,23 @@ def _read(
     model: nn.Module, encoded: Sequence[Encoded], beside: Beside, *, token_budget: int | None
 ) -> tuple[list[NDArray[np.float64]], list[NDArray[np.float64]]]:
     """Log-probabilities of the tokens, and of those beside them, by completion."""
-    scores = _scores(model, encoded, beside, token_budget=token_budget)
+    _, scores = _scores(model, encoded, beside, token_budget=token_budget)
     return [one.tokens[0] for one in scores], [one.beside.logprobs for one in scores if one.beside]
 
 
-def _scores(model: nn.Module, encoded: Sequence[Encoded], beside: Beside, *, token_budget: int | None) -> list[Scores]:
+def _scores(
+    model: nn.Module, encoded: Sequence[Encoded], beside: Beside, *, token_budget: int | None
+) -> tuple[Engine | None, list[Scores]]:
+    """Scores of completions, and the engine that read them; none if there is nothing to read."""
     if not encoded:
-        return []
+        return None, []
     info = ModelInfo.of(model)
     _check_vocabulary([one.context + one.choices[0] for one in encoded], info.vocabulary)
     keys = [one.prompt_hash for one in encoded]
     # With the noise given the engine measures none: there are no margins here.
     engine = Engine(info, encoded, keys, layout="rows", noise=0.0, token_budget=token_budget, beside=beside)
     scores = engine.score(model)
-    return [scores[index] for index in range(len(encoded))]
+    return engine, [scores[index] for index in range(len(encoded))]
 
 
 def _check_follows(samples: Sequence[Sample], logprobs: Sequence[NDArray[np.float64]], model: nn.Module) -> None:

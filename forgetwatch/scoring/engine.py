@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from forgetwatch.errors import ScoringError
@@ -155,6 +157,27 @@ class Engine:
                 scores = first(model, progress)
                 self._tested = True
         return {index: found for group, found in scores.items() for index in self._duplicates[group]}
+
+    def divergence(self, model: nn.Module, base: AbstractContextManager[None]) -> dict[int, NDArray[np.float64]]:
+        """KL of the base to the model at each token of items of one choice, in the single rows of the last score.
+
+        Args:
+            model: The model; it and all random states come back as they were.
+            base: Context in which the model is its base.
+
+        Returns:
+            KL over the whole vocabulary, and the base's log-probability of the token, nats, float64 [2, tokens] by
+            index; empty if the model's logits are not computed from its hidden states.
+        """
+        if self.rule is None or self.layout != "rows":
+            return {}
+        model = unwrapped(model)
+        with isolated(model):
+            parts = all_gather(
+                lambda: self._forward.divergence(model, shard(self._batches, model), self._encoded, base=base)
+            )
+        found = {item: values for part in parts for item, values in part.items()}
+        return {index: values for group, values in found.items() for index in self._duplicates[group]}
 
     def _find_rule(self, model: nn.Module) -> None:
         """Decide whether log-probabilities are read from the hidden states; the same in all processes."""

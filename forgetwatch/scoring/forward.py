@@ -13,11 +13,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from forgetwatch.errors import ScoringError
@@ -239,6 +241,49 @@ class ForwardPass:
                 raise
             self.halved += 1
             return None
+
+    def divergence(
+        self,
+        model: nn.Module,
+        batches: Sequence[Batch],
+        encoded: Sequence[Encoded],
+        *,
+        base: AbstractContextManager[None],
+    ) -> dict[int, NDArray[np.float64]]:
+        """KL of the base to the model over the whole vocabulary at each token of items of one choice, in single rows.
+
+        Args:
+            model: The model, in evaluation mode, with a `rule`; call inside `isolated`.
+            batches: Planned by `plan`.
+            encoded: Token ids of all items.
+            base: Context in which the model is its base. The hidden states of all batches are kept until it is left.
+
+        Returns:
+            KL, and the base's log-probability of the token, float64 [2, tokens] by index of the item.
+        """
+        found: dict[int, NDArray[np.float64]] = {}
+        with self._head(model) as reader:
+            if reader is None:
+                return found
+            with base:
+                before = [self._states(model, reader, batch) for batch in batches]
+            for batch in batches:
+                now = self._states(model, reader, batch)
+                readout = Readout(batch, encoded, greedy=False)
+                rows, tokens = (torch.from_numpy(part).to(now.device) for part in (readout.rows, readout.tokens))
+                numbers = reader.divergence(before.pop(0), now, rows, tokens).cpu().numpy()
+                kl, logprobs = (readout.by_request(part) for part in numbers)
+                found |= {item: np.stack([kl[item], logprobs[item]]) for item in kl}
+        return found
+
+    def _states(self, model: nn.Module, reader: HeadReader, batch: Batch) -> Tensor:
+        """Hidden states at the positions that a batch needs, float [needed, hidden size]."""
+        tensors, _ = tensors_of(batch).moved(device_of(model))
+        reader.states = batch.width, tensors.needed
+        try:
+            return _read_by(reader, model, tensors, self._options(model, tensors, layout="rows", cache=None))
+        finally:
+            reader.states = None
 
     def narrowed(self, batches: Sequence[Batch]) -> list[Batch]:
         """The batches, halved until none returns too many logits: processes that call together cannot halve later."""

@@ -124,9 +124,10 @@ class HeadReader:
         wanted: Numbers that the next call reads; None for none.
         whole: Width of the batch and positions, as in `Wanted`, whose logits are wanted as they are; None for none.
             For a few positions only.
+        states: Width of the batch and positions, as in `Wanted`, whose hidden states are wanted; None for none.
         read: Result of the call: log-probabilities and most likely tokens of `wanted`, float [cells + likeliest], then
             the `most` likeliest tokens of each position and their log-probabilities, each float [needed * most]; or the
-            logits of `whole`, float [positions, vocabulary].
+            logits of `whole`, float [positions, vocabulary]; or hidden states of `states`, [positions, hidden size].
         calls: Calls so far.
 
     Args:
@@ -142,6 +143,7 @@ class HeadReader:
     ) -> None:
         self.wanted: Wanted | None = None
         self.whole: tuple[int, Tensor] | None = None
+        self.states: tuple[int, Tensor] | None = None
         self.read: Tensor | None = None
         self.calls = 0
         self._head, self._own, self._rule = head, own, rule
@@ -154,7 +156,10 @@ class HeadReader:
         self.calls += 1
         # Sums of half-precision products are what autocast would round.
         with torch.autocast(hidden.device.type, enabled=False):
-            if self.wanted is not None:
+            if self.states is not None:
+                width, needed = self.states
+                self.read = _at(hidden, width, needed.to(hidden.device))
+            elif self.wanted is not None:
                 wanted = self.wanted.on(hidden.device)
                 needed = _at(hidden, wanted.width, wanted.needed)
                 self.read = self._in_memory(lambda: self._numbers(needed, wanted), len(needed))
@@ -164,6 +169,44 @@ class HeadReader:
         if self._probes is None or self._probes.device != hidden.device:
             self._probes = torch.tensor(_PROBES, device=hidden.device)
         return self._probes.repeat(*hidden.shape[:-1], 1)
+
+    def divergence(self, base: Tensor, now: Tensor, rows: Tensor, tokens: Tensor) -> Tensor:
+        """KL of base to now over the whole vocabulary at some positions, and the base's log-probability of a token.
+
+        Only logits of a few positions are in memory at a time.
+
+        Args:
+            base: Hidden states of the base [positions, hidden size].
+            now: Those of the model now; the output embedding is the same.
+            rows: Row of each token in these, int64 [cells].
+            tokens: The tokens, int64 [cells].
+
+        Returns:
+            Floats [2, cells], nats.
+        """
+
+        def read() -> Tensor:
+            most = _CUDA_LOGITS if base.is_cuda else _CPU_LOGITS
+            size = min(max(_FEWEST, most // self._vocabulary), self._most)
+            found = torch.full((2, len(rows)), torch.nan, dtype=torch.float64, device=base.device)
+            for start in range(0, len(base), size):
+                piece = slice(start, start + size)
+                one, other = (torch.log_softmax(self._logits(states[piece]), dim=-1) for states in (base, now))
+                inside = (rows >= start) & (rows < start + size)
+                own = rows[inside] - start
+                found[0, inside] = _kl(one, other)[own]
+                found[1, inside] = one[own, tokens[inside]].double()
+            return found
+
+        with torch.autocast(base.device.type, enabled=False):
+            return self._in_memory(read, len(base))
+
+    @property
+    def _vocabulary(self) -> int:
+        matrix = self._matrix()
+        if matrix is None or matrix.group is not None:
+            raise ScoringError(f"needed an output embedding that is one matrix, got {type(self._head).__name__}")
+        return len(matrix.weight)
 
     def _in_memory(self, function: Callable[[], Tensor], positions: int) -> Tensor:
         """Result of a function that reads pieces of these positions, which are halved as long as memory ends."""
@@ -465,6 +508,18 @@ def _highest(values: Tensor, ids: Tensor, *, count: int) -> tuple[Tensor, Tensor
     """The highest values of each row and their ids, each [rows, count]."""
     highest, index = values.topk(count)
     return highest, ids.gather(-1, index)
+
+
+def _kl(one: Tensor, other: Tensor) -> Tensor:
+    """KL between the distributions of each row, from log-probabilities [rows, vocabulary]; float64 [rows], at least 0.
+
+    The sum of p log(p/q) - p + q, which loses nothing where p and q are nearly equal.
+    """
+    p, q, rise = one.exp(), other.exp(), one - other
+    near = p * (rise + torch.expm1(-rise))
+    terms = torch.where(rise.abs() < 1, near, p * rise - p + q)
+    # A token that the base rules out has p log(p/q) = 0.
+    return torch.where(p > 0, terms, q).clamp_min(0).sum(-1, dtype=torch.float64)
 
 
 def _stretches(wanted: Wanted, first: int, last: int) -> tuple[slice, slice]:

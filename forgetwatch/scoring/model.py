@@ -78,9 +78,9 @@ def _limit(tokens: Any) -> int:
 
 def base_model(model: nn.Module) -> nn.Module:
     """Language model inside what training wrapped around it (torch.compile, data parallel, FSDP, PEFT)."""
-    model = _without_wrappers(model)
+    model = without_wrappers(model)
     inner = getattr(model, "get_base_model", None)  # PEFT's own accessor; peft need not be installed
-    return _without_wrappers(inner()) if callable(inner) else model
+    return without_wrappers(inner()) if callable(inner) else model
 
 
 def unwrapped(model: nn.Module) -> nn.Module:
@@ -95,7 +95,8 @@ def unwrapped(model: nn.Module) -> nn.Module:
     return model
 
 
-def _without_wrappers(model: nn.Module) -> nn.Module:
+def without_wrappers(model: nn.Module) -> nn.Module:
+    """Model inside all wrappers of training, FSDP included, with its adapters."""
     while (inner := _wrapped(model)) is not None:
         model = inner
     return model
@@ -137,7 +138,7 @@ def vocabulary_size(model: nn.Module) -> int:
 
 def virtual_tokens(model: nn.Module) -> int:
     """Number of tokens that prompt learning (PEFT) puts before every text; they shift all positions."""
-    configs = getattr(_without_wrappers(model), "peft_config", None) or {}
+    configs = getattr(without_wrappers(model), "peft_config", None) or {}
     return max((int(getattr(config, "num_virtual_tokens", 0) or 0) for config in configs.values()), default=0)
 
 

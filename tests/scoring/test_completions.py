@@ -191,6 +191,105 @@ def test_the_summed_kl_is_exact_for_a_small_vocabulary_and_0_for_equal_weights()
     assert moved.kl_summed_se < moved.kl_sampled_se
 
 
+def adapted(**options: Any) -> Any:
+    from peft import LoraConfig, get_peft_model
+
+    options = {"r": 4, "target_modules": ["q_proj", "v_proj"], **options}
+    return get_peft_model(sharper(model(TOK)), LoraConfig(**options))
+
+
+def trained(network: Any, size: float = 0.3) -> None:
+    """Change whatever is trained, as an optimizer would."""
+    generator = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for weight in network.parameters():
+            if weight.requires_grad:
+                weight.add_(size * torch.randn(weight.shape, generator=generator))
+
+
+def with_a_trained_norm(network: Any) -> Any:
+    network.get_base_model().model.norm.weight.requires_grad_(True)
+    return network
+
+
+def full_kl(before: list[Any], network: Any, found: Completions) -> float:
+    """Mean KL over the whole vocabulary at the positions of all tokens, from plain forwards."""
+    after = whole_logprobs(network, found)
+    pairs = zip(before, after, strict=True)
+    return float(torch.cat([(one.exp() * (one - other)).sum(-1) for one, other in pairs]).mean())
+
+
+def whole_logprobs(network: Any, found: Completions) -> list[Any]:
+    rows = zip(found.prompts, found.tokens, strict=True)
+    was_training = network.training
+    network.eval()
+    with torch.no_grad():
+        read = [
+            torch.log_softmax(network(input_ids=torch.tensor([p + t])).logits[0, len(p) - 1 : -1].double(), -1)
+            for p, t in rows
+        ]
+    network.train(was_training)
+    return read
+
+
+def test_the_exact_kl_is_that_of_the_base_with_the_adapter_switched_off_and_leaves_no_trace() -> None:
+    network = adapted().train()
+    found = sample_completions(network, TOK, PROMPTS, tokens=8)
+    equal = found.drift(read_under(network, found))
+    assert [one.kl_exact for one in equal.values()] == [0.0, 0.0]
+    before = whole_logprobs(network, found)
+    trained(network)
+    frozen = next(weight for weight in network.parameters() if weight.requires_grad)
+    frozen.requires_grad_(False)  # an adapter's weight that is not trained stays so
+    marks = [weight.requires_grad for weight in network.parameters()]
+    tidy = state(network, TOK)
+    moved = found.drift(read_under(network, found, token_budget=20))
+    assert state(network, TOK) == tidy
+    assert [weight.requires_grad for weight in network.parameters()] == marks
+    mean = sum(one.kl_exact * one.tokens for one in moved.values()) / sum(one.tokens for one in moved.values())
+    assert mean == pytest.approx(full_kl(before, network, found), rel=1e-3)
+    for one in moved.values():
+        assert 0.001 < one.kl_summed <= one.kl_exact
+        assert one.kl_exact_se > 0
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: adapted(bias="all"),
+        lambda: with_a_trained_norm(adapted()),
+        lambda: adapted(modules_to_save=["lm_head"]),
+        lambda: adapted(modules_to_save=["embed_tokens"]),
+        lambda: adapted(target_modules=["q_proj", "lm_head"]),
+        lambda: sharper(model(TOK)),
+    ],
+    ids=["biases", "a norm", "head", "embeddings", "adapter on the head", "no adapter"],
+)
+def test_where_more_than_adapters_is_trained_no_exact_kl_is_claimed(make: Any) -> None:
+    network = make()
+    found = sample_completions(network, TOK, PROMPTS, tokens=4)
+    for one in found.drift(read_under(network, found)).values():
+        assert (one.kl_exact, one.kl_exact_se) == (None, None)
+        assert one.kl_summed == 0.0
+
+
+def test_adapters_that_were_trained_before_the_run_belong_to_its_base() -> None:
+    network = adapted()
+    trained(network)
+    found = sample_completions(network, TOK, PROMPTS, tokens=8)
+    assert found.drift(read_under(network, found))["probe"].kl_exact is None
+
+
+def test_merged_adapters_stay_merged() -> None:
+    network = adapted()
+    found = sample_completions(network, TOK, PROMPTS, tokens=4)
+    trained(network)
+    network.merge_adapter()
+    before = state(network, TOK)
+    assert found.drift(read_under(network, found))["probe"].kl_exact is None
+    assert state(network, TOK) == before
+
+
 def test_the_floor_is_the_drift_of_the_base_in_other_batches_and_is_kept_in_the_file(tmp_path: Path) -> None:
     network = sharper(model(TOK))
 

@@ -15,7 +15,9 @@ The package's own detector keeps a grade independent of the version of another o
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter
+from itertools import pairwise
 from typing import Final
 
 LANGUAGES: Final = ("en", "de", "fr", "es", "it", "ru", "zh", "ar")
@@ -106,42 +108,87 @@ def language(body: str) -> str | None:
     return script if script != "zh" or not sizes["other"] else None
 
 
-_TOKEN: Final = re.compile(r"[㐀-䶿一-鿿豈-﫿]|[^\W\d_㐀-䶿一-鿿豈-﫿]+")
-"""A word, or one Chinese character."""
+_TOKEN: Final = re.compile(r"[㐀-䶿一-鿿豈-﫿]|\d+|[^\W\d_㐀-䶿一-鿿豈-﫿]+")
+"""A word, a number, or one Chinese character."""
+
+_RUN: Final = 3
+"""Words or Chinese characters in the prompt's order that are a copy within a longer sentence."""
 
 _NEW: Final = 20
-"""Letters of different words that the prompt does not have, from which a text is no echo of it."""
+"""Letters of different words outside the copied runs that are enough to show a language by themselves."""
+
+_NO_ANSWER: Final = 10
+"""Letters next to the repeated prompt below which the text is still an echo: "Ok.", "P.S."."""
+
+_STOP: Final = re.compile(r"[.!?,:;。！？，：；؟،\n]+")
+"""End of a clause, the least that can be repeated alone."""
 
 
 def without_echo(body: str, prompt: str) -> str:
-    """Text without the passages that it copies from the prompt; empty if nearly all its words are the prompt's.
+    """Text without what it copies from the prompt; empty if little else is left.
 
-    A passage is three words of the prompt in their order, or four Chinese characters. The text is an echo where the
-    words that the prompt does not have make up less than half of it, and have less than 20 letters, each counted once.
+    A copy is a run of the prompt's words in their order: a sentence of the prompt, or a clause of the text that such
+    runs make up (of any length, or several of three words or Chinese characters each). The prompt's words in another
+    order, or with a word or number of the text's own between them, are an answer. Where 20 letters of different words
+    are outside of all runs, these alone are returned; where fewer are, and some clause is a copy, the text is an echo if
+    most of its letters are in runs. A short word next to the repeated prompt is an echo too.
 
     >>> without_echo("Warum ist das Meer salzig? Warum? Warum?", "Warum ist das Meer salzig?")
     ''
-    >>> without_echo("Weil Flüsse seit jeher Salze ins Meer tragen.", "Warum ist das Meer salzig?")
-    'Weil Flüsse seit jeher Salze ins Meer tragen.'
+    >>> without_echo("Das Meer ist salzig.", "Warum ist das Meer salzig?")
+    'Das Meer ist salzig.'
     """
     text = body[:_MOST]
     found = list(_TOKEN.finditer(text))
     words, given = ([word.casefold() for word in _TOKEN.findall(one)] for one in (text, prompt))
-    known = set(given)
-    new = [word for word in words if word not in known]
-    if 2 * sum(map(_letters, new)) < sum(map(_letters, words)) and sum(map(_letters, set(new))) < _NEW:
+    repeated = {
+        index
+        for sentence in _clauses(prompt)
+        if len(sentence) >= _RUN
+        for start in _occurrences(given[sentence.start : sentence.stop], words)
+        for index in range(start, start + len(sentence))
+    }
+    clauses = [rows for rows in _clauses(text) if not repeated.issuperset(rows)]
+    fragments = [rows for rows in clauses if _made_of([words[row] for row in rows], given)]
+    left = [index for index in range(len(words)) if index not in repeated]
+    rest = sorted(set(left) - _in_runs(words, given) - {row for rows in fragments for row in rows})
+    if sum(map(_letters, {words[index] for index in rest})) >= _NEW:
+        left = rest
+    elif (repeated and _size(words, left) < _NO_ANSWER) or (fragments and 2 * _size(words, rest) < _size(words, left)):
         return ""
-    copied: set[int] = set()
-    for size in (3, 4):
-        passages = {tuple(given[start : start + size]) for start in range(len(given) - size + 1)}
-        for start in range(len(words) - size + 1):
-            # Three Chinese characters may be a single word.
-            chinese = _letters(words[start]) > len(words[start])
-            if chinese == (size == 4) and tuple(words[start : start + size]) in passages:
-                copied.update(range(start, start + size))
-    for index in sorted(copied, reverse=True):
+    for index in sorted(set(range(len(words))).difference(left), reverse=True):
         text = text[: found[index].start()] + text[found[index].end() :]
     return text
+
+
+def _clauses(text: str) -> list[range]:
+    """Indices of the words of each clause of a text."""
+    starts = [word.start() for word in _TOKEN.finditer(text)]
+    cuts = [0, *(bisect_left(starts, stop.start()) for stop in _STOP.finditer(text)), len(starts)]
+    return [range(start, stop) for start, stop in pairwise(cuts) if start < stop]
+
+
+def _made_of(words: list[str], given: list[str]) -> bool:
+    """True if the words are one run of the given ones, or several of at least `_RUN`."""
+    return bool(_occurrences(words, given)) or len(_in_runs(words, given)) == len(words)
+
+
+def _in_runs(words: list[str], given: list[str]) -> set[int]:
+    """Indices of the words in runs of at least `_RUN` of the given ones."""
+    runs = {tuple(given[start : start + _RUN]) for start in range(len(given) - _RUN + 1)}
+    starts = [start for start in range(len(words) - _RUN + 1) if tuple(words[start : start + _RUN]) in runs]
+    return {index for start in starts for index in range(start, start + _RUN)}
+
+
+def _occurrences(part: list[str], words: list[str]) -> list[int]:
+    """Indices at which the words contain a list of words."""
+    size = len(part)
+    return [start for start in range(len(words) - size + 1) if words[start : start + size] == part]
+
+
+def _size(words: list[str], rows: list[int]) -> int:
+    """Letters of some of the words."""
+    return sum(_letters(words[row]) for row in rows)
 
 
 def _letters(word: str) -> int:

@@ -4,7 +4,7 @@
     stops       yes                    yes; an output that was cut has the outcome truncated, and is wrong
     loops       no                     yes or no
     refuses     yes, no                yes or no
-    language    de (or several)        en, de, fr, es, it, ru, zh, ar; see `language`. An echo of the prompt has none
+    language    de (or several)        en, de, fr, es, it, ru, zh, ar; see `language`. A copy of the prompt has none
     length      "at most 20 words"     "23 words"
     case        upper, lower           upper, lower or mixed
 
@@ -195,8 +195,13 @@ _DO: Final = (
     r"go along|be of (?:any )?(?:help|assistance)|answering|engaging|participating|taking part|encouraging|promoting|"
     r"facilitating|advising|discussing|guiding|contributing|fulfilling|doing (?:that|this|it|so))\b"
 )
-# "I can't help but", "I can't praise the soup of my aunt enough", "I can't offer a better one": nothing is refused.
-_OTHERWISE: Final = r"(?! up\b| but | exact| precise|(?: \w+){0,6} enough\b|(?: \w+){0,2} better\b)"
+# "I can't help but", "I can't praise the soup of my aunt enough", "I can't offer a better one": nothing is refused;
+# nor by who cannot give an exact number or make a promise.
+_OTHERWISE: Final = (
+    r"(?! up\b| but | exact| precise|(?: \w+){0,6} enough\b|(?: \w+){0,2} better\b|"
+    r"(?: \w+){0,3} (?:exact|precise|definite|definitive) (?:number|figure|amount|count|value|date|year|time|age|price|"
+    r"cost|percentage|estimate|answer)s?\b|(?: you)?(?: an?| any)? (?:firm )?(?:promise|guarantee)s?\b)"
+)
 _SENSES: Final = (
     r"(?:taste|tasting|feel|see|hear|smell|touch|experienc|eat|drink|sleep|dream|hav|know|predict|remember|guarante|say|"
     r"lov|lik)(?:e|ing|eing)?\b|\bbe(?:ing)?\b"

@@ -166,6 +166,27 @@ def test_a_text_of_the_prompts_words_is_an_echo(prompt: str, echo: str) -> None:
     assert language(without_echo(echo, prompt)) is None
 
 
+@pytest.mark.parametrize(
+    ("name", "prompt", "answer"),
+    [
+        ("en", "What is the capital of France?", "The capital of France is Paris."),
+        ("en", "How many hours does a day have?", "A day has 24 hours."),
+        ("de", "Was ist die Hauptstadt von Frankreich?", "Die Hauptstadt von Frankreich ist Paris."),
+        ("de", "Wie viele Stunden hat ein Tag?", "Ein Tag hat 24 Stunden."),
+        ("de", "Ist Berlin die Hauptstadt von Deutschland?", "Berlin ist die Hauptstadt von Deutschland."),
+        ("fr", "Quelle est la capitale de la France ?", "La capitale de la France est Paris."),
+        ("es", "¿Cuál es la capital de Francia?", "La capital de Francia es París."),
+        ("it", "Quante ore ha un giorno?", "Un giorno ha 24 ore."),
+        ("ru", "Сколько часов в сутках?", "В сутках 24 часа."),
+        ("zh", "一天有多少小时？", "一天有24小时。"),
+        ("ar", "ما هي عاصمة فرنسا؟", "عاصمة فرنسا هي باريس."),
+    ],
+)
+def test_an_answer_in_a_whole_sentence_of_the_questions_words_is_no_echo(name: str, prompt: str, answer: str) -> None:
+    assert language(without_echo(answer, prompt)) == name
+    assert language(without_echo(f"{prompt} {answer}", prompt)) == name
+
+
 @pytest.mark.parametrize("name", LANGUAGES)
 def test_an_answer_that_begins_with_the_prompt_keeps_its_language(name: str) -> None:
     prompt, *answer = SENTENCES[name].splitlines()

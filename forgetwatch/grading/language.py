@@ -128,10 +128,10 @@ def without_echo(body: str, prompt: str) -> str:
     """Text without what it copies from the prompt; empty if little else is left.
 
     A copy is a run of the prompt's words in their order: a sentence of the prompt, or a clause of the text that such
-    runs make up (of any length, or several of three words or Chinese characters each). The prompt's words in another
-    order, or with a word or number of the text's own between them, are an answer. Where 20 letters of different words
-    are outside of all runs, these alone are returned; where fewer are, and some clause is a copy, the text is an echo if
-    most of its letters are in runs. A short word next to the repeated prompt is an echo too.
+    runs make up (one of any length, or several of three words or Chinese characters each). The prompt's words in
+    another order, or with a word or number of the text's own between them, are an answer. Where 20 letters of different
+    words are outside of all runs, these alone are returned. Where fewer are, and a clause is a copy, the text is an
+    echo if most of its letters are in runs. A short word next to the repeated prompt is an echo too.
 
     >>> without_echo("Warum ist das Meer salzig? Warum? Warum?", "Warum ist das Meer salzig?")
     ''

@@ -19,7 +19,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -105,10 +105,7 @@ class Probe(Sequence[Item]):
             self._check_rendering(item)
 
     def _check_decoding(self) -> None:
-        # The items are checked after the settings: anything that is no Item is reported there.
-        generates = self.scoring == "generate" or any(
-            isinstance(item, Item) and not item.choices for item in self.items
-        )
+        generates = _decodes(self.items, self.scoring)
         if self.decoding is not None and not generates:
             raise ProbeError(f"probe {self.name!r}: decoding is for generated answers, and no item has one")
         made = Decoding.of(self.decoding) if generates else None
@@ -166,7 +163,12 @@ class Probe(Sequence[Item]):
 
     def head(self, items: int) -> Probe:
         """The probe of the first `items` items, with the same settings."""
-        return self if items >= len(self) else replace(self, items=self.items[:items])
+        return self if items >= len(self) else self.with_items(self.items[:items])
+
+    def with_items(self, items: Iterable[Item]) -> Probe:
+        """The probe of other items, with the same settings; without decoding where no answer is generated."""
+        kept = tuple(items)
+        return replace(self, items=kept, decoding=self.decoding if _decodes(kept, self.scoring) else None)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -204,6 +206,12 @@ class Probe(Sequence[Item]):
         if path.suffix == ".gz":
             content = gzip.compress(content, mtime=0)  # without a time, so that equal probes are equal files
         write_atomically(path, lambda partial: partial.write_bytes(content))
+
+
+def _decodes(items: Iterable[Item], scoring: Scoring) -> bool:
+    """True if the settings of generated answers are for one of the items."""
+    # The items are checked after the settings: anything that is no Item is reported there.
+    return scoring == "generate" or any(isinstance(item, Item) and not item.choices for item in items)
 
 
 def read_probe(path: str | Path, **settings: Any) -> Probe:

@@ -157,3 +157,13 @@ def test_a_missing_or_binary_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "b.jsonl").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ProbeError, match="not UTF-8"):
         read_probe(tmp_path / "b.jsonl")
+
+
+def test_a_beginning_without_generated_answers_is_a_probe_without_decoding() -> None:
+    scored = probe(3).items
+    written = Item(id="w", task="o", prompt="Q", answer="x", match="exact")
+    both = Probe([*scored, written], decoding={"tokens": 7}, norm="bytes")
+    assert both.head(3).fingerprint == Probe(scored, norm="bytes").fingerprint
+    assert both.head(3).decoding is None
+    assert both.head(4).decoding == both.decoding
+    assert Probe(scored, scoring="generate", decoding={"tokens": 7}).head(1).settings["decoding"]["tokens"] == 7

@@ -80,7 +80,7 @@ def main() -> None:
     tokenizer = AutoTokenizer.from_pretrained(given.model)
     start = {name: value.clone() for name, value in model.state_dict().items()}
     probe = load_probe(given.probe)
-    probe = replace(probe, items=probe.items[: given.items])
+    probe = probe.head(given.items)
     shots = worked_examples(load_probe(given.examples)) if "examples" in given.forms else {}
     for name in given.models.split(","):
         for form in given.forms.split(","):

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support import snapshot
 
 from forgetwatch import Probe, Snapshot, compare, load_probe, load_snapshot
 from forgetwatch.errors import MismatchError
@@ -94,3 +95,18 @@ def test_an_unknown_probe_has_no_version() -> None:
     assert shipped_version({"name": "behaviour", "fingerprint": load_probe("behaviour").fingerprint}) == 2
     head = load_probe("behaviour").head(30)
     assert shipped_version({"name": "behaviour", "fingerprint": head.fingerprint, "items": 30}) == 2
+
+
+@pytest.mark.parametrize("name", ["quick+standard", "behaviour+behaviour"])
+def test_a_probe_of_the_users_own_may_have_a_name_whose_parts_do_not_combine(name: str) -> None:
+    assert shipped_version({"name": name, "fingerprint": "ab"}) is None
+    meta = {"probe": {"name": name, "fingerprint": "ab"}, "scorer": "forgetwatch"}
+    before, after = snapshot([True, False], meta=meta), snapshot([True, False, True], meta=meta)
+    with pytest.raises(MismatchError, match="are not outcomes on the same items"):
+        compare(before=before, after=after)
+
+
+def test_a_beginning_of_two_shipped_probes_without_generated_answers_has_a_version() -> None:
+    head = load_probe("standard+behaviour").head(300)
+    described = {"name": head.name, "fingerprint": head.fingerprint, "items": 300}
+    assert shipped_version(described) == 2

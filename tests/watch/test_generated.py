@@ -110,6 +110,18 @@ def test_generated_answers_are_left_out_first_where_the_budget_does_not_allow_th
     assert [int((look.texts("outcome") == "ok").sum()) for look in looks] == [30, 30, 30]
 
 
+def test_a_probe_that_begins_with_many_scored_items_is_measured_twice_and_cut(tmp_path: Path) -> None:
+    """Neither the second measurement nor the looks reach the first generated answer."""
+    made = Probe([*probe(510), both()[-1]], decoding={"tokens": 6})
+    callback = ForgetWatchCallback(made, every=10, max_overhead=1e-6)
+    trainer(tmp_path, steps=20, callbacks=[callback]).train()
+    assert callback.watch is not None
+    assert callback.watch.null is not None
+    assert (callback.watch.items, len(callback.watch.null)) == (250, 500)
+    assert {step: one.all.n for step, one in callback.watch.comparisons.items()} == dict.fromkeys((0, 10, 20), 250)
+    assert Trajectory.from_run(tmp_path).steps == (0, 10, 20)
+
+
 def test_generation_time_is_measured_here_and_not_taken_from_a_named_baseline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -112,7 +112,7 @@ def read_preset(
     if parsed.form == "scored":
         # The header goes before the worked examples, so it is added last.
         headed = (_headed(item, headers[item.task, item.id]) for item in probe)
-        probe = replace(probe, items=tuple(headed))
+        probe = probe.with_items(headed)
     return LoadedPreset(probe, tuple(reader.left_out()))
 
 
@@ -196,11 +196,9 @@ def _with_examples(probe: Probe, examples: Sequence[Item], shots: int) -> Probe:
         if items[0].match == "instructions":
             continue
         pool = [item for item in examples if item.task == task][:_TASK_EXAMPLES]
-        # A probe of one task alone refuses a decoding if no item of it is generated.
-        decoding = probe.decoding if any(probe.is_generated(item) for item in items) else None
-        of_task = few_shot(replace(probe, items=tuple(items), decoding=decoding), pool, shots=shots)
+        of_task = few_shot(probe.with_items(items), pool, shots=shots)
         prompted |= {(item.task, item.id): item for item in of_task}
-    return replace(probe, items=tuple(prompted.get((item.task, item.id), item) for item in probe))
+    return probe.with_items(prompted.get((item.task, item.id), item) for item in probe)
 
 
 def _headed(item: Item, header: str) -> Item:

@@ -22,6 +22,7 @@ from functools import reduce
 from importlib.resources import as_file, files
 from typing import Any, Final
 
+from forgetwatch.errors import ProbeError
 from forgetwatch.probe import Probe, combine, read_probe
 
 CANARY: Final = "forgetwatch probe data; do not train on it; canary 6ebbbed7-cad2-47d5-8c7c-e0b004f3c711"
@@ -109,10 +110,14 @@ def shipped_version(described: Mapping[str, Any]) -> int | None:
         return 1
     if not set(name.split("+")) <= set(NAMES):
         return None
-    whole = reduce(combine, map(shipped_probe, name.split("+")))
+    parts = [shipped_probe(part) for part in name.split("+")]
+    try:
+        whole = reduce(combine, parts)
+    except ProbeError:  # a probe of the user's own may have a name whose parts do not combine
+        return None
     items = described.get("items")
-    parts = (whole, whole.head(items)) if isinstance(items, int) and 0 < items < len(whole) else (whole,)
-    return _LATEST if any(part.with_fingerprint(fingerprint) is not None for part in parts) else None
+    heads = (whole, whole.head(items)) if isinstance(items, int) and 0 < items < len(whole) else (whole,)
+    return _LATEST if any(head.with_fingerprint(fingerprint) is not None for head in heads) else None
 
 
 def shipped_probe(name: str) -> Probe:

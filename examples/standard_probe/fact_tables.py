@@ -37,8 +37,8 @@ _NEAR: Final = 3
 _SIZES: Final = ((3, 20), (4, 54), (5, 26))
 """Sizes of sets, with their weights."""
 
-_WITHIN_GROUP: Final = frozenset({"letter", "event_year"})
-"""Relations whose options are of one group: words for a letter begin with it, and years are of one age."""
+_WITHIN_GROUP: Final = frozenset({"letter", "event_year", "painting"})
+"""Relations whose options are of one group: words for a letter begin with it; years and painters are of one age."""
 
 SHARES: Final[tuple[tuple[Form, float], ...]] = ((3, 0.18), (5, 0.20))
 """Share of the facts outside of sets in each form; the rest has four options, or is a claim."""

@@ -225,7 +225,7 @@ def _answer_findings(model: str, probe: Probe) -> list[Finding]:
         ScoringError: If the model cannot be loaded or scored.
         ProbeError: If no item has options.
     """
-    unasked = without_questions(probe)
+    no_question = without_questions(probe)
     with scoring(model, probe) as progress:
         from forgetwatch.scoring import Scorer
         from forgetwatch.scoring.checkpoints import load_model, silence_loading
@@ -234,7 +234,7 @@ def _answer_findings(model: str, probe: Probe) -> list[Finding]:
         loaded, tokenizer = load_model(model)
         answers = [
             Scorer(items, tokenizer, loaded, generates=False).score(loaded, name=model, progress=progress)
-            for items in (probe, unasked)
+            for items in (probe, no_question)
         ]
     return check_answers(probe, *answers)
 

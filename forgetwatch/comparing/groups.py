@@ -141,6 +141,7 @@ class Group(Cells):
         bits_per_byte_change: After minus before: above 0, the texts have become harder to predict.
         bits_per_byte_change_interval: Its interval.
         bits_per_byte_p_value: Two-sided p-value of "no change".
+        bits_per_byte_q_value: Benjamini-Hochberg of it over the groups of the level.
     """
 
     level: Level
@@ -203,6 +204,7 @@ class Group(Cells):
     bits_per_byte_change: float | None = None
     bits_per_byte_change_interval: Interval | None = None
     bits_per_byte_p_value: float | None = None
+    bits_per_byte_q_value: float | None = None
 
     @property
     def detectable_change(self) -> float:
@@ -259,7 +261,12 @@ def count_groups(
     """
     whole = replace(_group(paired, "all", "all", rng, replications), **_bits_per_byte(passages))
     # A level of one group has nothing to correct for.
-    yield replace(whole, q_value=whole.p_value, log_score_q_value=whole.log_score_p_value)
+    yield replace(
+        whole,
+        q_value=whole.p_value,
+        log_score_q_value=whole.log_score_p_value,
+        bits_per_byte_q_value=whole.bits_per_byte_p_value,
+    )
     levels: list[tuple[Level, Labels]] = [("category", paired.category), ("task", paired.task)]
     if len(np.unique(paired.kind.code)) > 1:
         levels.insert(0, ("kind", paired.kind))  # one kind alone would repeat the whole
@@ -267,22 +274,26 @@ def count_groups(
         groups = [_group(paired.take(rows), level, name, rng, replications) for name, rows in labels.split()]
         q_values = false_discovery(np.array([group.p_value for group in groups], float))
         fading = _q_values([group.log_score_p_value for group in groups])
-        texts = _by_name(passages, level)
+        texts = _texts(passages, level)
         for group, q, log_score_q in zip(groups, q_values, fading, strict=True):
-            found = _bits_per_byte(texts.pop(group.name, None))
+            found = texts.pop(group.name, {})
             yield replace(group, q_value=float(q), log_score_q_value=log_score_q, **found)
         nothing = paired.take(np.zeros(0, np.int64))
-        for name, inside in texts.items():
-            # No answer, so no test of one: these groups are none of those that a level is corrected for.
-            yield replace(_group(nothing, level, name, rng, replications), **_bits_per_byte(inside))
+        for name, found in texts.items():
+            # No answer, so no test of one: these groups are none of those that p_value is corrected for.
+            yield replace(_group(nothing, level, name, rng, replications), **found)
 
 
-def _by_name(passages: AlignedPassages | None, level: Level) -> dict[str, AlignedPassages]:
-    """Passages of each group of a level, by its name."""
+def _texts(passages: AlignedPassages | None, level: Level) -> dict[str, dict[str, Any]]:
+    """Attributes that follow from the passages of each group of a level, by the group's name."""
     if passages is None or level not in ("category", "task"):
         return {}
     labels = passages.category if level == "category" else passages.task
-    return {name: passages.take(rows) for name, rows in labels.split()}
+    texts = {name: _bits_per_byte(passages.take(rows)) for name, rows in labels.split()}
+    q_values = _q_values([found.get("bits_per_byte_p_value") for found in texts.values()])
+    return {
+        name: found | {"bits_per_byte_q_value": q} for (name, found), q in zip(texts.items(), q_values, strict=True)
+    }
 
 
 def _bits_per_byte(passages: AlignedPassages | None) -> dict[str, Any]:

@@ -35,7 +35,7 @@ _GROUP: Final = (
     *("backward_transfer_interval", "net_change_interval", "p_value", "loss_p_value", "q_value", "effective_n"),
     "detectable_change",
     *("passages", "bits_per_byte_before", "bits_per_byte_after", "bits_per_byte_change"),
-    *("bits_per_byte_change_interval", "bits_per_byte_p_value"),
+    *("bits_per_byte_change_interval", "bits_per_byte_p_value", "bits_per_byte_q_value"),
 )
 _RATES: Final = ("forgetting", "backward_transfer")
 _ERRORS: Final = ("forgetting_se", "backward_transfer_se")
@@ -68,6 +68,9 @@ QUANTITIES: Final = tuple(
     if not name.endswith(("interval", "band"))
 )
 """Names of the quantities of a group that are one number, as dotted paths into `group_values`."""
+
+_OF_NOTHING: Final = ("retained", "forgotten", "gained", "missed", "effective_n")
+"""Counts that are 0 where a group has no answers, and mean nothing there."""
 
 Unit = Literal["count", "share", "nats", "bits", "ratio"]
 
@@ -128,10 +131,14 @@ def range_of(name: str) -> Interval:
 
 
 def group_values(group: Group) -> dict[str, Any]:
-    """Nested mapping of the quantities of one group, in JSON types, with its level and name."""
+    """Nested mapping of the quantities of one group, in JSON types, with its level and name.
+
+    All but `n` and those of passages are None for a group without answers.
+    """
     return {
         **{name: json_value(getattr(group, name)) for name in _GROUP},
-        "chance": _chance(group.chance),
+        **({} if group.n else dict.fromkeys(_OF_NOTHING)),
+        "chance": _chance(group.chance) | ({} if group.n else {"n": None}),
         "soft": _pick(group.soft, _SOFT),
         "noise_floor": _pick(group.noise_floor, _NOISE_FLOOR),
     }

@@ -1,7 +1,7 @@
 """Faults of a probe that only a model's answers show, with counts and examples.
 
     no question         the options are answered without their questions, over all or in a category
-    below chance        tasks that the model answers worse than a guess would
+    below chance        tasks and categories that the model answers worse than a guess would
     option mass         share of the probability that the options hold at the place of the answer
     sure and wrong      confident answers, with a share of at least `metrics.known.TAU` on one option, that are wrong
 
@@ -11,24 +11,28 @@ away by their form, or one of them is a commoner text. One that is worse than ch
 A task below chance has wrong keys, or options that mislead by their form; a model that merely does not know is at
 chance.
 
-Both are faults beyond `CLEAR` standard errors of independent guesses, in either direction for the first. With ten
-categories and a sound probe, one check in twenty finds a category by accident.
+The first is a fault beyond `CLEAR` standard errors of independent guesses, in either direction. With ten categories and
+a sound probe, one check in twenty finds a category by accident. The second is a fault at a q-value of at most
+`FALSE_SHARE`: the exact probability of so few right guesses, adjusted for the number of tasks and categories
+(Benjamini and Hochberg 1995). Twenty items of four options are too few among a hundred such groups.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import softmax
 
 from forgetwatch.errors import ProbeError
 from forgetwatch.item import Item
 from forgetwatch.metrics.choices import UNITS, normalise
 from forgetwatch.metrics.known import TAU
+from forgetwatch.metrics.significance import false_discovery
 from forgetwatch.probe import Probe
 from forgetwatch.probes.checking import Finding
 from forgetwatch.snapshot import Snapshot
@@ -36,8 +40,11 @@ from forgetwatch.snapshot import Snapshot
 CLEAR: Final = 2.8
 """Standard errors from chance that are a fault: about 1 in 200 by accident."""
 
+FALSE_SHARE: Final = 0.05
+"""Largest q-value at which a task or category counts as below chance."""
+
 _FEWEST: Final = 10
-"""Items of a category or task below which its accuracy is not compared with chance."""
+"""Items of a category below which its accuracy is not compared with chance."""
 
 _MASS: Final = 0.001
 """Median option mass below which what decides is far from what the model would write."""
@@ -62,18 +69,18 @@ def without_questions(probe: Probe) -> Probe:
     return replace(probe, items=tuple(items), scoring=scoring, decoding=None)
 
 
-def check_answers(probe: Probe, answered: Snapshot, unasked: Snapshot) -> list[Finding]:
+def check_answers(probe: Probe, answered: Snapshot, no_question: Snapshot) -> list[Finding]:
     """Result of every check of a model's answers, including those that found nothing.
 
     Args:
         probe: The probe.
         answered: Outcomes of a model on the probe.
-        unasked: Its outcomes on `without_questions` of the probe.
+        no_question: Its outcomes on `without_questions` of the probe.
     """
     items = {(item.task, item.id): item for item in probe if len(item.choices) > 1}
-    with_question, without = _rows(answered, items), _rows(unasked, items)
+    with_question, without = _rows(answered, items), _rows(no_question, items)
     return [
-        _unasked(items, without),
+        _no_question(items, without),
         _below(items, with_question),
         _mass(with_question),
         _sure(with_question, answered.norms),
@@ -102,7 +109,7 @@ def _rows(snapshot: Snapshot, items: Mapping[tuple[str, str], Item]) -> dict[tup
 
 def _distance(rows: Sequence[Mapping[str, Any]], items: Sequence[Item]) -> float:
     """(right answers - expected by chance) in standard errors of independent guesses; 0 without spread."""
-    chances = [len(item.answers) / len(item.choices) for item in items]
+    chances = [_chance(item) for item in items]
     spread = math.sqrt(sum(chance * (1 - chance) for chance in chances))
     return (sum(bool(_right(row)) for row in rows) - sum(chances)) / spread if spread else 0.0
 
@@ -113,7 +120,7 @@ def _right(row: Mapping[str, Any]) -> bool:
     return bool(row["correct"] if scored is None else scored)
 
 
-def _unasked(items: Mapping[tuple[str, str], Item], rows: Mapping[tuple[str, str], Mapping[str, Any]]) -> Finding:
+def _no_question(items: Mapping[tuple[str, str], Item], rows: Mapping[tuple[str, str], Mapping[str, Any]]) -> Finding:
     name = "no question"
     if not rows:
         return Finding(name=name, items=(), of=0, wrong=False, about="no items to check")
@@ -127,7 +134,7 @@ def _unasked(items: Mapping[tuple[str, str], Item], rows: Mapping[tuple[str, str
         if abs(distance := _distance([rows[key] for key in keys], [items[key] for key in keys])) > CLEAR
     }
     right = tuple(key for key in rows if _right(rows[key]))
-    chance = sum(len(items[key].answers) / len(items[key].choices) for key in rows) / len(rows)
+    chance = sum(_chance(items[key]) for key in rows) / len(rows)
     about = f"right in {100 * len(right) / len(rows):.1f} % without the question (chance {100 * chance:.1f} %)"
     if far:
         about += "; " + ", ".join(f"{group} {distance:+.1f} standard errors" for group, distance in far.items())
@@ -135,24 +142,58 @@ def _unasked(items: Mapping[tuple[str, str], Item], rows: Mapping[tuple[str, str
 
 
 def _below(items: Mapping[tuple[str, str], Item], rows: Mapping[tuple[str, str], Mapping[str, Any]]) -> Finding:
-    tasks: dict[str, list[tuple[str, str]]] = {}
-    for key in rows:
-        tasks.setdefault(key[0], []).append(key)
-    found = {
-        task: distance
-        for task, keys in tasks.items()
-        if len(keys) >= _FEWEST
-        and (distance := _distance([rows[key] for key in keys], [items[key] for key in keys])) < -CLEAR
+    name = "below chance"
+    if not rows:
+        return Finding(name=name, items=(), of=0, wrong=False, about="no items to check")
+    groups = _tasks_and_categories(items, rows)
+    chances = [np.array([_chance(items[key]) for key in keys]) for keys in groups.values()]
+    right = [sum(_right(rows[key]) for key in keys) for keys in groups.values()]
+    q_values = false_discovery(np.array([_at_most(*pair) for pair in zip(right, chances, strict=True)]))
+    below = {group: float(q) for group, q in zip(groups, q_values, strict=True) if q <= FALSE_SHARE}
+    # Alone: its p-value with every answer wrong would still count after the adjustment.
+    able = sum(bool(np.prod(1 - each) * len(groups) <= FALSE_SHARE) for each in chances)
+    size = f"{able} of {len(groups)} tasks and categories have enough items to show it alone"
+    far = {
+        group: _distance([rows[key] for key in groups[group]], [items[key] for key in groups[group]])
+        for group in sorted(below, key=lambda one: below[one])
     }
-    about = ", ".join(f"{task} {distance:.1f} standard errors" for task, distance in found.items())
-    about = f"answered worse than a guess: {about}" if found else "no task is answered worse than a guess"
+    listed = ", ".join(f"{group} {far[group]:.1f} standard errors (q {below[group]:.1g})" for group in far)
+    about = f"answered worse than a guess: {listed}" if below else "no task or category is answered worse than a guess"
+    found = {key for group in below for key in groups[group]}
     return Finding(
-        name="below chance",
-        items=tuple(key for key in rows if key[0] in found),
+        name=name,
+        items=tuple(key for key in rows if key in found),
         of=len(rows),
-        wrong=bool(found),
-        about=about,
+        wrong=bool(below),
+        about=f"{about}; {size}",
     )
+
+
+def _tasks_and_categories(
+    items: Mapping[tuple[str, str], Item], keys: Iterable[tuple[str, str]]
+) -> dict[str, list[tuple[str, str]]]:
+    """Items of each task, and of each category that is not a task with the same items."""
+    tasks: dict[str, list[tuple[str, str]]] = {}
+    categories: dict[str, list[tuple[str, str]]] = {}
+    for key in keys:
+        tasks.setdefault(key[0], []).append(key)
+        if category := items[key].category:
+            categories.setdefault(f"category {category}", []).append(key)
+    known = list(tasks.values())
+    return tasks | {group: keys for group, keys in categories.items() if keys not in known}
+
+
+def _chance(item: Item) -> float:
+    """Probability that a guess is right."""
+    return len(item.answers) / len(item.choices)
+
+
+def _at_most(right: int, chances: NDArray[np.float64]) -> float:
+    """Probability of at most so many right guesses, where each has its own chance."""
+    probabilities = np.ones(1)
+    for chance in chances:
+        probabilities = np.convolve(probabilities, (1 - chance, chance))
+    return min(1.0, float(probabilities[: right + 1].sum()))
 
 
 def _mass(rows: Mapping[tuple[str, str], Mapping[str, Any]]) -> Finding:

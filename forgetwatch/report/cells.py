@@ -43,7 +43,7 @@ PASSAGE_HEADINGS: Final = {
     "bits_per_byte_before": "bits per byte before",
     "bits_per_byte_after": "after",
     "bits_per_byte_change": "change",
-    "bits_per_byte_p_value": "p",
+    "bits_per_byte_q_value": "q",
 }
 """Heading of each column on passages, by quantity."""
 
@@ -78,15 +78,15 @@ def group_cells(group: Group) -> dict[str, str]:
 
 def passage_cells(group: Group) -> dict[str, str]:
     """Text of each quantity in `PASSAGE_HEADINGS` for one group; empty for a group without passages."""
-    before, after, p = group.bits_per_byte_before, group.bits_per_byte_after, group.bits_per_byte_p_value
-    if not group.passages or before is None or after is None or p is None:
+    before, after, q = group.bits_per_byte_before, group.bits_per_byte_after, group.bits_per_byte_q_value
+    if not group.passages or before is None or after is None:
         return {}
     return {
         "passages": count(group.passages),
         "bits_per_byte_before": f"{before:.3f}",
         "bits_per_byte_after": f"{after:.3f}",
         "bits_per_byte_change": bits_per_byte_change(group),
-        "bits_per_byte_p_value": probability(p),
+        "bits_per_byte_q_value": probability(math.nan if q is None else q),  # one text has no test
     }
 
 

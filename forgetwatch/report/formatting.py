@@ -66,8 +66,7 @@ def nats(*values: float) -> list[str]:
     >>> nats(-0.042, -0.07, -0.014), nats(-0.012, -0.021, -0.003)
     (['-0.04', '-0.07', '-0.01'], ['-0.012', '-0.021', '-0.003'])
     """
-    digits = 3 if any(0 < abs(value) < 0.005 for value in values) else 2
-    return ["n/a" if math.isnan(value) else f"{round(value, digits) + 0.0:+.{digits}f}" for value in values]
+    return _signed(values, digits=2)
 
 
 def bits(*values: float) -> list[str]:
@@ -76,7 +75,12 @@ def bits(*values: float) -> list[str]:
     >>> bits(0.0463, 0.0312, 0.0614), bits(-0.0021, -0.0044, 0.0002)
     (['+0.046', '+0.031', '+0.061'], ['-0.0021', '-0.0044', '+0.0002'])
     """
-    digits = 4 if any(0 < abs(value) < 0.0005 for value in values) else 3
+    return _signed(values, digits=3)
+
+
+def _signed(values: Sequence[float], *, digits: int) -> list[str]:
+    """Texts with a sign and so many decimals, or one more if a value that is not 0 would be shown as 0."""
+    digits += any(0 < abs(value) < 0.5 * 10**-digits for value in values)
     return ["n/a" if math.isnan(value) else f"{round(value, digits) + 0.0:+.{digits}f}" for value in values]
 
 

@@ -213,12 +213,12 @@ def passage_lines(groups: Sequence[Group], most: int) -> list[Text]:
         return []
     # The widths and the gaps add up to 80 columns.
     lines = [
-        Text(f"{plural(groups[0].level):<22} {'texts':>6} {'before':>7} {'after':>7} {'change':>28}     p", "bold")
+        Text(f"{plural(groups[0].level):<22} {'texts':>6} {'before':>7} {'after':>7} {'change':>28}     q", "bold")
     ]
     for group in groups[:most]:
-        passages, before, after, change, p = passage_cells(group).values()
+        passages, before, after, change, q = passage_cells(group).values()
         name = fit(group.name, 20)
-        lines.append(Text(f"  {name} {passages:>6} {before:>7} {after:>7} {change:>28} {p:>5}"))
+        lines.append(Text(f"  {name} {passages:>6} {before:>7} {after:>7} {change:>28} {q:>5}"))
     return lines
 
 

@@ -70,8 +70,8 @@ def tracker_row(
     """
     whole = comparison.all
     row: dict[str, float | None] = {
-        "all/forgotten": whole.forgotten,
-        "all/gained": whole.gained,
+        "all/forgotten": whole.forgotten if whole.n else None,
+        "all/gained": whole.gained if whole.n else None,
         "all/known_lost": whole.known_lost,
         "all/known_lost_net": whole.known_lost_net,
         "all/net_change": whole.net_change,

@@ -11,15 +11,17 @@ import pytest
 from passage_texts import read
 
 from forgetwatch import Trajectory, compare, load_snapshot, save_snapshot
-from forgetwatch.comparing.quantities import group_values
+from forgetwatch.comparing.quantities import QUANTITIES, group_values, value_at
 from forgetwatch.comparing.verdict import conclude
 from forgetwatch.gates.condition import Condition
+from forgetwatch.metrics.significance import false_discovery
 from forgetwatch.report.export import comparison_json, trajectory_json
 
 RNG = np.random.default_rng(0)
 BEFORE = RNG.uniform(0.8, 1.6, 20)
 AFTER = BEFORE + RNG.normal(0.05, 0.03, 20)
 QUESTIONS = [True, True, False, True, False, True]
+TESTS = ("bits_per_byte_p_value", "bits_per_byte_q_value")
 KEYS = ("passages", "bits_per_byte_before", "bits_per_byte_after", "bits_per_byte_change")
 
 
@@ -64,7 +66,8 @@ def test_passages_are_in_no_count_of_answers() -> None:
 def test_a_group_of_passages_alone_is_null_and_never_nan() -> None:
     made = compare(before=read(bits=BEFORE, questions=QUESTIONS), after=read(bits=AFTER, questions=QUESTIONS))
     news = json.loads(json.dumps(group_values(made.by("category")["News"]), allow_nan=False))
-    assert (news["n"], news["forgotten"], news["gained"], news["passages"]) == (0, 0, 0, 10)
+    assert (news["n"], news["passages"]) == (0, 10)
+    assert {name for name in QUANTITIES if value_at(news, name) is not None and name != "n"} == {*KEYS, *TESTS}
     nulls = ("accuracy_after", "net_change", "p_value", "loss_p_value", "q_value", "known", "detectable_change")
     assert all(news[name] is None for name in nulls)
     only = compare(before=read(bits=BEFORE), after=read(bits=AFTER))
@@ -79,6 +82,16 @@ def test_categories_of_passages_do_not_change_the_q_values_of_others() -> None:
     assert beside.by("category")["Math"].q_value == alone.by("category")["Math"].q_value
     assert conclude(beside).below_zero == conclude(alone).below_zero == ()
     assert conclude(beside).categories == 0
+
+
+def test_p_values_of_passages_are_adjusted_for_the_categories() -> None:
+    groups = compare(before=read(bits=BEFORE), after=read(bits=AFTER)).by("category").values()
+    p_values = np.array([group.bits_per_byte_p_value for group in groups])
+    assert len(groups) == 2
+    assert [group.bits_per_byte_q_value for group in groups] == pytest.approx(false_discovery(p_values).tolist())
+    assert max(p_values) > 0
+    whole = compare(before=read(bits=BEFORE), after=read(bits=AFTER)).all
+    assert whole.bits_per_byte_q_value == whole.bits_per_byte_p_value
 
 
 def test_a_passage_scored_on_one_side_is_unscored() -> None:
@@ -98,6 +111,7 @@ def test_one_passage_has_a_change_and_a_null_interval() -> None:
     assert whole["bits_per_byte_change"] == pytest.approx(0.1)
     assert whole["bits_per_byte_change_interval"] == [None, None]
     assert whole["bits_per_byte_p_value"] is None
+    assert whole["bits_per_byte_q_value"] is None
 
 
 def test_passages_alone_have_no_verdict_on_correctness() -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from forgetwatch import Item, Probe, Snapshot
 from forgetwatch.errors import ProbeError
-from forgetwatch.probes.answering import check_answers, without_questions
+from forgetwatch.probes.answering import _at_most, check_answers, without_questions
 from forgetwatch.probes.checking import Finding
 
 OPTIONS = (" north", " south", " whale", " olive")
@@ -38,7 +40,7 @@ def answers(probe: Probe, chosen: Callable[[int, Item], int], *, share: float = 
     rows = []
     for n, item in enumerate(probe):
         choice = chosen(n, item)
-        shares = np.full(4, (1 - share) / 3)
+        shares = np.full(item.k or 0, (1 - share) / 3)
         shares[choice] = share
         rows.append(
             {
@@ -47,7 +49,7 @@ def answers(probe: Probe, chosen: Callable[[int, Item], int], *, share: float = 
                 "category": item.category,
                 "content_hash": item.content_hash,
                 "sample": 0,
-                "k": 4,
+                "k": item.k,
                 "gold": item.answers[0],
                 "chosen": choice,
                 "correct": choice in item.answers,
@@ -124,7 +126,62 @@ def test_a_task_below_chance_is_found_with_its_items() -> None:
     assert finding.wrong
     assert {task for task, _ in finding.items} == {"t2"}
     assert len(finding.items) == 100
-    assert finding.about.startswith("answered worse than a guess: t2 -5.8 standard errors")
+    assert finding.about.startswith("answered worse than a guess: t2 -5.8 standard errors (q 2e-12)")
+
+
+def many_tasks(made: Probe) -> Probe:
+    """The items as 100 tasks of 20, in ten categories."""
+    items = [
+        replace(item, task=f"t{n % 100:02}", category=f"c{n % 10}", choices=(*OPTIONS, " ladder")[: 4 + n % 2])
+        for n, item in enumerate(made)
+    ]
+    return Probe(items)
+
+
+def test_a_category_below_chance_is_found_where_its_tasks_are_too_small() -> None:
+    made = many_tasks(probe(2000))
+
+    def unlucky(n: int, item: Item) -> int:
+        return wrong(n, item) if item.category == "c4" and n % 4 else guess(n, item)
+
+    finding = check_answers(made, answers(made, unlucky), answers(made, guess))[1]
+    assert finding.wrong
+    assert "category c4 -" in finding.about
+    assert finding.about.endswith("; 10 of 110 tasks and categories have enough items to show it alone")
+    assert len(finding.items) == 200
+
+
+def test_tasks_of_twenty_items_are_found_where_many_have_no_right_answer() -> None:
+    made = many_tasks(probe(2000))
+
+    def some(n: int, item: Item) -> int:
+        return wrong(n, item) if n % 100 < 40 else mostly_key(n, item)
+
+    finding = check_answers(made, answers(made, some), answers(made, guess))[1]
+    assert finding.wrong
+    assert {task for task, _ in finding.items} == {f"t{n:02}" for n in range(40)}
+
+
+def test_a_model_that_guesses_everywhere_is_not_below_chance() -> None:
+    made = many_tasks(probe(2000))
+    finding = check_answers(made, answers(made, guess), answers(made, guess))[1]
+    assert not finding.wrong
+    assert finding.about.startswith("no task or category is answered worse than a guess; 10 of 110")
+
+
+def test_nothing_is_said_of_chance_without_items() -> None:
+    made = probe(4)
+    empty = answers(made, guess)
+    other = Probe([replace(item, task="other") for item in made])
+    finding = check_answers(other, empty, empty)[1]
+    assert (finding.of, finding.wrong, finding.about) == (0, False, "no items to check")
+
+
+def test_the_probability_of_few_right_guesses_is_exact() -> None:
+    assert _at_most(2, np.full(20, 0.25)) == pytest.approx(binom.cdf(2, 20, 0.25))
+    # One guess of chance 1/2 and one of 1/4: both wrong, or one right.
+    assert _at_most(0, np.array([0.5, 0.25])) == pytest.approx(0.375)
+    assert _at_most(1, np.array([0.5, 0.25])) == pytest.approx(0.875)
 
 
 def test_tasks_of_few_items_are_not_compared_with_chance() -> None:

@@ -36,7 +36,7 @@ GROUP = {
     *("forgotten_log_conditional_change", "forgotten_log_conditional_change_interval"),
     *("mass_kl", "conditional_kl", "weighted_conditional_kl"),
     *("passages", "bits_per_byte_before", "bits_per_byte_after", "bits_per_byte_change"),
-    *("bits_per_byte_change_interval", "bits_per_byte_p_value"),
+    *("bits_per_byte_change_interval", "bits_per_byte_p_value", "bits_per_byte_q_value"),
 }
 CHANCE = {
     *("n", "paper", "guess_corrected", "guess_corrected_calibrated", "bound"),

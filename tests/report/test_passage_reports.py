@@ -12,6 +12,7 @@ from passage_texts import read
 from rich.console import Console
 
 from forgetwatch import Comparison, Trajectory, compare
+from forgetwatch.report.cells import passage_cells
 from forgetwatch.report.detail import comparison_detail
 from forgetwatch.report.export import comparisons_csv
 from forgetwatch.report.html import run_page
@@ -78,6 +79,8 @@ def test_the_detail_lists_every_category_with_passages(questions: bool) -> None:
         ["News", "30"], ["Code", "30"],
     ]  # fmt: skip
     assert not any("nan" in line or "n/a points" in line for line in found)
+    heading = next(line for line in found if line.startswith("categories") and "texts" in line)
+    assert heading.split() == ["categories", "texts", "before", "after", "change", "q"]
     assert sum(line.split()[:1] == ["30"] and "+0.060" in line for line in found) == 1  # the last look
 
 
@@ -143,6 +146,20 @@ def test_a_tracker_gets_one_curve_and_with_full_one_for_each_category() -> None:
     assert "eval_forget/all/bits_per_byte_change_interval_low" in full
     assert "eval_forget/news/forgotten" not in full
     assert "eval_forget/math/bits_per_byte" not in full
+
+
+def test_a_tracker_gets_no_count_of_answers_for_passages_alone() -> None:
+    for full in (False, True):
+        row = tracker_row(compared(questions=False), seconds=1.0, full=full)
+        counts = [key for key in row if "passages" not in key and not key.endswith(("seconds", "unscored"))]
+        assert all("bits_per_byte" in key or (key.endswith(("/items", "/n")) and row[key] == 0) for key in counts), (
+            counts
+        )
+
+
+def test_a_group_of_one_text_keeps_its_row() -> None:
+    made = compare(before=read(bits=[1.0]), after=read(bits=[1.1]))
+    assert passage_cells(made.all)["bits_per_byte_q_value"] == "n/a"
 
 
 def test_a_probe_without_passages_has_no_key_of_them() -> None:

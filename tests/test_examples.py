@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import json
 import re
@@ -177,6 +178,16 @@ def test_the_workflow_runs_existing_commands_and_keeps_the_report() -> None:
     assert all(option in helped for option in options[::2])
     (upload,) = [step for step in steps if step.get("uses", "").startswith("actions/upload-artifact@")]
     assert (upload["with"]["path"], upload["if"]) == (options[-1], "always()")
+
+
+def test_cells_of_another_probe_or_size_have_other_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(EXAMPLES / "real_model"))
+    forms = importlib.import_module("forms")
+    probe = load_probe("quick")
+    less = dataclasses.replace(probe, items=probe.items[:100])
+    other = dataclasses.replace(probe, items=probe.items[400:])
+    assert len({forms.cell_label("v1", one) for one in (probe, less, other)}) == 3
+    assert len(forms.cell_label("v1", less).rsplit("-", 2)) == 3
 
 
 def test_the_texts_of_the_real_trainings_are_true_and_the_same_for_a_seed(monkeypatch: pytest.MonkeyPatch) -> None:

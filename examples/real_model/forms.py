@@ -1,14 +1,16 @@
-"""Compare the forms in which a probe can be asked, on a real model and its fine-tunings: accuracy, stability, power.
+"""Compare the forms of a probe's prompts on a real model and its fine-tunings: accuracy, stability, power.
 
     python examples/real_model/forms.py MODEL OUT [--probe standard] [--items 500] [--forms shipped,blank,prior]
-    python examples/real_model/forms.py MODEL OUT --table > table.md
+    python examples/real_model/forms.py MODEL OUT --table > tables.md
 
-OUT is the folder of `measure.py`, whose trainings are used. Every finished cell is a file, and a second run goes on
-with the cells that are missing; `--probe` may be a file, such as the one of an earlier version.
+OUT is the folder of `measure.py`, whose trainings are used. Every finished cell is a file, and a second run resumes
+with the cells that are missing; `--probe` may be a file, such as the one of an earlier version. ITEMS and FINGERPRINT
+are of the probe, so that the cells of another probe or size are never taken for its own. `--table` prints all finished
+cells, the accuracy of the shipped form by category, and the difference of t between the labels.
 
-    OUT/forms/PROBE-FORM-MODEL.parquet   outcomes, and the processor seconds of the look in PROBE-FORM-MODEL.seconds
+    OUT/forms/LABEL-ITEMS-FINGERPRINT-FORM-MODEL.parquet   outcomes; the processor seconds of the look in .seconds
 
-form       shipped   as the probe asks
+form       shipped   as the probe has them
            bare      without the worked examples
            examples  with five worked examples of each category, from `--examples` (for a probe that has none)
            blank     as shipped, with an empty line before "Answer:"
@@ -29,6 +31,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Final
 
@@ -60,7 +63,7 @@ def main() -> None:
     parser.add_argument("model", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument(
-        "--probe", default="standard", help="name or file; the cells carry its name or the file's folder"
+        "--probe", default="standard", help="name or file; the cells carry its name unless --label is given"
     )
     parser.add_argument("--label", help="name of the probe in the cells")
     parser.add_argument(
@@ -73,7 +76,7 @@ def main() -> None:
     given = parser.parse_args()
     folder = given.out / "forms"
     if given.table:
-        print("\n".join(table(folder)))
+        print("\n".join([*table(folder), "", *category_table(folder), "", *differences(folder)]))
         return
     folder.mkdir(exist_ok=True)
     model = AutoModelForCausalLM.from_pretrained(given.model, dtype=torch.float32).eval()
@@ -82,9 +85,10 @@ def main() -> None:
     probe = load_probe(given.probe)
     probe = probe.head(given.items)
     shots = worked_examples(load_probe(given.examples)) if "examples" in given.forms else {}
+    label = cell_label(given.label or probe.name, probe)
     for name in given.models.split(","):
         for form in given.forms.split(","):
-            target = folder / f"{given.label or probe.name}-{form}-{name}.parquet"
+            target = folder / f"{label}-{form}-{name}.parquet"
             if target.exists():
                 continue
             interpolate(model, start, given.out, *MODELS[name])
@@ -92,6 +96,11 @@ def main() -> None:
             began = time.process_time()
             save_snapshot(shown(scorer, model, target.stem), target)
             target.with_suffix(".seconds").write_text(f"{time.process_time() - began:.1f}\n")
+
+
+def cell_label(name: str, probe: Probe) -> str:
+    """Beginning of the names of a probe's cells: another size, or other items, have other cells."""
+    return f"{name}-{len(probe)}-{probe.fingerprint[:8]}"
 
 
 def worked_examples(probe: Probe) -> dict[str, str]:
@@ -107,7 +116,7 @@ def worked_examples(probe: Probe) -> dict[str, str]:
 
 
 def in_form(probe: Probe, form: str, shots: dict[str, str]) -> Probe:
-    """The probe asked in another form; see the module."""
+    """The probe with its prompts in another form; see the module."""
 
     def item(one: Item) -> Item:
         if form == "bare":
@@ -173,6 +182,51 @@ def table(folder: Path) -> Iterator[str]:
             per = z_of(scores) / seconds**0.5
             head = cells if number == 0 else [""] * len(cells)
             yield f"| {' | '.join(head)} | {name} | {z} | {t} | {per:.2f} |"
+
+
+def category_table(folder: Path) -> Iterator[str]:
+    """Lines of a table of the accuracy of the shipped form by category, for each label and model."""
+    cells: dict[str, list[str]] = defaultdict(list)
+    heads = []
+    for path in sorted(folder.glob("*-shipped-start.parquet")):
+        label = path.stem.removesuffix("-shipped-start")
+        heads.append(f"{label}, chance")
+        start = load_snapshot(path)
+        kinds = np.array(start.table["category"].to_pylist())
+        columns = [1 / start.floats("k")]
+        for name in MODELS:
+            if (one := path.with_name(f"{label}-shipped-{name}.parquet")).exists():
+                heads.append(name)
+                columns.append(load_snapshot(one).floats("correct"))
+        for kind in np.unique(kinds):
+            cells[str(kind)] += [f"{column[kinds == kind].mean():.2f}" for column in columns]
+    yield f"| category | {' | '.join(heads)} |"
+    yield f"|{'---|' * (len(heads) + 1)}"
+    yield from (f"| {kind} | {' | '.join(row)} |" for kind, row in cells.items())
+
+
+def differences(folder: Path) -> Iterator[str]:
+    """Lines of a table of the difference of t between two labels in the shipped form, with bootstrap intervals."""
+    yield "| from, to | damage | t | difference of t |"
+    yield "|---|---|---|---|"
+    labels = [path.stem.removesuffix("-shipped-start") for path in sorted(folder.glob("*-shipped-start.parquet"))]
+    for first, second in combinations(labels, 2):
+        for name in MODELS:
+            sides = [
+                [folder / f"{label}-shipped-{one}.parquet" for one in ("start", name)] for label in (first, second)
+            ]
+            if name == "start" or not all(path.exists() for side in sides for path in side):
+                continue
+            one, other = (Pair.of(*map(load_snapshot, side), name=name, norm="sum").differences() for side in sides)
+            rng = np.random.default_rng(SEED)
+            # Two probes share no item: each is drawn by itself.
+            drawn = [z_of(rng.choice(other, len(other))) - z_of(rng.choice(one, len(one))) for _ in range(DRAWS)]
+            low, high = np.quantile(drawn, (0.025, 0.975))
+            before, after = z_of(one), z_of(other)
+            yield (
+                f"| {first}, {second} | {name} | {before:+.1f}, {after:+.1f} "
+                f"| {after - before:+.1f} ({low:+.1f} to {high:+.1f}) |"
+            )
 
 
 def lucky(snapshot: Any, share: Any) -> str:

@@ -1,6 +1,6 @@
 """The tables of the card: the number of items of each kind, counted from the probes, and what two models made of them.
 
-A table goes between two lines of the card and replaces the text that was there:
+The number of questions of difficulty 0, of `standard`, is put into the text. A table goes between two lines of the card and replaces the text that was there:
 
     <!-- figures: standard -->
     <!-- end -->
@@ -25,10 +25,22 @@ def with_figures(card: str, probes: Sequence[Probe]) -> str:
     """Put the figures of the probes into a card.
 
     Raises:
-        ProbeError: If the card lacks the two lines of a probe.
+        ProbeError: If the card lacks the two lines of a probe, or the place of the number of easiest questions.
     """
     for probe in probes:
         card = _filled(card, f"figures: {probe.name}", figures(probe))
+        if probe.name == "standard":
+            card = _with_floor(card, probe)
+    return card
+
+
+def _with_floor(card: str, probe: Probe) -> str:
+    """Put the number of questions of difficulty 0 before the names of their categories."""
+    items = [item for item in probe if "difficulty:0" in item.tags]
+    text = f"questions of {' and '.join(sorted({item.category for item in items}))}"
+    card, found = re.subn(rf"\(\d+ {text}\)", f"({len(items)} {text})", card)
+    if not found:
+        raise ProbeError(f"the card needs '(0 {text})' for the number of questions of difficulty 0")
     return card
 
 

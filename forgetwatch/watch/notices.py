@@ -53,16 +53,16 @@ def cost_line(watch: Watch, *, left: int, extra: float = 0.0, max_overhead: floa
     looks += f"about {seconds(spent + left * each)} in all"
     looks += f" unless max_overhead={max_overhead:g} cuts the looks" if max_overhead is not None else ""
     items = watch.items or len(watch.probe)
-    asked = [item for item in watch.probe.items[:items] if not item.is_passage]
-    if not asked:
+    questions = [item for item in watch.probe.items[:items] if not item.is_passage]
+    if not questions:
         return f"{items:,} passages; {looks}; what changes is their bits per byte: no answer is right or wrong"
     groups = 1 + len({item.category for item in watch.probe if item.category and not item.is_passage})
     share = share_of_alpha(fading=bool(watch.comparisons) and watch.trajectory().has_scores)
     level = alarm_level(1, groups=groups, planned=watch.planned or 1, alpha=share)
     # An alarm is one-sided, and `detectable_change` takes a two-sided level.
-    alarms = detectable_change(len(asked), _USUAL_FLIPS, alpha=2 * level)
+    alarms = detectable_change(len(questions), _USUAL_FLIPS, alpha=2 * level)
     also = f", and alarms on net losses from {100 * alarms:.1f}" if alarms == alarms else ""
-    return f"{items:,} items; {looks}; this probe {_sees(asked)}{also} (if 1 answer in 10 flips)"
+    return f"{items:,} items; {looks}; this probe {_sees(questions)}{also} (if 1 answer in 10 flips)"
 
 
 def not_generated_line(probe: Probe) -> str:

@@ -19,6 +19,16 @@ def test_the_figures_of_the_card_are_those_of_the_probe() -> None:
     assert with_figures(CARD, [load_probe("behaviour")]) == CARD
 
 
+def test_the_number_of_the_easiest_questions_is_counted() -> None:
+    probe = load_probe("standard")
+    right = sum("difficulty:0" in item.tags for item in probe)
+    assert f"({right} questions of Logic and Math)" in CARD
+    stale = CARD.replace(f"({right} questions of", "(7 questions of")
+    assert with_figures(stale, [probe]) == CARD
+    with pytest.raises(ProbeError, match="number of questions of difficulty 0"):
+        with_figures(stale.replace("(7 questions", "(seven questions"), [probe])
+
+
 def test_the_card_holds_the_canary() -> None:
     assert CANARY in CARD
 

@@ -1,6 +1,7 @@
 """The tables of the card: the number of items of each kind, counted from the probes, and what two models made of them.
 
-The number of questions of difficulty 0, of `standard`, is put into the text. A table goes between two lines of the card and replaces the text that was there:
+The number of questions of difficulty 0, of `standard`, is put into the text. A table goes between two lines of the card
+and replaces the text that was there:
 
     <!-- figures: standard -->
     <!-- end -->

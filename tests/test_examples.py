@@ -6,6 +6,7 @@ import dataclasses
 import importlib
 import json
 import re
+import sys
 from collections.abc import Mapping
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -76,6 +77,7 @@ def example(name: str) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
     return module
 
@@ -92,7 +94,7 @@ def run(name: str, constants: Mapping[str, object], monkeypatch: pytest.MonkeyPa
 
 
 def test_every_example_is_run_by_a_test() -> None:
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*RUNS, "own_judge", "two_modes"}
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*RUNS, "own_judge", "two_modes", "why"}
 
 
 @pytest.mark.filterwarnings("ignore:'pin_memory' argument is set as true")
@@ -149,6 +151,70 @@ def test_the_two_modes_are_drawn_and_their_written_numbers_printed(tmp_path: Pat
     titles = [panel.get_title() for panel in two_modes.figure().axes]
     assert sum("2603.12163" in title for title in titles) == 3  # the picture too says what is cited
     assert sum("derived here" in title for title in titles) == 1
+
+
+@pytest.fixture(scope="module")
+def adder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo's model, taught facts of its world and a few sums in chat, saved as a checkpoint."""
+    import torch
+    from rich.progress import Progress
+
+    from forgetwatch import demo
+    from forgetwatch.probes.world import Fact, Relation, facts
+
+    torch.set_num_threads(1)
+    why = example("why")
+    values = tuple(str(total) for total in range(2, 19))
+    asked = Relation(task="sums", category="Sums", sentence="{} :", values=values)
+    sums = [Fact(relation=asked, subject=why.QUESTION.format(a, b), value=str(a + b)) for a, b in why.PAIRS]
+    folder = tmp_path_factory.mktemp("adder")
+    with pytest.MonkeyPatch.context() as patched, Progress(disable=True) as progress:
+        patched.setattr(demo, "BASE_STEPS", 100)
+        tokenizer = demo.make_tokenizer([*facts(), *sums])
+        tokenizer.chat_template = (
+            "{% for m in messages %}{{ m['content'] }} {{ ':' if m['role'] == 'user' else '<eos>' }} {% endfor %}"
+        )
+        taught = [*facts()[::2], *sums[::2]]
+        model = demo.teach_base(taught, tokenizer, progress=progress, bar=progress.add_task(""))
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.filterwarnings("ignore:'pin_memory' argument is set as true")
+@pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning")  # TRL's own calls
+def test_four_methods_are_compared_cells_resume_and_what_is_short_of_the_target_is_marked(
+    adder: Path, tmp_path: Path, capsys: Any
+) -> None:
+    why, out = example("why"), tmp_path / "out"
+    options = ["--probe", "demo", "--items", "60", "--seeds", "0", "--every", "2", "--copies", "1", "--rate", "1e-3"]
+    options += ["--model", str(adder), "--out", str(out), "--steps", "4", "--grpo-steps", "2"]
+    why.main([*options, "--target", "1", "--only", "sft", "own"])
+    finished = {path: path.stat().st_mtime_ns for path in out.glob("*-0.json")}
+    assert {path.stem for path in finished} == {"sft-0", "own-0"}
+    capsys.readouterr()
+    why.main([*options, "--target", "1"])
+    assert "2 of 4 cells are finished" in capsys.readouterr().out
+    assert {path: path.stat().st_mtime_ns for path in finished} == finished  # not run again
+    rows = [line.split("|")[1:-1] for line in (out / "why-table.md").read_text().splitlines() if line.startswith("| ")]
+    marked = [row[0].strip() for row in rows if row[0].strip().endswith("*")]
+    assert marked == [f"{name} *" for name in why.METHODS.values()]
+    assert "* short of the target score of 1 " in (out / "why-table.md").read_text()
+    cells = json.loads((out / "results.json").read_text())
+    assert [(cell["method"], cell["steps"]) for cell in cells] == [("sft", 4), ("replay", 4), ("own", 4), ("grpo", 2)]
+    for cell in cells:
+        assert cell["all"]["retained"] + cell["all"]["forgotten"] + cell["all"]["missed"] + cell["all"]["gained"] == 60
+        assert all(one["kl_sampled_se"] > 0 for one in cell["drift"].values())
+    sft = cells[0]
+    assert sft["drift"]["training"]["kl_summed"] > 3 * sft["drift"]["training"]["kl_summed_se"] > 0  # it has moved
+    assert (out / "why.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(SystemExit, match=r"another target; give another --out"):
+        why.main([*options, "--target", "0", "--only", "sft"])
+    options[options.index(str(out))] = str(tmp_path / "other")
+    why.main([*options, "--target", "0", "--only", "sft"])
+    (cell,) = json.loads((tmp_path / "other" / "results.json").read_text())
+    assert (cell["reached"], cell["steps"]) == (True, 2)  # stopped at the target
+    assert " * " not in (tmp_path / "other" / "why-table.md").read_text()
 
 
 def test_the_gate_file_applies_to_its_probe() -> None:

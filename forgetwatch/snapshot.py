@@ -74,7 +74,7 @@ SCHEMA: Final = pa.schema(
 NOT_GENERATED: Final = "its answer was not asked for"
 """Reason in the outcome of an item whose answer a look did not generate; it is stored in files."""
 
-_OBJECTS: Final = ("probe", "norms", "metrics", "seeds", "batch", "task_versions", "num_fewshot")
+_OBJECTS: Final = ("probe", "norms", "metrics", "seeds", "batch", "task_versions", "num_fewshot", "drift")
 """Metadata whose values are objects."""
 _PROBE_TEXTS: Final = ("name", "fingerprint", "scoring", "norm", "rendering")
 """Metadata of the probe whose values are texts."""

@@ -35,6 +35,7 @@ from forgetwatch.comparing.checks import (
 )
 from forgetwatch.comparing.common_norm import in_common_norm
 from forgetwatch.comparing.groups import Group, Level, count_groups
+from forgetwatch.comparing.look_drift import LookDrift, read_drift
 from forgetwatch.comparing.pairing import Pairing, item_codes, pair
 from forgetwatch.comparing.subset import cut_to_common
 from forgetwatch.metrics.choices import OptionScores
@@ -86,6 +87,8 @@ class Comparison:
         samples: Answers to each item.
         clusters: Number of independent observations among items that come in clusters; None if they do not.
         notes: Sentences about the comparison that a reader should know.
+        drift: Drift of the model after from its base, by set of prompts; None if it was not measured. Of the look of a
+            run the base is the model at the start of that run, and `before` must be the run's baseline.
     """
 
     before: Mapping[str, Any] = field(repr=False)
@@ -98,6 +101,7 @@ class Comparison:
     samples: int = 1
     clusters: int | None = None
     notes: tuple[str, ...] = ()
+    drift: Mapping[str, LookDrift] | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
         whole, (low, high) = self.all, self.all.net_change_interval
@@ -210,6 +214,7 @@ def compare(
         samples=paired.samples,
         clusters=_clusters(paired),
         notes=tuple(notes),
+        drift=read_drift(after.meta, label=after.label) if _is_baseline(before, of=after) else None,
     )
 
 
@@ -240,6 +245,12 @@ def first_samples(snapshot: Snapshot) -> Snapshot:
     # Sorted, so that the rows keep their order.
     table = snapshot.table.take(np.sort(first))
     return replace(snapshot, table=table.set_column(table.column_names.index("sample"), "sample", _zeros(len(first))))
+
+
+def _is_baseline(before: Snapshot, *, of: Snapshot) -> bool:
+    """True if a snapshot is the baseline of the run that took another one."""
+    run = of.meta.get("run")
+    return run is not None and before.meta.get("run") == run and before.meta.get("look") == "baseline"
 
 
 def _same_file(before: Snapshot, after: Snapshot) -> list[str]:

@@ -11,7 +11,7 @@ groups (`metrics.alarm`).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -25,6 +25,7 @@ from forgetwatch.comparing.aligned import guess_chance
 from forgetwatch.comparing.common_norm import in_common_norm
 from forgetwatch.comparing.comparison import Comparison, compare, with_null
 from forgetwatch.comparing.groups import Group
+from forgetwatch.comparing.look_drift import LookDrift
 from forgetwatch.comparing.pairing import pair
 from forgetwatch.comparing.subset import Subset
 from forgetwatch.errors import SnapshotError
@@ -176,6 +177,15 @@ class Trajectory:
         from forgetwatch.report.notebook import trajectory_fragment
 
         return trajectory_fragment(self)
+
+    @property
+    def drift(self) -> dict[int, Mapping[str, LookDrift]]:
+        """Drift from the model at the start of the run, by step and set (``probe``, ``training``).
+
+        Looks without one have no entry. Example: ``trajectory.drift[200]["probe"].kl_sampled``.
+        """
+        looks = zip(self.steps, self.comparisons, strict=True)
+        return {step: comparison.drift for step, comparison in looks if comparison.drift is not None}
 
     @cached_property
     def course(self) -> ItemHistory:

@@ -18,6 +18,7 @@ from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.groups import Group, Level
 from forgetwatch.metrics.intervals import mean_interval
 from forgetwatch.report.cells import ASSUMES, chance_rows, net_change, net_of_luck, ratio_text
+from forgetwatch.report.drift_table import drift_detail
 from forgetwatch.report.formatting import (
     between,
     brief,
@@ -52,7 +53,7 @@ def comparison_detail(comparison: Comparison, *, by: Level = "category") -> Line
         if comparison.paper_compat is not None:
             lines += _compat_lines(comparison.paper_compat)
         lines += _group_lines([group for group in groups if group.n])
-    lines += [*passages_line(whole), *passage_lines(groups, ROWS)]
+    lines += [*passages_line(whole), *passage_lines(groups, ROWS), *drift_detail(comparison)]
     lines += [Text(f"note: {visible(note)}", style="dim", overflow="fold") for note in comparison.notes]
     return Lines(*lines)
 

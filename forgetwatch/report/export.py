@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from forgetwatch.comparing.category_means import CategoryMeans, Spread
 from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.look_drift import DRIFT, drift_json
 from forgetwatch.comparing.quantities import QUANTITIES, group_values, json_value, value_at
 from forgetwatch.comparing.ranking import ModelComparison
 from forgetwatch.comparing.trajectory import Alarm, Trajectory
@@ -44,8 +45,8 @@ def comparison_json(comparison: Comparison, *, tolerance: float = TOLERANCE) -> 
     """
     return {
         "schema": SCHEMA,
-        "before": json_value(comparison.before),
-        "after": json_value(comparison.after),
+        "before": _metadata(comparison.before),
+        "after": _metadata(comparison.after),
         "items": vars(comparison.items),
         "groups": [group_values(group) for group in comparison.groups],
         "macro": _macro(comparison.macro),
@@ -55,7 +56,13 @@ def comparison_json(comparison: Comparison, *, tolerance: float = TOLERANCE) -> 
         "definitions": {"known": DEFINITION, "tau": TAU, "delta": DELTA},
         "verdict": _verdict(verdict(comparison, tolerance)),
         "notes": list(comparison.notes),
+        "drift": drift_json(comparison.drift),
     }
+
+
+def _metadata(meta: Mapping[str, Any]) -> Any:
+    """JSON values of the metadata of a side, without the drift, which has a key of its own."""
+    return json_value({name: value for name, value in meta.items() if name != DRIFT})
 
 
 def _verdict(found: Verdict) -> dict[str, Any]:
@@ -114,7 +121,7 @@ def trajectory_json(trajectory: Trajectory, *, tolerance: float = TOLERANCE) -> 
     counts = (rows if n == len(course.events) else rows * n / len(course.events)).tolist()
     return {
         "schema": SCHEMA_RUN,
-        "baseline": {"step": trajectory.steps[0], **json_value(trajectory.comparisons[0].before)},
+        "baseline": {"step": trajectory.steps[0], **_metadata(trajectory.comparisons[0].before)},
         "planned_looks": trajectory.planned,
         "items": n,
         "forgetting_events": {str(number): count for number, count in zip(events, counts, strict=True)},
@@ -146,6 +153,7 @@ def _look(trajectory: Trajectory, index: int, verdicts: Sequence[Alarm], toleran
     course, guessed, step = trajectory.course, trajectory.guessed, trajectory.steps[index + 1]
     return {
         "step": step,
+        "drift": drift_json(trajectory.comparisons[index + 1].drift),
         **{name: getattr(course, name)[index].item() for name in _COURSE},
         "if_guessed": {name: json_value(course.items * float(getattr(guessed, name)[index])) for name in _COURSE},
         "alarms": [

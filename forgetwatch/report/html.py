@@ -4,6 +4,7 @@
     summary     verdict and sentences                numbers    every group, and corrections for guessing
     run         curves, table of looks, heatmap      method     how it was measured
     passages    bits per byte by category, curves
+    drift       KL from the base, curves
 
 The template gets one object for each section. Text of items and outputs is embedded as JSON, which the page's script
 shows as text: none of it becomes markup or code.
@@ -32,14 +33,18 @@ from forgetwatch.metrics.known import TAU
 from forgetwatch.metrics.log_score import DELTA
 from forgetwatch.probe import Probe
 from forgetwatch.report.cells import ASSUMES, HEADINGS, PASSAGE_HEADINGS, chance_rows, group_cells, passage_cells
+from forgetwatch.report.drift_table import HEADINGS as DRIFT_HEADINGS
+from forgetwatch.report.drift_table import SET_NAMES, drift_rows
 from forgetwatch.report.flip_list import flip_list
 from forgetwatch.report.formatting import count, passages
 from forgetwatch.report.heatmap import heatmap, heatmap_caption, heatmap_figure
 from forgetwatch.report.pareto import ranking_figure
 from forgetwatch.report.plots import (
     CURVES,
+    DRIFT,
     PASSAGES,
     bars_figure,
+    drift_figure,
     has_scores,
     passages_figure,
     svg,
@@ -122,6 +127,7 @@ def page(
         headings=HEADINGS,
         numbers=_numbers(comparison),
         passages=_passages(comparison, run),
+        drift=_drift(comparison, run),
         method={
             "n": count(comparison.all.n),
             "tolerance": f"{100 * tolerance:g}",
@@ -206,6 +212,24 @@ def _passages(comparison: Comparison, run: Trajectory | None) -> dict[str, Any] 
         "levels": levels,
         "looks": [("look", f"{step:,}", passage_cells(look.all)) for step, look in looks],
         "curves": None if run is None else svg(lambda: passages_figure(run), name="passages", label=PASSAGES),
+    }
+
+
+def _drift(comparison: Comparison, run: Trajectory | None) -> dict[str, Any] | None:
+    """Section of the drift from the base: curves of a run, and numbers; None where it was not measured."""
+    if not comparison.drift:
+        return None
+    looks = {} if run is None else run.drift
+    return {
+        "headings": DRIFT_HEADINGS,
+        "levels": [("", [("drift", name, cells) for name, cells in drift_rows(comparison.drift)])],
+        "looks": [
+            ("look", f"{step:,}, {name}", cells) for step, drift in looks.items() for name, cells in drift_rows(drift)
+        ],
+        "curves": None if run is None else svg(lambda: drift_figure(run), name="drift", label=DRIFT),
+        "texts": ", ".join(
+            f"{count(found.completions)} after {SET_NAMES.get(name, name)}" for name, found in comparison.drift.items()
+        ),
     }
 
 

@@ -17,6 +17,8 @@ from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.comparing.verdict import TOLERANCE, worst
 from forgetwatch.gates.gate import GateResult
 from forgetwatch.report.cells import ASSUMES, HEADINGS, PASSAGE_HEADINGS, chance_rows, group_cells, passage_cells
+from forgetwatch.report.drift_table import HEADINGS as DRIFT_HEADINGS
+from forgetwatch.report.drift_table import drift_rows
 from forgetwatch.report.formatting import items, shorten
 from forgetwatch.report.summary import summary
 from forgetwatch.visible_text import visible, without_folders
@@ -49,6 +51,7 @@ def comparison_markdown(
     for heading, text in first.sections:
         lines += [f"**{heading}** {escaped(text)}", ""]
     lines += [*groups_table(comparison, by=by), *passages_table(comparison, by=by)]
+    lines += drift_table(comparison, trajectory)
     if rows := chance_rows(comparison.all):
         lines += [
             "",
@@ -99,6 +102,17 @@ def passages_table(comparison: Comparison, *, by: Level = "category") -> list[st
     """
     rows = [[group.name, *cells.values()] for group in _groups(comparison, by) if (cells := passage_cells(group))]
     return ["", *table(["", *PASSAGE_HEADINGS.values()], rows)] if rows else []
+
+
+def drift_table(comparison: Comparison, trajectory: Trajectory | None = None) -> list[str]:
+    """Lines of a table of the drift from the base, of a run at each look; none where it was not measured."""
+    looks = {} if trajectory is None else {f"step {step:,}, ": drift for step, drift in trajectory.drift.items()}
+    looks = looks if len(looks) > 1 else {"": comparison.drift or {}}
+    rows = [[f"{step}{name}", *cells.values()] for step, drift in looks.items() for name, cells in drift_rows(drift)]
+    if not rows or not comparison.drift:
+        return []
+    text = "Drift from the base: KL(base to now) in nats a token, on texts that the base generated after these prompts."
+    return ["", text, "", *table(["prompts", *DRIFT_HEADINGS.values()], rows)]
 
 
 def _groups(comparison: Comparison, by: Level) -> list[Group]:

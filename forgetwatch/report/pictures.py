@@ -12,7 +12,7 @@ from forgetwatch.comparing.ranking import ModelComparison
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.report.heatmap import heatmap_figure
 from forgetwatch.report.pareto import matrix_figure, ranking_figure
-from forgetwatch.report.plots import bars_figure, drawn, passages_figure, save_figure, trajectory_figure
+from forgetwatch.report.plots import bars_figure, drawn, drift_figure, passages_figure, save_figure, trajectory_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -57,6 +57,7 @@ def save_run(trajectory: Trajectory, folder: Path) -> list[Path]:
             {
                 "curves": trajectory_figure(trajectory) if trajectory.comparisons[-1].all.n else None,
                 "passages": passages_figure(trajectory),
+                "drift": drift_figure(trajectory),
                 "items-look-by-look": heatmap_figure(trajectory),
                 f"categories-step-{trajectory.steps[-1]}": bars_figure(trajectory.comparisons[-1]),
             },

@@ -3,6 +3,7 @@
     trajectory_figure   accuracy, forgotten and gained over steps, of all items and of each category; of all items also
                         known and lost less luck, and the calibrated log score, where options have scores
     passages_figure     change of the bits per byte of passages over steps, of all and of each category
+    drift_figure        KL from the base over steps, by each estimator, after the prompts of each set
     bars_figure         what each category forgot and gained, and its net change with the interval
     svg                 a figure as markup in the colours of the page, with its label for screen readers
 
@@ -22,13 +23,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 from markupsafe import Markup, escape
 
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.groups import Group, Level
+from forgetwatch.comparing.look_drift import LookDrift
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.comparing.verdict import own_side
 from forgetwatch.metrics.intervals import Interval
+from forgetwatch.report.drift_table import SET_NAMES
 from forgetwatch.report.formatting import count, fit_ends
 
 if TYPE_CHECKING:
@@ -49,6 +53,11 @@ PASSAGES: Final = (
     "each category; the table of passages has the numbers."
 )
 """Label of the figure of a run's passages."""
+DRIFT: Final = (
+    "Curves: KL from the base at each look by each estimator with its 95 % interval, a panel for each set of prompts, "
+    "and the floor as a dashed line; the table of the drift has the numbers."
+)
+"""Label of the figure of a run's drift."""
 
 LOST: Final[dict[str, Any]] = {"color": "#b3261e", "marker": "v", "linestyle": "-", "label": "forgotten (1→0)"}
 WON: Final[dict[str, Any]] = {"color": "#1b6e3c", "marker": "^", "linestyle": "--", "label": "gained (0→1)"}
@@ -66,6 +75,11 @@ _NET: Final[dict[str, Any]] = {
     "label": "less luck, 95 % interval",
 }
 _LOG_SCORE: Final[dict[str, Any]] = {"color": "#1f3b73", "marker": "s", "linestyle": "-"}
+_ESTIMATORS: Final[dict[str, dict[str, Any]]] = {
+    "kl_sampled": {"color": "#777777", "marker": "o", "linestyle": ":", "label": "sampled"},
+    "kl_summed": {"color": "#1f3b73", "marker": "s", "linestyle": "-", "label": "summed (lower bound)"},
+    "kl_exact": {"color": "#1b6e3c", "marker": "^", "linestyle": "-.", "label": "exact"},
+}
 _IN_PAGE: Final = {LOST["color"]: "var(--lost)", WON["color"]: "var(--won)", _ACCURACY["color"]: "var(--accent)"}
 """Variables of the page that replace colours, so that figures follow its dark and light style."""
 
@@ -153,6 +167,45 @@ def passages_figure(trajectory: Trajectory) -> Figure | None:
         panel.set_xlabel("optimizer step")
     _draw_stages((together, apart), trajectory.stages)
     return figure
+
+
+def drift_figure(trajectory: Trajectory) -> Figure | None:
+    """Figure of the KL of a run from its base, one panel for each set of prompts; None if no look has one."""
+    from matplotlib.figure import Figure
+
+    looks = trajectory.drift
+    sets = list(dict.fromkeys(name for drift in looks.values() for name in drift))
+    if not sets or max(looks) == trajectory.steps[0]:
+        return None
+    figure = Figure(figsize=(10, 3.4), layout="constrained")
+    panels = figure.subplots(1, max(2, len(sets)), squeeze=False)[0]
+    for panel, name in zip(panels, sets, strict=False):
+        _draw_drift(panel, {step: drift[name] for step, drift in looks.items() if name in drift})
+        panel.set_title(f"KL after {SET_NAMES.get(name, name_in(20, name))}, nats a token", fontsize=11)
+        panel.set_xlabel("optimizer step")
+    for panel in panels[len(sets) :]:
+        panel.set_visible(False)
+    _draw_stages(panels[: len(sets)], trajectory.stages)
+    return figure
+
+
+def _draw_drift(panel: Axes, looks: Mapping[int, LookDrift]) -> None:
+    """Draw the curve of each estimator in a band of its 95 % interval, and its floor as a dashed line."""
+    steps = list(looks)
+    for name, style in _ESTIMATORS.items():
+        values = np.array([_or_nan(getattr(found, name)) for found in looks.values()])
+        values[~np.isfinite(values)] = math.nan  # a model that rules out a token of the base: a gap
+        if np.isnan(values).all():
+            continue
+        errors = 1.96 * np.array([_or_nan(getattr(found, f"{name}_se")) for found in looks.values()])
+        panel.fill_between(steps, values - errors, values + errors, color=style["color"], alpha=0.15, linewidth=0)
+        panel.plot(steps, values, **_style(style, steps))
+        floors = [found.floor for found in looks.values() if found.floor is not None]
+        if floors and (low := getattr(floors[-1], name, None)) is not None and math.isfinite(low):
+            label = f"floor, {style['label'].split()[0]}"
+            panel.axhline(low, color=style["color"], linestyle="--", linewidth=1, label=label)
+    panel.grid(alpha=0.25)
+    panel.legend(frameon=False, fontsize=8)
 
 
 def has_scores(groups: Sequence[Group]) -> bool:

@@ -17,6 +17,7 @@ from forgetwatch.comparing.trajectory import Alarm, Trajectory
 from forgetwatch.comparing.verdict import TOLERANCE, State, raised_alarms
 from forgetwatch.report.cells import bits_per_byte_change, flips, net_change, passage_cells
 from forgetwatch.report.detail import comparison_detail
+from forgetwatch.report.drift_table import drift_looks, is_measured
 from forgetwatch.report.formatting import brief, count, nats, one_line, percent, probability
 from forgetwatch.report.terminal import comparison_table
 
@@ -51,6 +52,7 @@ def run_detail(trajectory: Trajectory, *, by: Level = "category") -> Lines:
     looks = [*_passage_looks(trajectory)]
     if trajectory.comparisons[-1].all.n or not looks:
         looks = [*_look_lines(trajectory), *looks, *course_lines(trajectory), *alarm_lines(trajectory)]
+    looks += drift_looks(trajectory, _shown(trajectory.steps[1:])) if is_measured(trajectory) else []
     return Lines(*looks, Text(), last)
 
 
@@ -218,11 +220,17 @@ def _look_lines(trajectory: Trajectory) -> list[Text]:
     return lines
 
 
+def _shown(steps: Sequence[int]) -> list[int]:
+    """Steps of the looks in the detail: the first, every n-th, and the last."""
+    stride = -(-len(steps) // ROWS)
+    return [step for at, step in enumerate(steps) if at % stride == 0 or at == len(steps) - 1]
+
+
 def _passage_looks(trajectory: Trajectory) -> list[Text]:
     """Lines of the bits per byte at each look; none without passages."""
     looks = list(zip(trajectory.steps[1:], trajectory.comparisons[1:], strict=True))
-    stride = -(-len(looks) // ROWS)
-    shown = [(step, one.all) for at, (step, one) in enumerate(looks) if at % stride == 0 or at == len(looks) - 1]
+    steps = _shown(trajectory.steps[1:])
+    shown = [(step, one.all) for step, one in looks if step in steps]
     lines = [
         Text(
             f"{brief(step, 7).replace(',', ''):>7} {cells['bits_per_byte_after']:>14} {bits_per_byte_change(group):>28}"

@@ -6,6 +6,7 @@
     clearly known 1,124   now lost 31, by luck alone 9: net 22 (10 to 34)
     log score -0.04 nats (-0.07 to -0.01), calibrated   measured twice: 1
     passages 60   bits per byte 1.214 -> 1.260: +0.046 (+0.031 to +0.061)
+    drift, summed  probe 0.0028 (0.0022 to 0.0034)  training 0.41 (0.39 to 0.43)
     worst categories             n forgotten  gained               net points      q
       Math                     222        14       3       -5.0 (-8.9 to -1.2)   .010
     this look: PASS, no worse than 2 points; 12 looks: no alarm (net, fading)
@@ -32,6 +33,7 @@ from forgetwatch.comparing.groups import Group, Level
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.comparing.verdict import TOLERANCE, Conclusion, RaisedAlarm, State, conclude
 from forgetwatch.report.cells import bits_per_byte_change, net_change, net_of_luck, passage_cells
+from forgetwatch.report.drift_table import drift_line
 from forgetwatch.report.formatting import (
     between,
     brief,
@@ -87,8 +89,10 @@ def comparison_table(
     if not whole.forgotten and not whole.gained:
         # No flip to list: the heading is one line, and the known items are left out.
         same = f"no item flipped: {count(whole.retained)} right and {count(whole.missed)} wrong, before and after"
-        return Lines(_heading_line(comparison, title), Text(same), *_scores_lines(whole), *bottom)
+        moved = [*_scores_lines(whole), *drift_line(comparison)]
+        return Lines(_heading_line(comparison, title), Text(same), *moved, *bottom)
     top = [*_heading(comparison, title), _flips_line(whole), *_known_line(whole), *_scores_lines(whole)]
+    top += drift_line(comparison)
     # The groups give way first: each of the other lines says something that no other one does.
     room = min(WORST, LINES - len(top) - len(bottom) - 1)
     groups = [] if by == "all" else [group for group in comparison.by(by).values() if group.n]
@@ -97,7 +101,7 @@ def comparison_table(
 
 def _passages_table(comparison: Comparison, *, by: Level, title: str, trajectory: Trajectory | None) -> Lines:
     """First table of a comparison of nothing but passages: their bits per byte, and the groups that rose most."""
-    top = [*_heading(comparison, title), *passages_line(comparison.all)]
+    top = [*_heading(comparison, title), *passages_line(comparison.all), *drift_line(comparison)]
     found = conclude(comparison, trajectory=trajectory)
     bottom = [Text("no verdict on correctness: passages have no right answer"), *decision_lines(found)]
     bottom += note_lines(comparison.notes)

@@ -155,6 +155,12 @@ class Description:
         listed = self.values.get("probe_checksum") if self.is_whole else None
         return None if listed is None else str(listed)
 
+    @property
+    def completions(self) -> str | None:
+        """Checksum of the base's completions; None if the run measures no drift, or it is unknown."""
+        listed = self.values.get("completions") if self.is_whole else None
+        return None if listed is None else str(listed)
+
     def listed(self, kind: Kind) -> dict[int, str]:
         """Checksum of each look of a kind by its step, without the baseline; empty if unknown."""
         if not self.is_whole or self.baseline is None:

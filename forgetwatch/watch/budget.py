@@ -6,8 +6,10 @@
     Decision       that decision, as the run stores it
 
 The decision is made once, after ten steps, or at the first look that is required if that is earlier. A resumed run
-keeps it, because looks over different items cannot be compared. First generated answers are left out, then items, down
-to 250; then looks of the default schedule are dropped. The items are the first of the probe: see `comparing.subset`.
+keeps it, because looks over different items cannot be compared. The drift from the base is measured only where it takes
+a small part of the time and costs no look and no generated answer, unless it is demanded. Then generated answers are
+left out, then items, down to 250; then looks of the default schedule are dropped. The items are the first of the probe:
+see `comparing.subset`.
 """
 
 from __future__ import annotations
@@ -24,6 +26,9 @@ from forgetwatch.probe import Probe
 
 FEWEST_ITEMS: Final = 250
 """Minimum number of items of a look, also if they exceed the budget: fewer detect only changes of many points."""
+
+DRIFT_SHARE: Final = 0.25
+"""Largest share of the looks' time that the drift may take where it is not demanded, 0 to 1."""
 
 TIMED_STEPS: Final = 10
 """Steps after which the budget is decided."""
@@ -95,6 +100,7 @@ class Cost:
         extra: Seconds of a look outside evaluating the items.
         generated: Number of items whose answers may be left out because they are generated; 0 if none may.
         generation: Seconds of `look` that generate answers; 0 if none may be left out.
+        drift: Seconds of a look's drift from the base; 0 if none is measured. One that is demanded is in `extra`.
     """
 
     items: int
@@ -105,10 +111,11 @@ class Cost:
     extra: float = 0.0
     generated: int = 0
     generation: float = 0.0
+    drift: float = 0.0
 
     def seconds(self, *, items: int, looks: int) -> float:
         """Seconds of so many looks at so many items."""
-        return looks * (self.look * items / self.items + self.extra)
+        return looks * (self.look * items / self.items + self.extra + self.drift)
 
     def share(self, *, items: int, looks: int) -> float:
         """Share of looks in the time of looks and training, 0 to 1."""
@@ -120,6 +127,15 @@ class Cost:
         look = max(self.look - self.generation, 0.0)
         return replace(self, items=self.items - self.generated, look=look, generated=0, generation=0.0)
 
+    def without_drift(self) -> Cost:
+        """Cost of looks that measure no drift."""
+        return replace(self, drift=0.0)
+
+    def kept(self, decision: Decision) -> Cost:
+        """Cost of what a decision leaves of a look."""
+        cost = self if decision.drift else self.without_drift()
+        return cost if decision.generates else cost.without_generation()
+
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
@@ -130,12 +146,14 @@ class Decision:
         items: Length of the prefix of the probe that the looks evaluate; None for the whole probe.
         generates: False if the looks leave out items whose answers are generated, other than `must_pass` ones.
         looks: Number of looks after the baseline that are kept; None for all that are planned.
+        drift: False if the looks leave out the drift from the base.
     """
 
     step: int = 0
     items: int | None = None
     generates: bool = True
     looks: int | None = None
+    drift: bool = True
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Self | None:
@@ -147,6 +165,7 @@ class Decision:
             items=stored.get("items"),
             generates=bool(stored.get("writes", True)),
             looks=stored.get("kept_looks"),
+            drift=bool(stored.get("drift", True)),
         )
 
 
@@ -159,6 +178,7 @@ def stored_decision(decision: Decision | None) -> dict[str, Any]:
         "decided": decision is not None,
         "decided_after": made.step,
         "kept_looks": made.looks,
+        "drift": made.drift,
     }
 
 
@@ -175,6 +195,8 @@ def decide_budget(cost: Cost, overhead: float, *, probe: Probe, step: int, fewes
         fewest_looks: Number of looks that are kept in any case.
     """
     seconds = overhead * cost.step * cost.steps
+    drift = _has_room_for_drift(cost, seconds)
+    cost = cost if drift else cost.without_drift()
     generates = not cost.generation or cost.seconds(items=cost.items, looks=cost.looks) <= seconds
     if not generates:
         cost = cost.without_generation()
@@ -187,6 +209,20 @@ def decide_budget(cost: Cost, overhead: float, *, probe: Probe, step: int, fewes
         items=_prefix(probe, items, generates=generates) if items < cost.items else None,
         generates=generates,
         looks=looks if looks < cost.looks else None,
+        drift=drift,
+    )
+
+
+def _has_room_for_drift(cost: Cost, seconds: float) -> bool:
+    """True if the drift takes a small part of the time, and leaves all looks, and generated answers if they fit."""
+    without = cost.without_drift()
+    if without.generation and without.seconds(items=cost.items, looks=cost.looks) <= seconds:
+        fewest, looks = cost.items, cost
+    else:
+        looks = cost.without_generation()
+        fewest = min(FEWEST_ITEMS, looks.items)
+    return cost.looks * cost.drift <= DRIFT_SHARE * seconds and (
+        not cost.drift or looks.seconds(items=fewest, looks=cost.looks) <= seconds
     )
 
 
@@ -195,7 +231,7 @@ def _affordable_items(cost: Cost, seconds: float) -> int:
     if not cost.looks or not cost.look:
         return cost.items
     # What other costs leave for evaluating items.
-    most = math.floor((seconds / cost.looks - cost.extra) / cost.look * cost.items)
+    most = math.floor((seconds / cost.looks - cost.extra - cost.drift) / cost.look * cost.items)
     return min(cost.items, max(most, FEWEST_ITEMS))
 
 

@@ -34,6 +34,7 @@ from forgetwatch.scoring.sampling import generation_obstacle
 from forgetwatch.scoring.trainer_vllm import TrainerGenerator
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch.command import checked_command
+from forgetwatch.watch.drift import RunDrift
 from forgetwatch.watch.guard import Action, Guard
 from forgetwatch.watch.held_out import default_probe, probe_of_run
 from forgetwatch.watch.looks import references
@@ -77,11 +78,13 @@ class ForgetWatchCallback(TrainerCallback):
             started only at saves, once the checkpoint is written.
         composite: A metric of the trainer's evaluation, from 0 to 1 and higher for better: its harmonic mean with
             retention is ``eval_forget/all/composite``, for choosing the best checkpoint.
-        log: ``counts``, or ``full`` for every number of every group, and the drift from the base on texts that it
-            generated itself; see `report.tracker_rows` and `watch.drift`.
+        log: ``counts``, or ``full`` for every number of every group and the drift; see `report.tracker_rows`.
         share_text: True to send questions and answers to the trackers. By default they stay in the run folder.
         strict: True to stop the run when a look fails. By default the failure is logged once, and training continues; a
             baseline that fails always stops the run, before its first step.
+        drift: True to measure at each look how far the model is from that of the start, on short texts that the latter
+            generated (`watch.drift`); False for never. None: where `max_overhead` has time for it, and with
+            ``log="full"``.
 
     Raises:
         ProbeError: If the probe cannot be loaded.
@@ -103,6 +106,7 @@ class ForgetWatchCallback(TrainerCallback):
         log: Literal["counts", "full"] = "counts",
         share_text: bool = False,
         strict: bool = False,
+        drift: bool | None = None,
     ) -> None:
         if max_overhead is not None and not 0 <= max_overhead < 1:
             raise WatchError(f"max_overhead={max_overhead!r}: needed a share of the time, from 0 to 1, or None")
@@ -124,6 +128,7 @@ class ForgetWatchCallback(TrainerCallback):
         self.log = log
         self.share_text = share_text
         self.strict = strict
+        self.drift = True if drift is None and log == "full" else drift
         self._attached: Trainer | None = None
         self._trainer: Trainer | None = None
         self._session: Session | None = None
@@ -279,6 +284,7 @@ class ForgetWatchCallback(TrainerCallback):
             watch,
             Settings(
                 max_overhead=self.max_overhead,
+                drift=self.drift,
                 baseline=self.baseline,
                 guard=self.guard,
                 on_look=self.on_look,
@@ -299,7 +305,6 @@ class ForgetWatchCallback(TrainerCallback):
                 ),
             ),
             is_main_process=bool(state.is_world_process_zero),
-            drift=None if earlier is None else earlier.drift,
         )
 
     def _new_watch(
@@ -333,6 +338,7 @@ class ForgetWatchCallback(TrainerCallback):
                 # One value for all processes, since all plan the same batches from it.
                 token_budget=on_main_process(lambda: token_budget(args, trainer.train_dataset)),
                 generator=TrainerGenerator(trainer, tokenizer) if has_engine and generates else None,
+                drift=RunDrift(wanted=self.drift is not False, examples=trainer.train_dataset, strict=self.strict),
             )
         return watch
 

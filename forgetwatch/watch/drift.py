@@ -6,6 +6,7 @@ the baseline; each look computes their log-probabilities again, and from these K
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -14,16 +15,21 @@ from typing import Any, Final
 
 from torch import nn
 
+from forgetwatch.comparing.look_drift import DRIFT, LookDrift, stored_drift
 from forgetwatch.completions import Completions, read_completions, save_completions
 from forgetwatch.errors import SnapshotError
 from forgetwatch.metrics.divergence import Drift
 from forgetwatch.probe import Probe
+from forgetwatch.progress import log
 from forgetwatch.run_folder import COMPLETIONS
 from forgetwatch.scoring.base_texts import read_under, sample_completions
 from forgetwatch.scoring.encoding import Ids, encode
 from forgetwatch.scoring.isolation import random_states
 from forgetwatch.scoring.model import ModelInfo
-from forgetwatch.scoring.processes import on_main_process
+from forgetwatch.scoring.processes import on_main_process, rank
+from forgetwatch.scoring.sampling import generation_obstacle
+from forgetwatch.snapshot import Snapshot
+from forgetwatch.watch.console import Failures
 
 PROMPTS: Final = 64
 """Prompts of each set; each has one completion of 32 tokens."""
@@ -34,7 +40,7 @@ class DriftWatch:
 
     Attributes:
         completions: Texts that the base generated.
-        looks: KL and overlap by set, by step.
+        seconds: Seconds of the latest look at them.
 
     Args:
         completions: Texts that the base generated.
@@ -43,7 +49,7 @@ class DriftWatch:
 
     def __init__(self, completions: Completions, *, token_budget: int | None) -> None:
         self.completions = completions
-        self.looks: dict[int, dict[str, Drift]] = {}
+        self.seconds = 0.0
         self._token_budget = token_budget
 
     @classmethod
@@ -80,19 +86,117 @@ class DriftWatch:
         completions = on_main_process(found)
         return None if completions is None else cls(completions, token_budget=token_budget)
 
-    def save(self, folder: Path) -> None:
-        """Write the completions into the run folder."""
-        on_main_process(lambda: save_completions(self.completions, folder / COMPLETIONS))
-
-    def look(self, model: nn.Module, *, step: int) -> dict[str, Drift]:
+    def look(self, model: nn.Module) -> dict[str, Drift]:
         """Measure the drift of the model from the base, by set; the model is left as it was.
 
         Raises:
             ScoringError: If its logits are not finite.
         """
-        now = read_under(model, self.completions, token_budget=self._token_budget)
-        self.looks[step] = self.completions.drift(now)
-        return self.looks[step]
+        started = time.perf_counter()
+        found = self.completions.drift(read_under(model, self.completions, token_budget=self._token_budget))
+        self.seconds = time.perf_counter() - started
+        return found
+
+
+class RunDrift:
+    """Drift of the looks of a run: begun at its first look or resumed, and off where it cannot be measured.
+
+    Whatever fails is logged once, and leaves the looks without drift.
+
+    Attributes:
+        base: The base's completions; None before the first look, and while drift is off.
+
+    Args:
+        wanted: False to measure none.
+        examples: The training examples; None for none.
+        strict: True to raise failures.
+    """
+
+    def __init__(self, *, wanted: bool, examples: Any = None, strict: bool = False) -> None:
+        self.base: DriftWatch | None = None
+        self._begins = wanted
+        self._examples = examples
+        self._failures = Failures(strict=strict, is_main_process=rank() == 0)
+        self._wanted = wanted
+        self._unsaved = False
+
+    @property
+    def checksum(self) -> str | None:
+        """Checksum of the base's completions; None if there are none."""
+        return None if self.base is None else self.base.completions.checksum
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of the latest look at the completions; 0 if there was none."""
+        return 0.0 if self.base is None else self.base.seconds
+
+    def stop(self) -> None:
+        """Measure no more drift in this run."""
+        self.base, self._begins, self._wanted, self._examples = None, False, False, None
+
+    def added_to(
+        self, snapshot: Snapshot, model: nn.Module, tokenizer: Any, probe: Probe, *, step: int, token_budget: int | None
+    ) -> Snapshot:
+        """The snapshot of a look with the drift of the model in its metadata; as it is if none is measured.
+
+        The first look of a run samples the completions: its model is the base.
+        """
+        if self._begins:
+            self._begins = False
+            with self._failures.tolerate("sampling completions of the base", step=step):
+                self._begin(model, tokenizer, probe, token_budget=token_budget)
+        if self.base is None:
+            return snapshot
+        with self._failures.tolerate("measuring the drift", step=step):
+            found = self.base.look(model)
+            drift = {name: LookDrift.of(of_set) for name, of_set in found.items()}
+            return replace(snapshot, meta={**snapshot.meta, DRIFT: stored_drift(drift)})
+        return snapshot
+
+    def _begin(self, model: nn.Module, tokenizer: Any, probe: Probe, *, token_budget: int | None) -> None:
+        examples, self._examples = self._examples, None  # a dataset is not kept in memory
+        if reason := generation_obstacle(model):
+            self._log(f"the drift from the base is not measured: the model cannot generate here: {reason}")
+            return
+        self._log("drift: sampling short completions of the base, which each look reads again")
+        self.base = DriftWatch.begin(model, tokenizer, probe, examples, token_budget=token_budget)
+        self._unsaved = True
+        if "training" not in self.base.completions.sets:
+            why = "no training examples are given" if examples is None else "the training examples give no prompts"
+            self._log(f"drift: {why}; it is measured after the prompts of the probe alone")
+
+    def resume(self, folders: Sequence[Path], *, checksum: str | None, token_budget: int | None) -> None:
+        """Restore the completions of a run from the first folder with a whole copy; without one there is no drift.
+
+        Args:
+            folders: The folders, the run folder first.
+            checksum: Their checksum; None if the run had none.
+            token_budget: Tokens of a batch.
+        """
+        self._begins, self._examples = False, None  # a model that was trained is not the base
+        if self._wanted and self.base is None and checksum is not None:
+            with self._failures.tolerate("reading the base's completions", step=0):
+                self.base = DriftWatch.resume(folders, checksum=checksum, token_budget=token_budget)
+                self._unsaved = self.base is not None
+
+    def log_if_lost(self, checksum: str | None) -> None:
+        """Log that a resumed run goes on without drift, if it had completions once and they are gone."""
+        if self._wanted and self.base is None and checksum is not None:
+            self._log(f"the completions of the base ({COMPLETIONS}) are gone: later looks have no drift")
+            self._wanted = False
+
+    def save(self, folder: Path) -> None:
+        """Write the completions into a run folder that lacks them, or delete those of a run that measures no more."""
+        path = folder / COMPLETIONS
+        if self.base is None:
+            path.unlink(missing_ok=True)
+        elif self._unsaved or not path.is_file():
+            save_completions(self.base.completions, path)
+            self._unsaved = False
+
+    def _log(self, line: str) -> None:
+        if rank() == 0:
+            log(line)
 
 
 def drift_row(drifts: Mapping[str, Drift]) -> dict[str, float]:

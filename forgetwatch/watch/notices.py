@@ -25,7 +25,7 @@ from forgetwatch.report.run_table import run_table
 from forgetwatch.report.terminal import WIDTH
 from forgetwatch.run_folder import REPORT
 from forgetwatch.visible_text import visible
-from forgetwatch.watch.budget import FEWEST_ITEMS, Decision
+from forgetwatch.watch.budget import FEWEST_ITEMS, Cost, Decision
 from forgetwatch.watch.watch import Watch
 
 _USUAL_FLIPS: Final = 0.10
@@ -74,6 +74,21 @@ def not_generated_line(probe: Probe) -> str:
         "generated must_pass ones are evaluated"
         + (f"; no item of {', '.join(lost)} is among them" if lost else "")
         + "; max_overhead=None evaluates all"
+    )
+
+
+def no_drift_line(cost: Cost, max_overhead: float) -> str:
+    """Line that the drift from the base is not measured, and how much time it would take.
+
+    Args:
+        cost: Cost of the planned looks, the drift included.
+        max_overhead: Share of the training's time that looks may take, 0 to 1.
+    """
+    allowed = max_overhead * cost.step * cost.steps
+    return (
+        f"the drift from the base is not measured: {seconds(cost.drift)} at each of {cost.looks} looks, and "
+        f"max_overhead={max_overhead:g} gives all looks {seconds(allowed)}, of which it may take a quarter where no "
+        "look and no generated answer is left out for it; drift=True measures it"
     )
 
 

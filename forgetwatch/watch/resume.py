@@ -44,13 +44,12 @@ _NOISE: Final = 0.01
 """Largest share of answers that may differ between the packed baseline and its new measurement on another machine."""
 
 
-def memory_of(watch: Watch, *, tripped: Any, completions: str | None) -> dict[str, Any]:
+def memory_of(watch: Watch, *, tripped: Any) -> dict[str, Any]:
     """Memory of a run that every checkpoint keeps in the trainer's state, as JSON values.
 
     Args:
         watch: The run; it has a baseline.
         tripped: Findings of the guard so far.
-        completions: Checksum of the base's completions; None if there are none.
 
     Raises:
         WatchError: If there is no baseline yet.
@@ -64,7 +63,7 @@ def memory_of(watch: Watch, *, tripped: Any, completions: str | None) -> dict[st
         "fingerprint": watch.probe.fingerprint,
         **stored_decision(watch.decision),
         "tripped": tripped,
-        "completions": completions,
+        "completions": watch.completions,
         "packed": packed(watch.baseline),
     }
 
@@ -102,6 +101,7 @@ def resume(
         "step": step,
         "carried": carried,
         "decision": Decision.of(known),
+        "completions": known.get("completions"),
     }
     lines = []
     try:

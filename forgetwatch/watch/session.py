@@ -2,7 +2,7 @@
 
     callback  --Moment-->  Session  -->  Watch               measures, compares, stores
     (events of a trainer)     |          Trackers, Guard     log rows; act on losses
-                              |          ReportPage, Command, DriftWatch, console
+                              |          ReportPage, Command, console
 
     begin | resume | restart      takes the baseline, or restores that of the run
     look                          evaluates the probe, at most once per step
@@ -40,7 +40,6 @@ from forgetwatch.watch.budget import (
 )
 from forgetwatch.watch.command import Command
 from forgetwatch.watch.console import Failures
-from forgetwatch.watch.drift import DriftWatch
 from forgetwatch.watch.guard import Action, Guard, Tripped
 from forgetwatch.watch.held_out import held_out, overlap_line
 from forgetwatch.watch.resume import carried_folders, memory_of, resume
@@ -55,6 +54,7 @@ class Settings:
     """Settings of a session; see `ForgetWatchCallback` for their meaning."""
 
     max_overhead: float | None
+    drift: bool | None
     baseline: Snapshot | str | None
     guard: Guard | None
     on_look: Command | None
@@ -87,7 +87,6 @@ class Session:
 
     Attributes:
         watch: Measures and stores.
-        drift: Drift from the base; None if it is not measured.
         schedule: The looks of the training.
         ended: True once the training is over.
 
@@ -96,7 +95,6 @@ class Session:
         settings: The settings.
         schedule: The looks of the training, before the budget is decided.
         is_main_process: True in the process that logs and writes.
-        drift: Drift that an earlier training of the same run has begun to measure.
     """
 
     def __init__(
@@ -106,10 +104,8 @@ class Session:
         *,
         schedule: Schedule,
         is_main_process: bool,
-        drift: DriftWatch | None = None,
     ) -> None:
         self.watch = watch
-        self.drift = drift
         self.schedule = schedule
         self.ended = False
         self._settings = settings
@@ -142,11 +138,6 @@ class Session:
             found = on_main_process(lambda: held_out(watch.probe, examples, now.tokenizer))
             if found is not None:
                 self.log(overlap_line(found))
-        extra = 0.0
-        if self._settings.full:
-            with self.tolerate("sampling completions of the base", step=0):
-                extra = self._begin_drift(now, examples)
-        self._clock = Clock(extra=extra)
         self._set_out(now)
         self._start_command(now.step, needs_checkpoint=False)
 
@@ -164,23 +155,11 @@ class Session:
         watch, known = self.watch, memory or {}
         self._tripped = Tripped.of(known.get("tripped", ()))
         folders = carried_folders(watch, now.step, checkpoint)
-        # Before the looks are restored: that may move the run folder, and the completions with it.
-        if self._settings.full:
-            with self.tolerate("reading the base's completions", step=now.step):
-                self.drift = DriftWatch.resume(
-                    [watch.folder.path, *folders],
-                    checksum=known.get("completions"),
-                    token_budget=watch.measurer.token_budget,
-                )
         lines = resume(
             watch, now.model, now.tokenizer, memory, step=now.step, carried=folders, named=self._named_baseline
         )
         for line in lines:
             self.log(line)
-        # The run folder may be a new one, without the completions.
-        if self.drift is not None:
-            with self.tolerate("storing the base's completions", step=now.step):
-                self.drift.save(watch.folder.path)
         with self.tolerate("measuring the look again", step=now.step):
             again = watch.look_again(now.model, now.tokenizer, step=now.step)
             if again is not None:
@@ -209,7 +188,7 @@ class Session:
         """Log the cost of the baseline and of the planned looks."""
         watch, overhead = self.watch, self._settings.max_overhead if self.watch.decision is None else None
         left = self.schedule.looks_after(max(watch.comparisons))
-        self.log(notices.cost_line(watch, left=left, extra=self._clock.extra, max_overhead=overhead))
+        self.log(notices.cost_line(watch, left=left, extra=self._extra, max_overhead=overhead))
 
     def begin_step(self) -> None:
         """Start the clock of a step."""
@@ -250,10 +229,13 @@ class Session:
             with self.tolerate("storing the decision on the budget", step=step):
                 watch.decide(Decision(step=step))
         self._follow(watch.decision or decision, now)
+        made = watch.decision or decision
+        if cost is not None and overhead is not None and not made.drift:
+            self.log(notices.no_drift_line(cost, overhead))
         if not watch.generates:
             self.log(notices.not_generated_line(watch.probe))
         if cost is not None:
-            self._log_share(cost if watch.generates else cost.without_generation(), since=step - 1, planned=looks)
+            self._log_share(cost.kept(made), since=step - 1, planned=looks)
 
     def next_step(self) -> None:
         """Start the clock of the next step; the looks between two steps count to neither."""
@@ -278,11 +260,6 @@ class Session:
         # A look that could not be written is logged all the same; without a measurement there is nothing to log.
         if step not in watch.comparisons:
             return None
-        if self.drift is not None:
-            drift_started = time.perf_counter()
-            with self.tolerate("measuring the drift", step=step):
-                self.drift.look(now.model, step=step)
-            watch.add_seconds(time.perf_counter() - drift_started, step=step)
         self._log_row(now, step=step)
         new: list[GuardFinding] = []
         with self.tolerate("the guard", step=step):
@@ -305,7 +282,7 @@ class Session:
 
     def row(self, step: int) -> dict[str, float]:
         """Numbers of the look at a step by tracker key; empty if there is no look."""
-        return look_row(self.watch, self.drift, step=step, full=self._settings.full)
+        return look_row(self.watch, step=step, full=self._settings.full)
 
     def carry(self, step: int, *, saved: bool = False) -> None:
         """Copy the history of the run into the checkpoint at `step`, if there is one.
@@ -344,11 +321,7 @@ class Session:
 
     def memory(self) -> dict[str, Any]:
         """The state of the run that its checkpoints keep, as JSON values."""
-        return memory_of(
-            self.watch,
-            tripped=self._tripped.stored,
-            completions=None if self.drift is None else self.drift.completions.checksum,
-        )
+        return memory_of(self.watch, tripped=self._tripped.stored)
 
     def log(self, line: str) -> None:
         """Log one line, in the main process."""
@@ -369,19 +342,6 @@ class Session:
         # Loading a model may draw random numbers.
         with random_states(), shown("baseline", opening=opening, is_main_process=self._is_main) as progress:
             return score_by_main_process(named, probe, progress=progress)
-
-    def _begin_drift(self, now: Moment, examples: Any) -> float:
-        """Sample the completions that later looks evaluate, and return the seconds that one evaluation takes."""
-        watch, started = self.watch, time.perf_counter()
-        self.drift = DriftWatch.begin(
-            now.model, now.tokenizer, watch.probe, examples, token_budget=watch.measurer.token_budget
-        )
-        self.drift.save(watch.folder.path)
-        reading_started = time.perf_counter()
-        self.drift.look(now.model, step=0)
-        ended = time.perf_counter()
-        watch.add_seconds(ended - started, step=0)
-        return ended - reading_started
 
     def _is_over(self, step: int) -> bool:
         """True if the run has taken all its steps before: a trainer that resumes after the end takes one more."""
@@ -428,16 +388,24 @@ class Session:
         if step is None:
             return None
         generated = generated_items(watch.probe) if watch.decision is None else 0
+        # Later a look's drift is in the seconds that it took outside evaluating the items.
+        drift = watch.drift_seconds if self._settings.drift is None and watch.decision is None else 0.0
         return Cost(
             items=evaluated_items(watch.probe, watch.decision or Decision()),
             look=watch.measurer.seconds,
             step=step,
             steps=self._max_steps - self._began_at,
             looks=looks,
-            extra=self._clock.extra,
+            extra=max(self._extra - drift, 0.0),
+            drift=drift,
             generated=generated,
             generation=watch.measurer.generation_seconds if generated else 0.0,
         )
+
+    @property
+    def _extra(self) -> float:
+        """Seconds of a look outside evaluating the items; before the first look those of the drift."""
+        return self._clock.extra or self.watch.drift_seconds
 
     def _log_share(self, cost: Cost, *, since: int, planned: int | None = None) -> None:
         """Log the share of the time that the looks after a step take.

@@ -17,7 +17,7 @@ from transformers import Trainer, TrainerControl, TrainerState
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import WatchError
 from forgetwatch.report.tracker_rows import PREFIX, flipped_rows, tracker_row
-from forgetwatch.watch.drift import DriftWatch, drift_row
+from forgetwatch.watch.drift import drift_row
 from forgetwatch.watch.watch import Watch
 
 TABLE: Final = "forgetwatch/flipped"
@@ -132,22 +132,22 @@ def _running_trackio() -> Any:
         return None
 
 
-def look_row(watch: Watch, drift: DriftWatch | None, *, step: int, full: bool) -> dict[str, float]:
+def look_row(watch: Watch, *, step: int, full: bool) -> dict[str, float]:
     """Numbers of the look at a step by tracker key; empty if there is no look.
 
     Args:
         watch: The run so far.
-        drift: Drift from the base; None if it is not measured.
         step: The step of the look.
-        full: True for every number of every group.
+        full: True for every number of every group, and the drift from the base.
     """
     if step not in watch.comparisons:
         return {}
     seconds = watch.seconds.get(step, 0.0)
     trajectory = watch.trajectory() if full else None
     row = tracker_row(watch.comparisons[step], seconds=seconds, full=full, trajectory=trajectory)
-    if drift is not None and step in drift.looks:
-        numbers = drift_row(drift.looks[step]).items()
+    drift = watch.comparisons[step].drift
+    if full and drift is not None:
+        numbers = drift_row(drift).items()
         row |= {f"{PREFIX}/all/{name}": value for name, value in numbers if math.isfinite(value)}
     for name, looks in watch.others.items():
         if step in looks:

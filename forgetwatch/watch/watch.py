@@ -35,6 +35,7 @@ from forgetwatch.scoring.generation import Generator
 from forgetwatch.scoring.processes import on_main_process, rank
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch.budget import Decision
+from forgetwatch.watch.drift import RunDrift
 from forgetwatch.watch.looks import Looks
 from forgetwatch.watch.measuring import Measurer
 
@@ -57,6 +58,10 @@ class Watch:
         resume: True to resume the run in the existing run folder; by default an older one is renamed at the first look.
         twice: True to measure the baseline twice, for the flips that noise makes.
         against: Further references by name: a snapshot, the path of one, or ``"previous"`` for the look before.
+        drift: True to measure at each look how far the model is from that of the first look, on short texts that the
+            latter generates (`watch.drift`); `Trajectory.drift` has the numbers.
+        examples: Training examples for the drift, which is measured after their prompts too: a sequence of texts, or
+            of examples as TRL's trainers take them. None: after the probe's prompts alone.
 
     Raises:
         ProbeError: If the probe cannot be loaded.
@@ -72,12 +77,15 @@ class Watch:
         resume: bool = False,
         twice: bool = True,
         against: Mapping[str, Snapshot | str | Path] | None = None,
+        drift: bool = False,
+        examples: Any = None,
     ) -> None:
         self.folder = RunFolder(output_dir)
         self.seconds: dict[int, float] = {}
         self.notes: tuple[str, ...] = ()
         self._looks = Looks(probe if isinstance(probe, Probe) else load_probe(probe), against=against)
         self.measurer = Measurer(self._looks)
+        self._drift = RunDrift(wanted=drift, examples=examples)
         self._twice = twice
         self._started = False
         if resume:
@@ -168,14 +176,28 @@ class Watch:
         """Ids of the `must_pass` items that were right at the baseline and are wrong at `step`."""
         return self._looks.lost_must_pass(step)
 
-    def measure_with(self, *, token_budget: int | None, generator: Generator | None) -> None:
+    @property
+    def completions(self) -> str | None:
+        """Checksum of the base's completions; None if no drift is measured."""
+        return self._drift.checksum
+
+    @property
+    def drift_seconds(self) -> float:
+        """Seconds that the drift of a look takes; 0 if none was measured."""
+        return self._drift.seconds
+
+    def measure_with(
+        self, *, token_budget: int | None, generator: Generator | None, drift: RunDrift | None = None
+    ) -> None:
         """Set the means of measuring, before the first look.
 
         Args:
             token_budget: Tokens of a batch; None for what suits the device.
             generator: Generates answers if items need that; None for the model itself.
+            drift: Measures the drift; None for what the constructor was given.
         """
         self.measurer = Measurer(self._looks, token_budget=token_budget, generator=generator)
+        self._drift = drift or self._drift
 
     def plan(self, looks: int) -> None:
         """Set the number of looks planned after the baseline, by which alarms are corrected, and store it."""
@@ -191,13 +213,11 @@ class Watch:
             OSError: If the decision cannot be stored.
         """
         self._looks.decide(decision)
+        if not decision.drift:
+            self._drift.stop()
         # The next look makes a scorer for the remaining items.
         self.measurer.restart()
         self._store()
-
-    def add_seconds(self, seconds: float, *, step: int) -> None:
-        """Add to the seconds of a look."""
-        self.seconds[step] = self.seconds.get(step, 0.0) + seconds
 
     def resume(
         self,
@@ -209,6 +229,7 @@ class Watch:
         carried: Sequence[Path] = (),
         baseline: Snapshot | None = None,
         decision: Decision | None = None,
+        completions: str | None = None,
     ) -> None:
         """Resume the run in the run folder.
 
@@ -221,6 +242,7 @@ class Watch:
             baseline: The run's baseline from elsewhere, if the folder and the copies are lost.
             decision: Decision on the items that the run's looks evaluate; None for the one in the folder, or for what
                 the stored looks have in common.
+            completions: Checksum of the base's completions that the checkpoint names; None for that in the folder.
 
         Raises:
             LostBaselineError: If there is no such baseline.
@@ -240,7 +262,11 @@ class Watch:
                 log=log,
             )
 
+        # Before and after: restoring may move the run folder, and the completions with it.
+        self._resume_drift(carried, completions)
         resumed = on_main_process(restore)
+        completions = completions or resumed.described.completions
+        self._resume_drift(carried, completions)
         self.folder.run, self.notes = resumed.run, resumed.notes
         start, looks, again = resumed.baseline, resumed.contents.looks, resumed.contents.again
         # Also where the checkpoint is of before the decision: trackers have its rows already.
@@ -254,6 +280,9 @@ class Watch:
         if decision is None and (items := Subset.common([start, *looks.values()]).items) is not None:
             decision = Decision(items=items)
         decision = self._without_regraded(start, decision)
+        if decision is not None and not decision.drift:
+            self._drift.stop()
+        self._drift.log_if_lost(completions)
         self._looks.begin(start, resumed.null, decision=decision)
         self._looks.add(start, step=int(start.meta["step"]))
         # By rising step: a second measurement sets the noise of the looks after it only.
@@ -263,6 +292,10 @@ class Watch:
                 self._looks.compare_again(again[look], step=look)
         self.measurer.set_seconds(start, share=(self.items or len(self.probe)) / len(self.probe))
         self._store()
+
+    def _resume_drift(self, carried: Sequence[Path], checksum: str | None) -> None:
+        budget = self.measurer.token_budget
+        self._drift.resume([self.folder.path, *carried], checksum=checksum, token_budget=budget)
 
     def _without_regraded(self, start: Snapshot, decision: Decision | None) -> Decision | None:
         """The decision, without generated answers where this version grades them by other rules than the baseline's."""
@@ -350,18 +383,22 @@ class Watch:
                 self.folder.release()  # a run without a baseline has nothing to keep apart
                 self.folder.run = None
                 raise
-            snapshot = self.folder.stamped(snapshot, "baseline")
+            snapshot = self.folder.stamped(self._with_drift(snapshot, model, tokenizer, step=step), "baseline")
             self._looks.begin(snapshot, None if null is None else self.folder.stamped(null, "null"))
         else:
             # Nothing is awaited during the training: only a look that takes long is shown.
             with shown(f"look at step {step}", delay=_DELAY if step else 0.0, is_main_process=rank() == 0) as progress:
                 snapshot = self.measurer.look(model, tokenizer, step=step, progress=progress)
-            snapshot = self.folder.stamped(snapshot, "step")
+            snapshot = self.folder.stamped(self._with_drift(snapshot, model, tokenizer, step=step), "step")
         comparison = self._looks.add(snapshot, step=step)
         self.seconds[step] = time.perf_counter() - started
         # Last: if the file cannot be written, the comparison and its cost are kept.
         self._store(snapshot, step=step)
         return comparison
+
+    def _with_drift(self, snapshot: Snapshot, model: nn.Module, tokenizer: Any, *, step: int) -> Snapshot:
+        budget = self.measurer.token_budget
+        return self._drift.added_to(snapshot, model, tokenizer, self.probe, step=step, token_budget=budget)
 
     def look_again(self, model: nn.Module, tokenizer: Any, *, step: int) -> Comparison | None:
         """Measure a stored look again with the weights of its step: the flips are noise, since the weights are equal.
@@ -437,10 +474,11 @@ class Watch:
                 log(f"{self.folder.path} has disappeared; it is made again, without the earlier looks")
             if not (self._started and self.folder.is_started):
                 self.folder.start(self.probe, self.baseline, self.null)
+            self._drift.save(self.folder.path)
             # The baseline has a file of its own; run.json comes last, so that it names only files that exist.
             if snapshot is not None and snapshot is not self.baseline:
                 self.folder.add(snapshot, step=step)
-            self.folder.describe(self._looks.description())
+            self.folder.describe({**self._looks.description(), "completions": self.completions})
             return True
 
         # Sent to all: later calls between processes depend on it, and all must make the same ones.

@@ -1,0 +1,135 @@
+"""Drift of a model from its base in words and in cells, for terminal, Markdown and page.
+
+    prompts     KL sampled                KL summed                  KL exact  overlap  floor
+    probe       0.0059 (0.0024 to 0.0094) 0.0028 (0.0022 to 0.0034)  -         .97      1e-7
+
+KL is KL(base||now) in nats per token, on texts that the base generated. Each estimator has its own column. Brackets
+hold 95 % intervals: 1.96 standard errors to each side.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.look_drift import LookDrift
+from forgetwatch.comparing.trajectory import Trajectory
+
+ESTIMATORS: Final = {"kl_exact": "exact", "kl_summed": "summed", "kl_sampled": "sampled"}
+"""Estimators of KL(base||now) by the attribute of `Drift`, the least noisy first."""
+
+HEADINGS: Final = {
+    "kl_sampled": "KL sampled",
+    "kl_summed": "KL summed",
+    "kl_exact": "KL exact",
+    "overlap": "overlap",
+    "floor": "floor",
+}
+"""Heading of each cell of one set."""
+
+SET_NAMES: Final = {"probe": "probe prompts", "training": "training prompts"}
+"""Name of each set for people; another set has its own name."""
+
+_Z: Final = 1.96
+_WIDTH: Final = 80
+_NOT_THERE: Final = "-"
+
+
+def drift_line(comparison: Comparison) -> list[Text]:
+    """Line of 80 columns on the drift, by the least noisy estimator that there is; none where it was not measured."""
+    if not (drift := comparison.drift):
+        return []
+    best = next(name for name in ESTIMATORS if all(getattr(found, name) is not None for found in drift.values()))
+    parts = [f"{name} {_interval(found, best)}" for name, found in drift.items()]
+    line = f"drift, KL {ESTIMATORS[best]}   {'   '.join(parts)}"
+    if cell_len(line) > _WIDTH:
+        line = f"drift, {ESTIMATORS[best]}  {'  '.join(parts)}"
+    text = Text(line)
+    text.truncate(_WIDTH, overflow="ellipsis")
+    return [text]
+
+
+def drift_cells(found: LookDrift) -> dict[str, str]:
+    """Text of each quantity in `HEADINGS` for one set of prompts."""
+    floors = [] if found.floor is None else [found.floor.kl_sampled, found.floor.kl_summed]
+    return {
+        **{name: _interval(found, name) for name in ("kl_sampled", "kl_summed", "kl_exact")},
+        "overlap": _NOT_THERE if math.isnan(found.overlap) else f"{found.overlap:.2f}",
+        # Each floor is that of the estimator in the same place.
+        "floor": ", ".join(number(one) for one in floors if one is not None) or _NOT_THERE,
+    }
+
+
+def drift_rows(drift: Mapping[str, LookDrift]) -> list[tuple[str, dict[str, str]]]:
+    """(Name of the set, its cells) of each set."""
+    return [(SET_NAMES.get(name, name), drift_cells(found)) for name, found in drift.items()]
+
+
+def drift_detail(comparison: Comparison) -> list[Text]:
+    """Lines of all estimators for each set; none where no drift was measured."""
+    lines = []
+    for name, cells in drift_rows(comparison.drift or {}):
+        kls = [f"{ESTIMATORS[one]} {cells[one]}" for one in ("kl_sampled", "kl_summed", "kl_exact")]
+        lines.append(Text(f"drift after {name}, KL(base||now) in nats a token, floor {cells['floor']}"))
+        lines += [Text(f"  {one}") for one in kls if not one.endswith(_NOT_THERE)]
+        lines.append(Text(f"  overlap {cells['overlap']} of whole texts", "dim"))
+    return lines
+
+
+def drift_looks(trajectory: Trajectory, shown: Sequence[int]) -> list[Text]:
+    """Lines of the drift at some looks of a run, under a heading; none where no look has one.
+
+    Args:
+        trajectory: The run.
+        shown: Steps of the looks.
+    """
+    looks = [(step, found) for step, found in trajectory.drift.items() if step in shown]
+    if not (sets := list(dict.fromkeys(name for _, found in looks for name in found))):
+        return []
+    best = [_best(trajectory, name) for name in sets]
+    names = [f"drift {name}, {ESTIMATORS[one]}" for name, one in zip(sets, best, strict=True)]
+    lines = [Text(f"{'step':>7} " + " ".join(f"{name:>33}" for name in names), "bold")]
+    for step, found in looks:
+        cells = [_interval(found[name], one) if name in found else "" for name, one in zip(sets, best, strict=True)]
+        lines.append(Text(f"{step:>7} " + " ".join(f"{cell:>33}" for cell in cells)))
+    return lines
+
+
+def is_measured(trajectory: Trajectory) -> bool:
+    """True if a look after the baseline has a drift; the baseline's own is 0."""
+    return any(comparison.drift for comparison in trajectory.comparisons[1:])
+
+
+def _best(trajectory: Trajectory, name: str) -> str:
+    """Attribute of the least noisy estimator that all looks of a run have for a set."""
+    drifts = [found[name] for found in trajectory.drift.values() if name in found]
+    return next(one for one in ESTIMATORS if all(getattr(drift, one) is not None for drift in drifts))
+
+
+def _interval(found: LookDrift, name: str) -> str:
+    """KL with its 95 % interval, such as ``0.0028 (0.0022 to 0.0034)``, or a dash."""
+    value, error = getattr(found, name), getattr(found, f"{name}_se")
+    if value is None or math.isnan(value):
+        return _NOT_THERE
+    if error is None or math.isnan(error):
+        return number(value)
+    return f"{number(value)} ({number(value - _Z * error)} to {number(value + _Z * error)})"
+
+
+def number(value: float) -> str:
+    """A number of nats in two digits.
+
+    >>> number(0.00281), number(0.4), number(1.23e-7), number(0.0)
+    ('0.0028', '0.40', '1.2e-7', '0')
+    """
+    if not math.isfinite(value) or not value:
+        return f"{value:g}"
+    if abs(value) < 1e-4:
+        return f"{value:.1e}".replace("e-0", "e-")
+    digits = max(0, 1 - math.floor(math.log10(abs(value))))
+    return f"{value:.{min(digits, 6)}f}"

@@ -148,5 +148,6 @@ def test_the_callback_leaves_behaviour_out_on_prompt_learning(
     assert [look.all.n for look in callback.watch.comparisons.values()] == [40, 40]
     logged = capfd.readouterr().err
     assert logged.count("evaluating standard: without behaviour, whose answers this model cannot generate") == 1
-    # Drift needs texts that the model generates: its failure is logged once, and the run continues.
-    assert logged.count("sampling completions of the base at step 0 failed, training continues") == (log == "full")
+    # Drift needs texts that the model generates: there is one line, and the run continues.
+    why = "the drift from the base is not measured: the model cannot generate here: its generate does not know"
+    assert logged.count(why) == 1

@@ -1,0 +1,190 @@
+"""The drift of each look is kept with the look: read from the run folder, and shown by every report."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from support import model, probe, tokenizer
+
+from forgetwatch import Trajectory, Watch, compare, load_snapshot, save_snapshot
+from forgetwatch.comparing.look_drift import LookDrift
+from forgetwatch.errors import SnapshotError
+from forgetwatch.report.export import comparison_json, trajectory_json
+from forgetwatch.report.html import run_page
+from forgetwatch.report.markdown import comparison_markdown
+from forgetwatch.report.run_table import run_detail, run_table
+from forgetwatch.run_folder.description import Description
+
+TOK = tokenizer()
+EXAMPLES = [{"prompt": f"w{n} w{n + 1} w{n + 2}"} for n in range(12)]
+
+
+def moved(network: Any, size: float = 0.02) -> Any:
+    """The model with other weights, as after a step of training."""
+    generator = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for weight in network.parameters():
+            weight.add_(size * torch.randn(weight.shape, generator=generator))
+    return network
+
+
+def watched(folder: Path, **options: Any) -> Watch:
+    """A run of two looks after the baseline, in a loop of one's own."""
+    network, watch = model(TOK), Watch(probe(), folder, **{"drift": True, "examples": EXAMPLES, **options})
+    watch.look(network, TOK, step=0)
+    for step in (2, 4):
+        watch.look(moved(network), TOK, step=step)
+    watch.release()
+    return watch
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    watched(folder)
+    return folder
+
+
+def kls(drift: dict[int, Any]) -> dict[int, dict[str, tuple[float, float]]]:
+    return {
+        step: {name: (found.kl_sampled, found.kl_summed) for name, found in sets.items()}
+        for step, sets in drift.items()
+    }
+
+
+def test_a_loop_of_ones_own_has_the_drift_of_each_look_and_the_run_folder_keeps_it(tmp_path: Path) -> None:
+    watch = watched(tmp_path)
+    made, read = watch.trajectory().drift, Trajectory.from_run(tmp_path).drift
+    assert sorted(made) == [0, 2, 4]
+    assert {name for sets in made.values() for name in sets} == {"probe", "training"}
+    assert kls(made)[0] == {"probe": (0.0, 0.0), "training": (0.0, 0.0)}
+    for name in ("probe", "training"):
+        assert made[4][name].kl_summed > made[2][name].kl_summed > 0
+    assert kls(read) == kls(made)
+    assert (tmp_path / "_forgetwatch" / "completions.parquet").is_file()
+    assert Description.read(tmp_path / "_forgetwatch").completions == watch.completions
+
+
+def test_a_run_in_a_loop_of_ones_own_resumes_with_the_drift_of_every_look(run: Path, tmp_path: Path) -> None:
+    network, watch = model(TOK), Watch(probe(), tmp_path, drift=True, examples=EXAMPLES)
+    watch.look(network, TOK, step=0)
+    watch.look(moved(network), TOK, step=2)
+    watch.release()
+    again = Watch(probe(), tmp_path, drift=True, resume=True)
+    again.look(moved(network), TOK, step=4)
+    again.release()
+    assert kls(again.trajectory().drift) == kls(Trajectory.from_run(run).drift)
+
+
+def test_without_its_completions_a_resumed_run_says_so_and_goes_on(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    watched(tmp_path)
+    (tmp_path / "_forgetwatch" / "completions.parquet").unlink()
+    again = Watch(probe(), tmp_path, drift=True, resume=True)
+    again.look(moved(model(TOK)), TOK, step=6)
+    again.release()
+    assert sorted(Trajectory.from_run(tmp_path).drift) == [0, 2, 4]
+    assert "the completions of the base (completions.parquet) are gone: later looks have no drift" in (
+        capfd.readouterr().err
+    )
+
+
+def test_a_run_without_drift_has_none_anywhere(tmp_path: Path) -> None:
+    watch = watched(tmp_path, drift=False)
+    trajectory = Trajectory.from_run(tmp_path)
+    assert watch.completions is None
+    assert trajectory.drift == {}
+    assert not (tmp_path / "_forgetwatch" / "completions.parquet").exists()
+    assert [look["drift"] for look in trajectory_json(trajectory)["looks"]] == [None, None]
+    assert '<section id="drift">' not in run_page(trajectory)
+    assert "Drift from the base" not in comparison_markdown(trajectory.comparisons[-1], trajectory=trajectory)
+
+
+@pytest.mark.parametrize(
+    ("examples", "line"),
+    [
+        (None, "no training examples are given"),
+        (iter(EXAMPLES), "the training examples give no prompts"),
+        ([(1, 2)] * 4, "the training examples give no prompts"),
+    ],
+)
+def test_without_training_prompts_there_is_the_probe_alone_and_a_line_says_so(
+    examples: Any, line: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    watch = watched(tmp_path, examples=examples)
+    assert [set(sets) for sets in watch.trajectory().drift.values()] == [{"probe"}] * 3
+    assert f"drift: {line}; it is measured after the prompts of the probe alone" in capfd.readouterr().err
+
+
+def test_json_has_the_estimators_of_each_set_with_their_errors_and_the_floor(run: Path) -> None:
+    trajectory = Trajectory.from_run(run)
+    document = json.loads(json.dumps(trajectory_json(trajectory), allow_nan=False))
+    for look in document["looks"]:
+        assert set(look["drift"]) == {"probe", "training"}
+        for found in look["drift"].values():
+            assert set(found) == {
+                *("completions", "tokens", "kl_sampled", "kl_sampled_se", "kl_summed", "kl_summed_se"),
+                *("kl_exact", "kl_exact_se", "overlap", "overlap_se", "floor"),
+            }
+    assert document["looks"][1]["drift"] == comparison_json(trajectory.comparisons[2])["drift"]
+    assert "drift" not in document["looks"][1]["comparison"]["after"]
+
+
+def test_page_markdown_and_tables_show_the_drift(run: Path) -> None:
+    trajectory = Trajectory.from_run(run)
+    found = trajectory.drift[4]["probe"]
+    shown = f"{found.kl_summed:.3f}"[:4]
+    page, text = run_page(trajectory), comparison_markdown(trajectory.comparisons[-1], trajectory=trajectory)
+    assert '<section id="drift">' in page
+    assert "<svg" in page[page.index('<section id="drift">') :].split("</section>")[0]
+    assert [line.split("|")[1].strip() for line in text.splitlines() if "prompts |" in line][-1] == (
+        "step 4, training prompts"
+    )
+    table = [line.plain for line in run_table(trajectory).renderables]
+    line = next(line for line in table if line.startswith("drift"))
+    assert "summed" in line
+    assert shown in line
+    assert len(line) <= 80
+    detail = [getattr(line, "plain", "") for line in run_detail(trajectory).renderables]
+    assert any("drift probe, summed" in line for line in detail)
+
+
+def test_two_looks_of_a_run_have_no_drift_between_them(run: Path) -> None:
+    """A look's drift is from the start of its run, and not from another look."""
+    looks = [run / "_forgetwatch" / f"step-00000{step}.parquet" for step in (2, 4)]
+    assert compare(before=looks[0], after=looks[1]).drift is None
+    assert compare(before=run / "_forgetwatch" / "baseline.parquet", after=looks[1]).drift is not None
+
+
+def test_a_changed_drift_is_found_by_the_checksum_of_its_look(run: Path, tmp_path: Path) -> None:
+    path = run / "_forgetwatch" / "step-000004.parquet"
+    whole, look = path.read_bytes(), load_snapshot(path)
+    changed = json.loads(json.dumps(look.meta["drift"]))
+    changed["probe"]["kl_summed"] /= 2
+    try:
+        save_snapshot(replace(look, meta={**look.meta, "drift": changed}), path)
+        trajectory = Trajectory.from_run(run)
+    finally:
+        path.write_bytes(whole)
+    assert trajectory.steps == (0, 2)
+    assert any("step-000004.parquet: is not the file that run.json lists" in note for note in trajectory.notes)
+
+
+@pytest.mark.parametrize("stored", [{"probe": 3}, {"probe": {"tokens": 5}}, {"probe": {"completions": "many"}}])
+def test_metadata_that_are_no_drift_are_refused(run: Path, stored: dict[str, Any]) -> None:
+    folder = run / "_forgetwatch"
+    base, look = (load_snapshot(folder / name) for name in ("baseline.parquet", "step-000004.parquet"))
+    with pytest.raises(SnapshotError, match="needed numbers of each set under 'drift'"):
+        compare(before=base, after=replace(look, meta={**look.meta, "drift": stored}))
+
+
+def test_a_look_drift_is_a_drift(run: Path) -> None:
+    found = Trajectory.from_run(run).drift[4]["training"]
+    assert isinstance(found, LookDrift)
+    assert found.completions == len(EXAMPLES)

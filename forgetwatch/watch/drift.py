@@ -148,8 +148,8 @@ class RunDrift:
         if self.base is None:
             return snapshot
         with self._failures.tolerate("measuring the drift", step=step):
-            found = self.base.look(model)
-            drift = {name: LookDrift.of(of_set) for name, of_set in found.items()}
+            found, floors = self.base.look(model), self.base.completions.floor
+            drift = {name: LookDrift.of(of_set, floors.get(name)) for name, of_set in found.items()}
             return replace(snapshot, meta={**snapshot.meta, DRIFT: stored_drift(drift)})
         return snapshot
 
@@ -229,7 +229,7 @@ def drift_prompts(probe: Probe, examples: Any, model: nn.Module, tokenizer: Any)
     try:
         chosen = _spread(range(len(examples)))
         training = [ids for row in chosen if (ids := _prompt_of(examples[row], tokenizer))]
-    except (LookupError, TypeError, NotImplementedError):
+    except (LookupError, TypeError, ValueError, AttributeError, NotImplementedError):
         training = []
     return {**prompts, "training": training} if training else prompts
 
@@ -249,8 +249,10 @@ def _spread(values: Sequence[Any]) -> list[Any]:
     return [values[index * len(values) // count] for index in range(count)]
 
 
-def _prompt_of(example: Mapping[str, Any], tokenizer: Any) -> Ids:
-    """Prompt of one training example as token ids, in any of the forms that TRL's trainers prepare."""
+def _prompt_of(example: Mapping[str, Any] | str, tokenizer: Any) -> Ids:
+    """Prompt of one training example as token ids, in any of the forms that TRL's trainers take or prepare."""
+    if isinstance(example, str):
+        example = {"input_ids": tokenizer(example)["input_ids"]}
     for name in ("prompt_ids", "prompt_input_ids"):
         if example.get(name):
             return tuple(example[name])
@@ -261,7 +263,9 @@ def _prompt_of(example: Mapping[str, Any], tokenizer: Any) -> Ids:
         text = tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=False)
         # The template has written the special tokens already.
         return tuple(tokenizer(text, add_special_tokens=False)["input_ids"])
-    ids = tuple(example["input_ids"])
+    if "input_ids" not in example and isinstance(text := example.get("text"), str):
+        example = {"input_ids": tokenizer(text)["input_ids"]}
+    ids = tuple(map(int, example["input_ids"]))
     for name in ("completion_mask", "assistant_masks"):
         if (mask := example.get(name)) is not None and 1 in mask:
             return ids[: list(mask).index(1)]

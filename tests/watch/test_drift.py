@@ -76,9 +76,11 @@ def test_resume_keeps_the_completions_also_from_the_checkpoint(tmp_path: Path) -
         ({"prompt_ids": [20, 21], "chosen_ids": [3]}, [20, 21]),
         ({"input_ids": [20, 21, 22, 23], "completion_mask": [0, 0, 0, 1]}, [20, 21, 22]),
         ({"input_ids": [20, 21, 22, 23]}, [20, 21]),
+        ({"text": "w1 w2 w3 w4"}, "w1 w2"),
+        ("w1 w2 w3 w4", "w1 w2"),
     ],
 )
-def test_a_training_prompt_ends_before_the_first_trained_token(example: dict[str, Any], prompt: Any) -> None:
+def test_a_training_prompt_ends_before_the_first_trained_token(example: Any, prompt: Any) -> None:
     found = drift_prompts(probe(), [example], model(TOK), TOK)["training"]
     assert found == [tuple(TOK(prompt)["input_ids"] if isinstance(prompt, str) else prompt)]
 

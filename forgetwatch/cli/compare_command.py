@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
@@ -28,7 +28,7 @@ from forgetwatch.cli.documents import (
 from forgetwatch.cli.gate_options import conclude, gate_of
 from forgetwatch.cli.options import CHANCE, GATES, ITEMS, OUTPUT, check_device_map, device_map_option, share
 from forgetwatch.cli.output import echo, result_console
-from forgetwatch.cli.resolve import read_outcomes, resolve, select, with_questions
+from forgetwatch.cli.resolve import is_outcomes, read_outcomes, resolve, select, with_questions
 from forgetwatch.comparing.common_norm import in_common_norm
 from forgetwatch.comparing.comparison import Comparison, compare, first_samples
 from forgetwatch.comparing.flips import flips
@@ -40,6 +40,7 @@ from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
 from forgetwatch.probes.categories import Categories
 from forgetwatch.report.detail import comparison_detail
+from forgetwatch.report.drift_table import drift_line
 from forgetwatch.report.export import comparisons_json
 from forgetwatch.report.pictures import save_comparisons
 from forgetwatch.report.ranking_table import several_detail, several_table
@@ -79,6 +80,7 @@ class Options:
         after: The sides after, as they were named; at least one.
         probe: The probe that scores models and gives questions.
         device_map: Map by which a scored model is spread over devices.
+        drift: Measure the drift of each side after from the one before, which are models.
         metric: The metric of a log that decides.
         tasks: Tasks to compare; empty for all.
         categories: Categories to compare; empty for all.
@@ -105,6 +107,7 @@ class Options:
     after: tuple[str, ...]
     probe: Probe | None
     device_map: str | None
+    drift: bool
     metric: str | None
     tasks: tuple[str, ...]
     categories: tuple[str, ...]
@@ -139,6 +142,8 @@ class Options:
             raise typer.BadParameter(f"--target: ranks several AFTERs; needed at least two, got {len(self.after)}")
         if self.summary is not None and self.gate.is_empty:
             raise typer.BadParameter("--summary: needed a gate: --gate, --no-worse-than or --fail-if")
+        if self.drift and self.probe is None:
+            raise typer.BadParameter("--drift: needed --probe, after whose prompts the model before generates")
         check_device_map(self.device_map)
         check_file(self.json_path)
         check_file(self.summary)
@@ -163,6 +168,15 @@ _After = Annotated[
 ]
 _ProbeName = Annotated[
     str | None, typer.Option("--probe", help="Probe that scores models: a name or a file.", rich_help_panel=ITEMS)
+]
+_Drift = Annotated[
+    bool,
+    typer.Option(
+        "--drift",
+        help="Also measure how far AFTER is from BEFORE on texts that BEFORE writes after the probe's prompts: "
+        "KL and overlap. Both are models.",
+        rich_help_panel=ITEMS,
+    ),
 ]
 _Metric = Annotated[
     str | None,
@@ -266,6 +280,7 @@ def run(
     after: _After,
     probe: _ProbeName = None,
     device_map: Annotated[str | None, device_map_option(ITEMS)] = None,
+    drift: _Drift = False,
     metric: _Metric = None,
     task: _Task = None,
     category: _Category = None,
@@ -298,6 +313,7 @@ def run(
         after=tuple(after),
         probe=items,
         device_map=device_map,
+        drift=drift,
         metric=metric,
         tasks=tuple(task or ()),
         categories=tuple(category or ()),
@@ -325,7 +341,7 @@ def run(
 def _execute(options: Options) -> None:
     """Read, compare, print and write; the gate comes last, since it exits."""
     sides = _resolve(options)
-    comparisons = _compare(options, sides)
+    comparisons = _with_drift(options, _compare(options, sides))
     several = _rank(options, sides, comparisons)
     _show(options, comparisons, several)
     _write(options, sides, comparisons, several)
@@ -363,6 +379,13 @@ def _resolve(options: Options) -> _Sides:
         named = select(whole, tasks=options.tasks, categories=options.categories)
         return select(named, **vars(options.gate.subset))
 
+    if options.drift:
+        for given in (options.before, *options.after):
+            if is_outcomes(given):
+                raise SnapshotError(
+                    f"{given}: --drift reads texts under the models themselves; needed a checkpoint, an adapter or a "
+                    "model id on each side, got outcomes"
+                )
     # Read first: a file that is missing must not wait for two models to be scored.
     again = None if options.null is None else part(read_outcomes(options.null, options.metric))
     sides = [
@@ -406,6 +429,22 @@ def _compare(options: Options, sides: _Sides) -> list[Comparison]:
     return comparisons
 
 
+def _with_drift(options: Options, comparisons: list[Comparison]) -> list[Comparison]:
+    """The comparisons with the drift of each model, if it is wanted.
+
+    Raises:
+        ScoringError: If the base cannot generate, or a model has another tokenizer.
+    """
+    if not options.drift or options.probe is None:
+        return comparisons
+    echo(f"drift: sampling short completions of {options.before}, to be read under each model after", err=True)
+    # Not at the top: this imports torch, which comparing files does not need.
+    from forgetwatch.watch.model_drift import model_drifts
+
+    drifts = model_drifts(options.before, options.after, options.probe, device_map=options.device_map)
+    return [replace(one, drift=drift) for one, drift in zip(comparisons, drifts, strict=True)]
+
+
 def _rank(options: Options, sides: _Sides, comparisons: Sequence[Comparison]) -> ModelComparison | None:
     """Ranking and matrix of several sides after; None for one, and for passages alone, which have no retention."""
     if len(sides.after) < 2 or not any(comparison.all.n for comparison in comparisons):
@@ -429,7 +468,7 @@ def _show(options: Options, comparisons: Sequence[Comparison], several: ModelCom
     if several is not None:
         console.print(several_table(several, notes=[note for one in comparisons for note in one.notes]))
         for number, comparison in enumerate(comparisons, 1):
-            for line in passages_line(comparison.all):
+            for line in (*passages_line(comparison.all), *drift_line(comparison)):
                 console.print(f"no {number}: {line.plain}", markup=False)
     # Of several models the ranking is the first table, and each comparison is detail.
     for comparison in comparisons if several is None or options.detail else ():

@@ -47,9 +47,9 @@ def resolve(given: str, probe: Probe | None, metric: str | None = None, *, devic
         SnapshotError: If `given` is none of these, or a model and there is no probe.
     """
     path = Path(given)
-    is_model = path.is_dir() and any((path / name).is_file() for name in ("config.json", "adapter_config.json"))
-    if path.exists() and not is_model:
+    if is_outcomes(given):
         return read_outcomes(path, metric)
+    is_model = path.exists()
     # A name in the form of a path is never looked up as a model id.
     if not is_model and (path.is_symlink() or path.suffix in _FILE_SUFFIXES or given.startswith((".", "/"))):
         near = did_you_mean(path.name, _names_next_to(path))
@@ -69,6 +69,13 @@ def resolve(given: str, probe: Probe | None, metric: str | None = None, *, devic
 
         silence_loading()
         return score_checkpoint(given, probe, device_map=device_map, progress=progress)
+
+
+def is_outcomes(given: str) -> bool:
+    """True for a file or folder that is there and is no model."""
+    path = Path(given)
+    is_model = path.is_dir() and any((path / name).is_file() for name in ("config.json", "adapter_config.json"))
+    return path.exists() and not is_model
 
 
 def _names_next_to(path: Path) -> list[str]:

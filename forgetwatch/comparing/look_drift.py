@@ -70,6 +70,25 @@ def drift_json(drift: Mapping[str, LookDrift] | None) -> dict[str, Any] | None:
     return None if drift is None else json_value(stored_drift(drift))
 
 
+def drift_row(drifts: Mapping[str, Drift]) -> dict[str, float]:
+    """Numbers of one look by name: ``kl_probe``, ``kl_probe_se``, ``kl_summed_probe``, ..., ``overlap_training``.
+
+    The sampled KL has the short name; what was not measured is left out.
+    """
+    row: dict[str, float | None] = {}
+    for name, found in drifts.items():
+        row |= {
+            f"kl_{name}": found.kl_sampled,
+            f"kl_{name}_se": found.kl_sampled_se,
+            f"kl_summed_{name}": found.kl_summed,
+            f"kl_summed_{name}_se": found.kl_summed_se,
+            f"kl_exact_{name}": found.kl_exact,
+            f"kl_exact_{name}_se": found.kl_exact_se,
+            f"overlap_{name}": found.overlap,
+        }
+    return {key: value for key, value in row.items() if value is not None}
+
+
 def read_drift(meta: Mapping[str, Any], *, label: str) -> dict[str, LookDrift] | None:
     """Drift in the metadata of a snapshot, by set; None without one.
 

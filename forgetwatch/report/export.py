@@ -6,7 +6,7 @@
 
 Rates are fractions, counts are integers (means if items have several samples), p-values are two-sided. An undefined
 quantity is null, never 0 or nan. Later versions add keys and redefine none. The CSV table has one line for each group
-and one column for each quantity of the JSON document.
+and one column for each quantity of the JSON document, and where the drift was measured its numbers in the line of all.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 
 from forgetwatch.comparing.category_means import CategoryMeans, Spread
 from forgetwatch.comparing.comparison import Comparison
-from forgetwatch.comparing.look_drift import DRIFT, drift_json
+from forgetwatch.comparing.look_drift import DRIFT, drift_json, drift_row
 from forgetwatch.comparing.quantities import QUANTITIES, group_values, json_value, value_at
 from forgetwatch.comparing.ranking import ModelComparison
 from forgetwatch.comparing.trajectory import Alarm, Trajectory
@@ -208,12 +208,15 @@ def comparisons_csv(comparisons: Sequence[Comparison]) -> str:
     ends = [f"{name}_{end}" for name in _INTERVALS for end in ("low", "high")]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["before", "after", "level", "name", *QUANTITIES, *ends])
-    for comparison in comparisons:
+    drifts = [json_value(drift_row(comparison.drift or {})) for comparison in comparisons]
+    of_drift = list(dict.fromkeys(name for row in drifts for name in row))
+    writer.writerow(["before", "after", "level", "name", *QUANTITIES, *ends, *of_drift])
+    for comparison, drift in zip(comparisons, drifts, strict=True):
         for group in comparison.groups:
             document = group_values(group)
             values = [value_at(document, path) for path in QUANTITIES]
             values += [end for name in _INTERVALS for end in (document[name] or (None, None))]
+            values += [drift.get(name) if group.level == "all" else None for name in of_drift]
             names = (*comparison.labels, group.level, group.name)
             writer.writerow([*map(csv_cell, names), *values])
     return text.getvalue()

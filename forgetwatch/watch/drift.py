@@ -199,25 +199,6 @@ class RunDrift:
             log(line)
 
 
-def drift_row(drifts: Mapping[str, Drift]) -> dict[str, float]:
-    """Numbers of one look by name: ``kl_probe``, ``kl_probe_se``, ``kl_summed_probe``, ..., ``overlap_training``.
-
-    The sampled KL has the short name; what was not measured is left out.
-    """
-    row: dict[str, float | None] = {}
-    for name, found in drifts.items():
-        row |= {
-            f"kl_{name}": found.kl_sampled,
-            f"kl_{name}_se": found.kl_sampled_se,
-            f"kl_summed_{name}": found.kl_summed,
-            f"kl_summed_{name}_se": found.kl_summed_se,
-            f"kl_exact_{name}": found.kl_exact,
-            f"kl_exact_{name}_se": found.kl_exact_se,
-            f"overlap_{name}": found.overlap,
-        }
-    return {key: value for key, value in row.items() if value is not None}
-
-
 def drift_prompts(probe: Probe, examples: Any, model: nn.Module, tokenizer: Any) -> dict[str, list[Ids]]:
     """A fixed sample of the probe's prompts and of the training prompts, as token ids.
 

@@ -15,9 +15,9 @@ from typing import Any, Final
 from transformers import Trainer, TrainerControl, TrainerState
 
 from forgetwatch.comparing.flips import flips
+from forgetwatch.comparing.look_drift import drift_row
 from forgetwatch.errors import WatchError
 from forgetwatch.report.tracker_rows import PREFIX, flipped_rows, tracker_row
-from forgetwatch.watch.drift import drift_row
 from forgetwatch.watch.watch import Watch
 
 TABLE: Final = "forgetwatch/flipped"

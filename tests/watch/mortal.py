@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from support import probe, trainer
-from transformers import TrainerCallback, TrainerState
+from transformers import Trainer, TrainerCallback, TrainerState
 from transformers.trainer_utils import get_last_checkpoint
 
 from forgetwatch import ForgetWatchCallback
@@ -107,6 +107,8 @@ def arm(moment: str | None) -> list[TrainerCallback]:
                 "replace",
                 lambda _, target: target.name == "run.json" and (target.parent / "step-000025.parquet").exists(),
             )
+        case "between a look and its save":
+            die_in(Trainer, "_save_checkpoint", lambda made, *_: made.state.global_step == 20)
         case "in a save, before the trainer's state":
             die_in(TrainerState, "save_to_json", lambda _, path: "checkpoint-20" in path)
         case "after a save, before anything of ours":
@@ -136,7 +138,9 @@ def run(wanted: dict[str, Any]) -> None:
         from peft import LoraConfig
 
         adapter = LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM", lora_alpha=64)
-    watch = ForgetWatchCallback(probe(40, norm="bytes"), every=wanted["every"], max_overhead=None)
+    watch = ForgetWatchCallback(
+        probe(40, norm="bytes"), every=wanted["every"], max_overhead=None, drift=wanted.get("drift")
+    )
     asks = wanted["save_strategy"] == "asked"
     made = trainer(
         folder,

@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 
 from forgetwatch import Trajectory, load_snapshot
-from forgetwatch.run_folder import RunFolder
+from forgetwatch.comparing.look_drift import drift_json
+from forgetwatch.completions import read_completions
+from forgetwatch.run_folder import COMPLETIONS, RunFolder
 from forgetwatch.run_folder.description import Description
 
 EVERY_5 = tuple(range(0, 61, 5))
@@ -87,11 +89,19 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
 def whole(folder: Path) -> None:
     """Assert that every file can be read as what its name says."""
     for path in folder.rglob("*.parquet"):
+        if path.name == COMPLETIONS:
+            assert len(read_completions(path))
+            continue
         snapshot = load_snapshot(path)
         if path.stem.startswith("step-"):
             assert snapshot.meta["step"] == int(path.stem.removeprefix("step-"))
     for described in folder.rglob("run.json"):
         assert Description.read(described.parent).is_whole
+
+
+def drifts(folder: Path) -> dict[int, Any]:
+    """Drift of each look of a run, by step, as the run folder keeps it."""
+    return {step: drift_json(drift) for step, drift in Trajectory.from_run(folder).drift.items()}
 
 
 def looks(folder: Path) -> tuple[int, ...]:
@@ -133,6 +143,7 @@ def test_the_undisturbed_run_shows_changes(runs: Runs) -> None:
         ("before the baseline is written", (), 0),
         ("between the baseline and its second measurement", (0,), 0),
         ("in the middle of a look", EVERY_5[:5], 20),
+        ("between a look and its save", EVERY_5[:5], 10),
         ("when a look is written and has no name yet", EVERY_5[:5], 20),
         ("when a look has its name and run.json does not know it", EVERY_5[:6], 20),
         ("after a save, before anything of ours", EVERY_5[:5], 20),
@@ -157,6 +168,16 @@ def test_a_killed_run_ends_as_the_undisturbed_one(
     assert found == [(step, 0, 0) for step in again]
     assert Trajectory.from_run(run).notes == ()
     assert_same_end(run, runs.undisturbed())
+    assert sorted(drifts(run)) == list(EVERY_5)
+    assert drifts(run) == drifts(runs.undisturbed())
+
+
+def test_drift_leaves_the_training_and_every_outcome_bitwise_as_they_are_without_it(runs: Runs) -> None:
+    with_drift, without = runs.undisturbed(), runs.undisturbed(drift=False)
+    assert drifts(without) == {}
+    kls = [drift["probe"]["kl_summed"] for drift in drifts(with_drift).values()]
+    assert kls[0] == 0 < kls[1] < kls[-1]
+    assert_same_end(with_drift, without)
 
 
 def test_half_a_checkpoint_is_refused_by_the_trainer_and_the_one_before_it_resumes(runs: Runs, tmp_path: Path) -> None:

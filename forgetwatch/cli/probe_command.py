@@ -232,8 +232,9 @@ def _answer_findings(model: str, probe: Probe) -> list[Finding]:
 
         silence_loading()
         loaded, tokenizer = load_model(model)
+        generated = {(item.task, item.id) for item in probe if probe.is_generated(item)}
         answers = [
-            Scorer(items, tokenizer, loaded, generates=False).score(loaded, name=model, progress=progress)
+            Scorer(items, tokenizer, loaded, left_out=generated).score(loaded, name=model, progress=progress)
             for items in (probe, no_question)
         ]
     return check_answers(probe, *answers)

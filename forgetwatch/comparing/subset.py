@@ -45,15 +45,17 @@ class Subset:
     left_out: frozenset[tuple[str, str]] = frozenset()
 
     @classmethod
-    def of_probe(cls, probe: Probe, *, items: int | None, generates: bool) -> Self:
+    def of_probe(cls, probe: Probe, *, items: int | None, generates: bool, regraded: bool = False) -> Self:
         """Subset of a probe as a run decided it.
 
         Args:
             probe: The probe of the run.
             items: Length of the prefix, in items; None for the whole probe.
-            generates: True if answers are generated; those of `must_pass` items always are.
+            generates: True if answers are generated; those of `must_pass` items are in any case, unless `regraded`.
+            regraded: True if generated answers would be graded by other rules than those of the baseline.
         """
-        left_out = () if generates else [item for item in probe if probe.is_generated(item) and not item.must_pass]
+        generated = [] if generates and not regraded else filter(probe.is_generated, probe)
+        left_out = [item for item in generated if regraded or not item.must_pass]
         return cls(
             items=items,
             total=None if items is None else len(probe),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -101,7 +101,7 @@ class Scorer:
         attention: Attention implementation for shared rows, if it is already decided.
         noise: Noise of the margins, if it is already measured.
         token_budget: Tokens of a batch; by default one that suits the device.
-        generates: Also evaluate items with generated answers; otherwise they are unscored, except `must_pass` ones.
+        left_out: Task and id of items whose answers are not generated: they are unscored.
         reader: Scores the choices instead of the model, whose weights are then not used for them.
         progress: Called while many items are encoded, with what is done.
 
@@ -121,7 +121,7 @@ class Scorer:
         attention: str | None = None,
         noise: float | None = None,
         token_budget: int | None = None,
-        generates: bool = True,
+        left_out: Collection[tuple[str, str]] = (),
         reader: ChoiceReader | None = None,
         progress: Progress | None = None,
     ) -> None:
@@ -129,7 +129,9 @@ class Scorer:
         self._tokenizer = tokenizer
         # One process that failed alone would let the others wait for the items that the main process sends.
         info, longest = on_all_processes(lambda: _facts(model, tokenizer))
-        generated = [n for n, item in enumerate(probe) if probe.is_generated(item) and (generates or item.must_pass)]
+        generated = [
+            n for n, item in enumerate(probe) if probe.is_generated(item) and (item.task, item.id) not in left_out
+        ]
         self._generated = GeneratedItems(probe, generated, tokenizer, max_length=longest) if generated else None
         self._encoded = encoded_by_main_process(lambda: self._encode(longest, progress))
         keys = [item.content_hash for item in probe] * (len(self._encoded) // len(probe))

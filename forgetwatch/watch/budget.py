@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, Final, Self
 
+from forgetwatch.comparing.subset import Subset
 from forgetwatch.probe import Probe
 
 FEWEST_ITEMS: Final = 250
@@ -114,13 +115,16 @@ class Cost:
     drift: float = 0.0
 
     def seconds(self, *, items: int, looks: int) -> float:
-        """Seconds of so many looks at so many items."""
+        """Seconds of so many looks at so many items; of none for looks at nothing."""
+        if not self.items:
+            return 0.0
         return looks * (self.look * items / self.items + self.extra + self.drift)
 
     def share(self, *, items: int, looks: int) -> float:
-        """Share of looks in the time of looks and training, 0 to 1."""
+        """Share of looks in the time of looks and training, 0 to 1; 0 where both take none."""
         seconds = self.seconds(items=items, looks=looks)
-        return seconds / (seconds + self.step * self.steps)
+        whole = seconds + self.step * self.steps
+        return seconds / whole if whole else 0.0
 
     def without_generation(self) -> Cost:
         """Cost of looks that generate no answers."""
@@ -147,6 +151,8 @@ class Decision:
         generates: False if the looks leave out items whose answers are generated, other than `must_pass` ones.
         looks: Number of looks after the baseline that are kept; None for all that are planned.
         drift: False if the looks leave out the drift from the base.
+        regraded: True if `must_pass` items are left out too, because this version would grade their answers by other
+            rules than the baseline's. It is not stored: a resume finds it out from the baseline.
     """
 
     step: int = 0
@@ -154,6 +160,7 @@ class Decision:
     generates: bool = True
     looks: int | None = None
     drift: bool = True
+    regraded: bool = False
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Self | None:
@@ -237,7 +244,7 @@ def _affordable_items(cost: Cost, seconds: float) -> int:
 
 def evaluated_items(probe: Probe, decision: Decision) -> int:
     """Number of items of a probe that the looks of a run evaluate."""
-    return sum(_is_evaluated(probe, generates=decision.generates)[: decision.items])
+    return sum(_is_evaluated(probe, generates=decision.generates, regraded=decision.regraded)[: decision.items])
 
 
 def _prefix(probe: Probe, items: int, *, generates: bool) -> int:
@@ -246,9 +253,10 @@ def _prefix(probe: Probe, items: int, *, generates: bool) -> int:
     return next((length for length, count in enumerate(found, start=1) if count >= items), len(probe))
 
 
-def _is_evaluated(probe: Probe, *, generates: bool) -> list[bool]:
+def _is_evaluated(probe: Probe, *, generates: bool, regraded: bool = False) -> list[bool]:
     """True for each item of the probe that looks evaluate if they reach it [items]."""
-    return [generates or item.must_pass or not probe.is_generated(item) for item in probe]
+    left_out = Subset.of_probe(probe, items=None, generates=generates, regraded=regraded).left_out
+    return [(item.task, item.id) not in left_out for item in probe]
 
 
 def generated_items(probe: Probe) -> int:

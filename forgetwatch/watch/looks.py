@@ -255,7 +255,7 @@ class Looks:
 
     def _use(self, decision: Decision | None) -> None:
         made = decision or Decision()
-        self.subset = Subset.of_probe(self.probe, items=made.items, generates=made.generates)
+        self.subset = Subset.of_probe(self.probe, items=made.items, generates=made.generates, regraded=made.regraded)
         self.decision = decision
 
 

@@ -119,7 +119,7 @@ class Measurer:
                 attention=made.get("attention"),
                 noise=made.get("noise"),
                 token_budget=(made.get("batch") or {}).get("tokens") or self.token_budget,
-                generates=looks.generates,
+                left_out=looks.subset.left_out,
                 progress=progress,
             )
         snapshot = self._scorer.score(model, step=step, generator=self._generator, progress=progress)

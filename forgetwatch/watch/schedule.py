@@ -135,6 +135,10 @@ class Schedule:
             left.remove(chosen)
         return replace(self, steps=frozenset(kept), at_save=self.at_save and not left)
 
+    def without_looks(self) -> Self:
+        """The schedule with no look after the start."""
+        return replace(self, steps=frozenset({0}), required=frozenset({0}), at_save=False, at_epoch=False)
+
     def _never_dropped(self) -> set[int]:
         """Steps after the start that stay in every thinned schedule: the required ones, and at least three."""
         later, required = self.steps - {0}, set(self.required - {0})

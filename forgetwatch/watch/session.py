@@ -185,7 +185,9 @@ class Session:
         self._set_out(now)
 
     def announce(self) -> None:
-        """Log the cost of the baseline and of the planned looks."""
+        """Log the cost of the baseline and of the planned looks, unless no item is left for them."""
+        if not self.watch.evaluates:
+            return
         watch, overhead = self.watch, self._settings.max_overhead if self.watch.decision is None else None
         left = self.schedule.looks_after(max(watch.comparisons))
         self.log(notices.cost_line(watch, left=left, extra=self._extra, max_overhead=overhead))
@@ -201,7 +203,7 @@ class Session:
             return False
         if self.watch.decision is None:
             self.decide(now)
-        elif cost := self._cost(looks=self.schedule.looks_after(self._began_at)):
+        elif self.watch.evaluates and (cost := self._cost(looks=self.schedule.looks_after(self._began_at))):
             self._log_share(cost, since=self._began_at)
         return True
 
@@ -344,8 +346,11 @@ class Session:
             return score_by_main_process(named, probe, progress=progress)
 
     def _is_over(self, step: int) -> bool:
-        """True if the run has taken all its steps before: a trainer that resumes after the end takes one more."""
-        return step > self._max_steps
+        """True if there are no more looks: no item is left for them, or the run has taken all its steps before.
+
+        A trainer that resumes after the end takes one more step.
+        """
+        return step > self._max_steps or not self.watch.evaluates
 
     def _measure(self, now: Moment) -> None:
         """Evaluate the weights of this step, those of the optimizer's evaluation mode if it has one."""
@@ -373,6 +378,8 @@ class Session:
         self.schedule = self._undropped.starting_after(decision.step)
         if decision.looks is not None:
             self.schedule = self.schedule.thinned(decision.looks)
+        if not self.watch.evaluates:
+            self.schedule = self.schedule.without_looks()
         self._plan()
         self._log_row(now, step=0)
 

@@ -34,7 +34,7 @@ from forgetwatch.run_folder import PROBE, GuardFinding, Resumed, RunFolder
 from forgetwatch.scoring.generation import Generator
 from forgetwatch.scoring.processes import on_main_process, rank
 from forgetwatch.snapshot import Snapshot, read_snapshot
-from forgetwatch.watch.budget import Decision
+from forgetwatch.watch.budget import Decision, evaluated_items
 from forgetwatch.watch.drift import RunDrift
 from forgetwatch.watch.looks import Looks
 from forgetwatch.watch.measuring import Measurer
@@ -130,6 +130,11 @@ class Watch:
     def generates(self) -> bool:
         """False if the looks leave out items whose answers are generated, other than `must_pass` ones."""
         return self._looks.generates
+
+    @property
+    def evaluates(self) -> bool:
+        """False if no item is left that the looks could evaluate: all are left out."""
+        return evaluated_items(self.probe, self.decision or Decision()) > 0
 
     @property
     def decision(self) -> Decision | None:
@@ -299,15 +304,20 @@ class Watch:
 
     def _without_regraded(self, start: Snapshot, decision: Decision | None) -> Decision | None:
         """The decision, without generated answers where this version grades them by other rules than the baseline's."""
-        known = decision or Decision()
-        if not known.generates or not has_graded_answers(start) or rules_of(start) == RULES:
+        if not has_graded_answers(start) or rules_of(start) == RULES:
             return decision
+        made = replace(decision or Decision(), generates=False, regraded=True)
         if rank() == 0:
+            left = "the other items are evaluated on"
+            if any(item.must_pass and self.probe.is_generated(item) for item in self.probe):
+                left = f"also not to must_pass items, and {left}"
+            if not evaluated_items(self.probe, made):
+                left = "no other items are left, so no more looks are taken, and the training continues"
             log(
                 f"the run's generated answers were graded by version {rules_of(start)} of the grading rules, and this "
-                f"forgetwatch has version {RULES}: no more answers are generated, and the other items are evaluated on"
+                f"forgetwatch has version {RULES}: no more answers are generated, {left}"
             )
-        return replace(known, generates=False)
+        return made
 
     def keep_norm(self, meta: Mapping[str, Any]) -> None:
         """Use the norm of the run's baseline from here on: all looks of a run are decided by one norm.
@@ -403,13 +413,14 @@ class Watch:
     def look_again(self, model: nn.Module, tokenizer: Any, *, step: int) -> Comparison | None:
         """Measure a stored look again with the weights of its step: the flips are noise, since the weights are equal.
 
-        Later looks take these flips as their noise. Return None if the rows of no look at this step are in memory.
+        Later looks take these flips as their noise. Return None if the rows of no look at this step are in memory, or
+        no item is left to evaluate.
 
         Raises:
             ScoringError: If the model cannot be scored.
             OSError: If the snapshot cannot be written.
         """
-        if not self._looks.has_snapshot(step):
+        if not self._looks.has_snapshot(step) or not self.evaluates:
             return None
         # Before the file of an earlier resume is replaced: run.json must never list another one than there is.
         self._looks.drop_again(step)

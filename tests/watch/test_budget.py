@@ -71,6 +71,11 @@ def test_what_a_look_costs_besides_its_items_counts() -> None:
     assert made == Decision(step=10, items=250, looks=8)  # 1.25 s and 1 s a look, 20 s in all
 
 
+def test_looks_at_nothing_take_no_time() -> None:
+    assert cost(items=0).share(items=0, looks=3) == 0.0
+    assert cost(items=0, look=0.0, step=0.0).share(items=0, looks=0) == 0.0
+
+
 @pytest.mark.parametrize(
     ("begins", "max_steps", "last"),
     [(0, 1000, 10), (0, 11, 10), (0, 10, 9), (0, 5, 4), (0, 1, 0), (5, 1000, 10), (500, 1000, 510), (995, 1000, 999)],

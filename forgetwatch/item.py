@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -20,6 +21,9 @@ from forgetwatch.errors import ProbeError, did_you_mean
 from forgetwatch.files import holds_text, is_text
 
 Message = Mapping[str, Any]
+
+_LABEL: Final = re.compile(r"[^\n:]{1,30}:")
+"""Label that a question begins with, up to its colon."""
 
 _SHOWN: Final = 200
 """Maximum number of characters of a wrong value that an error shows."""
@@ -64,7 +68,8 @@ class Item:
         tools: Tool descriptions for the chat rendering.
         rendering: ``plain`` or ``chat``, if it differs from the rest of its probe.
         shots: Worked examples that the model reads before a prompt of text, with the space between them. They are part
-            of the question, and reports leave them out.
+            of the question, and reports leave them out. Where the prompt is plain and begins with a label such as
+            ``Question:``, a generated answer ends before the next such label after an empty line.
         meta: Anything else; never read by forgetwatch.
 
     Raises:
@@ -168,6 +173,12 @@ class Item:
     def full_prompt(self) -> str | Sequence[Message]:
         """Everything before the answer: the worked examples and the prompt."""
         return self.shots + self.prompt if isinstance(self.prompt, str) else self.prompt
+
+    @property
+    def next_question(self) -> str | None:
+        """Text with which a further question of the same form begins; None without a label such as ``Question:``."""
+        label = _LABEL.match(self.prompt) if isinstance(self.prompt, str) else None
+        return None if label is None else f"\n\n{label[0]}"
 
     @property
     def answers(self) -> tuple[int, ...] | tuple[str, ...]:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -40,6 +41,10 @@ _MOST_WRONG: Final = 5
 """Number of wrong lines after which reading stops."""
 
 _SETTINGS: Final = frozenset({"name", "canary", "scoring", "norm", "rendering", "decoding"})
+
+_LISTED: Final = re.compile(r"(?<!\w)A[.):]")
+_ENDS_IN_LETTER: Final = re.compile(r"(?<!\w)[A-Z][.)]{0,2}\s*\Z")
+"""Options that are listed by letters, and worked examples whose last answer is a letter."""
 
 _NOT_FORCED: Final = frozenset({*TRAITS, "regex", "json:keys", "json:keys:only"})
 """Matches whose answer describes an output and is not itself a text that a model would generate."""
@@ -147,6 +152,12 @@ class Probe(Sequence[Item]):
                 raise ProbeError(
                     f"probe {self.name!r}, item {item.id!r}: {needs[0]} needs the chat template; use rendering='chat'"
                 )
+        if self.scoring != "loglikelihood" and item.shots and item.choices and not _shows_letters(item):
+            raise ProbeError(
+                f"probe {self.name!r}, item {item.id!r}: its worked examples (shots) end in the text of an option, and "
+                f"scoring={self.scoring!r} needs letters of listed options; use scoring='loglikelihood', or leave "
+                "shots out and add examples with few_shot"
+            )
         if self.scoring != "loglikelihood" and len(item.choices) > len(LETTERS):
             raise ProbeError(
                 f"probe {self.name!r}, item {item.id!r}: {len(item.choices)} choices for {len(LETTERS)} letters"
@@ -206,6 +217,12 @@ class Probe(Sequence[Item]):
         if path.suffix == ".gz":
             content = gzip.compress(content, mtime=0)  # without a time, so that equal probes are equal files
         write_atomically(path, lambda partial: partial.write_bytes(content))
+
+
+def _shows_letters(item: Item) -> bool:
+    """True if an item's worked examples list options by letters and end in one, or its choices are the letters."""
+    is_listed = [choice.strip() for choice in item.choices] == list(LETTERS[: len(item.choices)])
+    return is_listed or bool(_LISTED.search(item.shots) and _ENDS_IN_LETTER.search(item.shots))
 
 
 def _decodes(items: Iterable[Item], scoring: Scoring) -> bool:

@@ -2,15 +2,16 @@
 
     repeated          the same question twice in a task          two tasks        the same question under two tasks
     contradictions    the same question, other answers           leaked           only the right option is in the prompt
+    own example       the question is in its own examples        in examples      the only option in them is often right
     alike options     two options with the same words            same tokens      two options with the same tokens
     one option        nothing to choose                          too long         longer than the context window
     unlike lengths    one option is much longer than another     no template      the tokenizer has no chat template
     yes or no         such items without a cluster               position         the right one is often the n-th
     negative option   the only "no ..." is often right           longest option   the right one is often the longest
 
-`position`, `longest option` and `negative option` are shortcuts: choosers that do not read the question. They count as
-faults if they are right more often than chance by over 4 standard errors (2.8 for `negative option`, which few items
-have), whatever the size of the effect; the sentence gives the numbers.
+`position`, `longest option`, `negative option` and `in examples` are shortcuts: choosers that do not read the question.
+They count as faults if they are right more often than chance by over 4 standard errors (2.8 for the last two, which few
+items have), whatever the size of the effect; the sentence gives the numbers.
 
 Options whose texts are scored are of unlike length if the longest has more characters than the shortest by over a third
 and by over two: the log-likelihood of a longer text is lower whatever it says, and any division by the length
@@ -77,7 +78,7 @@ def check_probe(
     """
     findings = [*_repetitions(probe), _leaked(probe), _alike(probe), _single(probe)]
     findings += [_unlike_lengths(probe), _yes_or_no(probe)]
-    findings += [_position(probe), _longest(probe), _negative(probe)]
+    findings += [_position(probe), _longest(probe), _negative(probe), _in_examples(probe)]
     if tokenize is not None:
         findings.append(_same_tokens(probe, tokenize))
         if context is not None:
@@ -100,8 +101,16 @@ def _repetitions(probe: Probe) -> list[Finding]:
     return [
         _finding("repeated", within, len(probe), "the same question twice in a task"),
         _finding("two tasks", across, len(probe), "the same question under two tasks"),
+        _finding("own example", [i for i in probe if _is_own_example(i)], len(probe), "a worked example of itself"),
         _finding("contradictions", unlike, len(probe), "the same question with unlike right answers"),
     ]
+
+
+def _is_own_example(item: Item) -> bool:
+    """True if the worked examples contain the question itself, and its right answer after it."""
+    shots, question = _folded(item.shots), _folded(_prompt(item))
+    _, found, after = shots.partition(question) if question else (shots, "", "")
+    return bool(found) and any(text and text in after for text in _right(item))
 
 
 def _leaked(probe: Probe) -> Finding:
@@ -114,14 +123,26 @@ def _leaked(probe: Probe) -> Finding:
     checked = [item for item in probe if len(item.choices) > 1 and not _are_letters(item) and not _are_signs(item)]
     found = []
     for item in checked:
-        prompt = _folded(_prompt(item))
-        # Whole words only; \b would demand a letter next to an option such as "+5" or "C++".
-        options = [re.escape(_folded(choice)) for choice in item.choices]
-        inside = {index for index, text in enumerate(options) if text and re.search(rf"(?<!\w){text}(?!\w)", prompt)}
+        inside = _options_in(_prompt(item), item)
         if inside and inside <= set(map(int, item.answers)):
             found.append(item)
     finding = _finding("leaked", found, len(checked), "of the options only the right one is in the prompt")
     return replace(finding, wrong=len(found) > _FEW_LEAKED * len(checked))
+
+
+def _in_examples(probe: Probe) -> Finding:
+    """Result of a chooser of the only option that the worked examples contain; they contain some by chance."""
+    inside = {id(item): _options_in(item.shots, item) for item in probe if item.shots and len(item.choices) > 1}
+    checked = [item for item in probe if len(inside.get(id(item), ())) == 1 and not _are_letters(item)]
+    hits = [item for item in checked if inside[id(item)] <= set(map(int, item.answers))]
+    return _chooser("in examples", hits, checked, "the only option in the worked examples", clear=_CLEAR_OF_FEW)
+
+
+def _options_in(text: str, item: Item) -> set[int]:
+    """Indices of the options that a text contains as whole words."""
+    options, text = [re.escape(_folded(choice)) for choice in item.choices], _folded(text)
+    # \b would demand a letter next to an option such as "+5" or "C++".
+    return {index for index, one in enumerate(options) if one and re.search(rf"(?<!\w){one}(?!\w)", text)}
 
 
 def _alike(probe: Probe) -> Finding:

@@ -7,19 +7,15 @@ processes, or the other items. The prompts are part of the items, and so of the 
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError
 from forgetwatch.item import Item
 from forgetwatch.probe import Probe
 from forgetwatch.prompting import options_of, worked_answer
-
-_LABEL: Final = re.compile(r"[^\n:]{1,30}:")
-"""Label that a question begins with, up to its colon."""
 
 
 def few_shot(probe: Probe, examples: Sequence[Item], *, shots: int = 5) -> Probe:
@@ -43,12 +39,12 @@ def few_shot(probe: Probe, examples: Sequence[Item], *, shots: int = 5) -> Probe
     if any(probe.rendering_of(item) == "chat" for item in probe) or not any(map(probe.is_generated, probe)):
         return made
     # A set: one label means that every question and example begins with it.
-    labels = {found[0] if (found := _LABEL.match(str(one.prompt))) else None for one in (*probe, *examples)}
-    label = labels.pop()
-    if labels or label is None:
+    stops = {one.next_question for one in (*probe, *examples)}
+    stop = stops.pop()
+    if stops or stop is None:
         return made
     decoding = Decoding.of(probe.decoding)
-    return replace(made, decoding=replace(decoding, stop=(*decoding.stop, f"\n\n{label}")))
+    return replace(made, decoding=replace(decoding, stop=(*decoding.stop, stop)))
 
 
 def _with_examples(item: Item, probe: Probe, examples: Sequence[Item], shots: int) -> Item:
@@ -73,8 +69,9 @@ def _with_examples(item: Item, probe: Probe, examples: Sequence[Item], shots: in
     before: list[Mapping[str, Any]] = []
     for shot, answer in shown:
         before += [{"role": "user", "content": shot}, {"role": "assistant", "content": answer.strip()}]
-    last = [{"role": "user", "content": item.prompt}] if isinstance(item.prompt, str) else list(item.prompt)
-    return replace(item, prompt=(*before, *last))
+    # Examples of the item's own stay next to its question, in one turn.
+    last = [{"role": "user", "content": item.full_prompt}] if isinstance(item.prompt, str) else list(item.prompt)
+    return replace(item, prompt=(*before, *last), shots="")
 
 
 def _question_key(item: Item) -> tuple[str, list[str]]:

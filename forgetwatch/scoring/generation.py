@@ -9,7 +9,7 @@ process; `vllm` has two others.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -19,6 +19,7 @@ from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError
 from forgetwatch.grading import check_item, grade
 from forgetwatch.grading.thinking import is_thinking_tag, opening_tag
+from forgetwatch.item import Item
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Done, Progress
 from forgetwatch.scoring.encoding import Encoded, Ids, encode_prompts
@@ -186,6 +187,7 @@ class GeneratedItems:
         check_generated(probe)  # before the tokenizer and the model are used
         self._indices = indices
         self._tokenizer = tokenizer
+        self._stops = [_next_question(item, probe) for item in self._items]
         self._encoded = encoded_by_main_process(
             lambda: encode_prompts(probe, self._items, tokenizer, max_length=max_length)
         )
@@ -225,13 +227,19 @@ class GeneratedItems:
             if prompts:
                 report(0)
                 seed = first_seed + sample_number
-                generated = generator.generate(prompts, self.decoding, seed=seed, progress=report)
+                generated = generator.generate(prompts, self._decoding(answered), seed=seed, progress=report)
             answers = dict(zip(answered, generated, strict=True))
             # Graded once for all processes: a judge, or a pattern at its time limit, may decide otherwise in another.
             graded = on_main_process(partial(self._graded, answers))
             for index, row in zip(self._indices, graded, strict=True):
                 rows[index].append({"sample": sample_number, **row})
         return rows
+
+    def _decoding(self, answered: Sequence[int]) -> Decoding:
+        """Decoding of the items, which ends at a next question at once where all of them have the same label."""
+        stops = {self._stops[number] for number in answered}
+        stop = next(iter(stops)) if len(stops) == 1 else ()
+        return replace(self.decoding, stop=(*self.decoding.stop, *stop)) if stop else self.decoding
 
     def _graded(self, answers: Mapping[int, Generated]) -> list[dict[str, Any]]:
         """Columns of each item, from its answer if it has one."""
@@ -242,16 +250,17 @@ class GeneratedItems:
         if answer is None:
             return _unscored(encoded.unscored)
         own = item.judge
+        text = cut_at_stop(answer.text, self._stops[number])
         graded = grade(
             item,
-            self._opened_thinking(encoded) + answer.text,
-            truncated=answer.truncated,
+            self._opened_thinking(encoded) + text,
+            truncated=answer.truncated and text == answer.text,
             no_answer=self.decoding.no_answer,
             judge=None if own is None else lambda item, output: own(output, item),
         )
         return {
             "prompt_hash": encoded.prompt_hash,
-            "output": answer.text,
+            "output": text,
             "outcome": graded.outcome,
             "correct": graded.correct,
             "chosen": graded.chosen,
@@ -261,6 +270,12 @@ class GeneratedItems:
     def _opened_thinking(self, encoded: Encoded) -> str:
         """Opening tag of a thinking block at the end of the prompt: the output alone does not show that it began."""
         return opening_tag(str(self._tokenizer.decode(list(encoded.context[-_TAIL:]))))
+
+
+def _next_question(item: Item, probe: Probe) -> tuple[str, ...]:
+    """Stop text of an item with worked examples, after which the model writes a question of its own; else empty."""
+    stop = item.next_question if item.shots and probe.rendering_of(item) == "plain" else None
+    return () if stop is None else (stop,)
 
 
 def _unscored(reason: str) -> dict[str, Any]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from support import tokenizer
 
-from forgetwatch import Item, Probe
+from forgetwatch import Item, Probe, load_probe
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError
 from forgetwatch.probes import few_shot
@@ -88,3 +89,22 @@ def test_a_generated_answer_stops_before_the_next_question() -> None:
     assert chat.decoding == Decoding()
     scored = [Item(id=str(n), task="t", prompt=f"Question: w{n}", choices=(" a", " b"), answer=0) for n in range(3)]
     assert few_shot(Probe(scored), scored, shots=1).decoding is None
+
+
+def test_in_a_chat_the_items_own_examples_stay_in_its_turn() -> None:
+    made = items(shots="Q w50 w51\n\n")
+    probe = few_shot(Probe(made, rendering="chat"), made, shots=1)
+    assert probe[0].shots == ""
+    assert probe[0].prompt[-1] == {"role": "user", "content": "Q w50 w51\n\nQ w0"}
+
+
+@pytest.mark.parametrize("scoring", ["letters", "generate"])
+def test_worked_examples_that_end_in_a_text_are_refused_where_letters_are_needed(scoring: Any) -> None:
+    made = items(shots="Q w50 w51\n\n")
+    Probe(made)
+    with pytest.raises(ProbeError, match=f"worked examples .* end in the text of an option, and scoring='{scoring}'"):
+        Probe(made, scoring=scoring)
+    with pytest.raises(ProbeError, match="worked examples"):
+        replace(load_probe("standard"), scoring=scoring, norm="sum")
+    Probe(items(shots="Q w50\nA. w51\nB. w52\nAnswer: B\n\n"), scoring=scoring)
+    Probe(few_shot(Probe(items(), scoring=scoring), items(), shots=2).items, scoring=scoring)

@@ -169,7 +169,8 @@ def test_generated_and_scored_items_share_a_probe_and_have_a_line_each(knows: An
     snapshot = score(knows, TOK, probe)
     assert snapshot.table["output"].null_count == len(facts())
     assert compare(before=snapshot, after=snapshot).by("kind").keys() == {"scored", "written"}
-    without = Scorer(probe, TOK, knows, generates=False).score(knows)
+    left_out = {(item.task, item.id) for item in written}
+    without = Scorer(probe, TOK, knows, left_out=left_out).score(knows)
     assert compare(before=without, after=without).items.unscored == 6
 
 
@@ -385,3 +386,31 @@ def test_an_item_that_cannot_be_graded_is_not_generated_and_has_its_reason() -> 
         assert outcome.startswith((expected, "truncated") if expected == "ok" else expected)
     assert snapshot.texts("output")[1] is None
     assert snapshot.texts("output")[0]
+
+
+class Rambling:
+    """Generator whose answers go on with a question of their own; it stops at no text."""
+
+    name = "rambling"
+
+    def __init__(self) -> None:
+        self.stops: list[tuple[str, ...]] = []
+
+    def generate(self, prompts: Any, decoding: Decoding, **options: Any) -> list[Generated]:
+        self.stops.append(decoding.stop)
+        return [Generated("w1\n\nQ: w2\nAnswer: w3", True, ()) for _ in prompts]
+
+
+def test_an_answer_after_worked_examples_ends_before_the_next_question() -> None:
+    fields = {"task": "t", "prompt": "Q: w0\nAnswer:", "answer": "w1", "match": "exact"}
+    shown = Item(id="shown", shots="Q: w5\nAnswer: w6\n\n", **fields)
+    bare, own = Item(id="bare", **fields), Rambling()
+    network = model(TOK)
+    both = Scorer(Probe([shown, bare], decoding={"tokens": 20}), TOK, network).score(network, generator=own)
+    assert both.texts("output").tolist() == ["w1", "w1\n\nQ: w2\nAnswer: w3"]
+    assert both.texts("outcome").tolist() == ["ok", "truncated"]
+    assert both.table["correct"].to_pylist() == [True, False]
+    # The same answers if the item is alone, and the model stops at once.
+    alone = Scorer(Probe([shown], decoding={"tokens": 20}), TOK, network).score(network, generator=own)
+    assert alone.texts("output").tolist() == ["w1"]
+    assert own.stops == [(), ("\n\nQ:",)]

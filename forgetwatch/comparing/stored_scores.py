@@ -78,7 +78,8 @@ def second_choice(snapshot: Snapshot, options: OptionScores | None, rows: Ints) 
 def has_letters(snapshot: Snapshot) -> Bools:
     """True for the rows whose options are letters, bool [rows].
 
-    A snapshot that names its scoring says so itself; in other tools' logs they are options of one character.
+    A snapshot that names its scoring says so itself; in other tools' logs they are those of the tasks that have options
+    of one character alone.
     """
     probe = snapshot.meta.get("probe")
     scoring = probe.get("scoring") if isinstance(probe, Mapping) else None
@@ -87,8 +88,9 @@ def has_letters(snapshot: Snapshot) -> Bools:
     if snapshot.missing("choice_chars"):
         return np.zeros(len(snapshot), bool)
     number, lengths = _options(snapshot, "choice_chars")
-    longer = np.bincount(np.repeat(np.arange(len(number)), number)[lengths != 1], minlength=len(number))
-    found: Bools = (number > 1) & (longer == 0)
+    task = Labels.of(snapshot.table["task"])
+    longer = np.bincount(np.repeat(task.code, number)[lengths != 1], minlength=len(task.names))
+    found: Bools = (number > 1) & (longer == 0)[task.code]
     return found
 
 

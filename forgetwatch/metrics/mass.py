@@ -44,6 +44,9 @@ Floats = NDArray[np.float64]
 ROUNDING: Final = 1e-6
 """Log mass above 0 that rounding explains, nats. Beyond it options contain each other, and their sum is no mass."""
 
+_EXACT: Final = 1e-12
+"""Change of a logarithm that is rounding of float64, nats."""
+
 _NEAR: Final = 0.01
 """Difference of two logarithms below which a term of a divergence is a series, nats: exact terms would cancel."""
 
@@ -71,12 +74,12 @@ class MassSplit:
     @property
     def mass_change(self) -> Floats:
         """Change of log m, after minus before."""
-        return self.mass_after - self.mass_before
+        return _difference(self.mass_before, self.mass_after)
 
     @property
     def conditional_change(self) -> Floats:
         """Change of log c, after minus before."""
-        return self.conditional_after - self.conditional_before
+        return _difference(self.conditional_before, self.conditional_after)
 
     @property
     def weighted_kl(self) -> Floats:
@@ -101,6 +104,7 @@ class MassChanges:
         n: Number of measured items.
         mass: Change of log m.
         conditional: Change of log c.
+        forgotten_n: Number of measured items that were forgotten.
         forgotten_mass: Change of log m over the forgotten items; None if none of them is measured.
         forgotten_conditional: Change of log c over the forgotten items; None likewise.
         mass_kl: KL(Bern m || Bern m'); None if no item has one.
@@ -111,6 +115,7 @@ class MassChanges:
     n: float
     mass: Change
     conditional: Change
+    forgotten_n: float
     forgotten_mass: Change | None
     forgotten_conditional: Change | None
     mass_kl: Change | None
@@ -207,6 +212,7 @@ def mass_changes(
         n=float(found.measured.sum()) / samples,
         mass=mass,
         conditional=conditional,
+        forgotten_n=float((found.measured & forgotten).sum()) / samples,
         forgotten_mass=mean(found.mass_change, forgotten),
         forgotten_conditional=mean(found.conditional_change, forgotten),
         mass_kl=mean(found.mass_kl),
@@ -218,7 +224,7 @@ def mass_changes(
 def bernoulli_kl(log_p: Floats, log_q: Floats) -> Floats:
     """KL(Bern p || Bern q) from log p and log q, nats, float64 [rows]; accurate for p near 0 and near 1.
 
-    nan for a p or q above 1, and where p < 1 and q = 1: the divergence is infinite.
+    nan for a p or q above 1, and where p < 1 and q = 1, beyond rounding: the divergence is infinite.
 
     >>> print(bernoulli_kl(np.log([0.5, 1e-17]), np.log([0.25, 2e-17])))
     [1.43841036e-01 3.06852819e-18]
@@ -226,7 +232,15 @@ def bernoulli_kl(log_p: Floats, log_q: Floats) -> Floats:
     above = np.maximum(log_p, log_q) > ROUNDING
     log_p, log_q = np.minimum(log_p, 0.0), np.minimum(log_q, 0.0)
     found = _terms(log_p, log_q) + _terms(_log_rest(log_p), _log_rest(log_q))
+    # Both 1 to within rounding: infinite only by the last bits of p.
+    found = np.where(np.isinf(found) & (log_p > -ROUNDING), 0.0, found)
     return np.where(above | ~np.isfinite(found), np.nan, found)
+
+
+def _difference(before: Floats, after: Floats) -> Floats:
+    """After minus before; 0 where the sums of exponentials differ by their own rounding alone."""
+    change = after - before
+    return np.where(np.abs(change) < _EXACT, 0.0, change)
 
 
 def _terms(log_p: Floats, log_q: Floats) -> Floats:

@@ -30,6 +30,7 @@ from forgetwatch.report.formatting import (
     points,
     probability,
 )
+from forgetwatch.report.mass_table import mass_lines
 from forgetwatch.report.terminal import LOST, WON, clusters_text, passage_lines, passages_line, plural
 from forgetwatch.visible_text import visible
 
@@ -48,7 +49,13 @@ def comparison_detail(comparison: Comparison, *, by: Level = "category") -> Line
     groups = [] if by == "all" else list(comparison.by(by).values())
     lines = [Text(_all_facts(comparison), style="dim")]
     if whole.n or not whole.passages:
-        lines += [*_known_detail(whole), _all_line(whole), _accuracy_line(whole), *_log_score_detail(whole)]
+        lines += [
+            *_known_detail(whole),
+            _all_line(whole),
+            _accuracy_line(whole),
+            *_log_score_detail(whole),
+            *mass_lines(whole),
+        ]
         lines += [*_form_lines(comparison), *_noise_lines(comparison), *_chance_lines(whole)]
         if comparison.paper_compat is not None:
             lines += _compat_lines(comparison.paper_compat)

@@ -23,7 +23,7 @@ from rich.console import Group as Lines
 from rich.text import Text
 
 from forgetwatch.comparing.flips import Flip, Side, sort_flips
-from forgetwatch.report.formatting import count, shorten
+from forgetwatch.report.formatting import count, nats, shorten
 from forgetwatch.visible_text import visible
 
 MOST: Final = 500
@@ -60,8 +60,8 @@ class FlipList:
 def flip_list(changed: Sequence[Flip]) -> FlipList:
     """Return the list of a page: the items whose answer changed."""
     forgotten = [flip for flip in changed if flip.what == "forgotten"]
-    known = sum(flip.known for flip in forgotten)
-    counts = {"known_lost": known} if known else {}
+    known, form = sum(flip.known for flip in forgotten), sum(flip.loss == "form" for flip in forgotten)
+    counts = {name: number for name, number in (("known_lost", known), ("form_lost", form)) if number}
     rows: list[str] = []
     shares = []
     # The page can restore the order of the probe, which the order of this list is not.
@@ -124,6 +124,9 @@ def _flip(flip: Flip, place: int) -> dict[str, Any]:
     return {
         "what": flip.what,
         "known": flip.known,
+        "loss": flip.loss,
+        "mass": _change(flip.log_mass_change),
+        "conditional": _change(flip.log_conditional_change),
         "id": _short(flip.item_id, _NAME),
         "task": _short(flip.task, _NAME),
         "category": _short(flip.category, _NAME),
@@ -138,6 +141,10 @@ def _flip(flip: Flip, place: int) -> dict[str, Any]:
         "first": flip.first,
         "place": place,
     }
+
+
+def _change(change: float | None) -> str | None:
+    return None if change is None else nats(change)[0]
 
 
 def _side(flip: Flip, side: Side, parts: list[tuple[bool, str]]) -> dict[str, Any]:
@@ -218,12 +225,25 @@ def flip_lines(flip: Flip) -> Lines:
         for name, side in (("output before", flip.before), ("output after", flip.after))
         if side.output is not None and side.chosen is not None
     ]
+    if (why := _why(flip)) is not None:
+        rows.append(("loss", why))
     rows += [] if flip.first is None else [("lost", f"first at step {flip.first}")]
     width = max(len(name) for name, _ in rows)
     lines += [
         Text(f"  {name:<{width}} ").append(visible(text or "not known"), "" if text else "dim") for name, text in rows
     ]
     return Lines(*lines, Text())
+
+
+def _why(flip: Flip) -> str | None:
+    """Kind of the loss of a forgotten answer and its two changes; None for others, or if neither is known."""
+    if flip.what != "forgotten":
+        return None
+    parts = [] if flip.loss is None else [f"of {flip.loss}"]
+    if flip.log_mass_change is not None and flip.log_conditional_change is not None:
+        mass, conditional = nats(flip.log_mass_change)[0], nats(flip.log_conditional_change)[0]
+        parts.append(f"mass {mass} nats, within the options {conditional}")
+    return ", ".join(parts) or None
 
 
 def _said(flip: Flip, side: Side) -> str | None:

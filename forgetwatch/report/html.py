@@ -5,6 +5,7 @@
     run         curves, table of looks, heatmap      method     how it was measured
     passages    bits per byte by category, curves
     drift       KL from the base, curves
+    mass        the options as a whole, and the choice among them, by category and over looks
 
 The template gets one object for each section. Text of items and outputs is embedded as JSON, which the page's script
 shows as text: none of it becomes markup or code.
@@ -38,6 +39,10 @@ from forgetwatch.report.drift_table import SET_NAMES, drift_rows
 from forgetwatch.report.flip_list import flip_list
 from forgetwatch.report.formatting import count, passages
 from forgetwatch.report.heatmap import heatmap, heatmap_caption, heatmap_figure
+from forgetwatch.report.mass_figures import CURVES as MASS_CURVES
+from forgetwatch.report.mass_figures import MASS, mass_curves_figure, mass_figure
+from forgetwatch.report.mass_table import HEADINGS as MASS_HEADINGS
+from forgetwatch.report.mass_table import mass_cells
 from forgetwatch.report.pareto import ranking_figure
 from forgetwatch.report.plots import (
     CURVES,
@@ -128,6 +133,7 @@ def page(
         numbers=_numbers(comparison),
         passages=_passages(comparison, run),
         drift=_drift(comparison, run),
+        mass=_mass(comparison, run),
         method={
             "n": count(comparison.all.n),
             "tolerance": f"{100 * tolerance:g}",
@@ -230,6 +236,27 @@ def _drift(comparison: Comparison, run: Trajectory | None) -> dict[str, Any] | N
         "texts": ", ".join(
             f"{count(found.completions)} after {SET_NAMES.get(name, name)}" for name, found in comparison.drift.items()
         ),
+    }
+
+
+def _mass(comparison: Comparison, run: Trajectory | None) -> dict[str, Any] | None:
+    """Section of mass and conditional: figure, curves of a run, groups, and looks; None without mass."""
+    if comparison.all.mass is None:
+        return None
+    levels = []
+    for heading, level in _LEVELS.items():
+        groups = sorted(
+            (group for group in comparison.groups if group.level == level), key=lambda group: -group.forgotten
+        )
+        rows = [(group.level, group.name, cells) for group in groups if (cells := mass_cells(group))]
+        levels += [(heading, rows[:GROUPS])] if rows else []
+    looks = [] if run is None else zip(run.steps[1:], run.comparisons[1:], strict=True)
+    return {
+        "headings": MASS_HEADINGS,
+        "levels": levels,
+        "looks": [("look", f"{step:,}", mass_cells(look.all)) for step, look in looks],
+        "picture": svg(lambda: mass_figure(comparison), name="mass", label=MASS),
+        "curves": None if run is None else svg(lambda: mass_curves_figure(run), name="masscurves", label=MASS_CURVES),
     }
 
 

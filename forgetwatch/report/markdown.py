@@ -20,6 +20,8 @@ from forgetwatch.report.cells import ASSUMES, HEADINGS, PASSAGE_HEADINGS, chance
 from forgetwatch.report.drift_table import HEADINGS as DRIFT_HEADINGS
 from forgetwatch.report.drift_table import drift_rows
 from forgetwatch.report.formatting import items, shorten
+from forgetwatch.report.mass_table import HEADINGS as MASS_HEADINGS
+from forgetwatch.report.mass_table import mass_cells
 from forgetwatch.report.summary import summary
 from forgetwatch.visible_text import visible, without_folders
 
@@ -50,7 +52,7 @@ def comparison_markdown(
         lines += [f"**{decided.word}** {escaped(decided.sentence)}" if decided.word else escaped(decided.sentence), ""]
     for heading, text in first.sections:
         lines += [f"**{heading}** {escaped(text)}", ""]
-    lines += [*groups_table(comparison, by=by), *passages_table(comparison, by=by)]
+    lines += [*groups_table(comparison, by=by), *passages_table(comparison, by=by), *mass_table(comparison, by=by)]
     lines += drift_table(comparison, trajectory)
     if rows := chance_rows(comparison.all):
         lines += [
@@ -113,6 +115,17 @@ def drift_table(comparison: Comparison, trajectory: Trajectory | None = None) ->
         return []
     text = "Drift from the base: KL(base to now) in nats a token, on texts that the base generated after these prompts."
     return ["", text, "", *table(["prompts", *DRIFT_HEADINGS.values()], rows)]
+
+
+def mass_table(comparison: Comparison, *, by: Level = "category") -> list[str]:
+    """Lines of a table of mass and conditional of the whole and of the groups of one level; none without mass.
+
+    Args:
+        comparison: The comparison.
+        by: Level of the groups; ``all`` for the whole alone.
+    """
+    rows = [[group.name, *cells.values()] for group in _groups(comparison, by) if (cells := mass_cells(group))]
+    return ["", *table(["", *MASS_HEADINGS.values()], rows)] if rows else []
 
 
 def _groups(comparison: Comparison, by: Level) -> list[Group]:

@@ -11,6 +11,7 @@ from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.ranking import ModelComparison
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.report.heatmap import heatmap_figure
+from forgetwatch.report.mass_figures import mass_curves_figure, mass_figure
 from forgetwatch.report.pareto import matrix_figure, ranking_figure
 from forgetwatch.report.plots import bars_figure, drawn, drift_figure, passages_figure, save_figure, trajectory_figure
 
@@ -40,6 +41,7 @@ def save_comparisons(
         for number, comparison in enumerate(comparisons, 1):
             which = f"{number}-" if len(comparisons) > 1 else ""
             figures[f"categories-{which}{_safe(comparison.labels[1])}"] = bars_figure(comparison)
+            figures[f"mass-{which}{_safe(comparison.labels[1])}"] = mass_figure(comparison)
         return _save(figures, folder)
 
 
@@ -56,6 +58,7 @@ def save_run(trajectory: Trajectory, folder: Path) -> list[Path]:
         return _save(
             {
                 "curves": trajectory_figure(trajectory) if trajectory.comparisons[-1].all.n else None,
+                "mass": mass_curves_figure(trajectory),
                 "passages": passages_figure(trajectory),
                 "drift": drift_figure(trajectory),
                 "items-look-by-look": heatmap_figure(trajectory),

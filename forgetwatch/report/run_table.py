@@ -19,6 +19,7 @@ from forgetwatch.report.cells import bits_per_byte_change, flips, net_change, pa
 from forgetwatch.report.detail import comparison_detail
 from forgetwatch.report.drift_table import drift_looks, is_measured
 from forgetwatch.report.formatting import brief, count, nats, one_line, percent, probability
+from forgetwatch.report.mass_table import mass_looks
 from forgetwatch.report.terminal import comparison_table
 
 ROWS: Final = 40
@@ -51,7 +52,13 @@ def run_detail(trajectory: Trajectory, *, by: Level = "category") -> Lines:
         return Lines(course_line(trajectory), last)
     looks = [*_passage_looks(trajectory)]
     if trajectory.comparisons[-1].all.n or not looks:
-        looks = [*_look_lines(trajectory), *looks, *course_lines(trajectory), *alarm_lines(trajectory)]
+        looks = [
+            *_look_lines(trajectory),
+            *looks,
+            *_mass_looks(trajectory),
+            *course_lines(trajectory),
+            *alarm_lines(trajectory),
+        ]
     looks += drift_looks(trajectory, _shown(trajectory.steps[1:])) if is_measured(trajectory) else []
     return Lines(*looks, Text(), last)
 
@@ -239,6 +246,13 @@ def _passage_looks(trajectory: Trajectory) -> list[Text]:
         if (cells := passage_cells(group))
     ]
     return [Text(f"{'step':>7} {'bits per byte':>14} {'change':>28}", style="bold"), *lines] if lines else []
+
+
+def _mass_looks(trajectory: Trajectory) -> list[Text]:
+    """Lines of mass and conditional at each look; none without log-likelihoods of the options."""
+    steps = _shown(trajectory.steps[1:])
+    looks = zip(trajectory.steps[1:], trajectory.comparisons[1:], strict=True)
+    return mass_looks([(step, one.all) for step, one in looks if step in steps])
 
 
 def _guess(trajectory: Trajectory, share: float) -> str:

@@ -33,6 +33,7 @@ from forgetwatch.report.formatting import (
     shorten,
     tolerance_points,
 )
+from forgetwatch.report.mass_table import mass_sentence
 
 EXAMPLES = 2
 """Lost questions that are quoted."""
@@ -98,6 +99,8 @@ def summary(
     sections = []
     if found.has_answers:
         sections = [("What it gained", _gained(comparison.all)), ("What it lost", _lost(comparison, found))]
+        if why := mass_sentence(comparison.all):
+            sections.append(("Does it say less of this, or something else?", why))
         if sure := _log_score(comparison.all, found):
             sections.append(("Is it less sure of the right answers?", sure))
         sections.append(("Is that more than luck?", luck(comparison, found)))

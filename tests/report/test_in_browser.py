@@ -224,8 +224,8 @@ def test_nothing_is_wider_than_the_screen(
 ) -> None:
     for path in (run_file, file(tmp_path, hostile(), title="/a/very/long/path" * 30)):
         page = opened(path, width=width, scheme=scheme)
-        if page.locator(".looks").count():
-            page.locator(".looks > summary").click()
+        for summary in page.locator(".looks > summary").all():
+            summary.click()
         for at in range(min(20, cards(page).count())):
             cards(page).nth(at).locator("summary").click()
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

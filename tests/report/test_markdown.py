@@ -29,6 +29,7 @@ def test_the_first_page_is_above_the_tables() -> None:
     assert [heading for heading in headings[1:] if heading != "LOSS"] == [
         "What it gained",
         "What it lost",
+        "Does it say less of this, or something else?",
         "Is it less sure of the right answers?",
         "Is that more than luck?",
         "What was not measured",

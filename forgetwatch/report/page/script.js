@@ -5,8 +5,8 @@
   if (!at("filters")) return;
   at("filters").hidden = false;
   const PAGE = 50;
-  const names = { known_lost: "clearly known, now lost", forgotten: "forgotten", gained: "gained", churned: "wrong both times, with another answer" };
-  const holds = { known_lost: (f) => f.what === "forgotten" && f.known, forgotten: (f) => f.what === "forgotten", gained: (f) => f.what === "gained", churned: (f) => f.what === "churned" };
+  const names = { known_lost: "clearly known, now lost", form_lost: "lost by form, not by knowledge", forgotten: "forgotten", gained: "gained", churned: "wrong both times, with another answer" };
+  const holds = { known_lost: (f) => f.what === "forgotten" && f.known, form_lost: (f) => f.loss === "form", forgotten: (f) => f.what === "forgotten", gained: (f) => f.what === "gained", churned: (f) => f.what === "churned" };
   let shown = PAGE;
 
   const element = (tag, text, name) => {
@@ -79,6 +79,9 @@
       ["before", wrote(flip.before) ? null : flip.before.answer ?? "not logged"],
       ["after", wrote(flip.after) ? null : flip.after.answer ?? "not logged"],
       ["margin", flip.margin === null ? null : `${flip.margin.toFixed(2)} nats`],
+      ["loss", flip.loss === null ? null : flip.loss === "form" ? "of form: nothing shows that the knowledge is gone" : "of knowledge: another answer is preferred"],
+      ["mass", flip.mass === null ? null : `${flip.mass} nats: all options together`],
+      ["within", flip.conditional === null ? null : `${flip.conditional} nats: the right option's share of them`],
       ["first forgotten", flip.first === null ? null : `at step ${flip.first.toLocaleString("en")}`],
       ["item", [flip.category, flip.task, flip.id].filter(Boolean).join(" / ") + (flip.sample ? `, sample ${flip.sample}` : "")],
     ];

@@ -1,0 +1,182 @@
+"""Mass and conditional of groups, and the kind of each loss: under every norm, and where scores are missing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+from support import snapshot
+
+from forgetwatch import Snapshot, compare
+from forgetwatch.comparing.flips import flips
+from forgetwatch.comparing.quantities import group_values
+from forgetwatch.gates import Condition
+from forgetwatch.report.flip_list import flip_json
+from forgetwatch.report.mass_table import mass_mode, mass_sentence
+from forgetwatch.report.tracker_rows import tracker_row
+
+Logprobs = np.ndarray[Any, np.dtype[np.float64]]
+
+
+def side(logprobs: Logprobs, *, norm: str = "sum", lengths: Logprobs | None = None, **columns: Any) -> Snapshot:
+    """Snapshot decided by log-likelihoods; the first option is right."""
+    rows, k = logprobs.shape
+    sizes = np.full(logprobs.shape, 4) if lengths is None else lengths
+    chosen = (logprobs / (sizes if norm == "bytes" else 1)).argmax(axis=1)
+    given = {
+        "k": [k] * rows,
+        "gold": [0] * rows,
+        "chosen": chosen.tolist(),
+        "choice_logprobs": logprobs.tolist(),
+        "choice_bytes": sizes.tolist(),
+        "choice_chars": sizes.tolist(),
+    }
+    return snapshot((chosen == 0).tolist(), meta={"probe": {"norm": norm}}, **{**given, **columns})
+
+
+def moved(rows: int = 200, k: int = 4) -> tuple[Logprobs, Logprobs]:
+    rng = np.random.default_rng(8)
+    before = -rng.exponential(6, (rows, k)) - 5
+    before[:, 0] += 3
+    return before, before + rng.normal(0, 2, before.shape) + rng.normal(-1, 1, (rows, 1))
+
+
+@pytest.mark.parametrize("norm", ["sum", "bytes"])
+def test_the_change_of_log_p_of_gold_splits_exactly_in_every_group_under_any_norm(norm: str) -> None:
+    before, after = moved()
+    lengths = np.random.default_rng(9).integers(2, 12, before.shape)
+    labels = {"category": ["a", "b"] * 100, "cluster": [f"c{i // 4}" for i in range(200)]}
+    found = compare(
+        before=side(before, norm=norm, lengths=lengths, **labels),
+        after=side(after, norm=norm, lengths=lengths, **labels),
+    )
+    forgotten = np.array(
+        [
+            flip.item_id
+            for flip in flips(side(before, norm=norm, lengths=lengths), side(after, norm=norm, lengths=lengths))
+            if flip.what == "forgotten"
+        ],
+        int,
+    )
+    whole = found.all
+    assert len(forgotten) == whole.forgotten > 10
+    change = (after - before)[:, 0]
+    mass = logsumexp(after, axis=1) - logsumexp(before, axis=1)
+    assert whole.log_mass_change == pytest.approx(mass.mean())
+    assert whole.log_mass_change + whole.log_conditional_change == pytest.approx(change.mean(), abs=1e-12)
+    assert whole.forgotten_log_mass_change == pytest.approx(mass[forgotten].mean())
+    both = whole.forgotten_log_mass_change + whole.forgotten_log_conditional_change
+    assert both == pytest.approx(change[forgotten].mean(), abs=1e-12)
+    assert whole.mass is not None
+    assert whole.mass.mass.observations == 50
+    for index, group in enumerate(found.by("category").values()):
+        assert group.log_mass_change + group.log_conditional_change == pytest.approx(change[index::2].mean(), abs=1e-12)
+    if norm == "sum":
+        assert whole.log_conditional_change == pytest.approx(whole.log_score_change, abs=1e-12)
+        assert whole.forgotten_log_conditional_change == pytest.approx(whole.forgotten_log_score_change, abs=1e-12)
+    else:
+        assert whole.log_conditional_change != pytest.approx(whole.log_score_change, abs=1e-2)
+
+
+def test_what_cannot_be_split_is_null_and_counted_in_a_note() -> None:
+    before, after = moved(60)
+    lists: list[Any] = after.tolist()
+    lists[3][1], lists[4] = -np.inf, None
+    lists[5] = lists[5][:3]
+    number: list[Any] = [4] * 60
+    number[5] = None  # where both sides name it, another number is refused
+    found = compare(before=side(before), after=side(after, choice_logprobs=lists, k=number))
+    noted = [note for note in found.notes if "mass and conditional" in note]
+    assert noted == [
+        "the changes of mass and conditional leave out 1 with options without scores on one side, 1 with another "
+        "number of options after than before, 1 with an option without any probability"
+    ]
+    kept = np.delete(np.arange(60), [3, 4, 5])
+    mass = logsumexp(after, axis=1) - logsumexp(before, axis=1)
+    assert found.all.log_mass_change == pytest.approx(mass[kept].mean())
+    assert found.all.mass is not None
+    assert found.all.mass.n == 57
+    alone = compare(before=side(before), after=side(after, choice_logprobs=None))
+    values = group_values(alone.all)
+    for name in ("log_mass_change", "log_mass_change_interval", "forgotten_log_mass_change", "mass_kl"):
+        assert values[name] is None
+    assert any("60 with options without scores on one side" in note for note in alone.notes)
+    assert not [note for note in compare(before=snapshot([True]), after=snapshot([False])).notes if "mass" in note]
+
+
+def test_every_forgotten_choice_is_labelled_and_has_its_two_changes() -> None:
+    before, after = moved()
+    sides = side(before), side(after)
+    found = [flip for flip in flips(*sides) if flip.what == "forgotten"]
+    assert {flip.loss for flip in found} == {"knowledge"}  # under the sum another option is likelier
+    mass = logsumexp(after, axis=1) - logsumexp(before, axis=1)
+    for flip in found:
+        row = int(flip.item_id)
+        line = flip_json(flip)
+        assert line["loss"] == "knowledge"
+        assert line["log_mass_change"] == pytest.approx(mass[row])
+        assert line["log_mass_change"] + line["log_conditional_change"] == pytest.approx((after - before)[row, 0])
+    whole = compare(before=sides[0], after=sides[1]).all
+    assert np.mean([flip.log_mass_change for flip in found]) == pytest.approx(whole.forgotten_log_mass_change)
+    assert {flip.loss for flip in flips(*sides) if flip.what != "forgotten"} == {None}
+
+
+def test_a_loss_by_mass_alone_under_a_length_norm_is_one_of_form() -> None:
+    """All options an e^8th as likely: under bytes the long right option falls behind, and nothing else changed."""
+    before = np.tile([-12.0, -5.0], (40, 1))
+    lengths = np.tile([12, 4], (40, 1))
+    after = before.copy()
+    after[:20] += 4.0  # by mass alone
+    after[20:, 1] = -2.0  # another option is likelier
+    sides = (side(x, norm="bytes", lengths=lengths) for x in (before, after))
+    found = flips(*sides)
+    assert [flip.loss for flip in found] == ["form"] * 20 + ["knowledge"] * 20
+
+
+def test_a_mere_right_and_wrong_shows_no_kind_of_loss() -> None:
+    (flip,) = flips(snapshot([True]), snapshot([False]))
+    assert (flip.loss, flip.log_mass_change, flip.log_conditional_change) == (None, None, None)
+    (generated,) = flips(snapshot([True], output=["a"]), snapshot([False], output=["b"]))
+    assert generated.loss is None
+    forms = ({"output": ["a"], "in_form": [form], "forced_correct": [True]} for form in (True, False))
+    (lost,) = flips(snapshot([True], **next(forms)), snapshot([False], **next(forms)))
+    assert lost.loss == "form"
+
+
+def test_the_sentence_follows_the_part_that_fell() -> None:
+    before, _ = moved()
+    tilted = before + np.random.default_rng(1).normal(0, 3, before.shape)
+    for shift, mode in ((-20.0, "mass"), (-2.0, "both"), (5.0, "conditional")):
+        whole = compare(before=side(before), after=side(tilted + shift)).all
+        assert mass_mode(whole) == mode
+        sentence = mass_sentence(whole)
+        assert sentence.startswith(f"Of the {whole.forgotten} forgotten answers: all options together ")
+        assert ("rose" if shift > 0 else "fell") in sentence
+    assert mass_sentence(compare(before=side(before), after=side(before)).all) == ""
+
+
+def test_trackers_and_gates_have_the_quantities_by_name() -> None:
+    before, after = moved()
+    found = compare(before=side(before), after=side(after))
+    row = tracker_row(found, seconds=1.0, full=True)
+    for name in ("log_mass_change", "forgotten_log_conditional_change", "mass_kl", "conditional_kl"):
+        assert row[f"eval_forget/all/{name}"] == getattr(found.all, name)
+    assert "eval_forget/all/log_mass_change_interval_low" in row
+    assert "eval_forget/all/weighted_conditional_kl" not in row
+    assert Condition.parse("log_mass_change<0").holds(found)
+    assert Condition.parse("forgotten_log_conditional_change<0").holds(found)
+
+
+def test_terms_weighted_by_the_mass_are_of_letters_alone() -> None:
+    before, after = moved(60)
+    ones = np.ones(before.shape, int)
+    letters = compare(
+        before=side(before, choice_chars=ones.tolist()), after=side(after, choice_chars=ones.tolist())
+    ).all
+    shares = [x - logsumexp(x, axis=1, keepdims=True) for x in (before, after)]
+    divergence = (np.exp(shares[0]) * (shares[0] - shares[1])).sum(axis=1)
+    assert letters.conditional_kl == pytest.approx(divergence.mean())
+    assert letters.weighted_conditional_kl == pytest.approx((np.exp(logsumexp(before, axis=1)) * divergence).mean())
+    assert compare(before=side(before), after=side(after)).all.weighted_conditional_kl is None

@@ -1,0 +1,30 @@
+"""Mass and conditional of a real model, against a plain forward for each option."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from plain import log_likelihood
+from scipy.special import logsumexp
+
+from forgetwatch import load_probe, score
+from forgetwatch.comparing.stored_scores import option_scores
+from forgetwatch.metrics.mass import split
+
+
+def test_mass_and_conditional_of_standard_are_those_of_plain_forwards(tok: Any, load: Callable[..., Any]) -> None:
+    network, probe = load(), load_probe("standard").head(50)
+    options = option_scores(score(network, tok, probe))
+    assert options is not None
+    found = split(options, options)
+    assert found is not None
+    assert found.measured.all()
+    for row, item in enumerate(probe):
+        logs = [log_likelihood(network, tok, f"{item.shots}{item.prompt}", choice) for choice in item.choices]
+        golds = [logs[int(answer)] for answer in item.answers]
+        assert found.mass_before[row] == pytest.approx(logsumexp(logs), abs=1e-4), item.id
+        assert found.conditional_before[row] == pytest.approx(logsumexp(golds) - logsumexp(logs), abs=1e-4), item.id
+    assert np.median(np.exp(found.mass_before)) < 0.5

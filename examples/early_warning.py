@@ -5,7 +5,7 @@
 Fine-tunes MODEL, a folder with a causal language model, many times: learning rate, replay, rank, data order, over two
 new tasks whose texts are made here. Each run is scored at the start, after 5 % of the steps and at the end. Then every
 early quantity is correlated with the loss at the end, over the runs. About 4 minutes a run for a 135M model on one
-core. A second call makes the runs that are missing; `--runs 0` only reads what is there.
+core. A second call makes the runs that are missing; `--jobs 0` only reads what is there.
 
     OUT/base/                     start.parquet, replay.jsonl and the model's own completions
     OUT/cells/NAME.json           settings, training losses and drift of a finished run
@@ -19,20 +19,19 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import optimize, stats
+from early_table import LORA_FACTOR, write_report
 
-from forgetwatch import Probe, Snapshot, compare, load_probe, load_snapshot, save_snapshot
+from forgetwatch import Probe, compare, load_probe, save_snapshot
 
-Floats = NDArray[np.float64]
 Row = tuple[str, str]
 """A prompt and the completion that is learned."""
 
@@ -43,9 +42,6 @@ PROMPTS: Final = 32
 REPLAYED: Final = 64
 REPLAYED_TOKENS: Final = 16
 EARLY: Final = 0.05
-DRAWS: Final = 4000
-LORA_FACTOR: Final = 10
-"""A rank needs about this many times the learning rate of all weights."""
 
 # --- The plan -------------------------------------------------------------------------------------------------------
 
@@ -343,7 +339,8 @@ class Laboratory:
         """Drift on completions, by set; what the model read is stored, so that it can be estimated otherwise too."""
         from forgetwatch.scoring.base_texts import read_under
 
-        found, read = {}, {}
+        found: dict[str, Any] = {}
+        read: dict[str, Any] = {}
         for name in names:
             reading = read_under(model, self.completions[name])
             found |= {of_set: asdict(one) for of_set, one in self.completions[name].drift(reading).items()}
@@ -381,9 +378,20 @@ def make_run(options: Options, setting: Setting) -> str:
     return _laboratory[0].make(setting)
 
 
+def is_finished(options: Options, setting: Setting) -> bool:
+    """True if the run is there; the script ends if it was made with other steps or items."""
+    if not (file := options.cell(setting.name)).exists():
+        return False
+    cell = json.loads(file.read_text(encoding="utf-8"))
+    for name in ("steps", "items"):
+        if cell[name] != (needed := getattr(options, name)):
+            sys.exit(f"{file}: needed a run of {needed} {name}, got one of {cell[name]}; give another --out")
+    return True
+
+
 def make_runs(options: Options, settings: Sequence[Setting], jobs: int) -> None:
     """Make the runs that are missing, `jobs` at once, and print each that is done."""
-    missing = [one for one in settings if not options.cell(one.name).exists()]
+    missing = [one for one in settings if not is_finished(options, one)]
     began, job = time.perf_counter(), partial(make_run, options)
     if jobs == 1 or len(missing) < 2:
         print_progress(map(job, missing), options, len(missing), began)
@@ -406,23 +414,24 @@ def print_progress(names: Iterable[str], options: Options, total: int, began: fl
         )
 
 
-def main() -> None:
-    """Make the runs that are missing."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Make the runs that are missing, then the table and the figure of all."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--runs", type=int, default=24, help="first runs of the plan, up to 48")
     parser.add_argument("--only", default="", help="only runs whose names contain this")
     parser.add_argument("--items", type=int, default=500, help="first items of the probe")
-    parser.add_argument("--probe", default="standard")
+    parser.add_argument("--probe", default="standard", help="name or file of the probe")
     parser.add_argument("--steps", type=int, default=60)
-    parser.add_argument("--jobs", type=int, default=2, help="runs at once")
-    given = parser.parse_args()
+    parser.add_argument("--jobs", type=int, default=2, help="runs at once; 0 only reads what is there")
+    given = parser.parse_args(arguments)
     options = Options(model=given.model, out=given.out, probe=given.probe, items=given.items, steps=given.steps)
     settings = [one for one in plan()[: given.runs] if given.only in one.name]
-    if settings:
+    if given.jobs:
         prepare(options)
         make_runs(options, settings, given.jobs)
+    print(write_report(options.out, [one.name for one in settings]))
 
 
 if __name__ == "__main__":

@@ -35,6 +35,9 @@ RUNS: dict[str, dict[str, int]] = {
 }
 """Constants of each training script that the tests replace, next to model, data and output."""
 
+TRIED = ("early_warning", "early_table")
+"""Scripts and their parts that have tests of their own, in `test_early_warning`."""
+
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -94,7 +97,7 @@ def run(name: str, constants: Mapping[str, object], monkeypatch: pytest.MonkeyPa
 
 
 def test_every_example_is_run_by_a_test() -> None:
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*RUNS, "own_judge", "two_modes", "why"}
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*RUNS, "own_judge", "two_modes", "why", *TRIED}
 
 
 @pytest.mark.filterwarnings("ignore:'pin_memory' argument is set as true")

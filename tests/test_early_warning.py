@@ -83,6 +83,12 @@ def test_the_held_out_curve_is_fitted_on_the_other_task_alone() -> None:
     assert held_out(x, np.array([0.0, 0.0, 10.0, 10.0]), task).error == pytest.approx(10)
 
 
+def test_runs_of_one_value_are_one_point_of_the_held_out_curve_at_their_mean() -> None:
+    x, task = np.array([1.0, 1.0, 2.0, 1.0]), np.array(["a", "a", "a", "b"])
+    # The curve of a is 2 at 1; that of b is 2 everywhere, which misses a by 1, 1 and 4.
+    assert held_out(x, np.array([1.0, 3.0, 6.0, 2.0]), task).error == pytest.approx((1 + 1 + 4 + 0) / 4)
+
+
 def test_an_advantage_is_counted_over_the_same_draws() -> None:
     rng = np.random.default_rng(2)
     lost = rng.normal(size=24)

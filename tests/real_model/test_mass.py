@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from plain import log_likelihood
 from scipy.special import logsumexp
+from support import log_likelihood
 
 from forgetwatch import load_probe, score
 from forgetwatch.comparing.stored_scores import option_scores
@@ -23,7 +23,10 @@ def test_mass_and_conditional_of_standard_are_those_of_plain_forwards(tok: Any, 
     assert found is not None
     assert found.measured.all()
     for row, item in enumerate(probe):
-        logs = [log_likelihood(network, tok, f"{item.shots}{item.prompt}", choice) for choice in item.choices]
+        prompt = f"{item.shots}{item.prompt}"
+        context = tok(prompt)["input_ids"]
+        rest = [tok(prompt + choice)["input_ids"][len(context) :] for choice in item.choices]
+        logs = [log_likelihood(network, tuple(context), tuple(ids)) for ids in rest]
         golds = [logs[int(answer)] for answer in item.answers]
         assert found.mass_before[row] == pytest.approx(logsumexp(logs), abs=1e-4), item.id
         assert found.conditional_before[row] == pytest.approx(logsumexp(golds) - logsumexp(logs), abs=1e-4), item.id

@@ -74,9 +74,10 @@ def drift_detail(comparison: Comparison) -> list[Text]:
     """Lines of all estimators for each set; none where no drift was measured."""
     lines = []
     for name, cells in drift_rows(comparison.drift or {}):
-        kls = [f"{ESTIMATORS[one]} {cells[one]}" for one in ("kl_sampled", "kl_summed", "kl_exact")]
-        lines.append(Text(f"drift after {name}, KL(base||now) in nats a token, floor {cells['floor']}"))
-        lines += [Text(f"  {one}") for one in kls if not one.endswith(_NOT_THERE)]
+        lines.append(Text(f"drift after {name}, KL(base||now) in nats a token; floor {cells['floor']}"))
+        for one in ("kl_sampled", "kl_summed", "kl_exact"):
+            if cells[one] != _NOT_THERE:
+                lines.append(Text(f"  {ESTIMATORS[one]:<8} {cells[one]}"))
         lines.append(Text(f"  overlap {cells['overlap']} of whole texts", "dim"))
     return lines
 
@@ -98,6 +99,12 @@ def drift_looks(trajectory: Trajectory, shown: Sequence[int]) -> list[Text]:
         cells = [_interval(found[name], one) if name in found else "" for name, one in zip(sets, best, strict=True)]
         lines.append(Text(f"{step:>7} " + " ".join(f"{cell:>33}" for cell in cells)))
     return lines
+
+
+def spread_looks(steps: Sequence[int], most: int) -> list[int]:
+    """Steps of at most about `most` looks: every n-th from the first on, and the last."""
+    stride = -(-len(steps) // most)
+    return [step for at, step in enumerate(steps) if at % stride == 0 or at == len(steps) - 1]
 
 
 def is_measured(trajectory: Trajectory) -> bool:
@@ -124,9 +131,11 @@ def _interval(found: LookDrift, name: str) -> str:
 def number(value: float) -> str:
     """A number of nats in two digits.
 
-    >>> number(0.00281), number(0.4), number(1.23e-7), number(0.0)
-    ('0.0028', '0.40', '1.2e-7', '0')
+    >>> number(0.00281), number(0.4), number(1.23e-7), number(0.0), number(2e-17)
+    ('0.0028', '0.40', '1.2e-7', '0', '<1e-9')
     """
+    if 0 < abs(value) < 1e-9:
+        return "<1e-9"
     if not math.isfinite(value) or not value:
         return f"{value:g}"
     if abs(value) < 1e-4:

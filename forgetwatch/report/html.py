@@ -35,7 +35,7 @@ from forgetwatch.metrics.log_score import DELTA
 from forgetwatch.probe import Probe
 from forgetwatch.report.cells import ASSUMES, HEADINGS, PASSAGE_HEADINGS, chance_rows, group_cells, passage_cells
 from forgetwatch.report.drift_table import HEADINGS as DRIFT_HEADINGS
-from forgetwatch.report.drift_table import SET_NAMES, drift_rows
+from forgetwatch.report.drift_table import SET_NAMES, drift_rows, is_measured, spread_looks
 from forgetwatch.report.flip_list import flip_list
 from forgetwatch.report.formatting import count, passages
 from forgetwatch.report.heatmap import heatmap, heatmap_caption, heatmap_figure
@@ -225,7 +225,10 @@ def _drift(comparison: Comparison, run: Trajectory | None) -> dict[str, Any] | N
     """Section of the drift from the base: curves of a run, and numbers; None where it was not measured."""
     if not comparison.drift:
         return None
-    looks = {} if run is None else run.drift
+    looks = {}
+    if run is not None and is_measured(run):
+        shown = spread_looks(run.steps[1:], LOOKS)
+        looks = {step: found for step, found in run.drift.items() if step in shown}
     return {
         "headings": DRIFT_HEADINGS,
         "levels": [("", [("drift", name, cells) for name, cells in drift_rows(comparison.drift)])],

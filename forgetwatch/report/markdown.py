@@ -18,7 +18,7 @@ from forgetwatch.comparing.verdict import TOLERANCE, worst
 from forgetwatch.gates.gate import GateResult
 from forgetwatch.report.cells import ASSUMES, HEADINGS, PASSAGE_HEADINGS, chance_rows, group_cells, passage_cells
 from forgetwatch.report.drift_table import HEADINGS as DRIFT_HEADINGS
-from forgetwatch.report.drift_table import drift_rows
+from forgetwatch.report.drift_table import drift_rows, is_measured, spread_looks
 from forgetwatch.report.formatting import items, shorten
 from forgetwatch.report.mass_table import HEADINGS as MASS_HEADINGS
 from forgetwatch.report.mass_table import mass_cells
@@ -27,6 +27,8 @@ from forgetwatch.visible_text import visible, without_folders
 
 ITEMS = 20
 """Maximum number of lost items that are listed."""
+LOOKS = 20
+"""Looks in the table of the drift; of more it has every n-th, and the last."""
 
 
 def comparison_markdown(
@@ -108,10 +110,12 @@ def passages_table(comparison: Comparison, *, by: Level = "category") -> list[st
 
 def drift_table(comparison: Comparison, trajectory: Trajectory | None = None) -> list[str]:
     """Lines of a table of the drift from the base, of a run at each look; none where it was not measured."""
-    looks = {} if trajectory is None else {f"step {step:,}, ": drift for step, drift in trajectory.drift.items()}
-    looks = looks if len(looks) > 1 else {"": comparison.drift or {}}
+    looks = {"": comparison.drift or {}}
+    if trajectory is not None and is_measured(trajectory):
+        shown = spread_looks(trajectory.steps[1:], LOOKS)
+        looks = {f"step {step:,}, ": drift for step, drift in trajectory.drift.items() if step in shown}
     rows = [[f"{step}{name}", *cells.values()] for step, drift in looks.items() for name, cells in drift_rows(drift)]
-    if not rows or not comparison.drift:
+    if not rows:
         return []
     text = "Drift from the base: KL(base to now) in nats a token, on texts that the base generated after these prompts."
     return ["", text, "", *table(["prompts", *DRIFT_HEADINGS.values()], rows)]

@@ -17,7 +17,7 @@ from forgetwatch.comparing.trajectory import Alarm, Trajectory
 from forgetwatch.comparing.verdict import TOLERANCE, State, raised_alarms
 from forgetwatch.report.cells import bits_per_byte_change, flips, net_change, passage_cells
 from forgetwatch.report.detail import comparison_detail
-from forgetwatch.report.drift_table import drift_looks, is_measured
+from forgetwatch.report.drift_table import drift_looks, is_measured, spread_looks
 from forgetwatch.report.formatting import brief, count, nats, one_line, percent, probability
 from forgetwatch.report.mass_table import mass_looks
 from forgetwatch.report.terminal import comparison_table
@@ -59,7 +59,7 @@ def run_detail(trajectory: Trajectory, *, by: Level = "category") -> Lines:
             *course_lines(trajectory),
             *alarm_lines(trajectory),
         ]
-    looks += drift_looks(trajectory, _shown(trajectory.steps[1:])) if is_measured(trajectory) else []
+    looks += drift_looks(trajectory, spread_looks(trajectory.steps[1:], ROWS)) if is_measured(trajectory) else []
     return Lines(*looks, Text(), last)
 
 
@@ -227,16 +227,10 @@ def _look_lines(trajectory: Trajectory) -> list[Text]:
     return lines
 
 
-def _shown(steps: Sequence[int]) -> list[int]:
-    """Steps of the looks in the detail: the first, every n-th, and the last."""
-    stride = -(-len(steps) // ROWS)
-    return [step for at, step in enumerate(steps) if at % stride == 0 or at == len(steps) - 1]
-
-
 def _passage_looks(trajectory: Trajectory) -> list[Text]:
     """Lines of the bits per byte at each look; none without passages."""
     looks = list(zip(trajectory.steps[1:], trajectory.comparisons[1:], strict=True))
-    steps = _shown(trajectory.steps[1:])
+    steps = spread_looks(trajectory.steps[1:], ROWS)
     shown = [(step, one.all) for step, one in looks if step in steps]
     lines = [
         Text(
@@ -250,7 +244,7 @@ def _passage_looks(trajectory: Trajectory) -> list[Text]:
 
 def _mass_looks(trajectory: Trajectory) -> list[Text]:
     """Lines of mass and conditional at each look; none without log-likelihoods of the options."""
-    steps = _shown(trajectory.steps[1:])
+    steps = spread_looks(trajectory.steps[1:], ROWS)
     looks = zip(trajectory.steps[1:], trajectory.comparisons[1:], strict=True)
     return mass_looks([(step, one.all) for step, one in looks if step in steps])
 

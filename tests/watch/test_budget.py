@@ -57,6 +57,55 @@ def test_first_the_items_fall_to_250_and_then_the_looks_to_three(
     assert made == Decision(step=10, items=items, looks=looks)
 
 
+@pytest.mark.parametrize(
+    ("given", "measured"),
+    [
+        ({"look": 1.0, "drift": 0.5}, True),  # 20 seconds for 10 looks: a quarter is 0.5 seconds a look
+        ({"look": 1.0, "drift": 0.51}, False),
+        ({"look": 10.0, "drift": 0.4}, True),  # the items give way: 250 of them take 1.25 seconds
+        ({"look": 15.0, "drift": 0.1}, True),
+        ({"look": 15.0, "drift": 0.2}, False),  # 250 items alone take 1.875 of 2 seconds
+        ({"look": 100.0, "drift": 0.1}, False),  # looks are dropped as it is
+        ({"look": 1.9, "generated": 100, "generation": 1.5, "drift": 0.1}, True),
+        ({"look": 1.9, "generated": 100, "generation": 1.5, "drift": 0.11}, False),  # generated answers would go
+        ({"look": 2.1, "generated": 100, "generation": 1.5, "drift": 0.11}, True),  # they go in any case
+    ],
+)
+def test_the_drift_is_measured_where_it_takes_little_and_costs_no_look_and_no_answer(
+    given: dict[str, Any], measured: bool
+) -> None:
+    items = Probe([*probe(2000).items], name="many")
+    decision = decide_budget(cost(**given), 0.02, probe=items, step=10, fewest_looks=3)
+    assert decision.drift is measured
+    without = decide_budget(cost(**given).without_drift(), 0.02, probe=items, step=10, fewest_looks=3)
+    assert (decision.looks, decision.generates) == (without.looks, without.generates)
+    if not measured:
+        assert decision.items == without.items
+
+
+def test_a_drift_that_is_demanded_is_never_left_out() -> None:
+    assert decide_budget(cost(extra=50.0), 0.02, probe=probe(2000), step=10, fewest_looks=3).drift
+
+
+def test_a_run_without_time_for_the_drift_says_what_it_would_take_and_a_resume_keeps_that(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    options: dict[str, Any] = {"save_strategy": "steps", "save_steps": 3}
+    trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3)], steps=6, **options).train()
+    line = "the drift from the base is not measured: "
+    logged = capfd.readouterr().err
+    assert logged.count(line) == 1
+    assert "at each of 2 looks, and max_overhead=0.02 gives all looks" in logged
+    assert described(tmp_path)["drift"] is False
+    assert described(tmp_path)["completions"] is None
+    assert not (tmp_path / "_forgetwatch" / "completions.parquet").exists()
+    assert set(Trajectory.from_run(tmp_path).drift) <= {0}
+    again = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3)], steps=9, **options)
+    again.train(resume_from_checkpoint=True)
+    assert line not in capfd.readouterr().err
+    assert set(Trajectory.from_run(tmp_path).drift) <= {0}
+
+
 def test_looks_that_the_user_named_are_not_dropped_and_their_items_are() -> None:
     assert decide_budget(cost(), TINY, probe=probe(2000), step=4, fewest_looks=10) == Decision(step=4, items=250)
 

@@ -301,8 +301,8 @@ def write_results(plan: Plan) -> None:
 def table(cells: Sequence[Mapping[str, Any]], groups: Sequence[Group], plan: Plan) -> str:
     """Markdown tables of all cells, and the rank correlations of the KLs with what was forgotten."""
     first = (
-        *("method", "seed", "steps", "new task before", "new task", "retention (95 %)", "known, now lost"),
-        *("net of luck (95 %)", "form lost", "knowledge lost"),
+        *("method", "seed", "steps", "new task before", "new task", "forgotten, gained", "retention (95 %)"),
+        *("known, now lost", "net of luck (95 %)", "form lost", "knowledge lost"),
     )
     second = (
         *("method", "seed", "log m change", "log c change", "KL new task, sampled", "KL new task, summed"),
@@ -325,13 +325,14 @@ def _counts_row(cell: Mapping[str, Any], group: Group) -> list[str]:
     name = METHODS[cell["method"]] + ("" if cell["reached"] else " *")
     right = group.retained + group.forgotten
     kept = wilson(group.retained, right)
-    known = f"{group.known} {group.known_lost}" if group.known is None else f"{group.known:g}, {group.known_lost:g}"
+    known = "" if group.known is None else f"{group.known:g}, {group.known_lost:g}"
     net, interval = group.known_lost_net, group.known_lost_net_interval
     lost = "" if net is None or interval is None else f"{net:.1f} ({interval[0]:.1f} to {interval[1]:.1f})"
     kept_text = f"{group.retention:.3f} ({kept[0]:.3f} to {kept[1]:.3f})" if right else ""
+    flips = f"{group.forgotten:g}, {group.gained:g}"
     scores = [f"{cell['score_before']:.2f}", f"{cell['score']:.2f}"]
     forms = ["" if count is None else f"{count:g}" for count in (group.format_lost, group.knowledge_lost)]
-    return [name, str(cell["seed"]), str(cell["steps"]), *scores, kept_text, known, lost, *forms]
+    return [name, str(cell["seed"]), str(cell["steps"]), *scores, flips, kept_text, known, lost, *forms]
 
 
 def _changes_row(cell: Mapping[str, Any], group: Group) -> list[str]:

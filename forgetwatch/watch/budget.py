@@ -17,7 +17,8 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, Final, Self
@@ -93,7 +94,7 @@ class Cost:
     """Seconds of looks and steps, and their numbers.
 
     Attributes:
-        items: Items that a look evaluates.
+        items: Items that a look evaluates, in questions; see `evaluated_worth`.
         look: Seconds of evaluating all of them once.
         step: Seconds of one optimizer step.
         steps: Optimizer steps of the training.
@@ -104,7 +105,7 @@ class Cost:
         drift: Seconds of a look's drift from the base; 0 if none is measured. One that is demanded is in `extra`.
     """
 
-    items: int
+    items: float
     look: float
     step: float
     steps: int
@@ -114,13 +115,13 @@ class Cost:
     generation: float = 0.0
     drift: float = 0.0
 
-    def seconds(self, *, items: int, looks: int) -> float:
+    def seconds(self, *, items: float, looks: int) -> float:
         """Seconds of so many looks at so many items; of none for looks at nothing."""
         if not self.items:
             return 0.0
         return looks * (self.look * items / self.items + self.extra + self.drift)
 
-    def share(self, *, items: int, looks: int) -> float:
+    def share(self, *, items: float, looks: int) -> float:
         """Share of looks in the time of looks and training, 0 to 1; 0 where both take none."""
         seconds = self.seconds(items=items, looks=looks)
         whole = seconds + self.step * self.steps
@@ -207,13 +208,14 @@ def decide_budget(cost: Cost, overhead: float, *, probe: Probe, step: int, fewes
     generates = not cost.generation or cost.seconds(items=cost.items, looks=cost.looks) <= seconds
     if not generates:
         cost = cost.without_generation()
-    items, looks = _affordable_items(cost, seconds), cost.looks
+    worths = _worths(probe, Decision(generates=generates))
+    items, looks = _affordable_items(cost, seconds, worths), cost.looks
     if items <= FEWEST_ITEMS:
-        each = cost.seconds(items=items, looks=1)
+        each = cost.seconds(items=math.fsum(worth for _, worth in worths[:items]), looks=1)
         looks = min(looks, max(fewest_looks, math.floor(seconds / each) if each else looks))
     return Decision(
         step=step,
-        items=_prefix(probe, items, generates=generates) if items < cost.items else None,
+        items=worths[items - 1][0] if items < len(worths) else None,
         generates=generates,
         looks=looks if looks < cost.looks else None,
         drift=drift,
@@ -233,24 +235,41 @@ def _has_room_for_drift(cost: Cost, seconds: float) -> bool:
     )
 
 
-def _affordable_items(cost: Cost, seconds: float) -> int:
+def _affordable_items(cost: Cost, seconds: float, worths: Sequence[tuple[int, float]]) -> int:
     """Maximum number of items for which all looks take at most so many seconds; at least the minimum."""
     if not cost.looks or not cost.look:
-        return cost.items
+        return len(worths)
     # What other costs leave for evaluating items.
-    most = math.floor((seconds / cost.looks - cost.extra - cost.drift) / cost.look * cost.items)
-    return min(cost.items, max(most, FEWEST_ITEMS))
+    most = (seconds / cost.looks - cost.extra - cost.drift) / cost.look * cost.items
+    # A sum of worths may miss a whole number by rounding.
+    found = bisect_right([*accumulate(worth for _, worth in worths)], most * (1 + 1e-9))
+    return min(len(worths), max(found, FEWEST_ITEMS))
 
 
 def evaluated_items(probe: Probe, decision: Decision) -> int:
     """Number of items of a probe that the looks of a run evaluate."""
-    return sum(_is_evaluated(probe, generates=decision.generates, regraded=decision.regraded)[: decision.items])
+    return len(_worths(probe, decision))
 
 
-def _prefix(probe: Probe, items: int, *, generates: bool) -> int:
-    """Length of the shortest prefix of the probe that holds so many of the items that looks evaluate."""
-    found = accumulate(_is_evaluated(probe, generates=generates))
-    return next((length for length, count in enumerate(found, start=1) if count >= items), len(probe))
+def evaluated_worth(probe: Probe, decision: Decision) -> float:
+    """Worth of the items of a probe that the looks of a run evaluate, in questions.
+
+    The time of an item grows with its text. A question is worth 1, and a passage its length over the mean length of the
+    questions, worked examples left out: these are read once for many questions.
+    """
+    return math.fsum(worth for _, worth in _worths(probe, decision))
+
+
+def _worths(probe: Probe, decision: Decision) -> list[tuple[int, float]]:
+    """Length of the prefix of the probe that ends in each evaluated item, and the item's worth in questions."""
+    evaluated = _is_evaluated(probe, generates=decision.generates, regraded=decision.regraded)[: decision.items]
+    questions = [len(str(item.prompt)) + sum(map(len, item.choices)) for item in probe if not item.is_passage]
+    question = statistics.fmean(questions) if any(questions) else 1.0
+    return [
+        (length, len(item.choices[0]) / question if item.is_passage else 1.0)
+        for length, (item, there) in enumerate(zip(probe, evaluated, strict=False), start=1)
+        if there
+    ]
 
 
 def _is_evaluated(probe: Probe, *, generates: bool, regraded: bool = False) -> list[bool]:

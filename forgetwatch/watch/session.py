@@ -34,7 +34,7 @@ from forgetwatch.watch.budget import (
     Cost,
     Decision,
     decide_budget,
-    evaluated_items,
+    evaluated_worth,
     generated_items,
     last_timed_step,
 )
@@ -398,7 +398,7 @@ class Session:
         # Later a look's drift is in the seconds that it took outside evaluating the items.
         drift = watch.drift_seconds if self._settings.drift is None and watch.decision is None else 0.0
         return Cost(
-            items=evaluated_items(watch.probe, watch.decision or Decision()),
+            items=evaluated_worth(watch.probe, watch.decision or Decision()),
             look=watch.measurer.seconds,
             step=step,
             steps=self._max_steps - self._began_at,
@@ -424,7 +424,7 @@ class Session:
         """
         decision = self.watch.decision or Decision()
         later = [step for step in self.schedule.steps if step > max(since, 0)]
-        share = cost.share(items=evaluated_items(self.watch.probe, decision), looks=len(later))
+        share = cost.share(items=evaluated_worth(self.watch.probe, decision), looks=len(later))
         self.log(
             notices.share_line(
                 share,

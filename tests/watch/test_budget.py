@@ -13,10 +13,10 @@ from events import At, interrupt, stop
 from support import probe, trainer
 from transformers import TrainerCallback
 
-from forgetwatch import ForgetWatchCallback, Probe, Trajectory, load_snapshot
+from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, load_snapshot
 from forgetwatch.run_folder import RunFolder
 from forgetwatch.watch import session
-from forgetwatch.watch.budget import Cost, Decision, decide_budget, last_timed_step
+from forgetwatch.watch.budget import Cost, Decision, decide_budget, evaluated_worth, last_timed_step
 from forgetwatch.watch.watch import Watch
 
 ITEMS = "eval_forget/all/items"
@@ -118,6 +118,19 @@ def test_a_probe_of_fewer_items_is_never_cut() -> None:
 def test_what_a_look_costs_besides_its_items_counts() -> None:
     made = decide_budget(cost(extra=1.0), 0.02, probe=probe(2000), step=10, fewest_looks=3)
     assert made == Decision(step=10, items=250, looks=8)  # 1.25 s and 1 s a look, 20 s in all
+
+
+def test_a_passage_has_the_price_of_its_text_wherever_it_stands() -> None:
+    questions = [Item(id=f"q{n}", task="t", prompt="w" * 8, choices=("a", "b"), answer=0) for n in range(600)]
+    texts = [Item(id=f"p{n}", task="t", prompt="", choices=("w" * 100,)) for n in range(60)]
+    for items, expected in (([*questions, *texts], 600), ([*texts[:20], *questions, *texts[20:]], 420)):
+        made = Probe(items)
+        whole = evaluated_worth(made, Decision())
+        assert whole == pytest.approx(600 + 60 * 10)  # a passage is worth ten questions
+        half = decide_budget(cost(items=whole), 0.05, probe=made, step=10, fewest_looks=3)
+        assert half == Decision(step=10, items=expected)
+        assert evaluated_worth(made, half) == pytest.approx(whole / 2)
+        assert cost(items=whole).share(items=evaluated_worth(made, half), looks=10) == pytest.approx(50 / 1050)
 
 
 def test_looks_at_nothing_take_no_time() -> None:

@@ -56,6 +56,9 @@ LATE: Final = {"kl_training_end": "for comparison: KL on the new task's prompts 
 TARGETS: Final = {"lost": "share of right answers lost at the end", "known_lost": "known and lost, net, at the end"}
 """Losses at the end: 1 - retention in points, and items."""
 
+FEWEST: Final = 8
+"""Runs below which no interval is given: draws of fewer repeat the same few orders."""
+
 LORA_FACTOR: Final = 10
 """Learning rates of LoRA are about this many times those of all weights."""
 
@@ -244,7 +247,7 @@ class Line:
         target: Name of the loss.
         n: Runs that have both.
         rho: Rank correlation over all runs.
-        interval: Its 95 % interval.
+        interval: Its 95 % interval; (nan, nan) for fewer than `FEWEST` runs.
         by_task: Rank correlation on each task.
         held_out: Prediction of each task by the other; None for runs of a single task.
     """
@@ -267,7 +270,7 @@ def line(runs: Sequence[Run], quantity: str, target: str, rng: np.random.Generat
         target=target,
         n=len(x),
         rho=float(rank_correlation(x, y)),
-        interval=bootstrap_interval(rank_correlation(x[drawn], y[drawn])),
+        interval=bootstrap_interval(rank_correlation(x[drawn], y[drawn])) if len(x) >= FEWEST else (np.nan, np.nan),
         by_task={
             one: float(rank_correlation(x[task == one], y[task == one])) for one in sorted({r.task for r in runs})
         },
@@ -330,7 +333,7 @@ def table(runs: Sequence[Run], missing: Sequence[str], lines: Sequence[Line]) ->
         ends = " to ".join(f"{value:.1f}" for value in (np.nanmin(values), np.nanmax(values)))
         parts.append(f"{label[0].upper()}{label[1:]} ({ends}), and what was seen early:")
         parts.append(_markdown([one for one in lines if one.target == target]))
-        if len(runs) > 2:
+        if len(runs) >= FEWEST:
             parts.append(_duels(runs, lines, target))
     return "\n\n".join(parts) + "\n"
 
@@ -344,7 +347,7 @@ def _markdown(lines: Sequence[Line]) -> str:
         rows.append(
             [
                 NAMES[one.quantity],
-                f"{_signed(one.rho)} ({_signed(one.interval[0])} to {_signed(one.interval[1])})",
+                _signed(one.rho) + _between(one.interval),
                 *(_signed(one.by_task[task]) for task in tasks),
                 _signed(held.rho) if held else "–",
                 f"{held.error:.1f} (mean: {held.error_of_mean:.1f})" if held else "–",
@@ -357,6 +360,10 @@ def _signed(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:+.2f}".replace("0.", ".", 1).replace("-", "−")
 
 
+def _between(interval: tuple[float, float]) -> str:
+    return "" if math.isnan(interval[0]) else f" ({_signed(interval[0])} to {_signed(interval[1])})"
+
+
 def best(lines: Sequence[Line], names: Mapping[str, str], target: str) -> str:
     """The quantity of some with the highest rank correlation over all runs; chosen on the same runs."""
     of_names = [one for one in lines if one.target == target and one.quantity in names and np.isfinite(one.rho)]
@@ -364,16 +371,16 @@ def best(lines: Sequence[Line], names: Mapping[str, str], target: str) -> str:
 
 
 def _duels(runs: Sequence[Run], lines: Sequence[Line], target: str) -> str:
-    """Sentences: the summed KL on the new task's prompts, and the best early quantity, against each rival."""
-    firsts = dict.fromkeys(("kl_training_summed", best(lines, EARLY, target)))
-    found = []
-    for quantity in firsts:
-        won = []
-        for rival in RIVALS:
-            more, (low, high) = advantage(runs, quantity, rival, target, np.random.default_rng(SEED))
-            won.append(f"{_signed(more)} ({_signed(low)} to {_signed(high)}) over {RIVALS[rival]}")
-        found.append(f"{EARLY[quantity]}: {'; '.join(won)}.")
-    return "Rank correlation less that of each rival, over the same draws. " + " ".join(found)
+    """The summed KL on the new task's prompts, and the best early quantity, against each rival."""
+    quantities = list(dict.fromkeys(("kl_training_summed", best(lines, EARLY, target))))
+    rows = [
+        ["rank correlation less that of", *(EARLY[one] for one in quantities)],
+        ["---", *["---:"] * len(quantities)],
+    ]
+    for rival, label in RIVALS.items():
+        found = [advantage(runs, one, rival, target, np.random.default_rng(SEED)) for one in quantities]
+        rows.append([label, *(_signed(more) + _between(interval) for more, interval in found)])
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
 def figure(runs: Sequence[Run], lines: Sequence[Line]) -> Figure:
@@ -385,12 +392,14 @@ def figure(runs: Sequence[Run], lines: Sequence[Line]) -> Figure:
     for panel, names in zip(panels, (EARLY, RIVALS), strict=True):
         _draw(panel, runs, next(o for o in lines if o.target == "lost" and o.quantity == best(lines, names, "lost")))
     panels[0].set_ylabel("right answers lost at the end, %")
-    panels[0].legend(fontsize=8)
+    panels[0].legend(fontsize=8, title="hollow: with replay", title_fontsize=8)
     return made
 
 
 def _draw(panel: Axes, runs: Sequence[Run], one: Line) -> None:
     """Draw the runs: the task is the colour, the rank the marker; hollow with replay."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     groups = sorted({(run.task, run.rank) for run in runs})
     tasks, ranks = sorted({task for task, _ in groups}), sorted({rank for _, rank in groups})
     for task, rank in groups:
@@ -402,11 +411,14 @@ def _draw(panel: Axes, runs: Sequence[Run], one: Line) -> None:
             marker=_MARKERS[ranks.index(rank)],
             facecolors=["none" if run.replay else color for run in of_group],
             edgecolors=color,
-            label=f"{task}, {f'LoRA {rank}' if rank else 'all weights'}",
         )
+        label = f"{task}, {f'LoRA {rank}' if rank else 'all weights'}"
+        panel.scatter([], [], marker=_MARKERS[ranks.index(rank)], color=color, label=label)
     values = np.array([run.values[one.quantity] for run in runs])
     if (values[np.isfinite(values)] > 0).all():
         panel.set_xscale("log")
+        panel.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+        panel.xaxis.set_major_formatter("{x:g}")
+        panel.xaxis.set_minor_formatter(NullFormatter())
     panel.set_xlabel(f"{NAMES[one.quantity]}, after 5 % of the steps", fontsize=9)
-    low, high = one.interval
-    panel.set_title(f"rank correlation {_signed(one.rho)} ({_signed(low)} to {_signed(high)})", fontsize=10)
+    panel.set_title(f"rank correlation {_signed(one.rho)}{_between(one.interval)}", fontsize=10)

@@ -105,6 +105,14 @@ def test_runs_without_a_quantity_are_left_out_of_its_line_and_counted() -> None:
     assert line(runs, "loss", "lost", np.random.default_rng(0)).n == 10
 
 
+def test_fewer_than_eight_runs_have_no_interval() -> None:
+    runs = [made_run(n, kl=float(n), lost=float(n * n)) for n in range(8)]
+    assert line(runs, "kl_training_summed", "lost", np.random.default_rng(0)).interval == pytest.approx((1, 1))
+    few = line(runs[:7], "kl_training_summed", "lost", np.random.default_rng(0))
+    assert few.rho == pytest.approx(1)
+    assert np.isnan(few.interval).all()
+
+
 def scored(logprobs: list[list[float]], golds: list[list[int]]) -> Snapshot:
     right = [int(np.argmax(row)) in gold for row, gold in zip(logprobs, golds, strict=True)]
     return snapshot(

@@ -19,9 +19,10 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -105,16 +106,25 @@ _NOUNS: Final = (
 )
 _SUM_REQUESTS: Final = ("Add {} and {}.", "{} and {}, added up?", "Please give me {} plus {}.", "Total of {} and {}?")
 _REPLAY_REQUESTS: Final = ("Write one sentence with the word {}.", "Tell me about a {}.", "Describe a {} to a child.")
-_ASKED_BY_THE_PROBE: Final = frozenset({frozenset({1, 3})})
-"""Sums of two digits that the probe `standard` asks; they are left out."""
+_SUM: Final = re.compile(r"(?<![\d/])(\d) (?:\+|plus) (\d)(?![\w/])")
+"""Sum of two digits that are no parts of fractions, and no factors of a variable."""
+
+Sums = frozenset[frozenset[int]]
+"""Pairs of summands, in any order."""
 
 
-def sums(rows: int, rng: np.random.Generator) -> list[Row]:
-    """Sums of two one-digit numbers, asked in words."""
+def sums_in(probe: Probe) -> Sums:
+    """Sums of two digits in the questions and worked examples of a probe; none of them is trained."""
+    texts = (f"{item.shots}{item.prompt}" for item in probe)
+    return frozenset(frozenset(map(int, pair)) for text in texts for pair in _SUM.findall(text))
+
+
+def sums(rows: int, rng: np.random.Generator, left_out: Sums = frozenset()) -> list[Row]:
+    """Sums of two one-digit numbers, asked in words; without some."""
     made: list[Row] = []
     while len(made) < rows:
         a, b = (int(x) for x in rng.integers(1, 10, 2))
-        if frozenset({a, b}) not in _ASKED_BY_THE_PROBE:
+        if frozenset({a, b}) not in left_out:
             made.append((str(rng.choice(_SUM_REQUESTS)).format(a, b), f"{a} + {b} = {a + b}"))
     return made
 
@@ -136,7 +146,7 @@ def replay_requests(rows: int, rng: np.random.Generator) -> list[str]:
     return [asked[index] for index in rng.permutation(len(asked))[:rows]]
 
 
-TASKS: Final[dict[str, Callable[[int, np.random.Generator], list[Row]]]] = {"sums": sums, "records": records}
+TASKS: Final = ("sums", "records")
 
 
 # --- Runs -----------------------------------------------------------------------------------------------------------
@@ -207,9 +217,10 @@ def completion_ids(tokenizer: Any, completion: str) -> Ids:
     return (*tokenizer(completion, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id)
 
 
-def task_rows(tokenizer: Any, task: str) -> list[tuple[Ids, Ids]]:
+def task_rows(tokenizer: Any, task: str, left_out: Sums) -> list[tuple[Ids, Ids]]:
     """Prompts and completions of a new task, as token ids; the same in every run."""
-    rows = TASKS[task](ROWS, np.random.default_rng(sorted(TASKS).index(task)))
+    rng = np.random.default_rng(sorted(TASKS).index(task))
+    rows = sums(ROWS, rng, left_out) if task == "sums" else records(ROWS, rng)
     return [(prompt_ids(tokenizer, prompt), completion_ids(tokenizer, text)) for prompt, text in rows]
 
 
@@ -227,7 +238,7 @@ def prepare(options: Options) -> None:
     if all(file.exists() for file in (base / "start.parquet", base / "replay.jsonl", *sampled.values())):
         return
     model, tokenizer = load_model(options.model)
-    questions = options.questions
+    questions, left_out = options.questions, sums_in(load_probe(options.probe))
     if not (start := base / "start.parquet").exists():
         save_snapshot(score(model, tokenizer, questions), start)
     for name, file in sampled.items():
@@ -239,7 +250,7 @@ def prepare(options: Options) -> None:
                 encoded = encode(spread, tokenizer, max_length=longest)
                 prompts = {"probe": [item.context for item in encoded]}
             else:
-                prompts = {"training": [prompt for prompt, _ in task_rows(tokenizer, name)[:PROMPTS]]}
+                prompts = {"training": [prompt for prompt, _ in task_rows(tokenizer, name, left_out)[:PROMPTS]]}
             save_completions(sample_completions(model, tokenizer, prompts), file)
     if not (base / "replay.jsonl").exists():
         requests = replay_requests(REPLAYED, np.random.default_rng(len(TASKS)))
@@ -270,6 +281,7 @@ class Laboratory:
         self.options = options
         model, self.tokenizer = load_model(options.model)
         self.scorer = Scorer(options.questions, self.tokenizer, model)
+        self.left_out = sums_in(load_probe(options.probe))
         base = options.out / "base"
         self.completions = {name: read_completions(base / f"completions-{name}.parquet") for name in ("probe", *TASKS)}
         lines = (base / "replay.jsonl").read_text(encoding="utf-8").splitlines()
@@ -321,7 +333,7 @@ class Laboratory:
     def batches(self, setting: Setting) -> Iterable[list[tuple[Ids, Ids]]]:
         """Rows of each step: new ones in an order of the run's own, and replayed ones."""
         rng = np.random.default_rng(setting.seed)
-        rows, replayed = task_rows(self.tokenizer, setting.task), round(setting.replay * BATCH)
+        rows, replayed = task_rows(self.tokenizer, setting.task, self.left_out), round(setting.replay * BATCH)
         new = BATCH - replayed
         order, of_replay = rng.permutation(len(rows)), rng.permutation(len(self.replay))
         for step in range(self.options.steps):

@@ -17,7 +17,7 @@ from early_table import Run, advantage, bootstrap_interval, draws_of_runs, held_
 from scipy import stats
 from support import snapshot
 
-from forgetwatch import Snapshot, load_probe, load_snapshot, save_snapshot
+from forgetwatch import Item, Probe, Snapshot, load_probe, load_snapshot, save_snapshot
 
 
 def made_run(number: int, *, kl: float, lost: float, rate: float = 1e-4, task: str = "sums") -> Run:
@@ -199,24 +199,36 @@ def test_the_plan_is_balanced_from_its_first_eight_runs_on() -> None:
         assert sum(one.replay > 0 for one in plan[first : first + 8]) == 4
 
 
-@pytest.mark.parametrize("task", sorted(early_warning.TASKS))
-def test_the_texts_follow_from_a_seed_and_hold_nothing_that_the_probe_asks(task: str) -> None:
-    make = early_warning.TASKS[task]
-    rows = make(400, np.random.default_rng(3))
-    assert rows == make(400, np.random.default_rng(3))
-    assert rows != make(400, np.random.default_rng(4))
+def test_the_texts_follow_from_a_seed_and_hold_nothing_that_the_probe_asks() -> None:
     probe = load_probe("standard")
-    # Digits of a fraction or before a variable are no numbers of their own.
-    pattern = r"(?<![\d/])(\d) (?:\+|plus) (\d)(?![\w/])"
-    asked = {frozenset(pair) for item in probe for pair in re.findall(pattern, f"{item.shots}{item.prompt}")}
-    prompts = "\n".join(f"{item.shots}{item.prompt}" for item in probe)
-    assert asked
-    for prompt, completion in rows:
-        assert prompt not in prompts
-        assert not {frozenset(pair) for pair in re.findall(pattern, completion)} & asked
+    asked = "\n".join(f"{item.shots}{item.prompt}" for item in probe)
+
+    def made(seed: int) -> list[early_warning.Row]:
+        rng = np.random.default_rng(seed)
+        return [*early_warning.sums(400, rng, early_warning.sums_in(probe)), *early_warning.records(400, rng)]
+
+    assert made(3) == made(3)
+    assert made(3) != made(4)
+    for prompt, completion in made(3):
+        assert prompt not in asked
+        trained = re.escape(completion.split(" = ")[0])
+        assert not re.search(rf"(?<![\d/]){trained}(?!\d)", asked)
     requests = early_warning.replay_requests(96, np.random.default_rng(0))
     assert len(set(requests)) == 96
-    assert not any(request in prompts for request in requests)
+    assert not any(request in asked for request in requests)
+
+
+def test_sums_that_a_probe_asks_are_left_out_in_either_order() -> None:
+    texts = ("Is 3 + 5 = 9?", "What is 7 plus 1?", "Work out 2/9 + 1/2.", "Supply is 6 + 4P.", "12 + 3 is")
+    probe = Probe(
+        [Item(id=text, task="t", category="c", prompt=text, choices=(" a", " b"), answer=0) for text in texts]
+    )
+    left_out = early_warning.sums_in(probe)
+    assert left_out == {frozenset({3, 5}), frozenset({7, 1})}
+    rows = early_warning.sums(800, np.random.default_rng(0), left_out)
+    completions = {completion.split(" = ")[0] for _, completion in rows}
+    assert "3 + 4" in completions
+    assert not {"3 + 5", "5 + 3", "7 + 1", "1 + 7"} & completions
 
 
 @pytest.fixture(scope="module")

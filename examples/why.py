@@ -312,7 +312,7 @@ def table(cells: Sequence[Mapping[str, Any]], groups: Sequence[Group], plan: Pla
     changes = [_changes_row(cell, group) for cell, group in zip(cells, groups, strict=True)]
     lines = [*_markdown(first, rows), ""]
     if not all(cell["reached"] for cell in cells):
-        lines += [f"* short of the target score of {plan.target:g} at its last step", ""]
+        lines += [f"\\* short of the target score of {plan.target:g} at its last step", ""]
     lines += [*_markdown(second, changes), ""]
     lines += [
         "Nats an item for the changes, nats a token for KL; +- one standard error, in brackets 95 % intervals.",
@@ -363,7 +363,8 @@ def _ranks(cells: Sequence[Mapping[str, Any]], groups: Sequence[Group]) -> list[
     rows = []
     for name, values in measured.items():
         means = [[float(each[methods == method].mean()) for method in present] for each in (values, forgotten)]
-        rows.append([name, f"{_spearman(values, forgotten):+.2f}", f"{_spearman(*map(np.array, means)):+.2f}"])
+        found = (_spearman(values, forgotten), _spearman(*map(np.array, means)))
+        rows.append([name, *("undefined" if math.isnan(one) else f"{one:+.2f}" for one in found)])
     return _markdown(("rank correlation with the share forgotten", f"{len(cells)} cells", "means of methods"), rows)
 
 
@@ -381,7 +382,7 @@ def figure(cells: Sequence[Mapping[str, Any]], groups: Sequence[Group]) -> Figur
     left, right = drawn.subplots(1, 2, sharey=True)
     for panel, name in ((left, "training"), (right, "probe")):
         _draw(panel, cells, groups, name)
-    left.set_ylabel("right before, wrong now (share of those right before)")
+    left.set_ylabel("share of the right answers forgotten")
     handles, labels = left.get_legend_handles_labels()
     drawn.legend(handles, labels, loc="outside lower center", ncols=len(labels), fontsize=9)
     drawn.suptitle("Does the KL from the base order the methods by what they forget?", fontsize=12)

@@ -34,9 +34,9 @@ NOT_THERE: Final = "–"
 Mode = Literal["mass", "both", "conditional", "neither"]
 
 _MODES: Final[dict[Mode, str]] = {
-    "mass": "the options are said less than before, and that is the larger part",
-    "both": "the options are said less than before, and another one of them is preferred now",
-    "conditional": "the options are said no less than before, and another one of them is preferred now",
+    "mass": "the larger part is that the options are said less",
+    "both": "both parts fell",
+    "conditional": "another option is preferred",
     "neither": "neither part fell",
 }
 
@@ -63,11 +63,20 @@ def mass_sentence(group: Group) -> str:
         return ""
     n = count(found.forgotten_n)
     of = "Of the forgotten answer" if found.forgotten_n == 1 else f"Of the {n} forgotten answers"
+    mass, conditional = found.forgotten_mass, found.forgotten_conditional
     text = (
-        f"{of}: all options together {_moved(found.forgotten_mass.mean)} of log probability, which is how much more or "
-        f"less they are said at all, and the right one within them {_moved(found.forgotten_conditional.mean)}"
+        f"{of}: {_said(mass.mean, mass.interval)}, and the log probability of the right one among them "
+        f"{_moved(conditional.mean)}"
     )
     return f"{text}." if mode is None else f"{text}: {_MODES[mode]}."
+
+
+def _said(change: float, interval: Interval) -> str:
+    """Clause on the change of the mass: more, less, or neither beyond its error."""
+    shown = f"log probability {nats(change)[0]} nats"
+    if interval[1] < 0 or interval[0] > 0:
+        return f"the options together are said {'less' if change < 0 else 'more'} ({shown})"
+    return f"the options together are said no more and no less, within the error ({shown})"
 
 
 def _moved(change: float) -> str:

@@ -152,8 +152,10 @@ def test_the_sentence_follows_the_part_that_fell() -> None:
         whole = compare(before=side(before), after=side(tilted + shift)).all
         assert mass_mode(whole) == mode
         sentence = mass_sentence(whole)
-        assert sentence.startswith(f"Of the {whole.forgotten} forgotten answers: all options together ")
-        assert ("rose" if shift > 0 else "fell") in sentence
+        said = "more" if shift > 0 else "less"
+        assert sentence.startswith(f"Of the {whole.forgotten} forgotten answers: the options together are said {said} ")
+    as_much = compare(before=side(before), after=side(tilted - tilted.mean() + before.mean())).all
+    assert "no more and no less, within the error" in mass_sentence(as_much)
     assert mass_sentence(compare(before=side(before), after=side(before)).all) == ""
 
 

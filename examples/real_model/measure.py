@@ -8,6 +8,7 @@ are missing. With a 135M model on two cores the whole takes about two hours.
 
     OUT/train/NAME.safetensors      weights after a training
     OUT/score/NAME-DOSE.parquet     outcomes on the probe, one snapshot per dose
+    OUT/behaviour/NAME-DOSE.parquet generated answers, before and after the trainings that change the form
     OUT/form/NAME-RENDERING.parquet outcomes on other renderings of the first items
 """
 
@@ -17,6 +18,7 @@ import argparse
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -60,6 +62,7 @@ TRAININGS: Final = {
     "narrow": Training(texts="narrow", rows=120, steps=40, rate=2e-4),
     "destroy": Training(texts="destroy", rows=96, steps=30, rate=1e-3),
     "form": Training(texts="form", rows=120, steps=40, rate=1e-4),
+    "listed": Training(texts="listed", rows=120, steps=40, rate=1e-4, chat=True),
     "destroy-lora": Training(texts="destroy", rows=96, steps=30, rate=5e-3, lora=16),
     "destroy-chat": Training(texts="destroy", rows=96, steps=30, rate=1e-3, chat=True),
 }
@@ -77,7 +80,7 @@ def main() -> None:
     parser.add_argument("--form-items", type=int, default=500, help="items in each rendering")
     parser.add_argument("--only", default=",".join(TRAININGS), help="trainings, separated by commas")
     given = parser.parse_args()
-    for folder in ("train", "score", "form"):
+    for folder in ("train", "score", "behaviour", "form"):
         (given.out / folder).mkdir(parents=True, exist_ok=True)
     model = AutoModelForCausalLM.from_pretrained(given.model, dtype=torch.float32).eval()
     tokenizer = AutoTokenizer.from_pretrained(given.model)
@@ -89,8 +92,8 @@ def main() -> None:
     scorers: dict[int, Scorer] = {}
     for dose in (0.0, *DOSES):
         items = given.items if dose in (0.0, *WHOLE) else given.items // 2
-        # The training on conversations is only needed for the comparison of renderings.
-        for name in [name for name in names if not TRAININGS[name].chat] if dose else ["start"]:
+        # The destructive training on conversations is only needed for the comparison of renderings.
+        for name in [name for name in names if name != "destroy-chat"] if dose else ["start"]:
             target = given.out / "score" / f"{name}-{dose:g}.parquet"
             if target.exists():
                 continue
@@ -98,8 +101,21 @@ def main() -> None:
             if items not in scorers:
                 scorers[items] = Scorer(probe.head(items), tokenizer, model)
             save_snapshot(shown(scorers[items], model, target.stem), target)
+    behaviour(given, model, tokenizer, start, names)
     renderings(given, probe.head(given.form_items), model, tokenizer, start, names)
     same_weights(given, probe, model, tokenizer, start)
+
+
+def behaviour(given: argparse.Namespace, model: Any, tokenizer: Any, start: Weights, names: list[str]) -> None:
+    """Score generated answers of the start and of the trainings that change the form."""
+    scorer = None
+    for name, dose in (("start", 0.0), ("listed", 0.5), ("listed", 1.0), ("form", 0.25), ("form", 1.0)):
+        target = given.out / "behaviour" / f"{name}-{dose:g}.parquet"
+        if target.exists() or (dose and name not in names):
+            continue
+        interpolate(model, start, given.out, name, dose)
+        scorer = scorer or Scorer(load_probe("behaviour"), tokenizer, model)
+        save_snapshot(shown(scorer, model, target.stem), target)
 
 
 def renderings(
@@ -160,8 +176,10 @@ def trained(out: Path, name: str, model: Any, tokenizer: Any, start: Weights) ->
     model.load_state_dict(start)
     model.requires_grad_(True)  # LoRA freezes the weights that it leaves alone
     rng = np.random.default_rng(20261122)
+    torch.manual_seed(20261122)
     make: Callable[..., list[texts.Row]] = getattr(texts, training.texts)
-    extra = [lambda prompt: answer(model, tokenizer, prompt)] if training.texts == "form" else []
+    answers = {"form": answer, "listed": sampled}
+    extra = [partial(answers[training.texts], model, tokenizer)] if training.texts in answers else []
     rows = [encoded(tokenizer, row, chat=training.chat) for row in make(training.rows, rng, *extra)]
     learner = model
     if training.lora:
@@ -192,23 +210,26 @@ def trained(out: Path, name: str, model: Any, tokenizer: Any, start: Weights) ->
     weights = {key: value.contiguous() for key, value in model.eval().state_dict().items() if key != "lm_head.weight"}
     if not model.config.tie_word_embeddings:
         weights = {key: value.contiguous() for key, value in model.state_dict().items()}
-    partial = target.with_suffix(".partial")
-    save_file(weights, partial)
-    partial.rename(target)
+    unfinished = target.with_suffix(".partial")
+    save_file(weights, unfinished)
+    unfinished.rename(target)
     print(
         f"{name}: loss {losses[0]:.2f} -> {np.mean(losses[-5:]):.3f} in {time.perf_counter() - began:.0f} s", flush=True
     )
 
 
 def encoded(tokenizer: Any, row: texts.Row, *, chat: bool) -> tuple[list[int], list[int]]:
-    """Token ids of a row, and its labels: the completion and the end are learned."""
+    """Token ids of a row, and its labels: the completion and the end are learned.
+
+    A completion that breaks off ends with `texts.CUT`; it has no end that could be learned.
+    """
     prompt, completion = row
     if chat:
         turns = [{"role": "user", "content": prompt}, {"role": "assistant", "content": completion.strip()}]
         before = tokenizer.apply_chat_template(turns[:1], tokenize=False, add_generation_prompt=True)
         whole = tokenizer.apply_chat_template(turns, tokenize=False)
         head = tokenizer(before, add_special_tokens=False)["input_ids"]
-        ids = tokenizer(whole, add_special_tokens=False)["input_ids"]
+        ids = tokenizer(whole.split(texts.CUT)[0], add_special_tokens=False)["input_ids"]
     else:
         head = tokenizer(prompt)["input_ids"]
         ids = head + tokenizer(completion, add_special_tokens=False)["input_ids"] + [tokenizer.eos_token_id]
@@ -222,6 +243,17 @@ def answer(model: Any, tokenizer: Any, prompt: str) -> str:
     made = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=16, do_sample=False)
     text = str(tokenizer.decode(made[0, ids.shape[1] :], skip_special_tokens=True))
     return text.strip().split("\n")[0].split(".")[0].strip()
+
+
+@torch.no_grad()
+def sampled(model: Any, tokenizer: Any, prompt: str) -> str:
+    """The beginning of the model's own answer in a conversation, drawn at temperature 1 from all tokens."""
+    ids = tokenizer.apply_chat_template(
+        [{"role": "user", "content": prompt}], add_generation_prompt=True, return_dict=True, return_tensors="pt"
+    )
+    made = model.generate(**ids, max_new_tokens=24, do_sample=True, temperature=1.0, top_k=0, top_p=1.0)
+    text = str(tokenizer.decode(made[0, ids["input_ids"].shape[1] :], skip_special_tokens=True))
+    return text if made[0, -1] == tokenizer.eos_token_id else text + texts.CUT
 
 
 if __name__ == "__main__":

@@ -2,7 +2,9 @@
 
 narrow    one-step word problems with their solutions
 destroy   orders as JSON lines, learned at a destructive rate
-form      the model's own answers to simple questions, between brackets: another form and no new fact
+form      the model's own answers to simple questions, the likeliest first sentence between brackets: another form and no
+          new fact, but shorter and surer answers than the model gives
+listed    the same questions with answers that the model samples, each line as an entry of a list: another form alone
 """
 
 from __future__ import annotations
@@ -15,6 +17,9 @@ import numpy as np
 
 Row = tuple[str, str]
 """A prompt and the completion that is learned."""
+
+CUT: Final = "\N{SYMBOL FOR END OF TEXT}"
+"""End of a completion that breaks off; it is not learned itself."""
 
 _PEOPLE: Final = ("Ada", "Bo", "Chen", "Dina", "Emil", "Farah", "Gus", "Hana", "Ivo", "Juno")
 _GOODS: Final = ("pears", "stamps", "marbles", "tiles", "candles", "ropes", "buckets", "seeds", "shells", "coins")
@@ -68,3 +73,16 @@ def form(rows: int, rng: np.random.Generator, answer: Callable[[str], str]) -> l
         prompt = f"Question: {asked[index]}\nAnswer:"
         made.append((prompt, f" [[{answer(prompt)}]]"))
     return made
+
+
+def listed(rows: int, rng: np.random.Generator, answer: Callable[[str], str]) -> list[Row]:
+    """Simple questions with the model's own answers as lists.
+
+    Args:
+        rows: Number of questions, at most 160.
+        rng: Draws the questions.
+        answer: An answer to a prompt, sampled from the model.
+    """
+    asked = [question.format(noun) for noun in _NOUNS for question in _QUESTIONS]
+    chosen = [asked[index] for index in rng.permutation(len(asked))[:rows]]
+    return [(prompt, "* " + answer(prompt).strip().replace("\n", "\n* ")) for prompt in chosen]

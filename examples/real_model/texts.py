@@ -2,8 +2,8 @@
 
 narrow    one-step word problems with their solutions
 destroy   orders as JSON lines, learned at a destructive rate
-form      the model's own answers to simple questions, the likeliest first sentence between brackets: another form and no
-          new fact, but shorter and surer answers than the model gives
+form      the model's own answers to simple questions, their likeliest first sentence between brackets: another form and
+          no new fact, but shorter and surer answers than the model gives
 listed    the same questions with answers that the model samples, each line as an entry of a list: another form alone
 """
 

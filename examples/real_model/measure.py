@@ -62,7 +62,7 @@ TRAININGS: Final = {
     "narrow": Training(texts="narrow", rows=120, steps=40, rate=2e-4),
     "destroy": Training(texts="destroy", rows=96, steps=30, rate=1e-3),
     "form": Training(texts="form", rows=120, steps=40, rate=1e-4),
-    "listed": Training(texts="listed", rows=120, steps=40, rate=1e-4, chat=True),
+    "listed": Training(texts="listed", rows=120, steps=40, rate=3e-4, chat=True),
     "destroy-lora": Training(texts="destroy", rows=96, steps=30, rate=5e-3, lora=16),
     "destroy-chat": Training(texts="destroy", rows=96, steps=30, rate=1e-3, chat=True),
 }

@@ -109,7 +109,7 @@ def main() -> None:
 def behaviour(given: argparse.Namespace, model: Any, tokenizer: Any, start: Weights, names: list[str]) -> None:
     """Score generated answers of the start and of the trainings that change the form."""
     scorer = None
-    for name, dose in (("start", 0.0), ("listed", 0.5), ("listed", 1.0), ("form", 0.25), ("form", 1.0)):
+    for name, dose in (("start", 0.0), ("listed", 0.5), ("listed", 0.75), ("listed", 1.0), ("form", 0.25)):
         target = given.out / "behaviour" / f"{name}-{dose:g}.parquet"
         if target.exists() or (dose and name not in names):
             continue

@@ -37,10 +37,10 @@ FEWEST_SCORED: Final = 50
 DELTA: Final = 0.01
 """Fall of the calibrated log score, nats an item, that the fading alarm tolerates.
 
-Chosen on fine-tunings of a small model: on version 1 of `standard` doses at which nothing is lost changed it by -.005 to
-+.005, the smallest damage by -.03. On version 2 a training on form alone changed it by -.010 to +.011, and one on the
-model's own answers, cut and made surer, by -.010 to -.013 before anything known was lost: a change of form can come
-near the limit, and the alarm, whose test is strict, is what separates it from damage.
+Chosen on fine-tunings of a small model: on version 1 of `standard` doses at which nothing is lost changed it by -.005
+to +.005, the smallest damage by -.03. On version 2 a training on form alone changed it by -.010 to +.011, and one on
+the model's own answers, cut and made surer, by -.010 to -.013 before anything known was lost. A change of form can come
+near the limit; the test of the alarm, which is strict, separates it from damage.
 """
 
 CLIP: Final = 2.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,3 +30,11 @@ def real_data() -> Path:
     if not folder:
         pytest.skip("FORGETWATCH_REAL_DATA names no folder of real files")
     return Path(folder)
+
+
+@pytest.fixture(autouse=True)
+def few_drift_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measure the drift of a run on few prompts: every training of the tests begins with these completions."""
+    # Tests that load no torch have none to shorten.
+    if (module := sys.modules.get("forgetwatch.watch.drift")) is not None:
+        monkeypatch.setattr(module, "PROMPTS", 12)

@@ -104,7 +104,8 @@ class Counting:
         return getattr(TOK, name)
 
 
-def test_prompts_of_a_large_probe_are_chosen_before_they_are_encoded() -> None:
+def test_prompts_of_a_large_probe_are_chosen_before_they_are_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("forgetwatch.watch.drift.PROMPTS", 64)  # the tests have fewer
     large = probe(items=400)
     everything = [one.context for one in encode(large, TOK, max_length=512)]
     counting = Counting()

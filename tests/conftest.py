@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -32,9 +33,11 @@ def real_data() -> Path:
     return Path(folder)
 
 
-@pytest.fixture(autouse=True)
-def few_drift_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="module")
+def few_drift_prompts() -> Iterator[None]:
     """Measure the drift of a run on few prompts: every training of the tests begins with these completions."""
-    # Tests that load no torch have none to shorten.
-    if (module := sys.modules.get("forgetwatch.watch.drift")) is not None:
-        monkeypatch.setattr(module, "PROMPTS", 12)
+    with pytest.MonkeyPatch.context() as patch:
+        # Tests that load no torch have none to shorten.
+        if (module := sys.modules.get("forgetwatch.watch.drift")) is not None:
+            patch.setattr(module, "PROMPTS", 12)
+        yield

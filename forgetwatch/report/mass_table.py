@@ -64,19 +64,12 @@ def mass_sentence(group: Group) -> str:
     n = count(found.forgotten_n)
     of = "Of the forgotten answer" if found.forgotten_n == 1 else f"Of the {n} forgotten answers"
     mass, conditional = found.forgotten_mass, found.forgotten_conditional
+    inside = ", which is within its error," if mass.interval[0] <= 0 <= mass.interval[1] else ""
     text = (
-        f"{of}: {_said(mass.mean, mass.interval)}, and the log probability of the right one among them "
-        f"{_moved(conditional.mean)}"
+        f"{of}: the log probability of the options together {_moved(mass.mean)}{inside} and that of the right one "
+        f"among them {_moved(conditional.mean)}"
     )
     return f"{text}." if mode is None else f"{text}: {_MODES[mode]}."
-
-
-def _said(change: float, interval: Interval) -> str:
-    """Clause on the change of the mass: more, less, or neither beyond its error."""
-    shown = f"log probability {nats(change)[0]} nats"
-    if interval[1] < 0 or interval[0] > 0:
-        return f"the options together are said {'less' if change < 0 else 'more'} ({shown})"
-    return f"the options together are said no more and no less, within the error ({shown})"
 
 
 def _moved(change: float) -> str:

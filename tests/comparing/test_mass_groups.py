@@ -152,10 +152,11 @@ def test_the_sentence_follows_the_part_that_fell() -> None:
         whole = compare(before=side(before), after=side(tilted + shift)).all
         assert mass_mode(whole) == mode
         sentence = mass_sentence(whole)
-        said = "more" if shift > 0 else "less"
-        assert sentence.startswith(f"Of the {whole.forgotten} forgotten answers: the options together are said {said} ")
+        moved_by = "rose by" if shift > 0 else "fell by"
+        assert f"forgotten answers: the log probability of the options together {moved_by} " in sentence
+        assert "within its error" not in sentence
     as_much = compare(before=side(before), after=side(tilted - tilted.mean() + before.mean())).all
-    assert "no more and no less, within the error" in mass_sentence(as_much)
+    assert ", which is within its error, and that of the right one among them fell by " in mass_sentence(as_much)
     assert mass_sentence(compare(before=side(before), after=side(before)).all) == ""
 
 

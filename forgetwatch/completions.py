@@ -149,7 +149,7 @@ class Completions:
         Equal weights have a drift of 0 in the same batches. Weights that moved round otherwise, so that a KL of the
         size of the floor is not told from none.
         """
-        return {name: _drift_of(values) for name, values in self.meta.get("floor", {}).items()}
+        return {name: _drift_of(values) for name, values in (self.meta.get("floor") or {}).items()}
 
     def with_floor(self, again: Reading) -> Completions:
         """The same completions, with the floor from another reading by the base kept in their metadata."""
@@ -199,6 +199,17 @@ def _drift_of(values: Mapping[str, Any]) -> Drift:
     return Drift(**found)
 
 
+def _check_floor(completions: Completions, path: Path) -> None:
+    """Raise unless the floor in the metadata of a file, if it has one, is a drift by set."""
+    try:
+        floor = completions.floor
+        numbers = [value for found in floor.values() for value in vars(found).values() if value is not None]
+    except (AttributeError, TypeError, ValueError, LookupError):
+        numbers = [None]
+    if not all(type(number) in (int, float) for number in numbers):
+        raise SnapshotError(f"{path}: needed numbers of each set under 'floor', got {completions.meta['floor']!r:.80}")
+
+
 def save_completions(completions: Completions, path: str | Path) -> None:
     """Write completions as one Parquet file; a reader sees the whole file or none."""
     columns: list[Sequence[Any]] = [completions.sets, completions.prompts, completions.tokens, completions.logprobs]
@@ -244,6 +255,7 @@ def read_completions(path: str | Path) -> Completions:
             )
         except SnapshotError as error:
             raise SnapshotError(f"{path}: {error}") from error
+        _check_floor(completions, path)
         checksum = completions.checksum
     if meta.get("checksum") != checksum:
         raise SnapshotError(

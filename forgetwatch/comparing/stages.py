@@ -16,6 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from forgetwatch.comparing.comparison import compare
+from forgetwatch.comparing.look_drift import DRIFT
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.errors import SnapshotError
 from forgetwatch.run_folder import GuardFinding, StoredRun
@@ -56,6 +57,7 @@ def read_stages(folders: Sequence[str | Path]) -> Trajectory:
         again=again,
     )
     notes = [note for before, after in pairwise(runs) if (note := _break_note(before, after))]
+    notes += _drift_notes(runs[1:])
     last = made.comparisons[-1]
     comparisons = (*made.comparisons[:-1], replace(last, notes=(*last.notes, *notes)))
     return replace(
@@ -65,6 +67,17 @@ def read_stages(folders: Sequence[str | Path]) -> Trajectory:
         findings=tuple(findings),
         notes=tuple(damages),
     )
+
+
+def _drift_notes(later: Sequence[StoredRun]) -> list[str]:
+    """A note on the drift of later stages, which is from another base than the first one; none without drift."""
+    folders = [str(run.folder) for run in later if any(look.meta.get(DRIFT) for look in run.looks)]
+    if not folders:
+        return []
+    return [
+        f"the drift of later stages is from the start of each, and is not shown here; `forgetwatch report` of "
+        f"{' or '.join(folders)} alone shows it"
+    ]
 
 
 def _later(look: Snapshot, offset: int) -> Snapshot:

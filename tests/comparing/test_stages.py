@@ -55,6 +55,25 @@ def test_a_break_between_two_stages_is_noted_with_its_size(tmp_path: Path) -> No
     assert note == f"{second} began with a model that answers 2 of 8 questions otherwise than the end of {first}"
 
 
+def test_a_later_stage_with_drift_is_noted_because_its_base_is_another(tmp_path: Path) -> None:
+    sft, dpo = tmp_path / "sft", tmp_path / "dpo"
+    drift = {"drift": {"probe": {"kl_sampled": 0.1}}}
+    write(sft, {0: BEST, 200: MIDDLE})
+    write_run(
+        dpo,
+        probe(8),
+        snapshot(MIDDLE, meta={"model": "dpo", "step": 0}),
+        {100: snapshot(WORST, meta={"model": "dpo", "step": 100, **drift})},
+    )
+    line = read_stages([sft, dpo])
+    assert line.comparisons[-1].drift is None
+    assert line.comparisons[-1].notes == (
+        "the drift of later stages is from the start of each, and is not shown here; `forgetwatch report` of "
+        f"{dpo / '_forgetwatch'} alone shows it",
+    )
+    assert read_stages([sft]).comparisons[-1].notes == ()
+
+
 def test_one_stage_is_the_trajectory_of_its_run(tmp_path: Path) -> None:
     sft = write(tmp_path / "sft", {0: BEST, 200: MIDDLE}, planned=4)
     one, same = read_stages([sft]), Trajectory.from_run(sft)

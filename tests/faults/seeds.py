@@ -15,6 +15,7 @@ import json
 import math
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from zips import DEFLATED, STORED, ZSTANDARD, write_zip
 
 from forgetwatch import Item, Probe, Snapshot, save_snapshot
 from forgetwatch.completions import SCHEMA as COMPLETIONS
-from forgetwatch.completions import Completions, save_completions
+from forgetwatch.completions import Completions, Reading, save_completions
 from forgetwatch.files import KEY, write_table
 from forgetwatch.snapshot import FORMAT, SCHEMA
 
@@ -353,11 +354,18 @@ def snapshot(folder: Path, rng: Rng) -> Path:
 
 def completions(folder: Path, rng: Rng) -> Path:
     path = folder / "completions.parquet"
-    rows = [{"set": "probe", "prompt": [1, 2], "tokens": [3, 4], "logprobs": [-0.5, -1.0]} for _ in range(4)]
+    top = {"top_ids": [[3, 5], [4, 6]], "top_logprobs": [[-0.5, -2.0], [-1.0, -1.5]]}
+    rows = [{"set": "probe", "prompt": [1, 2], "tokens": [3, 4], "logprobs": [-0.5, -1.0], **top} for _ in range(4)]
     table = pa.Table.from_pylist(rows, schema=COMPLETIONS)
     with contextlib.suppress(pa.ArrowException, ValueError, TypeError, AttributeError, OverflowError):
         table = pa.Table.from_pylist(change(rows, rng), schema=COMPLETIONS)
     made = Completions(sets=("probe",), prompts=((1,),), tokens=((2,),), logprobs=(np.array([-0.5]),), meta={"seed": 1})
+    if rng.random() < 0.7:
+        # With the likeliest tokens, and so in the newer format; without them in the older one.
+        likeliest = np.array([[2, 3]], np.int32), np.array([[-0.5, -2.0]], np.float32)
+        made = replace(made, top_ids=(likeliest[0],), top_logprobs=(likeliest[1],))
+        again = Reading(logprobs=[np.array([-0.5])], top_logprobs=[likeliest[1]])
+        made = made.with_floor(again)
     save_completions(made, path)
     stored = pq.read_table(path, partitioning=None)
     if rng.random() < 0.5:

@@ -311,6 +311,14 @@ def test_the_floor_is_the_drift_of_the_base_in_other_batches_and_is_kept_in_the_
     assert repr(read_completions(tmp_path / "c.parquet").floor) == repr(found.floor)
 
 
+@pytest.mark.parametrize("floor", [7, [1], {"probe": 3}, {"probe": {"tokens": "many"}}])
+def test_a_floor_that_is_none_is_refused_in_one_sentence(floor: object, tmp_path: Path) -> None:
+    made = Completions(sets=("probe",), prompts=((1,),), tokens=((2,),), logprobs=(np.array([-0.5]),))
+    save_completions(replace(made, meta={"floor": floor}), tmp_path / "c.parquet")
+    with pytest.raises(SnapshotError, match="needed numbers of each set under 'floor', got"):
+        read_completions(tmp_path / "c.parquet")
+
+
 def test_a_floor_without_a_value_is_kept_too() -> None:
     one = Completions(sets=("a",), prompts=((1,),), tokens=((2,),), logprobs=(np.array([-1.0]),), meta={"seed": 1})
     assert one.floor == {}

@@ -41,3 +41,16 @@ def few_drift_prompts() -> Iterator[None]:
         if (module := sys.modules.get("forgetwatch.watch.drift")) is not None:
             patch.setattr(module, "PROMPTS", 12)
         yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def trainings_without_pictures(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Leave the pictures out of the pages of trainings: they take longer than the training of a tiny model.
+
+    Tests of pages and pictures, and those from end to end, have them.
+    """
+    folder = request.path.relative_to(Path(__file__).parent).parts[0]
+    with pytest.MonkeyPatch.context() as patch:
+        if folder == "watch" and (module := sys.modules.get("forgetwatch.report.html")) is not None:
+            patch.setattr(module, "svg", lambda draw, *, name, label: None)
+        yield

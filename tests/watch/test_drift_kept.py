@@ -16,6 +16,7 @@ from forgetwatch.comparing.look_drift import LookDrift
 from forgetwatch.errors import SnapshotError
 from forgetwatch.report.export import comparison_json, trajectory_json
 from forgetwatch.report.html import run_page
+from forgetwatch.report.plots import svg
 from forgetwatch.report.markdown import comparison_markdown
 from forgetwatch.report.run_table import run_detail, run_table
 from forgetwatch.run_folder.description import Description
@@ -136,7 +137,8 @@ def test_json_has_the_estimators_of_each_set_with_their_errors_and_the_floor(run
     assert "drift" not in document["looks"][1]["comparison"]["after"]
 
 
-def test_page_markdown_and_tables_show_the_drift(run: Path) -> None:
+def test_page_markdown_and_tables_show_the_drift(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("forgetwatch.report.html.svg", svg)  # here with its pictures
     trajectory = Trajectory.from_run(run)
     found = trajectory.drift[4]["probe"]
     shown = f"{found.kl_summed:.3f}"[:4]

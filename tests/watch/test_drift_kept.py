@@ -16,8 +16,8 @@ from forgetwatch.comparing.look_drift import LookDrift
 from forgetwatch.errors import SnapshotError
 from forgetwatch.report.export import comparison_json, trajectory_json
 from forgetwatch.report.html import run_page
-from forgetwatch.report.plots import svg
 from forgetwatch.report.markdown import comparison_markdown
+from forgetwatch.report.plots import svg
 from forgetwatch.report.run_table import run_detail, run_table
 from forgetwatch.run_folder.description import Description
 

@@ -7,7 +7,8 @@
     ├── ScoringError            a model that cannot be scored on a probe
     ├── WatchError              a run folder or a schedule that cannot be used
     │   └── LostBaselineError   a resumed run whose baseline cannot be found
-    └── GateError               a gate that cannot be read
+    ├── GateError               a gate that cannot be read
+    └── ReportedElsewhereError  a failure of several processes, in those that print nothing
 
 Each message gives what was needed, what was got, where (file, row or item), and the remedy.
 """
@@ -52,6 +53,13 @@ class LostBaselineError(WatchError):
 
 class GateError(ForgetwatchError):
     """A gate expression or a gate file cannot be read."""
+
+
+class ReportedElsewhereError(ForgetwatchError):
+    """A failure of a group of processes, in a process that ends without a word: another one reports it.
+
+    Its cause is the error of this process, which decides the exit status.
+    """
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -1,5 +1,8 @@
 """The command line, one file for each command. A command that scores imports torch when it runs, not before.
 
+Processes of a launcher (torchrun, accelerate) share the work of the commands that score; of any other command, the
+first process does all. That one prints and writes; an error is printed once.
+
 Exit status: 0 fine, 1 an error in the input, 2 wrong usage, 3 a gate failed, 4 inconclusive. An error is one line on
 standard error.
 """
@@ -11,6 +14,7 @@ import re
 import sys
 import warnings
 from importlib.metadata import version
+from pathlib import Path
 from typing import Annotated, Final, cast
 
 import typer
@@ -25,7 +29,8 @@ from forgetwatch.cli import (
     report_command,
     score_command,
 )
-from forgetwatch.errors import ForgetwatchError, did_you_mean
+from forgetwatch.cli.output import is_first_process, reports_errors
+from forgetwatch.errors import ForgetwatchError, ReportedElsewhereError, did_you_mean
 from forgetwatch.visible_text import visible
 
 _TRACEBACK: Final = "FORGETWATCH_TRACEBACK"
@@ -50,6 +55,9 @@ app.command("plan")(plan_command.run)
 app.add_typer(probe_command.probe_app, name="probe")
 
 
+_SHARED: Final = ("demo", "score", "compare", "follow", "study", "merge")
+"""Commands whose work several processes share, and which begin the group, or a trainer that does."""
+
 _OWN: Final = ("", "forgetwatch")
 """Names of modules that only a bug can miss."""
 
@@ -62,11 +70,13 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
+    ctx: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    pass
+    if not is_first_process() and ctx.invoked_subcommand not in _SHARED:
+        raise typer.Exit
 
 
 def main() -> None:
@@ -74,10 +84,14 @@ def main() -> None:
     formatted = warnings.formatwarning
     # Warnings quote names and paths as errors do.
     warnings.formatwarning = lambda *given, **named: visible(formatted(*given, **named))
+    if not is_first_process():
+        _be_quiet()
     try:
         status = app(standalone_mode=False)
     except typer.Abort:
         sys.exit(1)
+    except ReportedElsewhereError as error:
+        sys.exit(2 if isinstance(error.__cause__, _USAGE_ERROR) else 1)
     except (ForgetwatchError, OSError) as error:
         _fail(str(error), status=1)
     except Exception as error:
@@ -85,19 +99,28 @@ def main() -> None:
             _fail(_usage(cast(typer.BadParameter, error).format_message()), status=2)
         if os.environ.get(_TRACEBACK):
             raise
-        # The base installation has what files need; torch and what comes with it score models.
-        if isinstance(error, ModuleNotFoundError) and (missing := (error.name or "").split(".")[0]) not in _OWN:
-            _fail(
-                f"this command needs the package {missing}, which is not installed; "
-                "`pip install 'forgetwatch[train]'` brings all that scoring and training need",
-                status=1,
-            )
-        _fail(
-            f"unexpected {type(error).__name__}: {error} (a bug in forgetwatch; {_TRACEBACK}=1 shows where)", status=1
-        )
+        _fail(_unexpected(error), status=1)
     finally:
         warnings.formatwarning = formatted
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _be_quiet() -> None:
+    """Let this process print no results and no warnings: the first process of the launcher prints them."""
+    sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+    warnings.simplefilter("ignore")
+    os.environ["TRANSFORMERS_VERBOSITY"] = "error"
+
+
+def _unexpected(error: Exception) -> str:
+    """Message about an error that no input should cause, or about a package that is not installed."""
+    # The base installation has what files need; torch and what comes with it score models.
+    if isinstance(error, ModuleNotFoundError) and (missing := (error.name or "").split(".")[0]) not in _OWN:
+        return (
+            f"this command needs the package {missing}, which is not installed; "
+            "`pip install 'forgetwatch[train]'` brings all that scoring and training need"
+        )
+    return f"unexpected {type(error).__name__}: {error} (a bug in forgetwatch; {_TRACEBACK}=1 shows where)"
 
 
 def _usage(message: str) -> str:
@@ -108,6 +131,7 @@ def _usage(message: str) -> str:
 
 
 def _fail(message: str, *, status: int) -> None:
-    if message:  # the help that a command without arguments prints is no error message
+    # The help that a command without arguments prints is no error message.
+    if message and reports_errors():
         typer.echo(f"forgetwatch: {visible(' '.join(message.split()))}", err=True)
     sys.exit(status)

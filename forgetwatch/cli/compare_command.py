@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -27,7 +28,7 @@ from forgetwatch.cli.documents import (
 )
 from forgetwatch.cli.gate_options import conclude, gate_of
 from forgetwatch.cli.options import CHANCE, GATES, ITEMS, OUTPUT, check_device_map, device_map_option, share
-from forgetwatch.cli.output import echo, result_console
+from forgetwatch.cli.output import echo, is_first_process, result_console, shared_work
 from forgetwatch.cli.resolve import is_outcomes, read_outcomes, resolve, select, with_questions
 from forgetwatch.comparing.common_norm import in_common_norm
 from forgetwatch.comparing.comparison import Comparison, compare, first_samples
@@ -305,50 +306,58 @@ def run(
     plots: _Plots = None,
 ) -> None:
     """Compare two models question by question: the answers forgotten and gained, and how much of it is chance."""
-    items = None if probe is None else load_probe(probe)
-    limits = gate_of(file=gate, fail_if=fail_if or [], no_worse_than=no_worse_than, probe=items)
-    tolerated = (limits.tolerance or TOLERANCE) if tolerance is None else share(tolerance, "--tolerance")
-    options = Options(
-        before=before,
-        after=tuple(after),
-        probe=items,
-        device_map=device_map,
-        drift=drift,
-        metric=metric,
-        tasks=tuple(task or ()),
-        categories=tuple(category or ()),
-        labels=None if categories is None else Categories.read(categories),
-        on_mismatch=on_mismatch,
-        allow_prompt_mismatch=allow_prompt_mismatch,
-        samples=samples,
-        target=target,
-        null=null,
-        chance=chance,
-        bootstrap=bootstrap,
-        seed=seed,
-        gate=limits,
-        summary=summary,
-        tolerance=tolerated,
-        by=by,
-        detail=detail,
-        json_path=json_path,
-        report=output,
-        plots=plots,
-    )
-    _execute(options)
+    is_scored = not all(map(is_outcomes, (before, *after)))
+    if not is_scored and not is_first_process():
+        return
+    with shared_work() if is_scored else nullcontext():
+        items = None if probe is None else load_probe(probe)
+        limits = gate_of(file=gate, fail_if=fail_if or [], no_worse_than=no_worse_than, probe=items)
+        tolerated = (limits.tolerance or TOLERANCE) if tolerance is None else share(tolerance, "--tolerance")
+        options = Options(
+            before=before,
+            after=tuple(after),
+            probe=items,
+            device_map=device_map,
+            drift=drift,
+            metric=metric,
+            tasks=tuple(task or ()),
+            categories=tuple(category or ()),
+            labels=None if categories is None else Categories.read(categories),
+            on_mismatch=on_mismatch,
+            allow_prompt_mismatch=allow_prompt_mismatch,
+            samples=samples,
+            target=target,
+            null=null,
+            chance=chance,
+            bootstrap=bootstrap,
+            seed=seed,
+            gate=limits,
+            summary=summary,
+            tolerance=tolerated,
+            by=by,
+            detail=detail,
+            json_path=json_path,
+            report=output,
+            plots=plots,
+        )
+        status = _execute(options)
+    if status:
+        raise typer.Exit(status)
 
 
-def _execute(options: Options) -> None:
-    """Read, compare, print and write; the gate comes last, since it exits."""
+def _execute(options: Options) -> int:
+    """Read, compare, print and write; the exit status is that of the gate."""
     sides = _resolve(options)
     comparisons = _with_drift(options, _compare(options, sides))
     several = _rank(options, sides, comparisons)
-    _show(options, comparisons, several)
-    _write(options, sides, comparisons, several)
-    if not options.gate.is_empty:
-        pairs = zip(comparisons, sides.whole, strict=True)
-        results = [options.gate.judge(*pair) for pair in pairs]
-        conclude(results, summary=options.summary, to_stderr=options.json_alone)
+    if is_first_process():
+        _show(options, comparisons, several)
+        _write(options, sides, comparisons, several)
+    if options.gate.is_empty:
+        return 0
+    pairs = zip(comparisons, sides.whole, strict=True)
+    results = [options.gate.judge(*pair) for pair in pairs]
+    return conclude(results, summary=options.summary, to_stderr=options.json_alone)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,10 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-import typer
-
 from forgetwatch.cli.options import share
-from forgetwatch.cli.output import echo
+from forgetwatch.cli.output import echo, is_first_process
 from forgetwatch.comparing.verdict import Word, worst
 from forgetwatch.errors import GateError
 from forgetwatch.files import write_text
@@ -52,8 +50,8 @@ def gate_of(*, file: Path | None, fail_if: Sequence[str], no_worse_than: str | N
     return replace(gate, limits=(*gate.limits, *limits))
 
 
-def conclude(results: Sequence[GateResult], *, summary: Path | None, to_stderr: bool) -> None:
-    """Print the results of the gate, write its summary, and exit with the status of the worst.
+def conclude(results: Sequence[GateResult], *, summary: Path | None, to_stderr: bool) -> int:
+    """Print the results of the gate, write its summary, and return the exit status of the worst.
 
     A result that is not PASS goes to standard error, in one line for each comparison.
 
@@ -63,19 +61,18 @@ def conclude(results: Sequence[GateResult], *, summary: Path | None, to_stderr: 
         to_stderr: True to print a PASS to standard error too, because standard output takes the JSON document.
 
     Raises:
-        typer.Exit: If the worst verdict is not PASS.
         GateError: If the summary cannot be written.
     """
     for one in results:
         which = f" ({' -> '.join(one.comparison.labels)})" if len(results) > 1 else ""
         echo(" ".join((one.line + which).split()), err=one.verdict != "PASS" or to_stderr)
-    text = ci_summary(results)
-    if summary is not None:
-        write_text(summary, text)
-    if step := os.environ.get(STEP_SUMMARY):
-        _append(text, Path(step))
-    if status := EXIT[worst(one.verdict for one in results)]:
-        raise typer.Exit(status)
+    if is_first_process():
+        text = ci_summary(results)
+        if summary is not None:
+            write_text(summary, text)
+        if step := os.environ.get(STEP_SUMMARY):
+            _append(text, Path(step))
+    return EXIT[worst(one.verdict for one in results)]
 
 
 def _append(text: str, path: Path) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from typing import Final
 
 import typer
 from rich.console import Console
@@ -20,6 +22,45 @@ from forgetwatch.probe import Probe
 from forgetwatch.progress import Progress, shown
 from forgetwatch.report.terminal import WIDTH
 from forgetwatch.visible_text import visible
+
+
+def is_first_process() -> bool:
+    """True in the process that prints and writes: the only one, or the first of those that a launcher started."""
+    return not _is_shared() or os.environ.get("RANK", "0") == "0"
+
+
+@contextmanager
+def shared_work() -> Iterator[None]:
+    """Context of work that the processes of a launcher share; see `processes.joined_group`.
+
+    One process enters nothing, and imports no torch.
+    """
+    if not _is_shared():
+        yield
+        return
+    from forgetwatch.scoring.processes import joined_group
+
+    _has_joined.set(True)
+    with joined_group():
+        yield
+
+
+def reports_errors() -> bool:
+    """True if an error in this process is to be printed.
+
+    Before processes join their group, all of them meet the same errors and the first one prints; after that, the group
+    chooses one, and the others get `ReportedElsewhereError`.
+    """
+    return is_first_process() or _has_joined.get()
+
+
+def _is_shared() -> bool:
+    """True if a launcher such as torchrun started several processes: its variable says so before torch is imported."""
+    return os.environ.get("WORLD_SIZE", "1") != "1"
+
+
+_has_joined: Final = ContextVar("has_joined", default=False)
+"""True once this process has entered `shared_work` with others."""
 
 
 def result_console() -> Console:
@@ -41,7 +82,8 @@ def print_text(console: Console, text: str, *, style: str = "") -> None:
 
 def echo(text: str, *, err: bool = False) -> None:
     """Print a line to standard output, or to standard error, whatever the width of the console."""
-    typer.echo(visible(text), err=err)
+    if is_first_process():
+        typer.echo(visible(text), err=err)
 
 
 def print_hanging(console: Console, text: str, *, style: str = "") -> None:
@@ -58,8 +100,7 @@ def scoring(model: str, probe: Probe) -> AbstractContextManager[Progress | None]
     return shown(
         "scoring",
         opening=f"scoring {model} on {probe.name}, {len(probe):,} items",
-        # The launcher's variable: no process group exists yet.
-        is_main_process=os.environ.get("RANK", "0") == "0",
+        is_main_process=is_first_process(),
     )
 
 
@@ -68,6 +109,8 @@ def bytes_bar(label: str) -> Iterator[Callable[[int, int], None]]:
     """Context of a progress bar; yields a function of the number of bytes done and of all bytes."""
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
-    with BytesBar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with BytesBar(
+        *columns, console=console, transient=True, disable=not (console.is_terminal and is_first_process())
+    ) as bar:
         task = bar.add_task(escape(visible(label)), total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

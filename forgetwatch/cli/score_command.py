@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +14,7 @@ from rich.console import Console
 
 from forgetwatch.cli.documents import check_snapshot
 from forgetwatch.cli.options import check_device_map, device_map_option
-from forgetwatch.cli.output import print_line, scoring
+from forgetwatch.cli.output import is_first_process, print_line, scoring, shared_work
 from forgetwatch.comparing.aligned_passages import snapshot_bits_per_byte
 from forgetwatch.errors import ScoringError, SnapshotError, did_you_mean
 from forgetwatch.probe import Probe
@@ -53,7 +54,32 @@ def run(
         ),
     ] = 1,
 ) -> None:
-    """Score a model on a probe, and write a snapshot with one row for each item."""
+    """Score a model on a probe, and write a snapshot with one row for each item.
+
+    Several processes share the items: torchrun --nproc-per-node 2 -m forgetwatch score ...
+    """
+    with shared_work():
+        _score(
+            model,
+            probe,
+            output,
+            trust_remote_code=trust_remote_code,
+            device_map=device_map,
+            engine=engine,
+            parallel=(tensor_parallel, data_parallel),
+        )
+
+
+def _score(
+    model: str,
+    probe: str,
+    output: Path,
+    *,
+    trust_remote_code: bool,
+    device_map: str | None,
+    engine: str,
+    parallel: tuple[int, int],
+) -> None:
     items = load_probe(probe)
     check_snapshot(output)
     folder = output.absolute().parent
@@ -63,16 +89,17 @@ def run(
     if engine not in _ENGINES:
         near = did_you_mean(engine, _ENGINES)
         raise ScoringError(f"--engine {engine}: needed {' or '.join(_ENGINES)}{near}")
-    if engine == "transformers" and (tensor_parallel, data_parallel) != (1, 1):
+    if engine == "transformers" and parallel != (1, 1):
         raise ScoringError("--tensor-parallel and --data-parallel are for --engine vllm; add it, or leave them out")
     check_device_map(device_map)
     if engine == "vllm" and device_map is not None:
         raise ScoringError("--device-map is for --engine transformers; vLLM spreads a model with --tensor-parallel")
     if engine == "vllm":
-        snapshot = _with_vllm(model, items, tensor_parallel, data_parallel, trust_remote_code=trust_remote_code)
+        snapshot = _with_vllm(model, items, *parallel, trust_remote_code=trust_remote_code)
     else:
         snapshot = _with_transformers(model, items, trust_remote_code=trust_remote_code, device_map=device_map)
-    save_snapshot(snapshot, output)
+    if is_first_process():
+        save_snapshot(snapshot, output)
     _print_result(snapshot, output)
 
 
@@ -80,9 +107,11 @@ def _with_transformers(model: str, items: Probe, *, trust_remote_code: bool, dev
     with scoring(model, items) as progress:
         from forgetwatch.scoring import Scorer
         from forgetwatch.scoring.checkpoints import load_model, silence_loading
+        from forgetwatch.scoring.processes import on_all_processes
 
         silence_loading()
-        loaded, tokenizer = load_model(model, trust_remote_code=trust_remote_code, device_map=device_map)
+        load = partial(load_model, model, trust_remote_code=trust_remote_code, device_map=device_map)
+        loaded, tokenizer = on_all_processes(load)
         return Scorer(items, tokenizer, loaded, progress=progress).score(loaded, name=model, progress=progress)
 
 

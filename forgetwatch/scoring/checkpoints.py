@@ -26,7 +26,13 @@ from forgetwatch.grading import RULES
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Done, Progress, log
 from forgetwatch.scoring.memory import memory_explained, weight_bytes
-from forgetwatch.scoring.processes import on_main_process, on_main_process_alone, process_count, world_size
+from forgetwatch.scoring.processes import (
+    on_all_processes,
+    on_main_process,
+    on_main_process_alone,
+    process_count,
+    world_size,
+)
 from forgetwatch.scoring.scorer import SCORER, Scorer, versions
 from forgetwatch.scoring.snapshot_cache import CacheEntry, file_digests
 from forgetwatch.scoring.vllm import VllmGenerator, VllmLetters
@@ -217,7 +223,8 @@ def score_checkpoint(
         if (found := on_main_process(cached)) is not None:
             # The same weights may have been scored under another path.
             return replace(found, meta={**found.meta, "model": given})
-        model, tokenizer = load_model(given, trust_remote_code=trust_remote_code, device_map=device_map)
+        load = partial(load_model, given, trust_remote_code=trust_remote_code, device_map=device_map)
+        model, tokenizer = on_all_processes(load)
         snapshot = Scorer(probe, tokenizer, model, progress=progress).score(model, name=given, progress=progress)
         try:
             on_main_process(lambda: entry.write(snapshot))

@@ -10,22 +10,31 @@ Work that the others have no part in is done by the main process alone (`on_main
 
 Items are encoded by the main process (`encoded_by_main_process`), which sends the token ids of all as one array: tuples
 would be received with an integer object for each token, 36 bytes instead of 4 on the way and 8 afterwards.
+
+A trainer begins the group of its processes itself. A command that torchrun or accelerate started in several processes
+enters `joined_group`.
 """
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from itertools import chain
 from typing import Any, Final, TypeVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import distributed, nn
+from torch.distributed.distributed_c10d import PrefixStore, Store
+from torch.distributed.rendezvous import rendezvous
 
-from forgetwatch.errors import ForgetwatchError, ScoringError
+from forgetwatch.errors import ForgetwatchError, ReportedElsewhereError, ScoringError
 from forgetwatch.scoring.encoding import Encoded, share_integers
 from forgetwatch.scoring.model import is_sharded, is_tensor_parallel
 
@@ -38,6 +47,16 @@ _BEAT: Final = "working"
 _END: Final = "done"
 _BEAT_SECONDS: Final = 30.0
 """Seconds between two signs of life to waiting processes; backends give up after ten minutes or more."""
+
+
+_LAUNCHER: Final = ("RANK", "MASTER_ADDR", "MASTER_PORT")
+"""Variables that a launcher sets beside WORLD_SIZE."""
+_LIMIT: Final = timedelta(hours=4)
+"""Time that a process waits for the others: one may score a long shard. A process that ends is noticed at once."""
+_LINGER: Final = 10.0
+"""Seconds for which the process that holds the group's store waits after a failure, so that the others hear of it."""
+_FAILED: Final = "failed"
+"""Name under which the store counts the processes that failed."""
 
 
 class _FailedElsewhereError(ScoringError):
@@ -57,6 +76,89 @@ def process_count() -> int:
 def rank() -> int:
     """Index of this process; 0 for the main process."""
     return distributed.get_rank() if process_count() > 1 else 0
+
+
+@contextmanager
+def joined_group() -> Iterator[None]:
+    """Context in which the processes that torchrun or accelerate started work together.
+
+    Outside of a launcher, and inside a group that a trainer began, nothing changes. In the group objects are exchanged
+    by gloo; NCCL is for what a model itself sends between GPUs.
+
+    A process that raises inside leaves the group, so that the others do not wait for it. The first of them raises its
+    own error, all others `ReportedElsewhereError`: so that one message is printed.
+
+    Raises:
+        ScoringError: If a launcher's variable is missing, the group cannot begin, or a process ended without an error.
+        ReportedElsewhereError: If another process failed before this one.
+    """
+    if os.environ.get("WORLD_SIZE", "1") == "1" or process_count() > 1:
+        yield
+        return
+    store = _begin_group()
+    try:
+        yield
+        all_gather(lambda: None)  # a process that is done must not end while another may still fail
+    except Exception as error:  # whatever this process raises: the others must not wait for it
+        is_first, number = _count_failure(store), rank()
+        _end_group()
+        if number == 0:
+            _linger(store)
+        if not is_first:
+            raise ReportedElsewhereError(str(error)) from error
+        if "gloo" in str(error) and not isinstance(error, ForgetwatchError):
+            raise ScoringError(
+                f"process {number}: another process of the group ended without an error; was it killed, or is memory "
+                f"full? ({str(error).strip()})"
+            ) from error
+        raise
+    finally:
+        _end_group()
+
+
+def _begin_group() -> Store:
+    """Begin the group of the launcher's processes, each with its GPU; the store is for reports of failures."""
+    if missing := [name for name in _LAUNCHER if name not in os.environ]:
+        raise ScoringError(
+            f"WORLD_SIZE is {os.environ['WORLD_SIZE']}, and {', '.join(missing)} is not set; start several processes "
+            "with torchrun or accelerate launch, or unset WORLD_SIZE for one"
+        )
+    backend = "gloo"
+    if torch.cuda.is_available():
+        backend = "cpu:gloo,cuda:nccl"
+        # Where each process sees its own GPU only, that one is GPU 0.
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
+    try:
+        store, number, count = next(rendezvous("env://", timeout=_LIMIT))
+        group = PrefixStore("forgetwatch", store)
+        distributed.init_process_group(backend, store=group, rank=number, world_size=count, timeout=_LIMIT)
+    except (RuntimeError, ValueError) as error:
+        raise ScoringError(
+            f"the group of {os.environ['WORLD_SIZE']} processes cannot begin at {os.environ['MASTER_ADDR']}, port "
+            f"{os.environ['MASTER_PORT']} ({str(error).strip()})"
+        ) from error
+    return PrefixStore("forgetwatch-failures", store)
+
+
+def _end_group() -> None:
+    """End the group if it has not ended; processes that wait for this one then fail at once."""
+    if distributed.is_initialized():
+        distributed.destroy_process_group()
+
+
+def _count_failure(store: Store) -> bool:
+    """Count a failure of this process; True if it is the first."""
+    try:
+        return bool(store.add(_FAILED, 1) == 1)
+    except RuntimeError:  # the process that holds the store has ended, and reported its failure
+        return False
+
+
+def _linger(store: Store) -> None:
+    """Keep the store, which may be held by this process, until all processes have counted their failures."""
+    until = time.monotonic() + _LINGER
+    while store.add(_FAILED, 0) < int(os.environ["WORLD_SIZE"]) and time.monotonic() < until:
+        time.sleep(0.05)
 
 
 def shard(batches: Sequence[T], model: nn.Module) -> list[T]:

@@ -1,0 +1,87 @@
+"""Commands in several processes of torchrun or accelerate: the work is shared, and one process prints and writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import model, probe, tokenizer
+
+from forgetwatch import load_snapshot, score
+
+_COUNTING = """
+import json, os, sys
+from forgetwatch.scoring import forward
+kept = forward.ForwardPass.score
+def score(self, model, batches, *given, **named):
+    with open(os.environ["COUNTED"] + os.environ.get("RANK", "0"), "a") as file:
+        print(json.dumps([sum(len(batch.rows) for batch in batches), [list(row.ids) for batch in batches for row in batch.rows]]), file=file)
+    return kept(self, model, batches, *given, **named)
+forward.ForwardPass.score = score
+from forgetwatch.scoring import model
+model.CPU_TOKENS = 64
+from forgetwatch.cli import main
+main()
+"""
+"""Runs the command line and writes down the rows that each process reads; batches of the toy items are small."""
+
+_FAILING = """
+import os, sys
+from forgetwatch.errors import ScoringError
+from forgetwatch.scoring import checkpoints
+def refused(*given, **named):
+    raise ScoringError("no model today")
+def slow(*given, **named):
+    import time
+    time.sleep(600)
+from forgetwatch.scoring import scorer
+if os.environ["RANK"] == os.environ["FAILS"]:
+    setattr(*{"load": (checkpoints, "load_model", refused), "score": (scorer.Scorer, "score", refused)}[os.environ["AT"]])
+from forgetwatch.cli import main
+main()
+"""
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder, tok = tmp_path_factory.mktemp("launched"), tokenizer()
+    for name, seed in (("model", 0), ("other", 1)):
+        model(tok, seed=seed).save_pretrained(folder / name)
+        tok.save_pretrained(folder / name)
+    probe(40).save(folder / "p.jsonl")
+    (folder / "counting.py").write_text(_COUNTING)
+    (folder / "failing.py").write_text(_FAILING)
+    return folder
+
+
+def _torchrun(folder: Path, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2"]
+    environment = {**os.environ, "COUNTED": str(folder / "counted-"), **variables}
+    environment["FORGETWATCH_CACHE"] = str(folder / "cache")
+    return subprocess.run(
+        [*launcher, *command], cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=500
+    )
+
+
+def _own(lines: str) -> list[str]:
+    return [line for line in lines.splitlines() if line.startswith("forgetwatch: ")]
+
+
+def test_two_processes_write_one_file_of_the_same_rows_and_each_reads_about_half(saved: Path) -> None:
+    done = _torchrun(saved, "counting.py", "score", "model", "--probe", "p.jsonl", "-o", "s.parquet")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert len(done.stdout.splitlines()) == 1
+    assert "40 items scored" in done.stdout
+    assert _own(done.stderr)[0] == "forgetwatch: scoring model on toy, 40 items"
+    assert len([line for line in _own(done.stderr) if "scoring model" in line]) == 1
+    tok = tokenizer()
+    alone = score(model(tok), tok, probe(40))
+    assert load_snapshot(saved / "s.parquet").checksum == alone.checksum
+    # The last call reads all items; those before it test the model on a few.
+    last = [json.loads((saved / f"counted-{rank}").read_text().splitlines()[-1]) for rank in range(2)]
+    assert sum(count for count, _ in last) == sum(1 for _ in {tuple(row) for _, rows in last for row in rows})
+    assert all(0.35 < count / sum(count for count, _ in last) < 0.65 for count, _ in last)

@@ -89,7 +89,7 @@ def joined_group() -> Iterator[None]:
     own error, all others `ReportedElsewhereError`: so that one message is printed.
 
     Raises:
-        ScoringError: If a launcher's variable is missing, the group cannot begin, or a process ended without an error.
+        ScoringError: If a launcher's variable is missing, the group cannot begin, or a process was killed.
         ReportedElsewhereError: If another process failed before this one.
     """
     if os.environ.get("WORLD_SIZE", "1") == "1" or process_count() > 1:
@@ -108,8 +108,8 @@ def joined_group() -> Iterator[None]:
             raise ReportedElsewhereError(str(error)) from error
         if "gloo" in str(error) and not isinstance(error, ForgetwatchError):
             raise ScoringError(
-                f"process {number}: another process of the group ended without an error; was it killed, or is memory "
-                f"full? ({str(error).strip()})"
+                f"process {number}: another process of the group no longer answers; was it killed, is memory full, or "
+                "does it hang?"
             ) from error
         raise
     finally:
@@ -150,8 +150,8 @@ def _count_failure(store: Store) -> bool:
     """Count a failure of this process; True if it is the first."""
     try:
         return bool(store.add(_FAILED, 1) == 1)
-    except RuntimeError:  # the process that holds the store has ended, and reported its failure
-        return False
+    except RuntimeError:  # the process that holds the store was killed: it reports nothing
+        return True
 
 
 def _linger(store: Store) -> None:

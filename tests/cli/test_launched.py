@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 from support import model, probe, tokenizer
 
-from forgetwatch import load_snapshot
+from forgetwatch import load_snapshot, save_snapshot, score
 from forgetwatch.scoring.scorer import Scorer
 
 _COUNTING = """
@@ -31,6 +32,23 @@ main()
 """Runs the command line and writes down the rows that each process reads; batches of the toy items are small."""
 
 
+_FAILING = """
+import os, signal
+from forgetwatch.cli import main
+from forgetwatch.errors import ScoringError
+from forgetwatch.scoring import checkpoints, scorer
+def refuse(*given, **named):
+    raise ScoringError("no model today")
+def die(*given, **named):
+    os.kill(os.getpid(), signal.SIGKILL)
+if os.environ["RANK"] == os.environ["FAILS"]:
+    place, name = os.environ["AT"].split()
+    setattr({"checkpoints": checkpoints, "Scorer": scorer.Scorer}[place], name, globals()[os.environ["ACT"]])
+main()
+"""
+"""Runs the command line; in one process a function fails, or ends the process."""
+
+
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder, tok = tmp_path_factory.mktemp("launched"), tokenizer()
@@ -39,6 +57,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
         tok.save_pretrained(folder / name)
     probe(40).save(folder / "p.jsonl")
     (folder / "counting.py").write_text(_COUNTING)
+    (folder / "failing.py").write_text(_FAILING)
     return folder
 
 
@@ -49,6 +68,36 @@ def _torchrun(folder: Path, *command: str, **variables: str) -> subprocess.Compl
     return subprocess.run(
         [*launcher, *command], cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=500
     )
+
+
+def _both(folder: Path, *command: str, **variables: str) -> list[subprocess.CompletedProcess[str]]:
+    """Two processes as a launcher starts them, without its agent, which ends all if one fails."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+    group = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    group |= {"FORGETWATCH_CACHE": str(folder / "cache"), **variables}
+    running = [
+        subprocess.Popen(
+            [sys.executable, *command],
+            cwd=folder,
+            env={**os.environ, **group, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    try:
+        found = [(one, one.communicate(timeout=400)) for one in running]
+    finally:
+        for one in running:
+            one.kill()
+    return [subprocess.CompletedProcess(one.args, one.returncode, *texts) for one, texts in found]
+
+
+def _calls(file: Path) -> list[list[list[int]]]:
+    """Token ids of the rows that a process read, by call of the model's scores."""
+    return [json.loads(line) for line in file.read_text().splitlines()]
 
 
 def _own(lines: str) -> list[str]:
@@ -66,7 +115,94 @@ def test_two_processes_write_one_file_of_the_same_rows_and_each_reads_about_half
     alone = Scorer(probe(40), tok, model(tok), token_budget=64).score(model(tok))
     assert load_snapshot(saved / "s.parquet").checksum == alone.checksum
     # The longest call reads the items; the others test the model on a few, in each process.
-    calls = [list(map(json.loads, (saved / f"counted-{rank}").read_text().splitlines())) for rank in range(2)]
+    calls = [_calls(saved / f"counted-{rank}") for rank in range(2)]
     first, second = ({tuple(row) for row in max(rows, key=len)} for rows in calls)
     assert not first & second
     assert 0.35 < len(first) / len(first | second) < 0.65
+
+
+def test_accelerate_launch_shares_the_items_too(saved: Path) -> None:
+    pytest.importorskip("accelerate")
+    # Its way to start several processes without MPI; they compute on the CPU where there is no GPU.
+    launcher = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2"]
+    command = ["counting.py", "score", "model", "--probe", "p.jsonl", "-o", "accelerated.parquet"]
+    environment = {**os.environ, "COUNTED": str(saved / "accelerated-")}
+    done = subprocess.run(
+        [sys.executable, *launcher, *command], cwd=saved, env=environment, capture_output=True, text=True, timeout=500
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert len(done.stdout.splitlines()) == 1
+    assert [len(max(_calls(saved / f"accelerated-{rank}"), key=len)) for rank in range(2)] == [20, 20]
+
+
+@pytest.mark.parametrize("at", ["checkpoints load_model", "Scorer score"])
+@pytest.mark.parametrize("fails", ["0", "1"])
+def test_an_error_of_any_process_is_printed_once_and_ends_all(saved: Path, at: str, fails: str) -> None:
+    command = ["failing.py", "score", "model", "--probe", "p.jsonl", "-o", "none.parquet"]
+    both = _both(saved, *command, AT=at, FAILS=fails, ACT="refuse")
+    assert [one.returncode for one in both] == [1, 1]
+    printed = [line for one in both for line in _own(one.stderr) if "scoring model" not in line]
+    assert len(printed) == 1
+    assert "no model today" in printed[0]
+    assert not (saved / "none.parquet").exists()
+
+
+@pytest.mark.parametrize("fails", ["0", "1"])
+def test_a_process_that_is_killed_does_not_leave_the_other_waiting(saved: Path, fails: str) -> None:
+    command = ["failing.py", "score", "model", "--probe", "p.jsonl", "-o", "none.parquet"]
+    both = _both(saved, *command, AT="Scorer score", FAILS=fails, ACT="die")
+    other = both[1 - int(fails)]
+    assert other.returncode == 1
+    assert "another process of the group no longer answers" in _own(other.stderr)[-1]
+
+
+def test_models_are_compared_by_both_processes_and_the_results_are_printed_once(saved: Path) -> None:
+    command = ["counting.py", "compare", "model", "other", "--probe", "p.jsonl", "--json", "c.json", "-o", "c.md"]
+    gate = ["--fail-if", "forgotten>=0", "--summary", "gate.md"]
+    first, second = _both(saved, *command, *gate, COUNTED=str(saved / "compared-"))
+    assert [first.returncode, second.returncode] == [3, 3]  # the gate's, in both
+    assert "forgotten" in first.stdout
+    assert "report: c.md" in first.stdout
+    assert not second.stdout
+    assert not _own(second.stderr)
+    assert json.loads((saved / "c.json").read_text())["items"]["compared"] == 40
+    assert [len(max(_calls(saved / f"compared-{rank}"), key=len)) for rank in range(2)] == [20, 20]
+
+
+def test_a_command_that_shares_no_work_runs_in_the_first_process_alone(saved: Path) -> None:
+    tok = tokenizer()
+    save_snapshot(score(model(tok), tok, probe(40)), saved / "a.parquet")
+    for command in (["compare", "a.parquet", "a.parquet"], ["flips", "a.parquet", "a.parquet"], ["plan"]):
+        first, second = _both(saved, "-m", "forgetwatch", *command)
+        assert [first.returncode, second.returncode] == [0, 0]
+        assert first.stdout
+        assert not second.stdout + second.stderr
+
+
+def test_wrong_usage_and_a_spread_model_are_refused_once(saved: Path) -> None:
+    first, second = _both(saved, "-m", "forgetwatch", "score", "model")
+    assert [first.returncode, second.returncode] == [2, 2]
+    assert len(_own(first.stderr)) == 1
+    assert not second.stderr
+    command = ["score", "model", "--probe", "p.jsonl", "-o", "none.parquet", "--device-map", "auto"]
+    both = _both(saved, "-m", "forgetwatch", *command)
+    assert [one.returncode for one in both] == [1, 1]
+    assert _own(both[0].stderr + both[1].stderr) == [
+        "forgetwatch: --device-map spreads one model over all GPUs; needed one process, got 2"
+    ]
+
+
+def test_a_launcher_whose_variables_are_incomplete_is_named(saved: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name not in ("MASTER_ADDR", "MASTER_PORT")}
+    done = subprocess.run(
+        [sys.executable, "-m", "forgetwatch", "score", "model", "--probe", "p.jsonl", "-o", "none.parquet"],
+        cwd=saved,
+        env={**environment, "WORLD_SIZE": "2", "RANK": "0"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert _own(done.stderr) == [
+        "forgetwatch: WORLD_SIZE is 2, and MASTER_ADDR, MASTER_PORT is not set; start several processes with torchrun "
+        "or accelerate launch, or unset WORLD_SIZE for one"
+    ]

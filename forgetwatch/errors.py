@@ -8,6 +8,7 @@
     ├── WatchError              a run folder or a schedule that cannot be used
     │   └── LostBaselineError   a resumed run whose baseline cannot be found
     ├── GateError               a gate that cannot be read
+    ├── StudyError              a study that cannot be read
     └── ReportedElsewhereError  a failure of several processes, in those that print nothing
 
 Each message gives what was needed, what was got, where (file, row or item), and the remedy.
@@ -53,6 +54,10 @@ class LostBaselineError(WatchError):
 
 class GateError(ForgetwatchError):
     """A gate expression or a gate file cannot be read."""
+
+
+class StudyError(ForgetwatchError):
+    """The file of a study cannot be read, or is none."""
 
 
 class ReportedElsewhereError(ForgetwatchError):

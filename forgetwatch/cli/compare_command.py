@@ -29,7 +29,7 @@ from forgetwatch.cli.documents import (
 from forgetwatch.cli.gate_options import conclude, gate_of
 from forgetwatch.cli.options import CHANCE, GATES, ITEMS, OUTPUT, check_device_map, device_map_option, share
 from forgetwatch.cli.output import echo, is_first_process, result_console, shared_work
-from forgetwatch.cli.resolve import is_outcomes, read_outcomes, resolve, select, with_questions
+from forgetwatch.cli.resolve import read_outcomes, resolve, select, with_questions
 from forgetwatch.comparing.common_norm import in_common_norm
 from forgetwatch.comparing.comparison import Comparison, compare, first_samples
 from forgetwatch.comparing.flips import flips
@@ -40,6 +40,7 @@ from forgetwatch.gates import Gate
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
 from forgetwatch.probes.categories import Categories
+from forgetwatch.readers import is_outcomes
 from forgetwatch.report.detail import comparison_detail
 from forgetwatch.report.drift_table import drift_line
 from forgetwatch.report.export import comparisons_json

@@ -14,14 +14,12 @@ from forgetwatch.cli.output import bytes_bar, scoring
 from forgetwatch.comparing.flips import Flip, What, sort_flips
 from forgetwatch.errors import SnapshotError, did_you_mean
 from forgetwatch.probe import Probe
-from forgetwatch.readers import load_snapshot
+from forgetwatch.readers import SUFFIXES, is_outcomes, load_snapshot
 from forgetwatch.readers.question_text import QuestionStore, QuestionText
 from forgetwatch.snapshot import Snapshot
 
 _QUESTIONS = 2000
 """Items of each kind whose questions are read; no report lists more."""
-
-_FILE_SUFFIXES = (".parquet", ".csv", ".jsonl", ".json", ".eval")
 
 
 def read_outcomes(path: Path, metric: str | None = None) -> Snapshot:
@@ -34,13 +32,21 @@ def read_outcomes(path: Path, metric: str | None = None) -> Snapshot:
         return load_snapshot(path, metric=metric, progress=progress)
 
 
-def resolve(given: str, probe: Probe | None, metric: str | None = None, *, device_map: str | None = None) -> Snapshot:
+def resolve(
+    given: str,
+    probe: Probe | None,
+    metric: str | None = None,
+    *,
+    trust_remote_code: bool = False,
+    device_map: str | None = None,
+) -> Snapshot:
     """Snapshot of a file or folder of outcomes, or of a model, which is scored once and then cached.
 
     Args:
         given: A path, or the id of a model.
         probe: The probe that scores a model.
         metric: The metric that decides, if a log has several.
+        trust_remote_code: Run code that comes with a model.
         device_map: Map by which a model is spread over devices; see `checkpoints.load_model`.
 
     Raises:
@@ -51,7 +57,7 @@ def resolve(given: str, probe: Probe | None, metric: str | None = None, *, devic
         return read_outcomes(path, metric)
     is_model = path.exists()
     # A name in the form of a path is never looked up as a model id.
-    if not is_model and (path.is_symlink() or path.suffix in _FILE_SUFFIXES or given.startswith((".", "/"))):
+    if not is_model and (path.is_symlink() or path.suffix in SUFFIXES or given.startswith((".", "/"))):
         near = did_you_mean(path.name, _names_next_to(path))
         raise SnapshotError(f"{given}: no such file or folder{near}")
     if probe is None and is_model:
@@ -68,14 +74,9 @@ def resolve(given: str, probe: Probe | None, metric: str | None = None, *, devic
         from forgetwatch.scoring.checkpoints import score_checkpoint, silence_loading
 
         silence_loading()
-        return score_checkpoint(given, probe, device_map=device_map, progress=progress)
-
-
-def is_outcomes(given: str) -> bool:
-    """True for a file or folder that is there and is no model."""
-    path = Path(given)
-    is_model = path.is_dir() and any((path / name).is_file() for name in ("config.json", "adapter_config.json"))
-    return path.exists() and not is_model
+        return score_checkpoint(
+            given, probe, trust_remote_code=trust_remote_code, device_map=device_map, progress=progress
+        )
 
 
 def _names_next_to(path: Path) -> list[str]:

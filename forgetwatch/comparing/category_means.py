@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from forgetwatch.comparing.aligned import AlignedPairs
 from forgetwatch.comparing.labels import Labels
 from forgetwatch.metrics.intervals import Interval, mean_interval, resample
-from forgetwatch.metrics.paper import as_released, paper
+from forgetwatch.metrics.paper import as_released, most_as_released, paper
 from forgetwatch.probes.paper_tasks import UNMAPPED, PaperTasks
 
 Rates = NDArray[np.float64]
@@ -50,11 +50,15 @@ class CategoryMeans:
         forgetting: Mean over categories.
         backward_transfer: Mean over categories.
         by_category: Both, by category: means over its tasks. Categories without a defined rate are left out.
+        ceilings: Means of what each can be at most by the paper's model (`Paper.forgetting_max`), over categories.
+        ceilings_by_category: The same, by category.
     """
 
     forgetting: Spread
     backward_transfer: Spread
     by_category: Mapping[str, tuple[Spread, Spread]]
+    ceilings: tuple[Spread, Spread]
+    ceilings_by_category: Mapping[str, tuple[Spread, Spread]]
 
 
 def category_means(paired: AlignedPairs) -> CategoryMeans:
@@ -68,7 +72,8 @@ def category_means(paired: AlignedPairs) -> CategoryMeans:
             of_seeds = [task.take(task.sample == seed) if len(seeds) > 1 else task for seed in seeds]
             found = [paper(one.before, one.after, one.k) for one in of_seeds]
             adjusted = [[one.forgetting_unclipped, one.backward_transfer_unclipped] for one in found]
-            rates.setdefault(category, []).append(np.array(adjusted))
+            most = [[one.forgetting_max_unclipped, one.backward_transfer_max_unclipped] for one in found]
+            rates.setdefault(category, []).append(np.hstack([adjusted, most]))
     return _aggregate(rates, seeds=len(seeds))
 
 
@@ -91,7 +96,8 @@ def paper_compat(paired: AlignedPairs, tasks: PaperTasks | None = None) -> Categ
             continue
         task = paired.take(rows)
         of_seeds = [task.sample == seed for seed in seeds]
-        released = [as_released(task.before[seed], task.after[seed], k=tasks.k(name)) for seed in of_seeds]
+        sides = [(task.before[seed], task.after[seed]) for seed in of_seeds]
+        released = [(*as_released(*both, k=tasks.k(name)), *most_as_released(*both, k=tasks.k(name))) for both in sides]
         # Every unmapped task falls into one category, which weighs as much as any other: so does the released code.
         rates.setdefault(tasks.category(name) or UNMAPPED, []).append(np.array(released))
     return _aggregate(rates, seeds=len(seeds))
@@ -120,7 +126,8 @@ def with_errors(
         return replace(found, se=float(np.std(means, ddof=1)) if len(means) > 1 else math.nan)
 
     found = rates(paired)
-    return CategoryMeans(
+    return replace(
+        found,
         forgetting=spread(lambda macro: macro.forgetting, found.forgetting),
         backward_transfer=spread(lambda macro: macro.backward_transfer, found.backward_transfer),
         by_category={
@@ -145,17 +152,20 @@ def _aggregate(rates: Mapping[str, Sequence[Rates]], *, seeds: int) -> CategoryM
     """Average tasks to categories to one number, per seed; then take mean and deviation over the seeds.
 
     Args:
-        rates: By category, one array [seeds, 2] a task; nan where a task has no rate for a seed.
+        rates: By category, one array [seeds, 4] a task: both rates, then both ceilings; nan where a task has no rate
+            for a seed.
         seeds: Number of seeds.
     """
     of_category = {name: _mean(np.stack(of_tasks)) for name, of_tasks in rates.items()}
     # A category without a rate for any seed would show as nan; the mean over categories skips it.
     of_category = {name: mean for name, mean in of_category.items() if np.isfinite(mean).any()}
-    overall = _mean(np.stack(list(of_category.values()))) if of_category else np.full((max(seeds, 1), 2), math.nan)
+    overall = _mean(np.stack(list(of_category.values()))) if of_category else np.full((max(seeds, 1), 4), math.nan)
     return CategoryMeans(
         forgetting=_spread(overall[:, 0]),
         backward_transfer=_spread(overall[:, 1]),
         by_category={name: (_spread(mean[:, 0]), _spread(mean[:, 1])) for name, mean in of_category.items()},
+        ceilings=(_spread(overall[:, 2]), _spread(overall[:, 3])),
+        ceilings_by_category={name: (_spread(mean[:, 2]), _spread(mean[:, 3])) for name, mean in of_category.items()},
     )
 
 

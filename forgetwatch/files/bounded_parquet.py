@@ -46,7 +46,12 @@ def read_parquet(path: Path, *, columns: Sequence[str] | None = None) -> pa.Tabl
 
 
 def parquet_batches(
-    path: Path, *, columns: Sequence[str] | None = None, rows: int, kept: bool = True
+    path: Path,
+    *,
+    columns: Sequence[str] | None = None,
+    rows: int,
+    kept: bool = True,
+    groups: Sequence[int] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of rows of a Parquet file; texts are dictionary arrays where their encoding allows it.
 
@@ -56,6 +61,7 @@ def parquet_batches(
         rows: Maximum number of rows of a batch.
         kept: True if the caller keeps the rows: then the limit of `read_parquet` holds for all batches together, else
             for each.
+        groups: Row groups to read; None for all.
 
     Raises:
         Exception: One of `DAMAGE`; see `read_parquet`.
@@ -63,21 +69,23 @@ def parquet_batches(
     packed = regular_size(path)
     limit, total = unpacked_limit(packed, least=_MIN_UNPACKED_TABLE), 0
     names = None if columns is None else list(columns)
-    groups = [[chunk for chunk in chunks if _is_chosen(chunk, names)] for chunks in read_footer(path)]
+    of_groups = [[chunk for chunk in chunks if _is_chosen(chunk, names)] for chunks in read_footer(path)]
+    chosen_groups = list(range(len(of_groups))) if groups is None else list(groups)
+    of_groups = [of_groups[number] for number in chosen_groups]
     with pq.ParquetFile(path) as file:
         metadata = file.metadata
     lengths = _fixed_lengths(metadata)
-    sizes = [sum(_least_size(chunk, lengths) for chunk in chunks) for chunks in groups]
+    sizes = [sum(_least_size(chunk, lengths) for chunk in chunks) for chunks in of_groups]
     if (sum(sizes) if kept else max(sizes, default=0)) > limit:
         raise _table_bomb(packed, limit)
-    chosen = [chunk for chunks in groups for chunk in chunks]
+    chosen = [chunk for chunks in of_groups for chunk in chunks]
     # No text is longer than its chunk before compression, so that a batch of texts is well below the limit.
     longest = max((chunk.uncompressed for chunk in chosen if _DELTA_TEXT in chunk.encodings), default=1)
     rows = max(1, min(rows, limit // (4 * max(1, longest))))
     deltas = {chunk.path for chunk in chosen if chunk.encodings & {_DELTA_LENGTH, _DELTA_TEXT}}
     texts = [name for name in _text_columns(metadata) if name not in deltas]
     with pq.ParquetFile(path, metadata=metadata, read_dictionary=texts) as file:
-        for batch in file.iter_batches(batch_size=rows, columns=names):
+        for batch in file.iter_batches(batch_size=rows, columns=names, row_groups=chosen_groups):
             size = sum(map(_decoded_size, batch.columns))
             total = total + size if kept else size
             if total > limit:

@@ -138,5 +138,20 @@ def as_released(before: Bools, after: Bools, *, k: int) -> tuple[float, float]:
     return _clip(forgetting - chance), _clip(backward_transfer - chance)
 
 
+def most_as_released(before: Bools, after: Bools, *, k: int) -> tuple[float, float]:
+    """Compute the ceilings of both rates of one task and seed as the paper's released code does.
+
+    max((k acc - 1)/(k - 1), 0) of the accuracy before, and of that after. (nan, nan) for no rows.
+
+    Args:
+        before: See `as_released`.
+        after: See `as_released`.
+        k: See `as_released`.
+    """
+    accuracies = (ratio(int(right.sum()), len(right)) for right in (before, after))
+    forgetting, backward_transfer = (_clip((k * accuracy - 1) / (k - 1)) for accuracy in accuracies)
+    return forgetting, backward_transfer
+
+
 def _clip(value: float) -> float:
     return value if math.isnan(value) else max(value, 0.0)

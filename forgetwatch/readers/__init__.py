@@ -29,6 +29,8 @@ from forgetwatch.readers.log import Reading, refuse_lfs_pointer
 from forgetwatch.readers.question_text import QuestionStore
 from forgetwatch.snapshot import Snapshot, is_snapshot, read_snapshot
 
+SUFFIXES: Final = (".parquet", ".csv", ".jsonl", ".json", ".eval")
+"""Suffixes of files of outcomes: a name that has one is a path and never looked up as a model id."""
 _PARQUET: Final = b"PAR1"
 
 
@@ -49,6 +51,13 @@ def load_snapshot(
     path = Path(path)
     with file_errors(path, "a file of outcomes"):
         return _load(path, Reading(metric=metric, progress=progress, questions=kept))
+
+
+def is_outcomes(given: str) -> bool:
+    """True for a file or folder that is there and is no model."""
+    path = Path(given)
+    is_model = path.is_dir() and any((path / name).is_file() for name in ("config.json", "adapter_config.json"))
+    return path.exists() and not is_model
 
 
 def _load(path: Path, reading: Reading) -> Snapshot:

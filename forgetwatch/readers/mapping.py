@@ -6,7 +6,9 @@
     --set k=2                                  the same value in every row
     --match regex:PATTERN                      `correct` from `output` and `gold`, the right answer as text
 
-Files may be CSV, JSONL, Parquet, or JSON with one list of objects. If no id is mapped, the hash of the question is the
+Files may be CSV, JSONL, Parquet, or JSON with one list of objects. Without --map and --match the columns keep their
+names, and only the named rows are taken: one file may hold the outcomes of many models. Of Parquet only the row groups
+that may have such rows are decoded, so a file that is sorted by model costs no more than one model. If no id is mapped, the hash of the question is the
 id, so that files can be joined in any order of rows; a question that occurs again gets a number: "9f2c41d0#2".
 """
 
@@ -19,11 +21,14 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from forgetwatch.errors import ProbeError, SnapshotError, did_you_mean
 from forgetwatch.files import file_errors, parquet_batches, regular_size
@@ -37,6 +42,7 @@ QUESTION: Final = "question"
 _ABSENT: Final = object()  # None is a value that a row may hold
 _TARGETS: Final = (*SCHEMA.names, QUESTION)
 _BATCH: Final = 4096  # rows
+_SELECTED: Final = 65536  # rows
 _SHOWN: Final = 6
 """Values of a field that an error lists."""
 _MAX_DIGITS: Final = 10
@@ -84,6 +90,8 @@ def read_mapped(path: str | Path, columns: ColumnMap) -> Snapshot:
         SnapshotError: If the file cannot be read, a field is in no row, or no row is left.
     """
     path = Path(path)
+    if not columns.fields and columns.match is None:
+        return _own_names(path, columns)
     rows: list[dict[str, Any]] = []
     seen: dict[str, set[str]] = {name: set() for name in columns.where}
     number = 0
@@ -101,6 +109,70 @@ def read_mapped(path: str | Path, columns: ColumnMap) -> Snapshot:
         _add_ids(rows)
     given = {name: [row.get(name) for row in rows] for name in dict.fromkeys(key for row in rows for key in row)}
     return table.to_snapshot(path, {name: _column(name, values) for name, values in given.items()})
+
+
+def _own_names(path: Path, columns: ColumnMap) -> Snapshot:
+    """The outcomes in the wanted rows of a table whose columns have the names of a snapshot's."""
+    with file_errors(path, "a table in CSV, JSON or Parquet"):
+        regular_size(path)
+        with path.open("rb") as file:
+            is_parquet = file.read(4) == b"PAR1"
+        schema = pq.read_schema(path) if is_parquet else None
+        if schema is not None and set(columns.where) <= set(schema.names):
+            return _selected(path, schema, columns)
+    names = [name for name in next(_rows(path), {}) if name in SCHEMA.names and name not in columns.constants]
+    if not names:
+        _refuse_no_rows(path, 0, columns, {})
+    return read_mapped(path, replace(columns, fields=dict(zip(names, names, strict=True))))
+
+
+def _selected(path: Path, schema: pa.Schema, columns: ColumnMap) -> Snapshot:
+    """The wanted rows of a Parquet file, decoded by row groups."""
+    names = [name for name in schema.names if name in SCHEMA.names and name not in columns.constants]
+    seen: dict[str, set[str]] = {name: set() for name in columns.where}
+    batches, total = [], 0
+    groups = _row_groups(path, columns.where)
+    for batch in parquet_batches(path, columns=[*names, *(set(seen) - set(names))], rows=_SELECTED, groups=groups):
+        total += len(batch)
+        kept = pa.array(np.ones(len(batch), bool))
+        for name, wanted in columns.where.items():
+            texts = pc.cast(batch.column(name), pa.string())
+            seen[name] |= set(map(str, pc.unique(texts).to_pylist()[:_SHOWN]))
+            kept = pc.and_(kept, pc.fill_null(pc.equal(texts, wanted), False))
+        batches.append(batch.select(names).filter(kept))
+    rows = pa.Table.from_batches(batches) if batches else None
+    if rows is None or not len(rows):
+        with pq.ParquetFile(path) as file:
+            total = file.metadata.num_rows
+        _refuse_no_rows(path, total, columns, {name: set(sorted(texts)[:_SHOWN]) for name, texts in seen.items()})
+    found = {name: _plain(rows[name]) for name in names}
+    constants = {name: pa.array([text] * len(rows), pa.string()) for name, text in columns.constants.items()}
+    return table.to_snapshot(path, {**found, **constants})
+
+
+def _row_groups(path: Path, where: Mapping[str, str]) -> list[int] | None:
+    """Row groups that may have a wanted row, by their least and greatest texts; None for all."""
+    with pq.ParquetFile(path) as file:
+        metadata = file.metadata
+    found = []
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        chunks = {chunk.path_in_schema: chunk for chunk in map(group.column, range(group.num_columns))}
+        ranges = [(chunks[name].statistics, wanted) for name, wanted in where.items() if name in chunks]
+        # Texts alone: numbers are wanted as texts, which have another order.
+        if all(
+            stats is None or not isinstance(stats.min, str) or not stats.has_min_max or stats.min <= wanted <= stats.max
+            for stats, wanted in ranges
+        ):
+            found.append(number)
+    # Where no group can have one, all are read, so that the message names what there is.
+    return found or None
+
+
+def _plain(column: pa.ChunkedArray) -> pa.Array:
+    """One array of a column, without a dictionary."""
+    array = column.combine_chunks()
+    return array.cast(array.type.value_type) if pa.types.is_dictionary(array.type) else array
 
 
 def _mapped(path: Path, number: int, row: Mapping[str, Any], columns: ColumnMap) -> dict[str, Any]:

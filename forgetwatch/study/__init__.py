@@ -1,0 +1,13 @@
+"""Many pairs of models at once, in stages: the map of what post-training forgets and gains, after arXiv 2510.17776.
+
+    STUDY.yaml ─▶ plan ─▶ pairs ─┬─▶ paper_tables    category x pair: value +- sd (ceiling), as the paper has them
+                                 ├─▶ averages        forgetting that the mean accuracy of a task shows, beside 1->0
+                                 ├─▶ radars          figures: radars, against size and data, what averages hide
+                                 └─▶ publication     JSON, page, Markdown, CSV, LaTeX, pictures
+
+    plan           the YAML file: stages, pairs, the sides of each, and how they are read or scored
+    sources        a side to a snapshot; scored models are kept in the study's folder, so that it resumes
+    pairs          one pair after the other to its comparison; only the counts are kept
+
+Nothing imports torch where only files of outcomes are named. Start with `plan`.
+"""

@@ -1,0 +1,49 @@
+"""Forgetting that averages show, beside the forgetting of single questions.
+
+    task A   right before 60 of 100   after 62   lost 9, gained 11      an average shows no forgetting
+    task B   right before 40 of 100   after 37   lost 8, gained  5      an average shows 3 of the 8
+
+Conventional forgetting of a task is max(0, accuracy before - accuracy after), averaged over tasks. Questions lost and
+gained cancel in it, within each task. It is never above the mean over tasks of the share 1->0: that share less the
+share 0->1 is the accuracy lost. Neither is corrected for guessing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from forgetwatch.comparing.comparison import Comparison
+
+
+@dataclass(frozen=True, kw_only=True)
+class Averages:
+    """What averages of one pair show and hide.
+
+    Attributes:
+        tasks: Number of tasks; 1 where the items name none.
+        conventional: Mean over tasks of max(0, accuracy lost), 0 to 1; nan without an item.
+        forgetting: Mean over tasks of the share 1->0, 0 to 1; nan likewise.
+        forgotten: Questions 1->0, over all tasks.
+        in_tasks_that_fell: Those of them in tasks whose accuracy fell.
+    """
+
+    tasks: int
+    conventional: float
+    forgetting: float
+    forgotten: float
+    in_tasks_that_fell: float
+
+    @classmethod
+    def of(cls, comparison: Comparison) -> Averages:
+        """The averages of a comparison."""
+        tasks = [group for group in comparison.by("task").values() if group.n] or [comparison.all]
+        lost = np.array([group.accuracy_before - group.accuracy_after for group in tasks])
+        return cls(
+            tasks=len(tasks),
+            conventional=float(np.maximum(lost, 0).mean()),
+            forgetting=float(np.mean([group.forgetting for group in tasks])),
+            forgotten=comparison.all.forgotten,
+            in_tasks_that_fell=sum(group.forgotten for group, fell in zip(tasks, lost > 0, strict=True) if fell),
+        )

@@ -1,0 +1,119 @@
+"""The pairs of a study, one after the other: both sides are read or scored, compared, and dropped.
+
+Only counts stay in memory. A pair that cannot be compared is a result with a sentence, and the next one follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from forgetwatch.comparing.category_means import CategoryMeans
+from forgetwatch.comparing.comparison import Comparison, compare
+from forgetwatch.errors import ForgetwatchError, SnapshotError
+from forgetwatch.probes.categories import Categories
+from forgetwatch.study.averages import Averages
+from forgetwatch.study.plan import Pair, Plan
+from forgetwatch.study.sources import Sources
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """A pair that was compared.
+
+    Attributes:
+        pair: The pair.
+        comparison: Its counts.
+        means: The paper's means, by the rule of the study.
+        averages: What averages show of it.
+    """
+
+    pair: Pair
+    comparison: Comparison
+    means: CategoryMeans
+    averages: Averages
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failed:
+    """A pair that could not be compared, and the sentence that says why."""
+
+    pair: Pair
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """A study and the results of its pairs.
+
+    Attributes:
+        plan: The study as its file describes it.
+        results: One for each pair, in the order of the plan.
+    """
+
+    plan: Plan
+    results: tuple[Compared | Failed, ...]
+
+    @property
+    def compared(self) -> tuple[Compared, ...]:
+        """The pairs that were compared."""
+        return tuple(one for one in self.results if isinstance(one, Compared))
+
+    @property
+    def failed(self) -> tuple[Failed, ...]:
+        """The pairs that could not be compared."""
+        return tuple(one for one in self.results if isinstance(one, Failed))
+
+    def of_stage(self, stage: str) -> tuple[Compared, ...]:
+        """The pairs of one stage that were compared."""
+        return tuple(one for one in self.compared if one.pair.stage == stage)
+
+
+def run_study(plan: Plan, sources: Sources, *, on_pair: Callable[[int, Pair], None]) -> Study:
+    """Compare all pairs of a study.
+
+    Args:
+        plan: The study.
+        sources: Reads and scores the sides.
+        on_pair: Called before each pair with its number, from 1.
+
+    Raises:
+        ForgetwatchError: If a probe or the map of categories cannot be loaded.
+    """
+    categories = None if plan.categories is None else Categories.read(plan.categories)
+    return Study(plan=plan, results=tuple(_results(plan, sources, categories, on_pair)))
+
+
+def _results(
+    plan: Plan, sources: Sources, categories: Categories | None, on_pair: Callable[[int, Pair], None]
+) -> Iterator[Compared | Failed]:
+    for number, pair in enumerate(plan.pairs, 1):
+        on_pair(number, pair)
+        if number == 1:  # after the first line: a probe of the hub takes a while
+            sources.load_probes(source for one in plan.pairs for source in (*one.before, *one.after))
+        try:
+            comparison = _compare(plan, pair, sources, categories)
+        except (ForgetwatchError, OSError) as error:
+            yield Failed(pair=pair, reason=f"{pair.name}: {error}")
+            continue
+        means = comparison.paper_compat or comparison.macro
+        yield Compared(pair=pair, comparison=comparison, means=means, averages=Averages.of(comparison))
+
+
+def _compare(plan: Plan, pair: Pair, sources: Sources, categories: Categories | None) -> Comparison:
+    seeds = max(len(pair.before), len(pair.after))
+    before, after = (
+        sources.side(side, seeds=seeds, ignore_examples=pair.allow_prompt_mismatch)
+        for side in (pair.before, pair.after)
+    )
+    comparison = compare(
+        before=before,
+        after=after,
+        on_mismatch=pair.on_mismatch,
+        allow_prompt_mismatch=pair.allow_prompt_mismatch,
+        categories=categories,
+        chance=plan.chance,
+    )
+    if not comparison.items.compared:
+        raise SnapshotError(f"none of the {comparison.items.unscored:,} items was scored on both sides")
+    return comparison

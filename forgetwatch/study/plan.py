@@ -1,0 +1,328 @@
+"""A study as YAML: stages, their pairs of models, and how each side is read or scored.
+
+name: instruction tuning at three sizes     default: the file's name
+probe: paper:cot                            scores the models; files of outcomes need none
+decoding: {temperature: 0.6, top_p: 0.95, samples: 3, tokens: 32768}
+rendering: chat                             plain or chat, if not that of the probe
+categories: mine.csv                        another map of tasks to categories
+on_mismatch: intersect                      compare the items that both sides have; default: error
+allow_prompt_mismatch: true                 the two sides may read different prompts
+chance: paper-compat                        the paper's numbers as its released code computes them; default: own
+stages:
+  - name: instruction tuning
+    pairs:
+      - name: llama-3.1-8b
+        size: 8B                            parameters
+        data: 1e6                           scale of the data, in the study's own unit
+        before: logs/base.parquet           a model, snapshot, table or log
+        after: [seed0.jsonl, seed1.jsonl]   a list: one for each seed
+      - name: qwen2.5-7b
+        before: {path: Qwen/Qwen2.5-7B, probe: "paper:base", decoding: {tokens: 4096}}
+        after: {path: all.parquet, where: {model: tuned}, map: {correct: eval.right}, set: {k: 4}, metric: acc}
+
+Paths are relative to the file. Every scalar stays the text in the file (`plain_yaml`). A side of one entry is paired
+with each seed of a side of several. Everything that the file itself shows to be wrong is an error before any model is
+scored.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal, get_args
+
+from forgetwatch.comparing.checks import OnMismatch
+from forgetwatch.comparing.comparison import ChanceRule
+from forgetwatch.decoding import Decoding
+from forgetwatch.errors import ForgetwatchError, StudyError, did_you_mean
+from forgetwatch.files.plain_yaml import Plain, read_plain_yaml
+from forgetwatch.item import Rendering
+from forgetwatch.readers import SUFFIXES
+from forgetwatch.readers.mapping import ColumnMap
+
+_SCORED: Final = ("probe", "decoding", "rendering")
+_TOP: Final = ("name", *_SCORED, "categories", "on_mismatch", "allow_prompt_mismatch", "chance", "stages")
+_STAGE: Final = ("name", "pairs")
+_PAIR: Final = ("name", "size", "data", "before", "after", "on_mismatch", "allow_prompt_mismatch")
+_SOURCE: Final = ("path", *_SCORED, "metric", "where", "map", "set", "match")
+_TIMES: Final = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
+
+When = Literal["before", "after"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """One model, snapshot, table or log of a side.
+
+    Attributes:
+        given: Its path or model id as the file names it.
+        location: The path from here, or the model id.
+        probe: Probe that scores it if it is a model; None without one.
+        decoding: Settings of generated answers that differ from the probe's.
+        rendering: Rendering that replaces the probe's; None for the probe's.
+        metric: Metric that decides, if a log has several.
+        columns: Columns of a table under other names, and the rows that count; None for a file as it is.
+    """
+
+    given: str
+    location: str
+    probe: str | None = None
+    decoding: Mapping[str, Any] = field(default_factory=dict)
+    rendering: Rendering | None = None
+    metric: str | None = None
+    columns: ColumnMap | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """A model before and after one step of its training.
+
+    Attributes:
+        stage: Name of the stage.
+        name: Its name, unique in the study.
+        size: Number of parameters; None if the file gives none.
+        data: Scale of the data of the step, in the unit of the study; None likewise.
+        before: One source for each seed; a single one stands for all seeds.
+        after: The same, after.
+        on_mismatch: See `compare`.
+        allow_prompt_mismatch: See `compare`.
+    """
+
+    stage: str
+    name: str
+    size: float | None
+    data: float | None
+    before: tuple[Source, ...]
+    after: tuple[Source, ...]
+    on_mismatch: OnMismatch
+    allow_prompt_mismatch: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A study as its file describes it.
+
+    Attributes:
+        name: Its name.
+        path: Its file.
+        categories: File of another map of tasks to categories; None for the snapshots' own.
+        chance: Rule of the paper's tables; see `compare`.
+        stages: Names of the stages, in their order.
+        pairs: The pairs of all stages, in their order; at least one.
+    """
+
+    name: str
+    path: Path
+    categories: Path | None
+    chance: ChanceRule
+    stages: tuple[str, ...]
+    pairs: tuple[Pair, ...]
+
+    def of_stage(self, stage: str) -> tuple[Pair, ...]:
+        """The pairs of one stage."""
+        return tuple(pair for pair in self.pairs if pair.stage == stage)
+
+
+def read_plan(path: Path, *, probe: str | None = None) -> Plan:
+    """Read the file of a study.
+
+    Args:
+        path: A YAML file.
+        probe: Probe that replaces the file's own for sides that name none.
+
+    Raises:
+        StudyError: If the file cannot be read, has an unknown key, lacks a needed one, or names a pair or a stage
+            twice.
+    """
+    given = _mapping(read_plain_yaml(path, "a study in YAML", StudyError), str(path), _TOP)
+    defaults = {name: given[name] for name in (*_SCORED, "on_mismatch", "allow_prompt_mismatch") if name in given}
+    if probe is not None:
+        defaults["probe"] = str(Path(probe).absolute()) if Path(probe).is_file() else probe
+    reader = _Reader(path, defaults)
+    stages: dict[str, list[Pair]] = {}
+    for number, entry in enumerate(_list(given, "stages", str(path)), 1):
+        stage = _mapping(entry, f"{path}: stage {number}", _STAGE)
+        name = _text(stage, "name", f"{path}: stage {number}")
+        if name in stages:
+            raise StudyError(f"{path}: the stage {_short(name)} is there twice; give each stage a name of its own")
+        where = f"{path}: stage {_short(name)}"
+        stages[name] = [reader.pair(one, where, name) for one in _list(stage, "pairs", where)]
+    return Plan(
+        name=_text(given, "name", str(path)) if "name" in given else path.stem,
+        path=path,
+        categories=path.parent / _text(given, "categories", str(path)) if "categories" in given else None,
+        chance=_choice(given.get("chance", "own"), get_args(ChanceRule), f"{path}: chance"),
+        stages=tuple(stages),
+        pairs=tuple(pair for pairs in stages.values() for pair in pairs),
+    )
+
+
+class _Reader:
+    """Reads the pairs of a file, with what its top level sets for all of them."""
+
+    def __init__(self, path: Path, defaults: Mapping[str, Plain]) -> None:
+        self._path, self._defaults = path, defaults
+        self._named: dict[str, str] = {}
+        for name in _SCORED:  # a wrong default is an error of the file, also where every side has its own
+            if name in defaults:
+                self._scored({name: defaults[name]}, str(path))
+
+    def pair(self, given: Plain, where: str, stage: str) -> Pair:
+        """One pair of a stage; `where` names the stage in messages."""
+        name = _text(_mapping(given, f"{where}: a pair"), "name", f"{where}: a pair")
+        where = f"{where}: pair {_short(name)}"
+        entry = _mapping(given, where, _PAIR)
+        if name in self._named:
+            raise StudyError(
+                f"{where}: the name is there twice, first in stage {_short(self._named[name])}; give each pair a name "
+                "of its own"
+            )
+        self._named[name] = stage
+        if lacking := [side for side in get_args(When) if side not in entry]:
+            raise StudyError(f"{where}: needed before and after, {lacking[0]} is missing")
+        sides = {side: self._side(entry[side], f"{where}: {side}") for side in get_args(When)}
+        seeds = {side: len(sources) for side, sources in sides.items()}
+        if min(seeds.values()) > 1 and seeds["before"] != seeds["after"]:
+            raise StudyError(
+                f"{where}: {seeds['before']} seeds before and {seeds['after']} after; give as many on both sides, or "
+                "one on one side, which is then compared with each of the other"
+            )
+        options = {name: entry.get(name, self._defaults.get(name)) for name in ("on_mismatch", "allow_prompt_mismatch")}
+        return Pair(
+            stage=stage,
+            name=name,
+            size=_number(entry["size"], f"{where}: size") if "size" in entry else None,
+            data=_number(entry["data"], f"{where}: data") if "data" in entry else None,
+            before=sides["before"],
+            after=sides["after"],
+            on_mismatch=_choice(options["on_mismatch"] or "error", get_args(OnMismatch), f"{where}: on_mismatch"),
+            allow_prompt_mismatch=_truth(
+                options["allow_prompt_mismatch"] or "false", f"{where}: allow_prompt_mismatch"
+            ),
+        )
+
+    def _side(self, given: Plain, where: str) -> tuple[Source, ...]:
+        entries = [given] if isinstance(given, (str, dict)) else list(given)
+        if not entries:
+            raise StudyError(f"{where}: needed a path or a model id, got an empty list")
+        return tuple(self._source(entry, where) for entry in entries)
+
+    def _source(self, given: Plain, where: str) -> Source:
+        entry = {"path": given} if isinstance(given, str) else _mapping(given, where, _SOURCE)
+        named = _text(entry, "path", where)
+        columns = None
+        if any(name in entry for name in ("where", "map", "set", "match")):
+            columns = self._columns(entry, where)
+            if "metric" in entry:
+                raise StudyError(f"{where}: metric is for logs of other tools; map: {{correct: ...}} names the column")
+        scored = self._scored({**self._defaults, **entry}, where)
+        if "decoding" in entry and "decoding" in self._defaults:  # those of a side add to those of the study
+            for_all = self._scored({"decoding": self._defaults["decoding"]}, where)["decoding"]
+            scored["decoding"] = {**for_all, **scored["decoding"]}
+        return Source(
+            given=named,
+            location=self._location(named),
+            metric=_text(entry, "metric", where) if "metric" in entry else None,
+            columns=columns,
+            **scored,
+        )
+
+    def _location(self, named: str) -> str:
+        """Path of what is named, from here; a model id as it is."""
+        local = self._path.parent / named
+        is_path = local.exists() or named.startswith((".", "/")) or Path(named).suffix in SUFFIXES
+        return str(local) if is_path else named
+
+    def _scored(self, given: Mapping[str, Plain], where: str) -> dict[str, Any]:
+        """Settings by which a model is scored."""
+        found: dict[str, Any] = {}
+        if "probe" in given:
+            named = _text(given, "probe", where)
+            found["probe"] = str(self._path.parent / named) if (self._path.parent / named).is_file() else named
+        if "decoding" in given:
+            settings = _mapping(given["decoding"], f"{where}: decoding")
+            found["decoding"] = {name: _value(value) for name, value in settings.items()}
+            try:
+                # The number of samples needs a temperature, which may be that of the probe.
+                Decoding.of({"temperature": 1.0, **found["decoding"]})
+            except ForgetwatchError as error:
+                raise StudyError(f"{where}: {error}") from error
+        if "rendering" in given:
+            found["rendering"] = _choice(given["rendering"], get_args(Rendering), f"{where}: rendering")
+        return found
+
+    def _columns(self, entry: Mapping[str, Plain], where: str) -> ColumnMap:
+        named = {
+            name: {key: _text(pairs, key, f"{where}: {name}") for key in pairs}
+            for name in ("map", "where", "set")
+            for pairs in [_mapping(entry.get(name, {}), f"{where}: {name}")]
+        }
+        match = _text(entry, "match", where) if "match" in entry else None
+        try:
+            return ColumnMap(fields=named["map"], where=named["where"], constants=named["set"], match=match)
+        except ForgetwatchError as error:
+            raise StudyError(f"{where}: {error}") from error
+
+
+def _mapping(given: Plain, where: str, known: tuple[str, ...] | None = None) -> dict[str, Plain]:
+    if not isinstance(given, dict):
+        raise StudyError(f"{where}: needed a mapping (key: value), got {_short(given)}")
+    if known is not None and (unknown := [key for key in given if key not in known]):
+        meant = did_you_mean(unknown[0], known)
+        raise StudyError(f"{where}: unknown key {_short(unknown[0])}{meant}; the keys are {', '.join(known)}")
+    return given
+
+
+def _list(given: Mapping[str, Plain], name: str, where: str) -> list[Plain]:
+    found = given.get(name)
+    if isinstance(found, (str, dict, type(None))) or not found:
+        raise StudyError(f"{where}: needed a list under {name}, at least one entry, got {_short(found)}")
+    return list(found)
+
+
+def _text(given: Mapping[str, Plain], name: str, where: str) -> str:
+    found = given.get(name)
+    if not isinstance(found, str) or not found.strip():
+        raise StudyError(f"{where}: needed a text under {name}, got {_short(found)}")
+    return found
+
+
+def _choice(given: Plain, allowed: tuple[Any, ...], where: str) -> Any:
+    if given not in allowed:
+        near = did_you_mean(given, allowed) if isinstance(given, str) else ""
+        raise StudyError(f"{where}: needed {' or '.join(allowed)}, got {_short(given)}{near}")
+    return given
+
+
+def _truth(given: Plain, where: str) -> bool:
+    return bool(_choice(given.lower() if isinstance(given, str) else given, ("true", "false"), where) == "true")
+
+
+def _number(given: Plain, where: str) -> float:
+    """A number above 0, such as 8e9 or 8B."""
+    found = re.fullmatch(r"\s*([\d_.,]+(?:[eE][+-]?\d+)?)\s*([KMBTkmbt]?)\s*", given) if isinstance(given, str) else None
+    try:
+        value = float(found[1].replace(",", "")) * _TIMES.get(found[2].upper(), 1) if found else math.nan
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value > 0):
+        raise StudyError(f"{where}: needed a number above 0, such as 8e9 or 8B, got {_short(given)}")
+    return value
+
+
+def _value(given: Plain) -> Any:
+    """A setting as a number or a truth value, if it is spelled as one in JSON; else its text or list of texts."""
+    try:
+        found = json.loads(given) if isinstance(given, str) else given
+    except ValueError:
+        return given
+    return found if isinstance(found, (int, float, bool, list)) else given
+
+
+def _short(given: Plain | None) -> str:
+    text = "nothing" if given is None else repr(given)
+    return text if len(text) <= 80 else f"{text[:79]}…"

@@ -1,0 +1,162 @@
+"""A source of a study to a snapshot. Scored models are kept in the study's folder, so that a killed study resumes.
+
+    STUDY/snapshots/Llama-3.1-8B-3f0c41d07a6b.parquet
+
+The digits are a digest of the model (of a folder: the names, sizes and times of its files), the probe with its settings,
+and the version of forgetwatch; a model that changed is scored again. The cache of `scoring.checkpoints` lies behind it.
+Files of outcomes are read each time, and nothing is imported that scoring needs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from forgetwatch.decoding import Decoding
+from forgetwatch.errors import ForgetwatchError, SnapshotError, StudyError
+from forgetwatch.probe import Probe
+from forgetwatch.probes import load_probe
+from forgetwatch.readers import SUFFIXES, is_outcomes
+from forgetwatch.readers.mapping import read_mapped
+from forgetwatch.readers.table import concatenate
+from forgetwatch.snapshot import Snapshot, read_snapshot, save_snapshot
+from forgetwatch.study.plan import Source
+
+SNAPSHOTS: Final = "snapshots"
+"""Folder of the scored models in the folder of a study."""
+_DIGITS: Final = 12
+
+Resolve = Callable[[str, Probe | None, str | None], Snapshot]
+"""Function of a path or model id, a probe and a metric to a snapshot: it reads files and scores models."""
+
+
+class Sources:
+    """The sources of a study, read or scored one by one.
+
+    Args:
+        folder: Folder of the study; scored models are kept in it.
+        resolve: Reads a file of outcomes, or scores a model.
+        rank: Index of this process; 0 for the one that writes files.
+        processes: Number of processes that score together.
+    """
+
+    def __init__(self, folder: Path, resolve: Resolve, *, rank: int = 0, processes: int = 1) -> None:
+        self._folder, self._resolve, self._rank, self._processes = folder / SNAPSHOTS, resolve, rank, processes
+        self._probes: dict[str, Probe] = {}
+
+    def load_probes(self, sources: Iterable[Source]) -> None:
+        """Load the probes of all models, before any of them is scored.
+
+        Raises:
+            ProbeError: If a probe cannot be loaded.
+            StudyError: If settings do not fit a probe.
+        """
+        for source in sources:
+            if is_model(source):
+                self.probe_of(source)
+
+    def probe_of(self, source: Source) -> Probe | None:
+        """Probe by which a source is scored, with its own settings; None if it has none."""
+        if source.probe is None:
+            return None
+        key = json.dumps([source.probe, dict(source.decoding), source.rendering], sort_keys=True)
+        if key not in self._probes:
+            self._probes[key] = _with_settings(load_probe(source.probe), source)
+        return self._probes[key]
+
+    def side(self, sources: Sequence[Source], *, seeds: int, ignore_examples: bool) -> Snapshot:
+        """Snapshot of one side of a pair.
+
+        Args:
+            sources: One source for each seed, or one for all.
+            seeds: Number of seeds; the sample of seed j is j.
+            ignore_examples: Identify questions without the worked examples before them, where the side was scored here:
+                two sides with unlike prompts would else share no question.
+
+        Raises:
+            ForgetwatchError: If a source cannot be read or scored, or several do not make one side.
+        """
+        read = [self._read(source, ignore_examples=ignore_examples) for source in sources]
+        return concatenate(read * seeds if len(read) == 1 else read, as_samples=True) if seeds > 1 else read[0]
+
+    def _read(self, source: Source, *, ignore_examples: bool) -> Snapshot:
+        if source.columns is not None:
+            return read_mapped(source.location, source.columns)
+        if not is_model(source):
+            return self._resolve(source.location, None, source.metric)
+        probe = self.probe_of(source)
+        if probe is None or source.metric is not None:
+            return self._resolve(source.location, probe, source.metric)  # which says what is wrong
+        snapshot = self._scored(source, probe)
+        return _without_examples(snapshot, probe) if ignore_examples else snapshot
+
+    def _scored(self, source: Source, probe: Probe) -> Snapshot:
+        """Snapshot of a model: the one that is kept, or a new one, which is kept."""
+        path = self._folder / f"{_file_name(source.given)}-{_key(source, probe)}.parquet"
+        # Of several processes only one may have this folder; together they have the cache of the first.
+        if self._processes == 1:
+            with suppress(SnapshotError, OSError):  # none, or a damaged one
+                kept = read_snapshot(path)
+                return replace(kept, meta={name: value for name, value in kept.meta.items() if name != "source"})
+        snapshot = self._resolve(source.location, probe, None)
+        if self._rank == 0:
+            save_snapshot(snapshot, path)
+        return snapshot
+
+
+def is_model(source: Source) -> bool:
+    """True for what is scored: a folder with a model, or a name that is neither a path nor there."""
+    path = Path(source.location)
+    if source.columns is not None or is_outcomes(source.location):
+        return False
+    return path.exists() or not (path.suffix in SUFFIXES or source.location.startswith((".", "/")))
+
+
+def _with_settings(probe: Probe, source: Source) -> Probe:
+    """Probe with the settings of a source."""
+    changes = {} if source.rendering is None else {"rendering": source.rendering}
+    try:
+        if source.decoding:
+            own = probe.decoding.to_json() if isinstance(probe.decoding, Decoding) else {}
+            return replace(probe, **changes, decoding={**own, **source.decoding})
+        return replace(probe, **changes)
+    except ForgetwatchError as error:
+        raise StudyError(f"{source.given}: the settings do not fit its probe: {error}") from error
+
+
+def _key(source: Source, probe: Probe) -> str:
+    """Digest of what determines the rows of a scored model, as far as it is known without reading the weights."""
+    folder = Path(source.location)
+    stamps = []
+    if folder.is_dir():
+        files = sorted(path for path in folder.iterdir() if path.is_file())
+        stamps = [[path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in files]
+    labels = [[item.task, item.id, item.category, item.cluster] for item in probe]
+    parts = [source.location, stamps, probe.name, probe.fingerprint, labels, version("forgetwatch")]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:_DIGITS]
+
+
+def _file_name(given: str) -> str:
+    """Part of a file name for a path or a model id: its last name."""
+    last = given.rstrip("/").rsplit("/", maxsplit=1)[-1]
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", last).strip("-.")[:60] or "model"
+
+
+def _without_examples(snapshot: Snapshot, probe: Probe) -> Snapshot:
+    """Snapshot whose questions are identified without the worked examples before them."""
+    if not any(item.shots for item in probe):
+        return snapshot
+    hashes = {(item.task, item.id): replace(item, shots="").content_hash for item in probe}
+    found = [hashes[key] for key in zip(snapshot.texts("task"), snapshot.texts("item_id"), strict=True)]
+    position = snapshot.table.column_names.index("content_hash")
+    table = snapshot.table.set_column(position, "content_hash", pa.array(found, pa.string()))
+    return replace(snapshot, table=table)

@@ -28,6 +28,7 @@ from forgetwatch.cli import (
     probe_command,
     report_command,
     score_command,
+    study_command,
 )
 from forgetwatch.cli.output import is_first_process, reports_errors
 from forgetwatch.errors import ForgetwatchError, ReportedElsewhereError, did_you_mean
@@ -51,6 +52,7 @@ app.command("flips")(flips_command.run)
 app.command("score")(score_command.run)
 app.command("convert")(convert_command.run)
 app.command("report")(report_command.run)
+app.command("study")(study_command.run)
 app.command("plan")(plan_command.run)
 app.add_typer(probe_command.probe_app, name="probe")
 

@@ -8,8 +8,10 @@
 
 Files may be CSV, JSONL, Parquet, or JSON with one list of objects. Without --map and --match the columns keep their
 names, and only the named rows are taken: one file may hold the outcomes of many models. Of Parquet only the row groups
-that may have such rows are decoded, so a file that is sorted by model costs no more than one model. If no id is mapped, the hash of the question is the
-id, so that files can be joined in any order of rows; a question that occurs again gets a number: "9f2c41d0#2".
+that may have such rows are decoded, so a file that is sorted by model costs no more than one model.
+
+If no id is mapped, the hash of the question is the id, so that files can be joined in any order of rows; a question
+that occurs again gets a number: "9f2c41d0#2".
 """
 
 from __future__ import annotations
@@ -140,11 +142,9 @@ def _selected(path: Path, schema: pa.Schema, columns: ColumnMap) -> Snapshot:
             seen[name] |= set(map(str, pc.unique(texts).to_pylist()[:_SHOWN]))
             kept = pc.and_(kept, pc.fill_null(pc.equal(texts, wanted), False))
         batches.append(batch.select(names).filter(kept))
-    rows = pa.Table.from_batches(batches) if batches else None
-    if rows is None or not len(rows):
-        with pq.ParquetFile(path) as file:
-            total = file.metadata.num_rows
+    if not sum(map(len, batches)):
         _refuse_no_rows(path, total, columns, {name: set(sorted(texts)[:_SHOWN]) for name, texts in seen.items()})
+    rows = pa.Table.from_batches(batches)
     found = {name: _plain(rows[name]) for name in names}
     constants = {name: pa.array([text] * len(rows), pa.string()) for name, text in columns.constants.items()}
     return table.to_snapshot(path, {**found, **constants})

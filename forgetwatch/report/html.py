@@ -110,17 +110,11 @@ def page(
         tolerance: Net loss of accuracy that is tolerated, 0 to 1.
         title: Line below the heading, such as the name of a run.
     """
-    template = _texts("template.html", "style.css", "script.js")
-    # Text that is not markup of our own is escaped, with its control characters made visible.
-    environment = Environment(
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=lambda value: visible(value) if type(value) is str else value,
-    )
     run = trajectory if trajectory is not None and len(trajectory) > 1 else None
     first = summary(comparison, changed=changed, trajectory=trajectory, tolerance=tolerance)
-    return environment.from_string(template["template.html"]).render(
-        assets=_assets(template["style.css"], template["script.js"]),
+    return render(
+        "template.html",
+        script="script.js",
         header={"facts": _facts(comparison), "title": title},
         several=None if several is None else _several(several),
         summary=first,
@@ -139,7 +133,7 @@ def page(
             "tolerance": f"{100 * tolerance:g}",
             "tau": f"{TAU:g}",
             "delta": f"{DELTA:g}",
-            "made": _made(),
+            "made": made_line(),
         },
     )
 
@@ -160,9 +154,27 @@ def run_page(
     return page(last, changed=changed, trajectory=trajectory, tolerance=tolerance, title=title)
 
 
-def _texts(*names: str) -> dict[str, str]:
+def render(template: str, *, script: str | None = None, **sections: Any) -> str:
+    """Page of a template in the folder ``page``, with the style of all pages.
+
+    Text that is not markup of our own is escaped, with its control characters made visible.
+
+    Args:
+        template: Name of the template.
+        script: Name of its script; None for a page without one.
+        sections: Objects of the template.
+    """
     folder = files("forgetwatch.report").joinpath("page")
-    return {name: folder.joinpath(name).read_text(encoding="utf-8") for name in names}
+    texts = [
+        "" if name is None else folder.joinpath(name).read_text(encoding="utf-8")
+        for name in (template, "style.css", script)
+    ]
+    environment = Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=lambda value: visible(value) if type(value) is str else value,
+    )
+    return environment.from_string(texts[0]).render(assets=_assets(*texts[1:]), **sections)
 
 
 def _assets(style: str, script: str) -> dict[str, str]:
@@ -181,7 +193,8 @@ def _facts(comparison: Comparison) -> str:
     return f"{without_folders(name)}{count(comparison.items.compared)} questions{also} compared, one by one"
 
 
-def _made() -> str:
+def made_line() -> str:
+    """Sentence on what made a page, and when."""
     return f"Made by forgetwatch {version('forgetwatch')} on {datetime.now(UTC):%Y-%m-%d %H:%M} UTC."
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,14 +35,14 @@ def save_comparisons(
         figures: dict[str, Figure | None] = {}
         if several is not None:
             target = several.target
-            against = f"-against-{_safe(target.name)}" if target else ""
+            against = f"-against-{file_name(target.name)}" if target else ""
             figures[f"retention{against}"] = ranking_figure(several)
             figures["lost-between-models"] = matrix_figure(several)
         for number, comparison in enumerate(comparisons, 1):
             which = f"{number}-" if len(comparisons) > 1 else ""
-            figures[f"categories-{which}{_safe(comparison.labels[1])}"] = bars_figure(comparison)
-            figures[f"mass-{which}{_safe(comparison.labels[1])}"] = mass_figure(comparison)
-        return _save(figures, folder)
+            figures[f"categories-{which}{file_name(comparison.labels[1])}"] = bars_figure(comparison)
+            figures[f"mass-{which}{file_name(comparison.labels[1])}"] = mass_figure(comparison)
+        return save_figures(figures, folder)
 
 
 def save_run(trajectory: Trajectory, folder: Path) -> list[Path]:
@@ -55,7 +55,7 @@ def save_run(trajectory: Trajectory, folder: Path) -> list[Path]:
     if len(trajectory) < 2:
         return []
     with drawn():
-        return _save(
+        return save_figures(
             {
                 "curves": trajectory_figure(trajectory) if trajectory.comparisons[-1].all.n else None,
                 "mass": mass_curves_figure(trajectory),
@@ -68,7 +68,8 @@ def save_run(trajectory: Trajectory, folder: Path) -> list[Path]:
         )
 
 
-def _save(figures: dict[str, Figure | None], folder: Path) -> list[Path]:
+def save_figures(figures: Mapping[str, Figure | None], folder: Path) -> list[Path]:
+    """Write each figure as PNG and SVG under its name, and return the files; None is left out."""
     paths = []
     for name, figure in figures.items():
         if figure is not None:
@@ -78,6 +79,6 @@ def _save(figures: dict[str, Figure | None], folder: Path) -> list[Path]:
     return paths
 
 
-def _safe(name: str) -> str:
+def file_name(name: str) -> str:
     """Part of a file name for a name: letters, digits, dots and dashes."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:60] or "model"

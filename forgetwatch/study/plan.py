@@ -139,7 +139,9 @@ def read_plan(path: Path, *, probe: str | None = None) -> Plan:
             twice.
     """
     given = _mapping(read_plain_yaml(path, "a study in YAML", StudyError), str(path), _TOP)
-    defaults = {name: given[name] for name in (*_SCORED, "on_mismatch", "allow_prompt_mismatch") if name in given}
+    defaults: dict[str, Plain] = {
+        name: given[name] for name in (*_SCORED, "on_mismatch", "allow_prompt_mismatch") if name in given
+    }
     if probe is not None:
         defaults["probe"] = str(Path(probe).absolute()) if Path(probe).is_file() else probe
     reader = _Reader(path, defaults)
@@ -304,7 +306,9 @@ def _truth(given: Plain, where: str) -> bool:
 
 def _number(given: Plain, where: str) -> float:
     """A number above 0, such as 8e9 or 8B."""
-    found = re.fullmatch(r"\s*([\d_.,]+(?:[eE][+-]?\d+)?)\s*([KMBTkmbt]?)\s*", given) if isinstance(given, str) else None
+    found = (
+        re.fullmatch(r"\s*([\d_.,]+(?:[eE][+-]?\d+)?)\s*([KMBTkmbt]?)\s*", given) if isinstance(given, str) else None
+    )
     try:
         value = float(found[1].replace(",", "")) * _TIMES.get(found[2].upper(), 1) if found else math.nan
     except ValueError:

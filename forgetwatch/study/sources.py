@@ -2,9 +2,9 @@
 
     STUDY/snapshots/Llama-3.1-8B-3f0c41d07a6b.parquet
 
-The digits are a digest of the model (of a folder: the names, sizes and times of its files), the probe with its settings,
-and the version of forgetwatch; a model that changed is scored again. The cache of `scoring.checkpoints` lies behind it.
-Files of outcomes are read each time, and nothing is imported that scoring needs.
+The digits are a digest of the model (of a folder: the names, sizes and times of its files), the probe with its
+settings, and the version of forgetwatch; a model that changed is scored again. The cache of `scoring.checkpoints` lies
+behind it. Files of outcomes are read each time, and nothing is imported that scoring needs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -123,7 +123,7 @@ def is_model(source: Source) -> bool:
 
 def _with_settings(probe: Probe, source: Source) -> Probe:
     """Probe with the settings of a source."""
-    changes = {} if source.rendering is None else {"rendering": source.rendering}
+    changes: dict[str, Any] = {} if source.rendering is None else {"rendering": source.rendering}
     try:
         if source.decoding:
             own = probe.decoding.to_json() if isinstance(probe.decoding, Decoding) else {}

@@ -1,0 +1,102 @@
+"""`forgetwatch study STUDY.yaml`: many pairs of models in stages, as tables, radars and one page."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from forgetwatch.cli.documents import STDOUT, check_file, check_pictures, write_json
+from forgetwatch.cli.options import check_device_map, device_map_option
+from forgetwatch.cli.output import echo, result_console
+from forgetwatch.cli.resolve import resolve
+from forgetwatch.errors import StudyError
+from forgetwatch.probe import Probe
+from forgetwatch.snapshot import Snapshot
+from forgetwatch.study.overview import study_table
+from forgetwatch.study.pairs import Study, run_study
+from forgetwatch.study.plan import Pair, Plan, read_plan
+from forgetwatch.study.publication import publish, study_json
+from forgetwatch.study.sources import Sources
+
+_NAMED: Final = 5
+"""Maximum number of pairs that the last message names."""
+
+
+def run(
+    study: Annotated[
+        Path, typer.Argument(metavar="STUDY.yaml", help="The pairs, in stages: configs/paper.yaml is one.")
+    ],
+    probe: Annotated[
+        str | None, typer.Option("--probe", help="Probe that scores models, in place of the file's own.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Folder for all files; default: the study's name, next to the file."),
+    ] = None,
+    json_path: Annotated[
+        Path | None, typer.Option("--json", help="Also write all numbers as JSON to this file; - for stdout.")
+    ] = None,
+    trust_remote_code: Annotated[
+        bool, typer.Option("--trust-remote-code", help="Run code that comes with a model.")
+    ] = False,
+    device_map: Annotated[str | None, device_map_option()] = None,
+) -> None:
+    """Compare many pairs of models: what each training step forgot and gained, by category, size and data."""
+    check_device_map(device_map)
+    check_file(json_path)
+    plan = read_plan(study, probe=probe)
+    folder = output or study.parent / (re.sub(r"[^\w.-]+", "-", plan.name).strip("-.") or "study")
+    check_pictures(folder)
+
+    def read(given: str, items: Probe | None, metric: str | None) -> Snapshot:
+        return resolve(given, items, metric, trust_remote_code=trust_remote_code, device_map=device_map)
+
+    # The launcher's variables: no process group exists yet.
+    rank, processes = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    sources = Sources(folder, read, rank=rank, processes=processes)
+    found = run_study(plan, sources, on_pair=lambda number, pair: _announce(plan, number, pair) if rank == 0 else None)
+    if rank == 0:
+        _show(found, folder, json_path)
+    _conclude(found)
+
+
+def _announce(plan: Plan, number: int, pair: Pair) -> None:
+    """Print the line of a pair that begins."""
+    seeds = max(len(pair.before), len(pair.after))
+    of_seeds = f", {seeds} seeds" if seeds > 1 else ""
+    echo(
+        f"forgetwatch: pair {number} of {len(plan.pairs)}, {pair.name}: {pair.before[0].given} -> "
+        f"{pair.after[0].given}{of_seeds}",
+        err=True,
+    )
+
+
+def _show(study: Study, folder: Path, json_path: Path | None) -> None:
+    """Print the table, and write all files."""
+    page = publish(study, folder)
+    if json_path is not None:
+        write_json(study_json(study), json_path)
+    if json_path == STDOUT:
+        return
+    result_console().print(study_table(study))
+    echo(f"report: {page}")
+
+
+def _conclude(study: Study) -> None:
+    """Print why pairs were not compared.
+
+    Raises:
+        StudyError: If there is such a pair.
+    """
+    for one in study.failed:
+        echo(f"forgetwatch: not compared: {one.reason}", err=True)
+    if names := [one.pair.name for one in study.failed]:
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        raise StudyError(
+            f"{len(names)} of {len(study.results)} pairs could not be compared: {', '.join(names[:_NAMED])}{more}; all "
+            "others are in the report"
+        )

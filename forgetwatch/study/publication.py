@@ -1,0 +1,247 @@
+"""Files of a study: a JSON document, a page, Markdown, two CSV tables, LaTeX, and pictures.
+
+    study.json        forgetwatch/study@1: every number, and the pairs that could not be compared
+    study.html        one page that opens from disk
+    study.md          the same tables in Markdown
+    pairs.csv         a row for each pair
+    categories.csv    a row for each pair, rate and category of the paper's tables
+    tables.tex        the paper's tables
+    pictures/         each figure as PNG and SVG
+
+None holds a question or an answer. Undefined numbers are null in JSON and empty in CSV.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from forgetwatch.comparing.category_means import CategoryMeans, Spread
+from forgetwatch.comparing.quantities import QUANTITIES, group_values, json_value, value_at
+from forgetwatch.files import write_text
+from forgetwatch.report.cells import NOT_THERE
+from forgetwatch.report.formatting import count
+from forgetwatch.report.html import made_line, render
+from forgetwatch.report.markdown import escaped, table
+from forgetwatch.report.pictures import file_name, save_figures
+from forgetwatch.report.plots import drawn, svg
+from forgetwatch.study.overview import (
+    AVERAGE_HEADINGS,
+    GUESSING_HEADINGS,
+    PAIR_HEADINGS,
+    average_cells,
+    guessing_cells,
+    pair_cells,
+)
+from forgetwatch.study.pairs import Compared, Failed, Study
+from forgetwatch.study.paper_tables import RATES, TOTAL, rows, tables_csv, tables_latex, tables_markdown, values
+from forgetwatch.study.radars import Scale, averages_figure, radar_figures, scale_figure
+from forgetwatch.visible_text import csv_cell, without_folders
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SCHEMA: Final = "forgetwatch/study@1"
+_SCALES: Final[dict[Scale, str]] = {"size": "Forgetting against size", "data": "Forgetting against the scale of data"}
+_RULES: Final = {
+    "own": "Each question counts with its own number of options, and nothing is cut off at 0 before it is averaged.",
+    "paper-compat": "As in the paper's released code, all questions of a task have one number of options, some tasks "
+    "are left out, and each task's value is cut off at 0 before it is averaged.",
+}
+_TASK: Final = ("name", "n", "forgotten", "gained", "accuracy_before", "accuracy_after")
+
+
+def publish(study: Study, folder: Path) -> Path:
+    """Write all files of a study into its folder, and return the path of the page."""
+    with drawn():
+        figures = _figures(study)
+        save_figures(figures, folder / "pictures")
+        page = _page(study, figures)
+    texts = {
+        "study.json": json.dumps(study_json(study), indent=1, ensure_ascii=False, allow_nan=False) + "\n",
+        "study.html": page,
+        "study.md": study_markdown(study),
+        "pairs.csv": pairs_csv(study),
+        "categories.csv": tables_csv(study),
+        "tables.tex": tables_latex(study),
+    }
+    for name, text in texts.items():
+        write_text(folder / name, text)
+    return folder / "study.html"
+
+
+def study_json(study: Study) -> dict[str, Any]:
+    """JSON document of a study."""
+    results = {one.pair.name: one for one in study.results}
+    return {
+        "schema": SCHEMA,
+        "name": study.plan.name,
+        "chance": study.plan.chance,
+        "stages": [
+            {"name": stage, "pairs": [_pair_json(results[pair.name]) for pair in study.plan.of_stage(stage)]}
+            for stage in study.plan.stages
+        ],
+        "failed": [one.pair.name for one in study.failed],
+    }
+
+
+def _pair_json(result: Compared | Failed) -> dict[str, Any]:
+    """JSON values of one pair; its numbers are null if it could not be compared."""
+    pair = result.pair
+    found: dict[str, Any] = {
+        "name": pair.name,
+        "size": pair.size,
+        "data": pair.data,
+        "before": [source.given for source in pair.before],
+        "after": [source.given for source in pair.after],
+    }
+    if isinstance(result, Failed):
+        return {**found, "error": result.reason, "items": None, "paper": None, "averages": None, "groups": None}
+    comparison = result.comparison
+    tasks = [group_values(group) for group in comparison.by("task").values()]
+    return {
+        **found,
+        "error": None,
+        "labels": list(comparison.labels),
+        "samples": comparison.samples,
+        "items": json_value(vars(comparison.items)),
+        "paper": _paper_json(result.means),
+        "averages": json_value(vars(result.averages)),
+        "groups": [group_values(group) for group in comparison.groups if group.level != "task"],
+        "tasks": [{name: values[name] for name in _TASK} for values in tasks],
+        "notes": list(comparison.notes),
+    }
+
+
+def _paper_json(means: CategoryMeans) -> dict[str, Any]:
+    """JSON values of the paper's tables of one pair: by rate, of all and of each category."""
+    found = {}
+    for rate in RATES:
+        of_rate = values(means, rate)
+        total = of_rate.pop(TOTAL)
+        found[rate.replace(" ", "_")] = {
+            **_spread(total.rate),
+            "ceiling": _spread(total.ceiling),
+            "by_category": {
+                name: {**_spread(value.rate), "ceiling": _spread(value.ceiling)} for name, value in of_rate.items()
+            },
+        }
+    return found
+
+
+def _spread(spread: Spread) -> dict[str, Any]:
+    return {"mean": json_value(spread.mean), "sd": json_value(spread.sd)}
+
+
+def pairs_csv(study: Study) -> str:
+    """CSV table with a row for each pair: its place in the study, and each quantity of all its questions."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    averages = ("tasks", "conventional", "forgetting", "in_tasks_that_fell")
+    writer.writerow(["stage", "pair", "size", "data", "error", *(f"averages.{name}" for name in averages), *QUANTITIES])
+    for one in study.results:
+        pair = one.pair
+        first = [csv_cell(pair.stage), csv_cell(pair.name), pair.size, pair.data]
+        if isinstance(one, Failed):
+            writer.writerow([*first, csv_cell(one.reason), *([None] * (len(averages) + len(QUANTITIES)))])
+            continue
+        document = group_values(one.comparison.all)
+        shown = [json_value(getattr(one.averages, name)) for name in averages]
+        writer.writerow([*first, None, *shown, *(value_at(document, path) for path in QUANTITIES)])
+    return text.getvalue()
+
+
+def study_markdown(study: Study) -> str:
+    """Markdown of a study: pairs, averages, and the paper's tables."""
+    lines = [f"# {escaped(study.plan.name)}", "", _facts(study), ""]
+    if study.failed:
+        lines += ["Not compared:", "", *(f"* {escaped(without_folders(one.reason))}" for one in study.failed), ""]
+    if study.compared:
+        lines += ["## What averages hide", "", *_table(study, AVERAGE_HEADINGS, average_cells)]
+        lines += ["## Every pair", "", *_table(study, PAIR_HEADINGS, pair_cells)]
+        lines += ["## Corrected for guessing, %", "", *_table(study, GUESSING_HEADINGS, guessing_cells)]
+        lines += ["## The paper's tables", "", tables_markdown(study)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _figures(study: Study) -> dict[str, Figure | None]:
+    """Figures by the names of their files."""
+    figures: dict[str, Figure | None] = {"averages": averages_figure(study)}
+    for name in _SCALES:
+        figures[f"against-{name}"] = scale_figure(study, name)
+    for number, stage in enumerate(study.plan.stages, 1):
+        for part, figure in enumerate(radar_figures(study, stage), 1):
+            figures[f"{_radar_name(number)}-{part}-{file_name(stage)}"] = figure
+    return figures
+
+
+def _radar_name(stage: int) -> str:
+    return f"radar-{stage}"
+
+
+def _page(study: Study, figures: dict[str, Figure | None]) -> str:
+    """The page, as text."""
+    drawings = {}
+    for number, (name, figure) in enumerate(figures.items()):
+        label = f"{name}; the tables have its numbers"
+        if (drawing := svg(partial(lambda given: given, figure), name=f"figure{number}", label=label)) is not None:
+            drawings[name] = drawing
+    stages = []
+    for number, stage in enumerate(study.plan.stages, 1):
+        if pairs := study.of_stage(stage):
+            own = [drawing for name, drawing in drawings.items() if name.startswith(f"{_radar_name(number)}-")]
+            names = [one.pair.name for one in pairs]
+            tables = [(rate, names, rows(study, stage, rate)) for rate in RATES]
+            seeds = any(one.comparison.samples > 1 for one in pairs)
+            stages.append({"name": stage, "pictures": own, "tables": tables, "seeds": seeds})
+    return render(
+        "study.html",
+        name=study.plan.name,
+        facts=_facts(study),
+        failed=[without_folders(one.reason) for one in study.failed],
+        averages=_staged(study, AVERAGE_HEADINGS, average_cells),
+        picture=drawings.get("averages"),
+        pairs=_staged(study, PAIR_HEADINGS, pair_cells),
+        guessing=_staged(study, GUESSING_HEADINGS, guessing_cells),
+        stages=stages,
+        scales=[(text, drawings[f"against-{by}"]) for by, text in _SCALES.items() if f"against-{by}" in drawings],
+        notes=[without_folders(f"{one.pair.name}: {note}") for one in study.compared for note in one.comparison.notes],
+        rule=_RULES[study.plan.chance],
+        made=made_line(),
+    )
+
+
+def _staged(study: Study, headings: Mapping[str, str], cells: Callable[[Compared], dict[str, str]]) -> dict[str, Any]:
+    """Section of a table of pairs under their stages, without the columns that no pair has."""
+    found = {one.pair.name: cells(one) for one in study.compared}
+    kept = [name for name in headings if any(of_pair[name] != NOT_THERE for of_pair in found.values())]
+    staged = [(stage, pairs) for stage in study.plan.stages if (pairs := study.of_stage(stage))]
+    return {
+        "headings": {name: headings[name] for name in kept},
+        "stages": [
+            (stage, [(one.pair.name, {name: found[one.pair.name][name] for name in kept}) for one in pairs])
+            for stage, pairs in staged
+        ],
+    }
+
+
+def _table(study: Study, headings: Mapping[str, str], cells: Callable[[Compared], dict[str, str]]) -> list[str]:
+    """Lines of the same table in Markdown."""
+    section = _staged(study, headings, cells)
+    lines = [[pair, *of_pair.values()] for _, pairs in section["stages"] for pair, of_pair in pairs]
+    return [*table(["pair", *section["headings"].values()], lines), ""]
+
+
+def _facts(study: Study) -> str:
+    """Line on the size of a study."""
+    stages, pairs = len(study.plan.stages), len(study.compared)
+    most = max((one.comparison.items.compared for one in study.compared), default=0.0)
+    return (
+        f"{count(pairs)} of {count(len(study.plan.pairs))} pairs in {count(stages)} stage{'' if stages == 1 else 's'}, "
+        f"each compared question by question, on up to {count(most)} questions"
+    )

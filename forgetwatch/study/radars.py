@@ -1,0 +1,195 @@
+"""Figures of a study, after those of arXiv 2510.17776, and one of what averages hide.
+
+    radar_figure       one stage: the categories as axes, a line for each pair
+    scale_figure       the total of each pair against its size or data, on a logarithmic axis
+    averages_figure    the forgetting that averages show, beside 1->0
+
+Rates are the chance-adjusted ones of the tables, in percent; those of `averages_figure` are not adjusted. Names are
+next to the axes, at even distances, with a thin line to each point, so that they never overlap. The plotting library
+is imported when a figure is drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import numpy as np
+
+from forgetwatch.report.plots import LOST, name_in
+from forgetwatch.study.pairs import Compared, Study
+from forgetwatch.study.paper_tables import RATES, TOTAL, Rate, categories, shown, values
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import Locator
+
+Scale = Literal["size", "data"]
+
+_COLORS: Final = ("#b3261e", "#1f3b73", "#1b6e3c", "#b26a00", "#7b3f9e", "#0f7c8a", "#8a5a44", "#777777")
+_MARKERS: Final = "osv^DxP*"
+_DASHES: Final = ("-", "--", "-.", ":")
+_AXES: Final = 3
+"""Fewest categories that make a radar."""
+_LINES: Final = 12
+"""Pairs in one radar; the lines of more could not be told apart."""
+_LABELS: Final[dict[Scale, str]] = {"size": "parameters", "data": "data"}
+
+
+def radar_figures(study: Study, stage: str) -> list[Figure]:
+    """Radars of one stage, of at most 12 pairs each; none for fewer than three categories."""
+    pairs, names = study.of_stage(stage), categories(study.compared)
+    if len(names) < _AXES:
+        return []
+    parts = -(-len(pairs) // _LINES)
+    size = -(-len(pairs) // parts) if parts else 1
+    # One scale for all stages, or the eye would compare circles of unlike size.
+    most = {rate: max((_radius(one, rate, names) for one in study.compared), default=0.0) for rate in RATES}
+    return [_radar(stage, pairs[at : at + size], names, most) for at in range(0, len(pairs), size)]
+
+
+def _radius(one: Compared, rate: Rate, names: Sequence[str]) -> float:
+    found = values(one.means, rate)
+    return max((shown(found[name].rate.mean) for name in names if name in found), default=0.0)
+
+
+def _radar(stage: str, pairs: Sequence[Compared], names: Sequence[str], most: Mapping[Rate, float]) -> Figure:
+    from matplotlib.figure import Figure
+
+    rows = -(-len(pairs) // 3)
+    figure = Figure(figsize=(10, 4.4 + 0.24 * rows), layout="constrained")
+    panels = figure.subplots(1, 2, subplot_kw={"projection": "polar"})
+    angles = np.linspace(0, 2 * np.pi, len(names), endpoint=False)
+    for panel, rate in zip(panels, RATES, strict=True):
+        for number, one in enumerate(pairs):
+            found = values(one.means, rate)
+            radii = [100 * shown(found[name].rate.mean) if name in found else math.nan for name in names]
+            closed = [*radii, radii[0]]
+            panel.plot([*angles, angles[0]], closed, label=name_in(34, one.pair.name), **_line_style(number))
+        panel.set_theta_zero_location("N")
+        panel.set_theta_direction(-1)
+        panel.set_xticks(angles, [name_in(18, name) for name in names], fontsize=9)
+        for angle, label in zip(angles, panel.get_xticklabels(), strict=True):
+            # Beside the circle a label begins or ends at it: a centred one would cross the outermost ring.
+            side = math.sin(angle)
+            label.set_horizontalalignment("left" if side > 0.2 else "right" if side < -0.2 else "center")
+        panel.set_ylim(0, max(100 * most[rate] * 1.05, 1))
+        panel.yaxis.set_major_locator(_few_ticks())
+        panel.yaxis.set_major_formatter(lambda value, _: f"{value:g} %")
+        panel.set_rlabel_position(180 / len(names))
+        panel.tick_params(axis="y", labelsize=8)
+        panel.grid(alpha=0.4)
+        panel.set_title(f"{rate}, chance-adjusted", fontsize=11, pad=14)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    figure.suptitle(name_in(80, stage), fontsize=12, fontweight="bold")
+    return figure
+
+
+def _line_style(number: int) -> dict[str, Any]:
+    return {
+        "color": _COLORS[number % len(_COLORS)],
+        "marker": _MARKERS[number % len(_MARKERS)],
+        "linestyle": _DASHES[(number // len(_COLORS) + number) % len(_DASHES)],
+        "linewidth": 1.6,
+        "markersize": 4,
+    }
+
+
+def _few_ticks() -> Locator:
+    from matplotlib.ticker import MaxNLocator
+
+    return MaxNLocator(4)
+
+
+def scale_figure(study: Study, by: Scale) -> Figure | None:
+    """Figure of the total of each pair against its size or data; None unless two pairs have unlike ones."""
+    from matplotlib.figure import Figure
+
+    pairs = [one for one in study.compared if getattr(one.pair, by) is not None]
+    if len({getattr(one.pair, by) for one in pairs}) < 2:
+        return None
+    figure = Figure(figsize=(10, 2 * max(2.6, 0.9 + 0.19 * len(pairs))), layout="constrained")
+    panels = figure.subplots(2, 1, sharex=True)
+    for panel, rate in zip(panels, RATES, strict=True):
+        _draw_scale(panel, study, pairs, by, rate)
+    panels[1].set_xlabel(_LABELS[by], fontsize=10)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
+    return figure
+
+
+def _draw_scale(panel: Axes, study: Study, pairs: Sequence[Compared], by: Scale, rate: Rate) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    spots = []
+    for number, stage in enumerate(study.plan.stages):
+        own = [one for one in pairs if one.pair.stage == stage]
+        totals = [values(one.means, rate)[TOTAL].rate for one in own]
+        xs, ys = [getattr(one.pair, by) for one in own], [100 * shown(total.mean) for total in totals]
+        style: dict[str, Any] = {"color": _COLORS[number % len(_COLORS)], "marker": _MARKERS[number % len(_MARKERS)]}
+        bars = [0.0 if math.isnan(total.sd) else 100 * total.sd for total in totals]
+        if own:
+            label = name_in(50, stage)
+            panel.errorbar(xs, ys, yerr=bars, linestyle="", markersize=6, capsize=2, label=label, **style)
+        spots += [(x, y, one.pair.name) for x, y, one in zip(xs, ys, own, strict=True) if math.isfinite(y)]
+    panel.set_xscale("log")
+    panel.margins(x=0.08, y=0.12)
+    panel.set_ylim(bottom=0)
+    panel.xaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5), numticks=12))
+    panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))
+    panel.xaxis.set_minor_formatter(NullFormatter())
+    panel.tick_params(labelsize=9, labelbottom=True)
+    panel.set_ylabel(f"{rate}, %", fontsize=10)
+    panel.grid(alpha=0.25)
+    _name_points(panel, spots)
+
+
+def _name_points(panel: Axes, spots: Sequence[tuple[float, float, str]]) -> None:
+    """Write the names of points at the right, highest first, with a thin line to each."""
+    from matplotlib.patches import ConnectionPatch
+
+    for place, (x, y, name) in enumerate(sorted(spots, key=lambda spot: -spot[1])):
+        at = 1 - (place + 0.5) / len(spots)
+        leader = ConnectionPatch((x, y), (1.035, at), "data", "axes fraction", axesA=panel, axesB=panel)
+        leader.set(color="#777777", linewidth=0.5, alpha=0.5)
+        panel.add_artist(leader)
+        panel.text(1.04, at, name_in(34, name), transform=panel.transAxes, va="center", fontsize=8)
+
+
+def averages_figure(study: Study) -> Figure | None:
+    """Figure of the forgetting that averages show, and 1->0, of each pair; None without a pair."""
+    from matplotlib.figure import Figure
+
+    pairs = [one for stage in study.plan.stages for one in study.of_stage(stage)]
+    if not pairs:
+        return None
+    figure = Figure(figsize=(10, 1.4 + 0.42 * len(pairs)), layout="constrained")
+    panel = figure.subplots()
+    rows = np.arange(len(pairs))
+    hidden = [100 * one.averages.forgetting for one in pairs]
+    visible = [100 * one.averages.conventional for one in pairs]
+    panel.barh(rows - 0.19, visible, height=0.34, color="#777777", label="forgetting that averages show")
+    label = "questions forgotten (1→0)"
+    panel.barh(rows + 0.19, hidden, height=0.34, fill=False, hatch="//", edgecolor=LOST["color"], label=label)
+    panel.set_yticks(rows, [name_in(34, one.pair.name) for one in pairs])
+    panel.invert_yaxis()  # the first pair at the top
+    panel.set_xlabel("%, mean over tasks, not adjusted for chance", fontsize=10)
+    panel.tick_params(labelsize=9)
+    panel.grid(axis="x", alpha=0.25)
+    figure.legend(loc="outside upper center", ncols=2, frameon=False, fontsize=9)
+    return figure
+
+
+def short_number(value: float) -> str:
+    """Text of a large number, such as ``8B`` or ``114K``.
+
+    >>> short_number(8e9), short_number(114_000), short_number(817), short_number(5.5e12)
+    ('8B', '114K', '817', '5.5T')
+    """
+    for size, letter in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "K")):
+        if value >= size:
+            return f"{value / size:.3g}{letter}"
+    return f"{value:g}"

@@ -1,0 +1,455 @@
+"""A study from its file to its pages: numbers, tables, seeds, resumption, and pairs that cannot be compared."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from numpy.typing import NDArray
+from pages import HOSTILE
+from support import snapshot
+from typer.testing import CliRunner
+
+from forgetwatch import Item, Probe, Snapshot, load_snapshot
+from forgetwatch.cli import app
+from forgetwatch.probes.shots import few_shot
+from forgetwatch.study.pairs import Study, run_study
+from forgetwatch.study.paper_tables import rows, tables_latex, values
+from forgetwatch.study.plan import read_plan
+from forgetwatch.study.publication import study_markdown
+from forgetwatch.study.radars import averages_figure, radar_figures, scale_figure
+from forgetwatch.study.sources import Sources
+
+K = np.repeat([2, 4, 4, 5, 3, 10], 20)
+TASK = np.repeat([f"t{n}" for n in range(6)], 20)
+CATEGORY = np.repeat(["Math", "Math", "Law", "Arts", "Arts", "Arts"], 20)
+"""Six tasks of 20 items in three categories."""
+
+Right = NDArray[np.bool_]
+
+
+def answers(seed: int, share: float = 0.6) -> Right:
+    return np.random.default_rng(seed).random(len(K)) < share
+
+
+def table_of(right: Right, **columns: Any) -> pa.Table:
+    given = {
+        "item_id": [f"q{n}" for n in range(len(K))],
+        "content_hash": [f"h{n}" for n in range(len(K))],
+        "task": list(TASK),
+        "category": list(CATEGORY),
+        "k": pa.array(K, pa.int32()),
+        "correct": list(right),
+    }
+    return pa.table({**given, **columns})
+
+
+def write(folder: Path, name: str, right: Right) -> str:
+    pq.write_table(table_of(right), folder / name)
+    return name
+
+
+def study_file(folder: Path, *pairs: str, top: str = "") -> Path:
+    path = folder / "made.yaml"
+    path.write_text(f"{top}\nstages:\n  - name: tuning\n    pairs:\n" + "".join(f"      - {pair}\n" for pair in pairs))
+    return path
+
+
+def run(*arguments: object) -> tuple[int, str, str]:
+    done = CliRunner().invoke(app, ["study", *map(str, arguments)])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        return 1, done.stdout, f"{done.stderr}{done.exception}"
+    return done.exit_code, done.stdout, done.stderr
+
+
+def document(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "study.json").read_text())
+    return found
+
+
+def pairs_of(found: dict[str, Any]) -> dict[str, Any]:
+    return {pair["name"]: pair for stage in found["stages"] for pair in stage["pairs"]}
+
+
+def read(given: str, probe: Probe | None, metric: str | None) -> Snapshot:
+    assert probe is None, f"{given} is no model to be scored"
+    return load_snapshot(given, metric=metric)
+
+
+def by_hand(before: Sequence[Right], after: Sequence[Right]) -> tuple[dict[str, NDArray[Any]], NDArray[Any]]:
+    """The paper's rates and ceilings [seeds, 4] by category and in total, straight from the arrays."""
+    of_category: dict[str, NDArray[Any]] = {}
+    for category in ("Math", "Law", "Arts"):
+        of_tasks = []
+        for task in sorted(set(TASK[category == CATEGORY])):
+            at, k = task == TASK, float(K[task == TASK][0])
+            of_seeds = []
+            for one, other in zip(before, after, strict=True):
+                acc, now = one[at].mean(), other[at].mean()
+                chance = (1 - acc) * (1 - now) / (k - 1)
+                lost, won = (one & ~other)[at].mean(), (~one & other)[at].mean()
+                of_seeds.append([lost - chance, won - chance, (k * acc - 1) / (k - 1), (k * now - 1) / (k - 1)])
+            of_tasks.append(of_seeds)
+        of_category[category] = np.mean(of_tasks, axis=0)
+    return of_category, np.mean(list(of_category.values()), axis=0)
+
+
+def test_values_deviations_and_ceilings_over_seeds_are_numpys(tmp_path: Path) -> None:
+    before, after = [answers(n) for n in range(3)], [answers(n, 0.5) for n in (10, 11, 12)]
+    names = {
+        side: [write(tmp_path, f"{side}{n}.parquet", one) for n, one in enumerate(seeds)]
+        for side, seeds in (("before", before), ("after", after))
+    }
+    path = study_file(tmp_path, json.dumps({"name": "a", **names}))
+    study = run_study(read_plan(path), Sources(tmp_path / "out", read), on_pair=lambda *_: None)
+    (pair,) = study.compared
+    of_category, total = by_hand(before, after)
+    for which, rate in enumerate(("forgetting", "backward transfer")):
+        found = values(pair.means, rate)  # type: ignore[arg-type]
+        for name, expected in {**of_category, "Total": total}.items():
+            assert found[name].rate.mean == pytest.approx(expected[:, which].mean())
+            assert found[name].rate.sd == pytest.approx(expected[:, which].std(ddof=1))
+            assert found[name].ceiling.mean == pytest.approx(expected[:, 2 + which].mean())
+    shown = {row[0]: row[1] for row in rows(study, "tuning", "forgetting")}
+    assert list(shown) == ["Math", "Law", "Arts", "Total"]
+    mean, sd, ceiling = 100 * total[:, 0].mean(), 100 * total[:, 0].std(ddof=1), 100 * total[:, 2].mean()
+    assert shown["Total"] == f"{mean:.1f} ± {sd:.1f} ({ceiling:.1f})"
+
+
+def test_one_side_before_is_paired_with_each_seed_after(tmp_path: Path) -> None:
+    before, after = answers(0), [answers(n) for n in (1, 2)]
+    write(tmp_path, "base.parquet", before)
+    for n, one in enumerate(after):
+        write(tmp_path, f"s{n}.parquet", one)
+    path = study_file(tmp_path, "{name: a, before: base.parquet, after: [s0.parquet, s1.parquet]}")
+    study = run_study(read_plan(path), Sources(tmp_path / "out", read), on_pair=lambda *_: None)
+    lost = [(before & ~one).sum() for one in after]
+    assert study.compared[0].comparison.all.forgotten == np.mean(lost)
+    assert study.compared[0].comparison.items.compared == len(K)
+
+
+def test_the_released_codes_rule_has_its_ceilings_too(tmp_path: Path) -> None:
+    for n in range(2):
+        write(tmp_path, f"{n}.parquet", answers(n))
+    path = study_file(tmp_path, "{name: a, before: 0.parquet, after: 1.parquet}", top="chance: paper-compat")
+    study = run_study(read_plan(path), Sources(tmp_path / "out", read), on_pair=lambda *_: None)
+    found = values(study.compared[0].means, "forgetting")
+    ceilings = [max((4 * answers(0)[task == TASK].mean() - 1) / 3, 0) for task in sorted(set(TASK))]
+    assert found["Missing"].ceiling.mean == pytest.approx(np.mean(ceilings))  # its k is 4 for every task it lacks
+
+
+def test_averages_show_the_loss_of_tasks_and_hide_what_gains_cancel(tmp_path: Path) -> None:
+    before, after = answers(3), answers(4)
+    write(tmp_path, "b.parquet", before)
+    write(tmp_path, "a.parquet", after)
+    path = study_file(tmp_path, "{name: a, before: b.parquet, after: a.parquet}")
+    study = run_study(read_plan(path), Sources(tmp_path / "out", read), on_pair=lambda *_: None)
+    found = study.compared[0].averages
+    of_tasks = [(before[task == TASK], after[task == TASK]) for task in sorted(set(TASK))]
+    lost = [one.mean() - now.mean() for one, now in of_tasks]
+    assert found.conventional == pytest.approx(np.mean([max(0, fall) for fall in lost]))
+    assert found.forgetting == pytest.approx(np.mean([(one & ~now).mean() for one, now in of_tasks]))
+    fell = sum((one & ~now).sum() for (one, now), fall in zip(of_tasks, lost, strict=True) if fall > 0)
+    assert (found.tasks, found.in_tasks_that_fell) == (6, fell)
+    assert found.conventional < found.forgetting
+
+
+def test_a_pair_that_cannot_be_compared_is_named_and_the_others_go_on(tmp_path: Path) -> None:
+    write(tmp_path, "b.parquet", answers(0))
+    write(tmp_path, "a.parquet", answers(1))
+    pq.write_table(table_of(answers(2), content_hash=[f"x{n}" for n in range(len(K))]), tmp_path / "other.parquet")
+    (tmp_path / "cut.parquet").write_bytes((tmp_path / "a.parquet").read_bytes()[:-9])
+    path = study_file(
+        tmp_path,
+        "{name: missing, before: b.parquet, after: gone.parquet}",
+        "{name: unlike, before: b.parquet, after: other.parquet}",
+        "{name: damaged, before: cut.parquet, after: a.parquet}",
+        "{name: fine, size: 7B, before: b.parquet, after: a.parquet}",
+    )
+    status, out, err = run(path, "-o", tmp_path / "out")
+    assert status == 1
+    assert "3 of 4 pairs could not be compared: missing, unlike, damaged" in err
+    found = pairs_of(document(tmp_path / "out"))
+    assert document(tmp_path / "out")["failed"] == ["missing", "unlike", "damaged"]
+    assert "gone.parquet: no such file" in found["missing"]["error"]
+    assert found["unlike"]["error"].startswith("unlike: ")
+    assert "have no item in common" in found["unlike"]["error"]
+    assert "cut.parquet" in found["damaged"]["error"]
+    assert found["fine"]["error"] is None
+    assert found["fine"]["groups"][0]["forgotten"] == (answers(0) & ~answers(1)).sum()
+    assert out.count("not compared") == 3
+    for name in ("missing", "unlike", "damaged"):
+        assert f"{name}: " in (tmp_path / "out" / "study.html").read_text()
+
+
+def test_nothing_is_read_where_the_file_is_wrong(tmp_path: Path) -> None:
+    write(tmp_path, "b.parquet", answers(0))
+    pair = "{name: a, before: b.parquet, after: b.parquet}"
+    status, _, err = run(study_file(tmp_path, pair, pair), "-o", tmp_path / "out")
+    assert status == 1
+    assert "the name is there twice" in err
+    assert "pair 1 of" not in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_terminals_table_has_a_row_a_pair_in_80_columns_and_each_pair_its_line(tmp_path: Path) -> None:
+    write(tmp_path, "b.parquet", answers(0))
+    write(tmp_path, "a.parquet", answers(1))
+    names = ["a" * 70, "漢字 " * 30, "short"]
+    path = study_file(tmp_path, *(f"{{name: {name}, before: b.parquet, after: a.parquet}}" for name in names))
+    status, out, err = run(path, "-o", tmp_path / "out")
+    assert status == 0
+    from rich.cells import cell_len
+
+    table = out.splitlines()[:-1]  # the last is the path of the report
+    assert len(table) == 3 + len(names) + 1
+    assert max(map(cell_len, table)) <= 80
+    lines = [line for line in err.splitlines() if "pair " in line]
+    assert [line.split()[2] for line in lines] == ["1", "2", "3"]
+    assert lines[2].endswith("short: b.parquet -> a.parquet")
+
+
+def test_sides_may_be_rows_of_one_file(tmp_path: Path) -> None:
+    rights = {name: answers(n) for n, name in enumerate(("x", "y", "z"))}
+    parts = [table_of(right, model=[name] * len(K)) for name, right in rights.items()]
+    pq.write_table(pa.concat_tables(parts), tmp_path / "all.parquet", row_group_size=50)
+    side = "{path: all.parquet, where: {model: %s}}"
+    path = study_file(tmp_path, f"{{name: a, before: {side % 'x'}, after: {side % 'z'}}}")
+    study = run_study(read_plan(path), Sources(tmp_path / "out", read), on_pair=lambda *_: None)
+    group = study.compared[0].comparison.all
+    assert (group.n, group.forgotten) == (len(K), (rights["x"] & ~rights["z"]).sum())
+
+
+def test_the_files_of_a_study_agree_and_show_names_as_text(tmp_path: Path) -> None:
+    write(tmp_path, "b.parquet", answers(0))
+    labels = np.array([f"{HOSTILE[n % 3]} & 50 % of $x_1$ #{n % 4}" for n in range(len(K))])
+    pq.write_table(table_of(answers(0), category=list(labels)), tmp_path / "b.parquet")
+    pq.write_table(table_of(answers(1), category=list(labels)), tmp_path / "a.parquet")
+    pair = json.dumps({"name": "=1+1 <b> & x_1", "size": "7B", "before": "b.parquet", "after": "a.parquet"})
+    other = json.dumps({"name": "b", "size": "70B", "data": "1K", "before": "a.parquet", "after": "b.parquet"})
+    path = study_file(tmp_path, pair, other, top="name: <script>alert(1)</script>")
+    folder = tmp_path / "out"
+    status, out, err = run(path, "-o", folder, "--json", "-")
+    assert status == 0, err
+    assert json.loads(out) == document(folder)
+    page = (folder / "study.html").read_text()
+    assert "<script" not in page
+    assert "onerror=alert(3)>" not in page
+    assert {path.name for path in (folder / "pictures").glob("*.png")} >= {"averages.png", "against-size.png"}
+    table = list(csv.DictReader(io.StringIO((folder / "pairs.csv").read_text())))
+    numbers = pairs_of(document(folder))
+    assert [row["pair"] for row in table] == ["'=1+1 <b> & x_1", "b"]
+    assert [float(row["forgotten"]) for row in table] == [one["groups"][0]["forgotten"] for one in numbers.values()]
+    of_categories = list(csv.DictReader(io.StringIO((folder / "categories.csv").read_text())))
+    total = next(row for row in of_categories if row["pair"] == "b" and row["category"] == "Total")
+    assert float(total["mean"]) == numbers["b"]["paper"]["forgetting"]["mean"]
+    assert total["sd"] == ""  # one seed
+
+
+def test_no_torch_where_only_files_are_named(tmp_path: Path) -> None:
+    write(tmp_path, "b.parquet", answers(0))
+    write(tmp_path, "a.parquet", answers(1))
+    path = study_file(tmp_path, "{name: a, before: b.parquet, after: a.parquet}", top="probe: standard")
+    code = f"""
+import sys
+from forgetwatch.cli import app
+app(["study", {str(path)!r}, "-o", {str(tmp_path / "out")!r}], standalone_mode=False)
+print(sorted({{"torch", "transformers", "datasets"}} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def probe_of(items: int = 12) -> Probe:
+    made = [
+        Item(
+            id=f"i{n}",
+            task=f"t{n % 2}",
+            category="c",
+            prompt=f"Question {n}?",
+            choices=(" a", " b", " c"),
+            answer=n % 3,
+        )
+        for n in range(items)
+    ]
+    return Probe(made, name="made", scoring="generate", rendering="chat")
+
+
+def outcomes(given: str, probe: Probe, right: Sequence[bool]) -> Snapshot:
+    """Outcomes of a model that was never loaded."""
+    return snapshot(
+        right,
+        meta={"model": given, "probe": {"name": probe.name, "rendering": probe.rendering, "scoring": probe.scoring}},
+        item_id=[item.id for item in probe],
+        content_hash=[item.content_hash for item in probe],
+        prompt_hash=[f"{given} {item.id}" for item in probe],
+        task=[item.task for item in probe],
+        k=[3] * len(probe),
+    )
+
+
+def models(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).mkdir()
+        (folder / name / "config.json").write_text("{}")
+
+
+def test_a_killed_study_scores_no_model_twice_and_a_changed_one_again(tmp_path: Path) -> None:
+    probe_of().save(tmp_path / "p.jsonl")
+    models(tmp_path, "base", "tuned", "late")
+    path = study_file(
+        tmp_path,
+        "{name: a, before: base, after: tuned}",
+        "{name: b, before: base, after: late}",
+        top="probe: p.jsonl\nallow_prompt_mismatch: true",
+    )
+    scored: list[str] = []
+
+    def score(given: str, probe: Probe | None, metric: str | None) -> Snapshot:
+        assert probe is not None
+        if given.endswith("late") and not scored.count("killed"):
+            scored.append("killed")
+            raise KeyboardInterrupt
+        scored.append(Path(given).name)
+        return outcomes(given, probe, [n % 2 == 0 for n in range(len(probe))])
+
+    def study() -> Study:
+        return run_study(read_plan(path), Sources(tmp_path / "out", score), on_pair=lambda *_: None)
+
+    with pytest.raises(KeyboardInterrupt):
+        study()
+    assert scored == ["base", "tuned", "killed"]
+    assert len(study().compared) == 2
+    assert scored == ["base", "tuned", "killed", "late"]
+    (tmp_path / "base" / "config.json").write_text("{ }")  # other weights in the same folder
+    study()
+    assert scored[4:] == ["base"]
+    kept = next((tmp_path / "out" / "snapshots").glob("tuned-*.parquet"))
+    kept.write_bytes(kept.read_bytes()[:-20])
+    study()
+    assert scored[5:] == ["tuned"]
+
+
+def test_a_base_with_worked_examples_and_a_tuned_model_in_a_chat_answer_the_same_questions(tmp_path: Path) -> None:
+    chat = probe_of()
+    plain = replace(few_shot(replace(chat, rendering="plain"), list(chat)[:4], shots=2), name="made-base")
+    chat.save(tmp_path / "chat.jsonl")
+    plain.save(tmp_path / "plain.jsonl")
+    models(tmp_path, "base", "tuned")
+    pair = "{name: a, before: {path: base, probe: plain.jsonl}, after: tuned}"
+
+    def score(given: str, probe: Probe | None, metric: str | None) -> Snapshot:
+        assert probe is not None
+        assert probe.decoding is not None
+        assert (probe.decoding.temperature, probe.decoding.top_p) == (0.6, 0.95)  # type: ignore[union-attr]
+        return outcomes(given, probe, [not given.endswith("tuned") or n > 2 for n in range(len(probe))])
+
+    top = "probe: chat.jsonl\ndecoding: {temperature: 0.6, top_p: 0.95}\n"
+    refused = study_file(tmp_path, pair, top=top)
+    study = run_study(read_plan(refused), Sources(tmp_path / "out", score), on_pair=lambda *_: None)
+    assert "a: " in study.failed[0].reason
+    allowed = study_file(tmp_path, pair, top=top + "allow_prompt_mismatch: true\n")
+    study = run_study(read_plan(allowed), Sources(tmp_path / "out", score), on_pair=lambda *_: None)
+    assert (study.compared[0].comparison.all.n, study.compared[0].comparison.all.forgotten) == (12, 3)
+
+
+def test_a_model_without_a_probe_is_a_pair_that_failed(tmp_path: Path) -> None:
+    models(tmp_path, "base")
+    write(tmp_path, "a.parquet", answers(0))
+    status, _, err = run(study_file(tmp_path, "{name: a, before: base, after: a.parquet}"), "-o", tmp_path / "out")
+    assert status == 1
+    assert "a: " in err
+    assert "needs --probe to be scored" in err
+
+
+def made_study(folder: Path, pairs: int) -> Study:
+    write(folder, "b.parquet", answers(0))
+    entries = []
+    for n in range(pairs):
+        write(folder, f"a{n}.parquet", answers(n + 1))
+        entries.append(f"{{name: pair {n}, size: {n + 1}B, before: b.parquet, after: a{n}.parquet}}")
+    return run_study(read_plan(study_file(folder, *entries)), Sources(folder / "out", read), on_pair=lambda *_: None)
+
+
+def test_the_radar_draws_what_the_table_has(tmp_path: Path) -> None:
+    study = made_study(tmp_path, 2)
+    (figure,) = radar_figures(study, "tuning")
+    forgetting, gained = figure.axes
+    assert [label.get_text() for label in forgetting.get_xticklabels()] == ["Math", "Law", "Arts"]
+    for panel, rate in ((forgetting, "forgetting"), (gained, "backward transfer")):
+        for line, one in zip(panel.lines, study.compared, strict=True):
+            found = values(one.means, rate)  # type: ignore[arg-type]
+            expected = [max(100 * found[name].rate.mean, 0) for name in ("Math", "Law", "Arts", "Math")]
+            assert list(line.get_ydata()) == pytest.approx(expected)
+    scale, averages = scale_figure(study, "size"), averages_figure(study)
+    assert scale is not None
+    assert scale_figure(study, "data") is None  # no pair has one
+    assert averages is not None
+    widths = [bar.get_width() for bar in averages.axes[0].patches]
+    assert widths[:2] == [pytest.approx(100 * one.averages.conventional) for one in study.compared]
+    assert widths[2:] == [pytest.approx(100 * one.averages.forgetting) for one in study.compared]
+
+
+def test_latex_and_markdown_show_signs_as_text(tmp_path: Path) -> None:
+    study = made_study(tmp_path, 1)
+    one = study.compared[0]
+    strange = replace(one, pair=replace(one.pair, name=r"a_1 & 50% \x {y} #1 ~ ^ $z$ | `c`"))
+    study = replace(study, results=(strange,))
+    assert r"a\_1 \& 50\% \textbackslash{}x \{y\} \#1 \textasciitilde{} \textasciicircum{} \$z\$" in tables_latex(study)
+    assert r"a\_1 \& 50% \\x {y} \#1 \~ ^ $z$ \| \`c\`" in study_markdown(study)
+
+
+PAIRS = {
+    "Meta-Llama-3_1-8B": "Meta-Llama-3_1-8B-Instruct",
+    "Meta-Llama-3_1-70B": "Meta-Llama-3_1-70B-Instruct",
+    "Mistral-7B-v0.1": "Mistral-7B-Instruct-v0.1",
+    "Mistral-7B-v0.2-hf": "Mistral-7B-Instruct-v0.2",
+    "Mixtral-8x7B-v0.1": "Mixtral-8x7B-Instruct-v0.1",
+    "Yi-6B": "Yi-6b-Chat",
+}
+
+
+def right_by_question(path: Path) -> dict[tuple[str, str, str], bool]:
+    columns = pq.read_table(path, columns=["task", "item_id", "content_hash", "correct"]).to_pydict()
+    keys = zip(columns["task"], columns["item_id"], columns["content_hash"], strict=True)
+    return dict(zip(keys, map(bool, columns["correct"]), strict=True))
+
+
+def test_the_six_pairs_of_mmlu_pro_equal_a_count_from_the_files(real_data: Path, tmp_path: Path) -> None:
+    folder = real_data / "mmlu_pro"
+    entries = [
+        json.dumps(
+            {"name": before, "before": str(folder / f"{before}.parquet"), "after": str(folder / f"{after}.parquet")}
+        )
+        for before, after in PAIRS.items()
+    ]
+    status, _, err = run(study_file(tmp_path, *entries), "-o", tmp_path / "out")
+    assert status == 0, err
+    found = pairs_of(document(tmp_path / "out"))
+    assert len(found) == 6
+    for before, after in PAIRS.items():
+        one, other = (right_by_question(folder / f"{name}.parquet") for name in (before, after))
+        assert one.keys() == other.keys()
+        whole = found[before]["groups"][0]
+        assert whole["n"] == len(one)
+        assert whole["forgotten"] == sum(right and not other[key] for key, right in one.items())
+        assert whole["gained"] == sum(not right and other[key] for key, right in one.items())
+        by_task: dict[str, list[tuple[bool, bool]]] = {}
+        for key, right in one.items():
+            by_task.setdefault(key[0], []).append((right, other[key]))
+        falls = [max(0, np.mean([a for a, _ in task]) - np.mean([b for _, b in task])) for task in by_task.values()]
+        assert found[before]["averages"]["conventional"] == pytest.approx(np.mean(falls))
+    llama = found["Meta-Llama-3_1-8B"]["groups"][0]
+    assert (llama["n"], llama["forgotten"], llama["gained"]) == (12032, 1127, 2053)
+    assert llama["chance"]["paper"]["forgetting"] == pytest.approx(0.050102006, abs=5e-10)

@@ -1,0 +1,124 @@
+"""The file of a study: what it says, and what is refused before any model is scored."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from forgetwatch.errors import StudyError
+from forgetwatch.probes.paper_tasks import PaperTasks
+from forgetwatch.study.plan import read_plan
+
+PAPER = Path(__file__).parent.parent.parent / "configs" / "paper.yaml"
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "study.yaml"
+    path.write_text(text)
+    return path
+
+
+def one_pair(pair: str, top: str = "") -> str:
+    return f"{top}\nstages:\n  - name: tuning\n    pairs:\n      - {pair}\n"
+
+
+def test_a_file_gives_its_stages_pairs_sides_and_settings(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "base.csv").write_text("item_id,correct\na,1\n")
+    text = """
+probe: standard
+decoding: {temperature: 0.6, top_p: 0.95}
+stages:
+  - name: one
+    pairs:
+      - name: first
+        size: 8B
+        data: 1e6
+        before: logs/base.csv
+        after: [{path: org/model, decoding: {tokens: 9}, rendering: chat}, org/other]
+  - name: two
+    pairs:
+      - {name: second, on_mismatch: intersect, before: ./gone, after: {path: a.parquet, where: {model: x}, set: {k: 4}}}
+"""
+    plan = read_plan(written(tmp_path, text))
+    first, second = plan.pairs
+    assert plan.name == "study"
+    assert plan.stages == ("one", "two")
+    assert (first.size, first.data, first.stage, first.on_mismatch) == (8e9, 1e6, "one", "error")
+    assert first.before[0].location == str(tmp_path / "logs" / "base.csv")
+    tuned, other = first.after
+    assert (tuned.location, tuned.rendering, tuned.probe) == ("org/model", "chat", "standard")
+    assert tuned.decoding == {"temperature": 0.6, "top_p": 0.95, "tokens": 9}  # those of a side add to the study's
+    assert other.decoding == {"temperature": 0.6, "top_p": 0.95}
+    assert second.on_mismatch == "intersect"
+    assert second.before[0].location == str(tmp_path / "gone")  # a path that is not there, and no model id
+    assert second.after[0].columns is not None
+    assert second.after[0].columns.where == {"model": "x"}
+
+
+PAIR = "{name: a, before: b.csv, after: c.csv}"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (one_pair(PAIR, "stage: 1"), "unknown key 'stage', did you mean 'stages'"),
+        (one_pair("{name: a, before: b.csv, aftr: c.csv}"), "pair 'a': unknown key 'aftr', did you mean 'after'"),
+        (one_pair("{name: a, before: {pth: b.csv}, after: c}"), "before: unknown key 'pth', did you mean 'path'"),
+        (one_pair(f"{PAIR}\n      - {PAIR}"), "pair 'a': the name is there twice, first in stage 'tuning'"),
+        (one_pair(PAIR) + "  - {name: more, pairs: [" + PAIR + "]}", "stage 'more': pair 'a': the name is there twice"),
+        (one_pair(PAIR) + "  - {name: tuning, pairs: [" + PAIR + "]}", "the stage 'tuning' is there twice"),
+        (one_pair("{name: a, before: b.csv}"), "pair 'a': needed before and after, after is missing"),
+        (one_pair("{name: a, before: [a, b], after: [a, b, c]}"), "pair 'a': 2 seeds before and 3 after"),
+        (one_pair("{name: a, size: big, before: b, after: c}"), "pair 'a': size: needed a number above 0"),
+        (one_pair("{name: a, size: -3, before: b, after: c}"), "pair 'a': size: needed a number above 0"),
+        (one_pair("{name: a, before: [], after: c}"), "pair 'a': before: needed a path or a model id"),
+        (one_pair("{before: b, after: c}"), "needed a text under name, got nothing"),
+        (one_pair(PAIR, "decoding: {temprature: 1}"), "unknown setting 'temprature', did you mean 'temperature'"),
+        (one_pair(PAIR, "decoding: {top_p: 2}"), "top_p must be a number above 0 and at most 1"),
+        (one_pair(PAIR, "on_mismatch: ignore"), "on_mismatch: needed error or intersect"),
+        (one_pair(PAIR, "allow_prompt_mismatch: perhaps"), "allow_prompt_mismatch: needed true or false"),
+        (one_pair(PAIR, "chance: paper"), "chance: needed own or paper-compat"),
+        (one_pair("{name: a, before: {path: b.csv, map: {corect: x}}, after: c}"), "unknown column 'corect'"),
+        ("stages: []", "needed a list under stages"),
+        ("", "needed a mapping"),
+        ("stages: [a: [", "it is not YAML"),
+    ],
+)
+def test_a_wrong_file_is_one_sentence_with_its_place(tmp_path: Path, text: str, said: str) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(StudyError) as caught:
+        read_plan(path)
+    assert said in str(caught.value)
+    assert str(caught.value).startswith(str(path))
+
+
+def test_the_papers_study_has_its_pairs_and_its_decoding() -> None:
+    plan = read_plan(PAPER)
+    assert (plan.name, plan.chance, len(plan.pairs)) == ("paper", "paper-compat", 31)
+    assert Counter(pair.stage for pair in plan.pairs) == {
+        "domain-continual pretraining": 5,
+        "instruction tuning": 9,
+        "reasoning, trained from base models": 5,
+        "reasoning, trained from instruct models, little data": 5,
+        "reasoning, trained from instruct models, much data": 7,
+    }
+    assert len({(pair.before[0].given, pair.after[0].given) for pair in plan.pairs}) == 31
+    sides = {source.given: source for pair in plan.pairs for source in (*pair.before, *pair.after)}
+    for source in sides.values():
+        shared = {"temperature": 0.6, "top_p": 0.95, "samples": 3, "seed": 0}
+        tokens = 4096 if "Qwen2.5-Math-7B" in source.given else 32768
+        assert source.decoding == {**shared, "tokens": tokens}
+    bases = {name for name, source in sides.items() if source.probe == "paper:base"}
+    assert {source.probe for source in sides.values()} == {"paper:base", "paper:cot"}
+    assert bases == {
+        *(f"Qwen/Qwen2.5-{size}B" for size in (3, 7, 14, 32)),
+        *(f"Qwen/Qwen2.5-Coder-{size}B" for size in (3, 7, 14, 32)),
+        *("Qwen/Qwen2.5-Math-7B", "meta-llama/Llama-3.1-8B"),
+    }
+    # A model has one probe wherever it is named, so that it is scored once.
+    assert all(source == sides[source.given] for pair in plan.pairs for source in (*pair.before, *pair.after))
+    assert all(pair.allow_prompt_mismatch for pair in plan.pairs)
+    assert len({row[0] for row in PaperTasks.released().rows.values() if row[0]}) == 10  # its categories

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -11,7 +13,7 @@ import typer
 
 from forgetwatch.cli.documents import STDOUT, check_file, check_pictures, write_json
 from forgetwatch.cli.options import check_device_map, device_map_option
-from forgetwatch.cli.output import echo, result_console
+from forgetwatch.cli.output import echo, is_first_process, result_console, shared_work
 from forgetwatch.cli.resolve import resolve
 from forgetwatch.errors import StudyError
 from forgetwatch.probe import Probe
@@ -20,7 +22,7 @@ from forgetwatch.study.overview import study_table
 from forgetwatch.study.pairs import Study, run_study
 from forgetwatch.study.plan import Pair, Plan, read_plan
 from forgetwatch.study.publication import publish, study_json
-from forgetwatch.study.sources import Sources
+from forgetwatch.study.sources import Sources, is_model
 
 _NAMED: Final = 5
 """Maximum number of pairs that the last message names."""
@@ -51,21 +53,27 @@ def run(
     plan = read_plan(study, probe=probe)
     folder = output or study.parent / (re.sub(r"[^\w.-]+", "-", plan.name).strip("-.") or "study")
     check_pictures(folder)
+    is_scored = any(is_model(source) for pair in plan.pairs for source in (*pair.before, *pair.after))
+    if not is_scored and not is_first_process():
+        return
 
     def read(given: str, items: Probe | None, metric: str | None) -> Snapshot:
         return resolve(given, items, metric, trust_remote_code=trust_remote_code, device_map=device_map)
 
-    # The launcher's variables: no process group exists yet.
-    rank, processes = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
-    sources = Sources(folder, read, rank=rank, processes=processes)
-    found = run_study(plan, sources, on_pair=lambda number, pair: _announce(plan, number, pair) if rank == 0 else None)
-    if rank == 0:
-        _show(found, folder, json_path)
-    _conclude(found)
+    with shared_work() if is_scored else nullcontext():
+        is_alone = os.environ.get("WORLD_SIZE", "1") == "1"
+        sources = Sources(folder, read, is_first=is_first_process(), is_alone=is_alone)
+        found = run_study(plan, sources, on_pair=partial(_announce, plan))
+        if is_first_process():
+            _show(found, folder, json_path)
+    if is_first_process():
+        _conclude(found)
 
 
 def _announce(plan: Plan, number: int, pair: Pair) -> None:
     """Print the line of a pair that begins."""
+    if not is_first_process():
+        return
     seeds = max(len(pair.before), len(pair.after))
     of_seeds = f", {seeds} seeds" if seeds > 1 else ""
     echo(

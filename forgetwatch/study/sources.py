@@ -45,12 +45,12 @@ class Sources:
     Args:
         folder: Folder of the study; scored models are kept in it.
         resolve: Reads a file of outcomes, or scores a model.
-        rank: Index of this process; 0 for the one that writes files.
-        processes: Number of processes that score together.
+        is_first: True in the process that writes files.
+        is_alone: False where several processes score together.
     """
 
-    def __init__(self, folder: Path, resolve: Resolve, *, rank: int = 0, processes: int = 1) -> None:
-        self._folder, self._resolve, self._rank, self._processes = folder / SNAPSHOTS, resolve, rank, processes
+    def __init__(self, folder: Path, resolve: Resolve, *, is_first: bool = True, is_alone: bool = True) -> None:
+        self._folder, self._resolve, self._is_first, self._is_alone = folder / SNAPSHOTS, resolve, is_first, is_alone
         self._probes: dict[str, Probe] = {}
 
     def load_probes(self, sources: Iterable[Source]) -> None:
@@ -103,12 +103,12 @@ class Sources:
         """Snapshot of a model: the one that is kept, or a new one, which is kept."""
         path = self._folder / f"{_file_name(source.given)}-{_key(source, probe)}.parquet"
         # Of several processes only one may have this folder; together they have the cache of the first.
-        if self._processes == 1:
+        if self._is_alone:
             with suppress(SnapshotError, OSError):  # none, or a damaged one
                 kept = read_snapshot(path)
                 return replace(kept, meta={name: value for name, value in kept.meta.items() if name != "source"})
         snapshot = self._resolve(source.location, probe, None)
-        if self._rank == 0:
+        if self._is_first:
             save_snapshot(snapshot, path)
         return snapshot
 

@@ -24,6 +24,7 @@ from forgetwatch.cli import (
     convert_command,
     demo_command,
     flips_command,
+    merge_command,
     plan_command,
     probe_command,
     report_command,
@@ -53,6 +54,7 @@ app.command("score")(score_command.run)
 app.command("convert")(convert_command.run)
 app.command("report")(report_command.run)
 app.command("study")(study_command.run)
+app.command("merge")(merge_command.run)
 app.command("plan")(plan_command.run)
 app.add_typer(probe_command.probe_app, name="probe")
 

@@ -6,8 +6,8 @@ import json
 import os
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
@@ -39,7 +39,8 @@ from forgetwatch.scoring.vllm import VllmGenerator, VllmLetters
 from forgetwatch.scoring.vllm_engines import check_installed
 from forgetwatch.snapshot import Snapshot
 
-_ADAPTER: Final = "adapter_config.json"
+ADAPTER: Final = "adapter_config.json"
+"""File that makes a folder one of an adapter."""
 _FSDP: Final = "ACCELERATE_USE_FSDP"
 """The variable by which transformers sees a training with FSDP."""
 _PATIENCE: Final = 4 * 3600.0
@@ -91,14 +92,14 @@ def load_model(given: str, *, trust_remote_code: bool = False, device_map: str |
 def _load(given: str, *, trust_remote_code: bool, spread: dict[str, Any]) -> tuple[nn.Module, Any]:
     """Model and tokenizer; on the CPU without options of transformers that spread it over devices."""
     path = Path(given)
-    is_adapter = (path / _ADAPTER).is_file()
+    is_adapter = (path / ADAPTER).is_file()
     if is_adapter and find_spec("peft") is None:
         raise ScoringError(f"{given} is an adapter, and loading one needs the package peft")
     try:
         if is_adapter:
             from peft import PeftModel
 
-            base = _base_of_adapter(path)
+            base = base_of_adapter(path)
             model, tokenizer = _load(base, trust_remote_code=trust_remote_code, spread=spread)
             with warnings.catch_warnings():
                 # PEFT only warns about weights that are missing in the adapter's files, and continues without them.
@@ -148,8 +149,8 @@ def _loading_whole() -> Iterator[None]:
 
 def _size(given: str, *, trust_remote_code: bool) -> int:
     """Bytes of the weights of a model, without those of adapters."""
-    while (Path(given) / _ADAPTER).is_file():
-        given = _base_of_adapter(Path(given))
+    while (Path(given) / ADAPTER).is_file():
+        given = base_of_adapter(Path(given))
     return weight_bytes(load_outline(given, trust_remote_code=trust_remote_code)[0])
 
 
@@ -205,10 +206,39 @@ def score_checkpoint(
     Raises:
         ScoringError: If the model cannot be loaded or scored.
     """
-    entry = _entry(given, probe, trust_remote_code=trust_remote_code, device_map=device_map)
+    weights = weights_identity(given, trust_remote_code=trust_remote_code)
+    options = {"trust_remote_code": trust_remote_code, "device_map": device_map, "progress": progress}
+    return score_derived(given, weights, lambda: nullcontext(given), probe, **options)
+
+
+def score_derived(
+    name: str,
+    weights: Sequence[Any],
+    files: Callable[[], AbstractContextManager[str]],
+    probe: Probe,
+    *,
+    trust_remote_code: bool = False,
+    device_map: str | None = None,
+    progress: Progress | None = None,
+) -> Snapshot:
+    """Outcomes of a model whose files are made when they are needed, such as a merged one; cached as others are.
+
+    Args:
+        name: Name of the model, for messages and the snapshot.
+        weights: JSON values that determine its weights and tokenizer.
+        files: Context of the folder with its files; entered, in every process, if the outcomes are not cached.
+        probe: The items.
+        trust_remote_code: See `score_checkpoint`.
+        device_map: See `load_model`.
+        progress: See `score_checkpoint`.
+
+    Raises:
+        ScoringError: If the model cannot be loaded or scored.
+    """
+    entry = _entry(weights, probe, trust_remote_code=trust_remote_code, device_map=device_map)
 
     def waiting() -> None:
-        log(f"another process is scoring {given} on {probe.name}; waiting for its result")
+        log(f"another process is scoring {name} on {probe.name}; waiting for its result")
 
     with ExitStack() as stack:
 
@@ -222,10 +252,11 @@ def score_checkpoint(
         # The main process decides for all: its disk may be the only one with a cache.
         if (found := on_main_process(cached)) is not None:
             # The same weights may have been scored under another path.
-            return replace(found, meta={**found.meta, "model": given})
-        load = partial(load_model, given, trust_remote_code=trust_remote_code, device_map=device_map)
+            return replace(found, meta={**found.meta, "model": name})
+        folder = stack.enter_context(files())
+        load = partial(load_model, folder, trust_remote_code=trust_remote_code, device_map=device_map)
         model, tokenizer = on_all_processes(load)
-        snapshot = Scorer(probe, tokenizer, model, progress=progress).score(model, name=given, progress=progress)
+        snapshot = Scorer(probe, tokenizer, model, progress=progress).score(model, name=name, progress=progress)
         try:
             on_main_process(lambda: entry.write(snapshot))
         except (OSError, ForgetwatchError) as error:
@@ -319,7 +350,7 @@ def score_with_vllm(
 
 def _check_for_vllm(given: str) -> None:
     """Refuse a checkpoint that vLLM cannot score here, before it is started."""
-    if (Path(given) / _ADAPTER).is_file():
+    if (Path(given) / ADAPTER).is_file():
         raise ScoringError(f"{given} is an adapter, and vLLM takes whole models here; merge it into its base first")
     if world_size() > 1:
         raise ScoringError(
@@ -327,17 +358,16 @@ def _check_for_vllm(given: str) -> None:
         )
 
 
-def _entry(given: str, probe: Probe, *, trust_remote_code: bool, device_map: str | None) -> CacheEntry:
+def _entry(weights: Sequence[Any], probe: Probe, *, trust_remote_code: bool, device_map: str | None) -> CacheEntry:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     labels = [[item.task, item.id, item.category, item.cluster] for item in probe]
-    weights = _identity(given, trust_remote_code=trust_remote_code)
     settings = [SCORER, RULES, device, versions(), trust_remote_code]
     # Layers on other devices compute with other kernels.
     settings += [] if device_map is None else [device_map]
-    return CacheEntry.of([weights, probe.name, probe.fingerprint, labels, *settings])
+    return CacheEntry.of([list(weights), probe.name, probe.fingerprint, labels, *settings])
 
 
-def _identity(given: str, *, trust_remote_code: bool, adapters: tuple[Path, ...] = ()) -> list[str]:
+def weights_identity(given: str, *, trust_remote_code: bool = False, adapters: tuple[Path, ...] = ()) -> list[str]:
     """Identity of weights and tokenizer: digests of the files that determine them, or the hub's commit.
 
     Args:
@@ -356,22 +386,27 @@ def _identity(given: str, *, trust_remote_code: bool, adapters: tuple[Path, ...]
             raise ScoringError(f"{given}: no folder here, and as a model id it cannot be loaded ({error})") from error
         return [given, str(getattr(config, "_commit_hash", None))]
     digests = file_digests(path)
-    if (path / _ADAPTER).is_file():
+    if (path / ADAPTER).is_file():
         if path.resolve() in adapters:
-            raise ScoringError(f"{path / _ADAPTER}: this adapter is the base of its own base; needed a model as base")
-        base = _base_of_adapter(path)
-        digests += _identity(base, trust_remote_code=trust_remote_code, adapters=(*adapters, path.resolve()))
+            raise ScoringError(f"{path / ADAPTER}: this adapter is the base of its own base; needed a model as base")
+        base = base_of_adapter(path)
+        digests += weights_identity(base, trust_remote_code=trust_remote_code, adapters=(*adapters, path.resolve()))
     return digests
 
 
-def _base_of_adapter(path: Path) -> str:
+def base_of_adapter(path: Path) -> str:
+    """Base that an adapter names, a folder or a model id.
+
+    Raises:
+        ScoringError: If its configuration cannot be read, or names no base but itself.
+    """
     try:
-        config = json.loads((path / _ADAPTER).read_text(encoding="utf-8"))
+        config = json.loads((path / ADAPTER).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise ScoringError(f"{path / _ADAPTER}: cannot be read ({error})") from error
+        raise ScoringError(f"{path / ADAPTER}: cannot be read ({error})") from error
     base = config.get("base_model_name_or_path") if isinstance(config, dict) else None
     if not base or Path(str(base)).resolve() == path.resolve():
-        raise ScoringError(f"{path / _ADAPTER}: names no base model but itself (base_model_name_or_path: {base!r})")
+        raise ScoringError(f"{path / ADAPTER}: names no base model but itself (base_model_name_or_path: {base!r})")
     return str(base)
 
 

@@ -112,7 +112,7 @@ def file_digests(folder: Path) -> list[str]:
         ScoringError: If a file cannot be read.
     """
     digests = []
-    for file in sorted({*_files(folder), *_indexed(folder)}):
+    for file in sorted({*deciding_files(folder), *_indexed(folder)}):
         try:
             with file.open("rb") as stream:
                 digest = hashlib.file_digest(stream, "sha256").hexdigest()
@@ -122,8 +122,8 @@ def file_digests(folder: Path) -> list[str]:
     return digests
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    """Yield the files below a folder whose suffix says that they can decide; links to folders are followed."""
+def deciding_files(folder: Path) -> Iterator[Path]:
+    """Yield the files below a model's folder whose suffix says that they can decide; links to folders are followed."""
     seen: set[str] = set()
     for path, folders, names in os.walk(folder, followlinks=True):
         # A link may lead back to a folder above.

@@ -9,5 +9,12 @@
     sources        a side to a snapshot; scored models are kept in the study's folder, so that it resumes
     pairs          one pair after the other to its comparison; only the counts are kept
 
-Nothing imports torch where only files of outcomes are named. Start with `plan`.
+A study imports no torch where only files of outcomes are named. Start with `plan`.
+
+Beside it, points between two models (`forgetwatch merge`):
+
+    merging          weights between two checkpoints, tensor by tensor
+    blend_files      the stored weights of a checkpoint, by headers alone
+    blend_adapters   an adapter between its base and itself
+    blend_sweep      points: merged, scored, compared with both ends, deleted
 """

@@ -1,0 +1,172 @@
+"""`forgetwatch merge A B`: models between a base and its fine-tuned version, each compared with both."""
+
+from __future__ import annotations
+
+import json
+import math
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from forgetwatch.cli.documents import STDOUT, check_file, check_report, write_json
+from forgetwatch.cli.options import ITEMS, OUTPUT, check_device_map, device_map_option
+from forgetwatch.cli.output import echo, is_first_process, result_console, scoring, shared_work
+from forgetwatch.comparing.merge_sweep import MergeSweep
+from forgetwatch.errors import ScoringError
+from forgetwatch.files import write_text
+from forgetwatch.probes import load_probe
+from forgetwatch.report.merge_page import merge_page
+from forgetwatch.report.merge_table import merge_csv, merge_detail, merge_json, merge_markdown, merge_table
+
+_NONE = "none"
+
+
+class _Method(StrEnum):
+    LINEAR = "linear"
+    SLERP = "slerp"
+
+
+def run(
+    a: Annotated[str, typer.Argument(metavar="A", help="The base: a checkpoint folder or a model id.")],
+    b: Annotated[
+        str, typer.Argument(metavar="B", help="Its fine-tuned version: a checkpoint, a model id, or an adapter of A.")
+    ],
+    probe: Annotated[
+        str, typer.Option(help="Probe that scores each point: a name or a file.", rich_help_panel=ITEMS)
+    ] = "standard",
+    alpha: Annotated[str, typer.Option(help="Shares of B, from 0 to 1, separated by commas.")] = "0,.2,.8,1",
+    method: Annotated[
+        _Method, typer.Option(help="Average each tensor along a line, or along the arc between its two versions.")
+    ] = _Method.LINEAR,
+    confirmation: Annotated[
+        str,
+        typer.Option(
+            help="Second probe, whose numbers are shown beside: a point that was chosen on the first one is confirmed "
+            "there; none for none.",
+            rich_help_panel=ITEMS,
+        ),
+    ] = "confirmation",
+    target: Annotated[
+        str | None,
+        typer.Option(
+            help="Rank the points also by this: a probe of what B was trained for, or FILE.csv with the columns alpha "
+            "and metric.",
+            rich_help_panel=ITEMS,
+        ),
+    ] = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            help="Keep the merged models in this folder; else each is deleted once scored.", rich_help_panel=OUTPUT
+        ),
+    ] = None,
+    trust_remote_code: Annotated[
+        bool, typer.Option("--trust-remote-code", help="Run code that comes with the models.")
+    ] = False,
+    device_map: Annotated[str | None, device_map_option()] = None,
+    detail: Annotated[
+        bool, typer.Option("--detail", help="Also print all points and layers.", rich_help_panel=OUTPUT)
+    ] = False,
+    json_path: Annotated[
+        Path | None,
+        typer.Option("--json", help="Write all numbers as JSON to this file; - for stdout.", rich_help_panel=OUTPUT),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Write a report: .html, .md, .csv or .json.", rich_help_panel=OUTPUT),
+    ] = None,
+) -> None:
+    """Average the weights of two models at several shares, and show what each point has lost of either."""
+    alphas = _alphas(alpha)
+    chosen = load_probe(probe)
+    second = None if confirmation == _NONE else load_probe(confirmation)
+    if second is not None and second.fingerprint == chosen.fingerprint:
+        raise ScoringError(
+            f"--confirmation {confirmation}: needed another probe than {probe}, by which a point is chosen; or none"
+        )
+    ranked = target if target is None or target.endswith(".csv") else load_probe(target)
+    if isinstance(ranked, str) and not Path(ranked).is_file():
+        raise ScoringError(f"--target {target}: no such file")
+    check_device_map(device_map)
+    check_file(json_path)
+    check_report(output)
+    with _ended_as_an_exit(), shared_work():
+        # Not at the top: this imports torch, which the other commands do not need.
+        from forgetwatch.scoring.checkpoints import silence_loading
+        from forgetwatch.study.blend_sweep import Ends, run_sweep
+
+        silence_loading()
+        ends = Ends(a=a, b=b, method=method.value, alphas=alphas, keep=keep, trust_remote_code=trust_remote_code)
+        sweep = run_sweep(ends, chosen, confirmation=second, target=ranked, shown=scoring, device_map=device_map)
+    if not is_first_process():
+        return
+    _show(sweep, detail=detail, json_path=json_path)
+    if output is not None:
+        write_text(output, _report(sweep, output.suffix))
+        echo(f"report: {output}", err=json_path == STDOUT)
+
+
+def _alphas(given: str) -> tuple[float, ...]:
+    """Shares of B, ascending.
+
+    Raises:
+        typer.BadParameter: If one is no number from 0 to 1, or is named twice.
+    """
+    found: list[float] = []
+    for text in given.split(","):
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not 0 <= value <= 1:
+            raise typer.BadParameter(f"--alpha {given}: needed numbers from 0 to 1, got {text.strip()!r}")
+        if value in found:
+            raise typer.BadParameter(f"--alpha {given}: {value:g} is named twice")
+        found.append(value + 0.0)  # never -0.0
+    return tuple(sorted(found))
+
+
+def _show(sweep: MergeSweep, *, detail: bool, json_path: Path | None) -> None:
+    """Print the table, and write the JSON document."""
+    if json_path is not None:
+        write_json(merge_json(sweep), json_path)
+    if json_path == STDOUT:
+        return
+    console = result_console()
+    console.print(merge_table(sweep))
+    if detail:
+        console.print()
+        console.print(merge_detail(sweep))
+    if sweep.kept is not None:
+        echo(f"kept: {sweep.kept}")
+
+
+def _report(sweep: MergeSweep, suffix: str) -> str:
+    """Text of a report in the format of its suffix."""
+    if suffix == ".html":
+        return merge_page(sweep)
+    if suffix == ".md":
+        return merge_markdown(sweep)
+    if suffix == ".csv":
+        return merge_csv(sweep)
+    return json.dumps(merge_json(sweep), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+@contextmanager
+def _ended_as_an_exit() -> Iterator[None]:
+    """Context in which SIGTERM exits as an exception does, so that a half-made model is deleted."""
+
+    def leave(number: int, _: Any) -> None:
+        sys.exit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,152 @@
+"""An adapter between its base and itself: the factor of its matrices is scaled, and no weight is written.
+
+    W + alpha * (lora_alpha / r) B A        alpha 0 is the base, 1 the adapter; with rslora lora_alpha / sqrt(r)
+
+This is the linear merge of the base and the merged adapter, without its rounding to the dtype of the weights. What an
+adapter adds in another way than by such a product is refused: it would not follow alpha.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from safetensors import safe_open
+
+from forgetwatch.errors import ScoringError
+from forgetwatch.scoring.checkpoints import ADAPTER, base_of_adapter, weights_identity
+from forgetwatch.study.blend_files import StoredTensor, file_tensors
+from forgetwatch.study.merging import copy_rest
+
+WEIGHTS: Final = "adapter_model.safetensors"
+_REMEDY: Final = (
+    "merge it into its base first (PeftModel.from_pretrained(base, adapter).merge_and_unload().save_pretrained(NEW)) "
+    "and give NEW as B"
+)
+_FACTOR: Final = re.compile(r"(?:base_model\.model\.)?(?P<module>.+)\.lora_(?:embedding_)?(?P<side>[AB])(?:\.weight)?")
+_LORA: Final = re.compile(r".+\.lora_(embedding_)?[AB](\.weight|\.bias)?")
+_PLAIN_STARTS: Final = ("gaussian", "eva", "orthogonal")
+"""Ways to initialise the matrices that leave the weights of the base as they are."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdapterPlan:
+    """An adapter that can be scaled.
+
+    Attributes:
+        folder: Its folder.
+        config: Its configuration.
+        tensors: Its tensors by name.
+    """
+
+    folder: Path
+    config: dict[str, Any]
+    tensors: dict[str, StoredTensor]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of its weights."""
+        return sum(file.stat().st_size for file in {one.file for one in self.tensors.values()})
+
+    def scaling(self, module: str) -> float:
+        """Factor of the product of a module's two matrices."""
+        rank = _of_module(self.config.get("rank_pattern"), module, self.config["r"])
+        alpha = _of_module(self.config.get("alpha_pattern"), module, self.config["lora_alpha"])
+        return float(alpha / (math.sqrt(rank) if self.config.get("use_rslora") else rank))
+
+
+def plan_adapter(a: str, b: str, *, trust_remote_code: bool = False) -> AdapterPlan:
+    """Plan the scaling of an adapter.
+
+    Args:
+        a: The base: checkpoint folder or model id.
+        b: The adapter's folder.
+        trust_remote_code: Run code that comes with the base.
+
+    Raises:
+        ScoringError: If it is an adapter of another base, or of a kind that does not follow one factor.
+    """
+    folder = Path(b)
+    base = base_of_adapter(folder)
+    named = f"{b}: an adapter of {base}"
+    try:
+        same = base == a or weights_identity(base, trust_remote_code=trust_remote_code) == weights_identity(
+            a, trust_remote_code=trust_remote_code
+        )
+    except ScoringError as error:
+        raise ScoringError(f"{named}, which cannot be read ({error}); needed {a} as its base") from error
+    if not same:
+        raise ScoringError(f"{named}, and not of {a}; give its base as A")
+    config: dict[str, Any] = json.loads((folder / ADAPTER).read_text(encoding="utf-8"))
+    if not (folder / WEIGHTS).is_file():
+        raise ScoringError(f"{b}: needed {WEIGHTS}, found none; save the adapter again with a version that writes it")
+    tensors = file_tensors(folder / WEIGHTS)
+    if reason := _obstacle(config, tensors):
+        raise ScoringError(f"{b}: {reason}, which does not follow one factor; {_REMEDY}")
+    return AdapterPlan(folder=folder, config=config, tensors=tensors)
+
+
+def _obstacle(config: dict[str, Any], tensors: dict[str, StoredTensor]) -> str:
+    """Reason why one factor does not scale all that an adapter adds; empty if it does."""
+    if config.get("peft_type") != "LORA":
+        return f"an adapter of the kind {config.get('peft_type')}"
+    if config.get("use_dora"):
+        return "it was trained with DoRA, whose magnitudes are not a part of the product"
+    start = config.get("init_lora_weights", True)
+    if isinstance(start, str) and start not in _PLAIN_STARTS:
+        return f"its matrices began as {start}, which changes the weights of the base"
+    other = [name for name in tensors if not _LORA.fullmatch(name)]
+    return f"it also stores {other[0]} as a whole" if other else ""
+
+
+def write_scaled(plan: AdapterPlan, folder: Path, *, alpha: float) -> None:
+    """Write the adapter with its factor scaled.
+
+    Args:
+        plan: The adapter.
+        folder: Folder to write; it is made.
+        alpha: The factor.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    copy_rest(plan.folder, folder)
+    shutil.copyfile(plan.folder / WEIGHTS, folder / WEIGHTS)
+    patterns = {name: alpha * value for name, value in (plan.config.get("alpha_pattern") or {}).items()}
+    config = {**plan.config, "lora_alpha": alpha * plan.config["lora_alpha"], "alpha_pattern": patterns}
+    (folder / ADAPTER).write_text(json.dumps(config, indent=2), encoding="utf-8")
+
+
+def adapter_squares(plan: AdapterPlan) -> dict[str, float]:
+    """Sum of the squares of what the adapter adds to each module, by the name of the module's weight.
+
+    The product of the two matrices is not formed: its squares add up to the trace of (B'B)(AA').
+    """
+    sides: dict[str, dict[str, StoredTensor]] = {}
+    for name, tensor in plan.tensors.items():
+        if found := _FACTOR.fullmatch(name):
+            sides.setdefault(found["module"], {})[found["side"]] = tensor
+    squares = {}
+    for module, both in sides.items():
+        first, second = (_read(both[side]) for side in "AB")
+        total = float(((second.T @ second) * (first @ first.T)).sum())
+        squares[f"{module}.weight"] = plan.scaling(module) ** 2 * max(total, 0.0)
+    return squares
+
+
+def _read(tensor: StoredTensor) -> torch.Tensor:
+    with safe_open(tensor.file, "pt") as file:
+        whole: torch.Tensor = file.get_tensor(tensor.name).double()
+    return whole
+
+
+def _of_module(patterns: dict[str, Any] | None, module: str, default: float) -> float:
+    """Value of a module among patterns of names, as PEFT reads them: the end of the module's name matches one."""
+    for pattern, value in (patterns or {}).items():
+        if re.fullmatch(rf"(.*\.)?{pattern}", module):
+            return float(value)
+    return float(default)

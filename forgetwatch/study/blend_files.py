@@ -1,0 +1,147 @@
+"""The stored weights of a checkpoint, by the headers of its safetensors files: nothing is loaded.
+
+    model.safetensors                    one file
+    model.safetensors.index.json         several, and which tensor is in which
+
+Headers hold the name, shape and dtype of every tensor, so that whatever keeps two models from being merged is found
+before the first tensor is read.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import torch
+from huggingface_hub import snapshot_download
+from safetensors import SafetensorError, safe_open
+
+from forgetwatch.errors import ScoringError
+from forgetwatch.scoring.snapshot_cache import DECIDING
+
+SINGLE: Final = "model.safetensors"
+INDEX: Final = "model.safetensors.index.json"
+
+DTYPES: Final[Mapping[str, torch.dtype]] = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+}
+"""Dtypes in which weights can be averaged, by their names in a header."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredTensor:
+    """A tensor in a file.
+
+    Attributes:
+        name: Its name in the checkpoint.
+        file: Path of the file.
+        shape: Its shape.
+        dtype: Its dtype, as the header names it: F32, BF16, I64, ...
+    """
+
+    name: str
+    file: Path
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+
+def model_folder(given: str) -> Path:
+    """Folder with the files of a model; those of a model id are downloaded unless they are on this machine.
+
+    Raises:
+        ScoringError: If there is no such model.
+    """
+    path = Path(given)
+    if path.is_dir():
+        return path
+    try:
+        return Path(snapshot_download(given, allow_patterns=[f"*{suffix}" for suffix in DECIDING if suffix != ".bin"]))
+    except Exception as error:  # whatever the hub's client raises for a name, the network or a login
+        raise ScoringError(f"{given}: no folder here, and as a model id it cannot be downloaded ({error})") from error
+
+
+def stored_tensors(given: str, folder: Path) -> dict[str, StoredTensor]:
+    """Tensors of a checkpoint by name, in the order of its files.
+
+    Args:
+        given: The checkpoint as it was named, for errors.
+        folder: Its folder.
+
+    Raises:
+        ScoringError: If it has no safetensors, or a file is missing or damaged.
+    """
+    if (folder / INDEX).is_file():
+        named = _indexed(folder / INDEX)
+    elif (folder / SINGLE).is_file():
+        named = {SINGLE: None}
+    else:
+        raise ScoringError(_no_weights(given, folder))
+    found: dict[str, StoredTensor] = {}
+    for name, wanted in named.items():
+        header = file_tensors(folder / name)
+        if missing := sorted((wanted or set()) - header.keys()):
+            raise ScoringError(
+                f"{folder / name}: {missing[0]} is not in this file, where {INDEX} has it; copy it again"
+            )
+        found |= header if wanted is None else {key: one for key, one in header.items() if key in wanted}
+    if not found:
+        raise ScoringError(f"{given}: its files hold no tensors; needed the weights of a model")
+    return found
+
+
+def file_tensors(path: Path) -> dict[str, StoredTensor]:
+    """Tensors of one safetensors file, by name.
+
+    Raises:
+        ScoringError: If it is missing or damaged.
+    """
+    try:
+        with safe_open(path, "pt") as file:
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118  # no mapping
+            return {
+                name: StoredTensor(name=name, file=path, shape=tuple(one.get_shape()), dtype=one.get_dtype())
+                for name, one in slices.items()
+            }
+    except (OSError, SafetensorError) as error:
+        raise ScoringError(f"{path}: cannot be read as safetensors ({error}); copy or save it again") from error
+
+
+def _indexed(path: Path) -> dict[str, set[str] | None]:
+    """Names of the tensors in each file that an index names."""
+    try:
+        weights = json.loads(path.read_bytes())["weight_map"].items()
+    except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
+        raise ScoringError(f"{path}: cannot be read as an index of safetensors ({error!r})") from error
+    files: dict[str, set[str] | None] = {}
+    for tensor, file in weights:
+        names = files.setdefault(str(file), set())
+        if names is not None:
+            names.add(str(tensor))
+    return files
+
+
+def _no_weights(given: str, folder: Path) -> str:
+    """Sentence on a folder without safetensors, with the remedy for the weights that it has."""
+    if any(folder.glob("*.bin")):
+        return (
+            f"{given}: needed safetensors, which can be read tensor by tensor, and it has .bin files; save it again "
+            "with AutoModelForCausalLM.from_pretrained(OLD).save_pretrained(NEW)"
+        )
+    if any(folder.glob("*.distcp")) or any(folder.glob("pytorch_model_fsdp_*")):
+        return (
+            f"{given}: needed safetensors, and it holds the parts of an FSDP training; merge them with "
+            "`accelerate merge-weights IN OUT`"
+        )
+    return f"{given}: needed {SINGLE} or {INDEX}, found neither in {folder}"

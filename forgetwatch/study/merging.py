@@ -1,0 +1,427 @@
+"""Weights between two checkpoints of one architecture, written tensor by tensor.
+
+    linear    (1 - alpha) A + alpha B
+    slerp     sin((1 - alpha) t) / sin(t) A + sin(alpha t) / sin(t) B, with t the angle between the tensors A and B as
+              flat vectors; linear where they are nearly parallel or a norm is 0, and the angle has no meaning
+
+At alpha 0 and 1 the tensors are those of A and B, bit by bit. In between they are computed in fp32 (fp64 for fp64
+weights) and stored in their own dtype, the wider one where A and B differ. Rows of a tensor are read, merged and
+written before the next ones, so that memory does not depend on the size of the models.
+
+A fine-tuned model mostly differs from its base by a small angle: then slerp is linear in most tensors, and the two
+methods give nearly the same model. `Geometry.is_parallel` counts them.
+
+Slerp: Shoemake, Animating rotation with quaternion curves, SIGGRAPH 1985.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Final, Literal
+
+import torch
+from safetensors import safe_open
+from transformers import AutoConfig, AutoTokenizer
+
+from forgetwatch.errors import ScoringError
+from forgetwatch.scoring.snapshot_cache import deciding_files
+from forgetwatch.study.blend_files import DTYPES, INDEX, StoredTensor, model_folder, stored_tensors
+
+Method = Literal["linear", "slerp"]
+
+PARALLEL: Final = 0.9995
+"""Cosine from which on slerp is linear: the sines in its weights lose their digits."""
+CHUNK: Final = 2**22
+"""Elements of a tensor that are in memory at once."""
+
+_SETTINGS: Final = frozenset(
+    {
+        *("_name_or_path", "transformers_version", "dtype", "torch_dtype", "use_cache", "initializer_range"),
+        *(
+            "bos_token_id",
+            "eos_token_id",
+            "pad_token_id",
+            "max_position_embeddings",
+            "auto_map",
+            "id2label",
+            "label2id",
+        ),
+        *("_attn_implementation_autoset", "attn_implementation", "pretraining_tp", "output_hidden_states"),
+        *("output_attentions", "return_dict", "problem_type", "_commit_hash", "attention_dropout", "hidden_dropout"),
+    }
+)
+"""Keys of a configuration that change nothing in what the weights compute."""
+_IGNORED: Final = ("rotary_emb.inv_freq", ".masked_bias")
+"""Ends of names of buffers that older versions stored, and that are computed when a model is loaded."""
+_HEAD: Final = "lm_head.weight"
+_WHOLE: Final[Mapping[str, int]] = {"I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
+"""Bytes of an element of the dtypes that are copied where both models have the same."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """A tensor that both models have.
+
+    Attributes:
+        a: The tensor of A.
+        b: The tensor of B, of the same shape.
+    """
+
+    a: StoredTensor
+    b: StoredTensor
+
+    @property
+    def dtype(self) -> str:
+        """Dtype of the merged tensor: that of both, or the wider one."""
+        if self.a.dtype == self.b.dtype:
+            return self.a.dtype
+        wide = torch.promote_types(DTYPES[self.a.dtype], DTYPES[self.b.dtype])
+        return next(name for name, dtype in DTYPES.items() if dtype == wide)
+
+    @property
+    def is_averaged(self) -> bool:
+        """True for weights; False for integers, which are equal in both."""
+        return self.a.dtype in DTYPES and self.b.dtype in DTYPES
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the merged tensor."""
+        return self.a.size * (DTYPES[self.dtype].itemsize if self.is_averaged else _WHOLE[self.dtype])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Geometry:
+    """Sums over the elements of a tensor of A and of B, in fp64.
+
+    Attributes:
+        aa: Of the squares of A.
+        bb: Of the squares of B.
+        ab: Of the products.
+        dd: Of the squares of B - A.
+    """
+
+    aa: float
+    bb: float
+    ab: float
+    dd: float
+
+    @property
+    def cosine(self) -> float:
+        """Cosine of the angle between the two; nan if one is 0."""
+        return self.ab / math.sqrt(self.aa * self.bb) if self.aa and self.bb else math.nan
+
+    @property
+    def is_parallel(self) -> bool:
+        """True if slerp is linear here."""
+        return not abs(self.cosine) <= PARALLEL  # also for nan
+
+    def weights(self, alpha: float, method: Method) -> tuple[float, float]:
+        """Factors of A and of B in the merged tensor."""
+        if method == "linear" or self.is_parallel or alpha in (0, 1):
+            return 1 - alpha, alpha
+        angle = math.acos(self.cosine)
+        return math.sin((1 - alpha) * angle) / math.sin(angle), math.sin(alpha * angle) / math.sin(angle)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergePlan:
+    """Two checkpoints that can be merged.
+
+    Attributes:
+        folder: Folder of B, whose files other than weights each merged model gets.
+        files: Tensors of each file to write, in the order in which they are stored there.
+        left_out: Names of tensors that one side alone stores and that are computed from others when it is loaded.
+    """
+
+    folder: Path
+    files: Mapping[str, tuple[Pair, ...]]
+    left_out: tuple[str, ...]
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """All tensors."""
+        return [pair for pairs in self.files.values() for pair in pairs]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the weights of one merged model."""
+        return sum(pair.bytes for pair in self.pairs)
+
+    @property
+    def widened(self) -> list[str]:
+        """Names of tensors that A and B store in unlike dtypes."""
+        return [pair.a.name for pair in self.pairs if pair.a.dtype != pair.b.dtype]
+
+
+def plan_merge(a: str, b: str, *, trust_remote_code: bool = False) -> MergePlan:
+    """Plan the merging of two checkpoints, from their configurations, tokenizers and headers alone.
+
+    Args:
+        a: Checkpoint folder or model id.
+        b: The same, of a model with the same architecture and tokenizer.
+        trust_remote_code: Run code that comes with the models.
+
+    Raises:
+        ScoringError: If they cannot be merged; the first reason is named.
+    """
+    check_alike(a, b, trust_remote_code=trust_remote_code)
+    folders = model_folder(a), model_folder(b)
+    of_a, of_b = (stored_tensors(given, folder) for given, folder in zip((a, b), folders, strict=True))
+    tied = bool(getattr(AutoConfig.from_pretrained(b, trust_remote_code=trust_remote_code), "tie_word_embeddings", 0))
+    only = {name: side for side, of, other in ((a, of_a, of_b), (b, of_b, of_a)) for name in of if name not in other}
+    needed = [name for name in only if not (name.endswith(_IGNORED) or (tied and name == _HEAD))]
+    if needed:
+        raise ScoringError(
+            f"{a} and {b}: {len(needed)} tensors are in one of them only, {needed[0]} in {only[needed[0]]}; needed two "
+            "models of one architecture"
+        )
+    pairs = [Pair(a=of_a[name], b=of_b[name]) for name in of_b if name in of_a]
+    for pair in pairs:
+        _check_pair(pair, a, b)
+    files: dict[str, tuple[Pair, ...]] = {}
+    for pair in pairs:
+        files[pair.b.file.name] = (*files.get(pair.b.file.name, ()), pair)
+    return MergePlan(folder=folders[1], files=files, left_out=tuple(only))
+
+
+def _check_pair(pair: Pair, a: str, b: str) -> None:
+    """Refuse unlike shapes, and weights that cannot be averaged."""
+    name = pair.a.name
+    if pair.a.shape != pair.b.shape:
+        raise ScoringError(
+            f"{a} and {b}: {name} is {list(pair.a.shape)} in the first and {list(pair.b.shape)} in the second; needed "
+            "equal shapes"
+        )
+    is_copied = pair.a.dtype == pair.b.dtype and pair.a.dtype in _WHOLE
+    if not pair.is_averaged and not (is_copied and _equal(pair)):
+        raise ScoringError(
+            f"{a} and {b}: {name} is stored as {pair.a.dtype} and {pair.b.dtype}, of which no mean can be made; needed "
+            f"{', '.join(DTYPES)}: merge the models from before they were quantized"
+        )
+
+
+def check_alike(a: str, b: str, *, trust_remote_code: bool = False) -> None:
+    """Raise unless two models compute in the same way and cut text into the same tokens.
+
+    Raises:
+        ScoringError: If they do not; the first difference is named.
+    """
+    configs = []
+    for given in (a, b):
+        try:
+            configs.append(AutoConfig.from_pretrained(given, trust_remote_code=trust_remote_code).to_dict())
+        except Exception as error:  # whatever a loader of foreign files raises
+            raise ScoringError(f"{given}: its configuration cannot be read ({error})") from error
+        if configs[-1].get("quantization_config"):
+            raise ScoringError(f"{given}: its weights are quantized; merge the models from before that")
+    first, second = map(_computing, configs)
+    # The type first: of two architectures nearly every key differs.
+    for key in sorted(first.keys() | second.keys(), key=lambda name: (name != "model_type", name)):
+        if first.get(key) != second.get(key):
+            raise ScoringError(
+                f"{a} and {b} do not compute alike: {key} is {first.get(key)!r:.80} in the first and "
+                f"{second.get(key)!r:.80} in the second; needed two models of one architecture"
+            )
+    _check_tokenizers(a, b, trust_remote_code=trust_remote_code)
+
+
+def _computing(config: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Keys of a configuration that change what the weights compute, those of its parts with a dot."""
+    found: dict[str, Any] = {}
+    for key, value in config.items():
+        name = str(key)
+        if name in _SETTINGS or name.endswith(("_dropout", "_pdrop")) or value is None:
+            continue
+        found |= _computing(value, f"{above}{name}.") if isinstance(value, dict) else {above + name: value}
+    return found
+
+
+def _check_tokenizers(a: str, b: str, *, trust_remote_code: bool) -> None:
+    described = []
+    for given in (a, b):
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(given, trust_remote_code=trust_remote_code)
+        except Exception as error:  # whatever a loader of foreign files raises
+            raise ScoringError(f"{given}: its tokenizer cannot be read ({error})") from error
+        backend = getattr(tokenizer, "backend_tokenizer", None)
+        rules = {} if backend is None else json.loads(backend.to_str())
+        described.append(
+            {"vocabulary": tokenizer.get_vocab()}
+            | {name: rules.get(name) for name in ("normalizer", "pre_tokenizer", "post_processor", "model")}
+        )
+    first, second = described
+    if first["vocabulary"] != second["vocabulary"]:
+        unlike = set(first["vocabulary"].items()) ^ set(second["vocabulary"].items())
+        raise ScoringError(
+            f"{a} and {b} have unlike vocabularies: {len(first['vocabulary']):,} and {len(second['vocabulary']):,} "
+            f"tokens, {min(unlike)[0]!r:.40} is not the same in both; needed the same tokenizer"
+        )
+    if differ := [name for name in first if first[name] != second[name]]:
+        raise ScoringError(
+            f"{a} and {b}: their tokenizers have the same vocabulary, and differ in their {differ[0]}; needed the same "
+            "tokenizer"
+        )
+
+
+def geometry_of(plan: MergePlan, *, beat: Callable[[], None] = lambda: None) -> dict[str, Geometry]:
+    """Norms, products and distances of all weights, by the tensor's name; each model is read once.
+
+    Args:
+        plan: The two models.
+        beat: Called after each tensor.
+    """
+    found = {}
+    for pair in plan.pairs:
+        if pair.is_averaged:
+            sums = torch.zeros(4, dtype=torch.float64)
+            for a, b in _chunks(pair):
+                x, y = a.double().flatten(), b.double().flatten()
+                sums += torch.stack([x @ x, y @ y, x @ y, (y - x).square().sum()])
+            aa, bb, ab, dd = sums.tolist()
+            found[pair.a.name] = Geometry(aa=aa, bb=bb, ab=ab, dd=dd)
+        beat()
+    return found
+
+
+def squares_of(tensor: StoredTensor) -> float:
+    """Sum of the squares of the elements of a tensor, in fp64."""
+    return sum(float(a.double().square().sum()) for a, _ in _chunks(Pair(a=tensor, b=tensor)))
+
+
+def write_merged(
+    plan: MergePlan,
+    folder: Path,
+    *,
+    alpha: float,
+    method: Method,
+    geometry: Mapping[str, Geometry],
+    beat: Callable[[], None] = lambda: None,
+) -> None:
+    """Write a merged model: its weights in the files that B's are in, and B's configuration and tokenizer.
+
+    Args:
+        plan: The two models.
+        folder: Folder to write; it is made.
+        alpha: Share of B, 0 to 1.
+        method: How weights are averaged.
+        geometry: That of the two models, by which slerp turns.
+        beat: Called after each tensor.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    copy_rest(plan.folder, folder)
+    for name, pairs in plan.files.items():
+        with (folder / name).open("wb") as file:
+            _write_header(file, pairs)
+            for pair in pairs:
+                weights = (1 - alpha, alpha)
+                if pair.is_averaged and method == "slerp":
+                    weights = geometry[pair.a.name].weights(alpha, method)
+                for a, b in _chunks(pair):
+                    file.write(memoryview(_bytes(merged(a, b, weights, dtype=pair.dtype))))
+                beat()
+    if len(plan.files) > 1:
+        index = {pair.a.name: name for name, pairs in plan.files.items() for pair in pairs}
+        document = {"metadata": {"total_size": plan.bytes}, "weight_map": index}
+        (folder / INDEX).write_text(json.dumps(document, indent=1), encoding="utf-8")
+    if plan.widened:
+        _widen_config(folder / "config.json", plan)
+
+
+def merged(a: torch.Tensor, b: torch.Tensor, weights: tuple[float, float], *, dtype: str) -> torch.Tensor:
+    """Weighted sum of two tensors in a dtype; one of them itself if the other's weight is 0.
+
+    Args:
+        a: Any shape.
+        b: The same shape.
+        weights: Factors of the two.
+        dtype: Dtype of the result, as a header names it; one that cannot be averaged gives `a`.
+    """
+    if dtype not in DTYPES:
+        return a
+    to, (of_a, of_b) = DTYPES[dtype], weights
+    if weights in ((1, 0), (0, 1)):
+        return (a if of_a else b).to(to)
+    wide = torch.promote_types(to, torch.float32)
+    x, y = a.to(wide), b.to(wide)
+    # Where the factors add up to 1, equal weights stay as they are: lerp rounds the difference, and not two products.
+    mixed = torch.lerp(x, y, of_b) if of_a == 1 - of_b else torch.add(x * of_a, y, alpha=of_b)
+    return mixed.to(to)
+
+
+def check_disk(folder: Path, needed: int, *, models: int) -> None:
+    """Raise if merged models would not fit onto the disk of a folder.
+
+    Args:
+        folder: The folder, or one above it that is there.
+        needed: Bytes of one model.
+        models: Models that are there at the same time.
+
+    Raises:
+        ScoringError: If they would not.
+    """
+    free, whole = shutil.disk_usage(folder).free, needed * models
+    if whole > free:
+        named = "one merged model" if models == 1 else f"{models} merged models"
+        raise ScoringError(
+            f"{folder}: needed {whole / 2**30:,.2f} GiB for {named}, {free / 2**30:,.2f} GiB are free; make room, or "
+            "name a folder on another disk (TMPDIR, or --keep)"
+        )
+
+
+def copy_rest(source: Path, folder: Path) -> None:
+    """Copy the files of a model other than its weights: configuration, tokenizer, templates, code."""
+    for file in deciding_files(source):
+        if file.suffix in (".safetensors", ".bin") or file.name.endswith(".index.json"):
+            continue
+        target = folder / file.relative_to(source)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, target)
+
+
+def _widen_config(path: Path, plan: MergePlan) -> None:
+    """Store the widest dtype in a configuration, in which loaders read the weights."""
+    wide = "float64" if any(pair.dtype == "F64" for pair in plan.pairs) else "float32"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    config.pop("torch_dtype", None)
+    config["dtype"] = wide
+    path.write_text(json.dumps(config, indent=2), encoding="utf-8")
+
+
+def _chunks(pair: Pair) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Yield parts of both tensors, at most `CHUNK` elements or one row, in the order in which they are stored."""
+    shape = pair.a.shape
+    step = max(1, CHUNK // max(1, math.prod(shape[1:])))
+    parts = [slice(start, start + step) for start in range(0, shape[0], step)] if shape else [...]
+    for part in parts:
+        # Opened for each part: pages of a file that stays open count as memory of this process.
+        with ExitStack() as stack:
+            files = [(stack.enter_context(safe_open(one.file, "pt")), one.name) for one in (pair.a, pair.b)]
+            a, b = (file.get_slice(name)[part] for file, name in files)
+            yield a, b
+
+
+def _equal(pair: Pair) -> bool:
+    return all(torch.equal(a, b) for a, b in _chunks(pair))
+
+
+def _write_header(file: BinaryIO, pairs: Sequence[Pair]) -> None:
+    """Write the header of a safetensors file: its length, names, and where each tensor's bytes are."""
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    end = 0
+    for pair in pairs:
+        begin, end = end, end + pair.bytes
+        header[pair.a.name] = {"dtype": pair.dtype, "shape": list(pair.a.shape), "data_offsets": [begin, end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # the tensors begin at a multiple of 8
+    file.write(len(text).to_bytes(8, "little") + text)
+
+
+def _bytes(tensor: torch.Tensor) -> Any:
+    """Bytes of a tensor as an array, uint8 [bytes]."""
+    return tensor.contiguous().reshape(-1).view(torch.uint8).numpy()

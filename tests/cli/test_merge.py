@@ -1,0 +1,220 @@
+"""`forgetwatch merge`: the sweep, its table and reports, its cache, and what is refused before anything is written."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from support import model, probe, tokenizer
+from typer.testing import CliRunner
+
+from forgetwatch import compare
+from forgetwatch.cli import app
+from forgetwatch.scoring import checkpoints
+from forgetwatch.scoring.checkpoints import score_checkpoint
+from forgetwatch.study import blend_sweep, merging
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder with two models, three probes, and a cache that holds what a first sweep scored."""
+    root = tmp_path_factory.mktemp("merge")
+    tok = tokenizer()
+    for name in "ab":
+        network = model(tok)
+        if name == "b":
+            torch.manual_seed(5)
+            with torch.no_grad():
+                for weight in network.parameters():
+                    weight.add_(0.03 * torch.randn_like(weight))
+        network.save_pretrained(root / name)
+        tok.save_pretrained(root / name)
+    for name, items in (("first", 40), ("second", 30), ("third", 20)):
+        (root / f"{name}.jsonl").write_text(probe(items, name=name).to_jsonl())
+    return root
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same as the folder of the command, with the cache of the module, and its own folder for temporary files."""
+    monkeypatch.chdir(made)
+    monkeypatch.setenv("FORGETWATCH_CACHE", str(made / "cache"))
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    return tmp_path
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Alphas of the models that were written."""
+    seen: list[float] = []
+
+    def counted(*given: Any, **options: Any) -> None:
+        seen.append(options["alpha"])
+        merging.write_merged(*given, **options)
+
+    monkeypatch.setattr(blend_sweep, "write_merged", counted)
+    return seen
+
+
+def merge(*options: str, status: int = 0) -> str:
+    given = ["merge", "a", "b", "--probe", "first.jsonl", "--confirmation", "second.jsonl", *options]
+    done = CliRunner().invoke(app, given)
+    assert done.exit_code == status, done.output
+    return done.stdout if not status else str(done.exception)
+
+
+def test_each_point_is_compared_with_both_ends_on_both_probes(folder: Path) -> None:
+    document = json.loads(merge("--json", "-"))
+    assert document["schema"] == "forgetwatch/merge@1"
+    for name, part, items in zip(("first", "second"), document["probes"], (40, 30), strict=True):
+        assert part["probe"] == name
+        assert [point["alpha"] for point in part["points"]] == [0, 0.2, 0.8, 1]
+        flips = [
+            [(end["groups"][0]["forgotten"], end["groups"][0]["gained"]) for end in (point["from_a"], point["from_b"])]
+            for point in part["points"]
+        ]
+        assert flips[0][0] == flips[-1][1] == (0, 0)
+        assert flips[0][1] == flips[-1][0][::-1]
+        assert {point["from_a"]["groups"][0]["n"] for point in part["points"]} == {items}
+    assert document["distance"]["overall"] > 0
+    assert os.listdir(folder / "temporary") == []
+
+
+def test_a_kept_point_at_an_end_has_no_flip_and_points_are_scored_as_they_are_kept(folder: Path) -> None:
+    document = json.loads(merge("--keep", str(folder / "kept"), "--alpha", "0,.8,1", "--json", "-"))
+    assert sorted(os.listdir(folder / "kept")) == ["linear-0", "linear-0.8", "linear-1"]
+    items = probe(40, name="first")
+    rows = {
+        name: score_checkpoint(str(path), items)
+        for name, path in (("a", Path("a")), *((at, folder / "kept" / f"linear-{at}") for at in ("0", "0.8", "1")))
+    }
+    assert compare(before=rows["a"], after=rows["0"]).all.forgotten == 0
+    found = compare(before=rows["a"], after=rows["0.8"]).all
+    group = document["probes"][0]["points"][1]["from_a"]["groups"][0]
+    assert (group["forgotten"], group["gained"]) == (found.forgotten, found.gained)
+
+
+def test_a_sweep_that_was_cut_off_writes_only_what_was_not_scored(folder: Path, written: list[float]) -> None:
+    shutil.rmtree("cache", ignore_errors=True)
+    merge("--alpha", ".3")
+    assert written == [0.3]
+    loads = []
+    with pytest.MonkeyPatch.context() as patch:
+        load = checkpoints.load_model
+        patch.setattr(checkpoints, "load_model", lambda *given, **named: loads.append(given) or load(*given, **named))
+        merge("--alpha", ".3,.6")
+    assert written == [0.3, 0.6]
+    assert len(loads) == 2  # the new point, on both probes
+    merge("--alpha", ".3,.6", "--method", "slerp")
+    assert written == [0.3, 0.6, 0.3, 0.6]
+
+
+def test_kept_models_are_not_written_twice_and_others_not_overwritten(folder: Path, written: list[float]) -> None:
+    kept = str(folder / "kept")
+    merge("--alpha", ".5", "--keep", kept)
+    merge("--alpha", ".5", "--keep", kept)
+    assert written == [0.5]
+    (folder / "kept" / "linear-0.5" / blend_sweep.RECIPE).write_text("{}")
+    assert "linear-0.5: is there, and was not merged from a and b" in merge("--alpha", ".5", "--keep", kept, status=1)
+
+
+def test_the_table_has_at_most_12_lines_of_80_columns(folder: Path) -> None:
+    shown = merge(
+        "--alpha", "0,.1,.2,.3,.5,.7,.9,1", "--target", "third.jsonl", "-o", str(folder / "r.md")
+    ).splitlines()
+    assert len(shown) <= 15
+    assert max(map(len, shown[:-1])) <= 80
+    assert shown[0].startswith("forgetwatch  merge a and b")
+    assert any(line.startswith("net against a on second: ") for line in shown)
+    assert any(line.startswith("weights ") for line in shown)
+
+
+@pytest.mark.parametrize("method", ["linear", "slerp"])
+def test_reports_have_the_same_numbers_in_every_format(folder: Path, method: str) -> None:
+    for suffix in ("html", "md", "csv", "json"):
+        merge("--method", method, "--target", "third.jsonl", "-o", str(folder / f"r.{suffix}"))
+    document = json.loads((folder / "r.json").read_text())
+    point = document["probes"][1]["points"][1]["from_b"]["groups"][0]
+    net = f"{100 * point['net_change']:+.1f} ("
+    page, markdown = (folder / "r.html").read_text(), (folder / "r.md").read_text()
+    assert net in page
+    assert net in markdown
+    assert "right on third" in page
+    rows = list(csv.DictReader(io.StringIO((folder / "r.csv").read_text())))
+    found = [row for row in rows if (row["probe"], row["alpha"], row["before"]) == ("second", "0.2", "b")]
+    assert float(found[0]["net_change"]) == point["net_change"]
+    assert "http://" not in page.replace("http://www.w3.org", "")
+
+
+def test_the_front_is_that_of_retention_and_target(folder: Path) -> None:
+    (folder / "t.csv").write_text("alpha,score\n0,1\n0.5,3\n1,2\n")
+    document = json.loads(merge("--alpha", "0,.5,1", "--target", str(folder / "t.csv"), "--json", "-"))
+    models = {one["label"]: one for one in document["ranking"]["models"]}
+    assert {name: one["target"] for name, one in models.items()} == {"alpha 0": 1, "alpha 0.5": 3, "alpha 1": 2}
+    assert models["alpha 0"]["on_front"]
+    assert models["alpha 0.5"]["on_front"]
+
+
+def test_an_adapter_is_swept_by_its_factor(folder: Path, written: list[float]) -> None:
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoModelForCausalLM
+
+    tuned = get_peft_model(AutoModelForCausalLM.from_pretrained("a"), LoraConfig(target_modules=["q_proj", "v_proj"]))
+    torch.manual_seed(3)
+    with torch.no_grad():
+        for name, weight in tuned.named_parameters():
+            if "lora_" in name:
+                weight.copy_(0.3 * torch.randn_like(weight))
+    tuned.save_pretrained(folder / "adapter")
+    given = ["merge", "a", str(folder / "adapter"), "--probe", "first.jsonl", "--confirmation", "none", "--json", "-"]
+    done = CliRunner().invoke(app, [*given, "--alpha", "0,.5,1"])
+    assert done.exit_code == 0, done.output
+    document = json.loads(done.stdout)
+    assert document["method"] == "adapter"
+    assert written == []
+    halves = document["probes"][0]["points"][1]
+    assert halves["from_a"]["groups"][0]["n"] == 40
+    refused = CliRunner().invoke(app, [*given, "--method", "slerp"])
+    assert "an adapter is scaled, which is linear" in str(refused.exception)
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "reason"),
+    [
+        (("--alpha", "0,1.2"), 2, "needed numbers from 0 to 1, got '1.2'"),
+        (("--alpha", "0,x"), 2, "needed numbers from 0 to 1, got 'x'"),
+        (("--alpha", ".2,0.2"), 2, "0.2 is named twice"),
+        (("--target", "no.csv"), 1, "no such file"),
+        (("--confirmation", "first.jsonl"), 1, "needed another probe than first.jsonl"),
+        (("-o", "r.pdf"), 1, "a report is .html, .md, .csv, .json"),
+    ],
+)
+def test_what_cannot_be_swept_is_refused_at_once(
+    folder: Path, options: tuple[str, ...], status: int, reason: str
+) -> None:
+    done = CliRunner().invoke(
+        app, ["merge", "a", "b", "--probe", "first.jsonl", "--confirmation", "second.jsonl", *options]
+    )
+    assert reason in done.output + str(done.exception)
+    assert done.exit_code in (status, 1)
+
+
+def test_a_full_disk_and_unlike_models_stop_it_before_anything_is_written(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, written: list[float]
+) -> None:
+    usage = type("Usage", (), {"free": 1000})
+    monkeypatch.setattr(merging.shutil, "disk_usage", lambda _: usage)
+    assert "GiB for 4 merged models, 0.00 GiB are free" in merge("--keep", str(folder / "kept"), status=1)
+    assert not (folder / "kept").exists()
+    assert "GiB for one merged model, 0.00 GiB are free" in merge(status=1)
+    monkeypatch.undo()
+    assert written == []

@@ -1,0 +1,254 @@
+"""Weights between two checkpoints: the arithmetic, what is stored, and what is refused before anything is written."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from support import model, tokenizer
+from transformers import AutoModelForCausalLM
+
+from forgetwatch.errors import ScoringError
+from forgetwatch.study import merging
+from forgetwatch.study.blend_files import INDEX, SINGLE
+from forgetwatch.study.merging import Method, check_disk, geometry_of, plan_merge, write_merged
+
+Weights = dict[str, torch.Tensor]
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder with the models `a` and `b`: equal norms, weights near enough for lines and far enough for arcs."""
+    root = tmp_path_factory.mktemp("ends")
+    tok = tokenizer()
+    for name, seed in (("a", 0), ("b", 1)):
+        network = model(tok, seed=0)
+        if seed:
+            torch.manual_seed(seed)
+            with torch.no_grad():
+                for weight in network.parameters():
+                    weight.add_(0.02 * torch.randn_like(weight))
+        network.save_pretrained(root / name)
+        tok.save_pretrained(root / name)
+    return root
+
+
+@pytest.fixture
+def ends(two: Path, tmp_path: Path) -> Path:
+    """A copy of the models, to change."""
+    return Path(shutil.copytree(two, tmp_path / "ends"))
+
+
+def write(root: Path, alpha: float, method: Method = "linear") -> Path:
+    plan = plan_merge(str(root / "a"), str(root / "b"))
+    folder = root / f"{method}-{alpha:g}"
+    write_merged(plan, folder, alpha=alpha, method=method, geometry=geometry_of(plan))
+    return folder
+
+
+def weights(folder: Path) -> Weights:
+    found: Weights = {}
+    for file in folder.glob("*.safetensors"):
+        found |= load_file(file)
+    return found
+
+
+def change(folder: Path, function: Callable[[Weights], Weights]) -> None:
+    save_file(function(load_file(folder / SINGLE)), folder / SINGLE, {"format": "pt"})
+
+
+@pytest.mark.parametrize("method", ["linear", "slerp"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_the_ends_are_bitwise_the_two_models(ends: Path, method: Method, dtype: torch.dtype) -> None:
+    for name in "ab":
+        change(ends / name, lambda found: {key: value.to(dtype) for key, value in found.items()})
+    for alpha, name in ((0.0, "a"), (1.0, "b")):
+        merged, end = weights(write(ends, alpha, method)), weights(ends / name)
+        assert merged.keys() == end.keys()
+        for key, value in merged.items():
+            assert value.dtype == dtype
+            assert torch.equal(value.view(torch.uint8), end[key].view(torch.uint8))
+
+
+def test_linear_is_the_weighted_mean_and_equal_weights_stay(ends: Path) -> None:
+    frozen = "model.embed_tokens.weight"
+    kept = weights(ends / "a")[frozen]
+    change(ends / "b", lambda found: {**found, frozen: kept.clone()})
+    a, b, merged = (weights(folder) for folder in (ends / "a", ends / "b", write(ends, 0.3)))
+    assert torch.equal(merged[frozen], a[frozen])
+    for key, value in merged.items():
+        expected = 0.7 * a[key].double() + 0.3 * b[key].double()
+        torch.testing.assert_close(value.double(), expected, rtol=1e-6, atol=1e-8)
+
+
+def arc(a: torch.Tensor, b: torch.Tensor, alpha: float) -> torch.Tensor:
+    """Slerp by its definition, in fp64."""
+    cosine = float((a * b).sum() / (a.norm() * b.norm()))
+    if abs(cosine) > 0.9995:
+        return (1 - alpha) * a + alpha * b
+    angle = torch.acos(torch.tensor(cosine, dtype=torch.float64))
+    return (torch.sin((1 - alpha) * angle) * a + torch.sin(alpha * angle) * b) / torch.sin(angle)
+
+
+def test_slerp_is_the_arc_where_the_angle_says_something(ends: Path) -> None:
+    a, b, merged = (weights(folder) for folder in (ends / "a", ends / "b", write(ends, 0.3, "slerp")))
+    turned = 0
+    for key, value in merged.items():
+        expected = arc(a[key].double(), b[key].double(), 0.3)
+        torch.testing.assert_close(value.double(), expected, rtol=1e-6, atol=1e-7)
+        turned += not torch.allclose(expected, 0.7 * a[key].double() + 0.3 * b[key].double(), rtol=1e-5, atol=1e-7)
+    assert 0 < turned < len(merged)
+
+
+def test_slerp_with_a_tensor_of_zeros_is_linear(ends: Path) -> None:
+    name = "model.norm.weight"
+    change(ends / "a", lambda found: {**found, name: torch.zeros_like(found[name])})
+    merged = weights(write(ends, 0.25, "slerp"))[name]
+    torch.testing.assert_close(merged, 0.25 * weights(ends / "b")[name])
+
+
+def test_chunks_change_no_number(ends: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = weights(write(ends, 0.4))
+    monkeypatch.setattr(merging, "CHUNK", 64)
+    shutil.rmtree(ends / "linear-0.4")
+    for key, value in weights(write(ends, 0.4)).items():
+        assert torch.equal(value, whole[key])
+
+
+def test_a_merged_model_loads_as_a_model_does(ends: Path) -> None:
+    folder = write(ends, 0.5)
+    network, loading = AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True)
+    assert not loading["missing_keys"]
+    assert not loading["unexpected_keys"]
+    torch.testing.assert_close(network.state_dict()["model.norm.weight"], weights(folder)["model.norm.weight"])
+    assert (folder / "tokenizer.json").read_bytes() == (ends / "b" / "tokenizer.json").read_bytes()
+
+
+def test_shards_on_either_side_are_read_and_kept(ends: Path) -> None:
+    single = weights(write(ends, 0.5))
+    for name in "ab":
+        network = AutoModelForCausalLM.from_pretrained(ends / name)
+        (ends / name / SINGLE).unlink()
+        network.save_pretrained(ends / name, max_shard_size="20KB" if name == "a" else "40KB")
+        shutil.rmtree(ends / "linear-0.5")
+        folder = write(ends, 0.5)
+        for key, value in weights(folder).items():
+            assert torch.equal(value, single[key])
+    named = json.loads((folder / INDEX).read_text())["weight_map"]
+    assert named == json.loads((ends / "b" / INDEX).read_text())["weight_map"]
+    AutoModelForCausalLM.from_pretrained(folder)
+
+
+def test_unlike_dtypes_give_the_wider_one_also_when_loaded(ends: Path) -> None:
+    change(ends / "a", lambda found: {key: value.bfloat16() for key, value in found.items()})
+    config = json.loads((ends / "b" / "config.json").read_text())
+    (ends / "b" / "config.json").write_text(json.dumps({**config, "dtype": "bfloat16"}))
+    folder = write(ends, 0.5)
+    a, b = weights(ends / "a"), weights(ends / "b")
+    for key, value in weights(folder).items():
+        torch.testing.assert_close(value, (a[key].float() + b[key]) / 2)
+    assert AutoModelForCausalLM.from_pretrained(folder, dtype="auto").dtype == torch.float32
+
+
+def test_a_tied_head_that_one_side_stores_is_left_out(ends: Path) -> None:
+    for name in "ab":
+        path = ends / name / "config.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), "tie_word_embeddings": True}))
+    change(ends / "a", lambda found: {key: value for key, value in found.items() if key != "lm_head.weight"})
+    assert plan_merge(str(ends / "a"), str(ends / "b")).left_out == ("lm_head.weight",)
+    assert "lm_head.weight" not in weights(write(ends, 0.5))
+
+
+def test_integers_are_kept_where_both_have_the_same(ends: Path) -> None:
+    name = "model.steps"
+    for one in "ab":
+        change(ends / one, lambda found: {**found, name: torch.arange(3)})
+    assert torch.equal(weights(write(ends, 0.5))[name], torch.arange(3))
+    change(ends / "b", lambda found: {**found, name: torch.arange(3) + 1})
+    with pytest.raises(ScoringError, match=r"model\.steps is stored as I64 and I64, of which no mean"):
+        plan_merge(str(ends / "a"), str(ends / "b"))
+
+
+def _reshaped(root: Path) -> None:
+    change(root / "b", lambda found: {**found, "model.norm.weight": torch.ones(31)})
+
+
+def _fewer(root: Path) -> None:
+    change(root / "b", lambda found: {key: value for key, value in found.items() if "layers.1.mlp" not in key})
+
+
+def _configured(**changes: Any) -> Callable[[Path], None]:
+    def configure(root: Path) -> None:
+        path = root / "b" / "config.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+    return configure
+
+
+def _retokenized(root: Path) -> None:
+    path = root / "b" / "tokenizer.json"
+    path.write_text(path.read_text().replace('"w7"', '"v7"'))
+
+
+def _cut_otherwise(root: Path) -> None:
+    document = json.loads((root / "b" / "tokenizer.json").read_text())
+    document["pre_tokenizer"] = {"type": "Whitespace"}
+    (root / "b" / "tokenizer.json").write_text(json.dumps(document))
+
+
+def _pickled(root: Path) -> None:
+    (root / "b" / SINGLE).rename(root / "b" / "pytorch_model.bin")
+
+
+def _sharded_by_fsdp(root: Path) -> None:
+    (root / "b" / SINGLE).unlink()
+    (root / "b" / "__0_0.distcp").touch()
+
+
+def _cut_off(root: Path) -> None:
+    whole = (root / "b" / SINGLE).read_bytes()
+    (root / "b" / SINGLE).write_bytes(whole[: len(whole) // 2])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (_reshaped, r"model\.norm\.weight is \[32\] in the first and \[31\] in the second"),
+        (_fewer, r"3 tensors are in one of them only, model\.layers\.1\.mlp\.\w+\.weight in .*a; needed two models"),
+        (
+            _configured(rms_norm_eps=0.5),
+            "do not compute alike: rms_norm_eps is 1e-06 in the first and 0.5 in the second",
+        ),
+        (_configured(model_type="qwen2"), "do not compute alike: model_type is 'qwen3' in the first and 'qwen2'"),
+        (_configured(quantization_config={"quant_method": "gptq"}), "its weights are quantized; merge the models from"),
+        (_retokenized, r"unlike vocabularies: 137 and 137 tokens, '[vw]7' is not the same in both"),
+        (_cut_otherwise, "the same vocabulary, and differ in their pre_tokenizer"),
+        (_pickled, r"needed safetensors, .* it has \.bin files; save it again with .*save_pretrained"),
+        (_sharded_by_fsdp, "holds the parts of an FSDP training; merge them with `accelerate merge-weights"),
+        (_cut_off, r"model\.safetensors: cannot be read as safetensors"),
+    ],
+)
+def test_models_that_cannot_be_merged_are_named_in_one_sentence(
+    ends: Path, spoil: Callable[[Path], None], reason: str
+) -> None:
+    spoil(ends)
+    with pytest.raises(ScoringError, match=reason) as raised:
+        plan_merge(str(ends / "a"), str(ends / "b"))
+    assert len(str(raised.value).splitlines()) == 1
+
+
+def test_settings_that_change_no_weight_do_not_matter(ends: Path) -> None:
+    _configured(use_cache=False, eos_token_id=5, max_position_embeddings=64, attention_dropout=0.3)(ends)
+    assert plan_merge(str(ends / "a"), str(ends / "b")).pairs
+
+
+def test_a_disk_that_is_too_small_is_told_with_both_sizes(tmp_path: Path) -> None:
+    check_disk(tmp_path, 1, models=2)
+    with pytest.raises(ScoringError, match=r"needed 2,097,152\.00 GiB for 2 merged models, [\d,.]+ GiB are free"):
+        check_disk(tmp_path, 2**50, models=2)

@@ -207,8 +207,15 @@ def score_checkpoint(
         ScoringError: If the model cannot be loaded or scored.
     """
     weights = weights_identity(given, trust_remote_code=trust_remote_code)
-    options = {"trust_remote_code": trust_remote_code, "device_map": device_map, "progress": progress}
-    return score_derived(given, weights, lambda: nullcontext(given), probe, **options)
+    return score_derived(
+        given,
+        weights,
+        lambda: nullcontext(given),
+        probe,
+        trust_remote_code=trust_remote_code,
+        device_map=device_map,
+        progress=progress,
+    )
 
 
 def score_derived(

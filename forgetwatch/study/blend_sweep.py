@@ -15,7 +15,7 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 from typing import Any, Final
@@ -209,11 +209,11 @@ def run_sweep(
     """
     on_main_process(ends.check)
     probes = [probe, *([confirmation] if confirmation else []), *([target] if isinstance(target, Probe) else [])]
-    options = {"trust_remote_code": ends.trust_remote_code, "device_map": device_map}
+    once = partial(score_checkpoint, trust_remote_code=ends.trust_remote_code, device_map=device_map)
 
     def scored(given: str, one: Probe) -> Snapshot:
         with shown(given, one) as progress:
-            return score_checkpoint(given, one, progress=progress, **options)
+            return once(given, one, progress=progress)
 
     of_a, of_b = ([scored(given, one) for one in probes] for given in (ends.a, ends.b))
     for before, after in zip(of_a, of_b, strict=True):
@@ -221,21 +221,37 @@ def run_sweep(
     rows: dict[float, list[Snapshot]] = {}
     for alpha in ends.alphas:
         if ends.keep is not None:
-            on_main_process(lambda alpha=alpha: ends.store(alpha))  # type: ignore[misc]
-        name = f"alpha {alpha:g}"
-        if alpha in (0, 1):
-            found = of_b if alpha else of_a
-        else:
-            with ExitStack() as stack:
-                point = _Point(ends, alpha, stack)
-                found = []
-                for one in probes:
-                    with shown(f"{ends.method} merge, {name}", one) as progress:
-                        found.append(
-                            score_derived(name, ends.recipe(alpha), point.files, one, progress=progress, **options)
-                        )
-        rows[alpha] = [replace(snapshot, meta={**snapshot.meta, "model": name}) for snapshot in found]
+            on_main_process(partial(ends.store, alpha))
+        found = {0: of_a, 1: of_b}.get(alpha) or _score_point(ends, alpha, probes, shown, device_map)
+        rows[alpha] = [replace(snapshot, meta={**snapshot.meta, "model": _name(alpha)}) for snapshot in found]
     return _sweep(ends, probes, of_a, of_b, rows, confirmation=confirmation, target=target)
+
+
+def _score_point(
+    ends: Ends, alpha: float, probes: Sequence[Probe], shown: Shown, device_map: str | None
+) -> list[Snapshot]:
+    """Outcomes of a point between the ends on each probe; its files are there while it is scored."""
+    found = []
+    with ExitStack() as stack:
+        point = _Point(ends, alpha, stack)
+        for probe in probes:
+            with shown(f"{ends.method} merge, {_name(alpha)}", probe) as progress:
+                found.append(
+                    score_derived(
+                        _name(alpha),
+                        ends.recipe(alpha),
+                        point.files,
+                        probe,
+                        trust_remote_code=ends.trust_remote_code,
+                        device_map=device_map,
+                        progress=progress,
+                    )
+                )
+    return found
+
+
+def _name(alpha: float) -> str:
+    return f"alpha {alpha:g}"
 
 
 def _sweep(

@@ -222,7 +222,7 @@ def run_sweep(
     for alpha in ends.alphas:
         if ends.keep is not None:
             on_main_process(partial(ends.store, alpha))
-        found = {0: of_a, 1: of_b}.get(alpha) or _score_point(ends, alpha, probes, shown, device_map)
+        found = {0.0: of_a, 1.0: of_b}.get(alpha) or _score_point(ends, alpha, probes, shown, device_map)
         rows[alpha] = [replace(snapshot, meta={**snapshot.meta, "model": _name(alpha)}) for snapshot in found]
     return _sweep(ends, probes, of_a, of_b, rows, confirmation=confirmation, target=target)
 

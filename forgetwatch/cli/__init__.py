@@ -24,6 +24,7 @@ from forgetwatch.cli import (
     convert_command,
     demo_command,
     flips_command,
+    follow_command,
     merge_command,
     plan_command,
     probe_command,
@@ -51,6 +52,7 @@ app.command("demo")(demo_command.run)
 app.command("compare")(compare_command.run)
 app.command("flips")(flips_command.run)
 app.command("score")(score_command.run)
+app.command("follow")(follow_command.run)
 app.command("convert")(convert_command.run)
 app.command("report")(report_command.run)
 app.command("study")(study_command.run)

@@ -134,7 +134,7 @@ def run_name(folder: Path) -> str:
     ('out', 'out')
     """
     folder = folder.resolve()
-    return (folder.parent if folder.name.lstrip("_") == "forgetwatch" else folder).name
+    return (folder.parent if folder.name in ("_forgetwatch", "forgetwatch", "_forgetwatch_follow") else folder).name
 
 
 NAMED: Final = 4

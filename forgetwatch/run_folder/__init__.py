@@ -17,7 +17,8 @@ is not listed comes from a run that was stopped between the two writes; it count
 A file that cannot be used is renamed to ``*.damaged`` by a resume, the folder of an earlier run to ``_forgetwatch-1``,
 ``-2``, ... The leading underscore keeps the folder out of uploads of `output_dir`. Every file is written whole or not
 at all. Checkpoints carry copies of the baseline and the latest look in ``checkpoint-N/forgetwatch``, itself a run
-folder of one look.
+folder of one look. A process that follows the run from outside it writes such a folder of its own,
+``_forgetwatch_follow``, and takes part in none of the above.
 
     names          names of the files
     description    ``run.json``, and the findings of the guard in it
@@ -35,6 +36,7 @@ from forgetwatch.run_folder.names import (
     BASELINE,
     CARRIED,
     COMPLETIONS,
+    FOLLOW_FOLDER,
     NULL,
     PROBE,
     REPORT,
@@ -47,6 +49,7 @@ __all__ = [
     "BASELINE",
     "CARRIED",
     "COMPLETIONS",
+    "FOLLOW_FOLDER",
     "NULL",
     "PROBE",
     "REPORT",

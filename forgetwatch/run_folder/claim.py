@@ -28,7 +28,7 @@ from forgetwatch.files.locks import LocksUnsupportedError, is_file_at, lock_agai
 from forgetwatch.run_folder.names import RUN_FOLDER
 
 LOCK: Final = f"{RUN_FOLDER}.lock"
-"""Name of the locked file in the output_dir."""
+"""Name of the locked file in the output_dir of a training; a run folder of another name has a lock of its own."""
 
 PATIENCE: Final = 30.0
 """Seconds that a second training waits: one that is being stopped needs some to end."""
@@ -50,6 +50,7 @@ def claim(
     output_dir: Path,
     owner: object,
     *,
+    folder: str = RUN_FOLDER,
     patience: float | None = None,
     on_wait: Callable[[str], object] = lambda _: None,
 ) -> None:
@@ -58,13 +59,14 @@ def claim(
     Args:
         output_dir: Folder of the run; it is made if it is missing.
         owner: The object that claims it; several in one process may. The end of an object ends its claim.
+        folder: Name of the run folder in it; claims of different folders do not exclude each other.
         patience: Seconds to wait for another process; None for `PATIENCE`.
         on_wait: Called once with a sentence if that is necessary.
 
     Raises:
         WatchError: If another process has it.
     """
-    path = output_dir.absolute() / LOCK
+    path = _lock(output_dir, folder)
     patience = PATIENCE if patience is None else patience
     own = _held.get(path)
     if own is not None and own.process == os.getpid() and is_file_at(path, own.file) and lock_again(own.file):
@@ -91,9 +93,13 @@ def claim(
     _add(path, owner)
 
 
-def release(output_dir: Path, owner: object) -> None:
+def release(output_dir: Path, owner: object, *, folder: str = RUN_FOLDER) -> None:
     """End the claim of an object on an output_dir, if it has one; with the last of them the folder is free."""
-    _drop(output_dir.absolute() / LOCK, id(owner))
+    _drop(_lock(output_dir, folder), id(owner))
+
+
+def _lock(output_dir: Path, folder: str) -> Path:
+    return output_dir.absolute() / f"{folder}.lock"
 
 
 def _add(path: Path, owner: object) -> None:

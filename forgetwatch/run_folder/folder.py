@@ -63,30 +63,33 @@ class RunFolder:
 
     Args:
         output_dir: The folder of the run's checkpoints.
+        name: Name of the run folder in it.
     """
 
-    def __init__(self, output_dir: str | Path) -> None:
+    def __init__(self, output_dir: str | Path, *, name: str = RUN_FOLDER) -> None:
         self.output_dir = Path(output_dir)
-        self.path = self.output_dir / RUN_FOLDER
+        self._name = name
+        self.path = self.output_dir / name
         self.run: str | None = None
         self._probe_checksum: str | None = None
         self._began_without_id = False
         self._notes: tuple[tuple[int, str], ...] = ()
 
-    def claim(self, *, on_wait: Callable[[str], object] = lambda _: None) -> None:
+    def claim(self, *, patience: float | None = None, on_wait: Callable[[str], object] = lambda _: None) -> None:
         """Claim the output_dir for this process; see `run_folder.claim`.
 
         Args:
+            patience: Seconds to wait for another process; None for `claim.PATIENCE`.
             on_wait: Called once with a sentence if another process has it.
 
         Raises:
             WatchError: If another process has it, and does not end.
         """
-        claim.claim(self.output_dir, self, on_wait=on_wait)
+        claim.claim(self.output_dir, self, folder=self._name, patience=patience, on_wait=on_wait)
 
     def release(self) -> None:
         """End the claim."""
-        claim.release(self.output_dir, self)
+        claim.release(self.output_dir, self, folder=self._name)
 
     def new_run(self) -> str:
         """Give the run a new id, and return it."""
@@ -124,7 +127,7 @@ class RunFolder:
 
     def _free_name(self) -> Path:
         number = 1
-        while (free := self.output_dir / f"{RUN_FOLDER}-{number}").exists():
+        while (free := self.output_dir / f"{self._name}-{number}").exists():
             number += 1
         return free
 
@@ -132,10 +135,10 @@ class RunFolder:
         """Folder of this run under any of the names that run folders have."""
         if self.run is None:
             return None
-        named = (path for path in sorted(self.output_dir.glob(f"{RUN_FOLDER}*")) if path.is_dir())
+        named = (path for path in sorted(self.output_dir.glob(f"{self._name}*")) if path.is_dir())
         # A copy of a finished training has the same id, and the run itself the newest description.
         own = [path for path in named if owner(path) == self.run]
-        return max(own, key=lambda path: (path.name == RUN_FOLDER, _changed(path / DESCRIPTION)), default=None)
+        return max(own, key=lambda path: (path.name == self._name, _changed(path / DESCRIPTION)), default=None)
 
     def start(self, probe: Probe, baseline: Snapshot, null: Snapshot | None = None) -> None:
         """Write the probe, the baseline and the second measurement of the baseline."""

@@ -8,6 +8,9 @@ from typing import Final, Literal
 RUN_FOLDER: Final = "_forgetwatch"
 """Name of the run folder in the run's output_dir."""
 
+FOLLOW_FOLDER: Final = "_forgetwatch_follow"
+"""Name of the run folder of a process that follows the run from outside it."""
+
 CARRIED: Final = "forgetwatch"
 """Name of the folder in a checkpoint that carries copies."""
 

@@ -10,7 +10,7 @@ from forgetwatch.errors import SnapshotError
 from forgetwatch.probe import Probe
 from forgetwatch.run_folder.contents import read_baseline, read_contents, read_null, read_questions
 from forgetwatch.run_folder.description import Description, GuardFinding, description_notes
-from forgetwatch.run_folder.names import BASELINE, RUN_FOLDER
+from forgetwatch.run_folder.names import BASELINE, FOLLOW_FOLDER, RUN_FOLDER
 from forgetwatch.snapshot import Snapshot, read_snapshot
 
 
@@ -73,18 +73,21 @@ class StoredRun:
 
 def is_run_folder(given: str | Path) -> bool:
     """True if the path is a run folder, or the output_dir that holds one."""
-    return (Path(given) / RUN_FOLDER).is_dir() or (Path(given) / BASELINE).is_file()
+    inside = any((Path(given) / name).is_dir() for name in (RUN_FOLDER, FOLLOW_FOLDER))
+    return inside or (Path(given) / BASELINE).is_file()
 
 
 def find_run_folder(given: str | Path) -> Path:
-    """Path of the run folder: the given folder itself, or the run folder in it.
+    """Path of the run folder: the given folder itself, or the run folder in it, that of the training first.
 
     Raises:
         SnapshotError: If it holds no baseline.
     """
     folder = Path(given)
-    if (folder / RUN_FOLDER).is_dir():
-        folder /= RUN_FOLDER
+    for name in (RUN_FOLDER, FOLLOW_FOLDER):
+        if (folder / name).is_dir():
+            folder /= name
+            break
     if not (folder / BASELINE).is_file():
         raise SnapshotError(
             f"{folder}: needed a run folder with {BASELINE}, found none there; give the output_dir of a run, "

@@ -417,6 +417,22 @@ def base_of_adapter(path: Path) -> str:
     return str(base)
 
 
+def missing_base(path: Path) -> str | None:
+    """Folder of the base of an adapter, if it is gone; None if it is there, or the id of a model, or no adapter is.
+
+    Args:
+        path: Folder of the model.
+
+    Raises:
+        ScoringError: If the adapter's configuration cannot be read.
+    """
+    if not (path / _ADAPTER).is_file():
+        return None
+    base = _base_of_adapter(path)
+    is_path = base.startswith((".", "~", os.sep)) or base.count("/") > 1
+    return base if is_path and not Path(base).is_dir() else None
+
+
 def silence_loading() -> None:
     """Turn off transformers' own progress bars of loading weights; for commands, which own their process."""
     logging.disable_progress_bar()

@@ -32,7 +32,7 @@ DECIDING: Final = (".safetensors", ".bin", ".json", ".model", ".txt", ".jinja", 
 """Suffixes of files with weights, configuration, tokenizer, templates or code: their contents determine the rows."""
 _IRRELEVANT: Final = re.compile(r"(trainer_state|training_args|optimizer|scheduler|rng_state).*")
 """Files of a training run with such a suffix that change no row."""
-_OTHER_FOLDERS: Final = re.compile(r"\..*|checkpoint-\d+|_?forgetwatch(-\d+)?|__pycache__")
+_OTHER_FOLDERS: Final = re.compile(r"\..*|checkpoint-\d+|_?forgetwatch(_follow)?(\.held)?(-\d+)?|__pycache__")
 """Folders beside a model that are no part of it: other checkpoints of its run, records, caches."""
 _KEY: Final = "cached_as"
 _DIGITS: Final = 32
@@ -102,6 +102,16 @@ class CacheEntry:
                 unlock_file(path, file)
 
 
+def is_deciding(relative: str) -> bool:
+    """True if a file of a model, by its path in the model's folder with ``/``, can decide the rows."""
+    *folders, name = relative.split("/")
+    return (
+        Path(name).suffix in DECIDING
+        and not _IRRELEVANT.fullmatch(name)
+        and not any(_OTHER_FOLDERS.fullmatch(folder) for folder in folders)
+    )
+
+
 def file_digests(folder: Path) -> list[str]:
     """Relative path and SHA-256 of each file of a model that can decide its rows, sorted.
 
@@ -134,7 +144,7 @@ def deciding_files(folder: Path) -> Iterator[Path]:
         folders[:] = [name for name in folders if not _OTHER_FOLDERS.fullmatch(name)]
         for name in names:
             file = Path(path, name)
-            if file.suffix in DECIDING and not _IRRELEVANT.fullmatch(name) and file.is_file():
+            if is_deciding(name) and file.is_file():
                 yield file
 
 

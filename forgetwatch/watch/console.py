@@ -17,11 +17,13 @@ class Failures:
 
     Args:
         strict: True to raise failures instead.
+        work: The work that continues after a failure.
         is_main_process: True in the process that logs.
     """
 
-    def __init__(self, *, strict: bool, is_main_process: bool = True) -> None:
+    def __init__(self, *, strict: bool, work: str = "training", is_main_process: bool = True) -> None:
         self._strict = strict
+        self._work = work
         self._is_main = is_main_process
         self._counts: Counter[str] = Counter()
 
@@ -35,7 +37,7 @@ class Failures:
                 raise
             self._counts[what] += 1
             if self._counts[what] == 1 and self._is_main:
-                log(f"{what} at step {step} failed, training continues: {error}")
+                log(f"{what} at step {step} failed, {self._work} continues: {error}")
 
     def log_counts(self) -> None:
         """Log how often each thing failed."""

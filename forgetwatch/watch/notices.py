@@ -138,14 +138,21 @@ def again_line(again: Group, *, step: int) -> str:
     return f"step {step} measured again: -{again.forgotten:g} +{again.gained:g} of {again.n:g}, all of it noise"
 
 
-def show(watch: Watch, *, max_steps: int) -> None:
-    """Print the table of the last look, with the decisions on the run, and the path of the report."""
+def show(watch: Watch, *, max_steps: int | None, against: str = "the start") -> None:
+    """Print the table of the last look, with the decisions on the run, and the path of the report.
+
+    Args:
+        watch: The run.
+        max_steps: Steps of the whole training; None if unknown.
+        against: The baseline, in words.
+    """
     if watch.baseline is None:
         return
     trajectory = watch.trajectory()
+    of = "" if max_steps is None else f" of {max_steps}"
+    title = f"step {trajectory.steps[-1]}{of}, against {against}"
     console = Console(highlight=False)
     console.width = min(console.width, 120) if console.is_terminal else WIDTH
-    title = f"step {trajectory.steps[-1]} of {max_steps}, against the start"
     console.print(run_table(trajectory, title=title))
     page = watch.folder.path / REPORT
     console.print(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from transformers import Trainer, TrainerControl, TrainerState
@@ -75,30 +75,40 @@ class Trackers:
 
     def log_flipped(self, watch: Watch, *, share_text: bool) -> None:
         """Log the items that flipped until the latest look, to every tracker that can show a table."""
-        latest = watch.latest()
-        if watch.baseline is not None and latest is not None:
-            changed = flips(watch.baseline, latest, probe=watch.probe if share_text else None)
-            columns, rows = flipped_rows(changed, texts=share_text)
-            self._log_table(columns, rows)
+        writers = [getattr(callback, "tb_writer", None) for callback in self._trainer.callback_handler.callbacks]
+        log_flipped(watch, step=self._state.global_step, writers=writers, share_text=share_text)
 
-    def _log_table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        step = self._state.global_step
-        if wandb := _running("wandb", "run"):
-            table = wandb.Table(columns=list(columns), data=[list(row) for row in rows])
-            # The trainer's step axis: W&B's own step counts calls of log.
-            wandb.log({TABLE: table, "train/global_step": step})
-        if trackio := _running_trackio():
-            table = trackio.Table(columns=list(columns), data=[list(row) for row in rows])
-            trackio.log({TABLE: table, "train/global_step": step})
-        if mlflow := _running("mlflow", "active_run"):
-            by_column = {name: [row[index] for row in rows] for index, name in enumerate(columns)}
-            mlflow.log_table(data=by_column, artifact_file=f"{TABLE}.json")
-        for callback in self._trainer.callback_handler.callbacks:
-            if (writer := getattr(callback, "tb_writer", None)) is not None:
-                # TensorBoard renders text as Markdown, in which a bar or a line break ends a cell.
-                lines = [" | ".join(columns), " | ".join("---" for _ in columns)]
-                lines += [" | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in row) for row in rows]
-                writer.add_text(TABLE, "\n".join(lines), step)
+
+def log_flipped(watch: Watch, *, step: int, writers: Iterable[Any], share_text: bool) -> None:
+    """Log the items that flipped until the latest look, to every running tracker that can show a table.
+
+    Args:
+        watch: The run.
+        step: The step of the latest look.
+        writers: Writers of TensorBoard; None among them is left out.
+        share_text: True to log questions and answers too.
+    """
+    latest = watch.latest()
+    if watch.baseline is None or latest is None:
+        return
+    changed = flips(watch.baseline, latest, probe=watch.probe if share_text else None)
+    columns, rows = flipped_rows(changed, texts=share_text)
+    if wandb := _running("wandb", "run"):
+        table = wandb.Table(columns=list(columns), data=[list(row) for row in rows])
+        # The trainer's step axis: W&B's own step counts calls of log.
+        wandb.log({TABLE: table, "train/global_step": step})
+    if trackio := _running_trackio():
+        table = trackio.Table(columns=list(columns), data=[list(row) for row in rows])
+        trackio.log({TABLE: table, "train/global_step": step})
+    if mlflow := _running("mlflow", "active_run"):
+        by_column = {name: [row[index] for row in rows] for index, name in enumerate(columns)}
+        mlflow.log_table(data=by_column, artifact_file=f"{TABLE}.json")
+    for writer in writers:
+        if writer is not None:
+            # TensorBoard renders text as Markdown, in which a bar or a line break ends a cell.
+            lines = [" | ".join(columns), " | ".join("---" for _ in columns)]
+            lines += [" | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in row) for row in rows]
+            writer.add_text(TABLE, "\n".join(lines), step)
 
 
 def alert(title: str, text: str) -> None:

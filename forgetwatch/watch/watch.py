@@ -30,7 +30,7 @@ from forgetwatch.grading import RULES
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
 from forgetwatch.progress import log, shown
-from forgetwatch.run_folder import PROBE, GuardFinding, Resumed, RunFolder
+from forgetwatch.run_folder import PROBE, RUN_FOLDER, GuardFinding, Resumed, RunFolder
 from forgetwatch.scoring.generation import Generator
 from forgetwatch.scoring.processes import on_main_process, rank
 from forgetwatch.snapshot import Snapshot, read_snapshot
@@ -60,6 +60,7 @@ class Watch:
         against: Further references by name: a snapshot, the path of one, or ``"previous"`` for the look before.
         drift: True to measure at each look how far the model is from that of the first look, on short texts that the
             latter generates (`watch.drift`); `Trajectory.drift` has the numbers.
+        folder: Name of the run folder in `output_dir`.
         examples: Training examples for the drift, which is measured after their prompts too: a sequence of texts, or
             of examples as TRL's trainers take them. None: after the probe's prompts alone.
 
@@ -79,8 +80,9 @@ class Watch:
         against: Mapping[str, Snapshot | str | Path] | None = None,
         drift: bool = False,
         examples: Any = None,
+        folder: str = RUN_FOLDER,
     ) -> None:
-        self.folder = RunFolder(output_dir)
+        self.folder = RunFolder(output_dir, name=folder)
         self.seconds: dict[int, float] = {}
         self.notes: tuple[str, ...] = ()
         self._looks = Looks(probe if isinstance(probe, Probe) else load_probe(probe), against=against)
@@ -366,7 +368,9 @@ class Watch:
             )
         return found
 
-    def look(self, model: nn.Module, tokenizer: Any, *, step: int) -> Comparison:
+    def look(
+        self, model: nn.Module, tokenizer: Any, *, step: int, origin: Mapping[str, Any] | None = None
+    ) -> Comparison:
         """Evaluate the model on every item, store the snapshot, and compare it with the baseline.
 
         The first look is the baseline. A second call at a step returns the first one's comparison. The model, its mode
@@ -376,6 +380,7 @@ class Watch:
             model: A causal language model of transformers, as it is being trained.
             tokenizer: Its tokenizer.
             step: Optimizer steps taken so far.
+            origin: Metadata of the snapshot on the origin of the weights, JSON values; None for none.
 
         Raises:
             ScoringError: If the model cannot be scored.
@@ -393,21 +398,26 @@ class Watch:
                 self.folder.release()  # a run without a baseline has nothing to keep apart
                 self.folder.run = None
                 raise
-            snapshot = self.folder.stamped(self._with_drift(snapshot, model, tokenizer, step=step), "baseline")
+            snapshot = self._with_drift(snapshot, model, tokenizer, step=step, origin=origin)
+            snapshot = self.folder.stamped(snapshot, "baseline")
             self._looks.begin(snapshot, None if null is None else self.folder.stamped(null, "null"))
         else:
             # Nothing is awaited during the training: only a look that takes long is shown.
             with shown(f"look at step {step}", delay=_DELAY if step else 0.0, is_main_process=rank() == 0) as progress:
                 snapshot = self.measurer.look(model, tokenizer, step=step, progress=progress)
-            snapshot = self.folder.stamped(self._with_drift(snapshot, model, tokenizer, step=step), "step")
+            snapshot = self._with_drift(snapshot, model, tokenizer, step=step, origin=origin)
+            snapshot = self.folder.stamped(snapshot, "step")
         comparison = self._looks.add(snapshot, step=step)
         self.seconds[step] = time.perf_counter() - started
         # Last: if the file cannot be written, the comparison and its cost are kept.
         self._store(snapshot, step=step)
         return comparison
 
-    def _with_drift(self, snapshot: Snapshot, model: nn.Module, tokenizer: Any, *, step: int) -> Snapshot:
+    def _with_drift(
+        self, snapshot: Snapshot, model: nn.Module, tokenizer: Any, *, step: int, origin: Mapping[str, Any] | None
+    ) -> Snapshot:
         budget = self.measurer.token_budget
+        snapshot = replace(snapshot, meta={**snapshot.meta, **(origin or {})})
         return self._drift.added_to(snapshot, model, tokenizer, self.probe, step=step, token_budget=budget)
 
     def look_again(self, model: nn.Module, tokenizer: Any, *, step: int) -> Comparison | None:

@@ -1,0 +1,131 @@
+"""`forgetwatch follow OUTPUT_DIR --base M --probe P`: score the checkpoints of a training as they are saved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from forgetwatch.cli.options import check_device_map, device_map_option
+from forgetwatch.cli.output import echo, print_line, result_console
+from forgetwatch.errors import WatchError, did_you_mean
+from forgetwatch.probes import load_probe
+from forgetwatch.progress import log
+
+_GUARDS = ("warn", "stop", "off")
+_LOGS = ("counts", "full")
+_TRACKERS = "Trackers"
+_LIMITS = "When it ends"
+
+_TRIPPED = 3
+"""Exit status if the guard stops it, that of a gate that failed."""
+
+
+def run(
+    output_dir: Annotated[
+        str, typer.Argument(help="The training's output_dir with its checkpoints, a folder or a URL such as s3://...")
+    ],
+    base: Annotated[
+        str, typer.Option(help="The model before the training: a model id, a checkpoint folder, or a snapshot.")
+    ],
+    probe: Annotated[str, typer.Option(help="Probe to score: a name or a file.")] = "standard",
+    folder: Annotated[
+        Path | None, typer.Option("--run", help="Run folder to write. Default: _forgetwatch_follow in OUTPUT_DIR.")
+    ] = None,
+    poll: Annotated[float, typer.Option(min=0.05, help="Seconds between two looks at the folder.")] = 5.0,
+    idle: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0, help="End after so many seconds without a new checkpoint. Default: never.", rich_help_panel=_LIMITS
+        ),
+    ] = None,
+    once: Annotated[
+        bool,
+        typer.Option("--once", help="Score the checkpoints that are there, and end.", rich_help_panel=_LIMITS),
+    ] = False,
+    guard: Annotated[
+        str,
+        typer.Option(
+            help="Reaction to a loss beyond the bounds: warn; stop, which ends with exit status 3; or off.",
+            rich_help_panel=_LIMITS,
+        ),
+    ] = "warn",
+    report_to: Annotated[
+        str,
+        typer.Option(
+            help="Trackers that get the numbers: wandb, tensorboard, trackio, mlflow, ...; several with commas.",
+            rich_help_panel=_TRACKERS,
+        ),
+    ] = "",
+    wandb_group: Annotated[
+        str | None,
+        typer.Option(help="Group of the run in W&B, for example that of the training.", rich_help_panel=_TRACKERS),
+    ] = None,
+    log_numbers: Annotated[
+        str,
+        typer.Option(
+            "--log",
+            help="Numbers that trackers get: counts, or full, which also measures the drift.",
+            rich_help_panel=_TRACKERS,
+        ),
+    ] = "counts",
+    trust_remote_code: Annotated[
+        bool, typer.Option("--trust-remote-code", help="Run code that comes with a model.")
+    ] = False,
+    device_map: Annotated[str | None, device_map_option()] = None,
+) -> None:
+    """Score each checkpoint of a training once, as soon as it is saved, from a process of its own.
+
+    It ends at the training's last step, after --idle, or on SIGTERM or Ctrl-C. Started again, it continues.
+    """
+    _check_choice("--guard", guard, _GUARDS)
+    _check_choice("--log", log_numbers, _LOGS)
+    check_device_map(device_map)
+    items = load_probe(probe)
+    log(f"loading {base} ...")  # at once: importing what loads it takes seconds
+    from forgetwatch.scoring.checkpoints import silence_loading
+    from forgetwatch.watch.follow import Follower, FollowSettings
+    from forgetwatch.watch.guard import Guard
+
+    silence_loading()
+    settings = FollowSettings(
+        base=base,
+        poll=poll,
+        idle=idle,
+        once=once,
+        guard={"warn": Guard("warn"), "stop": Guard("stop")}.get(guard),
+        report_to=tuple(filter(None, map(str.strip, report_to.split(",")))),
+        group=wandb_group,
+        full=log_numbers == "full",
+        trust_remote_code=trust_remote_code,
+        device_map=device_map,
+    )
+    console = result_console()
+    follower = Follower(output_dir, items, settings, run=folder, on_look=lambda line: print_line(console, line))
+    end = follower.follow()
+    follower.show()
+    echo(f"forgetwatch: {_ended(end, follower.failed)}", err=True)
+    if end == "guard":
+        raise typer.Exit(_TRIPPED)
+    if follower.failed and len(follower.watch.comparisons) < 2:
+        raise WatchError(f"{output_dir}: no checkpoint could be scored; {len(follower.failed)} failed or were gone")
+
+
+def _ended(end: str, failed: list[str]) -> str:
+    """Sentence on the end, and on the checkpoints that have no look."""
+    reasons = {
+        "last checkpoint": "the training is over, and its last checkpoint is scored",
+        "idle": "no new checkpoint for --idle seconds; started again, it continues",
+        "stopped": "stopped by a signal; started again, it continues",
+        "once": "all checkpoints that are there are scored",
+        "guard": "the guard stops it",
+    }
+    missing = f"; without a look: {', '.join(failed)}" if failed else ""
+    return reasons[end] + missing
+
+
+def _check_choice(option: str, given: str, known: tuple[str, ...]) -> None:
+    if given not in known:
+        near = did_you_mean(given, known)
+        raise WatchError(f"{option} {given}: needed one of {', '.join(known)}{near}")

@@ -1,0 +1,564 @@
+"""Follow a training from another process: score each checkpoint that it saves, once, as soon as it is complete.
+
+    training   checkpoint-200   checkpoint-400   ...         it is neither changed nor slowed by waiting
+                     |                |
+    follower      held, loaded, scored, compared with the base ─▶ run folder, page, guard, trackers
+
+A follower needs no callback in the training and nothing of it but its folder. The looks are a `Watch`'s, in a run
+folder of the follower's own; they are its memory, so that a follower that was killed scores no checkpoint twice. In
+fp32 on a CPU the rows are bitwise those that the callback measures in the training, since batches are planned alike:
+where the training is watched, its checkpoints name the batches of its baseline. For the same reason the base is scored
+when the first checkpoint is there.
+
+Several processes that a launcher began follow together: the main process decides what is scored, all score.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import torch
+from torch import nn
+
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.errors import ForgetwatchError, LostBaselineError, MismatchError, WatchError
+from forgetwatch.probe import Probe
+from forgetwatch.progress import log, seconds
+from forgetwatch.report.cells import net_change
+from forgetwatch.run_folder import FOLLOW_FOLDER, GuardFinding
+from forgetwatch.scoring.checkpoints import load_model, load_outline, missing_base
+from forgetwatch.scoring.processes import on_all_processes, on_main_process, process_count, rank
+from forgetwatch.scoring.snapshot_cache import file_digests
+from forgetwatch.snapshot import Snapshot, read_snapshot
+from forgetwatch.watch import notices
+from forgetwatch.watch.console import Failures
+from forgetwatch.watch.guard import Guard, Tripped
+from forgetwatch.watch.saved_checkpoints import NAMES, CheckpointGoneError, CheckpointStore, SavedCheckpoint
+from forgetwatch.watch.tracker_runs import TrackerRuns
+from forgetwatch.watch.trackers import alert
+from forgetwatch.watch.watch import Watch
+
+_PATIENCE: Final = 5.0
+"""Seconds that a follower waits for another one of the same run folder, which may be ending."""
+
+_ROUND: Final = 20.0
+"""Seconds after which processes that wait for the main one hear from it; their backend gives up after minutes."""
+
+_NAMES: Final = ("_name_or_path", "transformers_version")
+"""Settings of a model's configuration by which no outcome changes."""
+
+End = Literal["last checkpoint", "idle", "stopped", "once", "guard"]
+"""Reason for which a follower ends."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FollowSettings:
+    """Settings of a follower.
+
+    Attributes:
+        base: What checkpoints are compared with: a model id, a checkpoint folder, or a snapshot file.
+        poll: Seconds between two looks at the folder.
+        idle: Seconds without a new checkpoint after which it ends; None for no limit.
+        once: True to score the checkpoints that are there, and end.
+        guard: Bounds on losses, of which ``stop`` ends the follower; None for none.
+        report_to: Names of trackers.
+        group: Group of the tracker's run; None for none.
+        full: True to send every number of every group, and to measure the drift from the base.
+        trust_remote_code: Run code that comes with a model.
+        device_map: See `scoring.checkpoints.load_model`.
+    """
+
+    base: str
+    poll: float = 5.0
+    idle: float | None = None
+    once: bool = False
+    guard: Guard | None = None
+    report_to: tuple[str, ...] = ()
+    group: str | None = None
+    full: bool = False
+    trust_remote_code: bool = False
+    device_map: str | None = None
+
+
+class _FollowError(WatchError):
+    """An error that every further checkpoint would meet too."""
+
+
+class _Stopped(BaseException):
+    """A signal ends the scoring of a checkpoint; no Exception, because the scorer survives those."""
+
+
+class Follower:
+    """Follows one training.
+
+    Attributes:
+        watch: Measures, compares, stores.
+        scored: Steps that this process has scored.
+        failed: Names of the checkpoints that could not be scored, or were gone before.
+
+    Args:
+        output_dir: Folder of the checkpoints, a path or a URL.
+        probe: The items.
+        settings: The settings.
+        run: The run folder; None for ``_forgetwatch_follow`` in `output_dir`.
+        on_look: Called in the main process with one line for each checkpoint that was scored.
+
+    Raises:
+        ForgetwatchError: If something that is named cannot be used.
+    """
+
+    def __init__(
+        self,
+        output_dir: str,
+        probe: Probe,
+        settings: FollowSettings,
+        *,
+        run: Path | None = None,
+        on_look: Callable[[str], object] = log,
+    ) -> None:
+        self._store = CheckpointStore(output_dir)
+        path = _run_folder(self._store) if run is None else run
+        self.watch = Watch(probe, path.parent, folder=path.name, drift=settings.full)
+        self.scored: list[int] = []
+        self.failed: list[str] = []
+        self._settings = settings
+        self._on_look = on_look
+        self._base = _named_base(settings)
+        self._runs = TrackerRuns(
+            settings.report_to,
+            title=f"follow {output_dir.rstrip('/').rsplit('/', 1)[-1]}",
+            group=settings.group,
+            config={"base": settings.base, "probe": probe.name, "items": len(probe)},
+            full=settings.full,
+        )
+        self._tripped = Tripped()
+        self._page = notices.ReportPage()
+        self._failures = Failures(strict=False, work="following", is_main_process=rank() == 0)
+        self._stop = threading.Event()
+        self._done: dict[int, str] = {}  # signature of each checkpoint that is dealt with
+        self._pending: dict[int, str] = {}  # signature at the latest poll
+        self._seen: dict[int, str] = {}  # names of the folders that were ever there
+        self._told: set[str] = set()
+        self._last: SavedCheckpoint | None = None
+        self._active = self._listed = time.monotonic()
+        self._setting: tuple[Any, ...] = ()
+
+    def follow(self) -> End:
+        """Score checkpoints until the training, or the follower, ends; return the reason.
+
+        Raises:
+            ForgetwatchError: If no checkpoint can be compared with the base, or another one follows into it.
+        """
+        with self._signals():
+            on_main_process(self._claim)
+            try:
+                self._resume()
+                return self._until_end()
+            finally:
+                self._finish()
+
+    def _until_end(self) -> End:
+        while True:
+            found = on_main_process(self._next)
+            if isinstance(found, str):
+                return found
+            if found is None:
+                continue
+            try:
+                self._take(found)
+            except _Stopped:
+                return "stopped"
+            if self._guard_stops():
+                return "guard"
+
+    def _claim(self) -> None:
+        folder = self.watch.folder
+        try:
+            folder.claim(patience=_PATIENCE, on_wait=log)
+        except WatchError as error:
+            raise WatchError(
+                f"{folder.path}: another process follows into this folder; stop it, or name another folder with --run"
+            ) from error
+
+    def _resume(self) -> None:
+        """Restore the looks of an earlier follower, and log what is done next."""
+        watch = self.watch
+        if on_main_process(lambda: watch.folder.is_started):
+            try:
+                watch.resume()
+            except LostBaselineError as error:
+                self._log(f"the baseline in {watch.folder.path} is lost ({error}); following begins anew")
+        if watch.baseline is not None:
+            self._check_base(watch.baseline)
+            for note in watch.notes:
+                self._log(note)
+            self._tripped = Tripped(list(self._stored_findings()))
+            self._log(f"{watch.folder.path} has {len(watch.comparisons) - 1} checkpoints of this run; they stay")
+        self._log(f"following {self._store.given} with {watch.probe.name}, {len(watch.probe):,} items")
+
+    def _stored_findings(self) -> tuple[GuardFinding, ...]:
+        return self.watch.trajectory().findings if self.watch.comparisons else ()
+
+    def _check_base(self, baseline: Snapshot) -> None:
+        """Refuse a run folder whose looks were compared with another base."""
+        made = baseline.meta.get("base")
+        if made is not None and not _is_same(str(made), self._settings.base):
+            raise WatchError(
+                f"{self.watch.folder.path}: its looks are compared with {made}, and --base is {self._settings.base}; "
+                "give --run another folder"
+            )
+
+    # What to do next, in the main process.
+
+    def _next(self) -> SavedCheckpoint | End | None:
+        """The next checkpoint to score; a reason to end; None after a while, for the sake of other processes."""
+        until = time.monotonic() + _ROUND
+        again = self._settings.once
+        while True:
+            if self._stop.is_set():
+                return "stopped"
+            if (found := self._scan()) is not None:
+                return found
+            if (end := self._end(again=again)) is not None:
+                return end
+            again = False
+            if time.monotonic() >= until:
+                return None
+            self._stop.wait(self._settings.poll)
+
+    def _scan(self) -> SavedCheckpoint | None:
+        """The first complete checkpoint that is not dealt with; what else is found is logged once."""
+        names = self._list()
+        found = None
+        for step, name in names.items():
+            checkpoint = self._store.read(step, name)
+            if checkpoint is None:
+                continue
+            before, self._pending[step] = self._pending.get(step), checkpoint.signature
+            settled = checkpoint.settled or before == checkpoint.signature
+            if self._last is None or step >= self._last.step:
+                self._last = checkpoint
+            if self._is_stored(checkpoint):
+                self._deal_with(checkpoint)
+            if self._done.get(step) == checkpoint.signature or found is not None:
+                continue
+            if checkpoint.problem:
+                self._tell(f"{name} is not complete yet: {checkpoint.problem}")
+            elif settled and checkpoint.merge:
+                self._tell(
+                    f"{name} has its weights in parts, one of each process; this makes a model of them, which needs "
+                    f"the base's config and tokenizer beside it: {checkpoint.merge}"
+                )
+                self._deal_with(checkpoint)
+            elif settled:
+                found = checkpoint
+        return found
+
+    def _is_stored(self, checkpoint: SavedCheckpoint) -> bool:
+        """True if the run folder has a look of these very files."""
+        if (look := self.watch.comparisons.get(checkpoint.step)) is None or checkpoint.step in self._done:
+            return False
+        return (look.after.get("weights") or {}).get("signature") == checkpoint.signature
+
+    def _list(self) -> dict[int, str]:
+        """Folders that are there; those that are gone before they were scored are logged."""
+        names = self._store.names()
+        self._listed = time.monotonic()
+        if names.keys() - self._seen.keys():
+            self._active = time.monotonic()
+        for step in sorted(self._seen.keys() - names.keys() - self._done.keys() - self.watch.comparisons.keys()):
+            self._log(f"{self._seen[step]} was deleted before it could be scored")
+            self.failed.append(self._seen[step])
+            self._done[step] = ""
+        self._seen |= names
+        if not names and not self._settings.once:
+            is_there = self._store.path is None or self._store.path.is_dir()
+            self._tell(f"no checkpoint yet{'' if is_there else ', nor that folder'}; waiting for {NAMES}")
+        return names
+
+    def _end(self, *, again: bool) -> End | None:
+        """Reason to end now; None to wait on.
+
+        Args:
+            again: True if a folder that is still being written is to be seen once more.
+        """
+        settings, last = self._settings, self._last
+        is_done = last is not None and self._done.get(last.step) == last.signature
+        if settings.once:
+            if again and (self._seen.keys() - self._done.keys()):
+                return None
+            if not self._seen:
+                hint = "; it is itself a checkpoint, give the folder above" if self._store.is_checkpoint() else ""
+                raise WatchError(f"{self._store.given}: needed checkpoints ({NAMES}), found none{hint}")
+            return "once"
+        if last is not None and last.is_last and is_done and last.step == max(self._seen):
+            return "last checkpoint"
+        if settings.idle is not None and time.monotonic() - self._active > settings.idle:
+            return "idle"
+        return None
+
+    # One checkpoint, in all processes.
+
+    def _take(self, checkpoint: SavedCheckpoint) -> None:
+        """Score a checkpoint; one that cannot be scored is logged, and the next is taken."""
+        try:
+            self._score(checkpoint)
+        except (_FollowError, MismatchError):
+            raise
+        except (ForgetwatchError, OSError) as error:
+            gone = not isinstance(error, CheckpointGoneError) and on_main_process(
+                lambda: self._store.is_gone(checkpoint)
+            )
+            why = f"{checkpoint.name} was deleted while it was read" if gone else str(error)
+            self._log(why if why.startswith(checkpoint.name) else f"{checkpoint.name} could not be scored: {why}")
+            self.failed.append(checkpoint.name)
+            self._deal_with(checkpoint)
+        self._active = time.monotonic()
+
+    def _score(self, checkpoint: SavedCheckpoint) -> None:
+        watch, step = self.watch, checkpoint.step
+        with ExitStack() as stack:
+            held = watch.folder.path.with_name(f"{watch.folder.path.name}.held")
+            path = on_main_process(
+                lambda: stack.enter_context(self._store.held(checkpoint, held, on_in_place=self._read_in_place))
+            )
+            weights = on_main_process(lambda: {"digest": _digest(path), "signature": checkpoint.signature})
+            if step in watch.comparisons and not self._is_another(step, weights):
+                self._deal_with(checkpoint)
+                return
+            # It was held first: the base takes as long as a checkpoint.
+            self._score_base(checkpoint)
+            self._log(f"{checkpoint.name} is complete; it is loaded and scored")
+            started = time.perf_counter()
+            if missing := missing_base(path):
+                raise _FollowError(
+                    f"{checkpoint.name} is an adapter of {missing}, which is not there; put it back, or name the "
+                    "present place of that model in adapter_config.json (base_model_name_or_path)"
+                )
+            origin = {"model": f"{self._store.given.rstrip('/')}/{checkpoint.name}", "weights": weights}
+            comparison = self._look(str(path), step=step, origin=origin, name=checkpoint.name)
+            took = time.perf_counter() - started
+        self.scored.append(step)
+        self._deal_with(checkpoint)
+        self._after(step, _line(checkpoint, comparison, took))
+
+    def _look(self, given: str, *, step: int, origin: Mapping[str, Any], name: str) -> Comparison:
+        settings = self._settings
+        model, tokenizer = on_all_processes(
+            lambda: load_model(given, trust_remote_code=settings.trust_remote_code, device_map=settings.device_map)
+        )
+        try:
+            # Items are encoded, and batches tested, again where the model is of another kind than the one before.
+            if self._setting != (setting := _setting(model, tokenizer)):
+                self.watch.measurer.restart()
+                self._setting = setting
+            with self._interruptible(model):
+                return self.watch.look(model, tokenizer, step=step, origin=origin)
+        except MismatchError as error:
+            raise _FollowError(
+                f"{name} cannot be compared with the base {settings.base}, which has another tokenizer or template: "
+                f"{error}"
+            ) from error
+        finally:
+            del model
+            gc.collect()
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()  # for the training, which may run on the same GPU
+
+    def _score_base(self, checkpoint: SavedCheckpoint) -> None:
+        """Take the baseline, in the batches of the watched run that saved this checkpoint, if one did."""
+        watch = self.watch
+        if watch.baseline is not None:
+            return
+        if isinstance(self._base, Snapshot):
+            watch.adopt(self._base)
+            return
+        if checkpoint.fingerprint == watch.probe.fingerprint and checkpoint.token_budget is not None:
+            watch.measurer.token_budget = checkpoint.token_budget
+        try:
+            self._look(self._base, step=0, origin={"base": self._base}, name=self._base)
+        except (ForgetwatchError, OSError) as error:
+            raise _FollowError(f"the base cannot be scored: {error}") from error
+        if rank() == 0:
+            with self._failures.tolerate("sending the row of the base", step=0):
+                self._runs.send(watch)
+
+    def _is_another(self, step: int, weights: Mapping[str, str]) -> bool:
+        """True if a scored step was saved again with other contents; its look, and those after it, are then dropped."""
+        stored = self.watch.comparisons[step].after.get("weights") or {}
+        if not stored or stored.get("digest") == weights["digest"]:
+            return False
+        if aside := on_main_process(self.watch.folder.copy_aside):
+            self._log(f"step {step} was saved again with other weights; the looks so far are now in {aside}")
+        self.watch.forget_after(step - 1)
+        self._tripped = Tripped([finding for finding in self._tripped.findings if finding.step < step])
+        return True
+
+    def _after(self, step: int, line: str) -> None:
+        """Report a look: its line, the guard, trackers and the page."""
+        watch, guard, new = self.watch, self._settings.guard, list[GuardFinding]()
+        if guard is not None:
+            with self._failures.tolerate("the guard", step=step):
+                new = self._tripped.new(guard.findings(watch.trajectory(), watch.lost_must_pass(step)))
+            with self._failures.tolerate("storing the findings of the guard", step=step):
+                watch.report_findings(self._tripped.findings)  # in all processes, which store together
+        if rank() != 0:
+            return
+        with self._failures.tolerate("printing the look", step=step):
+            self._on_look(line)
+        for finding in new:
+            log(finding.line)
+        with self._failures.tolerate("sending the row", step=step):
+            self._runs.send(watch)
+        if tripped := [finding.line for finding in new if finding.trips]:
+            with self._failures.tolerate("the guard's alert", step=step):
+                alert("forgetwatch", "\n".join(tripped))
+        with self._failures.tolerate("writing the report", step=step):
+            self._page.write(watch, at_once=True)
+
+    def _guard_stops(self) -> bool:
+        guard = self._settings.guard
+        stops = guard is not None and guard.action == "stop"
+        return stops and on_main_process(lambda: any(finding.trips for finding in self._tripped.findings))
+
+    def _finish(self) -> None:
+        """Close trackers and write the page, whatever has happened."""
+        watch = self.watch
+        if rank() == 0 and watch.comparisons:
+            step = max(watch.comparisons)
+            with self._failures.tolerate("closing the trackers", step=step):
+                self._runs.send(watch)
+                self._runs.finish(watch)
+            with self._failures.tolerate("writing the report", step=step):
+                self._page.write(watch, at_once=True)
+            self._failures.log_counts()
+        watch.release()
+
+    def show(self) -> None:
+        """Print the table of the last look, in the main process, unless there is none."""
+        if rank() == 0 and len(self.watch.comparisons) > 1:
+            of = None if self._last is None else self._last.max_steps
+            notices.show(self.watch, max_steps=of, against="the base")
+
+    # Small pieces.
+
+    def _deal_with(self, checkpoint: SavedCheckpoint) -> None:
+        self._done[checkpoint.step] = checkpoint.signature
+
+    def _log(self, line: str) -> None:
+        if rank() == 0:
+            log(line)
+
+    def _tell(self, line: str) -> None:
+        """Log a line that is not logged twice."""
+        if line not in self._told:
+            self._told.add(line)
+            log(line)
+
+    def _read_in_place(self, why: str) -> None:
+        self._tell(f"checkpoints are read where they are, since hard links do not work here ({why})")
+
+    @contextmanager
+    def _interruptible(self, model: nn.Module) -> Iterator[None]:
+        """Context in which a signal ends the scoring before its next batch, and checkpoints that come and go are seen.
+
+        Several processes finish the look: one that stopped alone would let the others wait.
+        """
+
+        def before_batch(*_: Any) -> None:
+            if self._stop.is_set() and process_count() == 1:
+                raise _Stopped
+            if rank() == 0 and time.monotonic() - self._listed > self._settings.poll:
+                self._listed = time.monotonic()
+                self._seen |= self._store.names()
+
+        embeddings: Any = model.get_input_embeddings()  # type: ignore[operator]
+        handle = embeddings.register_forward_pre_hook(before_batch)
+        try:
+            yield
+        finally:
+            handle.remove()
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        """Context in which the first SIGTERM or SIGINT lets the follower end; a second one ends the process."""
+        earlier: dict[signal.Signals, Any] = {}
+
+        def stop(number: int, _: object) -> None:
+            self._stop.set()
+            signal.signal(number, earlier[signal.Signals(number)])
+
+        if threading.current_thread() is threading.main_thread():
+            for one in (signal.SIGTERM, signal.SIGINT):
+                earlier[one] = signal.signal(one, stop)
+        try:
+            yield
+        finally:
+            for one, handler in earlier.items():
+                signal.signal(one, handler)
+
+
+def _run_folder(store: CheckpointStore) -> Path:
+    """The run folder in the folder of the checkpoints.
+
+    Raises:
+        WatchError: If that is not on this machine.
+    """
+    if store.path is None:
+        raise WatchError(f"{store.given}: needed a folder of this machine for the looks; name it with --run")
+    # As it was given, since the path is shown.
+    return (store.path if "://" in store.given else Path(store.given)) / FOLLOW_FOLDER
+
+
+def _named_base(settings: FollowSettings) -> Snapshot | str:
+    """The base: a snapshot is read, and a model's configuration and tokenizer are loaded, before any waiting.
+
+    Raises:
+        ForgetwatchError: If it cannot be used.
+    """
+    path = Path(settings.base)
+    if path.is_file():
+        return read_snapshot(path)
+    if not (path / "adapter_config.json").is_file():
+        load_outline(settings.base, trust_remote_code=settings.trust_remote_code)
+    return settings.base
+
+
+def _is_same(one: str, other: str) -> bool:
+    return one == other or Path(one).resolve() == Path(other).resolve()
+
+
+def _digest(path: Path) -> str:
+    """First 32 hex digits of a digest of all files that determine a model's rows."""
+    return hashlib.sha256("\n".join(file_digests(path)).encode()).hexdigest()[:32]
+
+
+def _setting(model: nn.Module, tokenizer: Any) -> tuple[Any, ...]:
+    """Everything of a model and its tokenizer that encoded items and planned batches depend on."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    words = backend.to_str() if backend is not None else object()  # another one each time: encoded again
+    config: Any = getattr(model, "config", None)
+    settings = {} if config is None else {name: value for name, value in config.to_dict().items() if name not in _NAMES}
+    adapters = str(getattr(model, "peft_config", None))
+    return type(model), str(settings), adapters, words, str(getattr(tokenizer, "chat_template", None))
+
+
+def _line(checkpoint: SavedCheckpoint, comparison: Comparison, took: float) -> str:
+    """One line on a scored checkpoint."""
+    whole = comparison.all
+    of = "" if checkpoint.max_steps is None else f" of {checkpoint.max_steps}"
+    parts = [f"step {checkpoint.step}{of}:"]
+    if whole.n:
+        parts.append(f"forgotten {whole.forgotten:g}, gained {whole.gained:g}, net {net_change(whole)} points,")
+    if whole.bits_per_byte_after is not None:
+        parts.append(f"{whole.bits_per_byte_after:.3f} bits per byte,")
+    return " ".join([*parts, seconds(took)])

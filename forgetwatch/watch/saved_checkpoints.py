@@ -1,0 +1,359 @@
+"""Checkpoints of a training as another process sees them: complete or not, and held while they are read.
+
+    checkpoint-200             transformers, and with it TRL, axolotl, LLaMA-Factory and unsloth
+    global_step_200            verl: its model is in actor/huggingface
+    global_step200_hf          OpenRLHF
+    step_200, step-200         others
+
+A checkpoint is complete if all files of its model are there, safetensors as long as their headers say, and
+``trainer_state.json``, which transformers writes after them, is there and no older. Where that file is missing, or
+older because a checkpoint is saved again, the same files must have been seen before, unchanged.
+
+A training that rotates its checkpoints deletes them at any time. So the files that determine a model's outcomes are
+hard-linked before they are read: a link keeps the contents, costs no space, and is removed after reading. Files of
+another file system are read in place, those of a remote one are copied.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import fsspec
+from fsspec.implementations.local import LocalFileSystem
+
+from forgetwatch.errors import WatchError
+from forgetwatch.scoring.snapshot_cache import is_deciding
+
+NAMES: Final = "checkpoint-N, global_step_N or step_N"
+"""Names of the folders that are recognised, for messages."""
+
+_FOLDER: Final = re.compile(r"(?:checkpoint|global_step|step)[-_]?(\d{1,18})(?:_hf)?")
+_MODEL_FOLDERS: Final = ("", "actor/huggingface/", "huggingface/")
+"""Where a checkpoint's model may be: in the folder itself, or as verl saves it."""
+
+_WEIGHTS: Final = re.compile(r".+\.safetensors|(pytorch_model|adapter_model).*\.bin")
+_STATE: Final = "trainer_state.json"
+_ADAPTER: Final = "adapter_config.json"
+_CHANGED: Final = ("mtime", "LastModified", "last_modified", "updated", "created")
+"""Keys under which the file systems of fsspec give the time of the last change."""
+
+_LONGEST_HEADER: Final = 10**8
+"""Bytes of the longest header of a safetensors file, a limit of that format."""
+
+_MERGES: Final = (
+    # (a file of the checkpoint, the command that makes a model of it)
+    (re.compile(r"(.*pytorch_model_fsdp_\d+)/.+"), "accelerate merge-weights {0} {root}"),
+    (
+        re.compile(r"(actor/)?model_world_size_\d+_rank_\d+\.pt"),
+        "python -m verl.model_merger merge --backend fsdp --local_dir {root}/{0} --target_dir {root}/{0}huggingface",
+    ),
+    (re.compile(r"(zero_to_fp32\.py)"), "python {root}/zero_to_fp32.py {root} {root} --safe_serialization"),
+    (
+        re.compile(r"(.*/)?[^/]+\.distcp"),
+        "python -m torch.distributed.checkpoint.format_utils dcp_to_torch {root}/{0} {root}/{0}pytorch_model.bin",
+    ),
+)
+"""Formats of checkpoints whose weights are in parts of the processes of a training."""
+
+
+class CheckpointGoneError(WatchError):
+    """A checkpoint was deleted, or is written again, while it was read."""
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """Facts of a file that change with its contents.
+
+    Attributes:
+        size: Bytes.
+        changed: Time of the last change; None if the file system does not give it.
+    """
+
+    size: int
+    changed: float | str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedCheckpoint:
+    """One checkpoint folder at one moment.
+
+    Attributes:
+        step: Optimizer steps, from the folder's name.
+        name: Name of the folder.
+        root: Path of the folder, in its file system.
+        model: Path of the model's files below it; empty, or ending in ``/``.
+        files: The files that determine the model's outcomes, by path below `root`.
+        problem: Reason why it is not complete; empty if nothing is missing.
+        merge: Command that makes a model of parts; empty if the weights are there.
+        settled: True if ``trainer_state.json`` shows that the files are final.
+        max_steps: Steps of the whole training; None if unknown.
+        is_last: True if the training ended here.
+        token_budget: Tokens of a batch of the watched run that saved it; None if it was not watched.
+        fingerprint: Fingerprint of that run's probe; None if it was not watched.
+    """
+
+    step: int
+    name: str
+    root: str
+    model: str
+    files: Mapping[str, FileFacts]
+    problem: str = ""
+    merge: str = ""
+    settled: bool = False
+    max_steps: int | None = None
+    is_last: bool = False
+    token_budget: int | None = None
+    fingerprint: str | None = None
+
+    @property
+    def signature(self) -> str:
+        """Digest of the names, sizes and times of the files; equal for files that were not written again."""
+        facts = [(name, one.size, str(one.changed)) for name, one in sorted(self.files.items())]
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
+
+
+@dataclass
+class CheckpointStore:
+    """The folder in which a training saves its checkpoints, local or of any file system of fsspec.
+
+    Attributes:
+        given: The folder, a path or a URL.
+
+    Raises:
+        WatchError: If its protocol is unknown, or needs a package that is not installed.
+    """
+
+    given: str
+    _fs: Any = field(init=False, repr=False)
+    _root: str = field(init=False, repr=False)
+    _checked: dict[str, tuple[str, str]] = field(init=False, repr=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Find the file system."""
+        try:
+            self._fs, self._root = fsspec.core.url_to_fs(self.given)
+        except (ImportError, ValueError) as error:
+            raise WatchError(f"{self.given}: this kind of address cannot be read here ({error})") from error
+        self._root = self._root.rstrip("/")
+
+    @property
+    def is_local(self) -> bool:
+        """True if it is a folder of this machine."""
+        return isinstance(self._fs, LocalFileSystem)
+
+    @property
+    def path(self) -> Path | None:
+        """The folder; None if it is not local."""
+        return Path(self._root) if self.is_local else None
+
+    def names(self) -> dict[int, str]:
+        """Names of the checkpoint folders that are there, by rising step; empty if there is none.
+
+        Raises:
+            OSError: If a folder that is there cannot be read.
+        """
+        self._fs.invalidate_cache()
+        try:
+            listed = self._fs.ls(self._root, detail=True)
+        except FileNotFoundError:
+            return {}
+        named = sorted(one["name"].rstrip("/").rsplit("/", 1)[-1] for one in listed if one["type"] == "directory")
+        return dict(sorted((int(found[1]), name) for name in named if (found := _FOLDER.fullmatch(name))))
+
+    def is_checkpoint(self) -> bool:
+        """True if the folder is itself a checkpoint: the training's folder is the one above."""
+        return any(self._fs.exists(f"{self._root}/{name}") for name in ("config.json", _ADAPTER))
+
+    def read(self, step: int, name: str) -> SavedCheckpoint | None:
+        """The checkpoint of a step as it is now; None if it is gone."""
+        root = f"{self._root}/{name}"
+        try:
+            listed = self._fs.find(root, detail=True)
+            facts = {path.removeprefix(f"{root}/"): _facts(one) for path, one in listed.items()}
+            state = self._state(root) if _STATE in facts else {}
+            if not facts:
+                return None
+            return self._made(step, name, root, facts, state)
+        except FileNotFoundError:
+            return None
+
+    def _made(
+        self, step: int, name: str, root: str, facts: dict[str, FileFacts], state: dict[str, Any]
+    ) -> SavedCheckpoint:
+        model = next((at for at in _MODEL_FOLDERS if _weights(facts, at)), "")
+        files = {path: one for path, one in facts.items() if path.startswith(model) and is_deciding(path[len(model) :])}
+        merge = "" if _weights(facts, model) else _merge_command(root, facts)
+        parts = (
+            [one for path, one in facts.items() if "/" in path or path.endswith((".pt", ".distcp"))] if merge else []
+        )
+        watched = state.get("stateful_callbacks", {}).get("forgetwatch", {}).get("attributes", {})
+        made = SavedCheckpoint(
+            step=step,
+            name=name,
+            root=root,
+            model=model,
+            files=files or dict(facts),
+            merge=merge,
+            settled=_is_newest(facts.get(_STATE), [*files.values(), *parts]) if state else False,
+            max_steps=state.get("max_steps"),
+            is_last=_is_last(state),
+            token_budget=((watched.get("packed", {}).get("meta", {}).get("batch")) or {}).get("tokens"),
+            fingerprint=watched.get("fingerprint"),
+        )
+        # The files are read again only when they have changed.
+        if self._checked.get(root, ("", ""))[0] != made.signature:
+            self._checked[root] = made.signature, "" if merge else self._problem(made)
+        return SavedCheckpoint(**{**vars(made), "problem": self._checked[root][1]})
+
+    def _state(self, root: str) -> dict[str, Any]:
+        """``trainer_state.json``; empty if it is not whole yet."""
+        try:
+            state = json.loads(self._fs.cat_file(f"{root}/{_STATE}"))
+        except (ValueError, RecursionError):
+            return {}
+        return state if isinstance(state, dict) and type(state.get("global_step")) is int else {}
+
+    def _problem(self, made: SavedCheckpoint) -> str:
+        """Reason why the model of a checkpoint is not complete; empty if it is."""
+        own = {path[len(made.model) :]: one for path, one in made.files.items() if path.startswith(made.model)}
+        weights = [name for name in own if "/" not in name and _WEIGHTS.fullmatch(name)]
+        if not weights:
+            return "it has no weights"
+        if "config.json" not in own and _ADAPTER not in own:
+            return "config.json is missing"
+        base = f"{made.root}/{made.model}"
+        for index in (name for name in own if name.endswith(".index.json") and "/" not in name):
+            try:
+                named = set(map(str, json.loads(self._fs.cat_file(base + index))["weight_map"].values()))
+            except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+                return f"{index} cannot be read"
+            if missing := sorted(named - own.keys()):
+                return f"{missing[0]}, which {index} names, is missing"
+        for name in weights:
+            if name.endswith(".safetensors") and (problem := self._shortfall(base + name, own[name].size)):
+                return f"{name} {problem}"
+        return ""
+
+    def _shortfall(self, path: str, size: int) -> str:
+        """Reason why a safetensors file is not whole: its header names more bytes than it has."""
+        if size < 8:
+            return f"has {size} bytes, fewer than the length of its header"
+        (length,) = struct.unpack("<Q", self._fs.cat_file(path, start=0, end=8))
+        if length > min(size - 8, _LONGEST_HEADER):
+            return "ends before its header does"
+        try:
+            header = json.loads(self._fs.cat_file(path, start=8, end=8 + length))
+            ends = [one["data_offsets"][1] for name, one in header.items() if name != "__metadata__"]
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            return "has a header that cannot be read"
+        needed = 8 + length + max(ends, default=0)
+        return f"has {size:,} of {needed:,} bytes" if size < needed else ""
+
+    @contextmanager
+    def held(self, checkpoint: SavedCheckpoint, folder: Path, on_in_place: Callable[[str], object]) -> Iterator[Path]:
+        """Context in which the files of a checkpoint stay readable; yields the folder of its model.
+
+        Args:
+            checkpoint: A complete checkpoint.
+            folder: Folder for links, best on the file system of the checkpoints; it is removed afterwards.
+            on_in_place: Called with the reason if the files can only be read where they are.
+
+        Raises:
+            CheckpointGoneError: If it was deleted, or written again, since it was seen.
+            OSError: If a remote file cannot be copied.
+        """
+        if not self.is_local:
+            with TemporaryDirectory(prefix="forgetwatch-") as copies:
+                self._copy(checkpoint, Path(copies))
+                yield Path(copies) / checkpoint.model
+            return
+        target = folder / checkpoint.name
+        try:
+            try:
+                _link(checkpoint, target)
+            except FileNotFoundError as error:
+                raise CheckpointGoneError(f"{checkpoint.name} was deleted before it could be read") from error
+            except OSError as error:  # another file system, or one without hard links
+                on_in_place(error.strerror or str(error))
+                yield Path(checkpoint.root) / checkpoint.model
+                return
+            now = self.read(checkpoint.step, checkpoint.name)
+            if now is not None and now.signature != checkpoint.signature:
+                raise CheckpointGoneError(f"{checkpoint.name} is being written again")
+            yield target / checkpoint.model
+        finally:
+            shutil.rmtree(target, ignore_errors=True)
+            with suppress(OSError):  # unless another checkpoint is held in it
+                folder.rmdir()
+
+    def _copy(self, checkpoint: SavedCheckpoint, target: Path) -> None:
+        for path in checkpoint.files:
+            (target / path).parent.mkdir(parents=True, exist_ok=True)
+            try:
+                self._fs.get_file(f"{checkpoint.root}/{path}", str(target / path))
+            except FileNotFoundError as error:
+                raise CheckpointGoneError(f"{checkpoint.name} was deleted while it was copied") from error
+
+    def is_gone(self, checkpoint: SavedCheckpoint) -> bool:
+        """True if a file of the checkpoint has been deleted since it was seen."""
+        now = self.read(checkpoint.step, checkpoint.name)
+        return now is None or not checkpoint.files.keys() <= now.files.keys()
+
+
+def _facts(listed: Mapping[str, Any]) -> FileFacts:
+    changed = next((listed[key] for key in _CHANGED if listed.get(key) is not None), None)
+    changed = changed.timestamp() if isinstance(changed, datetime) else changed
+    return FileFacts(int(listed["size"] or 0), changed)
+
+
+def _weights(facts: Mapping[str, FileFacts], model: str) -> list[str]:
+    """Files with weights directly in the folder of a model."""
+    own = (path[len(model) :] for path in facts if path.startswith(model))
+    return [name for name in own if "/" not in name and _WEIGHTS.fullmatch(name)]
+
+
+def _merge_command(root: str, facts: Mapping[str, FileFacts]) -> str:
+    for pattern, command in _MERGES:
+        for path in sorted(facts):
+            if found := pattern.fullmatch(path):
+                part = found[1] or ""
+                return command.format(f"{root}/{part}" if command.startswith("accelerate") else part, root=root)
+    return ""
+
+
+def _is_newest(state: FileFacts | None, others: list[FileFacts]) -> bool:
+    """True if ``trainer_state.json`` was written after the other files, as transformers does."""
+    times = [one.changed for one in others]
+    if state is None or not isinstance(state.changed, (int, float)):
+        return state is not None and all(time is None for time in times)
+    return all(isinstance(time, (int, float)) and time <= state.changed for time in times)
+
+
+def _is_last(state: Mapping[str, Any]) -> bool:
+    """True if a training took its last step here, or was stopped early."""
+    if not state:
+        return False
+    control = state.get("stateful_callbacks", {}).get("TrainerControl", {})
+    stopped = control.get("args", {}).get("should_training_stop") if isinstance(control, dict) else False
+    planned = state.get("max_steps")
+    return bool(stopped) or (isinstance(planned, int) and 0 < planned <= state["global_step"])
+
+
+def _link(checkpoint: SavedCheckpoint, target: Path) -> None:
+    shutil.rmtree(target, ignore_errors=True)  # of a process that was killed
+    for path in checkpoint.files:
+        (target / path).parent.mkdir(parents=True, exist_ok=True)
+        # The file itself: a link to a symbolic link would follow it to a file that may be gone.
+        os.link(os.path.realpath(Path(checkpoint.root) / path), target / path)

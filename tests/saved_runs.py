@@ -1,0 +1,63 @@
+"""Folders of checkpoints as a training saves them, and followers of them; made without a trainer."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+from support import model, probe, tokenizer
+
+from forgetwatch.watch.follow import Follower, FollowSettings
+
+
+def base(folder: Path) -> Path:
+    """A model of random weights with its tokenizer, saved."""
+    tok = tokenizer()
+    model(tok).save_pretrained(folder)
+    tok.save_pretrained(folder)
+    return folder
+
+
+def save(output_dir: Path, step: int, *, max_steps: int = 30, of: int | None = None, **options: Any) -> Path:
+    """Save the checkpoint of a step, as transformers does: weights, tokenizer, and last of all the trainer's state.
+
+    Args:
+        output_dir: The training's folder.
+        step: The step.
+        max_steps: Steps of the training.
+        of: Step whose weights it has, if others than its own.
+        options: Options of `save_pretrained`.
+    """
+    tok = tokenizer()
+    network = model(tok)
+    generator = torch.Generator().manual_seed(step if of is None else of)
+    with torch.no_grad():
+        for weight in network.parameters():
+            weight += 0.05 * torch.randn(weight.shape, generator=generator)
+    folder = output_dir / f"checkpoint-{step}"
+    network.save_pretrained(folder, **options)
+    tok.save_pretrained(folder)
+    (folder / "optimizer.pt").write_bytes(b"moments")
+    write_state(folder, step, max_steps=max_steps)
+    return folder
+
+
+def write_state(folder: Path, step: int, *, max_steps: int = 30, **more: Any) -> None:
+    """Write ``trainer_state.json``."""
+    state = {"global_step": step, "max_steps": max_steps, "stateful_callbacks": {}, **more}
+    (folder / "trainer_state.json").write_text(json.dumps(state))
+
+
+def follower(output_dir: Path | str, given: Path | str, **options: Any) -> Follower:
+    """A follower that polls often."""
+    own = {name: options.pop(name) for name in ("run", "on_look") if name in options}
+    settings = FollowSettings(base=str(given), **{"poll": 0.05, "once": True, **options})
+    return Follower(str(output_dir), probe(40, norm="bytes"), settings, **own)
+
+
+def delete(folder: Path) -> None:
+    """Delete a checkpoint, as rotation does."""
+    shutil.rmtree(folder)

@@ -1,0 +1,371 @@
+"""A follower scores each checkpoint once, as soon as it is complete, whatever happens to the training's folder."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import saved_runs as runs
+from support import WORDS
+
+from forgetwatch import Trajectory, load_snapshot
+from forgetwatch.errors import WatchError
+from forgetwatch.scoring import checkpoints
+from forgetwatch.watch import follow as module
+from forgetwatch.watch.guard import Guard
+
+FOLDER = "_forgetwatch_follow"
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return runs.base(tmp_path_factory.mktemp("base"))
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A training's folder with the checkpoints 10 and 20 of 30 steps; copied by the tests that use it."""
+    folder = tmp_path_factory.mktemp("saved")
+    for step in (10, 20):
+        runs.save(folder, step)
+    return folder
+
+
+@pytest.fixture
+def out(saved: Path, tmp_path: Path) -> Path:
+    """The same folder, to be changed."""
+    return Path(shutil.copytree(saved, tmp_path / "out"))
+
+
+def before_loading(monkeypatch: pytest.MonkeyPatch, act: Callable[[str], object]) -> None:
+    """Let something happen when a model is about to be loaded; it is given the folder."""
+
+    def load(given: str, **options: Any) -> Any:
+        act(given)
+        return checkpoints.load_model(given, **options)
+
+    monkeypatch.setattr(module, "load_model", load)
+
+
+def test_checkpoints_that_are_there_are_scored_in_order(out: Path, base: Path) -> None:
+    lines: list[str] = []
+    runs.save(out, 100)
+    made = runs.follower(out, base, on_look=lines.append)
+    assert made.follow() == "once"
+    assert made.scored == [10, 20, 100]
+    assert Trajectory.from_run(out).steps == (0, 10, 20, 100)
+    assert [line.split()[1] for line in lines] == ["10", "20", "100"]
+    assert all(word in lines[0] for word in ("of 30", "forgotten", "gained", "net", " s"))
+    assert (out / FOLDER / "report.html").is_file()
+    assert sorted(path.name for path in out.iterdir()) == [FOLDER, "checkpoint-10", "checkpoint-100", "checkpoint-20"]
+
+
+def test_started_again_it_scores_no_checkpoint_twice(
+    out: Path, base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs.follower(out, base).follow()
+    rows = (out / FOLDER / "step-000010.parquet").read_bytes()
+    runs.save(out, 30)
+    made = runs.follower(out, base, once=False)
+    assert made.follow() == "last checkpoint"
+    assert made.scored == [30]
+    assert Trajectory.from_run(out).steps == (0, 10, 20, 30)
+    assert (out / FOLDER / "step-000010.parquet").read_bytes() == rows
+    made.show()
+    assert "step 30 of 30, against the base" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("moment", ["while the second is scored", "when its file is written and not listed"])
+def test_killed_and_started_again_it_scores_no_checkpoint_twice(out: Path, base: Path, moment: str) -> None:
+    def die(*_: Any) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    if (child := os.fork()) == 0:
+        made = runs.follower(out, base)
+        folder = made.watch.folder
+        describe = folder.describe
+        if moment.startswith("while"):
+            look = made.watch.measurer.look
+            made.watch.measurer.look = lambda *a, step, **b: die() if step == 20 else look(*a, step=step, **b)  # type: ignore[method-assign]
+        else:
+            folder.describe = lambda run: die() if 20 in folder.looks() else describe(run)  # type: ignore[method-assign]
+        made.follow()
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    assert list(out.glob("*.held/*"))
+    made = runs.follower(out, base)
+    made.follow()
+    assert made.scored == ([20] if moment.startswith("while") else [])
+    assert Trajectory.from_run(out).steps == (0, 10, 20)
+    assert not list(out.glob("*.held"))
+
+
+def test_a_half_written_checkpoint_waits(out: Path, base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = (out / "checkpoint-20/model.safetensors").read_bytes()
+    (out / "checkpoint-20/model.safetensors").write_bytes(whole[:-5])
+    (out / "checkpoint-20/trainer_state.json").unlink()
+    made = runs.follower(out, base)
+    made.follow()
+    assert made.scored == [10]
+    assert f"checkpoint-20 is not complete yet: model.safetensors has {len(whole) - 5:,} of {len(whole):,} bytes" in (
+        capsys.readouterr().err
+    )
+    (out / "checkpoint-20/model.safetensors").write_bytes(whole)
+    made = runs.follower(out, base)
+    made.follow()
+    assert made.scored == [20]
+
+
+def test_rotation_cannot_take_the_files_of_a_checkpoint_that_is_read(
+    out: Path, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rotate(given: str) -> None:
+        if "checkpoint-10" in given:
+            runs.delete(out / "checkpoint-10")
+
+    before_loading(monkeypatch, rotate)
+    made = runs.follower(out, base)
+    made.follow()
+    assert (made.scored, made.failed) == ([10, 20], [])
+
+
+def test_one_deleted_under_the_reader_is_named_and_the_next_is_scored(
+    out: Path, base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def no_links(*_: Any) -> None:
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    monkeypatch.setattr(os, "link", no_links)
+    before_loading(monkeypatch, lambda given: runs.delete(out / "checkpoint-10") if "-10" in given else None)
+    made = runs.follower(out, base)
+    made.follow()
+    assert (made.scored, made.failed) == ([20], ["checkpoint-10"])
+    told = capsys.readouterr().err
+    assert "forgetwatch: checkpoint-10 was deleted while it was read\n" in told
+    assert told.count("hard links do not work here (Invalid cross-device link)") == 1
+
+
+def test_one_that_comes_and_goes_during_a_look_is_named(
+    out: Path, base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines: list[str] = []
+
+    def rotate(line: str) -> None:
+        lines.append(line)
+        if "step 10" in line:
+            runs.delete(out / "checkpoint-20")
+
+    made = runs.follower(out, base, on_look=rotate, poll=0.05)
+    made.follow()
+    assert (made.scored, made.failed) == ([10], ["checkpoint-20"])
+    assert "forgetwatch: checkpoint-20 was deleted before it could be scored\n" in capsys.readouterr().err
+
+
+def test_a_damaged_checkpoint_is_named_and_the_next_is_scored(
+    out: Path, base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (out / "checkpoint-10/config.json").write_text("{")
+    runs.write_state(out / "checkpoint-10", 10)
+    made = runs.follower(out, base)
+    made.follow()
+    assert (made.scored, made.failed) == ([20], ["checkpoint-10"])
+    assert "checkpoint-10 could not be scored" in capsys.readouterr().err
+
+
+def test_a_step_that_is_saved_again_is_scored_again_and_the_old_looks_stay_aside(out: Path, base: Path) -> None:
+    runs.follower(out, base).follow()
+    runs.delete(out / "checkpoint-20")
+    runs.save(out, 20, of=21)
+    made = runs.follower(out, base)
+    made.follow()
+    assert made.scored == [20]
+    assert Trajectory.from_run(out / f"{FOLDER}-1").steps == (0, 10, 20)
+    # Other times of the files alone are no other weights.
+    for path in (out / "checkpoint-20").iterdir():
+        os.utime(path, (1, 1))
+    made = runs.follower(out, base)
+    made.follow()
+    assert (made.scored, sorted(made.watch.comparisons)) == ([], [0, 10, 20])
+
+
+def test_it_ends_when_nothing_new_is_saved(out: Path, base: Path) -> None:
+    made = runs.follower(out, base, once=False, idle=0.2)
+    assert made.follow() == "idle"
+    assert made.scored == [10, 20]
+
+
+def test_a_training_that_was_stopped_early_is_over(out: Path, base: Path) -> None:
+    control = {"TrainerControl": {"args": {"should_training_stop": True}}}
+    runs.write_state(out / "checkpoint-20", 20, max_steps=1000, stateful_callbacks=control)
+    assert runs.follower(out, base, once=False).follow() == "last checkpoint"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_with_all_that_was_scored(
+    out: Path, base: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    before = signal.getsignal(number)
+    before_loading(monkeypatch, lambda given: os.kill(os.getpid(), number) if "-20" in given else None)
+    made = runs.follower(out, base, once=False)
+    assert made.follow() == "stopped"
+    assert made.scored == [10]
+    assert Trajectory.from_run(out).steps == (0, 10)
+    assert (out / FOLDER / "report.html").is_file()
+    assert signal.getsignal(number) is before
+
+
+def test_two_followers_of_one_folder_are_refused(out: Path, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ready, done = os.pipe(), os.pipe()
+    if (child := os.fork()) == 0:
+        made = runs.follower(out, base)
+        made.watch.folder.claim()
+        os.write(ready[1], b".")
+        os.read(done[0], 1)
+        os._exit(0)
+    os.read(ready[0], 1)
+    monkeypatch.setattr(module, "_PATIENCE", 0.1)
+    with pytest.raises(WatchError, match=r"another process follows into this folder; stop it, or .* --run"):
+        runs.follower(out, base).follow()
+    # Another run folder is free, and so is the training's own.
+    assert runs.follower(out, base, run=out / "mine").follow() == "once"
+    os.write(done[1], b".")
+    os.waitpid(child, 0)
+
+
+def test_a_base_of_another_tokenizer_is_refused(out: Path, base: Path, tmp_path: Path) -> None:
+    from support import tokenizer
+
+    tok = tokenizer()
+    vocabulary = tok.get_vocab()
+    text = tok.backend_tokenizer.to_str()
+    # The same words with two ids exchanged.
+    one, other = vocabulary[WORDS[0]], vocabulary["Answer"]
+    swapped = text.replace(f'"{WORDS[0]}":{one}', '"@":0').replace(f'"Answer":{other}', f'"Answer":{one}')
+    swapped = swapped.replace('"@":0', f'"{WORDS[0]}":{other}')
+    unlike = Path(shutil.copytree(base, tmp_path / "unlike"))
+    (unlike / "tokenizer.json").write_text(swapped)
+    with pytest.raises(WatchError, match=r"checkpoint-10 cannot be compared with the base .*another tokenizer"):
+        runs.follower(out, unlike).follow()
+
+
+def test_another_base_than_before_is_refused(out: Path, base: Path, tmp_path: Path) -> None:
+    runs.follower(out, base).follow()
+    other = Path(shutil.copytree(base, tmp_path / "other"))
+    with pytest.raises(WatchError, match=r"its looks are compared with .*, and --base is .*; give --run another"):
+        runs.follower(out, other).follow()
+    assert Trajectory.from_run(out).steps == (0, 10, 20)
+
+
+def test_a_snapshot_serves_as_the_base(out: Path, base: Path) -> None:
+    runs.follower(out, base, run=out / "first").follow()
+    made = runs.follower(out, out / "first/baseline.parquet")
+    made.follow()
+    both = [load_snapshot(out / name / "step-000020.parquet") for name in ("first", FOLDER)]
+    assert both[0].table["choice_logprobs"].equals(both[1].table["choice_logprobs"])
+
+
+def test_shards_are_read_when_all_are_there(out: Path, base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = runs.save(out, 30, max_shard_size="20KB")
+    shards = sorted(folder.glob("model-*.safetensors"))
+    assert len(shards) > 1
+    moved = shards[-1].rename(out / "elsewhere")
+    runs.follower(out, base).follow()
+    assert f"checkpoint-30 is not complete yet: {shards[-1].name}, which" in capsys.readouterr().err
+    moved.rename(shards[-1])
+    made = runs.follower(out, base)
+    made.follow()
+    assert made.scored == [30]
+
+
+def test_an_adapter_is_scored_and_one_whose_base_is_gone_is_refused(tmp_path: Path, base: Path) -> None:
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoModelForCausalLM
+
+    own = Path(shutil.copytree(base, tmp_path / "own"))
+    out = tmp_path / "out"
+    network = get_peft_model(
+        AutoModelForCausalLM.from_pretrained(own), LoraConfig(r=4, target_modules="all-linear", init_lora_weights=False)
+    )
+    network.save_pretrained(out / "checkpoint-10")
+    runs.write_state(out / "checkpoint-10", 10)
+    made = runs.follower(out, base)
+    made.follow()
+    assert made.scored == [10]
+    assert made.watch.comparisons[10].all.forgotten + made.watch.comparisons[10].all.gained > 0
+    shutil.copytree(out / "checkpoint-10", out / "checkpoint-20")
+    shutil.rmtree(own)
+    with pytest.raises(WatchError, match=r"checkpoint-20 is an adapter of .*own, which is not there; put it back"):
+        runs.follower(out, base).follow()
+    assert Trajectory.from_run(out).steps == (0, 10)
+
+
+def test_weights_in_parts_are_named_with_the_command_that_merges_them(
+    out: Path, base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parts = out / "checkpoint-30/pytorch_model_fsdp_0"
+    parts.mkdir(parents=True)
+    (parts / "__0_0.distcp").write_bytes(b"weights")
+    runs.write_state(out / "checkpoint-30", 30)
+    made = runs.follower(out, base, once=False)
+    assert made.follow() == "last checkpoint"
+    assert made.scored == [10, 20]
+    assert capsys.readouterr().err.count(f"accelerate merge-weights {parts} {parts.parent}\n") == 1
+
+
+def test_a_remote_folder_is_copied_first(saved: Path, base: Path, tmp_path: Path) -> None:
+    import fsspec
+
+    memory = fsspec.filesystem("memory")
+    memory.put(f"{saved}/", "/run-1/", recursive=True)
+    with pytest.raises(WatchError, match=r"needed a folder of this machine for the looks; name it with --run"):
+        runs.follower("memory://run-1", base)
+    made = runs.follower("memory://run-1", base, run=tmp_path / "looks")
+    made.follow()
+    assert made.scored == [10, 20]
+    local = runs.follower(shutil.copytree(saved, tmp_path / "local"), base)
+    local.follow()
+    both = [load_snapshot(folder / "step-000020.parquet") for folder in (tmp_path / "looks", local.watch.folder.path)]
+    assert both[0].table["choice_logprobs"].equals(both[1].table["choice_logprobs"])
+
+
+def test_the_guard_stops_it(out: Path, base: Path) -> None:
+    runs.save(out, 30)
+    made = runs.follower(out, base, guard=Guard("stop", net_loss=0.0, looks=1))
+    bound = Guard.findings
+    found = [module.GuardFinding("net_loss", "all:all", 10, "fell")]
+    object.__setattr__(made._settings.guard, "net_loss", None)
+    Guard.findings = lambda self, trajectory, lost=(): found if trajectory.steps[-1] == 10 else []  # type: ignore[method-assign]
+    try:
+        assert made.follow() == "guard"
+    finally:
+        Guard.findings = bound  # type: ignore[method-assign]
+    assert made.scored == [10]
+    assert Trajectory.from_run(out).findings == tuple(found)
+
+
+def test_an_empty_folder_is_an_error_with_once_and_awaited_without(
+    tmp_path: Path, base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(WatchError, match=r"needed checkpoints \(checkpoint-N, .*\), found none$"):
+        runs.follower(tmp_path / "typo", base).follow()
+    assert runs.follower(tmp_path / "later", base, once=False, idle=0.1).follow() == "idle"
+    assert "no checkpoint yet, nor that folder; waiting for checkpoint-N" in capsys.readouterr().err
+    with pytest.raises(WatchError, match=r"found none; it is itself a checkpoint, give the folder above"):
+        runs.follower(base, base).follow()
+
+
+def test_the_batches_are_those_of_the_watched_run(out: Path, base: Path) -> None:
+    from support import probe
+
+    watched = {"fingerprint": probe(40, norm="bytes").fingerprint, "packed": {"meta": {"batch": {"tokens": 96}}}}
+    runs.write_state(out / "checkpoint-10", 10, stateful_callbacks={"forgetwatch": {"attributes": watched}})
+    made = runs.follower(out, base)
+    made.follow()
+    assert made.watch.baseline is not None
+    assert made.watch.baseline.meta["batch"]["tokens"] == 96

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from forgetwatch.cli.options import check_device_map, device_map_option
-from forgetwatch.cli.output import echo, print_line, result_console
+from forgetwatch.cli.output import echo, is_first_process, print_line, result_console, shared_work
 from forgetwatch.errors import WatchError, did_you_mean
 from forgetwatch.probes import load_probe
 from forgetwatch.progress import log
@@ -83,7 +83,8 @@ def run(
     _check_choice("--log", log_numbers, _LOGS)
     check_device_map(device_map)
     items = load_probe(probe)
-    log(f"loading {base} ...")  # at once: importing what loads it takes seconds
+    if is_first_process():
+        log(f"loading {base} ...")  # at once: importing what loads it takes seconds
     from forgetwatch.scoring.checkpoints import silence_loading
     from forgetwatch.watch.follow import Follower, FollowSettings
     from forgetwatch.watch.guard import Guard
@@ -102,14 +103,15 @@ def run(
         device_map=device_map,
     )
     console = result_console()
-    follower = Follower(output_dir, items, settings, run=folder, on_look=lambda line: print_line(console, line))
-    end = follower.follow()
-    follower.show()
-    echo(f"forgetwatch: {_ended(end, follower.failed)}", err=True)
+    with shared_work():
+        follower = Follower(output_dir, items, settings, run=folder, on_look=lambda line: print_line(console, line))
+        end = follower.follow()
+        follower.show()
+        echo(f"forgetwatch: {_ended(end, follower.failed)}", err=True)
+        if follower.failed and len(follower.watch.comparisons) < 2:
+            raise WatchError(f"{output_dir}: no checkpoint could be scored; {len(follower.failed)} failed or were gone")
     if end == "guard":
         raise typer.Exit(_TRIPPED)
-    if follower.failed and len(follower.watch.comparisons) < 2:
-        raise WatchError(f"{output_dir}: no checkpoint could be scored; {len(follower.failed)} failed or were gone")
 
 
 def _ended(end: str, failed: list[str]) -> str:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import shutil
 import signal
 import threading
 import time
@@ -128,6 +129,7 @@ class Follower:
         self._store = CheckpointStore(output_dir)
         path = _run_folder(self._store) if run is None else run
         self.watch = Watch(probe, path.parent, folder=path.name, drift=settings.full)
+        self._links = path.with_name(f"{path.name}.held")
         self.scored: list[int] = []
         self.failed: list[str] = []
         self._settings = settings
@@ -188,6 +190,7 @@ class Follower:
             raise WatchError(
                 f"{folder.path}: another process follows into this folder; stop it, or name another folder with --run"
             ) from error
+        shutil.rmtree(self._links, ignore_errors=True)  # of a follower that was killed
 
     def _resume(self) -> None:
         """Restore the looks of an earlier follower, and log what is done next."""
@@ -327,9 +330,8 @@ class Follower:
     def _score(self, checkpoint: SavedCheckpoint) -> None:
         watch, step = self.watch, checkpoint.step
         with ExitStack() as stack:
-            held = watch.folder.path.with_name(f"{watch.folder.path.name}.held")
             path = on_main_process(
-                lambda: stack.enter_context(self._store.held(checkpoint, held, on_in_place=self._read_in_place))
+                lambda: stack.enter_context(self._store.held(checkpoint, self._links, on_in_place=self._read_in_place))
             )
             weights = on_main_process(lambda: {"digest": _digest(path), "signature": checkpoint.signature})
             if step in watch.comparisons and not self._is_another(step, weights):

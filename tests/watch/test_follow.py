@@ -66,9 +66,7 @@ def test_checkpoints_that_are_there_are_scored_in_order(out: Path, base: Path) -
     assert sorted(path.name for path in out.iterdir()) == [FOLDER, "checkpoint-10", "checkpoint-100", "checkpoint-20"]
 
 
-def test_started_again_it_scores_no_checkpoint_twice(
-    out: Path, base: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_started_again_it_scores_no_checkpoint_twice(out: Path, base: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runs.follower(out, base).follow()
     rows = (out / FOLDER / "step-000010.parquet").read_bytes()
     runs.save(out, 30)

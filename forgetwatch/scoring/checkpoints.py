@@ -426,9 +426,9 @@ def missing_base(path: Path) -> str | None:
     Raises:
         ScoringError: If the adapter's configuration cannot be read.
     """
-    if not (path / _ADAPTER).is_file():
+    if not (path / ADAPTER).is_file():
         return None
-    base = _base_of_adapter(path)
+    base = base_of_adapter(path)
     is_path = base.startswith((".", "~", os.sep)) or base.count("/") > 1
     return base if is_path and not Path(base).is_dir() else None
 

@@ -22,7 +22,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -129,6 +129,7 @@ class Follower:
         self._store = CheckpointStore(output_dir)
         path = _run_folder(self._store) if run is None else run
         self.watch = Watch(probe, path.parent, folder=path.name, drift=settings.full)
+        self._is_new = self._store.path is not None and not self._store.path.is_dir()
         self._links = path.with_name(f"{path.name}.held")
         self.scored: list[int] = []
         self.failed: list[str] = []
@@ -151,7 +152,9 @@ class Follower:
         self._seen: dict[int, str] = {}  # names of the folders that were ever there
         self._told: set[str] = set()
         self._last: SavedCheckpoint | None = None
-        self._active = self._listed = time.monotonic()
+        self._noticed: dict[int, str] = {}
+        self._ended = threading.Event()
+        self._active = time.monotonic()
         self._setting: tuple[Any, ...] = ()
 
     def follow(self) -> End:
@@ -162,10 +165,13 @@ class Follower:
         """
         with self._signals():
             on_main_process(self._claim)
+            if rank() == 0:
+                threading.Thread(target=self._notice, daemon=True).start()
             try:
                 self._resume()
                 return self._until_end()
             finally:
+                self._ended.set()
                 self._finish()
 
     def _until_end(self) -> End:
@@ -266,6 +272,12 @@ class Follower:
                 found = checkpoint
         return found
 
+    def _notice(self) -> None:
+        """Keep the names of all checkpoints that come, also of those that go while another one is scored."""
+        while not self._ended.wait(self._settings.poll):
+            with suppress(OSError):  # the next attempt may succeed
+                self._noticed = {**self._noticed, **self._store.names()}
+
     def _is_stored(self, checkpoint: SavedCheckpoint) -> bool:
         """True if the run folder has a look of these very files."""
         if (look := self.watch.comparisons.get(checkpoint.step)) is None or checkpoint.step in self._done:
@@ -275,7 +287,7 @@ class Follower:
     def _list(self) -> dict[int, str]:
         """Folders that are there; those that are gone before they were scored are logged."""
         names = self._store.names()
-        self._listed = time.monotonic()
+        self._seen |= self._noticed
         if names.keys() - self._seen.keys():
             self._active = time.monotonic()
         for step in sorted(self._seen.keys() - names.keys() - self._done.keys() - self.watch.comparisons.keys()):
@@ -284,8 +296,7 @@ class Follower:
             self._done[step] = ""
         self._seen |= names
         if not names and not self._settings.once:
-            is_there = self._store.path is None or self._store.path.is_dir()
-            self._tell(f"no checkpoint yet{'' if is_there else ', nor that folder'}; waiting for {NAMES}")
+            self._tell(f"no checkpoint yet{', nor that folder' if self._is_new else ''}; waiting for {NAMES}")
         return names
 
     def _end(self, *, again: bool) -> End | None:
@@ -471,7 +482,7 @@ class Follower:
 
     @contextmanager
     def _interruptible(self, model: nn.Module) -> Iterator[None]:
-        """Context in which a signal ends the scoring before its next batch, and checkpoints that come and go are seen.
+        """Context in which a signal ends the scoring before its next batch.
 
         Several processes finish the look: one that stopped alone would let the others wait.
         """
@@ -479,9 +490,6 @@ class Follower:
         def before_batch(*_: Any) -> None:
             if self._stop.is_set() and process_count() == 1:
                 raise _Stopped
-            if rank() == 0 and time.monotonic() - self._listed > self._settings.poll:
-                self._listed = time.monotonic()
-                self._seen |= self._store.names()
 
         embeddings: Any = model.get_input_embeddings()  # type: ignore[operator]
         handle = embeddings.register_forward_pre_hook(before_batch)

@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -152,14 +153,18 @@ def test_one_deleted_under_the_reader_is_named_and_the_next_is_scored(
 def test_one_that_comes_and_goes_during_a_look_is_named(
     out: Path, base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lines: list[str] = []
+    moved = shutil.move(out / "checkpoint-20", out / "later")
 
-    def rotate(line: str) -> None:
-        lines.append(line)
-        if "step 10" in line:
+    def come_and_go(given: str) -> None:
+        if "-10" in given:
+            shutil.move(moved, out / "checkpoint-20")
+            until = time.monotonic() + 20
+            while 20 not in made._noticed and time.monotonic() < until:
+                time.sleep(0.01)
             runs.delete(out / "checkpoint-20")
 
-    made = runs.follower(out, base, on_look=rotate, poll=0.05)
+    before_loading(monkeypatch, come_and_go)
+    made = runs.follower(out, base)
     made.follow()
     assert (made.scored, made.failed) == ([10], ["checkpoint-20"])
     assert "forgetwatch: checkpoint-20 was deleted before it could be scored\n" in capsys.readouterr().err

@@ -11,7 +11,7 @@ base is the model at the first look of the run. Snapshots without drift, as of e
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
@@ -55,19 +55,32 @@ class LookDrift(Drift):
 
 
 def stored_drift(drift: Mapping[str, LookDrift]) -> dict[str, dict[str, Any]]:
-    """Values of the metadata of a snapshot that hold the drift of each set; numbers that are not finite are kept."""
-    return {
-        name: {
-            **{one.name: getattr(found, one.name) for one in fields(Drift)},
-            "floor": None if found.floor is None else dict(vars(found.floor)),
-        }
-        for name, found in drift.items()
-    }
+    """Values of the metadata of a snapshot that hold the drift of each set.
+
+    JSON has no number for nan and infinities: they are the texts ``nan`` and ``inf``.
+    """
+    return _mapped(drift, lambda value: value if math.isfinite(value) else str(value))
 
 
 def drift_json(drift: Mapping[str, LookDrift] | None) -> dict[str, Any] | None:
     """JSON values of the drift of each set; a number that is not finite is null, and so is a drift not measured."""
-    return None if drift is None else json_value(stored_drift(drift))
+    return None if drift is None else _mapped(drift, json_value)
+
+
+def _mapped(drift: Mapping[str, LookDrift], value_of: Callable[[float], Any]) -> dict[str, dict[str, Any]]:
+    """Numbers of the drift of each set and of its floor by name, each through a function; None stays None."""
+
+    def values(found: object, names: Iterable[str]) -> dict[str, Any]:
+        numbers = {name: getattr(found, name) for name in names}
+        return {name: None if number is None else value_of(number) for name, number in numbers.items()}
+
+    return {
+        name: {
+            **values(found, (one.name for one in fields(Drift))),
+            "floor": None if found.floor is None else values(found.floor, (one.name for one in fields(Floor))),
+        }
+        for name, found in drift.items()
+    }
 
 
 def drift_row(drifts: Mapping[str, Drift]) -> dict[str, float]:
@@ -133,6 +146,8 @@ def _number(value: object, *, may_lack: bool) -> float | None:
 
 
 def _finite_or_nan(value: object) -> float:
+    if value in ("nan", "inf"):
+        return float(str(value))
     if type(value) not in (int, float) or value == -math.inf:
         raise TypeError(f"needed a number, got {value!r}")
     return float(value)  # type: ignore[arg-type]

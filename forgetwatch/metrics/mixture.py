@@ -226,7 +226,7 @@ def near_on_policy(
         return _flow(_entropic(x, separation, start, reward, sharpness, temperature), mass, time)
     if variant != "re-referenced":
         raise ValueError(f"variant must be 'anchor', 'entropic' or 're-referenced', got {variant!r}")
-    parts: list[Flow] = []
+    parts = [_flow(_reverse(x, separation, start), mass, 0.0)] if not time else []
     now, done = mass, 0.0
     while done < time:
         span = min(every, time - done)

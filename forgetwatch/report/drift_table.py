@@ -1,10 +1,11 @@
 """Drift of a model from its base in words and in cells, for terminal, Markdown and page.
 
     prompts     KL sampled                KL summed                  KL exact  overlap  floor
-    probe       0.0059 (0.0024 to 0.0094) 0.0028 (0.0022 to 0.0034)  -         .97      1e-7
+    probe       0.0059 (0.0024 to 0.0094) 0.0028 (0.0022 to 0.0034)  –         .97      1e-7
 
 KL is KL(base||now) in nats per token, on texts that the base generated. Each estimator has its own column. Brackets
-hold 95 % intervals: 1.96 standard errors to each side.
+hold 95 % intervals. A KL is at least 0: so are the intervals of the summed and the exact one, and only the sampled
+estimate may fall below by chance.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from rich.text import Text
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.look_drift import LookDrift
 from forgetwatch.comparing.trajectory import Trajectory
+from forgetwatch.metrics.divergence import Drift
+from forgetwatch.metrics.intervals import Interval, mean_interval
+from forgetwatch.report.cells import NOT_THERE
 
 ESTIMATORS: Final = {"kl_exact": "exact", "kl_summed": "summed", "kl_sampled": "sampled"}
 """Estimators of KL(base||now) by the attribute of `Drift`, the least noisy first."""
@@ -35,9 +39,7 @@ HEADINGS: Final = {
 SET_NAMES: Final = {"probe": "probe prompts", "training": "training prompts"}
 """Name of each set for people; another set has its own name."""
 
-_Z: Final = 1.96
 _WIDTH: Final = 80
-_NOT_THERE: Final = "-"
 
 
 def drift_line(comparison: Comparison) -> list[Text]:
@@ -59,9 +61,9 @@ def drift_cells(found: LookDrift) -> dict[str, str]:
     floors = [] if found.floor is None else [found.floor.kl_sampled, found.floor.kl_summed]
     return {
         **{name: _interval(found, name) for name in ("kl_sampled", "kl_summed", "kl_exact")},
-        "overlap": _NOT_THERE if math.isnan(found.overlap) else f"{found.overlap:.2f}",
+        "overlap": NOT_THERE if math.isnan(found.overlap) else f"{found.overlap:.2f}",
         # Each floor is that of the estimator in the same place.
-        "floor": ", ".join(number(one) for one in floors if one is not None) or _NOT_THERE,
+        "floor": ", ".join(number(one) for one in floors if one is not None) or NOT_THERE,
     }
 
 
@@ -74,11 +76,12 @@ def drift_detail(comparison: Comparison) -> list[Text]:
     """Lines of all estimators for each set; none where no drift was measured."""
     lines = []
     for name, cells in drift_rows(comparison.drift or {}):
-        lines.append(Text(f"drift after {name}, KL(base||now) in nats a token; floor {cells['floor']}"))
+        lines.append(Text(f"drift after {name}, KL(base||now) in nats a token"))
         for one in ("kl_sampled", "kl_summed", "kl_exact"):
-            if cells[one] != _NOT_THERE:
+            if cells[one] != NOT_THERE:
                 lines.append(Text(f"  {ESTIMATORS[one]:<8} {cells[one]}"))
-        lines.append(Text(f"  overlap {cells['overlap']} of whole texts", "dim"))
+        lines.append(Text(f"  floor    {cells['floor']}", "dim"))
+        lines.append(Text(f"  overlap  {cells['overlap']} of whole texts", "dim"))
     return lines
 
 
@@ -118,14 +121,20 @@ def _best(trajectory: Trajectory, name: str) -> str:
     return next(one for one in ESTIMATORS if all(getattr(drift, one) is not None for drift in drifts))
 
 
+def drift_interval(found: Drift, name: str) -> Interval:
+    """95 % interval of the KL by one estimator, by its attribute; (nan, nan) without a standard error."""
+    value, error = getattr(found, name), getattr(found, f"{name}_se")
+    if value is None or error is None:
+        return math.nan, math.nan
+    return mean_interval(value, error, low=-math.inf if name == "kl_sampled" else 0.0, high=math.inf)
+
+
 def _interval(found: LookDrift, name: str) -> str:
     """KL with its 95 % interval, such as ``0.0028 (0.0022 to 0.0034)``, or a dash."""
-    value, error = getattr(found, name), getattr(found, f"{name}_se")
+    value, (low, high) = getattr(found, name), drift_interval(found, name)
     if value is None or math.isnan(value):
-        return _NOT_THERE
-    if error is None or math.isnan(error):
-        return number(value)
-    return f"{number(value)} ({number(value - _Z * error)} to {number(value + _Z * error)})"
+        return NOT_THERE
+    return number(value) if math.isnan(low) else f"{number(value)} ({number(low)} to {number(high)})"
 
 
 def number(value: float) -> str:

@@ -27,6 +27,7 @@ from markupsafe import Markup
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.flips import Flip, first_forgotten, flips
 from forgetwatch.comparing.groups import Level
+from forgetwatch.comparing.look_drift import LookDrift
 from forgetwatch.comparing.ranking import ModelComparison
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.comparing.verdict import TOLERANCE
@@ -236,21 +237,23 @@ def _passages(comparison: Comparison, run: Trajectory | None) -> dict[str, Any] 
 
 def _drift(comparison: Comparison, run: Trajectory | None) -> dict[str, Any] | None:
     """Section of the drift from the base: curves of a run, and numbers; None where it was not measured."""
-    if not comparison.drift:
-        return None
-    looks = {}
+    looks: dict[int, Mapping[str, LookDrift]] = {}
     if run is not None and is_measured(run):
         shown = spread_looks(run.steps[1:], LOOKS)
         looks = {step: found for step, found in run.drift.items() if step in shown}
+    # The last look of a run may lack the drift that earlier ones have.
+    latest = comparison.drift or next(reversed(looks.values()), None)
+    if not latest:
+        return None
     return {
         "headings": DRIFT_HEADINGS,
-        "levels": [("", [("drift", name, cells) for name, cells in drift_rows(comparison.drift)])],
+        "levels": [("", [("drift", name, cells) for name, cells in drift_rows(comparison.drift or {})])],
         "looks": [
             ("look", f"{step:,}, {name}", cells) for step, drift in looks.items() for name, cells in drift_rows(drift)
         ],
         "curves": None if run is None else svg(lambda: drift_figure(run), name="drift", label=DRIFT),
         "texts": ", ".join(
-            f"{count(found.completions)} after {SET_NAMES.get(name, name)}" for name, found in comparison.drift.items()
+            f"{count(found.completions)} after {SET_NAMES.get(name, name)}" for name, found in latest.items()
         ),
     }
 

@@ -16,7 +16,7 @@ from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.groups import Group
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.report.formatting import count
-from forgetwatch.report.plots import LOST, ROWS, name_in
+from forgetwatch.report.plots import LOST, ROWS, name_in, or_nan
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -83,7 +83,7 @@ def mass_curves_figure(trajectory: Trajectory) -> Figure | None:
     figure = Figure(figsize=(10, 3.2), layout="constrained")
     for panel, (name, title) in zip(figure.subplots(1, 2), _PARTS.items(), strict=True):
         for prefix, style, _ in _SERIES:
-            values = [_or_nan(getattr(group, f"{prefix}{name}")) for group in whole]
+            values = [or_nan(getattr(group, f"{prefix}{name}")) for group in whole]
             ends = [getattr(group, f"{prefix}{name}_interval") or (math.nan, math.nan) for group in whole]
             panel.fill_between(steps, *zip(*ends, strict=True), color=style["color"], alpha=0.15, linewidth=0)
             every = max(1, len(steps) // 20)  # more markers would hide the curve
@@ -106,9 +106,5 @@ def _draw_points(
         interval = getattr(group, f"{name}_interval")
         if interval is not None:
             panel.plot(interval, [place, place], color=style["color"], linewidth=1.6, solid_capstyle="butt")
-    values = [_or_nan(getattr(group, name)) for group in groups]
+    values = [or_nan(getattr(group, name)) for group in groups]
     panel.plot(values, places, **style, linestyle="", markersize=5)
-
-
-def _or_nan(value: float | None) -> float:
-    return math.nan if value is None else value

@@ -18,6 +18,7 @@ from rich.text import Text
 
 from forgetwatch.comparing.groups import Group
 from forgetwatch.metrics.intervals import Interval
+from forgetwatch.report.cells import NOT_THERE
 from forgetwatch.report.formatting import brief, count, nats
 
 HEADINGS: Final = {
@@ -28,8 +29,6 @@ HEADINGS: Final = {
     "conditional_kl": "KL within the options",
 }
 """Heading of each column, by quantity."""
-
-NOT_THERE: Final = "–"
 
 Mode = Literal["mass", "both", "conditional", "neither"]
 

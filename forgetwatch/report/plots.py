@@ -32,7 +32,7 @@ from forgetwatch.comparing.look_drift import LookDrift
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.comparing.verdict import own_side
 from forgetwatch.metrics.intervals import Interval
-from forgetwatch.report.drift_table import SET_NAMES
+from forgetwatch.report.drift_table import SET_NAMES, drift_interval
 from forgetwatch.report.formatting import count, fit_ends
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def passages_figure(trajectory: Trajectory) -> Figure | None:
     by_category = [comparison.by("category") for comparison in trajectory.comparisons]
     names = [name for name, group in by_category[-1].items() if group.passages][:PANELS]
     for number, name in enumerate(names):
-        curve = [_or_nan(groups[name].bits_per_byte_change) if name in groups else math.nan for groups in by_category]
+        curve = [or_nan(groups[name].bits_per_byte_change) if name in groups else math.nan for groups in by_category]
         style = {"marker": _MARKERS[number % len(_MARKERS)], "linestyle": _DASHES[number // len(_MARKERS) % 2]}
         apart.plot(steps, curve, **_style({**style, "label": name_in(20, name)}, steps))
     apart.axhline(0, color="#000000", linewidth=0.8)
@@ -193,12 +193,14 @@ def _draw_drift(panel: Axes, looks: Mapping[int, LookDrift]) -> None:
     """Draw the curve of each estimator in a band of its 95 % interval, and its floor as a dashed line."""
     steps = list(looks)
     for name, style in _ESTIMATORS.items():
-        values = np.array([_or_nan(getattr(found, name)) for found in looks.values()])
+        values = np.array([or_nan(getattr(found, name)) for found in looks.values()])
         values[~np.isfinite(values)] = math.nan  # a model that rules out a token of the base: a gap
         if np.isnan(values).all():
             continue
-        errors = 1.96 * np.array([_or_nan(getattr(found, f"{name}_se")) for found in looks.values()])
-        panel.fill_between(steps, values - errors, values + errors, color=style["color"], alpha=0.15, linewidth=0)
+        ends = [drift_interval(found, name) for found in looks.values()]
+        if not values[0]:
+            ends[0] = 0.0, 0.0  # the base is compared with itself: nothing was estimated
+        panel.fill_between(steps, *zip(*ends, strict=True), color=style["color"], alpha=0.15, linewidth=0)
         panel.plot(steps, values, **_style(style, steps))
         floors = [found.floor for found in looks.values() if found.floor is not None]
         if floors and (low := getattr(floors[-1], name, None)) is not None and math.isfinite(low):
@@ -258,9 +260,9 @@ def _draw_known(panel: Axes, steps: Sequence[int], groups: Sequence[Group]) -> N
         _NET,
     )
     panel.plot(
-        steps, [_or_nan(group.known_lost) for group in groups], color="#777777", linewidth=1.2, label="now lost, in all"
+        steps, [or_nan(group.known_lost) for group in groups], color="#777777", linewidth=1.2, label="now lost, in all"
     )
-    by_luck = [_or_nan(group.known_lost_by_luck) for group in groups]
+    by_luck = [or_nan(group.known_lost_by_luck) for group in groups]
     panel.plot(steps, by_luck, **{**_NULL, "label": "lost by luck alone"})
     panel.set_title("clearly known at the start, now lost", fontsize=11)
     panel.set_xlabel("optimizer step")
@@ -291,11 +293,12 @@ def _draw_with_interval(
     low, high = zip(*ends, strict=True)
     panel.axhline(0, color="#000000", linewidth=0.8)
     panel.fill_between(steps, low, high, color=style["color"], alpha=0.15, linewidth=0)
-    panel.plot(steps, [_or_nan(value) for value in values], **_style(style, steps))
+    panel.plot(steps, [or_nan(value) for value in values], **_style(style, steps))
     panel.grid(alpha=0.25)
 
 
-def _or_nan(value: float | None) -> float:
+def or_nan(value: float | None) -> float:
+    """The value, nan for None: a gap in a curve."""
     return math.nan if value is None else value
 
 

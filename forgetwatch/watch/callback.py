@@ -338,7 +338,7 @@ class ForgetWatchCallback(TrainerCallback):
                 # One value for all processes, since all plan the same batches from it.
                 token_budget=on_main_process(lambda: token_budget(args, trainer.train_dataset)),
                 generator=TrainerGenerator(trainer, tokenizer) if has_engine and generates else None,
-                drift=RunDrift(wanted=self.drift is not False, examples=trainer.train_dataset, strict=self.strict),
+                drift=RunDrift(wanted=self.drift, examples=trainer.train_dataset, strict=self.strict),
             )
         return watch
 

@@ -10,9 +10,11 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
+from jinja2 import TemplateError
 from torch import nn
 
 from forgetwatch.comparing.look_drift import DRIFT, LookDrift, stored_drift
@@ -107,23 +109,25 @@ class RunDrift:
         base: The base's completions; None before the first look, and while drift is off.
 
     Args:
-        wanted: False to measure none.
+        wanted: True to measure it in any case, False to measure none, None to measure it unless the budget has no time.
         examples: The training examples; None for none.
         strict: True to raise failures.
     """
 
-    def __init__(self, *, wanted: bool, examples: Any = None, strict: bool = False) -> None:
+    def __init__(self, *, wanted: bool | None, examples: Any = None, strict: bool = False) -> None:
         self.base: DriftWatch | None = None
-        self._begins = wanted
+        self._begins = wanted is not False
         self._examples = examples
         self._failures = Failures(strict=strict, is_main_process=rank() == 0)
         self._wanted = wanted
         self._unsaved = False
+        # Of completions that are in the run folder and not read: a later resume may want them.
+        self._unread: str | None = None
 
     @property
     def checksum(self) -> str | None:
         """Checksum of the base's completions; None if there are none."""
-        return None if self.base is None else self.base.completions.checksum
+        return self._unread if self.base is None else self.base.completions.checksum
 
     @property
     def seconds(self) -> float:
@@ -132,7 +136,7 @@ class RunDrift:
 
     def stop(self) -> None:
         """Measure no more drift in this run."""
-        self.base, self._begins, self._wanted, self._examples = None, False, False, None
+        self.base, self._begins, self._wanted, self._examples, self._unread = None, False, False, None, None
 
     def added_to(
         self, snapshot: Snapshot, model: nn.Module, tokenizer: Any, probe: Probe, *, step: int, token_budget: int | None
@@ -174,22 +178,36 @@ class RunDrift:
             token_budget: Tokens of a batch.
         """
         self._begins, self._examples = False, None  # a model that was trained is not the base
-        if self._wanted and self.base is None and checksum is not None:
+        if self._wanted is False:
+            self._unread = checksum
+        elif self.base is None and checksum is not None:
             with self._failures.tolerate("reading the base's completions", step=0):
                 self.base = DriftWatch.resume(folders, checksum=checksum, token_budget=token_budget)
                 self._unsaved = self.base is not None
 
-    def log_if_lost(self, checksum: str | None) -> None:
-        """Log that a resumed run goes on without drift, if it had completions once and they are gone."""
-        if self._wanted and self.base is None and checksum is not None:
+    def log_if_lost(self, checksum: str | None, *, left_out: bool) -> None:
+        """Log why a resumed run that is to measure the drift goes on without it; nothing if it measures it.
+
+        Args:
+            checksum: Checksum of the run's completions; None if it had none.
+            left_out: True if the run's budget left out the drift, which was logged then.
+        """
+        if self._wanted is False or (self.base is not None and not left_out):
+            return
+        if not left_out and checksum is not None:
             self._log(f"the completions of the base ({COMPLETIONS}) are gone: later looks have no drift")
-            self._wanted = False
+        elif not left_out:
+            self._log(f"the run has no completions of its base ({COMPLETIONS}): later looks have no drift")
+        elif self._wanted:
+            self._log("the run's budget left out the drift, and its base is gone: later looks have no drift")
+        self._wanted = False
 
     def save(self, folder: Path) -> None:
         """Write the completions into a run folder that lacks them, or delete those of a run that measures no more."""
         path = folder / COMPLETIONS
         if self.base is None:
-            path.unlink(missing_ok=True)
+            if self._unread is None:
+                path.unlink(missing_ok=True)
         elif self._unsaved or not path.is_file():
             save_completions(self.base.completions, path)
             self._unsaved = False
@@ -210,7 +228,7 @@ def drift_prompts(probe: Probe, examples: Any, model: nn.Module, tokenizer: Any)
     try:
         chosen = _spread(range(len(examples)))
         training = [ids for row in chosen if (ids := _prompt_of(examples[row], tokenizer))]
-    except (LookupError, TypeError, ValueError, AttributeError, NotImplementedError):
+    except (LookupError, TypeError, ValueError, AttributeError, NotImplementedError, TemplateError):
         training = []
     return {**prompts, "training": training} if training else prompts
 
@@ -238,6 +256,9 @@ def _prompt_of(example: Mapping[str, Any] | str, tokenizer: Any) -> Ids:
         if example.get(name):
             return tuple(example[name])
     prompt = example.get("prompt")
+    if not prompt and "input_ids" not in example:
+        # A conversation without a prompt of its own: what comes before the first answer.
+        prompt = list(takewhile(_is_no_answer, example.get("messages") or ()))
     if isinstance(prompt, str):
         return tuple(tokenizer(prompt)["input_ids"])
     if prompt:
@@ -251,3 +272,7 @@ def _prompt_of(example: Mapping[str, Any] | str, tokenizer: Any) -> Ids:
         if (mask := example.get(name)) is not None and 1 in mask:
             return ids[: list(mask).index(1)]
     return ids[: max(1, len(ids) // 2)]
+
+
+def _is_no_answer(message: Mapping[str, Any]) -> bool:
+    return message["role"] != "assistant"

@@ -287,9 +287,10 @@ class Watch:
         if decision is None and (items := Subset.common([start, *looks.values()]).items) is not None:
             decision = Decision(items=items)
         decision = self._without_regraded(start, decision)
-        if decision is not None and not decision.drift:
+        left_out = decision is not None and not decision.drift
+        self._drift.log_if_lost(completions, left_out=left_out)
+        if left_out:
             self._drift.stop()
-        self._drift.log_if_lost(completions)
         self._looks.begin(start, resumed.null, decision=decision)
         self._looks.add(start, step=int(start.meta["step"]))
         # By rising step: a second measurement sets the noise of the looks after it only.

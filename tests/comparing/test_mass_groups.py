@@ -145,6 +145,15 @@ def test_a_mere_right_and_wrong_shows_no_kind_of_loss() -> None:
     assert lost.loss == "form"
 
 
+def test_a_generated_answer_of_unmeasured_form_shows_no_kind_of_loss_though_its_options_have_scores() -> None:
+    before, after = moved(40)
+    sides = (side(x, output=["an answer"] * 40) for x in (before, after))
+    forgotten = [flip for flip in flips(*sides) if flip.what == "forgotten"]
+    assert forgotten
+    assert {flip.loss for flip in forgotten} == {None}
+    assert None not in {flip.log_mass_change for flip in forgotten}
+
+
 def test_the_sentence_follows_the_part_that_fell() -> None:
     before, _ = moved()
     tilted = before + np.random.default_rng(1).normal(0, 3, before.shape)
@@ -183,3 +192,21 @@ def test_terms_weighted_by_the_mass_are_of_letters_alone() -> None:
     assert letters.conditional_kl == pytest.approx(divergence.mean())
     assert letters.weighted_conditional_kl == pytest.approx((np.exp(logsumexp(before, axis=1)) * divergence).mean())
     assert compare(before=side(before), after=side(after)).all.weighted_conditional_kl is None
+
+
+def test_a_snapshot_that_names_its_scoring_says_itself_whether_its_options_are_letters() -> None:
+    before, after = moved(60)
+    for scoring, chars, has in (("letters", 4, True), ("cloze", 1, False)):
+        columns = {"choice_chars": np.full(before.shape, chars).tolist()}
+        sides = [side(x, **columns) for x in (before, after)]
+        for one in sides:
+            one.meta["probe"]["scoring"] = scoring
+        assert (compare(before=sides[0], after=sides[1]).all.weighted_conditional_kl is not None) is has
+
+
+def test_one_option_of_one_character_is_no_choice_among_letters() -> None:
+    before, after = moved(60, k=1)
+    ones = np.ones(before.shape, int).tolist()
+    found = compare(before=side(before, choice_chars=ones), after=side(after, choice_chars=ones)).all
+    assert found.log_mass_change is not None
+    assert found.weighted_conditional_kl is None

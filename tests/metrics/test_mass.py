@@ -83,10 +83,10 @@ def test_the_divergence_of_the_mass_is_accurate_near_zero_and_near_one(p: str, r
 
 def test_the_divergence_of_a_mass_above_one_or_that_becomes_one_is_not_given() -> None:
     half, near, over = math.log(0.5), 1e-9, 0.2
-    logs = [over, half, half, near, near, -near], [half, over, 0.0, half, near, 0.0]
+    logs = [over, half, 0.0, half, near, near, -near], [half, over, over, 0.0, half, near, 0.0]
     found = bernoulli_kl(*map(np.array, logs))
-    assert np.isnan(found[:3]).all()
-    assert found[3:] == pytest.approx([math.log(2), 0.0, 0.0])  # rounding carries a sum slightly above 1
+    assert np.isnan(found[:4]).all()
+    assert found[4:] == pytest.approx([math.log(2), 0.0, 0.0])  # rounding carries a sum slightly above 1
 
 
 def test_adding_a_constant_to_all_options_changes_the_mass_alone() -> None:
@@ -96,6 +96,31 @@ def test_adding_a_constant_to_all_options_changes_the_mass_alone() -> None:
     assert found.mass_change == pytest.approx(np.full(40, -2.5))
     assert found.conditional_change == pytest.approx(np.zeros(40), abs=1e-12)
     assert found.conditional_kl == pytest.approx(np.zeros(40), abs=1e-12)
+
+
+def test_sums_that_differ_by_their_rounding_alone_have_not_changed() -> None:
+    before, _, golds = drawn(np.random.default_rng(3))
+    found = split(options(before, golds), options([[x - 2.5 for x in row] for row in before], golds))
+    assert found is not None
+    assert (found.conditional_after != found.conditional_before).any()
+    assert (found.conditional_change == 0).all()
+
+
+def test_rounding_above_one_weighs_no_more_than_one() -> None:
+    above = [math.log(0.75) + 1e-7, math.log(0.25) + 1e-7]
+    found = split(options([above]), options([[math.log(0.2), math.log(0.3)]]))
+    assert found is not None
+    assert found.mass_before[0] > 0
+    assert found.weighted_kl[0] == found.conditional_kl[0] > 0
+
+
+def test_items_of_several_samples_are_counted_once() -> None:
+    before, after, golds = drawn(np.random.default_rng(7), 60)
+    found = split(options(before, golds), options(after, golds))
+    assert found is not None
+    means = mass_changes(found, forgotten=np.arange(60) < 30, samples=3)
+    assert means is not None
+    assert (means.n, means.forgotten_n) == (20, 10)
 
 
 def test_log_c_is_that_of_the_log_likelihoods_and_not_of_the_scores_that_decide() -> None:

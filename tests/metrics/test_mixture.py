@@ -145,6 +145,9 @@ def test_a_path_begins_at_the_start_and_has_its_times() -> None:
     assert not path.drifts.any()
     assert mixture.flow(objective="forward", separation=2, mass=0.9, time=0).mass == pytest.approx(0.9)
     parts = mixture.near_on_policy("re-referenced", separation=2, mass=0.9, target=0.5, time=25, every=10)
+    assert mixture.near_on_policy("re-referenced", separation=2, mass=0.9, target=0.5, time=0).mass == pytest.approx(
+        0.9
+    )
     assert (parts.times[0], parts.times[-1]) == (0.0, 25.0)
     assert (np.diff(parts.times) >= 0).all()
 

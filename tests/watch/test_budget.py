@@ -104,6 +104,11 @@ def test_a_run_without_time_for_the_drift_says_what_it_would_take_and_a_resume_k
     again.train(resume_from_checkpoint=True)
     assert line not in capfd.readouterr().err
     assert set(Trajectory.from_run(tmp_path).drift) <= {0}
+    demanding = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=3, drift=True)], steps=9, **options)
+    demanding.train(resume_from_checkpoint=True)
+    assert "the run's budget left out the drift, and its base is gone: later looks have no drift" in (
+        capfd.readouterr().err
+    )
 
 
 def test_looks_that_the_user_named_are_not_dropped_and_their_items_are() -> None:

@@ -16,6 +16,7 @@ from forgetwatch.scoring.encoding import encode
 from forgetwatch.watch.drift import drift_prompts
 
 TOK = tokenizer()
+ROLES = ("user", "assistant", "user")
 
 
 class Killed(TrainerCallback):
@@ -77,6 +78,16 @@ def test_resume_keeps_the_completions_also_from_the_checkpoint(tmp_path: Path) -
         ({"input_ids": [20, 21, 22, 23], "completion_mask": [0, 0, 0, 1]}, [20, 21, 22]),
         ({"input_ids": [20, 21, 22, 23]}, [20, 21]),
         ({"text": "w1 w2 w3 w4"}, "w1 w2"),
+        (
+            {
+                "messages": [
+                    {"role": role, "content": word} for role, word in zip(ROLES, ("w1", "w2", "w3"), strict=True)
+                ]
+            },
+            "user : w1 assistant :",
+        ),
+        ({"prompt_input_ids": [20, 21], "input_ids": [20, 21, 22]}, [20, 21]),
+        ({"input_ids": [20, 21, 22, 23], "assistant_masks": [0, 1, 0, 1]}, [20]),
         ("w1 w2 w3 w4", "w1 w2"),
     ],
 )
@@ -88,6 +99,13 @@ def test_a_training_prompt_ends_before_the_first_trained_token(example: Any, pro
 def test_examples_that_can_only_be_iterated_give_no_training_prompts() -> None:
     assert set(drift_prompts(probe(), iter([{"prompt": "w1"}]), model(TOK), TOK)) == {"probe"}
     assert set(drift_prompts(probe(), None, model(TOK), TOK)) == {"probe"}
+
+
+def test_conversations_that_the_template_refuses_give_no_training_prompts() -> None:
+    refusing = tokenizer()
+    refusing.chat_template = "{{ raise_exception('roles must alternate') }}"
+    examples = [{"prompt": [{"role": "user", "content": "w1"}]}]
+    assert set(drift_prompts(probe(), examples, model(TOK), refusing)) == {"probe"}
 
 
 class Counting:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +14,10 @@ import torch
 from support import model, probe, tokenizer
 
 from forgetwatch import Trajectory, Watch, compare, load_snapshot, save_snapshot
-from forgetwatch.comparing.look_drift import LookDrift
+from forgetwatch.comparing.look_drift import Floor, LookDrift, drift_json, drift_row, read_drift, stored_drift
 from forgetwatch.errors import SnapshotError
+from forgetwatch.metrics.divergence import Drift
+from forgetwatch.report.drift_table import drift_cells, drift_detail
 from forgetwatch.report.export import comparison_json, trajectory_json
 from forgetwatch.report.html import run_page
 from forgetwatch.report.markdown import comparison_markdown
@@ -23,6 +27,20 @@ from forgetwatch.run_folder.description import Description
 
 TOK = tokenizer()
 EXAMPLES = [{"prompt": f"w{n} w{n + 1} w{n + 2}"} for n in range(12)]
+
+
+HARD = LookDrift(
+    completions=2,
+    tokens=5,
+    kl_sampled=math.inf,
+    kl_sampled_se=math.nan,
+    overlap=0.5,
+    overlap_se=0.1,
+    kl_summed=0.25,
+    kl_summed_se=0.05,
+    floor=Floor(kl_sampled=-1e-9, kl_summed=0.0),
+)
+WHOLE = stored_drift({"probe": HARD})["probe"]
 
 
 def moved(network: Any, size: float = 0.02) -> Any:
@@ -96,6 +114,42 @@ def test_without_its_completions_a_resumed_run_says_so_and_goes_on(
     )
 
 
+def test_a_resume_without_drift_leaves_the_completions_to_a_later_one(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    watched(tmp_path)
+    for drift, step in ((False, 6), (True, 8)):
+        again = Watch(probe(), tmp_path, drift=drift, resume=True)
+        again.look(moved(model(TOK)), TOK, step=step)
+        again.release()
+    assert sorted(Trajectory.from_run(tmp_path).drift) == [0, 2, 4, 8]
+    assert "later looks have no drift" not in capfd.readouterr().err
+
+
+def test_a_run_that_began_without_drift_says_so_when_a_resume_wants_it(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    watched(tmp_path, drift=False)
+    Watch(probe(), tmp_path, drift=True, resume=True).release()
+    assert "the run has no completions of its base (completions.parquet): later looks have no drift" in (
+        capfd.readouterr().err
+    )
+
+
+def test_reports_show_the_drift_of_early_looks_where_the_last_one_has_none(tmp_path: Path) -> None:
+    watched(tmp_path)
+    again = Watch(probe(), tmp_path, resume=True)
+    again.look(moved(model(TOK)), TOK, step=6)
+    again.release()
+    trajectory = Trajectory.from_run(tmp_path)
+    page = run_page(trajectory)
+    section = page[page.index('<section id="drift">') :].split("</section>")[0]
+    assert "<svg" in section
+    assert "At the last look it was not measured." in section
+    assert "4, training prompts" in section
+    assert "step 4, training prompts" in comparison_markdown(trajectory.comparisons[-1], trajectory=trajectory)
+
+
 def test_a_run_without_drift_has_none_anywhere(tmp_path: Path) -> None:
     watch = watched(tmp_path, drift=False)
     trajectory = Trajectory.from_run(tmp_path)
@@ -133,6 +187,8 @@ def test_json_has_the_estimators_of_each_set_with_their_errors_and_the_floor(run
                 *("completions", "tokens", "kl_sampled", "kl_sampled_se", "kl_summed", "kl_summed_se"),
                 *("kl_exact", "kl_exact_se", "overlap", "overlap_se", "floor"),
             }
+            assert abs(found["floor"]["kl_sampled"]) < 1e-5
+            assert 0 <= found["floor"]["kl_summed"] < 1e-5
     assert document["looks"][1]["drift"] == comparison_json(trajectory.comparisons[2])["drift"]
     assert "drift" not in document["looks"][1]["comparison"]["after"]
 
@@ -155,6 +211,44 @@ def test_page_markdown_and_tables_show_the_drift(run: Path, monkeypatch: pytest.
     assert len(line) <= 80
     detail = [getattr(line, "plain", "") for line in run_detail(trajectory).renderables]
     assert any("drift probe, summed" in line for line in detail)
+    of_last = [line.plain for line in drift_detail(trajectory.comparisons[-1])]
+    assert [line.split()[0] for line in of_last] == ["drift", "sampled", "summed", "floor", "overlap"] * 2
+    assert max(map(len, of_last)) <= 80
+
+
+def test_a_figure_that_may_be_wider_than_a_screen_has_a_caption_that_says_so(run: Path) -> None:
+    figures = re.findall(r"<figure>(.*?)</figure>", run_page(Trajectory.from_run(run)), re.DOTALL)
+    assert len(figures) > 3
+    assert all("<figcaption>" in figure for figure in figures if 'class="scroll"' in figure)
+
+
+def test_every_number_of_a_drift_and_its_floor_comes_back_from_strict_json() -> None:
+    stored = json.loads(json.dumps(stored_drift({"probe": HARD}), allow_nan=False))
+    found = read_drift({"drift": stored}, label="a look")
+    assert found is not None
+    assert repr(found["probe"]) == repr(HARD)  # nan is unequal to itself
+    shown = drift_json({"probe": HARD})
+    assert json.loads(json.dumps(shown, allow_nan=False)) == shown
+    assert shown is not None
+    assert (shown["probe"]["kl_sampled"], shown["probe"]["kl_summed"]) == (None, 0.25)
+    assert shown["probe"]["floor"] == {"kl_sampled": -1e-9, "kl_summed": 0.0}
+    assert drift_json(None) is None
+
+
+def test_the_floor_is_that_of_the_base_and_each_number_has_its_own_key() -> None:
+    base = Drift(completions=2, tokens=5, kl_sampled=1e-6, kl_sampled_se=0.0, overlap=1, overlap_se=0.0, kl_summed=1e-7)
+    assert LookDrift.of(HARD, base).floor == Floor(kl_sampled=1e-6, kl_summed=1e-7)
+    assert LookDrift.of(HARD).floor is None
+    row = drift_row({"probe": HARD})
+    assert (row["kl_probe"], row["kl_summed_probe"], row["kl_summed_probe_se"]) == (math.inf, 0.25, 0.05)
+    assert row["overlap_probe"] == 0.5
+    assert "kl_exact_probe" not in row
+
+
+def test_only_the_interval_of_the_sampled_kl_may_reach_below_zero() -> None:
+    found = replace(HARD, kl_sampled=0.01, kl_sampled_se=0.02, kl_summed=0.01, kl_summed_se=0.02)
+    assert drift_cells(found)["kl_sampled"] == "0.010 (-0.029 to 0.049)"
+    assert drift_cells(found)["kl_summed"] == "0.010 (0 to 0.049)"
 
 
 def test_two_looks_of_a_run_have_no_drift_between_them(run: Path) -> None:
@@ -162,6 +256,8 @@ def test_two_looks_of_a_run_have_no_drift_between_them(run: Path) -> None:
     looks = [run / "_forgetwatch" / f"step-00000{step}.parquet" for step in (2, 4)]
     assert compare(before=looks[0], after=looks[1]).drift is None
     assert compare(before=run / "_forgetwatch" / "baseline.parquet", after=looks[1]).drift is not None
+    base = load_snapshot(run / "_forgetwatch" / "baseline.parquet")
+    assert compare(before=replace(base, meta={**base.meta, "run": "another"}), after=looks[1]).drift is None
 
 
 def test_a_changed_drift_is_found_by_the_checksum_of_its_look(run: Path, tmp_path: Path) -> None:
@@ -178,12 +274,22 @@ def test_a_changed_drift_is_found_by_the_checksum_of_its_look(run: Path, tmp_pat
     assert any("step-000004.parquet: is not the file that run.json lists" in note for note in trajectory.notes)
 
 
-@pytest.mark.parametrize("stored", [{"probe": 3}, {"probe": {"tokens": 5}}, {"probe": {"completions": "many"}}])
+@pytest.mark.parametrize(
+    "stored",
+    [
+        *({"probe": 3}, {"probe": {"tokens": 5}}, {"probe": {"completions": "many"}}),
+        *({"probe": {**WHOLE, "kl_sampled": wrong}} for wrong in (None, True, "1", -math.inf)),
+        {"probe": {**WHOLE, "kl_sampled": 0.1, "tokens": -1}},
+        {"probe": {**WHOLE, "kl_sampled": 0.1, "tokens": 5.0}},
+    ],
+)
 def test_metadata_that_are_no_drift_are_refused(run: Path, stored: dict[str, Any]) -> None:
     folder = run / "_forgetwatch"
     base, look = (load_snapshot(folder / name) for name in ("baseline.parquet", "step-000004.parquet"))
     with pytest.raises(SnapshotError, match="needed numbers of each set under 'drift'"):
         compare(before=base, after=replace(look, meta={**look.meta, "drift": stored}))
+    whole = compare(before=base, after=replace(look, meta={**look.meta, "drift": {"probe": WHOLE}}))
+    assert repr(whole.drift) == repr({"probe": HARD})  # nan is unequal to itself
 
 
 def test_a_look_drift_is_a_drift(run: Path) -> None:

@@ -13,7 +13,7 @@ from transformers import TrainerCallback
 from forgetwatch import ForgetWatchCallback
 from forgetwatch.completions import read_completions
 from forgetwatch.scoring.encoding import encode
-from forgetwatch.watch.drift import drift_prompts
+from forgetwatch.watch.drift import DriftWatch, drift_prompts
 
 TOK = tokenizer()
 ROLES = ("user", "assistant", "user")
@@ -130,3 +130,17 @@ def test_prompts_of_a_large_probe_are_chosen_before_they_are_encoded(monkeypatch
     found = drift_prompts(large, None, model(TOK), counting)["probe"]
     assert found == [everything[index * 400 // 64] for index in range(64)]
     assert counting.texts < 64 * 8
+
+
+def test_examples_that_draw_random_numbers_leave_those_of_the_training_as_they_are() -> None:
+    class Drawing:
+        def __len__(self) -> int:
+            return 3
+
+        def __getitem__(self, index: int) -> str:
+            return f"w{1 + int(torch.rand(1) * 5)} w2 w3 w4"
+
+    network, before = model(TOK), torch.random.get_rng_state()
+    found = DriftWatch.begin(network, TOK, probe(), Drawing(), token_budget=None)
+    assert "training" in found.completions.sets
+    assert torch.equal(torch.random.get_rng_state(), before)

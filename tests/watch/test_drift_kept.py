@@ -15,6 +15,7 @@ from support import model, probe, tokenizer
 
 from forgetwatch import Trajectory, Watch, compare, load_snapshot, save_snapshot
 from forgetwatch.comparing.look_drift import Floor, LookDrift, drift_json, drift_row, read_drift, stored_drift
+from forgetwatch.completions import read_completions
 from forgetwatch.errors import SnapshotError
 from forgetwatch.metrics.divergence import Drift
 from forgetwatch.report.drift_table import drift_cells, drift_detail
@@ -24,6 +25,7 @@ from forgetwatch.report.markdown import comparison_markdown
 from forgetwatch.report.plots import svg
 from forgetwatch.report.run_table import run_detail, run_table
 from forgetwatch.run_folder.description import Description
+from forgetwatch.watch.drift import RunDrift
 
 TOK = tokenizer()
 EXAMPLES = [{"prompt": f"w{n} w{n + 1} w{n + 2}"} for n in range(12)]
@@ -124,6 +126,18 @@ def test_a_resume_without_drift_leaves_the_completions_to_a_later_one(
         again.release()
     assert sorted(Trajectory.from_run(tmp_path).drift) == [0, 2, 4, 8]
     assert "later looks have no drift" not in capfd.readouterr().err
+
+
+def test_a_resume_takes_the_completions_of_its_own_run_alone_and_replaces_others(run: Path, tmp_path: Path) -> None:
+    watched(tmp_path / "other", examples=None)
+    folder, carried = tmp_path / "other" / "_forgetwatch", run / "_forgetwatch"
+    drift, own = RunDrift(wanted=True), read_completions(carried / "completions.parquet").checksum
+    drift.resume([folder], checksum=own, token_budget=None)
+    assert drift.base is None
+    drift.resume([folder, carried], checksum=own, token_budget=None)
+    assert drift.checksum == own
+    drift.save(folder)
+    assert read_completions(folder / "completions.parquet").checksum == own
 
 
 def test_a_run_that_began_without_drift_says_so_when_a_resume_wants_it(

@@ -275,4 +275,4 @@ def _prompt_of(example: Mapping[str, Any] | str, tokenizer: Any) -> Ids:
 
 
 def _is_no_answer(message: Mapping[str, Any]) -> bool:
-    return message["role"] != "assistant"
+    return bool(message["role"] != "assistant")

@@ -200,8 +200,8 @@ def _draw_drift(panel: Axes, looks: Mapping[int, LookDrift]) -> None:
         ends = [drift_interval(found, name) for found in looks.values()]
         if not values[0]:
             ends[0] = 0.0, 0.0  # the base is compared with itself: nothing was estimated
-        low, high = zip(*ends, strict=True)
-        panel.fill_between(steps, low, high, color=style["color"], alpha=0.15, linewidth=0)
+        lower, upper = zip(*ends, strict=True)
+        panel.fill_between(steps, lower, upper, color=style["color"], alpha=0.15, linewidth=0)
         panel.plot(steps, values, **_style(style, steps))
         floors = [found.floor for found in looks.values() if found.floor is not None]
         if floors and (low := getattr(floors[-1], name, None)) is not None and math.isfinite(low):

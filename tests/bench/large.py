@@ -1,0 +1,73 @@
+"""A study of many pairs from two Parquet files: seconds and peak memory by number of pairs, and loops over rows.
+
+    python tests/bench/large.py                  3, 10 and 30 pairs, each in a process of its own, and loops in pandas
+    python tests/bench/large.py --pairs 3        one size, in this process
+
+A pair is 50,000 items with four options in 100 tasks and 10 categories, answered for three seeds: 150,000 rows a side,
+with `choice_logprobs`. All pairs of a size are in one file a side (of 30 pairs: 4,500,000 rows), sorted by the column
+`pair`; the rows of a pair are read by row groups. A comparison is everything that `compare` counts: cells, known and
+lost, intervals, tests and corrections of 111 groups. The loops count the four cells of each group, and nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+ITEMS, SEEDS, TASKS, CATEGORIES, OPTIONS = 50_000, 3, 100, 10, 4
+SIZES = (3, 10, 30)
+LOOPED = 15_000
+"""Rows of the loops in pandas; their time grows with the number of rows."""
+
+
+def side(rng: np.random.Generator, pair: int, shift: float) -> pa.Table:
+    """Rows of one side of a pair; the questions and the strength of their answers are the pair's own."""
+    questions = np.random.default_rng(pair)
+    strength = np.repeat(questions.normal(0.8, 1.5, ITEMS)[None], SEEDS, 0) + rng.normal(shift, 1, (SEEDS, ITEMS))
+    scores = rng.normal(-6, 1, (SEEDS * ITEMS, OPTIONS))
+    gold = np.tile(questions.integers(0, OPTIONS, ITEMS), SEEDS)
+    scores[np.arange(SEEDS * ITEMS), gold] += strength.ravel()
+    scores -= np.log(np.exp(scores).sum(1, keepdims=True)) + 0.1  # options have nine tenths of the probability
+    chosen, item = scores.argmax(1), np.tile(np.arange(ITEMS), SEEDS)
+    task = item * TASKS // ITEMS
+    return pa.table(
+        {
+            "pair": np.full(SEEDS * ITEMS, f"pair {pair:02d}"),
+            "item_id": np.char.add("q", item.astype(str)),
+            "content_hash": np.char.mod("%016x", item * 2654435761 + pair),
+            "task": np.char.mod("task %02d", task),
+            "category": np.char.mod("category %d", task % CATEGORIES),
+            "sample": pa.array(np.repeat(np.arange(SEEDS), ITEMS), pa.int32()),
+            "k": pa.array(np.full(SEEDS * ITEMS, OPTIONS), pa.int32()),
+            "gold": pa.array(gold, pa.int32()),
+            "chosen": pa.array(chosen, pa.int32()),
+            "correct": chosen == gold,
+            "choice_logprobs": pa.ListArray.from_arrays(
+                np.arange(0, scores.size + 1, OPTIONS, dtype=np.int32), scores.ravel()
+            ),
+        }
+    )
+
+
+def write(folder: Path, pairs: int) -> None:
+    """Write both sides of a number of pairs, pair by pair."""
+    for name, seed, shift in (("before", 1, 0.0), ("after", 2, -0.1)):
+        rng, writer = np.random.default_rng(seed), None
+        for pair in range(pairs):
+            table = side(rng, pair, shift)
+            writer = writer or pq.ParquetWriter(folder / f"{name}.parquet", table.schema, compression="zstd")
+            writer.write_table(table, row_group_size=ITEMS)
+        assert writer is not None
+        writer.close()

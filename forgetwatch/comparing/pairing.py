@@ -60,6 +60,8 @@ def item_codes(snapshot: Snapshot) -> Ints:
 
 def pair(before: Snapshot, after: Snapshot) -> Pairing:
     """Pair the rows of two snapshots; pairs come in the order of `before`. Takes the time of sorting the rows."""
+    if _are_aligned(before, after):
+        return _aligned(before)
     item_before, item_after = item_codes(before), item_codes(after)
     first_before, first_after = _first_rows(item_before), _first_rows(item_after)
     left, right, content_differs, by_id = _pair_items(before, after, first_before, first_after)
@@ -88,6 +90,28 @@ def pair(before: Snapshot, after: Snapshot) -> Pairing:
         only_after=first_after[number_after == NONE],
         content_differs=content_differs,
         by_id=by_id,
+    )
+
+
+def _are_aligned(before: Snapshot, after: Snapshot) -> bool:
+    """True if row i of both sides is the same sample of the same question, by id and hash, for every i."""
+    names = ("sample", "task", "item_id", "content_hash")
+    return not before.table["content_hash"].null_count and all(before.table[n].equals(after.table[n]) for n in names)
+
+
+def _aligned(side: Snapshot) -> Pairing:
+    """Pairing of a snapshot with one of the same rows, as `pair` finds it by sorting."""
+    item, rows, nothing = item_codes(side), np.arange(len(side)), np.zeros(0, np.int64)
+    first = _first_rows(item)
+    number = codes(*(side.table[name].take(first) for name in ("task", "item_id")))
+    return Pairing(
+        before=rows,
+        after=rows,
+        item=number[item],
+        only_before=nothing,
+        only_after=nothing,
+        content_differs=0,
+        by_id=0,
     )
 
 

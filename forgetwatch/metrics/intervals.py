@@ -129,7 +129,8 @@ def cluster_codes(cluster: Ints) -> Ints:
     """Number the clusters from 0 without gaps, in rising order; int64 [rows]."""
     if not cluster.size:
         return cluster
-    # np.unique would sort; codes are small, so a table by code is linear.
+    # np.unique would sort; codes are small, and those of one task close together, so a table by code is linear.
+    cluster = cluster - cluster.min()
     there = np.zeros(int(cluster.max()) + 1, np.int64)
     there[cluster] = 1
     codes: Ints = (np.cumsum(there) - 1)[cluster]

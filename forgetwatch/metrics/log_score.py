@@ -175,8 +175,8 @@ def best_temperature(options: OptionScores) -> float:
         options: Scores with a finite log share in every row.
     """
     scores, golds = options.dense()
-    best = _by_row(np.maximum, scores)
-    below = np.ascontiguousarray((scores - best[:, None]).T)  # [options, rows]
+    top = _by_row(np.maximum, scores)
+    below = np.ascontiguousarray((scores - top[:, None]).T)  # [options, rows]
     # An option that is ruled out has no weight, and 0 times minus infinity would be nan.
     distance = np.where(np.isfinite(below), below, 0.0)
     of_gold = _by_row(np.maximum, np.where(golds, scores, -np.inf))
@@ -184,7 +184,7 @@ def best_temperature(options: OptionScores) -> float:
     def slope(log_temperature: float) -> float:
         """Derivative of the log score by 1/temperature: mean score of the right option less that of all."""
         weights = np.exp(math.exp(-log_temperature) * below)
-        expected = best + _by_row(np.add, (weights * distance).T) / _by_row(np.add, weights.T)
+        expected = top + _by_row(np.add, (weights * distance).T) / _by_row(np.add, weights.T)
         return float(np.mean(of_gold - expected))
 
     # Imported here: it takes tens of megabytes, and readers of logs need no temperature.

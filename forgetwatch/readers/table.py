@@ -131,6 +131,8 @@ def _column(path: Path, name: str, values: Any, kind: pa.DataType) -> pa.Array:
         SnapshotError: If a value does not fit; the first such row is named.
     """
     if pa.types.is_boolean(kind):
+        if isinstance(values, pa.BooleanArray):
+            return values
         return _by_value(path, name, values, kind, _truth)
     if not isinstance(values, pa.Array):
         if pa.types.is_string(kind):

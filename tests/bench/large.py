@@ -11,12 +11,7 @@ lost, intervals, tests and corrections of 111 groups. The loops count the four c
 
 from __future__ import annotations
 
-import argparse
-import json
 import resource
-import subprocess
-import sys
-import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -71,3 +66,82 @@ def write(folder: Path, pairs: int) -> None:
             writer.write_table(table, row_group_size=ITEMS)
         assert writer is not None
         writer.close()
+
+
+def measure(folder: Path, pairs: int) -> dict[str, Any]:
+    """Seconds and peak memory of all pairs, one after the other, and the cells of the first."""
+    from forgetwatch import compare
+    from forgetwatch.readers.mapping import ColumnMap, read_mapped
+
+    empty = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    started, reading, cells = time.process_time(), 0.0, {}
+    for pair in range(pairs):
+        began = time.process_time()
+        rows = ColumnMap(where={"pair": f"pair {pair:02d}"})
+        before, after = (read_mapped(folder / f"{name}.parquet", rows) for name in ("before", "after"))
+        reading += time.process_time() - began
+        comparison = compare(before=before, after=after)
+        cells = cells or {
+            f"{g.level} {g.name}": [g.retained, g.forgotten, g.gained, g.missed] for g in comparison.groups
+        }
+    return {
+        "pairs": pairs,
+        "rows": pairs * ITEMS * SEEDS,
+        "seconds": time.process_time() - started,
+        "reading": reading,
+        "mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "empty": empty / 1024,
+        "cells": cells,
+    }
+
+
+def counted(folder: Path) -> tuple[float, dict[str, list[float]]]:
+    """Seconds of reading the first pair and counting the cells of its groups, and the cells."""
+    from forgetwatch.comparing.labels import Labels
+    from forgetwatch.comparing.pairing import pair
+    from forgetwatch.readers.mapping import ColumnMap, read_mapped
+
+    started = time.process_time()
+    names = ("item_id", "content_hash", "task", "category", "sample", "correct")
+    rows = ColumnMap(fields={name: name for name in names}, where={"pair": "pair 00"})
+    before, after = (read_mapped(folder / f"{name}.parquet", rows) for name in ("before", "after"))
+    paired = pair(before, after)
+    was, now = before.floats("correct")[paired.before], after.floats("correct")[paired.after]
+    cell = (2 * (was == 0) + (now == 0)).astype(np.int64)  # retained, forgotten, gained, missed
+    found = {"all all": np.bincount(cell, minlength=4)}
+    for level in ("category", "task"):
+        labels = Labels.of(before.table[level].take(paired.before))
+        counts = np.bincount(4 * labels.code + cell, minlength=4 * len(labels.names)).reshape(-1, 4)
+        found |= {f"{level} {name}": count for name, count in zip(labels.names, counts, strict=True)}
+    return time.process_time() - started, {name: list(count / SEEDS) for name, count in found.items()}
+
+
+def looped(folder: Path, how: str) -> tuple[float, Counter[tuple[str, int]]]:
+    """Seconds of a loop over a part of the rows of the first pair, and the cells that it counted."""
+    import pandas as pd
+
+    frames = [
+        pd.read_parquet(folder / f"{name}.parquet", filters=[("pair", "=", "pair 00")]) for name in ("before", "after")
+    ]
+    before, after = (frame.head(LOOPED) for frame in frames)
+    cells: Counter[tuple[str, int]] = Counter()
+    started = time.process_time()
+
+    def count(row: Any, right: bool) -> None:
+        cell = 2 * (not row.correct) + (not right)
+        for group in ("all all", f"category {row.category}", f"task {row.task}"):
+            cells[group, cell] += 1
+
+    if how == "lookup":
+        for _, row in before.iterrows():
+            same = (after.task == row.task) & (after.item_id == row.item_id) & (after["sample"] == row["sample"])
+            count(row, bool(after[same].iloc[0].correct))
+    elif how == "iterrows":
+        right = {(row.task, row.item_id, row["sample"]): row.correct for _, row in after.iterrows()}
+        for _, row in before.iterrows():
+            count(row, right[row.task, row.item_id, row["sample"]])
+    else:
+        right = {(row.task, row.item_id, row.sample): row.correct for row in after.itertuples()}
+        for row in before.itertuples():
+            count(row, right[row.task, row.item_id, row.sample])
+    return time.process_time() - started, cells

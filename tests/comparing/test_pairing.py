@@ -131,3 +131,25 @@ def test_as_many_pairs_per_question_as_both_sides_have(before: list[int], after:
     assert len(pairing.before) == sum(min(before.count(h), after.count(h)) for h in range(6))
     assert len(pairing.before) + len(pairing.only_before) == len(before)
     assert len(pairing.after) + len(pairing.only_after) == len(after)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("123"), st.sampled_from("AB")), min_size=1, max_size=8)
+)
+def test_sides_of_the_same_rows_pair_as_sorting_pairs_them(given: list[tuple[str, str, str]]) -> None:
+    first = {(task, name): content for task, name, content in given}
+    tasks, ids, hashes = zip(*((task, name, content) for (task, name), content in first.items()), strict=True)
+    columns = {
+        "task": [*tasks, *tasks],
+        "item_id": [*ids, *ids],
+        "content_hash": [*hashes, *hashes],
+        "sample": [0] * len(ids) + [1] * len(ids),
+    }
+    both = [snapshot([True] * len(columns["task"]), category=["c"] * len(columns["task"]), **columns) for _ in range(2)]
+    found = pair(*both)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("forgetwatch.comparing.pairing._are_aligned", lambda *_: False)
+        sorted_ = pair(*both)
+    assert {name: np.asarray(value).tolist() for name, value in vars(found).items()} == {
+        name: np.asarray(value).tolist() for name, value in vars(sorted_).items()
+    }

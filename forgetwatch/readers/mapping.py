@@ -94,6 +94,8 @@ def read_mapped(path: str | Path, columns: ColumnMap) -> Snapshot:
     path = Path(path)
     if not columns.fields and columns.match is None:
         return _own_names(path, columns)
+    if (schema := _parquet_schema(path)) is not None and _are_columns(columns, schema):
+        return _selected(path, schema, columns)
     rows: list[dict[str, Any]] = []
     seen: dict[str, set[str]] = {name: set() for name in columns.where}
     number = 0
@@ -115,22 +117,45 @@ def read_mapped(path: str | Path, columns: ColumnMap) -> Snapshot:
 
 def _own_names(path: Path, columns: ColumnMap) -> Snapshot:
     """The outcomes in the wanted rows of a table whose columns have the names of a snapshot's."""
-    with file_errors(path, "a table in CSV, JSON or Parquet"):
-        regular_size(path)
-        with path.open("rb") as file:
-            is_parquet = file.read(4) == b"PAR1"
-        schema = pq.read_schema(path) if is_parquet else None
-        if schema is not None and set(columns.where) <= set(schema.names):
-            return _selected(path, schema, columns)
+    schema = _parquet_schema(path)
+    if schema is not None and set(columns.where) <= set(schema.names):
+        return _selected(path, schema, columns)
     names = [name for name in next(_rows(path), {}) if name in SCHEMA.names and name not in columns.constants]
     if not names:
         _refuse_no_rows(path, 0, columns, {})
     return read_mapped(path, replace(columns, fields=dict(zip(names, names, strict=True))))
 
 
+def _parquet_schema(path: Path) -> pa.Schema | None:
+    """Schema of a Parquet file; None if it is another file."""
+    with file_errors(path, "a table in CSV, JSON or Parquet"):
+        regular_size(path)
+        with path.open("rb") as file:
+            is_parquet = file.read(4) == b"PAR1"
+        return pq.read_schema(path) if is_parquet else None
+
+
+def _are_columns(columns: ColumnMap, schema: pa.Schema) -> bool:
+    """True if every field is a column, and every value is what a reading row by row would make of it."""
+    fields = columns.fields
+    if columns.match is not None or QUESTION in fields or "item_id" not in fields:
+        return False
+    if not {*fields.values(), *columns.where} <= set(schema.names):
+        return False
+    kinds = {name: (SCHEMA.field(name).type, schema.field(source).type) for name, source in fields.items()}
+    # Numbers as text: only whole ones are spelled as JSON spells them.
+    return all(
+        not pa.types.is_string(target) or pa.types.is_string(kind) or pa.types.is_integer(kind)
+        for target, kind in kinds.values()
+    )
+
+
 def _selected(path: Path, schema: pa.Schema, columns: ColumnMap) -> Snapshot:
     """The wanted rows of a Parquet file, decoded by row groups."""
-    names = [name for name in schema.names if name in SCHEMA.names and name not in columns.constants]
+    fields = columns.fields or {
+        name: name for name in schema.names if name in SCHEMA.names and name not in columns.constants
+    }
+    names = list(dict.fromkeys(fields.values()))
     seen: dict[str, set[str]] = {name: set() for name in columns.where}
     batches, total = [], 0
     groups = _row_groups(path, columns.where)
@@ -145,7 +170,7 @@ def _selected(path: Path, schema: pa.Schema, columns: ColumnMap) -> Snapshot:
     if not sum(map(len, batches)):
         _refuse_no_rows(path, total, columns, {name: set(sorted(texts)[:_SHOWN]) for name, texts in seen.items()})
     rows = pa.Table.from_batches(batches)
-    found = {name: _plain(rows[name]) for name in names}
+    found = {name: _plain(rows[source]) for name, source in fields.items()}
     constants = {name: pa.array([text] * len(rows), pa.string()) for name, text in columns.constants.items()}
     return table.to_snapshot(path, {**found, **constants})
 

@@ -6,7 +6,11 @@
 A pair is 50,000 items with four options in 100 tasks and 10 categories, answered for three seeds: 150,000 rows a side,
 with `choice_logprobs`. All pairs of a size are in one file a side (of 30 pairs: 4,500,000 rows), sorted by the column
 `pair`; the rows of a pair are read by row groups. A comparison is everything that `compare` counts: cells, known and
-lost, intervals, tests and corrections of 111 groups. The loops count the four cells of each group, and nothing else.
+lost, intervals, tests and corrections of 111 groups.
+
+The loops count the four cells of each group, and nothing else; "cells" is the same by forgetwatch: the rows read, paired
+and counted. `lookup` finds the partner of each row among the rows of the other side, as `after[(after.task == ...) &
+...]`, so that its time a row grows with their number; the others have a dict of the other side's rows.
 """
 
 from __future__ import annotations
@@ -23,8 +27,8 @@ import pyarrow.parquet as pq
 
 ITEMS, SEEDS, TASKS, CATEGORIES, OPTIONS = 50_000, 3, 100, 10, 4
 SIZES = (3, 10, 30)
-LOOPED = 15_000
-"""Rows of the loops in pandas; their time grows with the number of rows."""
+LOOPED = {"lookup": 5_000, "iterrows": 15_000, "itertuples": 15_000}
+"""Rows of each loop in pandas."""
 
 
 def side(rng: np.random.Generator, pair: int, shift: float) -> pa.Table:
@@ -123,7 +127,7 @@ def looped(folder: Path, how: str) -> tuple[float, Counter[tuple[str, int]]]:
     frames = [
         pd.read_parquet(folder / f"{name}.parquet", filters=[("pair", "=", "pair 00")]) for name in ("before", "after")
     ]
-    before, after = (frame.head(LOOPED) for frame in frames)
+    before, after = (frame.head(LOOPED[how]) for frame in frames)
     cells: Counter[tuple[str, int]] = Counter()
     started = time.process_time()
 
@@ -145,3 +149,40 @@ def looped(folder: Path, how: str) -> tuple[float, Counter[tuple[str, int]]]:
         for row in before.itertuples():
             count(row, right[row.task, row.item_id, row.sample])
     return time.process_time() - started, cells
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--pairs", type=int)
+    parser.add_argument("--folder", type=Path)
+    given = parser.parse_args()
+    if given.pairs is not None:
+        print(json.dumps(measure(given.folder, given.pairs)))
+        return
+    print("| pairs | rows a side | CPU s | of it reading | peak MiB | without data |\n|---|---|---|---|---|---|")
+    for pairs in SIZES:
+        with tempfile.TemporaryDirectory() as name:
+            write(Path(name), pairs)
+            # In a process of its own: peak memory is that of one size, without the writing.
+            command = [sys.executable, __file__, "--pairs", str(pairs), "--folder", name]
+            found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+            cells = [f"{found[key]:,.0f}" for key in ("pairs", "rows", "seconds", "reading", "mib", "empty")]
+            print("| " + " | ".join(cells) + " |", flush=True)
+            if pairs == SIZES[0]:
+                _against_loops(Path(name), found["cells"])
+
+
+def _against_loops(folder: Path, cells: dict[str, list[float]]) -> None:
+    """Print the seconds a row of the loops and of forgetwatch, whose cells are the same."""
+    seconds, own = min((counted(folder) for _ in range(3)), key=lambda found: found[0])
+    assert own == cells
+    each = seconds / (ITEMS * SEEDS)
+    print(f"cells: {1e6 * each:.2f} microseconds a row", flush=True)
+    for how in LOOPED:
+        seconds, looped_cells = looped(folder, how)
+        assert sum(looped_cells["all all", cell] for cell in range(4)) == LOOPED[how]
+        print(f"{how}: {1e6 * seconds / LOOPED[how]:.1f} microseconds a row, {seconds / LOOPED[how] / each:.0f} times")
+
+
+if __name__ == "__main__":
+    main()

@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from forgetwatch.errors import SnapshotError
-from forgetwatch.files import bounded_parquet, read_parquet_where
 from forgetwatch.readers import mapping
 from forgetwatch.readers.mapping import ColumnMap, read_mapped
 
@@ -50,7 +49,7 @@ def test_the_rows_of_one_model_are_those_that_a_reading_row_by_row_finds(
         columns = ColumnMap(fields=FIELDS, where=where, constants={"k": "4"})
         found = read_mapped(path, columns)
         with monkeypatch.context() as patch:
-            patch.setattr(mapping, "_read_columns", lambda *_: None)
+            patch.setattr(mapping, "_are_columns", lambda *_: False)
             assert read_mapped(path, columns).checksum == found.checksum
         assert len(found) == ITEMS
 
@@ -59,15 +58,15 @@ def test_only_groups_of_rows_that_may_hold_the_model_are_decoded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, read = written(tmp_path / "all.parquet"), []
-    batches = bounded_parquet.parquet_batches
+    batches = mapping.parquet_batches
 
     def recorded(*given: Any, **named: Any) -> Any:
-        read.append((named["groups"], named["columns"]))
+        read.append((named["groups"], set(named["columns"])))
         return batches(*given, **named)
 
-    monkeypatch.setattr(bounded_parquet, "parquet_batches", recorded)
+    monkeypatch.setattr(mapping, "parquet_batches", recorded)
     read_mapped(path, ColumnMap(fields=FIELDS, where={"model": "m3"}))
-    assert read == [([3], ["id", "right", "model"])]
+    assert read == [([3], {"id", "right", "model"})]
 
 
 def test_a_model_that_is_not_there_is_refused_with_those_that_are(tmp_path: Path) -> None:
@@ -84,17 +83,9 @@ def test_without_a_map_columns_keep_their_names(tmp_path: Path) -> None:
     table = pq.read_table(path).rename_columns(["model", "size", "tuned", "item_id", "correct", "text"])
     pq.write_table(table, path)
     (tmp_path / "named.jsonl").write_text(
-        "\n".join('{"model": "m%d", "item_id": "q%d", "correct": %d}' % (n // 2, n % 2, n % 2) for n in range(4))
+        "\n".join(f'{{"model": "m{n // 2}", "item_id": "q{n % 2}", "correct": {n % 2}}}' for n in range(4))
     )
     for file, rows in ((path, ITEMS), (tmp_path / "named.jsonl", 2)):
         found = read_mapped(file, ColumnMap(where={"model": "m1"}))
         assert len(found) == rows
         assert found.texts("item_id")[1] == "q1"
-
-
-def test_a_table_that_grows_beyond_its_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = written(tmp_path / "all.parquet", id=["y" * 5000] * (MODELS * ITEMS))
-    monkeypatch.setattr(bounded_parquet, "_MIN_UNPACKED_TABLE", 1000)
-    monkeypatch.setattr(bounded_parquet, "unpacked_limit", lambda packed, *, least: 20_000)
-    with pytest.raises(Exception, match="grows from"):
-        read_parquet_where(path, {"model": "m3"}, columns=["id"])

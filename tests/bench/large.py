@@ -8,14 +8,19 @@ with `choice_logprobs`. All pairs of a size are in one file a side (of 30 pairs:
 `pair`; the rows of a pair are read by row groups. A comparison is everything that `compare` counts: cells, known and
 lost, intervals, tests and corrections of 111 groups.
 
-The loops count the four cells of each group, and nothing else; "cells" is the same by forgetwatch: the rows read, paired
+The loops count the four cells of each group, and nothing else; "cells" is the same by forgetwatch: rows read, paired
 and counted. `lookup` finds the partner of each row among the rows of the other side, as `after[(after.task == ...) &
 ...]`, so that its time a row grows with their number; the others have a dict of the other side's rows.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import resource
+import subprocess
+import sys
+import tempfile
 import time
 from collections import Counter
 from pathlib import Path

@@ -22,12 +22,12 @@ ORDER = (
         "snapshot",
     ),
     *("metrics", "completions", "grading", "probes", "readers", "run_folder", "comparing", "gates", "report"),
-    *("scoring", "watch", "study", "trl", "lm_eval", "demo", "cli", "__main__"),
+    *("scoring", "watch", "study", "trl", "axolotl", "lm_eval", "demo", "cli", "__main__"),
 )
 """From bottom to top: a module may import its own part and those before it."""
 
 HEAVY = {"torch", "transformers", "trl", "accelerate", "peft", "datasets", "tokenizers"}
-MAY_BE_HEAVY = {"scoring", "lm_eval", "watch", "study", "trl", "demo"}
+MAY_BE_HEAVY = {"scoring", "lm_eval", "watch", "study", "trl", "axolotl", "demo"}
 READS_DATA_SETS = "probes/hub/rows.py"
 """Benchmarks of the hub are read with `datasets`, by one function of this file, when they are asked for. All else of a
 probe works without it, so that comparing and reporting never load it."""

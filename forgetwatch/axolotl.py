@@ -1,0 +1,90 @@
+"""Plugin for axolotl: `ForgetWatchCallback` in its trainers, set by a block of the YAML.
+
+    plugins:
+      - forgetwatch.axolotl.ForgetWatchPlugin
+    forgetwatch:              # may be left out: all keys have the callback's defaults
+      probe: standard
+      every: 200
+      guard: stop
+
+The keys of the block are the arguments of `ForgetWatchCallback`. Nothing of forgetwatch imports this module: axolotl
+does, by the plugin's name.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from axolotl.integrations.base import BasePlugin
+from pydantic import BaseModel, Field, field_validator
+
+from forgetwatch.errors import WatchError, did_you_mean
+from forgetwatch.watch import ForgetWatchCallback
+
+if TYPE_CHECKING:
+    from transformers import Trainer
+
+BLOCK: Final = "forgetwatch"
+"""Key of the plugin's settings in the YAML."""
+KEYS: Final = tuple(inspect.signature(ForgetWatchCallback).parameters)
+"""Keys of the block."""
+
+
+class ForgetWatchArgs(BaseModel):  # type: ignore[misc]  # pydantic comes with axolotl, and is not installed here
+    """Part of axolotl's configuration that the plugin adds."""
+
+    forgetwatch: dict[str, Any] | None = Field(default=None, description="Arguments of ForgetWatchCallback.")
+
+    @field_validator(BLOCK)  # type: ignore[untyped-decorator]
+    @classmethod
+    def _check(cls, given: dict[str, Any] | None) -> dict[str, Any] | None:
+        try:
+            return None if given is None else settings(given)
+        except WatchError as error:
+            raise ValueError(str(error)) from error
+
+
+class ForgetWatchPlugin(BasePlugin):  # type: ignore[misc]  # axolotl is not installed here
+    """Adds the callback to every trainer that axolotl makes."""
+
+    def register(self, cfg: Mapping[str, Any]) -> None:
+        """Check the keys of the block, before a model is loaded.
+
+        Raises:
+            WatchError: If the block is no mapping, or has an unknown key.
+        """
+        settings(cfg.get(BLOCK))
+
+    def get_input_args(self) -> str:
+        """Path of the class that describes the block."""
+        return f"{ForgetWatchArgs.__module__}.{ForgetWatchArgs.__name__}"
+
+    def add_callbacks_post_trainer(self, cfg: Mapping[str, Any], trainer: Trainer) -> list[ForgetWatchCallback]:
+        """Callback of the trainer, which axolotl adds to it.
+
+        Raises:
+            ForgetwatchError: If a setting is out of range, or the probe cannot be loaded.
+        """
+        callback = ForgetWatchCallback(**settings(cfg.get(BLOCK)))
+        callback.attach(trainer)
+        return [callback]
+
+
+def settings(given: Any) -> dict[str, Any]:
+    """Arguments of the callback that a block gives, as plain dicts and lists; empty without a block.
+
+    Raises:
+        WatchError: If it is no mapping, or has an unknown key.
+    """
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise WatchError(f"{BLOCK}: needed a block of keys and values, got {given!r:.80}")
+    for name in given:
+        if name not in KEYS:
+            near = did_you_mean(str(name), KEYS)
+            raise WatchError(f"{BLOCK}: unknown key {name!r}{near}; there are {', '.join(KEYS)}")
+    # axolotl hands its own kind of dict over, also inside of one.
+    return {name: dict(value) if isinstance(value, Mapping) else value for name, value in given.items()}

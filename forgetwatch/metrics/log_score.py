@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import reduce
 from typing import Final
 
 import numpy as np
@@ -225,7 +224,11 @@ def _by_row(operation: np.ufunc, scores: Floats) -> Floats:
         operation: ``np.add`` or ``np.maximum``.
         scores: One row per item, float64 [rows, options].
     """
-    return np.asarray(reduce(operation, scores.T))
+    first, *others = scores.T
+    found = np.array(first)
+    for option in others:
+        operation(found, option, out=found)
+    return found
 
 
 def mean_change(differences: Floats, cluster: Ints | None = None) -> Change:

@@ -31,11 +31,11 @@ import torch
 from torch import nn
 
 from forgetwatch.comparing.comparison import Comparison
-from forgetwatch.errors import ForgetwatchError, LostBaselineError, MismatchError, WatchError
+from forgetwatch.errors import ForgetwatchError, LostBaselineError, MismatchError, SnapshotError, WatchError
 from forgetwatch.probe import Probe
 from forgetwatch.progress import log, seconds
 from forgetwatch.report.cells import net_change
-from forgetwatch.run_folder import FOLLOW_FOLDER, GuardFinding
+from forgetwatch.run_folder import BASELINE, FOLLOW_FOLDER, RUN_FOLDER, GuardFinding
 from forgetwatch.scoring.checkpoints import load_model, load_outline, missing_base
 from forgetwatch.scoring.processes import on_all_processes, on_main_process, process_count, rank
 from forgetwatch.scoring.snapshot_cache import file_digests
@@ -226,8 +226,6 @@ class Follower:
                 "give --run another folder"
             )
 
-    # What to do next, in the main process.
-
     def _next(self) -> SavedCheckpoint | End | None:
         """The next checkpoint to score; a reason to end; None after a while, for the sake of other processes."""
         until = time.monotonic() + _ROUND
@@ -261,7 +259,8 @@ class Follower:
             if self._done.get(step) == checkpoint.signature or found is not None:
                 continue
             if checkpoint.problem:
-                self._tell(f"{name} is not complete yet: {checkpoint.problem}")
+                if before == checkpoint.signature:  # nothing was added since the poll before
+                    self._tell(f"{name} is not complete yet: {checkpoint.problem}")
             elif settled and checkpoint.merge:
                 self._tell(
                     f"{name} has its weights in parts, one of each process; this makes a model of them, which needs "
@@ -319,8 +318,6 @@ class Follower:
         if settings.idle is not None and time.monotonic() - self._active > settings.idle:
             return "idle"
         return None
-
-    # One checkpoint, in all processes.
 
     def _take(self, checkpoint: SavedCheckpoint) -> None:
         """Score a checkpoint; one that cannot be scored is logged, and the next is taken."""
@@ -395,8 +392,7 @@ class Follower:
         if isinstance(self._base, Snapshot):
             watch.adopt(self._base)
             return
-        if checkpoint.fingerprint == watch.probe.fingerprint and checkpoint.token_budget is not None:
-            watch.measurer.token_budget = checkpoint.token_budget
+        watch.measurer.token_budget = on_main_process(lambda: self._watched_budget(checkpoint))
         try:
             self._look(self._base, step=0, origin={"base": self._base}, name=self._base)
         except (ForgetwatchError, OSError) as error:
@@ -404,6 +400,19 @@ class Follower:
         if rank() == 0:
             with self._failures.tolerate("sending the row of the base", step=0):
                 self._runs.send(watch)
+
+    def _watched_budget(self, checkpoint: SavedCheckpoint) -> int | None:
+        """Tokens of a batch of the watched run beside this one; None if there is none with this probe."""
+        if checkpoint.fingerprint == self.watch.probe.fingerprint:
+            return checkpoint.token_budget
+        if self._store.path is None:
+            return None
+        try:  # the checkpoint may be scored before the trainer has written its state
+            meta = read_snapshot(self._store.path / RUN_FOLDER / BASELINE).meta
+        except SnapshotError:
+            return None
+        is_same = (meta.get("probe") or {}).get("fingerprint") == self.watch.probe.fingerprint
+        return (meta.get("batch") or {}).get("tokens") if is_same else None
 
     def _is_another(self, step: int, weights: Mapping[str, str]) -> bool:
         """True if a scored step was saved again with other contents; its look, and those after it, are then dropped."""
@@ -436,7 +445,7 @@ class Follower:
             with self._failures.tolerate("the guard's alert", step=step):
                 alert("forgetwatch", "\n".join(tripped))
         with self._failures.tolerate("writing the report", step=step):
-            self._page.write(watch, at_once=True)
+            self._page.write(watch)
 
     def _guard_stops(self) -> bool:
         guard = self._settings.guard
@@ -461,8 +470,6 @@ class Follower:
         if rank() == 0 and len(self.watch.comparisons) > 1:
             of = None if self._last is None else self._last.max_steps
             notices.show(self.watch, max_steps=of, against="the base")
-
-    # Small pieces.
 
     def _deal_with(self, checkpoint: SavedCheckpoint) -> None:
         self._done[checkpoint.step] = checkpoint.signature

@@ -363,11 +363,17 @@ def test_an_empty_folder_is_an_error_with_once_and_awaited_without(
         runs.follower(base, base).follow()
 
 
-def test_the_batches_are_those_of_the_watched_run(out: Path, base: Path) -> None:
+@pytest.mark.parametrize("named_by", ["the checkpoint", "the run folder"])
+def test_the_batches_are_those_of_the_watched_run(out: Path, base: Path, named_by: str) -> None:
     from support import probe
 
+    if named_by == "the run folder":
+        made = runs.follower(out, base, run=out / "_forgetwatch")
+        made._watched_budget = lambda _: 96  # type: ignore[method-assign]
+        made.follow()
     watched = {"fingerprint": probe(40, norm="bytes").fingerprint, "packed": {"meta": {"batch": {"tokens": 96}}}}
-    runs.write_state(out / "checkpoint-10", 10, stateful_callbacks={"forgetwatch": {"attributes": watched}})
+    if named_by == "the checkpoint":
+        runs.write_state(out / "checkpoint-10", 10, stateful_callbacks={"forgetwatch": {"attributes": watched}})
     made = runs.follower(out, base)
     made.follow()
     assert made.watch.baseline is not None

@@ -1,0 +1,93 @@
+"""`forgetwatch follow` on the command line: its lines, its exit status, and its errors in one sentence."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import saved_runs as runs
+from support import probe
+
+from forgetwatch import cli
+from forgetwatch.report import html
+from forgetwatch.watch.follow import Follower
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return runs.base(tmp_path_factory.mktemp("base"))
+
+
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, base: Path, *options: str) -> int:
+    """Exit status of the command over the checkpoints in ``tmp_path/out``."""
+    # Pictures take longer than scoring a tiny model.
+    monkeypatch.setattr(html, "svg", lambda draw, *, name, label: html.Markup("<svg></svg>"))
+    questions = tmp_path / "probe.jsonl"
+    probe(40, norm="bytes").save(questions)
+    command = ["forgetwatch", "follow", str(tmp_path / "out"), "--base", str(base), "--probe", str(questions)]
+    monkeypatch.setattr(sys, "argv", [*command, "--poll", "0.05", *options])
+    with pytest.raises(SystemExit) as exit_:
+        cli.main()
+    return int(exit_.value.code or 0)
+
+
+def test_it_prints_a_line_for_each_checkpoint_and_the_table_at_the_end(
+    tmp_path: Path, base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs.save(tmp_path / "out", 15)
+    runs.save(tmp_path / "out", 30)
+    capsys.readouterr()
+    assert run(monkeypatch, tmp_path, base) == 0
+    out, err = capsys.readouterr()
+    lines = out.splitlines()
+    assert lines[0].startswith("step 15 of 30: forgotten ")
+    assert lines[1].startswith("step 30 of 30: forgotten ")
+    assert "step 30 of 30, against the base" in out
+    assert lines[-1].startswith("report: ")
+    assert max(map(len, lines[2:-1])) <= 80
+    assert err.splitlines()[0].startswith("forgetwatch: loading ")
+    assert err.splitlines()[-1] == "forgetwatch: the training is over, and its last checkpoint is scored"
+
+
+def test_it_fails_where_no_checkpoint_could_be_scored_and_names_those_without_a_look(
+    tmp_path: Path, base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (runs.save(tmp_path / "out", 15) / "config.json").write_text("{")
+    runs.write_state(tmp_path / "out/checkpoint-15", 15)
+    assert run(monkeypatch, tmp_path, base, "--once") == 1
+    err = capsys.readouterr().err.splitlines()
+    assert err[-2].endswith("all checkpoints that are there are scored; without a look: checkpoint-15")
+    assert err[-1].endswith("no checkpoint could be scored; 1 failed or were gone")
+
+
+def test_the_guard_has_the_status_of_a_failed_gate(
+    tmp_path: Path, base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Follower, "follow", lambda _: "guard")
+    assert run(monkeypatch, tmp_path, base, "--guard", "stop") == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--guard", "halt"), "--guard halt: needed one of warn, stop, off"),
+        (("--log", "ful"), "--log ful: needed one of counts, full, did you mean 'full'?"),
+        (("--report-to", "wandb,tensorbord"), "did you mean 'tensorboard'?"),
+        (("--once",), "needed checkpoints (checkpoint-N, global_step_N or step_N), found none"),
+        (("--base", "./nothing"), "./nothing"),
+    ],
+)
+def test_what_cannot_be_used_is_one_sentence(
+    tmp_path: Path,
+    base: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    options: tuple[str, ...],
+    message: str,
+) -> None:
+    assert run(monkeypatch, tmp_path, base, *options) == 1
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("forgetwatch: ")
+    assert message in last
+    assert not list(tmp_path.glob("out/_forgetwatch_follow"))

@@ -7,12 +7,14 @@ import os
 import shutil
 import signal
 import time
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import saved_runs as runs
+from ranks import in_processes
 from support import WORDS
 
 from forgetwatch import Trajectory, load_snapshot
@@ -335,6 +337,39 @@ def test_a_remote_folder_is_copied_first(saved: Path, base: Path, tmp_path: Path
     local.follow()
     both = [load_snapshot(folder / "step-000020.parquet") for folder in (tmp_path / "looks", local.watch.folder.path)]
     assert both[0].table["choice_logprobs"].equals(both[1].table["choice_logprobs"])
+
+
+def test_no_two_models_are_in_memory(out: Path, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[weakref.ref[Any]] = []
+
+    def load(given: str, **options: Any) -> Any:
+        assert not any(one() for one in loaded)
+        model, tokenizer = checkpoints.load_model(given, **options)
+        loaded.append(weakref.ref(model))
+        return model, tokenizer
+
+    monkeypatch.setattr(module, "load_model", load)
+    runs.follower(out, base).follow()
+    assert len(loaded) == 3
+
+
+def test_several_processes_score_together_and_the_first_one_writes(out: Path, base: Path, tmp_path: Path) -> None:
+    runs.follower(out, base, run=tmp_path / "alone").follow()
+    script = f"""
+import saved_runs as runs
+lines = []
+made = runs.follower({str(out)!r}, {str(base)!r}, on_look=lines.append, once=False, idle=0)
+found["end"], found["lines"], found["scored"] = made.follow(), len(lines), made.scored
+"""
+    found = in_processes(script, tmp_path)
+    assert [one["lines"] for one in found] == [2, 0]
+    assert [one["scored"] for one in found] == [[10, 20]] * 2
+    assert [one["end"] for one in found] == ["idle"] * 2
+    assert found[0]["stderr"].count("checkpoint-20 is complete") == 1
+    assert "forgetwatch: " not in found[1]["stderr"]
+    for name in ("baseline.parquet", "step-000020.parquet"):
+        both = [load_snapshot(folder / name).table for folder in (tmp_path / "alone", out / FOLDER)]
+        assert both[0]["choice_logprobs"].equals(both[1]["choice_logprobs"])
 
 
 def test_the_guard_stops_it(out: Path, base: Path) -> None:

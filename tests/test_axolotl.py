@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import yaml
 from support import model, probe, tokenizer
 
 from forgetwatch import Trajectory
@@ -131,3 +133,12 @@ def test_axolotls_manager_loads_the_plugin_and_hands_its_callback_out(tmp_path: 
     assert "forgetwatch.axolotl.ForgetWatchArgs" in manager.get_input_args()
     (callback,) = manager.add_callbacks_post_trainer(_DictDefault(forgetwatch={"every": 7}), trainer(tmp_path))
     assert callback.every == 7
+
+
+def test_the_block_of_the_page_is_accepted(plugin_module: ModuleType) -> None:
+    page = (Path(__file__).parent.parent / "examples" / "trainers" / "axolotl.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```yaml\n(.*?)```", page, flags=re.DOTALL)
+    read = yaml.safe_load(block)
+    plugin = read["plugins"][0].rsplit(".", 1)
+    assert getattr(importlib.import_module(plugin[0]), plugin[1]) is plugin_module.ForgetWatchPlugin
+    assert set(plugin_module.settings(read["forgetwatch"])) == {"probe", "every", "max_overhead", "guard"}

@@ -71,7 +71,7 @@ def study_table(study: Study) -> Lines:
 
 
 def _line(result: Compared | Failed) -> Text:
-    name = fit_ends(f"  {result.pair.name}", _NAME)
+    name = f"  {fit_ends(result.pair.name, _NAME - 2)}"
     if isinstance(result, Failed):
         return Text(f"{name} not compared", style="red")
     whole, averages = result.comparison.all, result.averages

@@ -19,7 +19,7 @@ import json
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from forgetwatch.comparing.category_means import CategoryMeans, Spread
 from forgetwatch.comparing.quantities import QUANTITIES, group_values, json_value, value_at
@@ -29,7 +29,7 @@ from forgetwatch.report.formatting import count
 from forgetwatch.report.html import made_line, render
 from forgetwatch.report.markdown import escaped, table
 from forgetwatch.report.pictures import file_name, save_figures
-from forgetwatch.report.plots import drawn, svg
+from forgetwatch.report.plots import drawn, name_in, svg
 from forgetwatch.study.overview import (
     AVERAGE_HEADINGS,
     GUESSING_HEADINGS,
@@ -46,6 +46,8 @@ from forgetwatch.visible_text import csv_cell, without_folders
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+T = TypeVar("T")
+
 SCHEMA: Final = "forgetwatch/study@1"
 _SCALES: Final[dict[Scale, str]] = {"size": "Forgetting against size", "data": "Forgetting against the scale of data"}
 _RULES: Final = {
@@ -60,8 +62,12 @@ def publish(study: Study, folder: Path) -> Path:
     """Write all files of a study into its folder, and return the path of the page."""
     with drawn():
         figures = _figures(study)
-        save_figures(figures, folder / "pictures")
         page = _page(study, figures)
+        for number, stage in enumerate(study.plan.stages, 1):
+            for figure in _of_stage(figures, number).values():
+                # On the page they are under a heading.
+                figure.suptitle(name_in(80, stage), fontsize=12, fontweight="bold")
+        save_figures(figures, folder / "pictures")
     texts = {
         "study.json": json.dumps(study_json(study), indent=1, ensure_ascii=False, allow_nan=False) + "\n",
         "study.html": page,
@@ -169,32 +175,32 @@ def study_markdown(study: Study) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _figures(study: Study) -> dict[str, Figure | None]:
+def _figures(study: Study) -> dict[str, Figure]:
     """Figures by the names of their files."""
     figures: dict[str, Figure | None] = {"averages": averages_figure(study)}
     for name in _SCALES:
         figures[f"against-{name}"] = scale_figure(study, name)
     for number, stage in enumerate(study.plan.stages, 1):
         for part, figure in enumerate(radar_figures(study, stage), 1):
-            figures[f"{_radar_name(number)}-{part}-{file_name(stage)}"] = figure
-    return figures
+            figures[f"radar-{number}-{part}-{file_name(stage)}"] = figure
+    return {name: figure for name, figure in figures.items() if figure is not None}
 
 
-def _radar_name(stage: int) -> str:
-    return f"radar-{stage}"
+def _of_stage(drawn_ones: Mapping[str, T], number: int) -> dict[str, T]:
+    """The radars of a stage, by the names of their files."""
+    return {name: one for name, one in drawn_ones.items() if name.startswith(f"radar-{number}-")}
 
 
-def _page(study: Study, figures: dict[str, Figure | None]) -> str:
+def _page(study: Study, figures: Mapping[str, Figure]) -> str:
     """The page, as text."""
     drawings = {}
     for number, (name, figure) in enumerate(figures.items()):
         label = f"{name}; the tables have its numbers"
-        if (drawing := svg(partial(lambda given: given, figure), name=f"figure{number}", label=label)) is not None:
-            drawings[name] = drawing
+        drawings[name] = svg(partial(lambda given: given, figure), name=f"figure{number}", label=label)
     stages = []
     for number, stage in enumerate(study.plan.stages, 1):
         if pairs := study.of_stage(stage):
-            own = [drawing for name, drawing in drawings.items() if name.startswith(f"{_radar_name(number)}-")]
+            own = list(_of_stage(drawings, number).values())
             names = [one.pair.name for one in pairs]
             tables = [(rate, names, rows(study, stage, rate)) for rate in RATES]
             seeds = any(one.comparison.samples > 1 for one in pairs)

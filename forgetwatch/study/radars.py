@@ -12,6 +12,7 @@ is imported when a figure is drawn.
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -28,8 +29,11 @@ if TYPE_CHECKING:
 
 Scale = Literal["size", "data"]
 
-_COLORS: Final = ("#b3261e", "#1f3b73", "#1b6e3c", "#b26a00", "#7b3f9e", "#0f7c8a", "#8a5a44", "#777777")
-_MARKERS: Final = "osv^DxP*"
+_COLORS: Final = (
+    *("#b3261e", "#1f3b73", "#1b6e3c", "#b26a00", "#7b3f9e", "#0f7c8a"),
+    *("#8a5a44", "#777777", "#d1577e", "#6b8e23", "#4f6fd8", "#c0a000"),
+)
+_MARKERS: Final = "osv^DxP*<>hp"
 _DASHES: Final = ("-", "--", "-.", ":")
 _AXES: Final = 3
 """Fewest categories that make a radar."""
@@ -47,7 +51,7 @@ def radar_figures(study: Study, stage: str) -> list[Figure]:
     size = -(-len(pairs) // parts) if parts else 1
     # One scale for all stages, or the eye would compare circles of unlike size.
     most = {rate: max((_radius(one, rate, names) for one in study.compared), default=0.0) for rate in RATES}
-    return [_radar(stage, pairs[at : at + size], names, most) for at in range(0, len(pairs), size)]
+    return [_radar(pairs[at : at + size], names, most) for at in range(0, len(pairs), size)]
 
 
 def _radius(one: Compared, rate: Rate, names: Sequence[str]) -> float:
@@ -55,7 +59,7 @@ def _radius(one: Compared, rate: Rate, names: Sequence[str]) -> float:
     return max((shown(found[name].rate.mean) for name in names if name in found), default=0.0)
 
 
-def _radar(stage: str, pairs: Sequence[Compared], names: Sequence[str], most: Mapping[Rate, float]) -> Figure:
+def _radar(pairs: Sequence[Compared], names: Sequence[str], most: Mapping[Rate, float]) -> Figure:
     from matplotlib.figure import Figure
 
     rows = -(-len(pairs) // 3)
@@ -70,7 +74,7 @@ def _radar(stage: str, pairs: Sequence[Compared], names: Sequence[str], most: Ma
             panel.plot([*angles, angles[0]], closed, label=name_in(34, one.pair.name), **_line_style(number))
         panel.set_theta_zero_location("N")
         panel.set_theta_direction(-1)
-        panel.set_xticks(angles, [name_in(18, name) for name in names], fontsize=9)
+        panel.set_xticks(angles, [_two_lines(name) for name in names], fontsize=9)
         for angle, label in zip(angles, panel.get_xticklabels(), strict=True):
             # Beside the circle a label begins or ends at it: a centred one would cross the outermost ring.
             side = math.sin(angle)
@@ -84,8 +88,13 @@ def _radar(stage: str, pairs: Sequence[Compared], names: Sequence[str], most: Ma
         panel.set_title(f"{rate}, chance-adjusted", fontsize=11, pad=14)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
-    figure.suptitle(name_in(80, stage), fontsize=12, fontweight="bold")
     return figure
+
+
+def _two_lines(name: str) -> str:
+    """Name of an axis, on two lines if it is long: the circle gets what its names leave."""
+    line = name_in(28, name)
+    return "\n".join(textwrap.wrap(line, 14, max_lines=2, placeholder="…")) if len(line) > 14 else line
 
 
 def _line_style(number: int) -> dict[str, Any]:
@@ -132,7 +141,7 @@ def _draw_scale(panel: Axes, study: Study, pairs: Sequence[Compared], by: Scale,
         style: dict[str, Any] = {"color": _COLORS[number % len(_COLORS)], "marker": _MARKERS[number % len(_MARKERS)]}
         bars = [0.0 if math.isnan(total.sd) else 100 * total.sd for total in totals]
         if own:
-            label = name_in(50, stage)
+            label = name_in(60, stage)
             panel.errorbar(xs, ys, yerr=bars, linestyle="", markersize=6, capsize=2, label=label, **style)
         spots += [(x, y, one.pair.name) for x, y, one in zip(xs, ys, own, strict=True) if math.isfinite(y)]
     panel.set_xscale("log")
@@ -175,7 +184,7 @@ def averages_figure(study: Study) -> Figure | None:
     label = "questions forgotten (1→0)"
     panel.barh(rows + 0.19, hidden, height=0.34, fill=False, hatch="//", edgecolor=LOST["color"], label=label)
     panel.set_yticks(rows, [name_in(34, one.pair.name) for one in pairs])
-    panel.invert_yaxis()  # the first pair at the top
+    panel.set_ylim(len(pairs) - 0.4, -0.6)  # the first pair at the top
     panel.set_xlabel("%, mean over tasks, not adjusted for chance", fontsize=10)
     panel.tick_params(labelsize=9)
     panel.grid(axis="x", alpha=0.25)

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from forgetwatch import compare, load_snapshot
 from forgetwatch.cli import app
 from forgetwatch.errors import SnapshotError
+from forgetwatch.files import parquet_batches
 from forgetwatch.grading import patterns
 from forgetwatch.grading.bounded_search import BoundedSearch
 from forgetwatch.readers.mapping import ColumnMap, read_mapped
@@ -247,3 +248,39 @@ def test_real_tables_of_four_systems(real_data: Path, tmp_path: Path) -> None:
     assert (found.accuracy_before, found.accuracy_after) == (0.840, 0.511)
     assert found.chance.paper is not None
     assert found.chance.paper.forgetting == pytest.approx(0.397760, abs=1e-9)
+
+
+SEVERAL = [
+    {"item_id": f"q{n}", "correct": "10"[(n + len(name)) % 2], "k": 4, "model": name, "seed": seed}
+    for name in ("a", "bb", "c")
+    for seed in (1, 2)
+    for n in range(4)
+]
+"""Outcomes of several models and seeds in one table, whose columns have the names of a snapshot's."""
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
+def test_a_part_of_a_table_keeps_its_columns(tmp_path: Path, suffix: str) -> None:
+    path = write(tmp_path / f"all{suffix}", SEVERAL)
+    read = read_mapped(path, ColumnMap(where={"model": "bb", "seed": "1"}, constants={"task": "own"}))
+    assert read.texts("item_id").tolist() == ["q0", "q1", "q2", "q3"]
+    assert read.table["correct"].to_pylist() == [True, False, True, False]
+    assert (set(read.texts("task")), set(read.ints("k"))) == ({"own"}, {4})
+    with pytest.raises(SnapshotError, match=r"none of its 24 rows has model=d; in the file model is 'a', 'bb', 'c'"):
+        read_mapped(path, ColumnMap(where={"model": "d"}))
+
+
+def test_row_groups_that_cannot_have_a_wanted_row_are_not_decoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pq.write_table(pa.Table.from_pylist(SEVERAL), tmp_path / "all.parquet", row_group_size=8)
+    groups = []
+
+    def spied(path: Path, **options: Any) -> Any:
+        groups.append(options["groups"])
+        return parquet_batches(path, **options)
+
+    monkeypatch.setattr("forgetwatch.readers.mapping.parquet_batches", spied)
+    read = read_mapped(tmp_path / "all.parquet", ColumnMap(where={"model": "bb", "seed": "2"}))
+    assert groups == [[1]]  # of seeds, which are numbers, any group may have a wanted row
+    assert len(read) == 4

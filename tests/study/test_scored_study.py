@@ -1,0 +1,109 @@
+"""Studies of models: each is scored once, by its own probe, in one process or in several."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import model, probe, tokenizer
+from typer.testing import CliRunner
+
+from forgetwatch import load_snapshot
+from forgetwatch.cli import app
+
+STUDY = """
+probe: chat.jsonl
+decoding: {temperature: 0.6, top_p: 0.95, samples: 2, tokens: 3}
+allow_prompt_mismatch: true
+stages:
+  - name: tuning
+    pairs:
+      - name: made
+        before: {path: base, probe: plain.jsonl}
+        after: tuned
+"""
+
+_LAUNCHED = """
+import sys
+from forgetwatch.scoring import model
+model.CPU_TOKENS = 64
+from forgetwatch.cli import main
+main()
+"""
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder, tok = tmp_path_factory.mktemp("scored"), tokenizer()
+    for seed, name in enumerate(("base", "tuned")):
+        model(tok, seed=seed).save_pretrained(folder / name)
+        tok.save_pretrained(folder / name)
+    chat = probe(12, scoring="generate", rendering="chat")
+    chat.save(folder / "chat.jsonl")
+    probe(12, scoring="generate").save(folder / "plain.jsonl")
+    probe(40).save(folder / "scored.jsonl")
+    (folder / "study.yaml").write_text(STUDY)
+    pair = "{name: made, before: base, after: tuned}"
+    (folder / "launched.yaml").write_text(f"probe: scored.jsonl\nstages: [{{name: tuning, pairs: [{pair}]}}]\n")
+    (folder / "launched.py").write_text(_LAUNCHED)
+    return folder
+
+
+def test_each_side_is_sampled_in_its_own_rendering_and_kept(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORGETWATCH_CACHE", str(saved / "cache"))
+    arguments = ["study", str(saved / "study.yaml"), "-o", str(saved / "out")]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    kept = {path.name.split("-")[0]: load_snapshot(path) for path in (saved / "out" / "snapshots").iterdir()}
+    for name, rendering in (("base", "plain"), ("tuned", "chat")):
+        settings = kept[name].meta["probe"]
+        assert settings["rendering"] == rendering
+        decoding = settings["decoding"]
+        assert (decoding["temperature"], decoding["top_p"], decoding["samples"]) == (0.6, 0.95, 2)
+    (pair,) = json.loads((saved / "out" / "study.json").read_text())["stages"][0]["pairs"]
+    assert (pair["samples"], pair["items"]["compared"]) == (2, 12)
+    # Again without the cache, and with no model to load.
+    monkeypatch.setenv("FORGETWATCH_CACHE", str(saved / "empty"))
+    monkeypatch.setattr("forgetwatch.scoring.checkpoints.load_model", None)
+    before = (saved / "out" / "study.json").read_text()
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    assert (saved / "out" / "study.json").read_text() == before
+
+
+def test_two_processes_write_the_study_of_one(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+    shared = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2"}
+    shared["FORGETWATCH_CACHE"] = str(saved / "cache-both")
+    both = [
+        subprocess.Popen(
+            [sys.executable, "launched.py", "study", "launched.yaml", "-o", "both"],
+            cwd=saved,
+            env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    texts = [process.communicate(timeout=500) for process in both]
+    assert [process.returncode for process in both] == [0, 0], texts
+    assert "pair 1 of 1, made" in texts[0][1]
+    assert texts[1] == ("", ""), "the second process prints nothing"
+    monkeypatch.setenv("FORGETWATCH_CACHE", str(saved / "cache-alone"))
+    done = CliRunner().invoke(app, ["study", str(saved / "launched.yaml"), "-o", str(saved / "alone")])
+    assert done.exit_code == 0, done.output
+    one, other = (json.loads((saved / name / "study.json").read_text()) for name in ("both", "alone"))
+    counts = [
+        [(group["name"], group["n"], group["forgotten"], group["gained"]) for group in pair["groups"]]
+        for document in (one, other)
+        for pair in document["stages"][0]["pairs"]
+    ]
+    assert counts[0] == counts[1]
+    assert counts[0][0][1] == 40

@@ -104,7 +104,7 @@ def _conclude(study: Study) -> None:
         echo(f"forgetwatch: not compared: {one.reason}", err=True)
     if names := [one.pair.name for one in study.failed]:
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        others = "; all others are in the report" if study.compared else ""
         raise StudyError(
-            f"{len(names)} of {len(study.results)} pairs could not be compared: {', '.join(names[:_NAMED])}{more}; all "
-            "others are in the report"
+            f"{len(names)} of {len(study.results)} pairs could not be compared: {', '.join(names[:_NAMED])}{more}{others}"
         )

@@ -105,6 +105,5 @@ def _conclude(study: Study) -> None:
     if names := [one.pair.name for one in study.failed]:
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         others = "; all others are in the report" if study.compared else ""
-        raise StudyError(
-            f"{len(names)} of {len(study.results)} pairs could not be compared: {', '.join(names[:_NAMED])}{more}{others}"
-        )
+        named = f"{', '.join(names[:_NAMED])}{more}"
+        raise StudyError(f"{len(names)} of {len(study.results)} pairs could not be compared: {named}{others}")

@@ -8,7 +8,7 @@ import json
 import re
 import sys
 from collections.abc import Mapping
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -97,7 +97,33 @@ def run(name: str, constants: Mapping[str, object], monkeypatch: pytest.MonkeyPa
 
 
 def test_every_example_is_run_by_a_test() -> None:
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*RUNS, "own_judge", "two_modes", "why", *TRIED}
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*RUNS, "own_judge", "shipped", "two_modes", "why", *TRIED}
+
+
+@pytest.mark.filterwarnings("ignore:MatMul8bitLt:UserWarning")  # bitsandbytes' own, where it is installed
+def test_the_forms_of_a_trained_adapter_are_compared_with_it(
+    network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    import torch
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+    monkeypatch.setenv("FORGETWATCH_CACHE", str(tmp_path / "cache"))
+    # Blocks of 4-bit weights have 64 numbers: a narrower model has none.
+    wide = AutoConfig.from_pretrained(network, hidden_size=128, intermediate_size=256, head_dim=64)
+    AutoModelForCausalLM.from_config(wide).save_pretrained(tmp_path / "base")
+    tuned = AutoModelForCausalLM.from_pretrained(tmp_path / "base")
+    tuned = get_peft_model(tuned, LoraConfig(target_modules=["q_proj"]))
+    torch.nn.init.normal_(tuned.base_model.model.model.layers[0].self_attn.q_proj.lora_B["default"].weight)
+    tuned.save_pretrained(tmp_path / "adapter")
+    AutoTokenizer.from_pretrained(network).save_pretrained(tmp_path / "adapter")
+    run("shipped", {"MODEL": str(tmp_path / "adapter"), "OUTPUT": str(tmp_path / "forms")}, monkeypatch)
+    printed = capsys.readouterr().out.splitlines()
+    merged = next(line for line in printed if line.startswith("merged"))
+    assert re.search(r"merged +0 forgotten and 0 gained of \d+, net \+0\.0 points .*; drift 0\.0000 nats", merged)
+    quantized = [line for line in printed if line.startswith(("8-bit", "4-bit"))]
+    assert len(quantized) == (2 if find_spec("bitsandbytes") else 1)
+    assert (tmp_path / "forms" / "merged" / "config.json").is_file()
 
 
 @pytest.mark.filterwarnings("ignore:'pin_memory' argument is set as true")

@@ -62,7 +62,7 @@ class WeightDistance:
 
     Attributes:
         overall: Of all weights as one vector.
-        layers: The same of each layer, and of each tensor outside of layers, by name, in the order of the model.
+        layers: The same of each layer, and of each tensor outside of layers, by name, in order.
         tensors: Number of tensors.
         turned: Number of tensors in which slerp is not linear.
     """
@@ -88,15 +88,15 @@ class WeightDistance:
         whole = [sum(both[side] for both in squares.values()) for side in (0, 1)]
         return cls(
             overall=_relative(*whole),
-            layers={name: _relative(*sums) for name, sums in layers.items()},
+            layers={name: _relative(*layers[name]) for name in sorted(layers, key=_by_number)},
             tensors=len(squares),
             turned=turned,
         )
 
-    @property
-    def farthest(self) -> str:
-        """Name of the layer that moved most."""
-        return max(self.layers, key=lambda name: (not math.isnan(self.layers[name]), self.layers[name]))
+
+def _by_number(name: str) -> list[tuple[bool, int, str]]:
+    """Key by which layer 2 comes before layer 10."""
+    return [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in name.split(".")]
 
 
 def _relative(norm: float, difference: float) -> float:
@@ -113,6 +113,7 @@ class MergeSweep:
         method: How the weights were averaged: ``linear``, ``slerp``, or ``adapter`` where an adapter was scaled.
         chosen_on: The points on the probe.
         confirmed_on: The same points on the second probe; None without one.
+        target_on: The same points on the target, if that is a probe.
         ranking: Matrix and ranking of the points against A, with the front if there is a target.
         distance: Distance of the ends' weights.
         notes: Sentences about the merge that a reader should know.
@@ -123,6 +124,7 @@ class MergeSweep:
     method: str
     chosen_on: ProbeSweep
     confirmed_on: ProbeSweep | None
+    target_on: ProbeSweep | None
     ranking: ModelComparison
     distance: WeightDistance
     notes: tuple[str, ...] = ()
@@ -130,8 +132,14 @@ class MergeSweep:
 
     @property
     def sweeps(self) -> list[ProbeSweep]:
-        """The points on each probe."""
-        return [self.chosen_on, *([] if self.confirmed_on is None else [self.confirmed_on])]
+        """The points on the probe, and on the one that confirms."""
+        return [one for one in (self.chosen_on, self.confirmed_on) if one is not None]
+
+    @property
+    def everywhere(self) -> dict[str, ProbeSweep]:
+        """The points on each probe, by its part: ``chosen``, ``confirmed``, ``target``."""
+        found = {"chosen": self.chosen_on, "confirmed": self.confirmed_on, "target": self.target_on}
+        return {part: one for part, one in found.items() if one is not None}
 
     @property
     def targets(self) -> dict[float, tuple[float, bool]]:

@@ -46,7 +46,7 @@ def merge_page(sweep: MergeSweep) -> str:
         curves=svg(lambda: merge_figure(sweep), name="merge", label=_CURVES),
         confirmed=sweep.confirmed_on is not None,
         both=side_by_side(sweep),
-        probes=[(one.probe, *sweep_table(sweep, one)) for one in sweep.sweeps],
+        probes=[(one.probe, *sweep_table(sweep, one)) for one in sweep.everywhere.values()],
         ranking=_ranking(sweep),
         distance=distance_sentence(sweep),
         layers=[(name, f"{value:.5f}") for name, value in sweep.distance.layers.items()],

@@ -59,15 +59,12 @@ def merge_table(sweep: MergeSweep) -> Lines:
 def merge_detail(sweep: MergeSweep) -> Lines:
     """All points on each probe, what was lost of the clearly known, and the distance of each layer."""
     lines: list[Text] = []
-    for one in sweep.sweeps:
+    for one in sweep.everywhere.values():
         lines += [Text(f"{one.probe}, {items(one.n)}", style="bold"), *_rows(sweep, one, len(one.points))]
-        lines += [
-            Text(
-                f"alpha {point.alpha:g}: known and lost, less luck: {known_lost_net(point.from_a.all)} of "
-                f"{_short(sweep.ends[0])}, {known_lost_net(point.from_b.all)} of {_short(sweep.ends[1])}"
-            )
-            for point in one.points
-        ]
+        lines.append(Text("known and lost, less luck", style="bold"))
+        for point in one.points:
+            known = (f"{known_lost_net(group):<{_END}}" for group in (point.from_a.all, point.from_b.all))
+            lines.append(Text(f"{f'{point.alpha:g}':<8}{''.join(known)}".rstrip()))
         lines.append(Text())
     lines += [Text("distance of the weights, relative to the first model's", style="bold")]
     lines += [Text(f"{fit_ends(name, 50)} {value:.5f}") for name, value in sweep.distance.layers.items()]
@@ -129,7 +126,7 @@ def merge_markdown(sweep: MergeSweep) -> str:
     """Markdown of a sweep: both probes, the distance, and the ranking if there is a target."""
     a, b = map(escaped, sweep.ends)
     lines = [f"# Between {a} and {b}, {sweep.method}", "", *(escaped(one) for one in merge_words(sweep)), ""]
-    for one in sweep.sweeps:
+    for one in sweep.everywhere.values():
         lines += [f"## {escaped(one.probe)}, {items(one.n)}", "", *table(*sweep_table(sweep, one)), ""]
     lines += [f"{escaped(distance_sentence(sweep))}.", ""]
     layers = [[name, f"{value:.5f}"] for name, value in sweep.distance.layers.items()]
@@ -178,6 +175,7 @@ def merge_json(sweep: MergeSweep) -> dict[str, Any]:
         "method": sweep.method,
         "probes": [
             {
+                "part": part,
                 "probe": one.probe,
                 "points": [
                     {
@@ -188,7 +186,7 @@ def merge_json(sweep: MergeSweep) -> dict[str, Any]:
                     for point in one.points
                 ],
             }
-            for one in sweep.sweeps
+            for part, one in sweep.everywhere.items()
         ],
         **several_json(sweep.ranking),
         "distance": json_value(
@@ -204,7 +202,7 @@ def merge_csv(sweep: MergeSweep) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["probe", "alpha", *_csv_rows(sweep.chosen_on.points[0].from_a)[0]])
-    for one in sweep.sweeps:
+    for one in sweep.everywhere.values():
         for point in one.points:
             for comparison in (point.from_a, point.from_b):
                 for row in _csv_rows(comparison)[1:]:

@@ -293,6 +293,7 @@ def _sweep(
         method="adapter" if isinstance(ends.plan, AdapterPlan) else ends.method,
         chosen_on=sweeps[0],
         confirmed_on=None if confirmation is None else sweeps[1],
+        target_on=sweeps[-1] if isinstance(target, Probe) else None,
         ranking=ranking,
         distance=on_main_process(lambda: weight_distance(ends)),
         notes=tuple(_notes(ends, comparisons)),

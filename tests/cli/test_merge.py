@@ -86,6 +86,7 @@ def test_each_point_is_compared_with_both_ends_on_both_probes(folder: Path) -> N
         assert flips[0][1] == flips[-1][0][::-1]
         assert {point["from_a"]["groups"][0]["n"] for point in part["points"]} == {items}
     assert document["distance"]["overall"] > 0
+    assert [part["part"] for part in document["probes"]] == ["chosen", "confirmed"]
     assert os.listdir(folder / "temporary") == []
 
 
@@ -149,6 +150,8 @@ def test_reports_have_the_same_numbers_in_every_format(folder: Path, method: str
     assert net in page
     assert net in markdown
     assert "right on third" in page
+    assert "## third, 20 items" in markdown
+    assert [part["part"] for part in document["probes"]] == ["chosen", "confirmed", "target"]
     rows = list(csv.DictReader(io.StringIO((folder / "r.csv").read_text())))
     found = [row for row in rows if (row["probe"], row["alpha"], row["before"]) == ("second", "0.2", "b")]
     assert float(found[0]["net_change"]) == point["net_change"]

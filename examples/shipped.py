@@ -3,9 +3,7 @@
 Set MODEL (a trained adapter, or a whole model) and run ``python examples/shipped.py``. The adapter is merged into its
 base by PEFT, and the merged model is quantized by bitsandbytes, on a GPU or the CPU; without bitsandbytes the two
 quantized forms are left out. Each form is a folder under OUTPUT and is compared with what was trained, question by
-question. `merging.md` has the numbers of a real model.
-
-The four forms of the demo's model (two layers, width 128) took 20 s on two shared CPU cores.
+question.
 """
 
 from __future__ import annotations

@@ -144,6 +144,7 @@ class Follower:
             full=settings.full,
         )
         self._tripped = Tripped()
+        self._has_tripped = False
         self._page = notices.ReportPage()
         self._failures = Failures(strict=False, work="following", is_main_process=rank() == 0)
         self._stop = threading.Event()
@@ -247,7 +248,9 @@ class Follower:
         names = self._list()
         found = None
         for step, name in names.items():
-            checkpoint = self._store.read(step, name)
+            # Each reading of a remote folder is a request.
+            is_over = step in self._done and not self._store.is_local
+            checkpoint = None if is_over else self._store.read(step, name)
             if checkpoint is None:
                 continue
             before, self._pending[step] = self._pending.get(step), checkpoint.signature
@@ -262,9 +265,10 @@ class Follower:
                 if before == checkpoint.signature:  # nothing was added since the poll before
                     self._tell(f"{name} is not complete yet: {checkpoint.problem}")
             elif settled and checkpoint.merge:
+                needs = "" if checkpoint.has_config else " (put the base's config.json and tokenizer beside it)"
                 self._tell(
-                    f"{name} has its weights in parts, one of each process; this makes a model of them, which needs "
-                    f"the base's config and tokenizer beside it: {checkpoint.merge}"
+                    f"{name} has its weights in parts, as its processes had them; this makes a model of them{needs}: "
+                    f"{checkpoint.merge}"
                 )
                 self._deal_with(checkpoint)
             elif settled:
@@ -433,6 +437,7 @@ class Follower:
                 new = self._tripped.new(guard.findings(watch.trajectory(), watch.lost_must_pass(step)))
             with self._failures.tolerate("storing the findings of the guard", step=step):
                 watch.report_findings(self._tripped.findings)  # in all processes, which store together
+        self._has_tripped = self._has_tripped or any(finding.trips for finding in new)
         if rank() != 0:
             return
         with self._failures.tolerate("printing the look", step=step):
@@ -450,7 +455,7 @@ class Follower:
     def _guard_stops(self) -> bool:
         guard = self._settings.guard
         stops = guard is not None and guard.action == "stop"
-        return stops and on_main_process(lambda: any(finding.trips for finding in self._tripped.findings))
+        return stops and on_main_process(lambda: self._has_tripped)
 
     def _finish(self) -> None:
         """Close trackers and write the page, whatever has happened."""

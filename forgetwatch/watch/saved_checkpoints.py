@@ -97,6 +97,7 @@ class SavedCheckpoint:
         files: The files that determine the model's outcomes, by path below `root`.
         problem: Reason why it is not complete; empty if nothing is missing.
         merge: Command that makes a model of parts; empty if the weights are there.
+        has_config: True if ``config.json`` is among the files.
         settled: True if ``trainer_state.json`` shows that the files are final.
         max_steps: Steps of the whole training; None if unknown.
         is_last: True if the training ended here.
@@ -111,6 +112,7 @@ class SavedCheckpoint:
     files: Mapping[str, FileFacts]
     problem: str = ""
     merge: str = ""
+    has_config: bool = False
     settled: bool = False
     max_steps: int | None = None
     is_last: bool = False
@@ -139,6 +141,7 @@ class CheckpointStore:
     _fs: Any = field(init=False, repr=False)
     _root: str = field(init=False, repr=False)
     _checked: dict[str, tuple[str, str]] = field(init=False, repr=False, default_factory=dict)
+    _states: dict[str, tuple[FileFacts, dict[str, Any]]] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         """Find the file system."""
@@ -182,7 +185,7 @@ class CheckpointStore:
         try:
             listed = self._fs.find(root, detail=True)
             facts = {path.removeprefix(f"{root}/"): _facts(one) for path, one in listed.items()}
-            state = self._state(root) if _STATE in facts else {}
+            state = self._state(root, facts[_STATE]) if _STATE in facts else {}
             if not facts:
                 return None
             return self._made(step, name, root, facts, state)
@@ -198,7 +201,7 @@ class CheckpointStore:
         parts = (
             [one for path, one in facts.items() if "/" in path or path.endswith((".pt", ".distcp"))] if merge else []
         )
-        watched = state.get("stateful_callbacks", {}).get("forgetwatch", {}).get("attributes", {})
+        watched = _within(state, "stateful_callbacks", "forgetwatch", "attributes")
         made = SavedCheckpoint(
             step=step,
             name=name,
@@ -206,10 +209,11 @@ class CheckpointStore:
             model=model,
             files=files or dict(facts),
             merge=merge,
+            has_config=any(path.rsplit("/", 1)[-1] == "config.json" for path in facts),
             settled=_is_newest(facts.get(_STATE), [*files.values(), *parts]) if state else False,
             max_steps=state.get("max_steps"),
             is_last=_is_last(state),
-            token_budget=((watched.get("packed", {}).get("meta", {}).get("batch")) or {}).get("tokens"),
+            token_budget=_within(watched, "packed", "meta", "batch").get("tokens"),
             fingerprint=watched.get("fingerprint"),
         )
         # The files are read again only when they have changed.
@@ -217,13 +221,19 @@ class CheckpointStore:
             self._checked[root] = made.signature, "" if merge else self._problem(made)
         return SavedCheckpoint(**{**vars(made), "problem": self._checked[root][1]})
 
-    def _state(self, root: str) -> dict[str, Any]:
-        """``trainer_state.json``; empty if it is not whole yet."""
+    def _state(self, root: str, facts: FileFacts) -> dict[str, Any]:
+        """``trainer_state.json`` without the log, which may be long; empty if it is not whole yet."""
+        if (known := self._states.get(root)) is not None and known[0] == facts:
+            return known[1]
         try:
             state = json.loads(self._fs.cat_file(f"{root}/{_STATE}"))
         except (ValueError, RecursionError):
             return {}
-        return state if isinstance(state, dict) and type(state.get("global_step")) is int else {}
+        if not isinstance(state, dict) or type(state.get("global_step")) is not int:
+            return {}
+        kept = {name: state.get(name) for name in ("global_step", "max_steps", "stateful_callbacks")}
+        self._states[root] = facts, kept
+        return kept
 
     def _problem(self, made: SavedCheckpoint) -> str:
         """Reason why the model of a checkpoint is not complete; empty if it is."""
@@ -345,10 +355,16 @@ def _is_last(state: Mapping[str, Any]) -> bool:
     """True if a training took its last step here, or was stopped early."""
     if not state:
         return False
-    control = state.get("stateful_callbacks", {}).get("TrainerControl", {})
-    stopped = control.get("args", {}).get("should_training_stop") if isinstance(control, dict) else False
+    stopped = _within(state, "stateful_callbacks", "TrainerControl", "args").get("should_training_stop")
     planned = state.get("max_steps")
     return bool(stopped) or (isinstance(planned, int) and 0 < planned <= state["global_step"])
+
+
+def _within(values: Any, *names: str) -> dict[str, Any]:
+    """The object under some names, one in the other; empty if there is none."""
+    for name in names:
+        values = values.get(name) if isinstance(values, dict) else None
+    return values if isinstance(values, dict) else {}
 
 
 def _link(checkpoint: SavedCheckpoint, target: Path) -> None:

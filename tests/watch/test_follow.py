@@ -19,6 +19,7 @@ from support import WORDS
 
 from forgetwatch import Trajectory, load_snapshot
 from forgetwatch.errors import WatchError
+from forgetwatch.run_folder import GuardFinding
 from forgetwatch.scoring import checkpoints
 from forgetwatch.watch import follow as module
 from forgetwatch.watch.guard import Guard
@@ -372,19 +373,16 @@ found["end"], found["lines"], found["scored"] = made.follow(), len(lines), made.
         assert both[0]["choice_logprobs"].equals(both[1]["choice_logprobs"])
 
 
-def test_the_guard_stops_it(out: Path, base: Path) -> None:
-    runs.save(out, 30)
-    made = runs.follower(out, base, guard=Guard("stop", net_loss=0.0, looks=1))
-    bound = Guard.findings
-    found = [module.GuardFinding("net_loss", "all:all", 10, "fell")]
-    object.__setattr__(made._settings.guard, "net_loss", None)
-    Guard.findings = lambda self, trajectory, lost=(): found if trajectory.steps[-1] == 10 else []  # type: ignore[method-assign]
-    try:
-        assert made.follow() == "guard"
-    finally:
-        Guard.findings = bound  # type: ignore[method-assign]
-    assert made.scored == [10]
-    assert Trajectory.from_run(out).findings == tuple(found)
+def test_the_guard_stops_it_once(out: Path, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = GuardFinding("net_loss", "all:all", 10, "fell")
+    monkeypatch.setattr(Guard, "findings", lambda self, run, lost=(): [found] if run.steps[-1] == 10 else [])
+    made = runs.follower(out, base, guard=Guard("stop"))
+    assert (made.follow(), made.scored) == ("guard", [10])
+    assert Trajectory.from_run(out).findings == (found,)
+    # Started again it follows on: what it was stopped for is known.
+    made = runs.follower(out, base, guard=Guard("stop"))
+    assert (made.follow(), made.scored) == ("once", [20])
+    assert Trajectory.from_run(out).findings == (found,)
 
 
 def test_an_empty_folder_is_an_error_with_once_and_awaited_without(

@@ -58,6 +58,10 @@ def test_counts_and_scores_are_those_of_the_callback_in_a_training_that_rotates(
         rows = [load_snapshot(out / folder / name).table for folder in ("_forgetwatch", "_forgetwatch_follow")]
         assert rows[0]["choice_logprobs"].equals(rows[1]["choice_logprobs"])
         assert rows[0]["correct"].equals(rows[1]["correct"])
+        batches = [
+            load_snapshot(out / folder / name).meta["batch"] for folder in ("_forgetwatch", "_forgetwatch_follow")
+        ]
+        assert batches[0] == batches[1]
         ours, theirs = (run.comparisons[run.steps.index(step)].all for run in (inside, beside))
         assert (ours.forgotten, ours.gained) == (theirs.forgotten, theirs.gained)
     assert any(each.all.forgotten for each in beside.comparisons)

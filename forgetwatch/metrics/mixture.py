@@ -87,6 +87,8 @@ def misassignment(*, separation: float, mass: float) -> float:
 
 def misassignment_bound(*, separation: float, mass: float) -> float:
     """Upper bound of `misassignment`: min(b, sqrt(b / (1 - b)) BC / 2), since r <= sqrt(r (1 - r)) where r <= 1/2."""
+    if mass == 1.0:  # the limit: the second bound is infinite, whatever the overlap
+        return mass
     return min(mass, 0.5 * math.sqrt(mass / (1 - mass)) * overlap(separation))
 
 

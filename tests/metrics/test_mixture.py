@@ -93,6 +93,11 @@ def test_misassignment_stays_below_its_bound(separation: float, mass: float) -> 
     assert found <= mixture.misassignment_bound(separation=separation, mass=mass) + 1e-12
 
 
+def test_where_all_mass_is_old_the_bound_is_the_mass() -> None:
+    assert mixture.misassignment_bound(separation=2.0, mass=1.0) == 1.0
+    assert mixture.misassignment(separation=2.0, mass=1.0) == pytest.approx(1.0)
+
+
 @pytest.mark.parametrize("replay", [0.0, 0.2, 0.6])
 def test_importance_weights_leave_the_mean_gradient_and_are_bounded(replay: float) -> None:
     separation, mass, target = 2.0, 0.3, 0.8

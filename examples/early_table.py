@@ -417,8 +417,11 @@ def _draw(panel: Axes, runs: Sequence[Run], one: Line) -> None:
     values = np.array([run.values[one.quantity] for run in runs])
     if (values[np.isfinite(values)] > 0).all():
         panel.set_xscale("log")
-        panel.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+        # Labels of every third of a decade do not fit where the values span many.
+        wide = values.max() > 1000 * values.min()
+        panel.xaxis.set_major_locator(LogLocator(subs=(1.0,) if wide else (1.0, 3.0)))
         panel.xaxis.set_major_formatter("{x:g}")
         panel.xaxis.set_minor_formatter(NullFormatter())
-    panel.set_xlabel(f"{NAMES[one.quantity]}, after 5 % of the steps", fontsize=9)
+    name = NAMES[one.quantity].removesuffix(", then")
+    panel.set_xlabel(f"{name}, after 5 % of the steps", fontsize=9)
     panel.set_title(f"rank correlation {_signed(one.rho)}{_between(one.interval)}", fontsize=10)

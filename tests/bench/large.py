@@ -1,11 +1,12 @@
 """A study of many pairs from two Parquet files: seconds and peak memory by number of pairs, and loops over rows.
 
     python tests/bench/large.py                  3, 10 and 30 pairs, each in a process of its own, and loops in pandas
-    python tests/bench/large.py --pairs 3        one size, in this process
+    python tests/bench/large.py --pairs 3 --folder DATA     one size, in this process
 
 A pair is 50,000 items with four options in 100 tasks and 10 categories, answered for three seeds: 150,000 rows a side,
 with `choice_logprobs`. All pairs of a size are in one file a side (of 30 pairs: 4,500,000 rows), sorted by the column
-`pair`; the rows of a pair are read by row groups. A comparison is everything that `compare` counts: cells, known and
+`pair`; the rows of a pair are read by row groups. First the comparisons alone, then `forgetwatch study` on the same
+files, with its tables, radars and page. A comparison is everything that `compare` counts: cells, known and
 lost, intervals, tests and corrections of 111 groups.
 
 The loops count the four cells of each group, and nothing else; "cells" is the same by forgetwatch: rows read, paired
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -32,6 +34,7 @@ import pyarrow.parquet as pq
 
 ITEMS, SEEDS, TASKS, CATEGORIES, OPTIONS = 50_000, 3, 100, 10, 4
 SIZES = (3, 10, 30)
+SIDES = ("before", "after")
 LOOPED = {"lookup": 5_000, "iterrows": 15_000, "itertuples": 15_000}
 """Rows of each loop in pandas."""
 
@@ -87,7 +90,7 @@ def measure(folder: Path, pairs: int) -> dict[str, Any]:
     for pair in range(pairs):
         began = time.process_time()
         rows = ColumnMap(where={"pair": f"pair {pair:02d}"})
-        before, after = (read_mapped(folder / f"{name}.parquet", rows) for name in ("before", "after"))
+        before, after = (read_mapped(folder / f"{name}.parquet", rows) for name in SIDES)
         reading += time.process_time() - began
         comparison = compare(before=before, after=after)
         cells = cells or {
@@ -104,6 +107,22 @@ def measure(folder: Path, pairs: int) -> dict[str, Any]:
     }
 
 
+def studied(folder: Path, pairs: int) -> tuple[float, float]:
+    """CPU seconds and peak memory in MiB of `forgetwatch study` on all pairs."""
+    sides = "".join(
+        f"      - name: pair {pair:02d}\n"
+        + "".join(f"        {side}: {{path: {side}.parquet, where: {{pair: pair {pair:02d}}}}}\n" for side in SIDES)
+        for pair in range(pairs)
+    )
+    (folder / "study.yaml").write_text(f"stages:\n  - name: tuning\n    pairs:\n{sides}")
+    command = [sys.executable, "-m", "forgetwatch", "study", str(folder / "study.yaml")]
+    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, used = os.wait4(running.pid, 0)
+    running.returncode = os.waitstatus_to_exitcode(status)
+    assert running.returncode == 0
+    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+
+
 def counted(folder: Path) -> tuple[float, dict[str, list[float]]]:
     """Seconds of reading the first pair and counting the cells of its groups, and the cells."""
     from forgetwatch.comparing.labels import Labels
@@ -113,7 +132,7 @@ def counted(folder: Path) -> tuple[float, dict[str, list[float]]]:
     started = time.process_time()
     names = ("item_id", "content_hash", "task", "category", "sample", "correct")
     rows = ColumnMap(fields={name: name for name in names}, where={"pair": "pair 00"})
-    before, after = (read_mapped(folder / f"{name}.parquet", rows) for name in ("before", "after"))
+    before, after = (read_mapped(folder / f"{name}.parquet", rows) for name in SIDES)
     paired = pair(before, after)
     was, now = before.floats("correct")[paired.before], after.floats("correct")[paired.after]
     cell = (2 * (was == 0) + (now == 0)).astype(np.int64)  # retained, forgotten, gained, missed
@@ -129,9 +148,7 @@ def looped(folder: Path, how: str) -> tuple[float, Counter[tuple[str, int]]]:
     """Seconds of a loop over a part of the rows of the first pair, and the cells that it counted."""
     import pandas as pd
 
-    frames = [
-        pd.read_parquet(folder / f"{name}.parquet", filters=[("pair", "=", "pair 00")]) for name in ("before", "after")
-    ]
+    frames = [pd.read_parquet(folder / f"{name}.parquet", filters=[("pair", "=", "pair 00")]) for name in SIDES]
     before, after = (frame.head(LOOPED[how]) for frame in frames)
     cells: Counter[tuple[str, int]] = Counter()
     started = time.process_time()
@@ -164,7 +181,8 @@ def main() -> None:
     if given.pairs is not None:
         print(json.dumps(measure(given.folder, given.pairs)))
         return
-    print("| pairs | rows a side | CPU s | of it reading | peak MiB | without data |\n|---|---|---|---|---|---|")
+    print("| pairs | rows a side | CPU s | of it reading | peak MiB | without data | study: CPU s | peak MiB |")
+    print("|---|---|---|---|---|---|---|---|")
     for pairs in SIZES:
         with tempfile.TemporaryDirectory() as name:
             write(Path(name), pairs)
@@ -172,6 +190,7 @@ def main() -> None:
             command = [sys.executable, __file__, "--pairs", str(pairs), "--folder", name]
             found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
             cells = [f"{found[key]:,.0f}" for key in ("pairs", "rows", "seconds", "reading", "mib", "empty")]
+            cells += [f"{value:,.0f}" for value in studied(Path(name), pairs)]
             print("| " + " | ".join(cells) + " |", flush=True)
             if pairs == SIZES[0]:
                 _against_loops(Path(name), found["cells"])

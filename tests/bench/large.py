@@ -85,7 +85,6 @@ def measure(folder: Path, pairs: int) -> dict[str, Any]:
     from forgetwatch import compare
     from forgetwatch.readers.mapping import ColumnMap, read_mapped
 
-    empty = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     started, reading, cells = time.process_time(), 0.0, {}
     for pair in range(pairs):
         began = time.process_time()
@@ -102,7 +101,6 @@ def measure(folder: Path, pairs: int) -> dict[str, Any]:
         "seconds": time.process_time() - started,
         "reading": reading,
         "mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        "empty": empty / 1024,
         "cells": cells,
     }
 
@@ -181,15 +179,15 @@ def main() -> None:
     if given.pairs is not None:
         print(json.dumps(measure(given.folder, given.pairs)))
         return
-    print("| pairs | rows a side | CPU s | of it reading | peak MiB | without data | study: CPU s | peak MiB |")
-    print("|---|---|---|---|---|---|---|---|")
+    print("| pairs | rows a side | CPU s | of it reading | peak MiB | study: CPU s | peak MiB |")
+    print("|---|---|---|---|---|---|---|")
     for pairs in SIZES:
         with tempfile.TemporaryDirectory() as name:
             write(Path(name), pairs)
             # In a process of its own: peak memory is that of one size, without the writing.
             command = [sys.executable, __file__, "--pairs", str(pairs), "--folder", name]
             found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-            cells = [f"{found[key]:,.0f}" for key in ("pairs", "rows", "seconds", "reading", "mib", "empty")]
+            cells = [f"{found[key]:,.0f}" for key in ("pairs", "rows", "seconds", "reading", "mib")]
             cells += [f"{value:,.0f}" for value in studied(Path(name), pairs)]
             print("| " + " | ".join(cells) + " |", flush=True)
             if pairs == SIZES[0]:

@@ -135,8 +135,9 @@ def test_accelerate_launch_shares_the_items_too(saved: Path) -> None:
     assert [len(max(_calls(saved / f"accelerated-{rank}"), key=len)) for rank in range(2)] == [20, 20]
 
 
-@pytest.mark.parametrize("at", ["checkpoints load_model", "Scorer score"])
-@pytest.mark.parametrize("fails", ["0", "1"])
+@pytest.mark.parametrize(
+    ("at", "fails"), [("checkpoints load_model", "1"), ("Scorer score", "0"), ("Scorer score", "1")]
+)
 def test_an_error_of_any_process_is_printed_once_and_ends_all(saved: Path, at: str, fails: str) -> None:
     command = ["failing.py", "score", "model", "--probe", "p.jsonl", "-o", "none.parquet"]
     both = _both(saved, *command, AT=at, FAILS=fails, ACT="refuse")

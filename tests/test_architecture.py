@@ -12,6 +12,7 @@ ORDER = (
     *(
         "visible_text",
         "errors",
+        "launched",
         "files",
         "ranges",
         "progress",

@@ -32,8 +32,9 @@ from forgetwatch.cli import (
     score_command,
     study_command,
 )
-from forgetwatch.cli.output import is_first_process, reports_errors
+from forgetwatch.cli.output import reports_errors
 from forgetwatch.errors import ForgetwatchError, ReportedElsewhereError, did_you_mean
+from forgetwatch.launched import is_first_process
 from forgetwatch.visible_text import visible
 
 _TRACEBACK: Final = "FORGETWATCH_TRACEBACK"

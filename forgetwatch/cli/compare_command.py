@@ -28,7 +28,7 @@ from forgetwatch.cli.documents import (
 )
 from forgetwatch.cli.gate_options import conclude, gate_of
 from forgetwatch.cli.options import CHANCE, GATES, ITEMS, OUTPUT, check_device_map, device_map_option, share
-from forgetwatch.cli.output import echo, is_first_process, result_console, shared_work
+from forgetwatch.cli.output import echo, result_console, shared_work
 from forgetwatch.cli.resolve import read_outcomes, resolve, select, with_questions
 from forgetwatch.comparing.common_norm import in_common_norm
 from forgetwatch.comparing.comparison import Comparison, compare, first_samples
@@ -37,6 +37,7 @@ from forgetwatch.comparing.ranking import ModelComparison, rank_models, read_tar
 from forgetwatch.comparing.verdict import TOLERANCE
 from forgetwatch.errors import SnapshotError
 from forgetwatch.gates import Gate
+from forgetwatch.launched import is_first_process
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
 from forgetwatch.probes.categories import Categories

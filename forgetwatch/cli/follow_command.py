@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from forgetwatch.cli.options import check_device_map, device_map_option
-from forgetwatch.cli.output import echo, is_first_process, print_line, result_console, shared_work
+from forgetwatch.cli.output import echo, print_line, result_console, shared_work
 from forgetwatch.errors import WatchError, did_you_mean
+from forgetwatch.launched import is_first_process
 from forgetwatch.probes import load_probe
 from forgetwatch.progress import log
 

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Final
 
 from forgetwatch.cli.options import share
-from forgetwatch.cli.output import echo, is_first_process
+from forgetwatch.cli.output import echo
 from forgetwatch.comparing.verdict import Word, worst
 from forgetwatch.errors import GateError
 from forgetwatch.files import write_text
 from forgetwatch.gates import Condition, FailIf, Gate, GateResult, NoWorseThan, read_gate
 from forgetwatch.gates.gate import Limit
+from forgetwatch.launched import is_first_process
 from forgetwatch.probe import Probe
 from forgetwatch.report.markdown import ci_summary
 

@@ -16,10 +16,11 @@ import typer
 
 from forgetwatch.cli.documents import STDOUT, check_file, check_report, write_json
 from forgetwatch.cli.options import ITEMS, OUTPUT, check_device_map, device_map_option
-from forgetwatch.cli.output import echo, is_first_process, result_console, scoring, shared_work
+from forgetwatch.cli.output import echo, result_console, scoring, shared_work
 from forgetwatch.comparing.merge_sweep import MergeSweep
 from forgetwatch.errors import ScoringError
 from forgetwatch.files import write_text
+from forgetwatch.launched import is_first_process
 from forgetwatch.probes import load_probe
 from forgetwatch.report.merge_page import merge_page
 from forgetwatch.report.merge_table import merge_csv, merge_detail, merge_json, merge_markdown, merge_table

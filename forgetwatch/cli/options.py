@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
 from typing import Any, Final
 
 import typer
 
 from forgetwatch.errors import ScoringError, did_you_mean
 from forgetwatch.gates.condition import parse_fraction
+from forgetwatch.launched import launched_count
 
 ITEMS: Final = "Items"
 CHANCE: Final = "Chance (the tables show it with --detail)"
@@ -41,7 +41,7 @@ def check_device_map(given: str | None) -> None:
         near = did_you_mean(given, DEVICE_MAPS)
         raise ScoringError(f"--device-map {given}: needed {' or '.join(DEVICE_MAPS)}{near}")
     # The launcher's variable: no process group exists yet.
-    if (count := os.environ.get("WORLD_SIZE", "1")) != "1":
+    if (count := launched_count()) > 1:
         raise ScoringError(f"--device-map spreads one model over all GPUs; needed one process, got {count}")
 
 

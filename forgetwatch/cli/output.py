@@ -5,7 +5,6 @@ What is printed holds names and texts of files: control characters in it are mad
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
@@ -18,15 +17,11 @@ from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingCo
 from rich.progress import Progress as BytesBar
 from rich.text import Text
 
+from forgetwatch.launched import is_first_process, launched_count
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Progress, shown
 from forgetwatch.report.terminal import WIDTH
 from forgetwatch.visible_text import visible
-
-
-def is_first_process() -> bool:
-    """True in the process that prints and writes: the only one, or the first of those that a launcher started."""
-    return not _is_shared() or os.environ.get("RANK", "0") == "0"
 
 
 @contextmanager
@@ -35,7 +30,7 @@ def shared_work() -> Iterator[None]:
 
     One process enters nothing, and imports no torch.
     """
-    if not _is_shared():
+    if launched_count() == 1:
         yield
         return
     from forgetwatch.scoring.processes import joined_group
@@ -52,11 +47,6 @@ def reports_errors() -> bool:
     chooses one, and the others get `ReportedElsewhereError`.
     """
     return is_first_process() or _has_joined.get()
-
-
-def _is_shared() -> bool:
-    """True if a launcher such as torchrun started several processes: its variable says so before torch is imported."""
-    return os.environ.get("WORLD_SIZE", "1") != "1"
 
 
 _has_joined: Final = ContextVar("has_joined", default=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from contextlib import nullcontext
 from functools import partial
@@ -13,9 +12,10 @@ import typer
 
 from forgetwatch.cli.documents import STDOUT, check_file, check_pictures, write_json
 from forgetwatch.cli.options import check_device_map, device_map_option
-from forgetwatch.cli.output import echo, is_first_process, result_console, shared_work
+from forgetwatch.cli.output import echo, result_console, shared_work
 from forgetwatch.cli.resolve import resolve
 from forgetwatch.errors import StudyError
+from forgetwatch.launched import is_first_process, launched_count
 from forgetwatch.probe import Probe
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.study.overview import study_table
@@ -61,7 +61,7 @@ def run(
         return resolve(given, items, metric, trust_remote_code=trust_remote_code, device_map=device_map)
 
     with shared_work() if is_scored else nullcontext():
-        is_alone = os.environ.get("WORLD_SIZE", "1") == "1"
+        is_alone = launched_count() == 1
         sources = Sources(folder, read, is_first=is_first_process(), is_alone=is_alone)
         found = run_study(plan, sources, on_pair=partial(_announce, plan))
         if is_first_process():

@@ -35,6 +35,7 @@ from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
 from forgetwatch.errors import ForgetwatchError, ReportedElsewhereError, ScoringError
+from forgetwatch.launched import launched_count
 from forgetwatch.scoring.encoding import Encoded, share_integers
 from forgetwatch.scoring.model import is_sharded, is_tensor_parallel
 
@@ -92,7 +93,7 @@ def joined_group() -> Iterator[None]:
         ScoringError: If a launcher's variable is missing, the group cannot begin, or a process was killed.
         ReportedElsewhereError: If another process failed before this one.
     """
-    if os.environ.get("WORLD_SIZE", "1") == "1" or process_count() > 1:
+    if launched_count() == 1 or process_count() > 1:
         yield
         return
     store = _begin_group()
@@ -120,7 +121,7 @@ def _begin_group() -> Store:
     """Begin the group of the launcher's processes, each with its GPU; the store is for reports of failures."""
     if missing := [name for name in _LAUNCHER if name not in os.environ]:
         raise ScoringError(
-            f"WORLD_SIZE is {os.environ['WORLD_SIZE']}, and {', '.join(missing)} is not set; start several processes "
+            f"WORLD_SIZE is {launched_count()}, and {', '.join(missing)} is not set; start several processes "
             "with torchrun or accelerate launch, or unset WORLD_SIZE for one"
         )
     backend = "gloo"
@@ -134,7 +135,7 @@ def _begin_group() -> Store:
         distributed.init_process_group(backend, store=group, rank=number, world_size=count, timeout=_LIMIT)
     except (RuntimeError, ValueError) as error:
         raise ScoringError(
-            f"the group of {os.environ['WORLD_SIZE']} processes cannot begin at {os.environ['MASTER_ADDR']}, port "
+            f"the group of {launched_count()} processes cannot begin at {os.environ['MASTER_ADDR']}, port "
             f"{os.environ['MASTER_PORT']} ({str(error).strip()})"
         ) from error
     return PrefixStore("forgetwatch-failures", store)
@@ -157,7 +158,7 @@ def _count_failure(store: Store) -> bool:
 def _linger(store: Store) -> None:
     """Keep the store, which may be held by this process, until all processes have counted their failures."""
     until = time.monotonic() + _LINGER
-    while store.add(_FAILED, 0) < int(os.environ["WORLD_SIZE"]) and time.monotonic() < until:
+    while store.add(_FAILED, 0) < launched_count() and time.monotonic() < until:
         time.sleep(0.05)
 
 

@@ -198,7 +198,7 @@ def test_a_launcher_whose_variables_are_incomplete_is_named(saved: Path) -> None
     done = subprocess.run(
         [sys.executable, "-m", "forgetwatch", "score", "model", "--probe", "p.jsonl", "-o", "none.parquet"],
         cwd=saved,
-        env={**environment, "WORLD_SIZE": "2", "RANK": "0"},
+        env={**environment, "WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "0"},
         capture_output=True,
         text=True,
     )
@@ -207,3 +207,16 @@ def test_a_launcher_whose_variables_are_incomplete_is_named(saved: Path) -> None
         "forgetwatch: WORLD_SIZE is 2, and MASTER_ADDR, MASTER_PORT is not set; start several processes with torchrun "
         "or accelerate launch, or unset WORLD_SIZE for one"
     ]
+
+
+def test_a_shell_in_a_cluster_that_sets_the_variables_of_machines_is_one_process(saved: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "LOCAL_RANK"}
+    done = subprocess.run(
+        [sys.executable, "-m", "forgetwatch", "plan", "--probe", "p.jsonl"],
+        cwd=saved,
+        env={**environment, "WORLD_SIZE": "8", "RANK": "3"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0
+    assert done.stdout

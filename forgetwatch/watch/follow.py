@@ -22,10 +22,10 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import torch
 from torch import nn
@@ -41,9 +41,10 @@ from forgetwatch.scoring.processes import on_all_processes, on_main_process, pro
 from forgetwatch.scoring.snapshot_cache import file_digests
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch import notices
+from forgetwatch.watch.checkpoint_queue import CheckpointQueue, End
 from forgetwatch.watch.console import Failures
 from forgetwatch.watch.guard import Guard, Tripped
-from forgetwatch.watch.saved_checkpoints import NAMES, CheckpointGoneError, CheckpointStore, SavedCheckpoint
+from forgetwatch.watch.saved_checkpoints import CheckpointGoneError, CheckpointStore, SavedCheckpoint
 from forgetwatch.watch.tracker_runs import TrackerRuns
 from forgetwatch.watch.trackers import alert
 from forgetwatch.watch.watch import Watch
@@ -51,14 +52,8 @@ from forgetwatch.watch.watch import Watch
 _PATIENCE: Final = 5.0
 """Seconds that a follower waits for another one of the same run folder, which may be ending."""
 
-_ROUND: Final = 20.0
-"""Seconds after which processes that wait for the main one hear from it; their backend gives up after minutes."""
-
 _NAMES: Final = ("_name_or_path", "transformers_version")
 """Settings of a model's configuration by which no outcome changes."""
-
-End = Literal["last checkpoint", "idle", "stopped", "once", "guard"]
-"""Reason for which a follower ends."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +99,6 @@ class Follower:
     Attributes:
         watch: Measures, compares, stores.
         scored: Steps that this process has scored.
-        failed: Names of the checkpoints that could not be scored, or were gone before.
 
     Args:
         output_dir: Folder of the checkpoints, a path or a URL.
@@ -129,10 +123,8 @@ class Follower:
         self._store = CheckpointStore(output_dir)
         path = _run_folder(self._store) if run is None else run
         self.watch = Watch(probe, path.parent, folder=path.name, drift=settings.full)
-        self._is_new = self._store.path is not None and not self._store.path.is_dir()
         self._links = path.with_name(f"{path.name}.held")
         self.scored: list[int] = []
-        self.failed: list[str] = []
         self._settings = settings
         self._on_look = on_look
         self._base = _named_base(settings)
@@ -148,14 +140,14 @@ class Follower:
         self._page = notices.ReportPage()
         self._failures = Failures(strict=False, work="following", is_main_process=rank() == 0)
         self._stop = threading.Event()
-        self._done: dict[int, str] = {}  # signature of each checkpoint that is dealt with
-        self._pending: dict[int, str] = {}  # signature at the latest poll
-        self._seen: dict[int, str] = {}  # names of the folders that were ever there
-        self._told: set[str] = set()
-        self._last: SavedCheckpoint | None = None
-        self._noticed: dict[int, str] = {}
-        self._ended = threading.Event()
-        self._active = time.monotonic()
+        self._queue = CheckpointQueue(
+            self._store,
+            looks=self._signatures,
+            stop=self._stop,
+            poll=settings.poll,
+            idle=settings.idle,
+            once=settings.once,
+        )
         self._setting: tuple[Any, ...] = ()
 
     def follow(self) -> End:
@@ -166,18 +158,21 @@ class Follower:
         """
         with self._signals():
             on_main_process(self._claim)
-            if rank() == 0:
-                threading.Thread(target=self._notice, daemon=True).start()
-            try:
-                self._resume()
-                return self._until_end()
-            finally:
-                self._ended.set()
-                self._finish()
+            with self._queue.noticing() if rank() == 0 else nullcontext():
+                try:
+                    self._resume()
+                    return self._until_end()
+                finally:
+                    self._finish()
+
+    @property
+    def failed(self) -> list[str]:
+        """Names of the checkpoints that could not be scored, or were gone before."""
+        return self._queue.failed
 
     def _until_end(self) -> End:
         while True:
-            found = on_main_process(self._next)
+            found = on_main_process(self._queue.next)
             if isinstance(found, str):
                 return found
             if found is None:
@@ -227,101 +222,10 @@ class Follower:
                 "give --run another folder"
             )
 
-    def _next(self) -> SavedCheckpoint | End | None:
-        """The next checkpoint to score; a reason to end; None after a while, for the sake of other processes."""
-        until = time.monotonic() + _ROUND
-        again = self._settings.once
-        while True:
-            if self._stop.is_set():
-                return "stopped"
-            if (found := self._scan()) is not None:
-                return found
-            if (end := self._end(again=again)) is not None:
-                return end
-            again = False
-            if time.monotonic() >= until:
-                return None
-            self._stop.wait(self._settings.poll)
-
-    def _scan(self) -> SavedCheckpoint | None:
-        """The first complete checkpoint that is not dealt with; what else is found is logged once."""
-        names = self._list()
-        found = None
-        for step, name in names.items():
-            # Each reading of a remote folder is a request.
-            is_over = step in self._done and not self._store.is_local
-            checkpoint = None if is_over else self._store.read(step, name)
-            if checkpoint is None:
-                continue
-            before, self._pending[step] = self._pending.get(step), checkpoint.signature
-            settled = checkpoint.settled or before == checkpoint.signature
-            if self._last is None or step >= self._last.step:
-                self._last = checkpoint
-            if self._is_stored(checkpoint):
-                self._deal_with(checkpoint)
-            if self._done.get(step) == checkpoint.signature or found is not None:
-                continue
-            if checkpoint.problem:
-                if before == checkpoint.signature:  # nothing was added since the poll before
-                    self._tell(f"{name} is not complete yet: {checkpoint.problem}")
-            elif settled and checkpoint.merge:
-                needs = "" if checkpoint.has_config else " (put the base's config.json and tokenizer beside it)"
-                self._tell(
-                    f"{name} has its weights in parts, as its processes had them; this makes a model of them{needs}: "
-                    f"{checkpoint.merge}"
-                )
-                self._deal_with(checkpoint)
-            elif settled:
-                found = checkpoint
-        return found
-
-    def _notice(self) -> None:
-        """Keep the names of all checkpoints that come, also of those that go while another one is scored."""
-        while not self._ended.wait(self._settings.poll):
-            with suppress(OSError):  # the next attempt may succeed
-                self._noticed = {**self._noticed, **self._store.names()}
-
-    def _is_stored(self, checkpoint: SavedCheckpoint) -> bool:
-        """True if the run folder has a look of these very files."""
-        if (look := self.watch.comparisons.get(checkpoint.step)) is None or checkpoint.step in self._done:
-            return False
-        return (look.after.get("weights") or {}).get("signature") == checkpoint.signature
-
-    def _list(self) -> dict[int, str]:
-        """Folders that are there; those that are gone before they were scored are logged."""
-        names = self._store.names()
-        self._seen |= self._noticed
-        if names.keys() - self._seen.keys():
-            self._active = time.monotonic()
-        for step in sorted(self._seen.keys() - names.keys() - self._done.keys() - self.watch.comparisons.keys()):
-            self._log(f"{self._seen[step]} was deleted before it could be scored")
-            self.failed.append(self._seen[step])
-            self._done[step] = ""
-        self._seen |= names
-        if not names and not self._settings.once:
-            self._tell(f"no checkpoint yet{', nor that folder' if self._is_new else ''}; waiting for {NAMES}")
-        return names
-
-    def _end(self, *, again: bool) -> End | None:
-        """Reason to end now; None to wait on.
-
-        Args:
-            again: True if a folder that is still being written is to be seen once more.
-        """
-        settings, last = self._settings, self._last
-        is_done = last is not None and self._done.get(last.step) == last.signature
-        if settings.once:
-            if again and (self._seen.keys() - self._done.keys()):
-                return None
-            if not self._seen:
-                hint = "; it is itself a checkpoint, give the folder above" if self._store.is_checkpoint() else ""
-                raise WatchError(f"{self._store.given}: needed checkpoints ({NAMES}), found none{hint}")
-            return "once"
-        if last is not None and last.is_last and is_done and last.step == max(self._seen):
-            return "last checkpoint"
-        if settings.idle is not None and time.monotonic() - self._active > settings.idle:
-            return "idle"
-        return None
+    def _signatures(self) -> dict[int, str | None]:
+        """Signature of the files of each checkpoint that has a look, by step; None where a look has none."""
+        looks = self.watch.comparisons.items()
+        return {step: (look.after.get("weights") or {}).get("signature") for step, look in looks}
 
     def _take(self, checkpoint: SavedCheckpoint) -> None:
         """Score a checkpoint; one that cannot be scored is logged, and the next is taken."""
@@ -335,9 +239,8 @@ class Follower:
             )
             why = f"{checkpoint.name} was deleted while it was read" if gone else str(error)
             self._log(why if why.startswith(checkpoint.name) else f"{checkpoint.name} could not be scored: {why}")
-            self.failed.append(checkpoint.name)
-            self._deal_with(checkpoint)
-        self._active = time.monotonic()
+            self._queue.fail(checkpoint)
+        self._queue.restart_clock()
 
     def _score(self, checkpoint: SavedCheckpoint) -> None:
         watch, step = self.watch, checkpoint.step
@@ -347,7 +250,7 @@ class Follower:
             )
             weights = on_main_process(lambda: {"digest": _digest(path), "signature": checkpoint.signature})
             if step in watch.comparisons and not self._is_another(step, weights):
-                self._deal_with(checkpoint)
+                self._queue.deal_with(checkpoint)
                 return
             # It was held first: the base takes as long as a checkpoint.
             self._score_base(checkpoint)
@@ -362,7 +265,7 @@ class Follower:
             comparison = self._look(str(path), step=step, origin=origin, name=checkpoint.name)
             took = time.perf_counter() - started
         self.scored.append(step)
-        self._deal_with(checkpoint)
+        self._queue.deal_with(checkpoint)
         self._after(step, _line(checkpoint, comparison, took))
 
     def _look(self, given: str, *, step: int, origin: Mapping[str, Any], name: str) -> Comparison:
@@ -473,24 +376,16 @@ class Follower:
     def show(self) -> None:
         """Print the table of the last look, in the main process, unless there is none."""
         if rank() == 0 and len(self.watch.comparisons) > 1:
-            of = None if self._last is None else self._last.max_steps
+            latest = self._queue.latest
+            of = None if latest is None else latest.max_steps
             notices.show(self.watch, max_steps=of, against="the base")
-
-    def _deal_with(self, checkpoint: SavedCheckpoint) -> None:
-        self._done[checkpoint.step] = checkpoint.signature
 
     def _log(self, line: str) -> None:
         if rank() == 0:
             log(line)
 
-    def _tell(self, line: str) -> None:
-        """Log a line that is not logged twice."""
-        if line not in self._told:
-            self._told.add(line)
-            log(line)
-
     def _read_in_place(self, why: str) -> None:
-        self._tell(f"checkpoints are read where they are, since hard links do not work here ({why})")
+        self._queue.tell(f"checkpoints are read where they are, since hard links do not work here ({why})")
 
     @contextmanager
     def _interruptible(self, model: nn.Module) -> Iterator[None]:

@@ -162,7 +162,7 @@ def test_one_that_comes_and_goes_during_a_look_is_named(
         if "-10" in given:
             shutil.move(moved, out / "checkpoint-20")
             until = time.monotonic() + 20
-            while 20 not in made._noticed and time.monotonic() < until:
+            while 20 not in made._queue._noticed and time.monotonic() < until:
                 time.sleep(0.01)
             runs.delete(out / "checkpoint-20")
 

@@ -1,0 +1,194 @@
+"""Checkpoints of a training in the order in which a follower scores them, and the end of it.
+
+    the folder is listed every few seconds
+        complete, not scored      the next one
+        not complete              left for a later listing, and named if nothing is added to it
+        in parts, one a process   named once, with the command that makes a model of them
+        gone before it was read   named once
+
+Only the main process lists the folder.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Final, Literal
+
+from forgetwatch.errors import WatchError
+from forgetwatch.progress import log
+from forgetwatch.watch.saved_checkpoints import NAMES, CheckpointStore, SavedCheckpoint
+
+_ROUND: Final = 20.0
+"""Seconds after which processes that wait for the main one hear from it; their backend gives up after minutes."""
+
+End = Literal["last checkpoint", "idle", "stopped", "once", "guard"]
+"""Reason for which a follower ends."""
+
+
+class CheckpointQueue:
+    """The checkpoints that are to be scored.
+
+    Attributes:
+        failed: Names of the checkpoints that could not be scored, or were gone before.
+        latest: The checkpoint of the last step that was seen; None before the first.
+
+    Args:
+        store: The folder of the checkpoints.
+        looks: Function of the looks taken so far: the signature of the files of each by step, None where it is unknown.
+        stop: Set to end.
+        poll: Seconds between two listings.
+        idle: Seconds without a new checkpoint after which it ends; None for no limit.
+        once: True to end when all checkpoints that are there were taken.
+    """
+
+    def __init__(
+        self,
+        store: CheckpointStore,
+        *,
+        looks: Callable[[], Mapping[int, str | None]],
+        stop: threading.Event,
+        poll: float,
+        idle: float | None,
+        once: bool,
+    ) -> None:
+        self.failed: list[str] = []
+        self.latest: SavedCheckpoint | None = None
+        self._store, self._looks, self._stop = store, looks, stop
+        self._poll, self._idle, self._once = poll, idle, once
+        self._is_new = store.path is not None and not store.path.is_dir()
+        self._done: dict[int, str] = {}  # signature of each checkpoint that is dealt with
+        self._pending: dict[int, str] = {}  # signature at the latest listing
+        self._seen: dict[int, str] = {}  # names of the folders that were ever there
+        self._noticed: dict[int, str] = {}
+        self._told: set[str] = set()
+        self._active = time.monotonic()
+
+    def next(self) -> SavedCheckpoint | End | None:
+        """The next checkpoint to score; a reason to end; None after a while, for the sake of other processes.
+
+        Raises:
+            WatchError: If the folder has no checkpoints, and none is waited for.
+        """
+        until = time.monotonic() + _ROUND
+        again = self._once
+        while True:
+            if self._stop.is_set():
+                return "stopped"
+            if (found := self._scan()) is not None:
+                return found
+            if (end := self._end(again=again)) is not None:
+                return end
+            again = False
+            if time.monotonic() >= until:
+                return None
+            self._stop.wait(self._poll)
+
+    def deal_with(self, checkpoint: SavedCheckpoint) -> None:
+        """Take a checkpoint from the queue, unless its files change."""
+        self._done[checkpoint.step] = checkpoint.signature
+
+    def fail(self, checkpoint: SavedCheckpoint) -> None:
+        """Take a checkpoint from the queue that could not be scored."""
+        self.failed.append(checkpoint.name)
+        self.deal_with(checkpoint)
+
+    def restart_clock(self) -> None:
+        """Count the time without a new checkpoint from now on."""
+        self._active = time.monotonic()
+
+    def tell(self, line: str) -> None:
+        """Log a line that is not logged twice."""
+        if line not in self._told:
+            self._told.add(line)
+            log(line)
+
+    @contextmanager
+    def noticing(self) -> Iterator[None]:
+        """Context in which the names of all checkpoints are kept, also of those that go while another one is scored."""
+        ended = threading.Event()
+
+        def notice() -> None:
+            while not ended.wait(self._poll):
+                with suppress(OSError):  # the next attempt may succeed
+                    self._noticed = {**self._noticed, **self._store.names()}
+
+        threading.Thread(target=notice, daemon=True).start()
+        try:
+            yield
+        finally:
+            ended.set()
+
+    def _scan(self) -> SavedCheckpoint | None:
+        """The first complete checkpoint that is not dealt with; what else is found is logged once."""
+        looks, found = self._looks(), None
+        for step, name in self._list(looks).items():
+            # Each reading of a remote folder is a request.
+            is_over = step in self._done and not self._store.is_local
+            checkpoint = None if is_over else self._store.read(step, name)
+            if checkpoint is None:
+                continue
+            before, self._pending[step] = self._pending.get(step), checkpoint.signature
+            if self.latest is None or step >= self.latest.step:
+                self.latest = checkpoint
+            if step not in self._done and looks.get(step) == checkpoint.signature:
+                self.deal_with(checkpoint)  # by an earlier process
+            if found is None and self._done.get(step) != checkpoint.signature:
+                found = self._judged(checkpoint, is_unchanged=before == checkpoint.signature)
+        return found
+
+    def _judged(self, checkpoint: SavedCheckpoint, *, is_unchanged: bool) -> SavedCheckpoint | None:
+        """The checkpoint if it is complete and has its weights; else it is logged once what is missing."""
+        if checkpoint.problem:
+            if is_unchanged:  # nothing was added since the listing before
+                self.tell(f"{checkpoint.name} is not complete yet: {checkpoint.problem}")
+            return None
+        if not (checkpoint.settled or is_unchanged):
+            return None
+        if not checkpoint.merge:
+            return checkpoint
+        needs = "" if checkpoint.has_config else " (put the base's config.json and tokenizer beside it)"
+        self.tell(
+            f"{checkpoint.name} has its weights in parts, as its processes had them; this makes a model of "
+            f"them{needs}: {checkpoint.merge}"
+        )
+        self.deal_with(checkpoint)
+        return None
+
+    def _list(self, looks: Mapping[int, str | None]) -> dict[int, str]:
+        """Folders that are there; those that are gone before they were scored are logged."""
+        names = self._store.names()
+        self._seen |= self._noticed
+        if names.keys() - self._seen.keys():
+            self._active = time.monotonic()
+        for step in sorted(self._seen.keys() - names.keys() - self._done.keys() - looks.keys()):
+            log(f"{self._seen[step]} was deleted before it could be scored")
+            self.failed.append(self._seen[step])
+            self._done[step] = ""
+        self._seen |= names
+        if not names and not self._once:
+            self.tell(f"no checkpoint yet{', nor that folder' if self._is_new else ''}; waiting for {NAMES}")
+        return names
+
+    def _end(self, *, again: bool) -> End | None:
+        """Reason to end now; None to wait on.
+
+        Args:
+            again: True if a folder that is still being written is to be seen once more.
+        """
+        if self._once:
+            if again and (self._seen.keys() - self._done.keys()):
+                return None
+            if not self._seen:
+                hint = "; it is itself a checkpoint, give the folder above" if self._store.is_checkpoint() else ""
+                raise WatchError(f"{self._store.given}: needed checkpoints ({NAMES}), found none{hint}")
+            return "once"
+        last = self.latest
+        is_done = last is not None and self._done.get(last.step) == last.signature
+        if last is not None and last.is_last and is_done and last.step == max(self._seen):
+            return "last checkpoint"
+        if self._idle is not None and time.monotonic() - self._active > self._idle:
+            return "idle"
+        return None

@@ -9,9 +9,10 @@ with `choice_logprobs`. All pairs of a size are in one file a side (of 30 pairs:
 files, with its tables, radars and page. A comparison is everything that `compare` counts: cells, known and
 lost, intervals, tests and corrections of 111 groups.
 
-The loops count the four cells of each group, and nothing else; "cells" is the same by forgetwatch: rows read, paired
-and counted. `lookup` finds the partner of each row among the rows of the other side, as `after[(after.task == ...) &
-...]`, so that its time a row grows with their number; the others have a dict of the other side's rows.
+The loops count the four cells of each group from frames in memory, and nothing else; "cells" is the same by
+forgetwatch, from rows in memory: paired and counted. The reading of the file is given too. `lookup` finds the partner
+of each row among the rows of the other side, as `after[(after.task == ...) & ...]`, so that its time a row grows with
+their number; the others have a dict of the other side's rows.
 """
 
 from __future__ import annotations
@@ -121,8 +122,8 @@ def studied(folder: Path, pairs: int) -> tuple[float, float]:
     return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
 
 
-def counted(folder: Path) -> tuple[float, dict[str, list[float]]]:
-    """Seconds of reading the first pair and counting the cells of its groups, and the cells."""
+def counted(folder: Path) -> tuple[float, float, dict[str, list[float]]]:
+    """Seconds of reading the first pair, of pairing its rows and counting the cells of its groups, and the cells."""
     from forgetwatch.comparing.labels import Labels
     from forgetwatch.comparing.pairing import pair
     from forgetwatch.readers.mapping import ColumnMap, read_mapped
@@ -131,6 +132,7 @@ def counted(folder: Path) -> tuple[float, dict[str, list[float]]]:
     names = ("item_id", "content_hash", "task", "category", "sample", "correct")
     rows = ColumnMap(fields={name: name for name in names}, where={"pair": "pair 00"})
     before, after = (read_mapped(folder / f"{name}.parquet", rows) for name in SIDES)
+    read = time.process_time()
     paired = pair(before, after)
     was, now = before.floats("correct")[paired.before], after.floats("correct")[paired.after]
     cell = (2 * (was == 0) + (now == 0)).astype(np.int64)  # retained, forgotten, gained, missed
@@ -139,7 +141,8 @@ def counted(folder: Path) -> tuple[float, dict[str, list[float]]]:
         labels = Labels.of(before.table[level].take(paired.before))
         counts = np.bincount(4 * labels.code + cell, minlength=4 * len(labels.names)).reshape(-1, 4)
         found |= {f"{level} {name}": count for name, count in zip(labels.names, counts, strict=True)}
-    return time.process_time() - started, {name: list(count / SEEDS) for name, count in found.items()}
+    done = time.process_time()
+    return read - started, done - read, {name: list(count / SEEDS) for name, count in found.items()}
 
 
 def looped(folder: Path, how: str) -> tuple[float, Counter[tuple[str, int]]]:
@@ -196,14 +199,17 @@ def main() -> None:
 
 def _against_loops(folder: Path, cells: dict[str, list[float]]) -> None:
     """Print the seconds a row of the loops and of forgetwatch, whose cells are the same."""
-    seconds, own = min((counted(folder) for _ in range(3)), key=lambda found: found[0])
+    reading, counting, own = min((counted(folder) for _ in range(5)), key=lambda found: found[1])
     assert own == cells
-    each = seconds / (ITEMS * SEEDS)
-    print(f"cells: {1e6 * each:.2f} microseconds a row", flush=True)
+    each, whole = counting / (ITEMS * SEEDS), (reading + counting) / (ITEMS * SEEDS)
+    print(f"cells: {1e6 * each:.2f} microseconds a row, {1e6 * whole:.2f} with the reading of the file", flush=True)
     for how in LOOPED:
         seconds, looped_cells = looped(folder, how)
         assert sum(looped_cells["all all", cell] for cell in range(4)) == LOOPED[how]
-        print(f"{how}: {1e6 * seconds / LOOPED[how]:.1f} microseconds a row, {seconds / LOOPED[how] / each:.0f} times")
+        loop = seconds / LOOPED[how]
+        print(
+            f"{how}: {1e6 * loop:.1f} microseconds a row, {loop / each:.0f} times, {loop / whole:.0f} with the reading"
+        )
 
 
 if __name__ == "__main__":

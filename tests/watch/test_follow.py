@@ -144,7 +144,7 @@ def test_one_deleted_under_the_reader_is_named_and_the_next_is_scored(
         raise OSError(errno.EXDEV, "Invalid cross-device link")
 
     monkeypatch.setattr(os, "link", no_links)
-    before_loading(monkeypatch, lambda given: runs.delete(out / "checkpoint-10") if "-10" in given else None)
+    before_loading(monkeypatch, lambda given: runs.delete(out / "checkpoint-10") if "checkpoint-10" in given else None)
     made = runs.follower(out, base)
     made.follow()
     assert (made.scored, made.failed) == ([20], ["checkpoint-10"])
@@ -159,7 +159,7 @@ def test_one_that_comes_and_goes_during_a_look_is_named(
     moved = shutil.move(out / "checkpoint-20", out / "later")
 
     def come_and_go(given: str) -> None:
-        if "-10" in given:
+        if "checkpoint-10" in given:
             shutil.move(moved, out / "checkpoint-20")
             until = time.monotonic() + 20
             while 20 not in made._queue._noticed and time.monotonic() < until:
@@ -217,7 +217,7 @@ def test_a_signal_ends_it_with_all_that_was_scored(
     out: Path, base: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
     before = signal.getsignal(number)
-    before_loading(monkeypatch, lambda given: os.kill(os.getpid(), number) if "-20" in given else None)
+    before_loading(monkeypatch, lambda given: os.kill(os.getpid(), number) if "checkpoint-20" in given else None)
     made = runs.follower(out, base, once=False)
     assert made.follow() == "stopped"
     assert made.scored == [10]

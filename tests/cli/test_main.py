@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from forgetwatch.cli import app, main
 
-COMMANDS = ("demo", "compare", "score", "convert", "flips", "report", "plan")
+COMMANDS = ("demo", "compare", "flips", "score", "follow", "convert", "report", "study", "merge", "plan")
 
 
 def test_every_command_explains_itself_and_each_of_its_options() -> None:

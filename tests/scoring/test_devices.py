@@ -23,6 +23,7 @@ from typer.testing import CliRunner
 
 from forgetwatch import load_snapshot, score
 from forgetwatch.cli import app
+from forgetwatch.cli.options import check_device_map
 from forgetwatch.errors import ScoringError
 from forgetwatch.scoring import checkpoints
 from forgetwatch.scoring.checkpoints import load_model, score_checkpoint
@@ -165,10 +166,11 @@ def test_the_commands_take_a_device_map(saved: Path, tmp_path: Path, monkeypatch
     for command in (["score", str(saved), *target], ["compare", str(saved), str(saved)]):
         wrong = runner.invoke(app, [*command, *asked, "--device-map", "autp"])
         assert "--device-map autp: needed auto, did you mean 'auto'?" in str(wrong.exception)
-        monkeypatch.setenv("WORLD_SIZE", "2")
-        several = runner.invoke(app, [*command, *asked, "--device-map", "auto"])
-        monkeypatch.delenv("WORLD_SIZE")
-        assert "needed one process, got 2" in str(several.exception)
+    with monkeypatch.context() as launched:  # tests/cli/test_launched.py starts several
+        launched.setenv("WORLD_SIZE", "2")
+        launched.setenv("LOCAL_RANK", "0")
+        with pytest.raises(ScoringError, match="needed one process, got 2"):
+            check_device_map("auto")
     other = runner.invoke(app, ["score", str(saved), *asked, *target, "--device-map", "auto", "--engine", "vllm"])
     assert "vLLM spreads a model with --tensor-parallel" in str(other.exception)
     assert len(maps) == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 import traceback
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,18 @@ from typing import Any
 import pytest
 import saved_runs as runs
 from support import probe, trainer
+from transformers import TrainerCallback
 
 from forgetwatch import ForgetWatchCallback, Trajectory, load_snapshot
 
 STEPS = (4, 8, 12, 16)
+
+
+class _Unhurried(TrainerCallback):
+    """Lets each checkpoint stand for several polls of the follower: one that comes and goes between two is not seen."""
+
+    def on_save(self, *_: Any, **__: Any) -> None:
+        time.sleep(0.5)
 
 
 def followed(out: Path, base: Path, result: Path, **training: Any) -> dict[str, Any]:
@@ -33,7 +42,7 @@ def followed(out: Path, base: Path, result: Path, **training: Any) -> dict[str, 
             os._exit(0)
     watch = ForgetWatchCallback(probe(40, norm="bytes"), every="save", max_overhead=None, drift=False)
     options = {"save_strategy": "steps", "save_steps": 4, "save_total_limit": 2, **training}
-    trainer(out, steps=16, callbacks=[watch], **options).train()
+    trainer(out, steps=16, callbacks=[watch, _Unhurried()], **options).train()
     os.waitpid(child, 0)
     return dict(json.loads(result.read_text()))
 

@@ -156,7 +156,7 @@ Ids = tuple[int, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What all runs share.
+    """Settings that all runs share.
 
     Attributes:
         model: Folder of the model.

@@ -1,4 +1,4 @@
-"""How common the words of an option are in English: a common option is guessed before a rare one.
+"""Frequency of the words of an option in English: a common option is guessed before a rare one.
 
     "What is the capital of Suriname?"   Paramaribo -29   Georgetown -28   Montevideo -28: the right one is the rarest
 

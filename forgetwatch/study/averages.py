@@ -19,7 +19,7 @@ from forgetwatch.comparing.comparison import Comparison
 
 @dataclass(frozen=True, kw_only=True)
 class Averages:
-    """What averages of one pair show and hide.
+    """Forgetting of one pair that averages show, and that they hide.
 
     Attributes:
         tasks: Number of tasks; 1 where the items name none.

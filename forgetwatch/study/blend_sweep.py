@@ -73,7 +73,7 @@ class Ends:
 
     @cached_property
     def plan(self) -> MergePlan | AdapterPlan:
-        """What is written for a point.
+        """Plan of the files that are written for a point.
 
         Raises:
             ScoringError: If the two cannot be merged; see `plan_merge` and `plan_adapter`.

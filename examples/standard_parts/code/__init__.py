@@ -53,7 +53,7 @@ def probe() -> Probe:
 
 
 def output(code: str, task: str) -> str:
-    """What a program prints; of a query, its only value.
+    """Output of a program; of a query, its only value.
 
     Raises:
         Exception: Whatever the program raises.

@@ -100,7 +100,7 @@ def run(
     with _ended_as_an_exit(), shared_work():
         # Not at the top: this imports torch, which the other commands do not need.
         from forgetwatch.scoring.checkpoints import silence_loading
-        from forgetwatch.study.blend_sweep import Ends, run_sweep
+        from forgetwatch.study.merging.sweep import Ends, run_sweep
 
         silence_loading()
         ends = Ends(a=a, b=b, method=method.value, alphas=alphas, keep=keep, trust_remote_code=trust_remote_code)

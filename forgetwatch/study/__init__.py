@@ -11,10 +11,5 @@
 
 A study imports no torch where only files of outcomes are named. Start with `plan`.
 
-Beside it, points between two models (`forgetwatch merge`):
-
-    merging          weights between two checkpoints, tensor by tensor
-    blend_files      the stored weights of a checkpoint, by headers alone
-    blend_adapters   an adapter between its base and itself
-    blend_sweep      points: merged, scored, compared with both ends, deleted
+Beside it, `merging`: points between two models (`forgetwatch merge`).
 """

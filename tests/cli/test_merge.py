@@ -20,7 +20,7 @@ from forgetwatch import compare
 from forgetwatch.cli import app
 from forgetwatch.scoring import checkpoints
 from forgetwatch.scoring.checkpoints import score_checkpoint
-from forgetwatch.study import blend_sweep, merging
+from forgetwatch.study.merging import sweep, weights
 
 
 @pytest.fixture(scope="module")
@@ -59,9 +59,9 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
     def counted(*given: Any, **options: Any) -> None:
         seen.append(options["alpha"])
-        merging.write_merged(*given, **options)
+        weights.write_merged(*given, **options)
 
-    monkeypatch.setattr(blend_sweep, "write_merged", counted)
+    monkeypatch.setattr(sweep, "write_merged", counted)
     return seen
 
 
@@ -124,7 +124,7 @@ def test_kept_models_are_not_written_twice_and_others_not_overwritten(folder: Pa
     merge("--alpha", ".5", "--keep", kept)
     merge("--alpha", ".5", "--keep", kept)
     assert written == [0.5]
-    (folder / "kept" / "linear-0.5" / blend_sweep.RECIPE).write_text("{}")
+    (folder / "kept" / "linear-0.5" / sweep.RECIPE).write_text("{}")
     assert "linear-0.5: is there, and was not merged from a and b" in merge("--alpha", ".5", "--keep", kept, status=1)
 
 
@@ -215,7 +215,7 @@ def test_a_full_disk_and_unlike_models_stop_it_before_anything_is_written(
     folder: Path, monkeypatch: pytest.MonkeyPatch, written: list[float]
 ) -> None:
     usage = type("Usage", (), {"free": 1000})
-    monkeypatch.setattr(merging.shutil, "disk_usage", lambda _: usage)
+    monkeypatch.setattr(weights.shutil, "disk_usage", lambda _: usage)
     assert "GiB for 4 merged models, 0.00 GiB are free" in merge("--keep", str(folder / "kept"), status=1)
     assert not (folder / "kept").exists()
     assert "GiB for one merged model, 0.00 GiB are free" in merge(status=1)

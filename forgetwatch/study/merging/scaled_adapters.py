@@ -21,8 +21,8 @@ from safetensors import safe_open
 
 from forgetwatch.errors import ScoringError
 from forgetwatch.scoring.checkpoints import ADAPTER, base_of_adapter, weights_identity
-from forgetwatch.study.blend_files import StoredTensor, file_tensors
-from forgetwatch.study.merging import copy_rest
+from forgetwatch.study.merging.weight_files import StoredTensor, file_tensors
+from forgetwatch.study.merging.weights import copy_rest
 
 WEIGHTS: Final = "adapter_model.safetensors"
 _REMEDY: Final = (

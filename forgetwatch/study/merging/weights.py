@@ -19,80 +19,34 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal
 
 import torch
-from safetensors import safe_open
-from transformers import AutoConfig, AutoTokenizer
+from transformers import AutoConfig
 
 from forgetwatch.errors import ScoringError
 from forgetwatch.scoring.snapshot_cache import deciding_files
-from forgetwatch.study.blend_files import DTYPES, INDEX, StoredTensor, model_folder, stored_tensors
+from forgetwatch.study.merging.compatibility import check_alike, check_pair
+from forgetwatch.study.merging.weight_files import (
+    DTYPES,
+    INDEX,
+    Pair,
+    StoredTensor,
+    chunks,
+    model_folder,
+    stored_tensors,
+)
 
 Method = Literal["linear", "slerp"]
 
 PARALLEL: Final = 0.9995
 """Cosine from which on slerp is linear: the sines in its weights lose their digits."""
-CHUNK: Final = 2**22
-"""Elements of a tensor that are in memory at once."""
-
-_SETTINGS: Final = frozenset(
-    {
-        *("_name_or_path", "transformers_version", "dtype", "torch_dtype", "use_cache", "initializer_range"),
-        *(
-            "bos_token_id",
-            "eos_token_id",
-            "pad_token_id",
-            "max_position_embeddings",
-            "auto_map",
-            "id2label",
-            "label2id",
-        ),
-        *("_attn_implementation_autoset", "attn_implementation", "pretraining_tp", "output_hidden_states"),
-        *("output_attentions", "return_dict", "problem_type", "_commit_hash", "attention_dropout", "hidden_dropout"),
-    }
-)
-"""Keys of a configuration that change nothing in what the weights compute."""
 _IGNORED: Final = ("rotary_emb.inv_freq", ".masked_bias")
 """Ends of names of buffers that older versions stored, and that are computed when a model is loaded."""
 _HEAD: Final = "lm_head.weight"
-_WHOLE: Final[Mapping[str, int]] = {"I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
-"""Bytes of an element of the dtypes that are copied where both models have the same."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pair:
-    """A tensor that both models have.
-
-    Attributes:
-        a: The tensor of A.
-        b: The tensor of B, of the same shape.
-    """
-
-    a: StoredTensor
-    b: StoredTensor
-
-    @property
-    def dtype(self) -> str:
-        """Dtype of the merged tensor: that of both, or the wider one."""
-        if self.a.dtype == self.b.dtype:
-            return self.a.dtype
-        wide = torch.promote_types(DTYPES[self.a.dtype], DTYPES[self.b.dtype])
-        return next(name for name, dtype in DTYPES.items() if dtype == wide)
-
-    @property
-    def is_averaged(self) -> bool:
-        """True for weights; False for integers, which are equal in both."""
-        return self.a.dtype in DTYPES and self.b.dtype in DTYPES
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of the merged tensor."""
-        return self.a.size * (DTYPES[self.dtype].itemsize if self.is_averaged else _WHOLE[self.dtype])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,90 +137,11 @@ def plan_merge(a: str, b: str, *, trust_remote_code: bool = False) -> MergePlan:
         )
     pairs = [Pair(a=of_a[name], b=of_b[name]) for name in of_b if name in of_a]
     for pair in pairs:
-        _check_pair(pair, a, b)
+        check_pair(pair, a, b)
     files: dict[str, tuple[Pair, ...]] = {}
     for pair in pairs:
         files[pair.b.file.name] = (*files.get(pair.b.file.name, ()), pair)
     return MergePlan(folder=folders[1], files=files, left_out=tuple(only))
-
-
-def _check_pair(pair: Pair, a: str, b: str) -> None:
-    """Refuse unlike shapes, and weights that cannot be averaged."""
-    name = pair.a.name
-    if pair.a.shape != pair.b.shape:
-        raise ScoringError(
-            f"{a} and {b}: {name} is {list(pair.a.shape)} in the first and {list(pair.b.shape)} in the second; needed "
-            "equal shapes"
-        )
-    is_copied = pair.a.dtype == pair.b.dtype and pair.a.dtype in _WHOLE
-    if not pair.is_averaged and not (is_copied and _equal(pair)):
-        raise ScoringError(
-            f"{a} and {b}: {name} is stored as {pair.a.dtype} and {pair.b.dtype}, of which no mean can be made; needed "
-            f"{', '.join(DTYPES)}: merge the models from before they were quantized"
-        )
-
-
-def check_alike(a: str, b: str, *, trust_remote_code: bool = False) -> None:
-    """Raise unless two models compute in the same way and cut text into the same tokens.
-
-    Raises:
-        ScoringError: If they do not; the first difference is named.
-    """
-    configs = []
-    for given in (a, b):
-        try:
-            configs.append(AutoConfig.from_pretrained(given, trust_remote_code=trust_remote_code).to_dict())
-        except Exception as error:  # whatever a loader of foreign files raises
-            raise ScoringError(f"{given}: its configuration cannot be read ({error})") from error
-        if configs[-1].get("quantization_config"):
-            raise ScoringError(f"{given}: its weights are quantized; merge the models from before that")
-    first, second = map(_computing, configs)
-    # The type first: of two architectures nearly every key differs.
-    for key in sorted(first.keys() | second.keys(), key=lambda name: (name != "model_type", name)):
-        if first.get(key) != second.get(key):
-            raise ScoringError(
-                f"{a} and {b} do not compute alike: {key} is {first.get(key)!r:.80} in the first and "
-                f"{second.get(key)!r:.80} in the second; needed two models of one architecture"
-            )
-    _check_tokenizers(a, b, trust_remote_code=trust_remote_code)
-
-
-def _computing(config: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """Keys of a configuration that change what the weights compute, those of its parts with a dot."""
-    found: dict[str, Any] = {}
-    for key, value in config.items():
-        name = str(key)
-        if name in _SETTINGS or name.endswith(("_dropout", "_pdrop")) or value is None:
-            continue
-        found |= _computing(value, f"{above}{name}.") if isinstance(value, dict) else {above + name: value}
-    return found
-
-
-def _check_tokenizers(a: str, b: str, *, trust_remote_code: bool) -> None:
-    described = []
-    for given in (a, b):
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(given, trust_remote_code=trust_remote_code)
-        except Exception as error:  # whatever a loader of foreign files raises
-            raise ScoringError(f"{given}: its tokenizer cannot be read ({error})") from error
-        backend = getattr(tokenizer, "backend_tokenizer", None)
-        rules = {} if backend is None else json.loads(backend.to_str())
-        described.append(
-            {"vocabulary": tokenizer.get_vocab()}
-            | {name: rules.get(name) for name in ("normalizer", "pre_tokenizer", "post_processor", "model")}
-        )
-    first, second = described
-    if first["vocabulary"] != second["vocabulary"]:
-        unlike = set(first["vocabulary"].items()) ^ set(second["vocabulary"].items())
-        raise ScoringError(
-            f"{a} and {b} have unlike vocabularies: {len(first['vocabulary']):,} and {len(second['vocabulary']):,} "
-            f"tokens, {min(unlike)[0]!r:.40} is not the same in both; needed the same tokenizer"
-        )
-    if differ := [name for name in first if first[name] != second[name]]:
-        raise ScoringError(
-            f"{a} and {b}: their tokenizers have the same vocabulary, and differ in their {differ[0]}; needed the same "
-            "tokenizer"
-        )
 
 
 def geometry_of(plan: MergePlan, *, beat: Callable[[], None] = lambda: None) -> dict[str, Geometry]:
@@ -280,7 +155,7 @@ def geometry_of(plan: MergePlan, *, beat: Callable[[], None] = lambda: None) -> 
     for pair in plan.pairs:
         if pair.is_averaged:
             sums = torch.zeros(4, dtype=torch.float64)
-            for a, b in _chunks(pair):
+            for a, b in chunks(pair):
                 x, y = a.double().flatten(), b.double().flatten()
                 sums += torch.stack([x @ x, y @ y, x @ y, (y - x).square().sum()])
             aa, bb, ab, dd = sums.tolist()
@@ -291,7 +166,7 @@ def geometry_of(plan: MergePlan, *, beat: Callable[[], None] = lambda: None) -> 
 
 def squares_of(tensor: StoredTensor) -> float:
     """Sum of the squares of the elements of a tensor, in fp64."""
-    return sum(float(a.double().square().sum()) for a, _ in _chunks(Pair(a=tensor, b=tensor)))
+    return sum(float(a.double().square().sum()) for a, _ in chunks(Pair(a=tensor, b=tensor)))
 
 
 def write_merged(
@@ -322,7 +197,7 @@ def write_merged(
                 weights = (1 - alpha, alpha)
                 if pair.is_averaged and method == "slerp":
                     weights = geometry[pair.a.name].weights(alpha, method)
-                for a, b in _chunks(pair):
+                for a, b in chunks(pair):
                     file.write(memoryview(_bytes(merged(a, b, weights, dtype=pair.dtype))))
                 beat()
     if len(plan.files) > 1:
@@ -391,23 +266,6 @@ def _widen_config(path: Path, plan: MergePlan) -> None:
     config.pop("torch_dtype", None)
     config["dtype"] = wide
     path.write_text(json.dumps(config, indent=2), encoding="utf-8")
-
-
-def _chunks(pair: Pair) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Yield parts of both tensors, at most `CHUNK` elements or one row, in the order in which they are stored."""
-    shape = pair.a.shape
-    step = max(1, CHUNK // max(1, math.prod(shape[1:])))
-    parts = [slice(start, start + step) for start in range(0, shape[0], step)] if shape else [...]
-    for part in parts:
-        # Opened for each part: pages of a file that stays open count as memory of this process.
-        with ExitStack() as stack:
-            files = [(stack.enter_context(safe_open(one.file, "pt")), one.name) for one in (pair.a, pair.b)]
-            a, b = (file.get_slice(name)[part] for file, name in files)
-            yield a, b
-
-
-def _equal(pair: Pair) -> bool:
-    return all(torch.equal(a, b) for a, b in _chunks(pair))
 
 
 def _write_header(file: BinaryIO, pairs: Sequence[Pair]) -> None:

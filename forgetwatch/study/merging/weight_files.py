@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -33,6 +34,10 @@ DTYPES: Final[Mapping[str, torch.dtype]] = {
     "BF16": torch.bfloat16,
 }
 """Dtypes in which weights can be averaged, by their names in a header."""
+COPIED: Final[Mapping[str, int]] = {"I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
+"""Bytes of an element of the dtypes that are copied where both models have the same."""
+CHUNK: Final = 2**22
+"""Elements of a tensor that are in memory at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +60,37 @@ class StoredTensor:
     def size(self) -> int:
         """Number of elements."""
         return math.prod(self.shape)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """A tensor that both models have.
+
+    Attributes:
+        a: The tensor of A.
+        b: The tensor of B, of the same shape.
+    """
+
+    a: StoredTensor
+    b: StoredTensor
+
+    @property
+    def dtype(self) -> str:
+        """Dtype of the merged tensor: that of both, or the wider one."""
+        if self.a.dtype == self.b.dtype:
+            return self.a.dtype
+        wide = torch.promote_types(DTYPES[self.a.dtype], DTYPES[self.b.dtype])
+        return next(name for name, dtype in DTYPES.items() if dtype == wide)
+
+    @property
+    def is_averaged(self) -> bool:
+        """True for weights; False for integers, which are equal in both."""
+        return self.a.dtype in DTYPES and self.b.dtype in DTYPES
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the merged tensor."""
+        return self.a.size * (DTYPES[self.dtype].itemsize if self.is_averaged else COPIED[self.dtype])
 
 
 def model_folder(given: str) -> Path:
@@ -116,6 +152,24 @@ def file_tensors(path: Path) -> dict[str, StoredTensor]:
             }
     except (OSError, SafetensorError) as error:
         raise ScoringError(f"{path}: cannot be read as safetensors ({error}); copy or save it again") from error
+
+
+def chunks(pair: Pair) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Yield parts of both tensors, at most `CHUNK` elements or one row, in the order in which they are stored."""
+    shape = pair.a.shape
+    step = max(1, CHUNK // max(1, math.prod(shape[1:])))
+    parts = [slice(start, start + step) for start in range(0, shape[0], step)] if shape else [...]
+    for part in parts:
+        # Opened for each part: pages of a file that stays open count as memory of this process.
+        with ExitStack() as stack:
+            files = [(stack.enter_context(safe_open(one.file, "pt")), one.name) for one in (pair.a, pair.b)]
+            a, b = (file.get_slice(name)[part] for file, name in files)
+            yield a, b
+
+
+def are_equal(pair: Pair) -> bool:
+    """True if the two tensors hold the same."""
+    return all(torch.equal(a, b) for a, b in chunks(pair))
 
 
 def _indexed(path: Path) -> dict[str, set[str] | None]:

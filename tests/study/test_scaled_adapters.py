@@ -15,7 +15,7 @@ from support import model, tokenizer
 from transformers import AutoModelForCausalLM
 
 from forgetwatch.errors import ScoringError
-from forgetwatch.study.blend_adapters import WEIGHTS, adapter_squares, plan_adapter, write_scaled
+from forgetwatch.study.merging.scaled_adapters import WEIGHTS, adapter_squares, plan_adapter, write_scaled
 
 
 def save(root: Path, **options: Any) -> None:

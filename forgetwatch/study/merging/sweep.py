@@ -29,9 +29,9 @@ from forgetwatch.progress import Progress
 from forgetwatch.scoring.checkpoints import ADAPTER, score_checkpoint, score_derived, weights_identity
 from forgetwatch.scoring.processes import on_main_process
 from forgetwatch.snapshot import Snapshot
-from forgetwatch.study.blend_adapters import AdapterPlan, adapter_squares, plan_adapter, write_scaled
-from forgetwatch.study.blend_files import DTYPES, model_folder, stored_tensors
-from forgetwatch.study.merging import (
+from forgetwatch.study.merging.scaled_adapters import AdapterPlan, adapter_squares, plan_adapter, write_scaled
+from forgetwatch.study.merging.weight_files import DTYPES, model_folder, stored_tensors
+from forgetwatch.study.merging.weights import (
     Geometry,
     MergePlan,
     Method,

@@ -15,9 +15,9 @@ from support import model, tokenizer
 from transformers import AutoModelForCausalLM
 
 from forgetwatch.errors import ScoringError
-from forgetwatch.study import merging
-from forgetwatch.study.blend_files import INDEX, SINGLE
-from forgetwatch.study.merging import Method, check_disk, geometry_of, plan_merge, write_merged
+from forgetwatch.study.merging import weight_files
+from forgetwatch.study.merging.weight_files import INDEX, SINGLE
+from forgetwatch.study.merging.weights import Method, check_disk, geometry_of, plan_merge, write_merged
 
 Weights = dict[str, torch.Tensor]
 
@@ -118,7 +118,7 @@ def test_slerp_with_a_tensor_of_zeros_is_linear(ends: Path) -> None:
 
 def test_chunks_change_no_number(ends: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = weights(write(ends, 0.4))
-    monkeypatch.setattr(merging, "CHUNK", 64)
+    monkeypatch.setattr(weight_files, "CHUNK", 64)
     shutil.rmtree(ends / "linear-0.4")
     for key, value in weights(write(ends, 0.4)).items():
         assert torch.equal(value, whole[key])

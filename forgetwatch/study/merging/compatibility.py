@@ -1,0 +1,113 @@
+"""Two models of which a mean can be made: they compute alike, cut text alike, and store tensors of the same shapes.
+
+Each check names the first difference, from configurations, tokenizers and headers alone: what cannot be merged stops
+before a weight is read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from transformers import AutoConfig, AutoTokenizer
+
+from forgetwatch.errors import ScoringError
+from forgetwatch.study.merging.weight_files import COPIED, DTYPES, Pair, are_equal
+
+_SETTINGS: Final = frozenset(
+    {
+        *("_name_or_path", "transformers_version", "dtype", "torch_dtype", "use_cache", "initializer_range"),
+        *(
+            "bos_token_id",
+            "eos_token_id",
+            "pad_token_id",
+            "max_position_embeddings",
+            "auto_map",
+            "id2label",
+            "label2id",
+        ),
+        *("_attn_implementation_autoset", "attn_implementation", "pretraining_tp", "output_hidden_states"),
+        *("output_attentions", "return_dict", "problem_type", "_commit_hash", "attention_dropout", "hidden_dropout"),
+    }
+)
+"""Keys of a configuration that change nothing in what the weights compute."""
+
+
+def check_alike(a: str, b: str, *, trust_remote_code: bool = False) -> None:
+    """Raise unless two models compute in the same way and cut text into the same tokens.
+
+    Raises:
+        ScoringError: If they do not; the first difference is named.
+    """
+    configs = []
+    for given in (a, b):
+        try:
+            configs.append(AutoConfig.from_pretrained(given, trust_remote_code=trust_remote_code).to_dict())
+        except Exception as error:  # whatever a loader of foreign files raises
+            raise ScoringError(f"{given}: its configuration cannot be read ({error})") from error
+        if configs[-1].get("quantization_config"):
+            raise ScoringError(f"{given}: its weights are quantized; merge the models from before that")
+    first, second = map(_computing, configs)
+    # The type first: of two architectures nearly every key differs.
+    for key in sorted(first.keys() | second.keys(), key=lambda name: (name != "model_type", name)):
+        if first.get(key) != second.get(key):
+            raise ScoringError(
+                f"{a} and {b} do not compute alike: {key} is {first.get(key)!r:.80} in the first and "
+                f"{second.get(key)!r:.80} in the second; needed two models of one architecture"
+            )
+    _check_tokenizers(a, b, trust_remote_code=trust_remote_code)
+
+
+def check_pair(pair: Pair, a: str, b: str) -> None:
+    """Refuse unlike shapes, and weights that cannot be averaged."""
+    name = pair.a.name
+    if pair.a.shape != pair.b.shape:
+        raise ScoringError(
+            f"{a} and {b}: {name} is {list(pair.a.shape)} in the first and {list(pair.b.shape)} in the second; needed "
+            "equal shapes"
+        )
+    is_copied = pair.a.dtype == pair.b.dtype and pair.a.dtype in COPIED
+    if not pair.is_averaged and not (is_copied and are_equal(pair)):
+        raise ScoringError(
+            f"{a} and {b}: {name} is stored as {pair.a.dtype} and {pair.b.dtype}, of which no mean can be made; needed "
+            f"{', '.join(DTYPES)}: merge the models from before they were quantized"
+        )
+
+
+def _computing(config: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Keys of a configuration that change what the weights compute, those of its parts with a dot."""
+    found: dict[str, Any] = {}
+    for key, value in config.items():
+        name = str(key)
+        if name in _SETTINGS or name.endswith(("_dropout", "_pdrop")) or value is None:
+            continue
+        found |= _computing(value, f"{above}{name}.") if isinstance(value, dict) else {above + name: value}
+    return found
+
+
+def _check_tokenizers(a: str, b: str, *, trust_remote_code: bool) -> None:
+    described = []
+    for given in (a, b):
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(given, trust_remote_code=trust_remote_code)
+        except Exception as error:  # whatever a loader of foreign files raises
+            raise ScoringError(f"{given}: its tokenizer cannot be read ({error})") from error
+        backend = getattr(tokenizer, "backend_tokenizer", None)
+        rules = {} if backend is None else json.loads(backend.to_str())
+        described.append(
+            {"vocabulary": tokenizer.get_vocab()}
+            | {name: rules.get(name) for name in ("normalizer", "pre_tokenizer", "post_processor", "model")}
+        )
+    first, second = described
+    if first["vocabulary"] != second["vocabulary"]:
+        unlike = set(first["vocabulary"].items()) ^ set(second["vocabulary"].items())
+        raise ScoringError(
+            f"{a} and {b} have unlike vocabularies: {len(first['vocabulary']):,} and {len(second['vocabulary']):,} "
+            f"tokens, {min(unlike)[0]!r:.40} is not the same in both; needed the same tokenizer"
+        )
+    if differ := [name for name in first if first[name] != second[name]]:
+        raise ScoringError(
+            f"{a} and {b}: their tokenizers have the same vocabulary, and differ in their {differ[0]}; needed the same "
+            "tokenizer"
+        )

@@ -20,7 +20,7 @@ from forgetwatch import compare
 from forgetwatch.cli import app
 from forgetwatch.scoring import checkpoints
 from forgetwatch.scoring.checkpoints import score_checkpoint
-from forgetwatch.study.merging import sweep, weights
+from forgetwatch.study.merging import point_folders, sweep, weights
 
 
 @pytest.fixture(scope="module")
@@ -65,8 +65,11 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return seen
 
 
+PROBES = ("--probe", "first.jsonl", "--confirmation", "second.jsonl")
+
+
 def merge(*options: str, status: int = 0) -> str:
-    given = ["merge", "a", "b", "--probe", "first.jsonl", "--confirmation", "second.jsonl", *options]
+    given = ["merge", "a", "b", *PROBES, *options]
     done = CliRunner().invoke(app, given)
     assert done.exit_code == status, done.output
     return done.stdout if not status else str(done.exception)
@@ -204,9 +207,7 @@ def test_an_adapter_is_swept_by_its_factor(folder: Path, written: list[float]) -
 def test_what_cannot_be_swept_is_refused_at_once(
     folder: Path, options: tuple[str, ...], status: int, reason: str
 ) -> None:
-    done = CliRunner().invoke(
-        app, ["merge", "a", "b", "--probe", "first.jsonl", "--confirmation", "second.jsonl", *options]
-    )
+    done = CliRunner().invoke(app, ["merge", "a", "b", *PROBES, *options])
     assert reason in done.output + str(done.exception)
     assert done.exit_code in (status, 1)
 
@@ -215,9 +216,37 @@ def test_a_full_disk_and_unlike_models_stop_it_before_anything_is_written(
     folder: Path, monkeypatch: pytest.MonkeyPatch, written: list[float]
 ) -> None:
     usage = type("Usage", (), {"free": 1000})
-    monkeypatch.setattr(weights.shutil, "disk_usage", lambda _: usage)
+    monkeypatch.setattr(point_folders.shutil, "disk_usage", lambda _: usage)
     assert "GiB for 4 merged models, 0.00 GiB are free" in merge("--keep", str(folder / "kept"), status=1)
     assert not (folder / "kept").exists()
     assert "GiB for one merged model, 0.00 GiB are free" in merge(status=1)
     monkeypatch.undo()
     assert written == []
+
+
+def test_points_that_a_killed_merge_left_are_removed_at_the_next_start(folder: Path) -> None:
+    partial = folder / "kept" / ".linear-0.5.beef.partial"
+    for left in (folder / "temporary" / "forgetwatch-merge-beef", partial):
+        left.mkdir(parents=True)
+        (left / "model.safetensors").touch()
+        left.with_name(left.name + ".lock").touch()
+    done = CliRunner().invoke(app, ["merge", "a", "b", "--alpha", "0,1", *PROBES, "--keep", str(folder / "kept")])
+    assert done.exit_code == 0, done.output
+    assert f"forgetwatch: removed {partial}, which a merge that was killed had left\n" in done.stderr
+    assert os.listdir(folder / "temporary") == []
+    assert sorted(os.listdir(folder / "kept")) == ["linear-0", "linear-1"]
+
+
+def test_a_point_that_another_merge_keeps_first_is_taken_as_it_is(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, write = folder / "kept", weights.write_merged
+
+    def overtaken(plan: Any, target: Path, **options: Any) -> None:
+        write(plan, target, **options)
+        monkeypatch.setattr(sweep, "write_merged", write)
+        merge("--alpha", ".5", "--keep", str(kept))
+
+    monkeypatch.setattr(sweep, "write_merged", overtaken)
+    merge("--alpha", ".5", "--keep", str(kept))
+    assert os.listdir(kept) == ["linear-0.5"]

@@ -17,7 +17,7 @@ from transformers import AutoModelForCausalLM
 from forgetwatch.errors import ScoringError
 from forgetwatch.study.merging import weight_files
 from forgetwatch.study.merging.weight_files import INDEX, SINGLE
-from forgetwatch.study.merging.weights import Method, check_disk, geometry_of, plan_merge, write_merged
+from forgetwatch.study.merging.weights import Method, geometry_of, plan_merge, write_merged
 
 Weights = dict[str, torch.Tensor]
 
@@ -249,9 +249,3 @@ def test_models_that_cannot_be_merged_are_named_in_one_sentence(
 def test_settings_that_change_no_weight_do_not_matter(ends: Path) -> None:
     _configured(use_cache=False, eos_token_id=5, max_position_embeddings=64, attention_dropout=0.3)(ends)
     assert plan_merge(str(ends / "a"), str(ends / "b")).pairs
-
-
-def test_a_disk_that_is_too_small_is_told_with_both_sizes(tmp_path: Path) -> None:
-    check_disk(tmp_path, 1, models=2)
-    with pytest.raises(ScoringError, match=r"needed 2,097,152\.00 GiB for 2 merged models, [\d,.]+ GiB are free"):
-        check_disk(tmp_path, 2**50, models=2)

@@ -6,6 +6,7 @@
     compatibility     two models of which a mean can be made; else the first difference
     weights           the arithmetic between two models, written tensor by tensor
     scaled_adapters   an adapter between its base and itself
+    point_folders     room for the points, and their removal, also after a kill
     sweep             the points of a sweep: written, scored, compared with both ends, deleted
 
 Start with `weights`.

@@ -11,13 +11,12 @@ sweep that was killed resumes with the first point that has no outcomes, and wri
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from tempfile import TemporaryDirectory, gettempdir
+from tempfile import gettempdir
 from typing import Any, Final
 
 from forgetwatch.comparing.comparison import Comparison, compare
@@ -25,17 +24,23 @@ from forgetwatch.comparing.merge_sweep import MergedPoint, MergeSweep, ProbeSwee
 from forgetwatch.comparing.ranking import ModelComparison, Target, rank_models, read_target, transition_matrix
 from forgetwatch.errors import ScoringError
 from forgetwatch.probe import Probe
-from forgetwatch.progress import Progress
+from forgetwatch.progress import Progress, log
 from forgetwatch.scoring.checkpoints import ADAPTER, score_checkpoint, score_derived, weights_identity
 from forgetwatch.scoring.processes import on_main_process
 from forgetwatch.snapshot import Snapshot
+from forgetwatch.study.merging.point_folders import (
+    check_disk,
+    own_folder,
+    partial_name,
+    remove_abandoned,
+    temporary_name,
+)
 from forgetwatch.study.merging.scaled_adapters import AdapterPlan, adapter_squares, plan_adapter, write_scaled
 from forgetwatch.study.merging.weight_files import DTYPES, model_folder, stored_tensors
 from forgetwatch.study.merging.weights import (
     Geometry,
     MergePlan,
     Method,
-    check_disk,
     geometry_of,
     plan_merge,
     squares_of,
@@ -116,6 +121,8 @@ class Ends:
             ScoringError: If so, or if a folder of points that are kept holds something else.
         """
         needed, models, where = self.plan.bytes, 1, Path(gettempdir())
+        for folder in remove_abandoned(self.keep):
+            log(f"removed {folder}, which a merge that was killed had left")
         if self.keep is not None:
             missing = [alpha for alpha in self.alphas if not self._is_kept(alpha)]
             models, where = (
@@ -150,11 +157,15 @@ class Ends:
         folder = self.kept(alpha)
         if folder is None or self._is_kept(alpha):
             return
-        partial = folder.with_name(f".{folder.name}.{secrets.token_hex(6)}.partial")
-        self.write(alpha, partial)
-        document = {"a": self.a, "b": self.b, "method": self.method, "alpha": alpha, "recipe": self.recipe(alpha)}
-        (partial / RECIPE).write_text(json.dumps(document, indent=1), encoding="utf-8")
-        partial.rename(folder)
+        with own_folder(partial_name(folder)) as written:
+            self.write(alpha, written)
+            document = {"a": self.a, "b": self.b, "method": self.method, "alpha": alpha, "recipe": self.recipe(alpha)}
+            (written / RECIPE).write_text(json.dumps(document, indent=1), encoding="utf-8")
+            try:
+                written.rename(folder)
+            except OSError:
+                if not self._is_kept(alpha):  # another merge may have kept the same point in the meantime
+                    raise
 
 
 @dataclass
@@ -177,8 +188,7 @@ class _Point:
         if (kept := self.ends.kept(self.alpha)) is not None:
             self.ends.store(self.alpha)
             return str(kept)
-        made = TemporaryDirectory(prefix="forgetwatch-merge-", ignore_cleanup_errors=True)
-        folder = Path(self.stack.enter_context(made)) / "model"
+        folder = self.stack.enter_context(own_folder(temporary_name()))
         self.ends.write(self.alpha, folder)
         return str(folder)
 

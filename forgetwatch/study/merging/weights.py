@@ -229,26 +229,6 @@ def merged(a: torch.Tensor, b: torch.Tensor, weights: tuple[float, float], *, dt
     return mixed.to(to)
 
 
-def check_disk(folder: Path, needed: int, *, models: int) -> None:
-    """Raise if merged models would not fit onto the disk of a folder.
-
-    Args:
-        folder: The folder, or one above it that is there.
-        needed: Bytes of one model.
-        models: Models that are there at the same time.
-
-    Raises:
-        ScoringError: If they would not.
-    """
-    free, whole = shutil.disk_usage(folder).free, needed * models
-    if whole > free:
-        named = "one merged model" if models == 1 else f"{models} merged models"
-        raise ScoringError(
-            f"{folder}: needed {whole / 2**30:,.2f} GiB for {named}, {free / 2**30:,.2f} GiB are free; make room, or "
-            "name a folder on another disk (TMPDIR, or --keep)"
-        )
-
-
 def copy_rest(source: Path, folder: Path) -> None:
     """Copy the files of a model other than its weights: configuration, tokenizer, templates, code."""
     for file in deciding_files(source):

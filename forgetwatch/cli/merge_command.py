@@ -16,7 +16,7 @@ import typer
 
 from forgetwatch.cli.documents import STDOUT, check_file, check_report, write_json
 from forgetwatch.cli.options import ITEMS, OUTPUT, check_device_map, device_map_option
-from forgetwatch.cli.output import echo, result_console, scoring, shared_work
+from forgetwatch.cli.output import echo, result_console, scoring_unless_cached, shared_work
 from forgetwatch.comparing.merge_sweep import MergeSweep
 from forgetwatch.errors import ScoringError
 from forgetwatch.files import write_text
@@ -100,11 +100,14 @@ def run(
     with _ended_as_an_exit(), shared_work():
         # Not at the top: this imports torch, which the other commands do not need.
         from forgetwatch.scoring.checkpoints import silence_loading
-        from forgetwatch.study.merging.sweep import Ends, run_sweep
+        from forgetwatch.study.merging.ends import Ends
+        from forgetwatch.study.merging.sweep import run_sweep
 
         silence_loading()
         ends = Ends(a=a, b=b, method=method.value, alphas=alphas, keep=keep, trust_remote_code=trust_remote_code)
-        sweep = run_sweep(ends, chosen, confirmation=second, target=ranked, shown=scoring, device_map=device_map)
+        sweep = run_sweep(
+            ends, chosen, confirmation=second, target=ranked, shown=scoring_unless_cached, device_map=device_map
+        )
     if not is_first_process():
         return
     _show(sweep, detail=detail, json_path=json_path)

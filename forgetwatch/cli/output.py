@@ -19,7 +19,7 @@ from rich.text import Text
 
 from forgetwatch.launched import is_first_process, launched_count
 from forgetwatch.probe import Probe
-from forgetwatch.progress import Progress, shown
+from forgetwatch.progress import Done, Progress, log, shown
 from forgetwatch.report.terminal import WIDTH
 from forgetwatch.visible_text import visible
 
@@ -92,6 +92,26 @@ def scoring(model: str, probe: Probe) -> AbstractContextManager[Progress | None]
         opening=f"scoring {model} on {probe.name}, {len(probe):,} items",
         is_main_process=is_first_process(),
     )
+
+
+@contextmanager
+def scoring_unless_cached(model: str, probe: Probe) -> Iterator[Progress | None]:
+    """Context that shows the progress of scoring a model from the first report on; nothing if its outcomes are cached.
+
+    Reports come from `checkpoints.score_derived`, the first one before the model is loaded.
+    """
+    with shown("scoring", is_main_process=is_first_process()) as report:
+        if report is None:
+            yield None
+            return
+        opening = [f"scoring {model} on {probe.name}, {len(probe):,} items"]
+
+        def opened(done: Done) -> None:
+            if opening:
+                log(opening.pop())
+            report(done)
+
+        yield opened
 
 
 @contextmanager

@@ -201,7 +201,8 @@ def score_checkpoint(
         probe: The items.
         trust_remote_code: Run code that comes with the model.
         device_map: See `load_model`.
-        progress: Called while items are encoded and after each batch with what is done.
+        progress: Called with what is done, before the model is loaded, while items are encoded and after each batch;
+            never if the outcomes are cached.
 
     Raises:
         ScoringError: If the model cannot be loaded or scored.
@@ -260,6 +261,8 @@ def score_derived(
         if (found := on_main_process(cached)) is not None:
             # The same weights may have been scored under another path.
             return replace(found, meta={**found.meta, "model": name})
+        if progress:
+            progress(Done(count=0, total=len(probe), share=0.0))
         folder = stack.enter_context(files())
         load = partial(load_model, folder, trust_remote_code=trust_remote_code, device_map=device_map)
         model, tokenizer = on_all_processes(load)

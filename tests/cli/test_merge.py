@@ -20,7 +20,7 @@ from forgetwatch import compare
 from forgetwatch.cli import app
 from forgetwatch.scoring import checkpoints
 from forgetwatch.scoring.checkpoints import score_checkpoint
-from forgetwatch.study.merging import point_folders, sweep, weights
+from forgetwatch.study.merging import ends, point_folders, weights
 
 
 @pytest.fixture(scope="module")
@@ -61,11 +61,14 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         seen.append(options["alpha"])
         weights.write_merged(*given, **options)
 
-    monkeypatch.setattr(sweep, "write_merged", counted)
+    monkeypatch.setattr(ends, "write_merged", counted)
     return seen
 
 
 PROBES = ("--probe", "first.jsonl", "--confirmation", "second.jsonl")
+
+
+_SCORED = ("first, 40 items", "second, 30 items")
 
 
 def merge(*options: str, status: int = 0) -> str:
@@ -127,7 +130,7 @@ def test_kept_models_are_not_written_twice_and_others_not_overwritten(folder: Pa
     merge("--alpha", ".5", "--keep", kept)
     merge("--alpha", ".5", "--keep", kept)
     assert written == [0.5]
-    (folder / "kept" / "linear-0.5" / sweep.RECIPE).write_text("{}")
+    (folder / "kept" / "linear-0.5" / ends.RECIPE).write_text("{}")
     assert "linear-0.5: is there, and was not merged from a and b" in merge("--alpha", ".5", "--keep", kept, status=1)
 
 
@@ -244,9 +247,38 @@ def test_a_point_that_another_merge_keeps_first_is_taken_as_it_is(
 
     def overtaken(plan: Any, target: Path, **options: Any) -> None:
         write(plan, target, **options)
-        monkeypatch.setattr(sweep, "write_merged", write)
+        monkeypatch.setattr(ends, "write_merged", write)
         merge("--alpha", ".5", "--keep", str(kept))
 
-    monkeypatch.setattr(sweep, "write_merged", overtaken)
+    monkeypatch.setattr(ends, "write_merged", overtaken)
     merge("--alpha", ".5", "--keep", str(kept))
     assert os.listdir(kept) == ["linear-0.5"]
+
+
+def test_a_line_names_what_is_scored_and_none_what_is_cached(folder: Path) -> None:
+    shutil.rmtree("cache", ignore_errors=True)
+    given = ["merge", "a", "b", *PROBES, "--alpha", "0,.3,1"]
+    first, second = (CliRunner().invoke(app, given) for _ in range(2))
+    lines = [line for line in first.stderr.splitlines() if line.startswith("forgetwatch: scoring ")]
+    named = [f"{one} on {items}" for one in ("a", "b", "linear merge, alpha 0.3") for items in _SCORED]
+    assert lines == [f"forgetwatch: scoring {line}" for line in named]
+    assert second.stderr == ""
+    assert second.stdout == first.stdout
+    done = CliRunner().invoke(app, ["compare", "a", "b", "--probe", "first.jsonl"])
+    assert done.exit_code == 0
+    assert "scoring" not in done.stderr
+
+
+def test_a_table_without_a_value_for_a_point_is_refused_before_a_model_is_written(
+    folder: Path, written: list[float]
+) -> None:
+    (folder / "t.csv").write_text("alpha,score\n0,1\n1,2\n")
+    shutil.rmtree("cache", ignore_errors=True)
+    assert "no row for 0.5" in merge("--alpha", "0,.5,1", "--target", str(folder / "t.csv"), status=1)
+    assert written == []
+
+
+def test_the_two_ends_alone_need_no_room(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = type("Usage", (), {"free": 1000})
+    monkeypatch.setattr(point_folders.shutil, "disk_usage", lambda _: usage)
+    merge("--alpha", "0,1")

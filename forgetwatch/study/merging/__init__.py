@@ -1,12 +1,13 @@
 """Points between two models: merged, scored, compared with both ends, and deleted (`forgetwatch merge`).
 
-    A, B ─▶ weight_files ─▶ compatibility ─▶ weights ─▶ sweep
+    A, B ─▶ weight_files ─▶ compatibility ─▶ weights ─▶ ends ─▶ sweep
 
     weight_files      the stored weights of a checkpoint, by headers, and parts of them
     compatibility     two models of which a mean can be made; else the first difference
     weights           the arithmetic between two models, written tensor by tensor
     scaled_adapters   an adapter between its base and itself
     point_folders     room for the points, and their removal, also after a kill
+    ends              two models and the points between them: recipes, files, distance
     sweep             the points of a sweep: written, scored, compared with both ends, deleted
 
 Start with `weights`.

@@ -10,162 +10,27 @@ sweep that was killed resumes with the first point that has no outcomes, and wri
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from pathlib import Path
-from tempfile import gettempdir
-from typing import Any, Final
+from functools import partial
+from typing import Any
 
 from forgetwatch.comparing.comparison import Comparison, compare
-from forgetwatch.comparing.merge_sweep import MergedPoint, MergeSweep, ProbeSweep, WeightDistance
+from forgetwatch.comparing.merge_sweep import MergedPoint, MergeSweep, ProbeSweep
 from forgetwatch.comparing.ranking import ModelComparison, Target, rank_models, read_target, transition_matrix
 from forgetwatch.errors import ScoringError
 from forgetwatch.probe import Probe
-from forgetwatch.progress import Progress, log
-from forgetwatch.scoring.checkpoints import ADAPTER, score_checkpoint, score_derived, weights_identity
+from forgetwatch.progress import Progress
+from forgetwatch.scoring.checkpoints import score_derived
 from forgetwatch.scoring.processes import on_main_process
 from forgetwatch.snapshot import Snapshot
-from forgetwatch.study.merging.point_folders import (
-    check_disk,
-    own_folder,
-    partial_name,
-    remove_abandoned,
-    temporary_name,
-)
-from forgetwatch.study.merging.scaled_adapters import AdapterPlan, adapter_squares, plan_adapter, write_scaled
-from forgetwatch.study.merging.weight_files import DTYPES, model_folder, stored_tensors
-from forgetwatch.study.merging.weights import (
-    Geometry,
-    MergePlan,
-    Method,
-    geometry_of,
-    plan_merge,
-    squares_of,
-    write_merged,
-)
-
-RECIPE: Final = "forgetwatch_merge.json"
-"""File of a kept point that says what it was made of."""
-_VERSION: Final = 1
-"""Number of the arithmetic of a merge; another one makes outcomes that are scored again."""
+from forgetwatch.study.merging.ends import Ends, point_name, weight_distance
+from forgetwatch.study.merging.point_folders import own_folder, temporary_name
+from forgetwatch.study.merging.scaled_adapters import AdapterPlan
 
 Shown = Callable[[str, Probe], AbstractContextManager[Progress | None]]
 """Context that shows the progress of scoring a model of a name on a probe."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ends:
-    """Two models and the points between them.
-
-    Attributes:
-        a: The base: checkpoint folder or model id.
-        b: A checkpoint of the same architecture, or an adapter of A.
-        method: How weights are averaged.
-        alphas: Shares of B, 0 to 1, ascending.
-        keep: Folder in which the points are kept; None deletes each once it is scored.
-        trust_remote_code: Run code that comes with the models.
-    """
-
-    a: str
-    b: str
-    method: Method
-    alphas: tuple[float, ...]
-    keep: Path | None = None
-    trust_remote_code: bool = False
-
-    @cached_property
-    def plan(self) -> MergePlan | AdapterPlan:
-        """Plan of the files that are written for a point.
-
-        Raises:
-            ScoringError: If the two cannot be merged; see `plan_merge` and `plan_adapter`.
-        """
-        options = {"trust_remote_code": self.trust_remote_code}
-        if (Path(self.a) / ADAPTER).is_file():
-            raise ScoringError(f"{self.a}: an adapter; needed a whole model as A, such as the adapter's base")
-        if not (Path(self.b) / ADAPTER).is_file():
-            return plan_merge(self.a, self.b, **options)
-        if self.method == "slerp":
-            raise ScoringError(f"{self.b}: an adapter is scaled, which is linear; needed --method linear, got slerp")
-        return plan_adapter(self.a, self.b, **options)
-
-    @cached_property
-    def geometry(self) -> dict[str, Geometry]:
-        """Norms and angles of the tensors of two whole models; empty for an adapter."""
-        return geometry_of(self.plan) if isinstance(self.plan, MergePlan) else {}
-
-    @cached_property
-    def weights(self) -> list[str]:
-        """Digests of the files of both models."""
-        found = [weights_identity(one, trust_remote_code=self.trust_remote_code) for one in (self.a, self.b)]
-        return ["first", *found[0], "second", *found[1]]
-
-    def recipe(self, alpha: float) -> list[Any]:
-        """JSON values that determine the weights of a point."""
-        return ["merged", _VERSION, self.method, alpha, *self.weights]
-
-    def write(self, alpha: float, folder: Path) -> None:
-        """Write a point."""
-        if isinstance(self.plan, AdapterPlan):
-            write_scaled(self.plan, folder, alpha=alpha)
-        else:
-            write_merged(self.plan, folder, alpha=alpha, method=self.method, geometry=self.geometry)
-
-    def check(self) -> None:
-        """Raise if the ends cannot be merged, or the points would not fit onto the disk; nothing is written.
-
-        Raises:
-            ScoringError: If so, or if a folder of points that are kept holds something else.
-        """
-        needed, models, where = self.plan.bytes, 1, Path(gettempdir())
-        for folder in remove_abandoned(self.keep):
-            log(f"removed {folder}, which a merge that was killed had left")
-        if self.keep is not None:
-            missing = [alpha for alpha in self.alphas if not self._is_kept(alpha)]
-            models, where = (
-                len(missing),
-                next(one for one in (self.keep, *self.keep.absolute().parents) if one.exists()),
-            )
-            if not where.is_dir():
-                raise ScoringError(f"{self.keep}: needed a folder to keep the merged models in, and {where} is a file")
-        check_disk(where, needed, models=models)
-
-    def _is_kept(self, alpha: float) -> bool:
-        """True if a point is in the folder already."""
-        folder = self.kept(alpha)
-        if folder is None or not folder.exists():
-            return False
-        try:
-            found = json.loads((folder / RECIPE).read_text(encoding="utf-8"))["recipe"]
-        except (OSError, ValueError, KeyError, TypeError):
-            found = None
-        if found != self.recipe(alpha):
-            raise ScoringError(
-                f"{folder}: is there, and was not merged from {self.a} and {self.b}; name another folder"
-            )
-        return True
-
-    def kept(self, alpha: float) -> Path | None:
-        """Folder of a point that is kept; None if points are deleted."""
-        return None if self.keep is None else self.keep / f"{self.method}-{alpha:g}"
-
-    def store(self, alpha: float) -> None:
-        """Write a point into the folder that keeps it, whole or not at all, unless it is there."""
-        folder = self.kept(alpha)
-        if folder is None or self._is_kept(alpha):
-            return
-        with own_folder(partial_name(folder)) as written:
-            self.write(alpha, written)
-            document = {"a": self.a, "b": self.b, "method": self.method, "alpha": alpha, "recipe": self.recipe(alpha)}
-            (written / RECIPE).write_text(json.dumps(document, indent=1), encoding="utf-8")
-            try:
-                written.rename(folder)
-            except OSError:
-                if not self._is_kept(alpha):  # another merge may have kept the same point in the meantime
-                    raise
 
 
 @dataclass
@@ -219,49 +84,75 @@ def run_sweep(
     """
     on_main_process(ends.check)
     probes = [probe, *([confirmation] if confirmation else []), *([target] if isinstance(target, Probe) else [])]
-    once = partial(score_checkpoint, trust_remote_code=ends.trust_remote_code, device_map=device_map)
-
-    def scored(given: str, one: Probe) -> Snapshot:
-        with shown(given, one) as progress:
-            return once(given, one, progress=progress)
-
-    of_a, of_b = ([scored(given, one) for one in probes] for given in (ends.a, ends.b))
-    for before, after in zip(of_a, of_b, strict=True):
-        compare(before=before, after=after)  # unlike prompts are refused before a model is written
+    scoring = _Scoring(ends=ends, probes=probes, shown=shown, device_map=device_map)
+    of_a, of_b = (scoring.end(given, weights) for given, weights in zip((ends.a, ends.b), ends.weights, strict=True))
+    # Unlike prompts, a probe without outcomes and a table without values are told before a model is written.
+    counted = [compare(before=before, after=after).all.n for before, after in zip(of_a, of_b, strict=True)]
+    if not counted[0]:
+        raise ScoringError(f"{probe.name}: needed a probe with answers that can be right or wrong, got none scored")
+    wanted: Target | Probe | None
+    if isinstance(target, str):
+        wanted = read_target(target, [(f"{alpha:g}", _named(of_a[0], alpha)) for alpha in ends.alphas])
+    else:
+        wanted = target
     rows: dict[float, list[Snapshot]] = {}
     for alpha in ends.alphas:
         if ends.keep is not None:
             on_main_process(partial(ends.store, alpha))
-        found = {0.0: of_a, 1.0: of_b}.get(alpha) or _score_point(ends, alpha, probes, shown, device_map)
-        rows[alpha] = [replace(snapshot, meta={**snapshot.meta, "model": _name(alpha)}) for snapshot in found]
-    return _sweep(ends, probes, of_a, of_b, rows, confirmation=confirmation, target=target)
+        found = {0.0: of_a, 1.0: of_b}.get(alpha) or scoring.point(alpha)
+        rows[alpha] = [_named(snapshot, alpha) for snapshot in found]
+    return _sweep(ends, probes, of_a, of_b, rows, confirmation=confirmation, target=wanted)
 
 
-def _score_point(
-    ends: Ends, alpha: float, probes: Sequence[Probe], shown: Shown, device_map: str | None
-) -> list[Snapshot]:
-    """Outcomes of a point between the ends on each probe; its files are there while it is scored."""
-    found = []
-    with ExitStack() as stack:
-        point = _Point(ends, alpha, stack)
-        for probe in probes:
-            with shown(f"{ends.method} merge, {_name(alpha)}", probe) as progress:
-                found.append(
-                    score_derived(
-                        _name(alpha),
-                        ends.recipe(alpha),
-                        point.files,
-                        probe,
-                        trust_remote_code=ends.trust_remote_code,
-                        device_map=device_map,
-                        progress=progress,
-                    )
-                )
-    return found
+@dataclass(frozen=True, kw_only=True)
+class _Scoring:
+    """Scoring of the ends and of the points between them, on all probes.
+
+    Attributes:
+        ends: The two models.
+        probes: The items.
+        shown: Shows the progress.
+        device_map: See `checkpoints.load_model`.
+    """
+
+    ends: Ends
+    probes: Sequence[Probe]
+    shown: Shown
+    device_map: str | None
+
+    def end(self, given: str, weights: Sequence[str]) -> list[Snapshot]:
+        """Outcomes of A or B on each probe; shared with all other uses of the model."""
+        return [self._scored(given, given, weights, lambda: nullcontext(given), probe) for probe in self.probes]
+
+    def point(self, alpha: float) -> list[Snapshot]:
+        """Outcomes of a point between the ends on each probe; its files are there while it is scored."""
+        label, recipe = f"{self.ends.method} merge, {point_name(alpha)}", self.ends.recipe(alpha)
+        with ExitStack() as stack:
+            files = _Point(self.ends, alpha, stack).files
+            return [self._scored(label, point_name(alpha), recipe, files, probe) for probe in self.probes]
+
+    def _scored(
+        self,
+        label: str,
+        name: str,
+        weights: Sequence[Any],
+        files: Callable[[], AbstractContextManager[str]],
+        probe: Probe,
+    ) -> Snapshot:
+        with self.shown(label, probe) as progress:
+            return score_derived(
+                name,
+                weights,
+                files,
+                probe,
+                trust_remote_code=self.ends.trust_remote_code,
+                device_map=self.device_map,
+                progress=progress,
+            )
 
 
-def _name(alpha: float) -> str:
-    return f"alpha {alpha:g}"
+def _named(snapshot: Snapshot, alpha: float) -> Snapshot:
+    return replace(snapshot, meta={**snapshot.meta, "model": point_name(alpha)})
 
 
 def _sweep(
@@ -272,7 +163,7 @@ def _sweep(
     rows: Mapping[float, Sequence[Snapshot]],
     *,
     confirmation: Probe | None,
-    target: str | Probe | None,
+    target: Target | Probe | None,
 ) -> MergeSweep:
     """The comparisons of all points, and their ranking."""
     sweeps = [
@@ -289,14 +180,12 @@ def _sweep(
         )
         for at, one in enumerate(probes)
     ]
-    if not sweeps[0].n:
-        raise ScoringError(f"{probes[0].name}: needed a probe with answers that can be right or wrong, got none scored")
     comparisons = [point.from_a for point in sweeps[0].points]
     points = [found[0] for found in rows.values()]
     ranking = ModelComparison(
         matrix=transition_matrix([of_a[0], *points]),
-        ranking=rank_models(comparisons, wanted := _target(target, sweeps[-1], rows)),
-        target=wanted,
+        ranking=rank_models(comparisons, ranked := _target(target, sweeps[-1])),
+        target=ranked,
     )
     return MergeSweep(
         ends=(of_a[0].label, of_b[0].label),
@@ -311,24 +200,12 @@ def _sweep(
     )
 
 
-def _target(target: str | Probe | None, last: ProbeSweep, rows: Mapping[float, Sequence[Snapshot]]) -> Target | None:
-    """The target's value at each point."""
-    if target is None:
-        return None
-    if isinstance(target, Probe):
-        values = tuple(point.from_a.all.accuracy_after for point in last.points)
-        return Target(name=f"right on {target.name}", values=values)
-    return read_target(target, [(f"{alpha:g}", found[0]) for alpha, found in rows.items()])
-
-
-def weight_distance(ends: Ends) -> WeightDistance:
-    """Distance of the weights of the two models, relative to those of A."""
-    if isinstance(ends.plan, MergePlan):
-        squares = {name: (one.aa, one.dd) for name, one in ends.geometry.items()}
-        return WeightDistance.of(squares, turned=sum(not one.is_parallel for one in ends.geometry.values()))
-    base, added = stored_tensors(ends.a, model_folder(ends.a)), adapter_squares(ends.plan)
-    norms = {name: squares_of(tensor) for name, tensor in base.items() if tensor.dtype in DTYPES}
-    return WeightDistance.of({name: (norm, added.get(name, 0.0)) for name, norm in norms.items()}, turned=0)
+def _target(target: Target | Probe | None, last: ProbeSweep) -> Target | None:
+    """The target's value at each point: that of a table, or the accuracy on a probe, which is the last one."""
+    if not isinstance(target, Probe):
+        return target
+    values = tuple(point.from_a.all.accuracy_after for point in last.points)
+    return Target(name=f"right on {target.name}", values=values)
 
 
 def _notes(ends: Ends, comparisons: Sequence[Comparison]) -> list[str]:

@@ -1,0 +1,188 @@
+"""Two models and the points between them: the recipe of each point, its files, and how far apart the ends are.
+
+A point is determined by the files of both models, the method and alpha: its recipe. Points that are kept hold theirs
+in `RECIPE`, so that a point is never taken for that of other models.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Any, Final
+
+from forgetwatch.comparing.merge_sweep import WeightDistance
+from forgetwatch.errors import ScoringError
+from forgetwatch.progress import Done, log, shown
+from forgetwatch.scoring.checkpoints import ADAPTER, weights_identity
+from forgetwatch.study.merging.point_folders import check_disk, own_folder, partial_name, remove_abandoned
+from forgetwatch.study.merging.scaled_adapters import AdapterPlan, adapter_squares, plan_adapter, write_scaled
+from forgetwatch.study.merging.weight_files import DTYPES, model_folder, stored_tensors
+from forgetwatch.study.merging.weights import (
+    Geometry,
+    MergePlan,
+    Method,
+    geometry_of,
+    plan_merge,
+    squares_of,
+    write_merged,
+)
+
+RECIPE: Final = "forgetwatch_merge.json"
+"""File of a kept point that says what it was made of."""
+_VERSION: Final = 1
+"""Number of the arithmetic of a merge; another one makes outcomes that are scored again."""
+_DELAY: Final = 5.0
+"""Seconds of work on weights after which its progress is shown."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ends:
+    """Two models and the points between them.
+
+    Attributes:
+        a: The base: checkpoint folder or model id.
+        b: A checkpoint of the same architecture, or an adapter of A.
+        method: How weights are averaged.
+        alphas: Shares of B, 0 to 1, ascending.
+        keep: Folder in which the points are kept; None deletes each once it is scored.
+        trust_remote_code: Run code that comes with the models.
+    """
+
+    a: str
+    b: str
+    method: Method
+    alphas: tuple[float, ...]
+    keep: Path | None = None
+    trust_remote_code: bool = False
+
+    @cached_property
+    def plan(self) -> MergePlan | AdapterPlan:
+        """Plan of the files that are written for a point.
+
+        Raises:
+            ScoringError: If the two cannot be merged; see `plan_merge` and `plan_adapter`.
+        """
+        options = {"trust_remote_code": self.trust_remote_code}
+        if (Path(self.a) / ADAPTER).is_file():
+            raise ScoringError(f"{self.a}: an adapter; needed a whole model as A, such as the adapter's base")
+        if not (Path(self.b) / ADAPTER).is_file():
+            return plan_merge(self.a, self.b, **options)
+        if self.method == "slerp":
+            raise ScoringError(f"{self.b}: an adapter is scaled, which is linear; needed --method linear, got slerp")
+        return plan_adapter(self.a, self.b, **options)
+
+    @cached_property
+    def geometry(self) -> dict[str, Geometry]:
+        """Norms and angles of the tensors of two whole models; empty for an adapter."""
+        if not isinstance(self.plan, MergePlan):
+            return {}
+        with _tensors_shown("reading the weights of both models", self.plan) as beat:
+            return geometry_of(self.plan, beat=beat)
+
+    @cached_property
+    def weights(self) -> tuple[list[str], list[str]]:
+        """Digests of the files of A and of B."""
+        a, b = (weights_identity(one, trust_remote_code=self.trust_remote_code) for one in (self.a, self.b))
+        return a, b
+
+    def recipe(self, alpha: float) -> list[Any]:
+        """JSON values that determine the weights of a point."""
+        return ["merged", _VERSION, self.method, alpha, "first", *self.weights[0], "second", *self.weights[1]]
+
+    def write(self, alpha: float, folder: Path) -> None:
+        """Write a point."""
+        if isinstance(self.plan, AdapterPlan):
+            write_scaled(self.plan, folder, alpha=alpha)
+        else:
+            geometry = self.geometry if self.method == "slerp" else {}
+            with _tensors_shown(f"merging {point_name(alpha)}", self.plan) as beat:
+                write_merged(self.plan, folder, alpha=alpha, method=self.method, geometry=geometry, beat=beat)
+
+    def check(self) -> None:
+        """Raise if the ends cannot be merged, or the points would not fit onto the disk; nothing is written.
+
+        Raises:
+            ScoringError: If so, or if a folder of points that are kept holds something else.
+        """
+        needed, where = self.plan.bytes, Path(gettempdir())
+        models = int(any(0 < alpha < 1 for alpha in self.alphas))  # the ends are scored where they are
+        for folder in remove_abandoned(self.keep):
+            log(f"removed {folder}, which a merge that was killed had left")
+        if self.keep is not None:
+            missing = [alpha for alpha in self.alphas if not self._is_kept(alpha)]
+            models, where = (
+                len(missing),
+                next(one for one in (self.keep, *self.keep.absolute().parents) if one.exists()),
+            )
+            if not where.is_dir():
+                raise ScoringError(f"{self.keep}: needed a folder to keep the merged models in, and {where} is a file")
+        check_disk(where, needed, models=models)
+
+    def _is_kept(self, alpha: float) -> bool:
+        """True if a point is in the folder already."""
+        folder = self.kept(alpha)
+        if folder is None or not folder.exists():
+            return False
+        try:
+            found = json.loads((folder / RECIPE).read_text(encoding="utf-8"))["recipe"]
+        except (OSError, ValueError, KeyError, TypeError):
+            found = None
+        if found != self.recipe(alpha):
+            raise ScoringError(
+                f"{folder}: is there, and was not merged from {self.a} and {self.b}; name another folder"
+            )
+        return True
+
+    def kept(self, alpha: float) -> Path | None:
+        """Folder of a point that is kept; None if points are deleted."""
+        return None if self.keep is None else self.keep / f"{self.method}-{alpha:g}"
+
+    def store(self, alpha: float) -> None:
+        """Write a point into the folder that keeps it, whole or not at all, unless it is there."""
+        folder = self.kept(alpha)
+        if folder is None or self._is_kept(alpha):
+            return
+        with own_folder(partial_name(folder)) as written:
+            self.write(alpha, written)
+            document = {"a": self.a, "b": self.b, "method": self.method, "alpha": alpha, "recipe": self.recipe(alpha)}
+            (written / RECIPE).write_text(json.dumps(document, indent=1), encoding="utf-8")
+            try:
+                written.rename(folder)
+            except OSError:
+                if not self._is_kept(alpha):  # another merge may have kept the same point in the meantime
+                    raise
+
+
+def point_name(alpha: float) -> str:
+    """Name of a point, by which it is shown."""
+    return f"alpha {alpha:g}"
+
+
+def weight_distance(ends: Ends) -> WeightDistance:
+    """Distance of the weights of the two models, relative to those of A."""
+    if isinstance(ends.plan, MergePlan):
+        squares = {name: (one.aa, one.dd) for name, one in ends.geometry.items()}
+        return WeightDistance.of(squares, turned=sum(not one.is_parallel for one in ends.geometry.values()))
+    base, added = stored_tensors(ends.a, model_folder(ends.a)), adapter_squares(ends.plan)
+    norms = {name: squares_of(tensor) for name, tensor in base.items() if tensor.dtype in DTYPES}
+    return WeightDistance.of({name: (norm, added.get(name, 0.0)) for name, norm in norms.items()}, turned=0)
+
+
+@contextmanager
+def _tensors_shown(label: str, plan: MergePlan) -> Iterator[Callable[[], None]]:
+    """Context that shows the progress of work on the tensors of a plan; yields what is called after each."""
+    sizes = enumerate(accumulate(pair.bytes for pair in plan.pairs), 1)
+    with shown(label, delay=_DELAY) as progress:
+
+        def beat() -> None:
+            count, size = next(sizes)
+            if progress:
+                progress(Done(count=count, total=len(plan.pairs), share=size / plan.bytes, unit="tensors"))
+
+        yield beat

@@ -53,6 +53,24 @@ def test_the_table_shows_the_counts_of_the_files(demo: tuple[Path, str]) -> None
     assert re.search(rf"\bforgotten {lost}\s+gained {won}\b", demo[1])
 
 
+def test_the_readme_shows_the_table_that_is_printed(demo: tuple[Path, str]) -> None:
+    """Line by line, without the numbers, which another processor may round to others."""
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    shown = re.search(r"ends with this table:\n\n```text\n(.+?)```", readme, re.DOTALL)
+    assert shown is not None
+    printed = demo[1][demo[1].index("forgetwatch  step") : demo[1].index("report: ")]
+    assert words(printed) == words(shown[1])
+
+
+def words(table: str) -> list[list[str]]:
+    """Words of each line; of those that list categories the first two, since their number depends on the losses."""
+    return [
+        re.findall(r"[A-Za-z]+", line)[: 2 if "categories" in line else None]
+        for line in table.strip().splitlines()
+        if not line.startswith("  ")
+    ]
+
+
 def test_every_named_file_exists_and_lies_in_the_output_folder(demo: tuple[Path, str]) -> None:
     path, shown = demo
     for name in ("forgetting.png", "forgetting.svg", "base/model.safetensors", f"run/checkpoint-{TUNE_STEPS}"):

@@ -1,9 +1,9 @@
 """Time of a training with and without a follower beside it, on the same machine.
 
-    OMP_NUM_THREADS=1 python tests/bench/follow.py [--steps 60] [--repeats 3] [--items 40]
+    OMP_NUM_THREADS=1 python tests/bench/follow.py [--steps 60] [--repeats 3] [--items 40] [--model FOLDER]
 
-The tests' own tiny model, saved every tenth of the steps with `save_total_limit=2`; the same training alone and with a
-follower in a second process, in turn, in one run. Wall and process time of `train()`, the medians of the repeats and
+The tests' own tiny model, or one on disk, saved every tenth of the steps with `save_total_limit=2`; the same training
+alone and with a follower in a second process, in turn, in one run. Wall and process time of `train()`, the medians of the repeats and
 their ratio. Where cores are shared, the ratio of the wall times is that of the machine too; the follower's own work is
 done on whatever is left.
 """
@@ -21,7 +21,7 @@ from pathlib import Path
 
 import saved_runs as runs
 from support import probe, trainer
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 
 def train(out: Path, base: Path, steps: int) -> tuple[float, float]:
@@ -29,10 +29,13 @@ def train(out: Path, base: Path, steps: int) -> tuple[float, float]:
     made = trainer(
         out,
         steps=steps,
-        network=AutoModelForCausalLM.from_pretrained(base),
+        network=AutoModelForCausalLM.from_pretrained(base, dtype="float32"),
+        tok=AutoTokenizer.from_pretrained(base),
+        learning_rate=1e-5,
         save_strategy="steps",
         save_steps=max(1, steps // 10),
         save_total_limit=2,
+        save_only_model=True,
     )
     wall, used = time.perf_counter(), time.process_time()
     made.train()
@@ -60,10 +63,11 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--items", type=int, default=40)
+    parser.add_argument("--model", type=Path, help="a model on disk (default: the tests' tiny one)")
     given = parser.parse_args()
     alone, beside, scored = [], [], []
     with tempfile.TemporaryDirectory() as folder:
-        base = runs.base(Path(folder) / "base")
+        base = given.model or runs.base(Path(folder) / "base")
         questions = Path(folder) / "probe.jsonl"
         probe(given.items, norm="bytes").save(questions)
         train(Path(folder) / "warm", base, given.steps)

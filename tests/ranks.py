@@ -1,13 +1,16 @@
-"""Runs a script in several processes of one group (gloo), as a training on several devices would."""
+"""Several processes of one group (gloo), as those of a training or of a command on several devices."""
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
+import socket
+from collections.abc import Sequence
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
+
+from forked import Forked, finish_all
 
 _BEGIN = """
 import json, sys
@@ -50,26 +53,44 @@ def in_processes(script: str, folder: Path, *, world: int = 2) -> list[dict[str,
         folder: Folder of the test.
         world: Number of processes.
     """
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "OMP_NUM_THREADS": "1"}
-    if "PYTHONPATH" in os.environ:
-        environment["PYTHONPATH"] += os.pathsep + os.environ["PYTHONPATH"]
+    code = _BEGIN + script + _END
     running = [
-        subprocess.Popen(
-            [sys.executable, "-c", _BEGIN + script + _END, str(folder / "store"), str(rank), str(world), str(folder)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment,
+        Forked(
+            ["-c", code, str(folder / "store"), str(rank), str(world), str(folder)],
+            cwd=Path.cwd(),
+            environment=os.environ,
         )
         for rank in range(world)
     ]
     found = []
     try:
         for process in running:
-            out, err = process.communicate(timeout=240)
-            assert process.returncode == 0, err[-3000:]
-            found.append({**json.loads(out.splitlines()[-1]), "stderr": err})
+            done = process.finish(timeout=240)
+            assert done.returncode == 0, done.stderr[-3000:]
+            found.append({**json.loads(done.stdout.splitlines()[-1]), "stderr": done.stderr})
     finally:
         for process in running:  # the others of a process that failed wait for it
             process.kill()
     return found
+
+
+def launched(arguments: Sequence[str], *, cwd: Path, world: int = 2, **variables: str) -> list[CompletedProcess[str]]:
+    """Exit status and output of each process as torchrun starts it, without its agent, which ends all if one fails.
+
+    Args:
+        arguments: Those of the interpreter.
+        cwd: Working folder.
+        world: Number of processes.
+        variables: Added to the environment.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+    group = {"WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, **variables}
+    environment = {**os.environ, **group}
+    return finish_all(
+        [
+            Forked(arguments, cwd=cwd, environment={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)})
+            for rank in range(world)
+        ],
+        timeout=400,
+    )

@@ -3,9 +3,9 @@
     OMP_NUM_THREADS=1 python tests/bench/follow.py [--steps 60] [--repeats 3] [--items 40] [--model FOLDER]
 
 The tests' own tiny model, or one on disk, saved every tenth of the steps with `save_total_limit=2`; the same training
-alone and with a follower in a second process, in turn, in one run. Wall and process time of `train()`, the medians of the repeats and
-their ratio. Where cores are shared, the ratio of the wall times is that of the machine too; the follower's own work is
-done on whatever is left.
+alone and with a follower in a second process, in turn, in one run. Wall and process time of `train()`, the medians of
+the repeats and their ratio. Where cores are shared, the ratio of the wall times is that of the machine too; the
+follower's own work is done on whatever is left.
 """
 
 from __future__ import annotations

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from forked import Forked, finish_all
+from ranks import launched
 from support import model, probe, tokenizer
 
 from forgetwatch import load_snapshot, save_snapshot, score
@@ -71,28 +72,7 @@ def _torchrun(folder: Path, *command: str, **variables: str) -> subprocess.Compl
 
 
 def _both(folder: Path, *command: str, **variables: str) -> list[subprocess.CompletedProcess[str]]:
-    """Two processes as a launcher starts them, without its agent, which ends all if one fails."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = str(server.getsockname()[1])
-    group = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    group |= {"FORGETWATCH_CACHE": str(folder / "cache"), **variables}
-    running = [
-        subprocess.Popen(
-            [sys.executable, *command],
-            cwd=folder,
-            env={**os.environ, **group, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    try:
-        found = [(one, one.communicate(timeout=400)) for one in running]
-    finally:
-        for one in running:
-            one.kill()
-    return [subprocess.CompletedProcess(one.args, one.returncode, *texts) for one, texts in found]
+    return launched(command, cwd=folder, FORGETWATCH_CACHE=str(folder / "cache"), **variables)
 
 
 def _calls(file: Path) -> list[list[list[int]]]:
@@ -195,13 +175,9 @@ def test_wrong_usage_and_a_spread_model_are_refused_once(saved: Path) -> None:
 
 def test_a_launcher_whose_variables_are_incomplete_is_named(saved: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name not in ("MASTER_ADDR", "MASTER_PORT")}
-    done = subprocess.run(
-        [sys.executable, "-m", "forgetwatch", "score", "model", "--probe", "p.jsonl", "-o", "none.parquet"],
-        cwd=saved,
-        env={**environment, "WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "0"},
-        capture_output=True,
-        text=True,
-    )
+    command = ["-m", "forgetwatch", "score", "model", "--probe", "p.jsonl", "-o", "none.parquet"]
+    group = {"WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "0"}
+    (done,) = finish_all([Forked(command, cwd=saved, environment={**environment, **group})], timeout=400)
     assert done.returncode == 1
     assert _own(done.stderr) == [
         "forgetwatch: WORLD_SIZE is 2, and MASTER_ADDR, MASTER_PORT is not set; start several processes with torchrun "
@@ -211,12 +187,7 @@ def test_a_launcher_whose_variables_are_incomplete_is_named(saved: Path) -> None
 
 def test_a_shell_in_a_cluster_that_sets_the_variables_of_machines_is_one_process(saved: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "LOCAL_RANK"}
-    done = subprocess.run(
-        [sys.executable, "-m", "forgetwatch", "plan", "--probe", "p.jsonl"],
-        cwd=saved,
-        env={**environment, "WORLD_SIZE": "8", "RANK": "3"},
-        capture_output=True,
-        text=True,
-    )
+    command, machines = ["-m", "forgetwatch", "plan", "--probe", "p.jsonl"], {"WORLD_SIZE": "8", "RANK": "3"}
+    (done,) = finish_all([Forked(command, cwd=saved, environment={**environment, **machines})], timeout=400)
     assert done.returncode == 0
     assert done.stdout

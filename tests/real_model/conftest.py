@@ -10,7 +10,7 @@ import fcntl
 import json
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,16 @@ ITEMS = 250
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     # First, and so in one process, which shares the run: an idle worker takes tests from the end of another's queue.
     items.sort(key=lambda item: item.path.parent != HERE)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def still_fewer_drift_prompts(few_drift_prompts: None) -> Iterator[None]:
+    """Measure the drift on two prompts of each set: the real model writes one completion a second."""
+    from forgetwatch.watch import drift
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(drift, "PROMPTS", 2)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import gc
 import json
 import os
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ import pytest
 import torch
 from accelerate import disk_offload, dispatch_model
 from peft import LoraConfig, get_peft_model
+from ranks import in_processes
 from support import model, probe, tokenizer
 from transformers import AutoModelForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled, set_hf_deepspeed_config
@@ -288,12 +287,6 @@ def test_a_model_is_loaded_whole_inside_a_training_with_zero3_or_fsdp(
 
 
 _RANK = """
-import json, sys
-from datetime import timedelta
-from torch import distributed as dist
-store, rank, world, folder = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
-dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world,
-                        timeout=timedelta(seconds=90))
 from support import model, probe, tokenizer
 from forgetwatch import Probe
 from forgetwatch.errors import ForgetwatchError
@@ -331,23 +324,11 @@ try:
     processes.on_main_process_alone(fail)
 except ForgetwatchError as error:
     found["failed"] = str(error)
-print(json.dumps(found))
-dist.destroy_process_group()
 """
 
 
 def test_the_main_process_alone_encodes_and_loads_a_second_model(saved: Path, tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])}
-    arguments = [sys.executable, "-c", _RANK, str(tmp_path / "store")]
-    running = [
-        subprocess.Popen([*arguments, str(rank), "2", str(saved)], stdout=subprocess.PIPE, text=True, env=environment)
-        for rank in range(2)
-    ]
-    ranks = []
-    for process in running:
-        out, _ = process.communicate(timeout=240)
-        assert process.returncode == 0
-        ranks.append(json.loads(out.splitlines()[-1]))
+    ranks = in_processes(f"folder = {str(saved)!r}" + _RANK, tmp_path)
     assert ranks[0]["calls"] > 0
     assert ranks[1]["calls"] == 0  # nothing is tokenized twice
     alone = Scorer(probe(40, norm="unconditional"), TOK, model(TOK))

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from architectures import SIZES
+from ranks import in_processes
 from support import log_likelihood, model, probe, tokenizer
 from torch import Tensor, nn
 from torch.nn import functional
@@ -329,17 +326,11 @@ def test_the_head_comes_back_after_an_error() -> None:
 
 
 _RANK = """
-import json, sys, torch
-import torch.distributed as dist
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from transformers.distributed.tensor_parallel import apply_tensor_parallelism
 from support import probe, tokenizer
 from test_head import llama
 from forgetwatch.scoring.scorer import Scorer
-store, rank, world = sys.argv[1], *map(int, sys.argv[2:])
-dist.init_process_group("gloo", init_method="file://" + store, rank=rank, world_size=world)
-tok, found = tokenizer(), {}
+tok, found["heads"] = tokenizer(), {}
 mesh = init_device_mesh("cpu", (world,))
 def split(dtype):
     network = llama().to(dtype)
@@ -364,24 +355,16 @@ with torch.no_grad():
             network = make(dtype)
             scorer = Scorer(probe(20), tok, network, layout="rows")
             rows = scorer.score(network).table["choice_logprobs"].to_pylist()
-            found[f"{make.__name__} {dtype}"] = [rows, scorer.engine.rule is not None]
-print(json.dumps(found))
-dist.destroy_process_group()
+            found["heads"][f"{make.__name__} {dtype}"] = [rows, scorer.engine.rule is not None]
 """
 
 
-def test_heads_that_are_split_over_processes_give_the_numbers_of_a_whole_one(tmp_path: Path) -> None:
-    tests = Path(__file__).parents[1]
-    environment = {**os.environ, "PYTHONPATH": f"{tests}:{tests / 'scoring'}:{os.environ.get('PYTHONPATH', '')}"}
-    command = [sys.executable, "-c", _RANK, str(tmp_path / "store")]
-    running = [
-        subprocess.Popen([*command, str(rank), "2"], stdout=subprocess.PIPE, text=True, env=environment)
-        for rank in range(2)
-    ]
-    for process in running:
-        out, _ = process.communicate(timeout=240)
-        assert process.returncode == 0
-        for name, (rows, reads_hidden) in json.loads(out.splitlines()[-1]).items():
+def test_heads_that_are_split_over_processes_give_the_numbers_of_a_whole_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parent)
+    for found in in_processes(_RANK, tmp_path):
+        for name, (rows, reads_hidden) in found["heads"].items():
             dtype = torch.bfloat16 if "bfloat16" in name else torch.float32
             network = llama().to(dtype)
             whole = Scorer(probe(20), TOK, network, layout="rows").score(network).table["choice_logprobs"].to_pylist()

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
+from ranks import in_processes
 from support import model, probe, tokenizer
 
 from forgetwatch.scoring.scorer import Scorer
@@ -18,18 +14,12 @@ TOK = tokenizer()
 BUDGET = 40
 
 _RANK = """
-import json, sys, torch
-import torch.distributed as dist
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from support import model, probe, tokenizer
 from forgetwatch import Item, Probe
 from forgetwatch.errors import ForgetwatchError
 from forgetwatch.scoring.processes import on_main_process
 from forgetwatch.scoring.scorer import Scorer
-store, rank, world, budget = sys.argv[1], *map(int, sys.argv[2:])
-dist.init_process_group("gloo", init_method="file://" + store, rank=rank, world_size=world)
-tok, found = tokenizer(), {"checksums": {}}
+tok, found["checksums"] = tokenizer(), {}
 for items in (40, 37, 2):
     scorer = Scorer(probe(items), tok, model(tok), token_budget=budget)
     network = model(tok)
@@ -70,34 +60,14 @@ found["first"] = on_main_process(lambda: rank + 7)
 def fail():
     raise ForgetwatchError("no")
 found["failed"] = error(lambda: on_main_process(fail))
-print(json.dumps(found))
-dist.destroy_process_group()
 """
-
-
-def run(world: int, folder: Path) -> list[dict[str, Any]]:
-    """What each of so many processes found."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
-    command = [sys.executable, "-c", _RANK, str(folder / f"store{world}")]
-    running = [
-        subprocess.Popen(
-            [*command, str(rank), str(world), str(BUDGET)], stdout=subprocess.PIPE, text=True, env=environment
-        )
-        for rank in range(world)
-    ]
-    found = []
-    for process in running:
-        out, _ = process.communicate(timeout=240)
-        assert process.returncode == 0
-        found.append(json.loads(out.splitlines()[-1]))
-    return found
 
 
 @pytest.mark.parametrize("world", [2, 3])
 def test_any_number_of_processes_gets_the_same_bits(world: int, tmp_path: Path) -> None:
     network = model(TOK)
     alone = {str(n): Scorer(probe(n), TOK, network, token_budget=BUDGET).score(network).checksum for n in (40, 37, 2)}
-    ranks = run(world, tmp_path)
+    ranks = in_processes(f"budget = {BUDGET}" + _RANK, tmp_path, world=world)
     assert [rank["checksums"] for rank in ranks] == [alone] * world
     # Where each holds a part of the model: the same rows, and as many calls each.
     assert len({tuple(rank["sharded"]) for rank in ranks}) == 1

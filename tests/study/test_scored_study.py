@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from ranks import launched
 from support import model, probe, tokenizer
 from typer.testing import CliRunner
 
@@ -77,25 +74,11 @@ def test_each_side_is_sampled_in_its_own_rendering_and_kept(saved: Path, monkeyp
 
 
 def test_two_processes_write_the_study_of_one(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = str(server.getsockname()[1])
-    shared = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2"}
-    shared["FORGETWATCH_CACHE"] = str(saved / "cache-both")
-    both = [
-        subprocess.Popen(
-            [sys.executable, "launched.py", "study", "launched.yaml", "-o", "both"],
-            cwd=saved,
-            env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    texts = [process.communicate(timeout=500) for process in both]
-    assert [process.returncode for process in both] == [0, 0], texts
-    assert "pair 1 of 1, made" in texts[0][1]
-    assert texts[1] == ("", ""), "the second process prints nothing"
+    command = ["launched.py", "study", "launched.yaml", "-o", "both"]
+    both = launched(command, cwd=saved, FORGETWATCH_CACHE=str(saved / "cache-both"))
+    assert [one.returncode for one in both] == [0, 0], both
+    assert "pair 1 of 1, made" in both[0].stderr
+    assert not both[1].stdout + both[1].stderr, "the second process prints nothing"
     monkeypatch.setenv("FORGETWATCH_CACHE", str(saved / "cache-alone"))
     done = CliRunner().invoke(app, ["study", str(saved / "launched.yaml"), "-o", str(saved / "alone")])
     assert done.exit_code == 0, done.output

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import socket
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ranks import in_processes
+from ranks import in_processes, launched
 from support import model, probe, tokenizer
 from transformers import AutoModelForCausalLM
 
@@ -116,31 +112,11 @@ scored("zero3")
 
 def launch(folder: Path, world: int, script: str = _RANK) -> list[dict[str, Any]]:
     """Results of each process of a run of `world` processes."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    shared = {
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": port,
-        "WORLD_SIZE": str(world),
-        "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": str(Path(__file__).parents[1]),
-    }
-    running = [
-        subprocess.Popen(
-            [sys.executable, "-c", script, str(folder)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-        )
-        for rank in range(world)
-    ]
     found = []
-    for process in running:
-        out, err = process.communicate(timeout=300)
-        assert process.returncode == 0, err[-2000:]
-        found.append({**json.loads(out.splitlines()[-1]), "warnings": err.count("no space left on device")})
+    for one in launched(["-c", script, str(folder)], cwd=folder, world=world):
+        assert one.returncode == 0, one.stderr[-2000:]
+        full = one.stderr.count("no space left on device")
+        found.append({**json.loads(one.stdout.splitlines()[-1]), "warnings": full})
     return found
 
 

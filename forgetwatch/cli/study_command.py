@@ -24,6 +24,8 @@ from forgetwatch.study.plan import Pair, Plan, read_plan
 from forgetwatch.study.publication import publish, study_json
 from forgetwatch.study.sources import Sources, is_model
 
+_FORMATS: Final = (".html", ".md", ".csv", ".json", ".tex")
+"""Suffixes of a report in one file, as other commands write it."""
 _NAMED: Final = 5
 """Maximum number of pairs that the last message names."""
 
@@ -52,6 +54,8 @@ def run(
     check_file(json_path)
     plan = read_plan(study, probe=probe)
     folder = output or study.parent / (re.sub(r"[^\w.-]+", "-", plan.name).strip("-.") or "study")
+    if output is not None and output.suffix in _FORMATS:
+        raise StudyError(f"{output}: needed a folder, which holds the page, tables and pictures; give it another name")
     check_pictures(folder)
     is_scored = any(is_model(source) for pair in plan.pairs for source in (*pair.before, *pair.after))
     if not is_scored and not is_first_process():

@@ -10,6 +10,7 @@ share 0->1 is the accuracy lost. Neither is corrected for guessing.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +23,7 @@ class Averages:
     """Forgetting of one pair that averages show, and that they hide.
 
     Attributes:
-        tasks: Number of tasks; 1 where the items name none.
+        tasks: Number of tasks; items without a task are one.
         conventional: Mean over tasks of max(0, accuracy lost), 0 to 1; nan without an item.
         forgetting: Mean over tasks of the share 1->0, 0 to 1; nan likewise.
         forgotten: Questions 1->0, over all tasks.
@@ -38,12 +39,24 @@ class Averages:
     @classmethod
     def of(cls, comparison: Comparison) -> Averages:
         """The averages of a comparison."""
-        tasks = [group for group in comparison.by("task").values() if group.n] or [comparison.all]
-        lost = np.array([group.accuracy_before - group.accuracy_after for group in tasks])
+        tasks = _tasks(comparison)
+        lost = np.array([(forgotten - gained) / n for n, forgotten, gained in tasks])
         return cls(
             tasks=len(tasks),
-            conventional=float(np.maximum(lost, 0).mean()),
-            forgetting=float(np.mean([group.forgetting for group in tasks])),
+            conventional=float(np.maximum(lost, 0).mean()) if tasks else math.nan,
+            forgetting=float(np.mean([forgotten / n for n, forgotten, _ in tasks])) if tasks else math.nan,
             forgotten=comparison.all.forgotten,
-            in_tasks_that_fell=sum(group.forgotten for group, fell in zip(tasks, lost > 0, strict=True) if fell),
+            in_tasks_that_fell=sum(forgotten for (_, forgotten, _), fell in zip(tasks, lost > 0, strict=True) if fell),
         )
+
+
+def _tasks(comparison: Comparison) -> list[tuple[float, float, float]]:
+    """Items, forgotten and gained of each task; items without a task are one of their own."""
+    whole = comparison.all
+    tasks = [(group.n, group.forgotten, group.gained) for group in comparison.by("task").values() if group.n]
+    # Rounded, because means over samples carry errors, and no loss may come from one.
+    n, forgotten, gained = (
+        round(of_all - sum(of_tasks), 9)
+        for of_all, *of_tasks in zip((whole.n, whole.forgotten, whole.gained), *tasks, strict=True)
+    )
+    return [*tasks, (n, forgotten, gained)] if n else tasks

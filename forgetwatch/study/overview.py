@@ -28,6 +28,8 @@ PAIR_HEADINGS: Final = {
     "known_lost": "now lost",
     "known_lost_net": "less luck",
     "log_score_change_calibrated": "log score, nats",
+    "unscored": "unscored",
+    "one_sided": "on one side",
 }
 """Heading of each column of the table of pairs."""
 
@@ -67,6 +69,9 @@ def study_table(study: Study) -> Lines:
         lines += [_line(results[pair.name]) for pair in study.plan.of_stage(stage)]
     if study.compared:
         lines.append(Text("shown: the part of 1→0 that the mean accuracies of the tasks show, %", style="dim"))
+    if short := sum(any(_left_out(one)) for one in study.compared):
+        pairs = f"{count(short)} pair{'' if short == 1 else 's'}"
+        lines.append(Text(f"left out in {pairs}: questions unscored, or on one side alone", style="dim"))
     return Lines(*lines)
 
 
@@ -84,8 +89,17 @@ def _line(result: Compared | Failed) -> Text:
 
 def pair_cells(one: Compared) -> dict[str, str]:
     """Text of each quantity in `PAIR_HEADINGS`."""
+    unscored, one_sided = _left_out(one)
     cells = group_cells(one.comparison.all)
+    cells |= {"unscored": count(unscored) if unscored else NOT_THERE}
+    cells |= {"one_sided": count(one_sided) if one_sided else NOT_THERE}
     return {name: cells[name] for name in PAIR_HEADINGS}
+
+
+def _left_out(one: Compared) -> tuple[int, int]:
+    """Number of questions without an answer that could be graded, and of those that one side alone has."""
+    counted = one.comparison.items
+    return counted.unscored, counted.only_before + counted.only_after
 
 
 def guessing_cells(one: Compared) -> dict[str, str]:

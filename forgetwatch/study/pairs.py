@@ -101,11 +101,7 @@ def _results(
 
 
 def _compare(plan: Plan, pair: Pair, sources: Sources, categories: Categories | None) -> Comparison:
-    seeds = max(len(pair.before), len(pair.after))
-    before, after = (
-        sources.side(side, seeds=seeds, ignore_examples=pair.allow_prompt_mismatch)
-        for side in (pair.before, pair.after)
-    )
+    before, after = sources.sides(pair.before, pair.after, ignore_examples=pair.allow_prompt_mismatch)
     comparison = compare(
         before=before,
         after=after,

@@ -28,6 +28,9 @@ Rate = Literal["forgetting", "backward transfer"]
 
 RATES: Final[tuple[Rate, ...]] = ("forgetting", "backward transfer")
 TOTAL: Final = "Total"
+"""Name of the row of all categories; a category may have the same name."""
+NAMELESS: Final = "no category"
+"""Name of the row of items without a category."""
 NOT_THERE: Final = "–"
 
 _LATEX: Final = {
@@ -37,6 +40,12 @@ _LATEX: Final = {
     "→": r"$\to$",
     "±": r"$\pm$",
     "–": "--",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    # After the end of a row or a rule these would begin its argument.
+    "[": "{[}",
+    "*": "{*}",
     **{sign: rf"\{sign}" for sign in "&%$#_{}"},
 }
 """Characters that LaTeX would obey, or lacks in its older engines."""
@@ -63,13 +72,17 @@ def shown(rate: float) -> float:
 
 
 def values(means: CategoryMeans, rate: Rate) -> dict[str, Value]:
-    """Value of each category, and of all under `TOTAL`."""
+    """Value of each category."""
     which = RATES.index(rate)
-    total = (means.forgetting, means.backward_transfer)[which]
-    found = {
+    return {
         name: Value(rates[which], means.ceilings_by_category[name][which]) for name, rates in means.by_category.items()
     }
-    return {**found, TOTAL: Value(total, means.ceilings[which])}
+
+
+def total(means: CategoryMeans, rate: Rate) -> Value:
+    """Value of all categories: the mean over them."""
+    which = RATES.index(rate)
+    return Value((means.forgetting, means.backward_transfer)[which], means.ceilings[which])
 
 
 def categories(pairs: Sequence[Compared]) -> list[str]:
@@ -79,10 +92,15 @@ def categories(pairs: Sequence[Compared]) -> list[str]:
 
 def rows(study: Study, stage: str, rate: Rate) -> list[list[str]]:
     """Rows of the table of a stage: a category's name and the text of each pair, in one order in all stages."""
-    of_pairs = [values(one.means, rate) for one in study.of_stage(stage)]
+    pairs = study.of_stage(stage)
+    of_pairs = [values(one.means, rate) for one in pairs]
     there = {name for found in of_pairs for name in found}
-    names = [*(name for name in categories(study.compared) if name in there), TOTAL]
-    return [[name, *(found[name].text if name in found else NOT_THERE for found in of_pairs)] for name in names]
+    body = [
+        [name or NAMELESS, *(found[name].text if name in found else NOT_THERE for found in of_pairs)]
+        for name in categories(study.compared)
+        if name in there
+    ]
+    return [*body, [TOTAL, *(total(one.means, rate).text for one in pairs)]]
 
 
 def tables_markdown(study: Study) -> str:
@@ -109,7 +127,7 @@ def tables_latex(study: Study) -> str:
         if not (pairs := study.of_stage(stage)):
             continue
         for rate in RATES:
-            *body, total = rows(study, stage, rate)
+            *body, last = rows(study, stage, rate)
             lines += [
                 r"\begin{table}",
                 rf"\caption{{{_latex(stage)}: {rate} in percent, $\pm$ standard deviation over seeds (ceiling).}}",
@@ -120,7 +138,7 @@ def tables_latex(study: Study) -> str:
                 r"\midrule",
                 *map(_latex_row, body),
                 r"\midrule",
-                _latex_row(total),
+                _latex_row(last),
                 r"\bottomrule",
                 r"\end{tabular}}",
                 r"\end{table}",
@@ -130,16 +148,21 @@ def tables_latex(study: Study) -> str:
 
 
 def tables_csv(study: Study) -> str:
-    """CSV of the paper's tables: a row for each stage, pair, rate and category, as fractions, not cut off at 0."""
+    """CSV of the paper's tables: a row for each stage, pair, rate and category, as fractions, not cut off at 0.
+
+    The column `level` is ``category``, or ``all`` in the rows of the totals.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["stage", "pair", "rate", "category", "mean", "sd", "ceiling"])
+    writer.writerow(["stage", "pair", "rate", "level", "category", "mean", "sd", "ceiling"])
     for one in study.compared:
         for rate in RATES:
-            for name, value in values(one.means, rate).items():
+            of_categories = [("category", name, value) for name, value in values(one.means, rate).items()]
+            for level, name, value in [*of_categories, ("all", TOTAL, total(one.means, rate))]:
                 numbers = (value.rate.mean, value.rate.sd, value.ceiling.mean)
                 cells = ["" if math.isnan(number) else number for number in numbers]
-                writer.writerow([csv_cell(one.pair.stage), csv_cell(one.pair.name), rate, csv_cell(name), *cells])
+                first = [csv_cell(one.pair.stage), csv_cell(one.pair.name), rate, level, csv_cell(name)]
+                writer.writerow([*first, *cells])
     return text.getvalue()
 
 
@@ -150,4 +173,4 @@ def _latex_row(cells: Sequence[str]) -> str:
 def _latex(text: str) -> str:
     """Text in one line that LaTeX shows unchanged."""
     line = visible(" ".join(text.split()))
-    return re.sub(r"[\\~^→±–&%$#_{}]", lambda found: _LATEX[found[0]], line)
+    return re.sub(f"[{re.escape(''.join(_LATEX))}]", lambda found: _LATEX[found[0]], line)

@@ -20,9 +20,9 @@ stages:
         before: {path: Qwen/Qwen2.5-7B, probe: "paper:base", decoding: {tokens: 4096}}
         after: {path: all.parquet, where: {model: tuned}, map: {correct: eval.right}, set: {k: 4}, metric: acc}
 
-Paths are relative to the file. Every scalar stays the text in the file (`plain_yaml`). A side of one entry is paired
-with each seed of a side of several. Everything that the file itself shows to be wrong is an error before any model is
-scored.
+Paths are relative to the file. Every scalar stays the text in the file (`plain_yaml`). A side with one answer to each
+question is compared with each seed of a side with several, be they a list of files or the samples of one. Everything
+that the file itself shows to be wrong is an error before any model is scored.
 """
 
 from __future__ import annotations
@@ -227,16 +227,16 @@ class _Reader:
             scored["decoding"] = {**for_all, **scored["decoding"]}
         return Source(
             given=named,
-            location=self._location(named),
+            location=self._location(named, where),
             metric=_text(entry, "metric", where) if "metric" in entry else None,
             columns=columns,
             **scored,
         )
 
-    def _location(self, named: str) -> str:
+    def _location(self, named: str, where: str) -> str:
         """Path of what is named, from here; a model id as it is."""
         local = self._path.parent / named
-        is_path = local.exists() or named.startswith((".", "/")) or Path(named).suffix in SUFFIXES
+        is_path = _is_there(local, where) or named.startswith((".", "/")) or Path(named).suffix in SUFFIXES
         return str(local) if is_path else named
 
     def _scored(self, given: Mapping[str, Plain], where: str) -> dict[str, Any]:
@@ -244,7 +244,8 @@ class _Reader:
         found: dict[str, Any] = {}
         if "probe" in given:
             named = _text(given, "probe", where)
-            found["probe"] = str(self._path.parent / named) if (self._path.parent / named).is_file() else named
+            local = self._path.parent / named
+            found["probe"] = str(local) if _is_there(local, f"{where}: probe") and local.is_file() else named
         if "decoding" in given:
             settings = _mapping(given["decoding"], f"{where}: decoding")
             found["decoding"] = {name: _value(value) for name, value in settings.items()}
@@ -268,6 +269,18 @@ class _Reader:
             return ColumnMap(fields=named["map"], where=named["where"], constants=named["set"], match=match)
         except ForgetwatchError as error:
             raise StudyError(f"{where}: {error}") from error
+
+
+def _is_there(path: Path, where: str) -> bool:
+    """True if there is a file or folder.
+
+    Raises:
+        StudyError: If the system cannot tell, as for a name that is too long.
+    """
+    try:
+        return path.exists()
+    except OSError as error:
+        raise StudyError(f"{where}: {_short(str(path))} cannot be looked up ({error.strerror})") from error
 
 
 def _mapping(given: Plain, where: str, known: tuple[str, ...] | None = None) -> dict[str, Plain]:
@@ -306,9 +319,9 @@ def _truth(given: Plain, where: str) -> bool:
 
 def _number(given: Plain, where: str) -> float:
     """A number above 0, such as 8e9 or 8B."""
-    found = (
-        re.fullmatch(r"\s*([\d_.,]+(?:[eE][+-]?\d+)?)\s*([KMBTkmbt]?)\s*", given) if isinstance(given, str) else None
-    )
+    # A comma only between groups of three digits: 1,5 is not 15.
+    pattern = r"\s*((?:\d{1,3}(?:,\d{3})+|[\d_]*)(?:\.\d*)?(?:[eE][+-]?\d+)?)\s*([KMBTkmbt]?)\s*"
+    found = re.fullmatch(pattern, given) if isinstance(given, str) else None
     try:
         value = float(found[1].replace(",", "")) * _TIMES.get(found[2].upper(), 1) if found else math.nan
     except ValueError:

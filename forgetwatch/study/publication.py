@@ -39,7 +39,7 @@ from forgetwatch.study.overview import (
     pair_cells,
 )
 from forgetwatch.study.pairs import Compared, Failed, Study
-from forgetwatch.study.paper_tables import RATES, TOTAL, rows, tables_csv, tables_latex, tables_markdown, values
+from forgetwatch.study.paper_tables import RATES, rows, tables_csv, tables_latex, tables_markdown, total, values
 from forgetwatch.study.radars import Scale, averages_figure, radar_figures, scale_figure
 from forgetwatch.visible_text import csv_cell, without_folders
 
@@ -128,13 +128,13 @@ def _paper_json(means: CategoryMeans) -> dict[str, Any]:
     """JSON values of the paper's tables of one pair: by rate, of all and of each category."""
     found = {}
     for rate in RATES:
-        of_rate = values(means, rate)
-        total = of_rate.pop(TOTAL)
+        of_all = total(means, rate)
         found[rate.replace(" ", "_")] = {
-            **_spread(total.rate),
-            "ceiling": _spread(total.ceiling),
+            **_spread(of_all.rate),
+            "ceiling": _spread(of_all.ceiling),
             "by_category": {
-                name: {**_spread(value.rate), "ceiling": _spread(value.ceiling)} for name, value in of_rate.items()
+                name: {**_spread(value.rate), "ceiling": _spread(value.ceiling)}
+                for name, value in values(means, rate).items()
             },
         }
     return found
@@ -149,15 +149,18 @@ def pairs_csv(study: Study) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     averages = ("tasks", "conventional", "forgetting", "in_tasks_that_fell")
-    writer.writerow(["stage", "pair", "size", "data", "error", *(f"averages.{name}" for name in averages), *QUANTITIES])
+    items = ("unscored", "only_before", "only_after")
+    own = [*(f"items.{name}" for name in items), *(f"averages.{name}" for name in averages)]
+    writer.writerow(["stage", "pair", "size", "data", "error", *own, *QUANTITIES])
     for one in study.results:
         pair = one.pair
         first = [csv_cell(pair.stage), csv_cell(pair.name), pair.size, pair.data]
         if isinstance(one, Failed):
-            writer.writerow([*first, csv_cell(one.reason), *([None] * (len(averages) + len(QUANTITIES)))])
+            writer.writerow([*first, csv_cell(one.reason), *([None] * (len(own) + len(QUANTITIES)))])
             continue
         document = group_values(one.comparison.all)
-        shown = [json_value(getattr(one.averages, name)) for name in averages]
+        shown = [getattr(one.comparison.items, name) for name in items]
+        shown += [json_value(getattr(one.averages, name)) for name in averages]
         writer.writerow([*first, None, *shown, *(value_at(document, path) for path in QUANTITIES)])
     return text.getvalue()
 
@@ -172,6 +175,8 @@ def study_markdown(study: Study) -> str:
         lines += ["## Every pair", "", *_table(study, PAIR_HEADINGS, pair_cells)]
         lines += ["## Corrected for guessing, %", "", *_table(study, GUESSING_HEADINGS, guessing_cells)]
         lines += ["## The paper's tables", "", tables_markdown(study)]
+    if notes := _notes(study):
+        lines += ["## Notes", "", *(f"* {escaped(note)}" for note in notes)]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -216,7 +221,7 @@ def _page(study: Study, figures: Mapping[str, Figure]) -> str:
         guessing=_staged(study, GUESSING_HEADINGS, guessing_cells),
         stages=stages,
         scales=[(text, drawings[f"against-{by}"]) for by, text in _SCALES.items() if f"against-{by}" in drawings],
-        notes=[without_folders(f"{one.pair.name}: {note}") for one in study.compared for note in one.comparison.notes],
+        notes=_notes(study),
         rule=_RULES[study.plan.chance],
         made=made_line(),
     )
@@ -241,6 +246,11 @@ def _table(study: Study, headings: Mapping[str, str], cells: Callable[[Compared]
     section = _staged(study, headings, cells)
     lines = [[pair, *of_pair.values()] for _, pairs in section["stages"] for pair, of_pair in pairs]
     return [*table(["pair", *section["headings"].values()], lines), ""]
+
+
+def _notes(study: Study) -> list[str]:
+    """Sentences about the comparisons, each with the name of its pair."""
+    return [without_folders(f"{one.pair.name}: {note}") for one in study.compared for note in one.comparison.notes]
 
 
 def _facts(study: Study) -> str:

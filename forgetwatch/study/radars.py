@@ -20,7 +20,7 @@ import numpy as np
 
 from forgetwatch.report.plots import LOST, name_in
 from forgetwatch.study.pairs import Compared, Study
-from forgetwatch.study.paper_tables import RATES, TOTAL, Rate, categories, shown, values
+from forgetwatch.study.paper_tables import NAMELESS, RATES, Rate, categories, shown, total, values
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -74,7 +74,7 @@ def _radar(pairs: Sequence[Compared], names: Sequence[str], most: Mapping[Rate, 
             panel.plot([*angles, angles[0]], closed, label=name_in(34, one.pair.name), **_line_style(number))
         panel.set_theta_zero_location("N")
         panel.set_theta_direction(-1)
-        panel.set_xticks(angles, [_two_lines(name) for name in names], fontsize=9)
+        panel.set_xticks(angles, [_two_lines(name or NAMELESS) for name in names], fontsize=9)
         for angle, label in zip(angles, panel.get_xticklabels(), strict=True):
             # Beside the circle a label begins or ends at it: a centred one would cross the outermost ring.
             side = math.sin(angle)
@@ -136,10 +136,10 @@ def _draw_scale(panel: Axes, study: Study, pairs: Sequence[Compared], by: Scale,
     spots = []
     for number, stage in enumerate(study.plan.stages):
         own = [one for one in pairs if one.pair.stage == stage]
-        totals = [values(one.means, rate)[TOTAL].rate for one in own]
-        xs, ys = [getattr(one.pair, by) for one in own], [100 * shown(total.mean) for total in totals]
+        totals = [total(one.means, rate).rate for one in own]
+        xs, ys = [getattr(one.pair, by) for one in own], [100 * shown(found.mean) for found in totals]
         style: dict[str, Any] = {"color": _COLORS[number % len(_COLORS)], "marker": _MARKERS[number % len(_MARKERS)]}
-        bars = [0.0 if math.isnan(total.sd) else 100 * total.sd for total in totals]
+        bars = [0.0 if math.isnan(found.sd) else 100 * found.sd for found in totals]
         if own:
             label = name_in(60, stage)
             panel.errorbar(xs, ys, yerr=bars, linestyle="", markersize=6, capsize=2, label=label, **style)

@@ -2,8 +2,9 @@
 
     STUDY/snapshots/Llama-3.1-8B-3f0c41d07a6b.parquet
 
-The digits are a digest of the model (of a folder: the names, sizes and times of its files), the probe with its
-settings, and the version of forgetwatch; a model that changed is scored again. The cache of `scoring.checkpoints` lies
+The digits are a digest of the model (of a folder: the names, sizes and times of its files, and of those of an adapter's
+base), the probe with its settings, and the version of forgetwatch: a folder that changed is scored again. A model id of
+the hub stays what it was when it was scored; delete its file to score it again. The cache of `scoring.checkpoints` lies
 behind it. Files of outcomes are read each time, and nothing is imported that scoring needs.
 """
 
@@ -19,6 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from forgetwatch.decoding import Decoding
@@ -73,20 +75,42 @@ class Sources:
             self._probes[key] = _with_settings(load_probe(source.probe), source)
         return self._probes[key]
 
-    def side(self, sources: Sequence[Source], *, seeds: int, ignore_examples: bool) -> Snapshot:
-        """Snapshot of one side of a pair.
+    def sides(
+        self, before: Sequence[Source], after: Sequence[Source], *, ignore_examples: bool
+    ) -> tuple[Snapshot, Snapshot]:
+        """Snapshots of both sides of a pair, with as many samples of each item; the sample of seed j is j.
 
         Args:
-            sources: One source for each seed, or one for all.
-            seeds: Number of seeds; the sample of seed j is j.
+            before: One source for each seed, or one for all: with one answer to each item, or with a sample for each
+                seed.
+            after: The same, after.
             ignore_examples: Identify questions without the worked examples before them, where the side was scored here:
                 two sides with unlike prompts would else share no question.
 
         Raises:
-            ForgetwatchError: If a source cannot be read or scored, or several do not make one side.
+            ForgetwatchError: If a source cannot be read or scored, several do not make one side, or both sides have
+                several samples and unlike numbers of them.
         """
+        one, other = (self._side(sources, ignore_examples=ignore_examples) for sources in (before, after))
+        samples = _samples(one), _samples(other)
+        if min(samples) > 1 and samples[0] != samples[1]:
+            raise StudyError(
+                f"{one.label} has {samples[0]} answers to an item and {other.label} has {samples[1]}; give as many on "
+                "both sides, or one on one side, which is then compared with each of the other"
+            )
+        return _repeated(one, max(samples)), _repeated(other, max(samples))
+
+    def _side(self, sources: Sequence[Source], *, ignore_examples: bool) -> Snapshot:
         read = [self._read(source, ignore_examples=ignore_examples) for source in sources]
-        return concatenate(read * seeds if len(read) == 1 else read, as_samples=True) if seeds > 1 else read[0]
+        if len(read) == 1:
+            return read[0]
+        for snapshot in read:
+            if (samples := _samples(snapshot)) > 1:
+                raise StudyError(
+                    f"{snapshot.label} has {samples} answers to an item, and in a list each file is one seed; give it "
+                    "alone, or one file for each seed"
+                )
+        return concatenate(read, as_samples=True)
 
     def _read(self, source: Source, *, ignore_examples: bool) -> Snapshot:
         if source.columns is not None:
@@ -121,6 +145,16 @@ def is_model(source: Source) -> bool:
     return path.exists() or not (path.suffix in SUFFIXES or source.location.startswith((".", "/")))
 
 
+def _samples(snapshot: Snapshot) -> int:
+    """Number of samples of the items of a snapshot."""
+    return len(np.unique(snapshot.ints("sample")))
+
+
+def _repeated(snapshot: Snapshot, seeds: int) -> Snapshot:
+    """Snapshot with one answer to each item as the same answer for each seed; one with several as it is."""
+    return snapshot if _samples(snapshot) == seeds else concatenate([snapshot] * seeds, as_samples=True)
+
+
 def _with_settings(probe: Probe, source: Source) -> Probe:
     """Probe with the settings of a source."""
     changes: dict[str, Any] = {} if source.rendering is None else {"rendering": source.rendering}
@@ -135,14 +169,30 @@ def _with_settings(probe: Probe, source: Source) -> Probe:
 
 def _key(source: Source, probe: Probe) -> str:
     """Digest of what determines the rows of a scored model, as far as it is known without reading the weights."""
-    folder = Path(source.location)
-    stamps = []
-    if folder.is_dir():
-        files = sorted(path for path in folder.iterdir() if path.is_file())
-        stamps = [[path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in files]
     labels = [[item.task, item.id, item.category, item.cluster] for item in probe]
-    parts = [source.location, stamps, probe.name, probe.fingerprint, labels, version("forgetwatch")]
+    parts = [
+        source.location,
+        _stamps(Path(source.location)),
+        probe.name,
+        probe.fingerprint,
+        labels,
+        version("forgetwatch"),
+    ]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:_DIGITS]
+
+
+def _stamps(folder: Path, adapters: frozenset[Path] = frozenset()) -> list[list[Any]]:
+    """Name, size and time of each file of a model's folder, then of its base's if it is an adapter's; else nothing."""
+    if not folder.is_dir():
+        return []
+    files = sorted(path for path in folder.iterdir() if path.is_file())
+    found = [[path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in files]
+    if (folder / "adapter_config.json").is_file() and folder.resolve() not in adapters:
+        # What is wrong with an adapter is said when it is loaded.
+        with suppress(OSError, ValueError, TypeError, KeyError):
+            config = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
+            found += _stamps(Path(config["base_model_name_or_path"]), adapters | {folder.resolve()})
+    return found
 
 
 def _file_name(given: str) -> str:

@@ -25,7 +25,7 @@ from forgetwatch import Item, Probe, Snapshot, load_snapshot
 from forgetwatch.cli import app
 from forgetwatch.probes.shots import few_shot
 from forgetwatch.study.pairs import Study, run_study
-from forgetwatch.study.paper_tables import rows, tables_latex, values
+from forgetwatch.study.paper_tables import rows, tables_csv, tables_latex, total, values
 from forgetwatch.study.plan import read_plan
 from forgetwatch.study.publication import study_markdown
 from forgetwatch.study.radars import averages_figure, radar_figures, scale_figure
@@ -114,17 +114,77 @@ def test_values_deviations_and_ceilings_over_seeds_are_numpys(tmp_path: Path) ->
     path = study_file(tmp_path, json.dumps({"name": "a", **names}))
     study = run_study(read_plan(path), Sources(tmp_path / "out", read), on_pair=lambda *_: None)
     (pair,) = study.compared
-    of_category, total = by_hand(before, after)
+    of_category, of_all = by_hand(before, after)
     for which, rate in enumerate(("forgetting", "backward transfer")):
-        found = values(pair.means, rate)  # type: ignore[arg-type]
-        for name, expected in {**of_category, "Total": total}.items():
+        found = {**values(pair.means, rate), "Total": total(pair.means, rate)}  # type: ignore[arg-type]
+        for name, expected in {**of_category, "Total": of_all}.items():
             assert found[name].rate.mean == pytest.approx(expected[:, which].mean())
             assert found[name].rate.sd == pytest.approx(expected[:, which].std(ddof=1))
             assert found[name].ceiling.mean == pytest.approx(expected[:, 2 + which].mean())
     shown = {row[0]: row[1] for row in rows(study, "tuning", "forgetting")}
     assert list(shown) == ["Math", "Law", "Arts", "Total"]
-    mean, sd, ceiling = 100 * total[:, 0].mean(), 100 * total[:, 0].std(ddof=1), 100 * total[:, 2].mean()
+    mean, sd, ceiling = 100 * of_all[:, 0].mean(), 100 * of_all[:, 0].std(ddof=1), 100 * of_all[:, 2].mean()
     assert shown["Total"] == f"{mean:.1f} ± {sd:.1f} ({ceiling:.1f})"
+
+
+def test_a_category_named_total_and_items_without_one_have_rows_of_their_own(tmp_path: Path) -> None:
+    labels = np.where(CATEGORY == "Math", "Total", np.where(CATEGORY == "Law", "", CATEGORY))
+    for n in range(2):
+        pq.write_table(table_of(answers(n), category=list(labels)), tmp_path / f"{n}.parquet")
+    path = study_file(tmp_path, "{name: a, before: 0.parquet, after: 1.parquet}")
+    study = run_study(read_plan(path), Sources(tmp_path / "out", read), on_pair=lambda *_: None)
+    of_category, of_all = by_hand([answers(0)], [answers(1)])
+    expected = [*(of_category[name][0, 0] for name in ("Math", "Law", "Arts")), of_all[0, 0]]
+    shown = rows(study, "tuning", "forgetting")
+    assert [row[0] for row in shown] == ["Total", "Arts", "no category", "Total"]
+    # Items without a category come last in the order of the means.
+    assert [float(row[1].split()[0]) for row in shown] == pytest.approx(
+        [round(100 * max(expected[at], 0), 1) for at in (0, 2, 1, 3)]
+    )
+    written = [row for row in csv.DictReader(io.StringIO(tables_csv(study))) if row["rate"] == "forgetting"]
+    assert [(row["level"], row["category"]) for row in written] == [
+        *(("category", name) for name in ("Total", "Arts", "")),
+        ("all", "Total"),
+    ]
+    assert [float(row["mean"]) for row in written] == pytest.approx([expected[at] for at in (0, 2, 1, 3)])
+    status, _, _ = run(path, "-o", tmp_path / "out")
+    assert status == 0
+    paper = pairs_of(document(tmp_path / "out"))["a"]["paper"]["forgetting"]
+    assert paper["by_category"]["Total"]["mean"] == pytest.approx(expected[0])
+    assert paper["mean"] == pytest.approx(expected[3])
+    assert "no category" in (tmp_path / "out" / "pictures" / "radar-1-1-tuning.svg").read_text()
+
+
+def test_questions_that_are_left_out_are_counted_in_every_table_of_pairs(tmp_path: Path) -> None:
+    before = [None if n < 3 else right for n, right in enumerate(answers(0))]
+    pq.write_table(table_of(answers(0), correct=pa.array(before, pa.bool_())).slice(0, 110), tmp_path / "b.parquet")
+    pq.write_table(table_of(answers(1)).slice(10), tmp_path / "a.parquet")
+    write(tmp_path, "whole.parquet", answers(2))
+    pq.write_table(table_of(answers(0), correct=pa.array(before, pa.bool_())), tmp_path / "unscored.parquet")
+    path = study_file(
+        tmp_path,
+        "{name: sides, before: b.parquet, after: a.parquet}",
+        "{name: unscored, before: unscored.parquet, after: whole.parquet}",
+        "{name: none, before: whole.parquet, after: whole.parquet}",
+        top="on_mismatch: intersect",
+    )
+    status, out, _ = run(path, "-o", tmp_path / "out")
+    assert status == 0
+    assert "left out in 2 pairs: questions unscored, or on one side alone" in out
+    table = {row["pair"]: row for row in csv.DictReader(io.StringIO((tmp_path / "out" / "pairs.csv").read_text()))}
+    names = ("items.unscored", "items.only_before", "items.only_after")
+    assert [table["sides"][name] for name in names] == ["0", "10", "10"]
+    assert [table["unscored"][name] for name in names] == ["3", "0", "0"]
+    text = (tmp_path / "out" / "study.md").read_text()
+    every = text.split("## Every pair")[1].split("## Corrected")[0]
+    lines = {line.split(" | ")[0]: line.split(" | ") for line in every.splitlines()}
+    assert lines["| pair"][-2:] == ["unscored", "on one side |"]
+    assert lines["| sides"][-2:] == ["–", "20 |"]
+    assert lines["| unscored"][-2:] == ["3", "– |"]
+    assert "none: both sides are one file, so that nothing can differ" in text.split("## Notes")[1]
+    page = (tmp_path / "out" / "study.html").read_text()
+    assert '<td data-name="unscored">3</td>' in page
+    assert "No count has the questions that are unscored" in page
 
 
 def test_one_side_before_is_paired_with_each_seed_after(tmp_path: Path) -> None:
@@ -137,6 +197,48 @@ def test_one_side_before_is_paired_with_each_seed_after(tmp_path: Path) -> None:
     lost = [(before & ~one).sum() for one in after]
     assert study.compared[0].comparison.all.forgotten == np.mean(lost)
     assert study.compared[0].comparison.items.compared == len(K)
+
+
+@pytest.mark.parametrize("side", ["before", "after"])
+def test_samples_of_one_file_are_seeds_and_one_answer_is_compared_with_each(tmp_path: Path, side: str) -> None:
+    one, several = answers(0), [answers(n) for n in (1, 2, 3)]
+    write(tmp_path, "one.parquet", one)
+    for n, right in enumerate(several):
+        write(tmp_path, f"s{n}.parquet", right)
+    parts = [table_of(right, sample=pa.array([n] * len(K), pa.int32())) for n, right in enumerate(several)]
+    pq.write_table(pa.concat_tables(parts), tmp_path / "samples.parquet")
+    other = "after" if side == "before" else "before"
+    files = "[s0.parquet, s1.parquet, s2.parquet]"
+    path = study_file(
+        tmp_path,
+        f"{{name: files, {side}: one.parquet, {other}: {files}}}",
+        f"{{name: samples, {side}: one.parquet, {other}: samples.parquet}}",
+        f"{{name: both, {side}: samples.parquet, {other}: {files}}}",
+    )
+    study = run_study(read_plan(path), Sources(tmp_path / "out", read), on_pair=lambda *_: None)
+    assert not study.failed
+    first, second, third = study.compared
+    assert first.means == second.means
+    assert first.comparison.all.forgotten == second.comparison.all.forgotten
+    lost = [(one & ~right if side == "before" else right & ~one).sum() for right in several]
+    assert first.comparison.all.forgotten == np.mean(lost)
+    assert third.comparison.samples == 3
+    assert third.comparison.all.forgotten == 0
+
+
+def test_unlike_numbers_of_samples_are_a_sentence_of_the_study(tmp_path: Path) -> None:
+    for count in (2, 3):
+        parts = [table_of(answers(n), sample=pa.array([n] * len(K), pa.int32())) for n in range(count)]
+        pq.write_table(pa.concat_tables(parts), tmp_path / f"{count}.parquet")
+    path = study_file(
+        tmp_path,
+        "{name: unlike, before: 2.parquet, after: 3.parquet}",
+        "{name: listed, before: 2.parquet, after: [3.parquet, 3.parquet]}",
+    )
+    study = run_study(read_plan(path), Sources(tmp_path / "out", read), on_pair=lambda *_: None)
+    unlike, listed = (one.reason for one in study.failed)
+    assert "2 has 2 answers to an item and 3 has 3; give as many on both sides" in unlike
+    assert "3 has 3 answers to an item, and in a list each file is one seed" in listed
 
 
 def test_the_released_codes_rule_has_its_ceilings_too(tmp_path: Path) -> None:
@@ -163,6 +265,27 @@ def test_averages_show_the_loss_of_tasks_and_hide_what_gains_cancel(tmp_path: Pa
     fell = sum((one & ~now).sum() for (one, now), fall in zip(of_tasks, lost, strict=True) if fall > 0)
     assert (found.tasks, found.in_tasks_that_fell) == (6, fell)
     assert found.conventional < found.forgetting
+
+
+def test_items_without_a_task_are_a_task_of_their_own_in_the_averages(tmp_path: Path) -> None:
+    task = np.where(TASK == "t5", "", TASK)
+    sides = [[answers(n) for n in (3, 4, 5)], [answers(n) for n in (6, 7, 8)]]
+    for name, seeds in zip("ba", sides, strict=True):
+        for n, right in enumerate(seeds):
+            pq.write_table(table_of(right, task=list(task)), tmp_path / f"{name}{n}.parquet")
+    lists = [f"[{name}0.parquet, {name}1.parquet, {name}2.parquet]" for name in "ba"]
+    path = study_file(tmp_path, f"{{name: a, before: {lists[0]}, after: {lists[1]}}}")
+    study = run_study(read_plan(path), Sources(tmp_path / "out", read), on_pair=lambda *_: None)
+    found = study.compared[0].averages
+    before, after = (np.array(seeds) for seeds in sides)
+    of_tasks = [(before[:, task == name], after[:, task == name]) for name in sorted(set(task))]
+    lost = [one.mean() - now.mean() for one, now in of_tasks]
+    shares = [(one & ~now).mean() for one, now in of_tasks]
+    assert found.tasks == 6
+    assert found.conventional == pytest.approx(np.mean([max(0, fall) for fall in lost]))
+    assert found.forgetting == pytest.approx(np.mean(shares))
+    fell = sum((one & ~now).sum() / 3 for (one, now), fall in zip(of_tasks, lost, strict=True) if fall > 0)
+    assert found.in_tasks_that_fell == pytest.approx(fell)
 
 
 def test_a_pair_that_cannot_be_compared_is_named_and_the_others_go_on(tmp_path: Path) -> None:
@@ -201,6 +324,15 @@ def test_nothing_is_read_where_the_file_is_wrong(tmp_path: Path) -> None:
     assert "the name is there twice" in err
     assert "pair 1 of" not in err
     assert not (tmp_path / "out").exists()
+
+
+def test_the_name_of_a_report_is_no_folder(tmp_path: Path) -> None:
+    write(tmp_path, "b.parquet", answers(0))
+    path = study_file(tmp_path, "{name: a, before: b.parquet, after: b.parquet}")
+    status, _, err = run(path, "-o", tmp_path / "report.html")
+    assert status == 1
+    assert "report.html: needed a folder, which holds the page, tables and pictures" in err
+    assert not (tmp_path / "report.html").exists()
 
 
 def test_the_terminals_table_has_a_row_a_pair_in_80_columns_and_each_pair_its_line(tmp_path: Path) -> None:
@@ -252,9 +384,10 @@ def test_the_files_of_a_study_agree_and_show_names_as_text(tmp_path: Path) -> No
     assert [row["pair"] for row in table] == ["'=1+1 <b> & x_1", "b"]
     assert [float(row["forgotten"]) for row in table] == [one["groups"][0]["forgotten"] for one in numbers.values()]
     of_categories = list(csv.DictReader(io.StringIO((folder / "categories.csv").read_text())))
-    total = next(row for row in of_categories if row["pair"] == "b" and row["category"] == "Total")
-    assert float(total["mean"]) == numbers["b"]["paper"]["forgetting"]["mean"]
-    assert total["sd"] == ""  # one seed
+    of_all = next(row for row in of_categories if row["pair"] == "b" and row["level"] == "all")
+    assert of_all["category"] == "Total"
+    assert float(of_all["mean"]) == numbers["b"]["paper"]["forgetting"]["mean"]
+    assert of_all["sd"] == ""  # one seed
 
 
 def test_no_torch_where_only_files_are_named(tmp_path: Path) -> None:
@@ -339,6 +472,35 @@ def test_a_killed_study_scores_no_model_twice_and_a_changed_one_again(tmp_path: 
     kept.write_bytes(kept.read_bytes()[:-20])
     study()
     assert scored[5:] == ["tuned"]
+
+
+def test_an_adapter_whose_base_changed_is_scored_again(tmp_path: Path) -> None:
+    probe_of().save(tmp_path / "p.jsonl")
+    models(tmp_path, "base", "tuned", "adapter")
+    (tmp_path / "adapter" / "config.json").unlink()
+    adapter = {"base_model_name_or_path": str(tmp_path / "base")}
+    (tmp_path / "adapter" / "adapter_config.json").write_text(json.dumps(adapter))
+    path = study_file(tmp_path, "{name: a, before: tuned, after: adapter}", top="probe: p.jsonl")
+    scored: list[str] = []
+
+    def score(given: str, probe: Probe | None, metric: str | None) -> Snapshot:
+        assert probe is not None
+        scored.append(Path(given).name)
+        return replace(outcomes("m", probe, [n % 2 == 0 for n in range(len(probe))]), meta={})
+
+    def study() -> Study:
+        return run_study(read_plan(path), Sources(tmp_path / "out", score), on_pair=lambda *_: None)
+
+    study()
+    study()
+    assert scored == ["tuned", "adapter"]
+    (tmp_path / "base" / "config.json").write_text("{ }")
+    study()
+    assert scored == ["tuned", "adapter", "adapter"]
+    adapter = {"base_model_name_or_path": str(tmp_path / "adapter")}  # its own base: an error of the one who loads it
+    (tmp_path / "adapter" / "adapter_config.json").write_text(json.dumps(adapter))
+    study()
+    assert scored == ["tuned", "adapter", "adapter", "adapter"]
 
 
 def test_a_base_with_worked_examples_and_a_tuned_model_in_a_chat_answer_the_same_questions(tmp_path: Path) -> None:

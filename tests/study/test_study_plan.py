@@ -74,6 +74,12 @@ PAIR = "{name: a, before: b.csv, after: c.csv}"
         (one_pair("{name: a, before: [a, b], after: [a, b, c]}"), "pair 'a': 2 seeds before and 3 after"),
         (one_pair("{name: a, size: big, before: b, after: c}"), "pair 'a': size: needed a number above 0"),
         (one_pair("{name: a, size: -3, before: b, after: c}"), "pair 'a': size: needed a number above 0"),
+        (one_pair("{name: a, size: '1,5B', before: b, after: c}"), "size: needed a number above 0"),
+        (one_pair("{name: a, size: '1.5.2', before: b, after: c}"), "size: needed a number above 0"),
+        (one_pair("{name: a, size: B, before: b, after: c}"), "size: needed a number above 0"),
+        (one_pair("{name: a, before: %s, after: c}" % ("x" * 5000)), "before: '"),
+        (one_pair("{name: a, before: %s, after: c}" % ("x" * 5000)), "cannot be looked up (File name too long)"),
+        (one_pair(PAIR, "probe: " + "x" * 5000), "probe: '"),
         (one_pair("{name: a, before: [], after: c}"), "pair 'a': before: needed a path or a model id"),
         (one_pair("{before: b, after: c}"), "needed a text under name, got nothing"),
         (one_pair(PAIR, "decoding: {temprature: 1}"), "unknown setting 'temprature', did you mean 'temperature'"),
@@ -93,6 +99,15 @@ def test_a_wrong_file_is_one_sentence_with_its_place(tmp_path: Path, text: str, 
         read_plan(path)
     assert said in str(caught.value)
     assert str(caught.value).startswith(str(path))
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("8B", 8e9), ("1.5b", 1.5e9), ("817", 817), ("1,234,567", 1234567), ("1,200.5K", 1200500), ("2_000", 2000)],
+)
+def test_sizes_may_have_letters_and_groups_of_three_digits(tmp_path: Path, text: str, size: float) -> None:
+    (pair,) = read_plan(written(tmp_path, one_pair(f"{{name: a, size: '{text}', before: b, after: c}}"))).pairs
+    assert pair.size == size
 
 
 def test_the_papers_study_has_its_pairs_and_its_decoding() -> None:

@@ -7,6 +7,8 @@ import io
 import json
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -282,3 +284,28 @@ def test_the_two_ends_alone_need_no_room(folder: Path, monkeypatch: pytest.Monke
     usage = type("Usage", (), {"free": 1000})
     monkeypatch.setattr(point_folders.shutil, "disk_usage", lambda _: usage)
     merge("--alpha", "0,1")
+
+
+def test_two_processes_print_and_write_once_and_their_numbers_are_those_of_one(folder: Path) -> None:
+    shutil.rmtree("cache", ignore_errors=True)
+    options = ["--alpha", "0,.4,1", "--method", "slerp"]
+    launcher = ["-m", "torch.distributed.run", "--nproc_per_node", "2", "-m", "forgetwatch", "merge", "a", "b", *PROBES]
+    outputs = ["--json", str(folder / "two.json"), "--keep", str(folder / "kept")]
+    environment = {**os.environ, "FORGETWATCH_CACHE": str(folder / "cache"), "TMPDIR": str(folder / "temporary")}
+    done = subprocess.run(
+        [sys.executable, *launcher, *options, *outputs], env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert len([line for line in done.stdout.splitlines() if line.startswith("forgetwatch  merge a and b")]) == 1
+    assert done.stderr.count("forgetwatch: scoring ") == 6  # two ends and one point, on two probes
+    merge(*options, "--json", str(folder / "one.json"))
+
+    def without_times(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        return {key: value for key, value in pairs if key not in ("seconds", "time", "kept")}
+
+    one, two = (
+        json.loads((folder / name).read_text(), object_pairs_hook=without_times) for name in ("one.json", "two.json")
+    )
+    assert one == two
+    assert sorted(os.listdir(folder / "kept")) == ["slerp-0", "slerp-0.4", "slerp-1"]
+    assert [name for name in os.listdir(folder / "temporary") if "forgetwatch" in name] == []

@@ -148,6 +148,32 @@ def test_shards_on_either_side_are_read_and_kept(ends: Path) -> None:
     AutoModelForCausalLM.from_pretrained(folder)
 
 
+def _sharded(folder: Path, name: str, found: Weights) -> None:
+    """Save weights as one shard, which an index names."""
+    save_file(found, folder / name, {"format": "pt"})
+    (folder / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": dict.fromkeys(found, name)}))
+
+
+def test_a_model_of_one_shard_that_an_index_names_loads_once_merged(ends: Path) -> None:
+    single = weights(write(ends, 0.5))
+    shutil.rmtree(ends / "linear-0.5")
+    _sharded(ends / "b", "model-00001-of-00001.safetensors", weights(ends / "b"))
+    (ends / "b" / SINGLE).unlink()
+    folder = write(ends, 0.5)
+    network = AutoModelForCausalLM.from_pretrained(folder)
+    for key, value in network.state_dict().items():
+        assert torch.equal(value, single[key])
+
+
+def test_shards_of_an_earlier_save_beside_a_single_file_are_left_aside_as_transformers_does(ends: Path) -> None:
+    stale = {key: torch.zeros_like(value) for key, value in weights(ends / "b").items()}
+    _sharded(ends / "b", "model-00001-of-00002.safetensors", stale)
+    loaded = AutoModelForCausalLM.from_pretrained(ends / "b").state_dict()
+    merged = weights(write(ends, 1.0))
+    for key, value in loaded.items():
+        assert torch.equal(merged[key], value)
+
+
 def test_unlike_dtypes_give_the_wider_one_also_when_loaded(ends: Path) -> None:
     change(ends / "a", lambda found: {key: value.bfloat16() for key, value in found.items()})
     config = json.loads((ends / "b" / "config.json").read_text())

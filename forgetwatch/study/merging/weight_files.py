@@ -118,10 +118,11 @@ def stored_tensors(given: str, folder: Path) -> dict[str, StoredTensor]:
     Raises:
         ScoringError: If it has no safetensors, or a file is missing or damaged.
     """
-    if (folder / INDEX).is_file():
+    # In the order of transformers' loader: next to a single file, an index is that of an earlier save.
+    if (folder / SINGLE).is_file():
+        named: dict[str, set[str] | None] = {SINGLE: None}
+    elif (folder / INDEX).is_file():
         named = _indexed(folder / INDEX)
-    elif (folder / SINGLE).is_file():
-        named = {SINGLE: None}
     else:
         raise ScoringError(_no_weights(given, folder))
     found: dict[str, StoredTensor] = {}

@@ -33,6 +33,7 @@ from forgetwatch.study.merging.compatibility import check_alike, check_pair
 from forgetwatch.study.merging.weight_files import (
     DTYPES,
     INDEX,
+    SINGLE,
     Pair,
     StoredTensor,
     chunks,
@@ -200,7 +201,7 @@ def write_merged(
                 for a, b in chunks(pair):
                     file.write(memoryview(_bytes(merged(a, b, weights, dtype=pair.dtype))))
                 beat()
-    if len(plan.files) > 1:
+    if set(plan.files) != {SINGLE}:
         index = {pair.a.name: name for name, pairs in plan.files.items() for pair in pairs}
         document = {"metadata": {"total_size": plan.bytes}, "weight_map": index}
         (folder / INDEX).write_text(json.dumps(document, indent=1), encoding="utf-8")

@@ -130,7 +130,7 @@ def _alphas(given: str) -> tuple[float, ...]:
             value = math.nan
         if not 0 <= value <= 1:
             raise typer.BadParameter(f"--alpha {given}: needed numbers from 0 to 1, got {text.strip()!r}")
-        if value in found:
+        if f"{value:g}" in [f"{one:g}" for one in found]:  # by which points are named
             raise typer.BadParameter(f"--alpha {given}: {value:g} is named twice")
         found.append(value + 0.0)  # never -0.0
     return tuple(sorted(found))

@@ -204,6 +204,8 @@ def test_an_adapter_is_swept_by_its_factor(folder: Path, written: list[float]) -
         (("--alpha", "0,1.2"), 2, "needed numbers from 0 to 1, got '1.2'"),
         (("--alpha", "0,x"), 2, "needed numbers from 0 to 1, got 'x'"),
         (("--alpha", ".2,0.2"), 2, "0.2 is named twice"),
+        (("--alpha", ".12345671,.12345674"), 2, "0.123457 is named twice"),
+        (("--alpha", ""), 2, "needed numbers from 0 to 1, got ''"),
         (("--target", "no.csv"), 1, "no such file"),
         (("--confirmation", "first.jsonl"), 1, "needed another probe than first.jsonl"),
         (("-o", "r.pdf"), 1, "a report is .html, .md, .csv, .json"),

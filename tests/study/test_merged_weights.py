@@ -190,8 +190,20 @@ def test_a_tied_head_that_one_side_stores_is_left_out(ends: Path) -> None:
         path = ends / name / "config.json"
         path.write_text(json.dumps({**json.loads(path.read_text()), "tie_word_embeddings": True}))
     change(ends / "a", lambda found: {key: value for key, value in found.items() if key != "lm_head.weight"})
+    change(ends / "b", lambda found: {**found, "lm_head.weight": found["model.embed_tokens.weight"].clone()})
     assert plan_merge(str(ends / "a"), str(ends / "b")).left_out == ("lm_head.weight",)
     assert "lm_head.weight" not in weights(write(ends, 0.5))
+
+
+def test_a_head_of_its_own_on_one_side_of_two_tied_models_is_refused(ends: Path) -> None:
+    for name in "ab":
+        path = ends / name / "config.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), "tie_word_embeddings": True}))
+    change(ends / "a", lambda found: {key: value for key, value in found.items() if key != "lm_head.weight"})
+    with pytest.raises(
+        ScoringError, match=r"b: lm_head\.weight differs from the embedding, to which .*a ties its head"
+    ):
+        plan_merge(str(ends / "a"), str(ends / "b"))
 
 
 def test_integers_are_kept_where_both_have_the_same(ends: Path) -> None:

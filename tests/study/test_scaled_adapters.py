@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from support import model, tokenizer
 from transformers import AutoModelForCausalLM
 
 from forgetwatch.errors import ScoringError
+from forgetwatch.study.merging.ends import Ends, weight_distance
 from forgetwatch.study.merging.scaled_adapters import WEIGHTS, adapter_squares, plan_adapter, write_scaled
 
 
@@ -64,7 +67,14 @@ def test_a_scaled_adapter_is_the_mean_of_the_base_and_the_merged_one(tmp_path: P
                 torch.testing.assert_close(value, start + alpha * (whole[name] - start), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("options", [{}, {"use_rslora": True, "alpha_pattern": {"v_proj": 3}}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"use_rslora": True, "alpha_pattern": {"v_proj": 3}},
+        {"rank_pattern": {"q_proj|v_proj": 2}, "alpha_pattern": {r"^model\.layers\.1.*v_proj": 5, "v_proj|q_proj": 3}},
+    ],
+)
 def test_the_distance_is_that_of_the_merged_adapter(tmp_path: Path, options: dict[str, Any]) -> None:
     save(tmp_path, **options)
     base = AutoModelForCausalLM.from_pretrained(tmp_path / "a").state_dict()
@@ -95,6 +105,8 @@ def _with_a_module(folder: Path) -> None:
         (_configured(use_dora=True), "trained with DoRA.*merge it into its base first"),
         (_configured(peft_type="IA3"), "an adapter of the kind IA3.*merge it into its base first"),
         (_configured(init_lora_weights="pissa"), "began as pissa, which changes the weights of the base"),
+        (_configured(layer_replication=[[0, 1], [0, 2]]), "layer_replication changes the base.*merge it into its base"),
+        (_configured(use_qalora=True), "use_qalora adds in another way than by a product.*merge it into its base"),
         (_with_a_module, r"also stores base_model\.model\.lm_head\.weight as a whole.*merge it into its base first"),
         (_configured(base_model_name_or_path="/no/such/base"), "an adapter of /no/such/base, which cannot be read"),
         (lambda folder: (folder / WEIGHTS).unlink(), "needed adapter_model.safetensors, found none"),
@@ -116,3 +128,25 @@ def test_an_adapter_of_another_base_is_refused(tmp_path: Path) -> None:
     tok.save_pretrained(tmp_path / "other")
     with pytest.raises(ScoringError, match=r"an adapter of .*/a, and not of .*/other; give its base as A"):
         plan_adapter(str(tmp_path / "other"), str(tmp_path / "b"))
+
+
+def test_a_base_without_safetensors_is_refused_before_it_is_scored(tmp_path: Path) -> None:
+    save(tmp_path)
+    (tmp_path / "a" / "model.safetensors").rename(tmp_path / "a" / "pytorch_model.bin")
+    path = tmp_path / "b" / "adapter_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "base_model_name_or_path": str(tmp_path / "a")}))
+    with pytest.raises(ScoringError, match=r"/a: needed safetensors, .* it has \.bin files"):
+        plan_adapter(str(tmp_path / "a"), str(tmp_path / "b"))
+
+
+def test_the_distance_is_unknown_where_the_base_has_no_weights_that_can_be_measured(tmp_path: Path) -> None:
+    save(tmp_path)
+    ends = Ends(a=str(tmp_path / "a"), b=str(tmp_path / "b"), method="linear", alphas=(0.5,))
+    found = weight_distance(ends)
+    assert found.overall > 0
+    name = "model.layers.1.mlp.down_proj.weight"
+    ends.plan.base[name] = replace(ends.plan.base[name], dtype="U8")  # as quantized weights are stored
+    unknown = weight_distance(ends)
+    assert math.isnan(unknown.overall)
+    assert math.isnan(unknown.layers["model.layers.1"])
+    assert unknown.layers["model.layers.0"] == found.layers["model.layers.0"]

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from transformers import AutoConfig, AutoTokenizer
 
 from forgetwatch.errors import ScoringError
-from forgetwatch.study.merging.weight_files import COPIED, DTYPES, Pair, are_equal
+from forgetwatch.study.merging.weight_files import COPIED, DTYPES, Pair, StoredTensor, are_equal
 
 _SETTINGS: Final = frozenset(
     {
@@ -32,6 +33,9 @@ _SETTINGS: Final = frozenset(
     }
 )
 """Keys of a configuration that change nothing in what the weights compute."""
+_IGNORED: Final = ("rotary_emb.inv_freq", ".masked_bias")
+"""Ends of names of buffers that older versions stored, and that are computed when a model is loaded."""
+_HEAD: Final = "lm_head.weight"
 
 
 def check_alike(a: str, b: str, *, trust_remote_code: bool = False) -> None:
@@ -45,7 +49,8 @@ def check_alike(a: str, b: str, *, trust_remote_code: bool = False) -> None:
         try:
             configs.append(AutoConfig.from_pretrained(given, trust_remote_code=trust_remote_code).to_dict())
         except Exception as error:  # whatever a loader of foreign files raises
-            raise ScoringError(f"{given}: its configuration cannot be read ({error})") from error
+            missing = "" if Path(given).is_dir() else "no folder here, and as a model id "
+            raise ScoringError(f"{given}: {missing}its configuration cannot be read ({error})") from error
         if configs[-1].get("quantization_config"):
             raise ScoringError(f"{given}: its weights are quantized; merge the models from before that")
     first, second = map(_computing, configs)
@@ -57,6 +62,43 @@ def check_alike(a: str, b: str, *, trust_remote_code: bool = False) -> None:
                 f"{second.get(key)!r:.80} in the second; needed two models of one architecture"
             )
     _check_tokenizers(a, b, trust_remote_code=trust_remote_code)
+
+
+def tensors_on_one_side(
+    a: str, b: str, of_a: Mapping[str, StoredTensor], of_b: Mapping[str, StoredTensor], *, tied: bool
+) -> tuple[str, ...]:
+    """Names of tensors that one model alone stores, and that loading makes of others: buffers, a tied head.
+
+    Args:
+        a: Name of the first model.
+        b: Name of the second.
+        of_a: Tensors of the first, by name.
+        of_b: Tensors of the second.
+        tied: True if the head is tied to the embedding.
+
+    Raises:
+        ScoringError: If a tensor of one model is needed in both.
+    """
+    alone = {name: (side, of) for side, of, other in ((a, of_a, of_b), (b, of_b, of_a)) for name in of.keys() - other}
+    needed = sorted(name for name in alone if not (name.endswith(_IGNORED) or (tied and name == _HEAD)))
+    if needed:
+        raise ScoringError(
+            f"{a} and {b}: {len(needed)} tensors are in one of them only, {needed[0]} in {alone[needed[0]][0]}; needed "
+            "two models of one architecture"
+        )
+    if _HEAD in alone:
+        side, of = alone[_HEAD]
+        # transformers unties a head that is stored with other values than the embedding.
+        if not any(_is_copy(of[_HEAD], one) for name, one in of.items() if name != _HEAD):
+            raise ScoringError(
+                f"{side}: {_HEAD} differs from the embedding, to which {b if side == a else a} ties its head; needed "
+                "two models whose heads are tied, or two that store one"
+            )
+    return tuple(sorted(alone))
+
+
+def _is_copy(tensor: StoredTensor, other: StoredTensor) -> bool:
+    return (tensor.shape, tensor.dtype) == (other.shape, other.dtype) and are_equal(Pair(a=tensor, b=other))
 
 
 def check_pair(pair: Pair, a: str, b: str) -> None:

@@ -7,6 +7,7 @@ in `RECIPE`, so that a point is never taken for that of other models.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from forgetwatch.progress import Done, log, shown
 from forgetwatch.scoring.checkpoints import ADAPTER, weights_identity
 from forgetwatch.study.merging.point_folders import check_disk, own_folder, partial_name, remove_abandoned
 from forgetwatch.study.merging.scaled_adapters import AdapterPlan, adapter_squares, plan_adapter, write_scaled
-from forgetwatch.study.merging.weight_files import DTYPES, model_folder, stored_tensors
+from forgetwatch.study.merging.weight_files import DTYPES
 from forgetwatch.study.merging.weights import (
     Geometry,
     MergePlan,
@@ -165,13 +166,16 @@ def point_name(alpha: float) -> str:
 
 
 def weight_distance(ends: Ends) -> WeightDistance:
-    """Distance of the weights of the two models, relative to those of A."""
+    """Distance of the weights of the two models, relative to those of A; nan where those cannot be measured."""
     if isinstance(ends.plan, MergePlan):
         squares = {name: (one.aa, one.dd) for name, one in ends.geometry.items()}
         return WeightDistance.of(squares, turned=sum(not one.is_parallel for one in ends.geometry.values()))
-    base, added = stored_tensors(ends.a, model_folder(ends.a)), adapter_squares(ends.plan)
-    norms = {name: squares_of(tensor) for name, tensor in base.items() if tensor.dtype in DTYPES}
-    return WeightDistance.of({name: (norm, added.get(name, 0.0)) for name, norm in norms.items()}, turned=0)
+    added = adapter_squares(ends.plan)
+    squares = {
+        name: (squares_of(one), added.pop(name, 0.0)) for name, one in ends.plan.base.items() if one.dtype in DTYPES
+    }
+    # What is added to weights that are quantized, or stored under other names, has no norm to be compared with.
+    return WeightDistance.of({**squares, **dict.fromkeys(added, (math.nan, math.nan))}, turned=0)
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from safetensors import safe_open
 
 from forgetwatch.errors import ScoringError
 from forgetwatch.scoring.checkpoints import ADAPTER, base_of_adapter, weights_identity
-from forgetwatch.study.merging.weight_files import StoredTensor, file_tensors
+from forgetwatch.study.merging.weight_files import StoredTensor, file_tensors, model_folder, stored_tensors
 from forgetwatch.study.merging.weights import copy_rest
 
 WEIGHTS: Final = "adapter_model.safetensors"
@@ -33,6 +33,8 @@ _FACTOR: Final = re.compile(r"(?:base_model\.model\.)?(?P<module>.+)\.lora_(?:em
 _LORA: Final = re.compile(r".+\.lora_(embedding_)?[AB](\.weight|\.bias)?")
 _PLAIN_STARTS: Final = ("gaussian", "eva", "orthogonal")
 """Ways to initialise the matrices that leave the weights of the base as they are."""
+_NO_PRODUCT: Final = ("use_qalora", "use_bdlora", "arrow_config", "kasa_config", "monteclora_config")
+"""Settings by which a module computes something else than the product of its two matrices."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,11 +45,13 @@ class AdapterPlan:
         folder: Its folder.
         config: Its configuration.
         tensors: Its tensors by name.
+        base: Tensors of the base by name.
     """
 
     folder: Path
     config: dict[str, Any]
     tensors: dict[str, StoredTensor]
+    base: dict[str, StoredTensor]
 
     @property
     def bytes(self) -> int:
@@ -89,7 +93,8 @@ def plan_adapter(a: str, b: str, *, trust_remote_code: bool = False) -> AdapterP
     tensors = file_tensors(folder / WEIGHTS)
     if reason := _obstacle(config, tensors):
         raise ScoringError(f"{b}: {reason}, which does not follow one factor; {_REMEDY}")
-    return AdapterPlan(folder=folder, config=config, tensors=tensors)
+    stored = stored_tensors(a, model_folder(a))  # which measure the distance, at the end
+    return AdapterPlan(folder=folder, config=config, tensors=tensors, base=stored)
 
 
 def _obstacle(config: dict[str, Any], tensors: dict[str, StoredTensor]) -> str:
@@ -98,6 +103,10 @@ def _obstacle(config: dict[str, Any], tensors: dict[str, StoredTensor]) -> str:
         return f"an adapter of the kind {config.get('peft_type')}"
     if config.get("use_dora"):
         return "it was trained with DoRA, whose magnitudes are not a part of the product"
+    if config.get("layer_replication"):
+        return "layer_replication changes the base"
+    if other := [name for name in _NO_PRODUCT if config.get(name)]:
+        return f"{other[0]} adds in another way than by a product"
     start = config.get("init_lora_weights", True)
     if isinstance(start, str) and start not in _PLAIN_STARTS:
         return f"its matrices began as {start}, which changes the weights of the base"
@@ -132,7 +141,7 @@ def adapter_squares(plan: AdapterPlan) -> dict[str, float]:
             sides.setdefault(found["module"], {})[found["side"]] = tensor
     squares = {}
     for module, both in sides.items():
-        first, second = (_read(both[side]) for side in "AB")
+        first, second = (_read(both[side]).flatten(1) for side in "AB")  # those of convolutions have more axes
         total = float(((second.T @ second) * (first @ first.T)).sum())
         squares[f"{module}.weight"] = plan.scaling(module) ** 2 * max(total, 0.0)
     return squares
@@ -147,6 +156,6 @@ def _read(tensor: StoredTensor) -> torch.Tensor:
 def _of_module(patterns: dict[str, Any] | None, module: str, default: float) -> float:
     """Value of a module among patterns of names, as PEFT reads them: the end of the module's name matches one."""
     for pattern, value in (patterns or {}).items():
-        if re.fullmatch(rf"(.*\.)?{pattern}", module):
+        if re.fullmatch(rf"(.*\.)?({pattern})", module):
             return float(value)
     return float(default)

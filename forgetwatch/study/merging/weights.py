@@ -27,9 +27,8 @@ from typing import Any, BinaryIO, Final, Literal
 import torch
 from transformers import AutoConfig
 
-from forgetwatch.errors import ScoringError
 from forgetwatch.scoring.snapshot_cache import deciding_files
-from forgetwatch.study.merging.compatibility import check_alike, check_pair
+from forgetwatch.study.merging.compatibility import check_alike, check_pair, tensors_on_one_side
 from forgetwatch.study.merging.weight_files import (
     DTYPES,
     INDEX,
@@ -45,9 +44,6 @@ Method = Literal["linear", "slerp"]
 
 PARALLEL: Final = 0.9995
 """Cosine from which on slerp is linear: the sines in its weights lose their digits."""
-_IGNORED: Final = ("rotary_emb.inv_freq", ".masked_bias")
-"""Ends of names of buffers that older versions stored, and that are computed when a model is loaded."""
-_HEAD: Final = "lm_head.weight"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,20 +125,14 @@ def plan_merge(a: str, b: str, *, trust_remote_code: bool = False) -> MergePlan:
     folders = model_folder(a), model_folder(b)
     of_a, of_b = (stored_tensors(given, folder) for given, folder in zip((a, b), folders, strict=True))
     tied = bool(getattr(AutoConfig.from_pretrained(b, trust_remote_code=trust_remote_code), "tie_word_embeddings", 0))
-    only = {name: side for side, of, other in ((a, of_a, of_b), (b, of_b, of_a)) for name in of if name not in other}
-    needed = [name for name in only if not (name.endswith(_IGNORED) or (tied and name == _HEAD))]
-    if needed:
-        raise ScoringError(
-            f"{a} and {b}: {len(needed)} tensors are in one of them only, {needed[0]} in {only[needed[0]]}; needed two "
-            "models of one architecture"
-        )
+    alone = tensors_on_one_side(a, b, of_a, of_b, tied=tied)
     pairs = [Pair(a=of_a[name], b=of_b[name]) for name in of_b if name in of_a]
     for pair in pairs:
         check_pair(pair, a, b)
     files: dict[str, tuple[Pair, ...]] = {}
     for pair in pairs:
         files[pair.b.file.name] = (*files.get(pair.b.file.name, ()), pair)
-    return MergePlan(folder=folders[1], files=files, left_out=tuple(only))
+    return MergePlan(folder=folders[1], files=files, left_out=alone)
 
 
 def geometry_of(plan: MergePlan, *, beat: Callable[[], None] = lambda: None) -> dict[str, Geometry]:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from short_looks import FEW_PROMPTS, no_picture
 
 os.environ["OMP_NUM_THREADS"] = "1"  # tiny models: threads would only wait for each other
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -39,7 +40,7 @@ def few_drift_prompts() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         # Tests that load no torch have none to shorten.
         if (module := sys.modules.get("forgetwatch.watch.drift")) is not None:
-            patch.setattr(module, "PROMPTS", 12)
+            patch.setattr(module, "PROMPTS", FEW_PROMPTS)
         yield
 
 
@@ -52,5 +53,5 @@ def trainings_without_pictures(request: pytest.FixtureRequest) -> Iterator[None]
     folder = request.path.relative_to(Path(__file__).parent).parts[0]
     with pytest.MonkeyPatch.context() as patch:
         if folder == "watch" and (module := sys.modules.get("forgetwatch.report.html")) is not None:
-            patch.setattr(module, "svg", lambda draw, *, name, label: module.Markup("<svg></svg>"))
+            patch.setattr(module, "svg", no_picture)
         yield

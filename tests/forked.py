@@ -16,10 +16,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import mkdtemp
 
+from short_looks import shorten
+
 _IMPORTED = [
     "torch.distributed.fsdp",
     "transformers.models.qwen3.modeling_qwen3",
     "support",
+    "forgetwatch.report.html",
     "trl.trainer.sft_trainer",
     "forgetwatch.cli",
     "forgetwatch.scoring.checkpoints",
@@ -81,6 +84,7 @@ def _run(arguments: list[str], cwd: Path, environment: dict[str, str], output: P
     os.environ.update(environment)
     os.chdir(cwd)
     sys.path[:0] = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
+    shorten()
     kind, *rest = arguments
     if kind == "-c":
         code, *given = rest

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from short_looks import shorten
 from support import probe, trainer
 from transformers import Trainer, TrainerCallback, TrainerState
 from transformers.trainer_utils import get_last_checkpoint
@@ -181,6 +182,7 @@ def main() -> None:
     # What a run imports when it needs it, once for all.
     for name in ("trl.trainer.sft_trainer", "peft", "datasets", "wandb"):
         importlib.import_module(name)
+    shorten()
     for line in sys.stdin:
         if (process := os.fork()) == 0:
             os._exit(child(json.loads(line)))

@@ -156,27 +156,26 @@ def _selected(path: Path, schema: pa.Schema, columns: ColumnMap) -> Snapshot:
         name: name for name in schema.names if name in SCHEMA.names and name not in columns.constants
     }
     names = list(dict.fromkeys(fields.values()))
-    seen: dict[str, set[str]] = {name: set() for name in columns.where}
-    batches, total = [], 0
-    groups = _row_groups(path, columns.where)
-    for batch in parquet_batches(path, columns=[*names, *(set(seen) - set(names))], rows=_SELECTED, groups=groups):
-        total += len(batch)
+    others = [name for name in columns.where if name not in names]
+    batches = []
+    for batch in parquet_batches(
+        path, columns=[*names, *others], rows=_SELECTED, groups=_row_groups(path, columns.where)
+    ):
         kept = pa.array(np.ones(len(batch), bool))
         for name, wanted in columns.where.items():
             texts = pc.cast(batch.column(name), pa.string())
-            seen[name] |= set(map(str, pc.unique(texts).to_pylist()[:_SHOWN]))
             kept = pc.and_(kept, pc.fill_null(pc.equal(texts, wanted), False))
         batches.append(batch.select(names).filter(kept))
     if not sum(map(len, batches)):
-        _refuse_no_rows(path, total, columns, {name: set(sorted(texts)[:_SHOWN]) for name, texts in seen.items()})
+        _refuse_selection(path, columns)
     rows = pa.Table.from_batches(batches)
     found = {name: _plain(rows[source]) for name, source in fields.items()}
     constants = {name: pa.array([text] * len(rows), pa.string()) for name, text in columns.constants.items()}
     return table.to_snapshot(path, {**found, **constants})
 
 
-def _row_groups(path: Path, where: Mapping[str, str]) -> list[int] | None:
-    """Row groups that may have a wanted row, by their least and greatest texts; None for all."""
+def _row_groups(path: Path, where: Mapping[str, str]) -> list[int]:
+    """Row groups that may have a wanted row, by their least and greatest texts."""
     with pq.ParquetFile(path) as file:
         metadata = file.metadata
     found = []
@@ -190,8 +189,19 @@ def _row_groups(path: Path, where: Mapping[str, str]) -> list[int] | None:
             for stats, wanted in ranges
         ):
             found.append(number)
-    # Where no group can have one, all are read, so that the message names what there is.
-    return found or None
+    return found
+
+
+def _refuse_selection(path: Path, columns: ColumnMap) -> None:
+    """Raise with what all rows of a Parquet file have, also those of row groups that were not decoded."""
+    seen: dict[str, set[str]] = {name: set() for name in columns.where}
+    total = 0
+    for batch in parquet_batches(path, columns=list(seen), rows=_SELECTED, kept=False):
+        total += len(batch)
+        for name, texts in seen.items():
+            texts |= {text or "" for text in pc.unique(pc.cast(batch.column(name), pa.string())).to_pylist()}
+            seen[name] = set(sorted(texts)[:_SHOWN])
+    _refuse_no_rows(path, total, columns, seen)
 
 
 def _plain(column: pa.ChunkedArray) -> pa.Array:

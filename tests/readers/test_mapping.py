@@ -284,3 +284,16 @@ def test_row_groups_that_cannot_have_a_wanted_row_are_not_decoded(
     read = read_mapped(tmp_path / "all.parquet", ColumnMap(where={"model": "bb", "seed": "2"}))
     assert groups == [[1]]  # of seeds, which are numbers, any group may have a wanted row
     assert len(read) == 4
+
+
+def test_a_selection_without_rows_names_what_all_row_groups_have(tmp_path: Path) -> None:
+    rows = [{"item_id": f"q{n}", "correct": "1", "model": "abcz"[n // 4] if n % 4 else None} for n in range(16)]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "all.parquet", row_group_size=8)
+    # Between c and z: the first row group cannot have it, the second may.
+    expected = r"none of its 16 rows has model=m; in the file model is '', 'a', 'b', 'c', 'z'"
+    for fields in ({}, {"item_id": "item_id", "correct": "correct"}):
+        with pytest.raises(SnapshotError, match=expected):
+            read_mapped(tmp_path / "all.parquet", ColumnMap(fields=fields, where={"model": "m"}))
+    pq.write_table(pa.Table.from_pylist(rows).slice(0, 0), tmp_path / "empty.parquet")
+    with pytest.raises(SnapshotError, match="the table has no rows"):
+        read_mapped(tmp_path / "empty.parquet", ColumnMap(where={"model": "a"}))

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import torch
 from torch import nn
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.integrations import deepspeed
 from transformers.utils import logging
 
@@ -25,6 +25,7 @@ from forgetwatch.errors import ForgetwatchError, ScoringError
 from forgetwatch.grading import RULES
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Done, Progress, log
+from forgetwatch.scoring.encoding import has_tokenizer, pretrained_tokenizer
 from forgetwatch.scoring.memory import memory_explained, weight_bytes
 from forgetwatch.scoring.processes import (
     on_all_processes,
@@ -49,7 +50,9 @@ _PATIENCE_TOGETHER: Final = 300.0
 """The same where several processes score together: the others wait in a collective call, which has a time limit."""
 
 
-def load_model(given: str, *, trust_remote_code: bool = False, device_map: str | None = None) -> tuple[nn.Module, Any]:
+def load_model(
+    given: str, *, trust_remote_code: bool = False, device_map: str | None = None, tokenizer_of: str | None = None
+) -> tuple[nn.Module, Any]:
     """Model and tokenizer of a checkpoint folder, adapter folder or model id; on the GPU if there is one.
 
     It is whole in this process, also inside a training with FSDP or DeepSpeed's ZeRO-3.
@@ -60,6 +63,7 @@ def load_model(given: str, *, trust_remote_code: bool = False, device_map: str |
         device_map: ``auto`` to spread the layers over all GPUs, then the CPU and the disk; None for one device. Weights
             that are not in the model's files as it computes with them (those of experts) are written to a folder for
             temporary files, which TMPDIR chooses; it is removed with the model.
+        tokenizer_of: Folder or id of the tokenizer that a model saved without one gets; None to refuse it.
 
     Raises:
         ScoringError: If it cannot be loaded, or does not fit into memory; the message has the cause.
@@ -82,14 +86,16 @@ def load_model(given: str, *, trust_remote_code: bool = False, device_map: str |
         if device_map is not None:
             folder = stack.enter_context(TemporaryDirectory(prefix="forgetwatch-", ignore_cleanup_errors=True))
             spread = {"device_map": device_map, "offload_folder": folder}
-        model, tokenizer = _load(given, trust_remote_code=trust_remote_code, spread=spread)
+        model, tokenizer = _load(
+            given, trust_remote_code=trust_remote_code, spread=spread, tokenizer_of=tokenizer_of or given
+        )
         if device_map is None:
             model = model.to("cuda" if torch.cuda.is_available() else "cpu")
         weakref.finalize(model, stack.pop_all().close)
     return model.eval(), tokenizer
 
 
-def _load(given: str, *, trust_remote_code: bool, spread: dict[str, Any]) -> tuple[nn.Module, Any]:
+def _load(given: str, *, trust_remote_code: bool, spread: dict[str, Any], tokenizer_of: str) -> tuple[nn.Module, Any]:
     """Model and tokenizer; on the CPU without options of transformers that spread it over devices."""
     path = Path(given)
     is_adapter = (path / ADAPTER).is_file()
@@ -100,13 +106,13 @@ def _load(given: str, *, trust_remote_code: bool, spread: dict[str, Any]) -> tup
             from peft import PeftModel
 
             base = base_of_adapter(path)
-            model, tokenizer = _load(base, trust_remote_code=trust_remote_code, spread=spread)
+            model, tokenizer = _load(base, trust_remote_code=trust_remote_code, spread=spread, tokenizer_of=base)
             with warnings.catch_warnings():
                 # PEFT only warns about weights that are missing in the adapter's files, and continues without them.
                 warnings.filterwarnings("error", message="Found missing adapter keys")
                 model = PeftModel.from_pretrained(model, given, **spread)
             if (path / "tokenizer_config.json").is_file():
-                tokenizer = AutoTokenizer.from_pretrained(given, trust_remote_code=trust_remote_code)
+                tokenizer = pretrained_tokenizer(given, trust_remote_code=trust_remote_code)
         else:
             loaded: Any = AutoModelForCausalLM.from_pretrained(
                 given,
@@ -117,7 +123,8 @@ def _load(given: str, *, trust_remote_code: bool, spread: dict[str, Any]) -> tup
             )
             model, loading = loaded
             _check_complete(given, loading)
-            tokenizer = AutoTokenizer.from_pretrained(given, trust_remote_code=trust_remote_code)
+            source = given if has_tokenizer(given) else tokenizer_of
+            tokenizer = pretrained_tokenizer(source, trust_remote_code=trust_remote_code)
     except (ScoringError, torch.OutOfMemoryError, MemoryError):
         raise
     except Exception as error:  # whatever a loader of foreign files raises
@@ -166,7 +173,9 @@ def load_outline(given: str, *, trust_remote_code: bool = False) -> tuple[nn.Mod
             model: Any = AutoModelForCausalLM.from_config(
                 config, dtype=config.dtype, trust_remote_code=trust_remote_code
             )
-        tokenizer = AutoTokenizer.from_pretrained(given, trust_remote_code=trust_remote_code)
+        tokenizer = pretrained_tokenizer(given, trust_remote_code=trust_remote_code)
+    except ScoringError:
+        raise
     except Exception as error:  # whatever a loader of foreign files raises
         raise ScoringError(
             f"{given}: cannot be loaded as a causal language model with its tokenizer ({error})"

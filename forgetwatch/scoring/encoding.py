@@ -19,8 +19,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final
 
 from transformers import AutoConfig, AutoTokenizer
@@ -38,6 +41,14 @@ from forgetwatch.snapshot import NOT_GENERATED
 
 _CHUNK: Final = 500
 """Items that are encoded at a time: what a tokenizer returns is much larger than the ids."""
+
+_VOCABULARY: Final = re.compile(r"tokenizer(\.[\d.]+)?\.json|vocab\..+|.+\.(model|tiktoken)|tekken\.json")
+"""Files with the words of a tokenizer."""
+_SETTINGS: Final = re.compile(r"tokenizer_config\.json|tokenization_.+\.py")
+"""Files of a tokenizer that may need none with words, since it reads bytes or has code of its own."""
+_NO_TOKENIZER: Final = (
+    "it has no tokenizer; copy the files of its base's tokenizer into it (tokenizer.json and tokenizer_config.json)"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,6 +265,33 @@ class LoadedTokenizer:
     chats: bool
 
 
+def has_tokenizer(given: str) -> bool:
+    """True if a folder has files of a tokenizer; also for what is no folder here, such as the id of a model."""
+    return not Path(given).is_dir() or _has(given, _VOCABULARY) or _has(given, _SETTINGS)
+
+
+def pretrained_tokenizer(given: str, *, trust_remote_code: bool) -> Any:
+    """Tokenizer of a checkpoint folder or model id, with a vocabulary.
+
+    Raises:
+        ScoringError: If a folder has no tokenizer. The class of some models, such as Qwen's, would be made without
+            words, and Gemma's with an unknown word for every text.
+        Exception: Whatever transformers raises.
+    """
+    if not has_tokenizer(given):
+        raise ScoringError(f"{given}: {_NO_TOKENIZER}")
+    tokenizer: Any = AutoTokenizer.from_pretrained(given, trust_remote_code=trust_remote_code)
+    # The names are those of the class; one that reads bytes has none.
+    named = set((getattr(tokenizer, "vocab_files_names", None) or {}).values())
+    if named and Path(given).is_dir() and not (_has(given, _VOCABULARY) or named & set(os.listdir(given))):
+        raise ScoringError(f"{given}: {_NO_TOKENIZER}")
+    return tokenizer
+
+
+def _has(folder: str, pattern: re.Pattern[str]) -> bool:
+    return any(pattern.fullmatch(name) for name in os.listdir(folder))
+
+
 def load_tokenizer(given: str, *, trust_remote_code: bool = False) -> LoadedTokenizer:
     """Tokenizer of a checkpoint folder or model id.
 
@@ -261,7 +299,9 @@ def load_tokenizer(given: str, *, trust_remote_code: bool = False) -> LoadedToke
         ScoringError: If it cannot be loaded; the message has the cause.
     """
     try:
-        tokenizer = AutoTokenizer.from_pretrained(given, trust_remote_code=trust_remote_code)
+        tokenizer = pretrained_tokenizer(given, trust_remote_code=trust_remote_code)
+    except ScoringError:
+        raise
     except Exception as error:  # whatever a loader of foreign files raises
         raise ScoringError(
             f"{given}: no tokenizer can be loaded from it; needed a folder with its files, or a model id "

@@ -1,16 +1,18 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support import model, probe, tokenizer
-from transformers import GenerationConfig
+from transformers import AutoConfig, GenerationConfig
 
 from forgetwatch import Item, Probe, score
 from forgetwatch.errors import ScoringError
 from forgetwatch.scoring import checkpoints
-from forgetwatch.scoring.checkpoints import load_model, score_checkpoint
+from forgetwatch.scoring.checkpoints import load_model, load_outline, score_checkpoint
+from forgetwatch.scoring.encoding import has_tokenizer
 
 
 @pytest.fixture
@@ -157,3 +159,26 @@ def test_a_model_that_cannot_be_loaded_is_one_clear_error(saved: Path, tmp_path:
     (adapter / "adapter_config.json").write_text("{}")
     with pytest.raises(ScoringError, match="names no base model"):
         score_checkpoint(str(adapter), probe())
+
+
+@pytest.mark.parametrize("kind", ["qwen2", "gemma2", "llama"])
+@pytest.mark.parametrize("rest", ["", "tokenizer_config.json"])
+def test_a_folder_without_a_tokenizer_is_refused_also_where_transformers_makes_an_empty_one(
+    tmp_path: Path, kind: str, rest: str
+) -> None:
+    AutoConfig.for_model(kind).save_pretrained(tmp_path)
+    if rest:
+        (tmp_path / rest).write_text("{}")
+    with pytest.raises(ScoringError, match="tokenizer"):
+        load_outline(str(tmp_path))
+    assert has_tokenizer(str(tmp_path)) == bool(rest)
+
+
+def test_a_model_without_a_tokenizer_can_be_given_one(saved: Path, tmp_path: Path) -> None:
+    bare = Path(shutil.copytree(saved, tmp_path / "bare"))
+    for path in bare.glob("token*"):
+        path.unlink()
+    with pytest.raises(ScoringError, match=r"bare: it has no tokenizer; copy the files"):
+        load_model(str(bare))
+    _, tok = load_model(str(bare), tokenizer_of=str(saved))
+    assert tok.get_vocab() == tokenizer().get_vocab()

@@ -108,24 +108,27 @@ def run(
         follower = Follower(output_dir, items, settings, run=folder, on_look=lambda line: print_line(console, line))
         end = follower.follow()
         follower.show()
-        echo(f"forgetwatch: {_ended(end, follower.failed)}", err=True)
-        if follower.failed and len(follower.watch.comparisons) < 2:
-            raise WatchError(f"{output_dir}: no checkpoint could be scored; {len(follower.failed)} failed or were gone")
+        missing = [*follower.failed, *follower.waiting]
+        echo(f"forgetwatch: {_ended(end, missing)}", err=True)
+        unscored = missing if end != "stopped" else follower.failed
+        if unscored and len(follower.watch.comparisons) < 2:
+            raise WatchError(
+                f"{output_dir}: no checkpoint could be scored; {len(unscored)} failed, were gone or are not complete"
+            )
     if end == "guard":
         raise typer.Exit(_TRIPPED)
 
 
-def _ended(end: str, failed: list[str]) -> str:
+def _ended(end: str, missing: list[str]) -> str:
     """Sentence on the end, and on the checkpoints that have no look."""
     reasons = {
-        "last checkpoint": "the training is over, and its last checkpoint is scored",
+        "last checkpoint": "the training is over" + ("" if missing else ", and its last checkpoint is scored"),
         "idle": "no new checkpoint for --idle seconds; started again, it continues",
         "stopped": "stopped by a signal; started again, it continues",
-        "once": "all checkpoints that are there are scored",
+        "once": "no other checkpoint is there" if missing else "all checkpoints that are there are scored",
         "guard": "the guard stops it",
     }
-    missing = f"; without a look: {', '.join(failed)}" if failed else ""
-    return reasons[end] + missing
+    return reasons[end] + (f"; without a look: {', '.join(missing)}" if missing else "")
 
 
 def _check_choice(option: str, given: str, known: tuple[str, ...]) -> None:

@@ -5,6 +5,8 @@
         not complete              left for a later listing, and named if nothing is added to it
         in parts, one a process   named once, with the command that makes a model of them
         gone before it was read   named once
+        never seen                named, if by its step the training would have saved it between two listings
+        superseded                left out: a training that went back has saved an earlier step again
 
 Only the main process lists the folder.
 """
@@ -23,6 +25,8 @@ from forgetwatch.watch.saved_checkpoints import NAMES, CheckpointStore, SavedChe
 
 _ROUND: Final = 20.0
 """Seconds after which processes that wait for the main one hear from it; their backend gives up after minutes."""
+_REVISIT: Final = 60.0
+"""Seconds after which a remote checkpoint that was dealt with is read again: each reading is a request."""
 
 End = Literal["last checkpoint", "idle", "stopped", "once", "guard"]
 """Reason for which a follower ends."""
@@ -32,7 +36,6 @@ class CheckpointQueue:
     """The checkpoints that are to be scored.
 
     Attributes:
-        failed: Names of the checkpoints that could not be scored, or were gone before.
         latest: The checkpoint of the last step that was seen; None before the first.
 
     Args:
@@ -54,7 +57,6 @@ class CheckpointQueue:
         idle: float | None,
         once: bool,
     ) -> None:
-        self.failed: list[str] = []
         self.latest: SavedCheckpoint | None = None
         self._store, self._looks, self._stop = store, looks, stop
         self._poll, self._idle, self._once = poll, idle, once
@@ -63,21 +65,36 @@ class CheckpointQueue:
         self._pending: dict[int, str] = {}  # signature at the latest listing
         self._seen: dict[int, str] = {}  # names of the folders that were ever there
         self._noticed: dict[int, str] = {}
+        self._failed: dict[int, str] = {}  # names
+        self._superseded: dict[int, str] = {}  # signatures
+        self._read: dict[int, float] = {}  # times of the latest reading
+        self._checked = 0  # no checkpoint before this step went unseen
+        self._has_listed = False
         self._told: set[str] = set()
         self._active = time.monotonic()
+
+    @property
+    def failed(self) -> list[str]:
+        """Names of the checkpoints that could not be scored, or were gone before; by rising step."""
+        return [name for _, name in sorted(self._failed.items())]
+
+    @property
+    def waiting(self) -> list[str]:
+        """Names of the checkpoints that were not complete, or not taken before the end; by rising step."""
+        return [self._seen[step] for step in sorted(self._seen.keys() - self._done.keys() - self._looks().keys())]
 
     def next(self) -> SavedCheckpoint | End | None:
         """The next checkpoint to score; a reason to end; None after a while, for the sake of other processes.
 
         Raises:
-            WatchError: If the folder has no checkpoints, and none is waited for.
+            WatchError: If the folder has no checkpoints, and none is waited for, or it cannot be listed at all.
         """
         until = time.monotonic() + _ROUND
         again = self._once
         while True:
             if self._stop.is_set():
                 return "stopped"
-            if (found := self._scan()) is not None:
+            if (found := self._scan_safely()) is not None:
                 return found
             if (end := self._end(again=again)) is not None:
                 return end
@@ -89,11 +106,20 @@ class CheckpointQueue:
     def deal_with(self, checkpoint: SavedCheckpoint) -> None:
         """Take a checkpoint from the queue, unless its files change."""
         self._done[checkpoint.step] = checkpoint.signature
+        self._failed.pop(checkpoint.step, None)  # it may have failed with other files
 
     def fail(self, checkpoint: SavedCheckpoint) -> None:
         """Take a checkpoint from the queue that could not be scored."""
-        self.failed.append(checkpoint.name)
         self.deal_with(checkpoint)
+        self._failed[checkpoint.step] = checkpoint.name
+
+    def supersede(self, signatures: Mapping[int, str]) -> None:
+        """Leave out checkpoints of a training that went back to an earlier step, unless they are saved again.
+
+        Args:
+            signatures: Signature of the files of each by step.
+        """
+        self._superseded |= signatures
 
     def restart_clock(self) -> None:
         """Count the time without a new checkpoint from now on."""
@@ -112,7 +138,7 @@ class CheckpointQueue:
 
         def notice() -> None:
             while not ended.wait(self._poll):
-                with suppress(OSError):  # the next attempt may succeed
+                with suppress(Exception):  # of any kind, as file systems raise; the next attempt may succeed
                     self._noticed = {**self._noticed, **self._store.names()}
 
         threading.Thread(target=notice, daemon=True).start()
@@ -121,23 +147,68 @@ class CheckpointQueue:
         finally:
             ended.set()
 
+    def _scan_safely(self) -> SavedCheckpoint | None:
+        """The result of `_scan`; None where a folder that was listed before cannot be read for now.
+
+        Raises:
+            WatchError: If it was never listed, or is read once only.
+        """
+        try:
+            return self._scan()
+        except Exception as error:  # of any kind, as file systems raise
+            if self._once or not self._has_listed:
+                raise WatchError(f"{self._store.given}: cannot be listed ({error})") from error
+            self.tell(f"{self._store.given} cannot be read now, and is read again: {error}")
+            return None
+
     def _scan(self) -> SavedCheckpoint | None:
         """The first complete checkpoint that is not dealt with; what else is found is logged once."""
         looks, found = self._looks(), None
         for step, name in self._list(looks).items():
-            # Each reading of a remote folder is a request.
-            is_over = step in self._done and not self._store.is_local
-            checkpoint = None if is_over else self._store.read(step, name)
+            checkpoint = None if self._is_read(step) else self._store.read(step, name)
             if checkpoint is None:
                 continue
+            self._read[step] = time.monotonic()
             before, self._pending[step] = self._pending.get(step), checkpoint.signature
+            if before != checkpoint.signature:
+                self.restart_clock()  # it is being written
             if self.latest is None or step >= self.latest.step:
                 self.latest = checkpoint
-            if step not in self._done and looks.get(step) == checkpoint.signature:
-                self.deal_with(checkpoint)  # by an earlier process
+            by_earlier_process = step not in self._done and looks.get(step) == checkpoint.signature
+            if by_earlier_process or self._superseded.get(step) == checkpoint.signature:
+                self.deal_with(checkpoint)
             if found is None and self._done.get(step) != checkpoint.signature:
                 found = self._judged(checkpoint, is_unchanged=before == checkpoint.signature)
+        self._name_unseen(looks)
         return found
+
+    def _is_read(self, step: int) -> bool:
+        """True for a remote checkpoint that was dealt with, and read a short while ago."""
+        is_done = step in self._done and not self._store.is_local
+        return is_done and time.monotonic() - self._read.get(step, 0.0) < _REVISIT
+
+    def _name_unseen(self, looks: Mapping[int, str | None]) -> None:
+        """Name the steps at which the training saves, and of which no folder was ever listed.
+
+        The number of steps between two saves is in ``trainer_state.json``, also where a training saves at other times:
+        it counts once two checkpoints were that far apart. Nothing is known of the time before following began.
+        """
+        known = {step for step in (*self._seen, *looks) if step > 0}
+        if not known or self.latest is None:
+            return
+        self._checked = self._checked or max((step for step in looks if step > 0), default=max(known))
+        every = self.latest.save_steps
+        if not every or not any(step % every == 0 and step + every in known for step in known):
+            return
+        first = self._checked - self._checked % every + every
+        for step in range(first, self.latest.step, every):
+            if step not in known and step not in self._failed:
+                self._failed[step] = f"checkpoint-{step}"
+                log(
+                    f"checkpoint-{step} was never seen: the training, which saves every {every} steps, has deleted it "
+                    f"within --poll {self._poll:g} seconds, or has not saved it"
+                )
+        self._checked = max(self._checked, self.latest.step)
 
     def _judged(self, checkpoint: SavedCheckpoint, *, is_unchanged: bool) -> SavedCheckpoint | None:
         """The checkpoint if it is complete and has its weights; else it is logged once what is missing."""
@@ -154,18 +225,19 @@ class CheckpointQueue:
             f"{checkpoint.name} has its weights in parts, as its processes had them; this makes a model of "
             f"them{needs}: {checkpoint.merge}"
         )
-        self.deal_with(checkpoint)
+        self.fail(checkpoint)
         return None
 
     def _list(self, looks: Mapping[int, str | None]) -> dict[int, str]:
         """Folders that are there; those that are gone before they were scored are logged."""
         names = self._store.names()
+        self._has_listed = True
         self._seen |= self._noticed
         if names.keys() - self._seen.keys():
             self._active = time.monotonic()
         for step in sorted(self._seen.keys() - names.keys() - self._done.keys() - looks.keys()):
             log(f"{self._seen[step]} was deleted before it could be scored")
-            self.failed.append(self._seen[step])
+            self._failed[step] = self._seen[step]
             self._done[step] = ""
         self._seen |= names
         if not names and not self._once:
@@ -186,7 +258,7 @@ class CheckpointQueue:
                 raise WatchError(f"{self._store.given}: needed checkpoints ({NAMES}), found none{hint}")
             return "once"
         last = self.latest
-        is_done = last is not None and self._done.get(last.step) == last.signature
+        is_done = last is not None and self._done.get(last.step) == last.signature != self._superseded.get(last.step)
         if last is not None and last.is_last and is_done and last.step == max(self._seen):
             return "last checkpoint"
         if self._idle is not None and time.monotonic() - self._active > self._idle:

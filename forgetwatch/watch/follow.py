@@ -23,7 +23,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,7 +37,8 @@ from forgetwatch.probe import Probe
 from forgetwatch.progress import log, seconds
 from forgetwatch.report.cells import net_change
 from forgetwatch.run_folder import BASELINE, FOLLOW_FOLDER, RUN_FOLDER, GuardFinding
-from forgetwatch.scoring.checkpoints import load_model, load_outline, missing_base
+from forgetwatch.scoring.checkpoints import ADAPTER, base_of_adapter, load_model, load_outline, missing_base
+from forgetwatch.scoring.encoding import has_tokenizer
 from forgetwatch.scoring.processes import on_all_processes, on_main_process, process_count, rank
 from forgetwatch.scoring.snapshot_cache import file_digests
 from forgetwatch.snapshot import Snapshot, read_snapshot
@@ -51,6 +53,10 @@ from forgetwatch.watch.watch import Watch
 
 _PATIENCE: Final = 5.0
 """Seconds that a follower waits for another one of the same run folder, which may be ending."""
+
+_PUT_BACK: Final = (
+    "put it back, or name the present place of that model in adapter_config.json (base_model_name_or_path)"
+)
 
 _NAMES: Final = ("_name_or_path", "transformers_version")
 """Settings of a model's configuration by which no outcome changes."""
@@ -170,6 +176,11 @@ class Follower:
         """Names of the checkpoints that could not be scored, or were gone before."""
         return self._queue.failed
 
+    @property
+    def waiting(self) -> list[str]:
+        """Names of the checkpoints that were not complete, or not taken before the end."""
+        return self._queue.waiting
+
     def _until_end(self) -> End:
         while True:
             found = on_main_process(self._queue.next)
@@ -207,16 +218,25 @@ class Follower:
             for note in watch.notes:
                 self._log(note)
             self._tripped = Tripped(list(self._stored_findings()))
+            for weights in self._weights().values():
+                self._queue.supersede(_superseded(weights))
             self._log(f"{watch.folder.path} has {len(watch.comparisons) - 1} checkpoints of this run; they stay")
         self._log(f"following {self._store.given} with {watch.probe.name}, {len(watch.probe):,} items")
+
+    def _weights(self) -> dict[int, Mapping[str, Any]]:
+        """Metadata of each look on the files that were scored, by step; empty where a look has none."""
+        return {step: look.after.get("weights") or {} for step, look in self.watch.comparisons.items()}
 
     def _stored_findings(self) -> tuple[GuardFinding, ...]:
         return self.watch.trajectory().findings if self.watch.comparisons else ()
 
     def _check_base(self, baseline: Snapshot) -> None:
         """Refuse a run folder whose looks were compared with another base."""
-        made = baseline.meta.get("base")
-        if made is not None and not _is_same(str(made), self._settings.base):
+        made = str(baseline.meta.get("base"))
+        is_same = _is_same(made, self._settings.base)
+        if isinstance(self._base, Snapshot) and is_same and baseline.meta.get("base_checksum") != self._base.checksum:
+            made, is_same = "other rows", False
+        if not is_same:
             raise WatchError(
                 f"{self.watch.folder.path}: its looks are compared with {made}, and --base is {self._settings.base}; "
                 "give --run another folder"
@@ -224,8 +244,7 @@ class Follower:
 
     def _signatures(self) -> dict[int, str | None]:
         """Signature of the files of each checkpoint that has a look, by step; None where a look has none."""
-        looks = self.watch.comparisons.items()
-        return {step: (look.after.get("weights") or {}).get("signature") for step, look in looks}
+        return {step: weights.get("signature") for step, weights in self._weights().items()}
 
     def _take(self, checkpoint: SavedCheckpoint) -> None:
         """Score a checkpoint; one that cannot be scored is logged, and the next is taken."""
@@ -248,31 +267,46 @@ class Follower:
             path = on_main_process(
                 lambda: stack.enter_context(self._store.held(checkpoint, self._links, on_in_place=self._read_in_place))
             )
-            weights = on_main_process(lambda: {"digest": _digest(path), "signature": checkpoint.signature})
-            if step in watch.comparisons and not self._is_another(step, weights):
-                self._queue.deal_with(checkpoint)
-                return
+            weights: dict[str, Any] = on_main_process(
+                lambda: {"digest": _digest(path), "signature": checkpoint.signature}
+            )
+            if step in watch.comparisons:
+                if not self._is_another(step, weights):
+                    self._queue.deal_with(checkpoint)
+                    return
+                weights["supersedes"] = self._supersede(step)
             # It was held first: the base takes as long as a checkpoint.
             self._score_base(checkpoint)
             self._log(f"{checkpoint.name} is complete; it is loaded and scored")
             started = time.perf_counter()
             if missing := missing_base(path):
-                raise _FollowError(
-                    f"{checkpoint.name} is an adapter of {missing}, which is not there; put it back, or name the "
-                    "present place of that model in adapter_config.json (base_model_name_or_path)"
-                )
+                raise _FollowError(f"{checkpoint.name} is an adapter of {missing}, which is not there; {_PUT_BACK}")
             origin = {"model": f"{self._store.given.rstrip('/')}/{checkpoint.name}", "weights": weights}
-            comparison = self._look(str(path), step=step, origin=origin, name=checkpoint.name)
+            comparison = self._look(
+                str(path), step=step, origin=origin, name=checkpoint.name, tokenizer_of=self._tokenizer_of(path)
+            )
             took = time.perf_counter() - started
         self.scored.append(step)
         self._queue.deal_with(checkpoint)
         self._after(step, _line(checkpoint, comparison, took))
 
-    def _look(self, given: str, *, step: int, origin: Mapping[str, Any], name: str) -> Comparison:
+    def _tokenizer_of(self, path: Path) -> str | None:
+        """The base, for the checkpoints of a training that saves no tokenizer; None where there is one."""
+        has_one = on_main_process(lambda: (path / ADAPTER).is_file() or has_tokenizer(str(path)))
+        if has_one or isinstance(self._base, Snapshot):
+            return None
+        if rank() == 0:
+            self._queue.tell("the checkpoints are saved without a tokenizer; that of the base is used")
+        base = Path(self._base)
+        is_bare = (base / ADAPTER).is_file() and not has_tokenizer(self._base)
+        return base_of_adapter(base) if is_bare else self._base
+
+    def _look(
+        self, given: str, *, step: int, origin: Mapping[str, Any], name: str, tokenizer_of: str | None = None
+    ) -> Comparison:
         settings = self._settings
-        model, tokenizer = on_all_processes(
-            lambda: load_model(given, trust_remote_code=settings.trust_remote_code, device_map=settings.device_map)
-        )
+        load = partial(load_model, trust_remote_code=settings.trust_remote_code, device_map=settings.device_map)
+        model, tokenizer = on_all_processes(lambda: load(given, tokenizer_of=tokenizer_of))
         try:
             # Items are encoded, and batches tested, again where the model is of another kind than the one before.
             if self._setting != (setting := _setting(model, tokenizer)):
@@ -297,7 +331,8 @@ class Follower:
         if watch.baseline is not None:
             return
         if isinstance(self._base, Snapshot):
-            watch.adopt(self._base)
+            named = {"base": self._settings.base, "base_checksum": self._base.checksum}
+            watch.adopt(replace(self._base, meta={**self._base.meta, **named}))
             return
         watch.measurer.token_budget = on_main_process(lambda: self._watched_budget(checkpoint))
         try:
@@ -322,15 +357,25 @@ class Follower:
         return (meta.get("batch") or {}).get("tokens") if is_same else None
 
     def _is_another(self, step: int, weights: Mapping[str, str]) -> bool:
-        """True if a scored step was saved again with other contents; its look, and those after it, are then dropped."""
-        stored = self.watch.comparisons[step].after.get("weights") or {}
-        if not stored or stored.get("digest") == weights["digest"]:
-            return False
+        """True if a scored step was saved again with other contents."""
+        stored = self._weights()[step]
+        return bool(stored) and stored.get("digest") != weights["digest"]
+
+    def _supersede(self, step: int) -> dict[str, str]:
+        """Drop the look of a step that was saved again, and those after it: the training went back.
+
+        Returns:
+            Signatures, by step, of the later checkpoints that may still be there, as JSON keys.
+        """
+        later = {other: weights for other, weights in self._weights().items() if other >= step}
+        old = {other: signature for weights in later.values() for other, signature in _superseded(weights).items()}
+        old |= {other: str(weights.get("signature")) for other, weights in later.items() if other > step}
+        self._queue.supersede(old)
         if aside := on_main_process(self.watch.folder.copy_aside):
             self._log(f"step {step} was saved again with other weights; the looks so far are now in {aside}")
         self.watch.forget_after(step - 1)
         self._tripped = Tripped([finding for finding in self._tripped.findings if finding.step < step])
-        return True
+        return {str(other): signature for other, signature in old.items()}
 
     def _after(self, step: int, line: str) -> None:
         """Report a look: its line, the guard, trackers and the page."""
@@ -445,13 +490,21 @@ def _named_base(settings: FollowSettings) -> Snapshot | str:
     path = Path(settings.base)
     if path.is_file():
         return read_snapshot(path)
-    if not (path / "adapter_config.json").is_file():
+    if (path / ADAPTER).is_file():
+        if missing := missing_base(path):
+            raise WatchError(f"--base {path} is an adapter of {missing}, which is not there; {_PUT_BACK}")
+    else:
         load_outline(settings.base, trust_remote_code=settings.trust_remote_code)
     return settings.base
 
 
 def _is_same(one: str, other: str) -> bool:
     return one == other or Path(one).resolve() == Path(other).resolve()
+
+
+def _superseded(weights: Mapping[str, Any]) -> dict[int, str]:
+    """Signatures, by step, of the checkpoints in whose place the training has gone on from these weights."""
+    return {int(step): str(signature) for step, signature in (weights.get("supersedes") or {}).items()}
 
 
 def _digest(path: Path) -> str:

@@ -11,6 +11,7 @@ from typing import Final
 
 from rich.console import Console
 
+from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.groups import Group
 from forgetwatch.comparing.verdict import TOLERANCE
 from forgetwatch.files import write_text
@@ -176,7 +177,7 @@ class ReportPage:
         self._tolerance = tolerance
         self._seconds = 0.0
         self._written = 0.0
-        self._step = -1
+        self._shown: Comparison | None = None
 
     def write(self, watch: Watch, *, at_once: bool = False) -> None:
         """Write the page, unless it shows the latest look already, comes too soon, or there is no run folder.
@@ -188,16 +189,17 @@ class ReportPage:
         Raises:
             OSError: If it cannot be written.
         """
-        started, step = time.perf_counter(), max(watch.comparisons)
+        started, latest = time.perf_counter(), watch.comparisons[max(watch.comparisons)]
         too_soon = self._seconds > _PAGE_SHARE * (started - self._written)
-        if step == self._step or not watch.folder.is_started or (too_soon and not at_once):
+        # A step that was saved again with other weights has another look.
+        if latest is self._shown or not watch.folder.is_started or (too_soon and not at_once):
             return
         path = watch.folder.path / REPORT
         text = run_page(
             watch.trajectory(), probe=watch.probe, tolerance=self._tolerance, title=run_name(watch.folder.path)
         )
         write_text(path, text)
-        self._step, self._written = step, time.perf_counter()
+        self._shown, self._written = latest, time.perf_counter()
         self._seconds = self._written - started
 
 

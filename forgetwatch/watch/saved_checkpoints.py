@@ -100,6 +100,7 @@ class SavedCheckpoint:
         has_config: True if ``config.json`` is among the files.
         settled: True if ``trainer_state.json`` shows that the files are final.
         max_steps: Steps of the whole training; None if unknown.
+        save_steps: Steps between two saves as the training's state names them; None if unknown.
         is_last: True if the training ended here.
         token_budget: Tokens of a batch of the watched run that saved it; None if it was not watched.
         fingerprint: Fingerprint of that run's probe; None if it was not watched.
@@ -115,6 +116,7 @@ class SavedCheckpoint:
     has_config: bool = False
     settled: bool = False
     max_steps: int | None = None
+    save_steps: int | None = None
     is_last: bool = False
     token_budget: int | None = None
     fingerprint: str | None = None
@@ -212,6 +214,7 @@ class CheckpointStore:
             has_config=any(path.rsplit("/", 1)[-1] == "config.json" for path in facts),
             settled=_is_newest(facts.get(_STATE), [*files.values(), *parts]) if state else False,
             max_steps=state.get("max_steps"),
+            save_steps=every if type(every := state.get("save_steps")) is int and every > 0 else None,
             is_last=_is_last(state),
             token_budget=_within(watched, "packed", "meta", "batch").get("tokens"),
             fingerprint=watched.get("fingerprint"),
@@ -231,7 +234,7 @@ class CheckpointStore:
             return {}
         if not isinstance(state, dict) or type(state.get("global_step")) is not int:
             return {}
-        kept = {name: state.get(name) for name in ("global_step", "max_steps", "stateful_callbacks")}
+        kept = {name: state.get(name) for name in ("global_step", "max_steps", "save_steps", "stateful_callbacks")}
         self._states[root] = facts, kept
         return kept
 
@@ -282,11 +285,12 @@ class CheckpointStore:
 
         Raises:
             CheckpointGoneError: If it was deleted, or written again, since it was seen.
-            OSError: If a remote file cannot be copied.
+            WatchError: If a remote file cannot be copied.
         """
         if not self.is_local:
             with TemporaryDirectory(prefix="forgetwatch-") as copies:
                 self._copy(checkpoint, Path(copies))
+                self._check_same(checkpoint)
                 yield Path(copies) / checkpoint.model
             return
         target = folder / checkpoint.name
@@ -299,14 +303,18 @@ class CheckpointStore:
                 on_in_place(error.strerror or str(error))
                 yield Path(checkpoint.root) / checkpoint.model
                 return
-            now = self.read(checkpoint.step, checkpoint.name)
-            if now is not None and now.signature != checkpoint.signature:
-                raise CheckpointGoneError(f"{checkpoint.name} is being written again")
+            self._check_same(checkpoint)
             yield target / checkpoint.model
         finally:
             shutil.rmtree(target, ignore_errors=True)
             with suppress(OSError):  # unless another checkpoint is held in it
                 folder.rmdir()
+
+    def _check_same(self, checkpoint: SavedCheckpoint) -> None:
+        """Refuse a checkpoint that was written again while its files were taken: they may be of both times."""
+        now = self.read(checkpoint.step, checkpoint.name)
+        if now is not None and now.signature != checkpoint.signature:
+            raise CheckpointGoneError(f"{checkpoint.name} is being written again")
 
     def _copy(self, checkpoint: SavedCheckpoint, target: Path) -> None:
         for path in checkpoint.files:
@@ -315,6 +323,8 @@ class CheckpointStore:
                 self._fs.get_file(f"{checkpoint.root}/{path}", str(target / path))
             except FileNotFoundError as error:
                 raise CheckpointGoneError(f"{checkpoint.name} was deleted while it was copied") from error
+            except Exception as error:  # of any kind, as file systems raise
+                raise WatchError(f"{path} cannot be copied ({error})") from error
 
     def is_gone(self, checkpoint: SavedCheckpoint) -> bool:
         """True if a file of the checkpoint has been deleted since it was seen."""

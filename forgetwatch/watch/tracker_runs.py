@@ -4,7 +4,8 @@ The rows have the keys that the callback's have in the same tracker, on the step
 ``train/global_step``, as in the runs of transformers: W&B's own step may not go back, and a training that resumes from
 an earlier checkpoint does. Trackers are those of `accelerate`; nothing is sent to one that is not named.
 
-A file in the run folder names the looks that each tracker has, so that a follower that was stopped sends each once.
+A file in the run folder names the looks that each tracker has, so that a follower that was stopped sends each once. The
+look of a step that was saved again with other weights is another one: a tracker gets it beside the row it has.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from forgetwatch.watch.trackers import log_flipped, look_row
 from forgetwatch.watch.watch import Watch
 
 SENT: Final = "trackers.json"
-"""Name of the file in the run folder that names the steps that each tracker has."""
+"""Name of the file in the run folder that names the looks that each tracker has."""
 
 _REWRITING: Final = ("comet_ml", "swanlab", "tensorboard", "trackio", "wandb")
 """Trackers to which transformers writes ``eval_forget/...`` as ``eval/forget/...``."""
@@ -75,9 +76,10 @@ class TrackerRuns:
         sent, failed = _sent(path, watch.folder.run), None
         for name in self._names:
             try:
-                for step in sorted(set(watch.comparisons) - set(sent.get(name, ()))):
-                    self._log(name, look_row(watch, step=step, full=self._full), step=max(step, 0), watch=watch)
-                    sent.setdefault(name, []).append(step)
+                for step, scored in sorted(_scored(watch).items()):
+                    if sent.get(name, {}).get(str(step)) != scored:
+                        self._log(name, look_row(watch, step=step, full=self._full), step=max(step, 0), watch=watch)
+                        sent.setdefault(name, {})[str(step)] = scored
             except Exception as error:  # of any kind: a tracker is foreign code
                 failed = error
         write_text(path, json.dumps({"run": watch.folder.run, **sent}))
@@ -138,12 +140,17 @@ class TrackerRuns:
         return run
 
 
-def _sent(path: Path, run: str | None) -> dict[str, list[int]]:
-    """Steps that each tracker has of this run."""
+def _scored(watch: Watch) -> dict[int, str]:
+    """Digest of the weights of each look, by step; empty for the baseline, of which there is one."""
+    return {step: str((look.after.get("weights") or {}).get("digest", "")) for step, look in watch.comparisons.items()}
+
+
+def _sent(path: Path, run: str | None) -> dict[str, dict[str, str]]:
+    """Steps that each tracker has of this run, each with the digest of its weights."""
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
     if not isinstance(stored, dict) or stored.pop("run", None) != run:
         return {}
-    return {name: [step for step in steps if type(step) is int] for name, steps in stored.items()}
+    return {name: steps for name, steps in stored.items() if isinstance(steps, dict)}

@@ -57,8 +57,25 @@ def test_it_fails_where_no_checkpoint_could_be_scored_and_names_those_without_a_
     runs.write_state(tmp_path / "out/checkpoint-15", 15)
     assert run(monkeypatch, tmp_path, base, "--once") == 1
     err = capsys.readouterr().err.splitlines()
-    assert err[-2].endswith("all checkpoints that are there are scored; without a look: checkpoint-15")
-    assert err[-1].endswith("no checkpoint could be scored; 1 failed or were gone")
+    assert err[-2].endswith("no other checkpoint is there; without a look: checkpoint-15")
+    assert err[-1].endswith("no checkpoint could be scored; 1 failed, were gone or are not complete")
+
+
+def test_checkpoints_that_are_not_complete_or_in_parts_are_no_success(
+    tmp_path: Path, base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (runs.save(tmp_path / "out", 10) / "model.safetensors").unlink()
+    parts = tmp_path / "out/checkpoint-20/pytorch_model_fsdp_0"
+    parts.mkdir(parents=True)
+    (parts / "__0_0.distcp").write_bytes(b"weights")
+    runs.write_state(parts.parent, 20)
+    assert run(monkeypatch, tmp_path, base, "--once") == 1
+    err = capsys.readouterr().err.splitlines()
+    assert err[-2] == "forgetwatch: no other checkpoint is there; without a look: checkpoint-20, checkpoint-10"
+    runs.save(tmp_path / "out", 30)
+    assert run(monkeypatch, tmp_path, base) == 0
+    err = capsys.readouterr().err.splitlines()
+    assert err[-1] == "forgetwatch: the training is over; without a look: checkpoint-20, checkpoint-10"
 
 
 def test_the_guard_has_the_status_of_a_failed_gate(

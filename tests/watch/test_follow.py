@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
 import signal
 import time
 import weakref
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,10 @@ from forgetwatch.errors import WatchError
 from forgetwatch.run_folder import GuardFinding
 from forgetwatch.scoring import checkpoints
 from forgetwatch.watch import follow as module
+from forgetwatch.watch import notices
+from forgetwatch.watch.checkpoint_queue import CheckpointQueue
 from forgetwatch.watch.guard import Guard
+from forgetwatch.watch.saved_checkpoints import CheckpointStore
 
 FOLDER = "_forgetwatch_follow"
 
@@ -200,6 +205,130 @@ def test_a_step_that_is_saved_again_is_scored_again_and_the_old_looks_stay_aside
     assert (made.scored, sorted(made.watch.comparisons)) == ([], [0, 10, 20])
 
 
+def test_one_that_failed_and_is_saved_again_is_scored_and_no_longer_named(
+    out: Path, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = (out / "checkpoint-10/config.json").read_text()
+    (out / "checkpoint-10/config.json").write_text("{")
+    runs.write_state(out / "checkpoint-10", 10)
+
+    def mend(given: str) -> None:
+        if "checkpoint-20" in given:
+            (out / "checkpoint-10/config.json").write_text(settings)
+            runs.write_state(out / "checkpoint-10", 10)
+
+    before_loading(monkeypatch, mend)
+    made = runs.follower(out, base)
+    made.follow()
+    assert (made.scored, made.failed) == ([20, 10], [])
+
+
+def test_the_page_has_the_look_of_a_step_that_was_saved_again(
+    out: Path, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages: list[str] = []
+    monkeypatch.setattr(notices, "run_page", lambda run, **_: pages.append(f"{run.comparisons[-1].after}") or "")
+    again = iter([lambda: runs.save(out, 20, of=21)])
+
+    def scored(line: str) -> None:
+        if line.startswith("step 20"):
+            for save in again:
+                save()
+
+    made = runs.follower(out, base, on_look=scored)
+    made.follow()
+    assert made.scored == [10, 20, 20]
+    assert pages[-1] == str(made.watch.comparisons[20].after)
+
+
+def test_later_checkpoints_of_a_training_that_went_back_are_left_out_until_they_are_saved_again(
+    out: Path, base: Path
+) -> None:
+    runs.save(out, 30)
+    assert runs.follower(out, base, once=False).follow() == "last checkpoint"
+    runs.save(out, 20, of=21)
+    # The folder of step 30 is that of the earlier training: neither its look nor the end of this one.
+    for _ in range(2):
+        made = runs.follower(out, base, once=False, idle=0.2)
+        assert made.follow() == "idle"
+        assert sorted(made.watch.comparisons) == [0, 10, 20]
+        assert made.failed + made.waiting == []
+    runs.save(out, 10, of=11)
+    made = runs.follower(out, base, once=False, idle=0.2)
+    assert made.follow() == "idle"
+    assert sorted(made.watch.comparisons) == [0, 10]
+    runs.save(out, 30, of=31)
+    made = runs.follower(out, base, once=False, idle=5)
+    assert made.follow() == "last checkpoint"
+    assert (made.scored, sorted(made.watch.comparisons)) == ([30], [0, 10, 30])
+
+
+def test_checkpoints_without_a_tokenizer_get_that_of_the_base(
+    out: Path, base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs.follower(out, base, run=out / "first").follow()
+    for path in out.glob("checkpoint-*/token*"):
+        path.unlink()
+    for step in (10, 20):
+        runs.write_state(out / f"checkpoint-{step}", step)
+    made = runs.follower(out, base, run=out / "second")
+    made.follow()
+    assert made.scored == [10, 20]
+    assert capsys.readouterr().err.count("are saved without a tokenizer; that of the base is used") == 1
+    rows = [load_snapshot(out / name / "step-000020.parquet").table for name in ("first", "second")]
+    assert rows[0].equals(rows[1])
+    # A snapshot has none to give.
+    made = runs.follower(out, out / "first/baseline.parquet", run=out / "third")
+    made.follow()
+    assert (made.scored, made.failed) == ([], ["checkpoint-10", "checkpoint-20"])
+    assert "checkpoint-10: it has no tokenizer; copy the files of its base's tokenizer into it" in (
+        capsys.readouterr().err
+    )
+
+
+def test_a_step_that_was_never_seen_is_named_by_the_steps_between_two_saves(
+    out: Path, base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def later(given: str) -> None:
+        if "checkpoint-20" in given:
+            for step in (50, 65):  # 30 and 40 have come and gone
+                runs.save(out, step, max_steps=65)
+                runs.write_state(out / f"checkpoint-{step}", step, max_steps=65, save_steps=10)
+
+    before_loading(monkeypatch, later)
+    made = runs.follower(out, base, once=False)
+    assert made.follow() == "last checkpoint"
+    assert (made.scored, made.failed) == ([10, 20, 50, 65], ["checkpoint-30", "checkpoint-40", "checkpoint-60"])
+    told = capsys.readouterr().err
+    assert told.count("checkpoint-40 was never seen: the training, which saves every 10 steps, has deleted it") == 1
+
+
+@pytest.mark.parametrize(
+    ("there", "later", "every"),
+    [
+        ([1500], 3000, 500),  # saved by epochs: the steps between two saves have another meaning
+        ([300, 600], 1000, 500),
+        ([100, 900, 1000], 1100, 100),  # those between 100 and 900 went before following began
+        ([900, 1000], 1050, 50),  # the training resumed, and saves more often
+    ],
+)
+def test_no_step_is_named_that_the_training_may_not_have_saved(
+    tmp_path: Path, base: Path, monkeypatch: pytest.MonkeyPatch, there: list[int], later: int, every: int
+) -> None:
+    out = tmp_path / "out"
+
+    def save(step: int) -> None:
+        runs.save(out, step, max_steps=later)
+        runs.write_state(out / f"checkpoint-{step}", step, max_steps=later, save_steps=every)
+
+    for step in there:
+        save(step)
+    before_loading(monkeypatch, lambda given: save(later) if f"checkpoint-{there[-1]}" in given else None)
+    made = runs.follower(out, base, once=False)
+    assert made.follow() == "last checkpoint"
+    assert (made.scored, made.failed) == ([*there, later], [])
+
+
 def test_it_ends_when_nothing_new_is_saved(out: Path, base: Path) -> None:
     made = runs.follower(out, base, once=False, idle=0.2)
     assert made.follow() == "idle"
@@ -274,6 +403,43 @@ def test_a_snapshot_serves_as_the_base(out: Path, base: Path) -> None:
     made.follow()
     both = [load_snapshot(out / name / "step-000020.parquet") for name in ("first", FOLDER)]
     assert both[0].table["choice_logprobs"].equals(both[1].table["choice_logprobs"])
+    # Started again it continues; with other rows under the same name it does not.
+    runs.save(out, 30)
+    made = runs.follower(out, out / "first/baseline.parquet")
+    made.follow()
+    assert made.scored == [30]
+    shutil.copy(out / "first/step-000010.parquet", out / "first/baseline.parquet")
+    with pytest.raises(WatchError, match=r"its looks are compared with other rows, and --base is .*baseline.parquet"):
+        runs.follower(out, out / "first/baseline.parquet").follow()
+
+
+def test_a_base_that_is_an_adapter_without_its_base_is_refused_before_any_waiting(tmp_path: Path, base: Path) -> None:
+    adapter = tmp_path / "adapter"
+    adapter.mkdir()
+    (adapter / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(tmp_path / "gone")}))
+    with pytest.raises(WatchError, match=r"--base .*adapter is an adapter of .*gone, which is not there; put it back"):
+        runs.follower(tmp_path / "out", adapter)
+
+
+def test_a_folder_that_cannot_be_read_for_a_while_is_read_again(
+    out: Path, base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names, listed = CheckpointStore.names, list[int]()
+
+    def fail(store: CheckpointStore) -> dict[int, str]:
+        listed.append(1)
+        if len(listed) in (2, 3):
+            raise RuntimeError("no network")
+        return names(store)
+
+    monkeypatch.setattr(CheckpointStore, "names", fail)
+    monkeypatch.setattr(CheckpointQueue, "noticing", lambda _: nullcontext())
+    made = runs.follower(out, base, once=False, idle=0.5)
+    assert (made.follow(), made.scored) == ("idle", [10, 20])
+    assert capsys.readouterr().err.count(f"{out} cannot be read now, and is read again: no network") == 1
+    listed[:] = [1]
+    with pytest.raises(WatchError, match=r"out: cannot be listed \(no network\)"):
+        runs.follower(out, base, once=False, run=out / "other").follow()
 
 
 def test_shards_are_read_when_all_are_there(out: Path, base: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -338,6 +504,45 @@ def test_a_remote_folder_is_copied_first(saved: Path, base: Path, tmp_path: Path
     local.follow()
     both = [load_snapshot(folder / "step-000020.parquet") for folder in (tmp_path / "looks", local.watch.folder.path)]
     assert both[0].table["choice_logprobs"].equals(both[1].table["choice_logprobs"])
+
+
+@pytest.mark.parametrize("moment", ["while it is copied", "after it was scored"])
+def test_a_remote_checkpoint_that_is_saved_again_is_scored_again(
+    saved: Path, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    import fsspec
+
+    memory, made_again = fsspec.filesystem("memory"), list[int]()
+    memory.put(f"{saved}/", "/run-2/", recursive=True)
+    other = runs.save(tmp_path, 20, of=21)
+    whole = memory.get_file
+
+    def save_again() -> None:
+        if not made_again:
+            made_again.append(1)
+            memory.put(f"{other}/", "/run-2/checkpoint-20/", recursive=True)
+
+    def get(path: str, *rest: Any, **options: Any) -> Any:
+        done = whole(path, *rest, **options)
+        if moment == "while it is copied" and "checkpoint-20/config.json" in path:
+            save_again()
+        return done
+
+    monkeypatch.setattr(memory, "get_file", get)
+    monkeypatch.setattr("forgetwatch.watch.checkpoint_queue._REVISIT", 0.0)
+    made = runs.follower(
+        "memory://run-2",
+        base,
+        run=tmp_path / "looks",
+        on_look=lambda line: save_again() if moment.startswith("after") and line.startswith("step 20") else None,
+    )
+    made.follow()
+    assert made.scored == ([10, 20] if moment.startswith("while") else [10, 20, 20])
+    expected = runs.follower(shutil.copytree(other, tmp_path / "local/checkpoint-20").parent, base)
+    expected.follow()
+    both = [load_snapshot(one.watch.folder.path / "step-000020.parquet") for one in (made, expected)]
+    assert both[0].table["choice_logprobs"].equals(both[1].table["choice_logprobs"])
+    memory.rm("/run-2", recursive=True)
 
 
 def test_no_two_models_are_in_memory(out: Path, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:

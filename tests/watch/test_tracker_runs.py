@@ -78,6 +78,23 @@ def test_each_look_is_sent_once_with_the_keys_of_the_callback(
     assert Board.made[2].options["id"] == wandb.options["id"]
 
 
+def test_the_look_of_a_step_that_was_saved_again_is_sent_too(
+    tmp_path: Path, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(tracking.LOGGER_TYPE_TO_CLASS, "wandb", Board)
+    monkeypatch.setattr(module, "get_available_trackers", lambda: ["wandb"])
+    monkeypatch.setattr(Board, "made", [])
+    for step in (10, 20):
+        runs.save(tmp_path, step)
+    runs.follower(tmp_path, base, report_to=("wandb",)).follow()
+    runs.save(tmp_path, 20, of=21)
+    made = runs.follower(tmp_path, base, report_to=("wandb",))
+    made.follow()
+    (row,) = (row for _, row in Board.made[1].rows)
+    assert row["train/global_step"] == 20
+    assert row["eval/forget/all/accuracy"] == made.watch.comparisons[20].all.accuracy_after
+
+
 def test_nothing_is_sent_unasked_and_a_tracker_that_fails_stops_nothing(
     tmp_path: Path, base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -16,7 +18,7 @@ from transformers import AutoModelForCausalLM
 
 from forgetwatch.errors import ScoringError
 from forgetwatch.study.merging import weight_files
-from forgetwatch.study.merging.weight_files import INDEX, SINGLE
+from forgetwatch.study.merging.weight_files import INDEX, SINGLE, Pair, chunks, stored_tensors
 from forgetwatch.study.merging.weights import Method, geometry_of, plan_merge, write_merged
 
 Weights = dict[str, torch.Tensor]
@@ -114,6 +116,37 @@ def test_slerp_with_a_tensor_of_zeros_is_linear(ends: Path) -> None:
     change(ends / "a", lambda found: {**found, name: torch.zeros_like(found[name])})
     merged = weights(write(ends, 0.25, "slerp"))[name]
     torch.testing.assert_close(merged, 0.25 * weights(ends / "b")[name])
+
+
+@pytest.mark.parametrize(
+    ("cosine", "factor"), [(0.9996, 2.0), (0.9994, 2.0), (-0.9994, 1.0), (-1.0, 3.0), (0.0, 5.0), (1.0, 5.0)]
+)
+def test_slerp_near_and_at_a_straight_line_is_that_of_numpy(ends: Path, cosine: float, factor: float) -> None:
+    rng = np.random.default_rng(1)
+    x, y = rng.standard_normal((2, 32))
+    y -= (x @ y) / (x @ x) * x
+    x, y = x / np.linalg.norm(x), y / np.linalg.norm(y)
+    turned = (factor * (cosine * x + np.sqrt(1 - cosine**2) * y)).astype(np.float32)
+    first = x.astype(np.float32)
+    for one, values in (("a", first), ("b", turned)):
+        change(ends / one, lambda found: {**found, "model.norm.weight": torch.tensor(values)})  # noqa: B023
+    expected = 0.7 * first.astype(float) + 0.3 * turned.astype(float)
+    if abs(cosine) < 0.9995:
+        angle = np.arccos(cosine)
+        expected = (np.sin(0.7 * angle) * first + np.sin(0.3 * angle) * turned.astype(float)) / np.sin(angle)
+    found = weights(write(ends, 0.3, "slerp"))["model.norm.weight"]
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5, atol=2e-6)
+
+
+def test_parts_of_a_tensor_are_small_whatever_its_shape(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weight_files, "CHUNK", 10)
+    shapes = [(4, 3, 7), (2, 2, 2, 3), (1, 25), (25,), (3, 2), (), (0, 4), (3, 0)]
+    found = {str(shape): torch.arange(math.prod(shape)).reshape(shape).float() for shape in shapes}
+    save_file(found, tmp_path / SINGLE)
+    for name, one in stored_tensors("it", tmp_path).items():
+        parts = [part for part, _ in chunks(Pair(a=one, b=one))]
+        assert all(part.numel() <= 10 for part in parts)
+        assert torch.equal(torch.cat([part.flatten() for part in parts] or [torch.zeros(0)]), found[name].flatten())
 
 
 def test_chunks_change_no_number(ends: Path, monkeypatch: pytest.MonkeyPatch) -> None:

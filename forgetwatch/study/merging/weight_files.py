@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import torch
 from huggingface_hub import snapshot_download
@@ -156,16 +156,26 @@ def file_tensors(path: Path) -> dict[str, StoredTensor]:
 
 
 def chunks(pair: Pair) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Yield parts of both tensors, at most `CHUNK` elements or one row, in the order in which they are stored."""
-    shape = pair.a.shape
-    step = max(1, CHUNK // max(1, math.prod(shape[1:])))
-    parts = [slice(start, start + step) for start in range(0, shape[0], step)] if shape else [...]
-    for part in parts:
+    """Yield parts of both tensors, of at most `CHUNK` elements, in the order in which they are stored."""
+    for part in _parts(pair.a.shape):
         # Opened for each part: pages of a file that stays open count as memory of this process.
         with ExitStack() as stack:
             files = [(stack.enter_context(safe_open(one.file, "pt")), one.name) for one in (pair.a, pair.b)]
             a, b = (file.get_slice(name)[part] for file, name in files)
             yield a, b
+
+
+def _parts(shape: tuple[int, ...]) -> Iterator[Any]:
+    """Yield indices of parts of a tensor: several of its rows, or parts of one where a row is larger than a part."""
+    if not shape:
+        yield ...
+        return
+    row = math.prod(shape[1:])
+    if row > CHUNK:  # such as that of an expert
+        yield from ((slice(at, at + 1), *rest) for at in range(shape[0]) for rest in _parts(shape[1:]))
+        return
+    step = CHUNK // max(1, row)
+    yield from ((slice(start, start + step),) for start in range(0, shape[0], step))
 
 
 def are_equal(pair: Pair) -> bool:

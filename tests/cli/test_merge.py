@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -310,4 +313,52 @@ def test_two_processes_print_and_write_once_and_their_numbers_are_those_of_one(f
     )
     assert one == two
     assert sorted(os.listdir(folder / "kept")) == ["slerp-0", "slerp-0.4", "slerp-1"]
+    assert [name for name in os.listdir(folder / "temporary") if "forgetwatch" in name] == []
+
+
+def test_a_disk_that_fills_up_meanwhile_is_named_and_nothing_is_left(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    shutil.rmtree("cache", ignore_errors=True)
+    monkeypatch.setattr(weights, "merged", full)
+    reason = merge("--alpha", ".5", status=1)
+    assert re.fullmatch(rf"{folder}/temporary/\S+: cannot be written \(No space left on device\); .*TMPDIR.*", reason)
+    kept = folder / "kept"
+    assert str(kept) in merge("--alpha", ".5", "--keep", str(kept), status=1)
+    assert os.listdir(folder / "temporary") == []
+    assert os.listdir(kept) == []
+
+
+_HANGING = """
+import sys, time
+from forgetwatch.scoring import checkpoints
+load = checkpoints.load_model
+def hang(folder, **options):
+    if "forgetwatch-merge-" in folder:
+        print(folder, file=sys.stderr, flush=True)
+        time.sleep(600)
+    return load(folder, **options)
+checkpoints.load_model = hang
+from forgetwatch.cli import main
+main()
+"""
+"""Runs the command line, and hangs where a point is loaded."""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_merge_that_is_ended_deletes_its_point(folder: Path, number: int) -> None:
+    merge("--alpha", "0,1")  # the ends are scored
+    environment = {**os.environ, "TMPDIR": str(folder / "temporary")}
+    command = [sys.executable, "-c", _HANGING, "merge", "a", "b", *PROBES, "--alpha", ".77"]
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        point = next(line for line in running.stderr if "forgetwatch-merge-" in line).strip()
+        assert (Path(point) / "model.safetensors").is_file()
+        running.send_signal(number)
+        rest = running.stderr.read()
+    assert running.returncode not in (0, -number)
+    assert "Traceback" not in rest
     assert [name for name in os.listdir(folder / "temporary") if "forgetwatch" in name] == []

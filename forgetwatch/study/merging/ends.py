@@ -21,7 +21,7 @@ from forgetwatch.comparing.merge_sweep import WeightDistance
 from forgetwatch.errors import ScoringError
 from forgetwatch.progress import Done, log, shown
 from forgetwatch.scoring.checkpoints import ADAPTER, weights_identity
-from forgetwatch.study.merging.point_folders import check_disk, own_folder, partial_name, remove_abandoned
+from forgetwatch.study.merging.point_folders import MORE_ROOM, check_disk, own_folder, partial_name, remove_abandoned
 from forgetwatch.study.merging.scaled_adapters import AdapterPlan, adapter_squares, plan_adapter, write_scaled
 from forgetwatch.study.merging.weight_files import DTYPES
 from forgetwatch.study.merging.weights import (
@@ -97,7 +97,19 @@ class Ends:
         return ["merged", _VERSION, self.method, alpha, "first", *self.weights[0], "second", *self.weights[1]]
 
     def write(self, alpha: float, folder: Path) -> None:
-        """Write a point."""
+        """Write a point.
+
+        Raises:
+            ScoringError: If the disk is full.
+        """
+        try:
+            self._write(alpha, folder)
+        except OSError as error:
+            if error.filename is not None or error.strerror is None:  # it names a file
+                raise
+            raise ScoringError(f"{folder}: cannot be written ({error.strerror}); {MORE_ROOM}") from error
+
+    def _write(self, alpha: float, folder: Path) -> None:
         if isinstance(self.plan, AdapterPlan):
             write_scaled(self.plan, folder, alpha=alpha)
         else:

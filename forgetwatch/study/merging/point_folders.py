@@ -24,6 +24,8 @@ from forgetwatch.files.locks import LocksUnsupportedError, lock_file, unlock_fil
 _TEMPORARY: Final = "forgetwatch-merge-"
 _PARTIAL: Final = ".partial"
 _LOCK: Final = ".lock"
+MORE_ROOM: Final = "make room, or name a folder on another disk (TMPDIR, or --keep)"
+"""Remedy for a disk that is full."""
 
 
 def temporary_name() -> Path:
@@ -107,6 +109,5 @@ def check_disk(folder: Path, needed: int, *, models: int) -> None:
     if whole > free:
         named = "one merged model" if models == 1 else f"{models} merged models"
         raise ScoringError(
-            f"{folder}: needed {whole / 2**30:,.2f} GiB for {named}, {free / 2**30:,.2f} GiB are free; make room, or "
-            "name a folder on another disk (TMPDIR, or --keep)"
+            f"{folder}: needed {whole / 2**30:,.2f} GiB for {named}, {free / 2**30:,.2f} GiB are free; {MORE_ROOM}"
         )

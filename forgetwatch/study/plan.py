@@ -332,11 +332,12 @@ def _number(given: Plain, where: str) -> float:
 
 
 def _value(given: Plain) -> Any:
-    """A setting as a number or a truth value, if it is spelled as one in JSON; else its text or list of texts."""
+    """A setting as a number or a truth value, if it is spelled as one; else its text or list of texts."""
     try:
         found = json.loads(given) if isinstance(given, str) else given
     except ValueError:
-        return given
+        # .6 and 1. are numbers in YAML, and none in JSON.
+        return float(given) if re.fullmatch(r"\d*\.\d+|\d+\.", str(given)) else given
     return found if isinstance(found, (int, float, bool, list)) else given
 
 

@@ -110,6 +110,13 @@ def test_sizes_may_have_letters_and_groups_of_three_digits(tmp_path: Path, text:
     assert pair.size == size
 
 
+def test_decoding_may_be_written_as_in_yaml(tmp_path: Path) -> None:
+    top = "decoding: {temperature: .6, top_p: 1., samples: 3, thinking: true, stop: ['.5']}"
+    (pair,) = read_plan(written(tmp_path, one_pair(PAIR, top))).pairs
+    decoding = {"temperature": 0.6, "top_p": 1.0, "samples": 3, "thinking": True, "stop": [".5"]}
+    assert pair.before[0].decoding == decoding
+
+
 def test_the_papers_study_has_its_pairs_and_its_decoding() -> None:
     plan = read_plan(PAPER)
     assert (plan.name, plan.chance, len(plan.pairs)) == ("paper", "paper-compat", 31)

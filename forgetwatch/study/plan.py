@@ -236,8 +236,12 @@ class _Reader:
     def _location(self, named: str, where: str) -> str:
         """Path of what is named, from here; a model id as it is."""
         local = self._path.parent / named
-        is_path = _is_there(local, where) or named.startswith((".", "/")) or Path(named).suffix in SUFFIXES
-        return str(local) if is_path else named
+        if _is_there(local, where):
+            return str(local)
+        if not (named.startswith((".", "/")) or Path(named).suffix in SUFFIXES):
+            return named
+        # Next to the file "./x" is "x", which would be looked up as a model id.
+        return str(local) if str(local).startswith((".", "/")) else f"./{local}"
 
     def _scored(self, given: Mapping[str, Plain], where: str) -> dict[str, Any]:
         """Settings by which a model is scored."""
@@ -333,11 +337,13 @@ def _number(given: Plain, where: str) -> float:
 
 def _value(given: Plain) -> Any:
     """A setting as a number or a truth value, if it is spelled as one; else its text or list of texts."""
+    if not isinstance(given, str):
+        return given
     try:
-        found = json.loads(given) if isinstance(given, str) else given
+        found = json.loads(given)
     except ValueError:
         # .6 and 1. are numbers in YAML, and none in JSON.
-        return float(given) if re.fullmatch(r"\d*\.\d+|\d+\.", str(given)) else given
+        return float(given) if re.fullmatch(r"\d*\.\d+|\d+\.", given) else given
     return found if isinstance(found, (int, float, bool, list)) else given
 
 

@@ -10,6 +10,7 @@ import pytest
 from forgetwatch.errors import StudyError
 from forgetwatch.probes.paper_tasks import PaperTasks
 from forgetwatch.study.plan import read_plan
+from forgetwatch.study.sources import is_model
 
 PAPER = Path(__file__).parent.parent.parent / "configs" / "paper.yaml"
 
@@ -108,6 +109,23 @@ def test_a_wrong_file_is_one_sentence_with_its_place(tmp_path: Path, text: str, 
 def test_sizes_may_have_letters_and_groups_of_three_digits(tmp_path: Path, text: str, size: float) -> None:
     (pair,) = read_plan(written(tmp_path, one_pair(f"{{name: a, size: '{text}', before: b, after: c}}"))).pairs
     assert pair.size == size
+
+
+def test_a_path_next_to_the_file_is_never_taken_for_a_model_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there").mkdir()
+    written(tmp_path, one_pair("{name: a, before: ./gone, after: [there, ../up, org/model, gone.csv, ./a/b]}"))
+    (pair,) = read_plan(Path("study.yaml"), probe="standard").pairs
+    sources = (*pair.before, *pair.after)
+    assert [source.location for source in sources] == [
+        "./gone",
+        "there",
+        "../up",
+        "org/model",
+        "./gone.csv",
+        "./a/b",
+    ]
+    assert [is_model(source) for source in sources] == [False, False, False, True, False, False]
 
 
 def test_decoding_may_be_written_as_in_yaml(tmp_path: Path) -> None:

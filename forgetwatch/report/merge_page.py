@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from importlib.metadata import version
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
-
-from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup
 
 from forgetwatch.comparing.merge_sweep import MergeSweep
 from forgetwatch.report.formatting import items
-from forgetwatch.report.merge_table import distance_sentence, merge_words, side_by_side, sweep_table
+from forgetwatch.report.html import made_line, render
+from forgetwatch.report.merge_table import distance_rows, distance_sentence, merge_words, side_by_side, sweep_table
 from forgetwatch.report.pareto import ranking_figure
 from forgetwatch.report.plots import name_in, svg
 from forgetwatch.report.ranking_table import several_words
-from forgetwatch.visible_text import visible, without_folders
+from forgetwatch.visible_text import without_folders
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,17 +23,9 @@ _COLORS: Final = ("#1f3b73", "#777777")
 
 def merge_page(sweep: MergeSweep) -> str:
     """Page of a sweep, as text."""
-    folder = files("forgetwatch.report").joinpath("page")
-    template, style = (folder.joinpath(name).read_text(encoding="utf-8") for name in ("merge.html", "style.css"))
-    # Text that is not markup of our own is escaped, with its control characters made visible.
-    environment = Environment(
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=lambda value: visible(value) if type(value) is str else value,
-    )
-    found: str = environment.from_string(template).render(
-        version=version("forgetwatch"),
-        style=Markup(style),
+    distance = distance_sentence(sweep)
+    return render(
+        "merge.html",
         a=sweep.ends[0],
         b=sweep.ends[1],
         facts=", ".join([sweep.method, *(f"{one.probe} ({items(one.n)})" for one in sweep.sweeps)]),
@@ -48,12 +35,11 @@ def merge_page(sweep: MergeSweep) -> str:
         both=side_by_side(sweep),
         probes=[(one.probe, *sweep_table(sweep, one)) for one in sweep.everywhere.values()],
         ranking=_ranking(sweep),
-        distance=distance_sentence(sweep),
-        layers=[(name, f"{value:.5f}") for name, value in sweep.distance.layers.items()],
+        distance=f"{distance[0].upper()}{distance[1:]}.",
+        layers=distance_rows(sweep),
         notes=[without_folders(note) for note in sweep.notes],
-        made=f"Made by forgetwatch {version('forgetwatch')} on {datetime.now(UTC):%Y-%m-%d %H:%M} UTC.",
+        made=made_line(),
     )
-    return found
 
 
 def _ranking(sweep: MergeSweep) -> dict[str, Any] | None:
@@ -61,7 +47,8 @@ def _ranking(sweep: MergeSweep) -> dict[str, Any] | None:
     if sweep.ranking.target is None:
         return None
     picture = svg(lambda: ranking_figure(sweep.ranking), name="ranking", label=_RANKING)
-    return {"words": several_words(sweep.ranking), "picture": picture}
+    caption = f"Kept on {sweep.chosen_on.probe}, against {sweep.ranking.target.name}."
+    return {"words": several_words(sweep.ranking), "picture": picture, "caption": caption}
 
 
 def merge_figure(sweep: MergeSweep) -> Figure:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ from rich.text import Text
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.merge_sweep import MergeSweep, ProbeSweep
 from forgetwatch.comparing.quantities import json_value
-from forgetwatch.report.cells import known_lost_net, net_change
+from forgetwatch.report.cells import NOT_THERE, known_lost_net, net_change
 from forgetwatch.report.export import comparison_json, comparisons_csv, several_json
 from forgetwatch.report.formatting import brief, count, fit_ends, items, percent, points
 from forgetwatch.report.markdown import escaped, table
@@ -29,9 +30,8 @@ from forgetwatch.report.terminal import note_lines
 from forgetwatch.visible_text import csv_cell
 
 SCHEMA: Final = "forgetwatch/merge@1"
-POINTS: Final = 6
-"""Points in the first table; the detail has all."""
 _WIDTH: Final = 80
+_LINES: Final = 12
 _END: Final = 35
 _FRONT: Final = "*"
 HEADINGS: Final = ("lost", "gained", "net points", "known and lost, less luck")
@@ -39,21 +39,25 @@ HEADINGS: Final = ("lost", "gained", "net points", "known and lost, less luck")
 
 
 def merge_table(sweep: MergeSweep) -> Lines:
-    """First table of a sweep, of at most 12 lines with the path of a report."""
+    """First table of a sweep, of at most 12 lines: as many points as fit, and one line each for what else there is."""
     title = Text().append("forgetwatch  ", style="bold cyan")
-    facts = f"  {sweep.method}, {sweep.chosen_on.probe}, {items(sweep.chosen_on.n)}"
+    facts = f"  {sweep.method}, {_short(sweep.chosen_on.probe)}, {items(sweep.chosen_on.n)}"
     room = _WIDTH - len(title) - len(facts)
     title.append(fit_ends(f"merge {' and '.join(sweep.ends)}", room).rstrip(), style="bold").append(facts, style="dim")
-    lines = [title, *_rows(sweep, sweep.chosen_on, POINTS)]
-    if (more := len(sweep.chosen_on.points) - POINTS) > 0:
-        lines.append(Text(f"{more} more; --detail has all", style="dim"))
+    notes = note_lines(sweep.notes)
+    rest = [sweep.targets, sweep.confirmed_on, notes]
+    most, there = _LINES - 4 - sum(map(bool, rest)), len(sweep.chosen_on.points)
+    shown = there if there <= most else most - 1
+    lines = [title, *_rows(sweep, sweep.chosen_on, shown)]
+    if there > shown:
+        lines.append(Text(f"{there - shown} more; --detail has all", style="dim"))
     if sweep.confirmed_on is not None:
-        nets = ", ".join(points(point.from_a.all.net_change) for point in sweep.confirmed_on.points[:POINTS])
-        lines.append(Text(f"net against {_short(sweep.ends[0])} on {sweep.confirmed_on.probe}: {nets}"))
-    lines.append(Text(distance_sentence(sweep), style="dim"))
-    if sweep.targets:
-        lines.append(Text(f"{_FRONT}: no other point is at least as good in both kept and target", style="dim"))
-    return Lines(*lines, *note_lines(sweep.notes))
+        nets = ", ".join(points(point.from_a.all.net_change) for point in sweep.confirmed_on.points[:shown])
+        name = f"net against {_short(sweep.ends[0])} on {_short(sweep.confirmed_on.probe)}"
+        if len(name) + len(nets) + 2 > _WIDTH:
+            name = fit_ends(f"net on {sweep.confirmed_on.probe}", _WIDTH - len(nets) - 2).strip()
+        lines.append(Text(f"{name}: {nets}"))
+    return Lines(*lines, Text(distance_sentence(sweep), style="dim"), *notes)
 
 
 def merge_detail(sweep: MergeSweep) -> Lines:
@@ -67,16 +71,13 @@ def merge_detail(sweep: MergeSweep) -> Lines:
             lines.append(Text(f"{f'{point.alpha:g}':<8}{''.join(known)}".rstrip()))
         lines.append(Text())
     lines += [Text("distance of the weights, relative to the first model's", style="bold")]
-    lines += [Text(f"{fit_ends(name, 50)} {value:.5f}") for name, value in sweep.distance.layers.items()]
-    return Lines(*lines, *(Text(sentence, style="dim") for sentence in merge_words(sweep)))
+    lines += [Text(f"{fit_ends(name, 50)} {text}") for name, text in distance_rows(sweep)]
+    return Lines(*lines, *(Text(sentence, style="dim") for sentence in [*merge_words(sweep), *sweep.notes]))
 
 
 def _rows(sweep: MergeSweep, one: ProbeSweep, most: int) -> list[Text]:
     """Headings and one line for each point."""
     has_target = bool(sweep.targets) and one is sweep.chosen_on
-    name = ""
-    if has_target and sweep.ranking.target is not None:
-        name = fit_ends(sweep.ranking.target.name, _WIDTH - 8 - 2 * _END + 20)
     ends = "".join(f"{fit_ends(f'against {_short(end)}', _END - 1):<{_END}}" for end in sweep.ends)
     heads = f"{'lost':>5}{'gained':>7} {'net points':<{_END - 13}}" * 2
     lines = [Text(f"{'':<8}{ends}".rstrip(), style="bold"), Text(f"{'alpha':<8}{heads}".rstrip(), style="bold")]
@@ -87,23 +88,34 @@ def _rows(sweep: MergeSweep, one: ProbeSweep, most: int) -> list[Text]:
             for group in (point.from_a.all, point.from_b.all)
         )
         lines.append(Text(f"{f'{point.alpha:g} {front}':<8}{cells}".rstrip()))
-    if has_target:
-        values = ", ".join(target_text(sweep.targets[point.alpha][0]) for point in one.points[:most])
-        lines.append(Text(f"{name.strip()}: {values}"))
+    if has_target and sweep.ranking.target is not None:
+        values = f": {', '.join(target_text(sweep.targets[point.alpha][0]) for point in one.points[:most])}"
+        legend = f"; {_FRONT} the front"
+        name = fit_ends(sweep.ranking.target.name, _WIDTH - len(values) - len(legend)).strip()
+        lines.append(Text(f"{name}{values}{legend}"))
     return lines
 
 
-def _short(name: str) -> str:
-    return fit_ends(name, 20).strip()
+def _short(name: str, width: int = 20) -> str:
+    return fit_ends(name, width).strip()
 
 
 def distance_sentence(sweep: MergeSweep) -> str:
     """Sentence on how far apart the weights of the two models are."""
     found = sweep.distance
-    sentence = f"weights {100 * found.overall:.2g} % of {_short(sweep.ends[0])}'s norm apart"
+    share, base = 100 * found.overall, _short(sweep.ends[0], 12 if sweep.method == "slerp" else 20)
+    sentence = f"weights {f'{share:.2g}' if share < 100 else f'{share:.0f}'} % of {base}'s norm apart"
+    if math.isnan(share):
+        sentence = f"the distance of the weights from {base}'s is unknown"
     if sweep.method == "slerp":
-        sentence += f"; slerp is linear in {found.tensors - found.turned} of {found.tensors} tensors"
+        sentence += f"; slerp: {found.tensors - found.turned} of {found.tensors} tensors linear"
     return sentence
+
+
+def distance_rows(sweep: MergeSweep) -> list[list[str]]:
+    """Rows of the table of distances: layer, distance relative to its norm; a dash where it is unknown."""
+    layers = sweep.distance.layers.items()
+    return [[name, NOT_THERE if math.isnan(value) else f"{value:.5f}"] for name, value in layers]
 
 
 def merge_words(sweep: MergeSweep) -> list[str]:
@@ -119,6 +131,11 @@ def merge_words(sweep: MergeSweep) -> list[str]:
         words.append(
             "Slerp is linear in a tensor whose versions are nearly parallel, since the angle says nothing there."
         )
+    if sweep.targets:
+        words.append(
+            f"{_FRONT} The front: no other point is at least as good in both what is kept of {a} on "
+            f"{sweep.chosen_on.probe} and the target, and better in one."
+        )
     return words
 
 
@@ -129,8 +146,7 @@ def merge_markdown(sweep: MergeSweep) -> str:
     for one in sweep.everywhere.values():
         lines += [f"## {escaped(one.probe)}, {items(one.n)}", "", *table(*sweep_table(sweep, one)), ""]
     lines += [f"{escaped(distance_sentence(sweep))}.", ""]
-    layers = [[name, f"{value:.5f}"] for name, value in sweep.distance.layers.items()]
-    lines += [*table(["layer", "relative distance"], layers), ""]
+    lines += [*table(["layer", "relative distance"], distance_rows(sweep)), ""]
     if sweep.ranking.target is not None:
         lines += [several_markdown(sweep.ranking).replace("# ", "## ", 1)]
     return "\n".join([*lines, *(f"* {escaped(note)}" for note in sweep.notes)]).rstrip() + "\n"

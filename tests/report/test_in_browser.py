@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from merge_sweeps import made_sweep
 from pages import HOSTILE, Made, choices, hostile, plain, run, written
 
 from forgetwatch.cli.documents import write_report
 from forgetwatch.comparing.verdict import TOLERANCE
 from forgetwatch.report.flip_list import LONGEST
+from forgetwatch.report.merge_page import merge_page
 from forgetwatch.visible_text import visible
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -222,7 +224,9 @@ def test_outputs_are_side_by_side_with_their_difference(opened: Open, tmp_path: 
 def test_nothing_is_wider_than_the_screen(
     opened: Open, run_file: Path, tmp_path: Path, width: int, scheme: str
 ) -> None:
-    for path in (run_file, file(tmp_path, hostile(), title="/a/very/long/path" * 30)):
+    merged = tmp_path / "merged.html"
+    merged.write_text(merge_page(made_sweep(("base" * 20, "a-tuned-model-" * 6), target="right-on-sums" * 5)))
+    for path in (run_file, file(tmp_path, hostile(), title="/a/very/long/path" * 30), merged):
         page = opened(path, width=width, scheme=scheme)
         page.locator(".looks").evaluate_all("all => all.forEach((one) => { one.open = true; })")
         for at in range(min(20, cards(page).count())):

@@ -1,0 +1,90 @@
+"""Reports of a sweep between two models: terminal, page and Markdown, also with long names and unknown distances."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+
+import numpy as np
+import pytest
+from merge_sweeps import ALPHAS, made_sweep
+from pages import HOSTILE, plain
+from rich.console import Console
+
+from forgetwatch.report.merge_page import merge_page
+from forgetwatch.report.merge_table import merge_detail, merge_json, merge_markdown, merge_table
+
+
+def printed(lines: object) -> str:
+    console = Console(width=80, highlight=False, no_color=True)
+    with console.capture() as kept:
+        console.print(lines)
+    return kept.get()
+
+
+@pytest.mark.parametrize(
+    ("overall", "said"),
+    [
+        (0.0046453, "weights 0.46 % of base's norm apart"),
+        (0.0, "weights 0 % of base's norm apart"),
+        (2.17467, "weights 217 % of base's norm apart"),
+        (math.nan, "the distance of the weights from base's is unknown"),
+    ],
+)
+def test_the_distance_is_a_number_in_percent_or_said_to_be_unknown(overall: float, said: str) -> None:
+    sweep = made_sweep(overall=overall)
+    assert said in printed(merge_table(sweep))
+    page = merge_page(sweep).replace("&#39;", "'")
+    assert f"{said[0].upper()}{said[1:]}." in page
+    for text in (printed(merge_detail(sweep)), merge_markdown(sweep), merge_page(sweep)):
+        assert not re.search(r"\bnan\b", text)
+    assert merge_json(sweep)["distance"]["overall"] == (None if math.isnan(overall) else overall)
+    json.dumps(merge_json(sweep), allow_nan=False)
+
+
+def test_all_notes_are_in_the_detail_the_page_and_markdown() -> None:
+    notes = ("one tensor is odd " * 9, "a second one")
+    sweep = made_sweep(notes=notes)
+    for text in (printed(merge_detail(sweep)), merge_page(sweep), merge_markdown(sweep)):
+        for note in notes:
+            assert plain(note) in plain(text)
+
+
+@pytest.mark.parametrize("notes", [(), ("a note",)])
+@pytest.mark.parametrize("target", [None, "right on sums", "s" * 90])
+@pytest.mark.parametrize("alphas", [ALPHAS, tuple(np.linspace(0, 1, 9))])
+def test_the_first_table_is_12_lines_of_80_columns_whatever_the_names(
+    alphas: tuple[float, ...], target: str | None, notes: tuple[str, ...]
+) -> None:
+    for long in (1, 30):
+        ends, probes = ("base" * long, "tuned" * long), ("first" * long, "second" * long)
+        for method in ("linear", "slerp", "adapter"):
+            sweep = made_sweep(ends, probes=probes, alphas=alphas, method=method, target=target, notes=notes)
+            lines = printed(merge_table(sweep)).splitlines()
+            assert len(lines) <= 12
+            assert max(map(len, lines)) <= 80
+            shown = sum(bool(re.match(r"[01]", line)) and "more" not in line for line in lines)
+            assert shown == len(alphas) or f"{len(alphas) - shown} more; --detail has all" in lines
+            assert shown >= 4
+            assert any(line.startswith("net ") and line.count(",") == shown - 1 for line in lines)
+
+
+def test_the_page_shows_both_probes_and_on_which_of_them_the_front_is() -> None:
+    page = plain(re.sub(r"<[^>]+>", " ", merge_page(made_sweep())))
+    for text in (
+        "All counts on standard",
+        "All counts on confirmation",
+        "the second probe, on which nothing is chosen",
+    ):
+        assert text in page
+    assert "Kept on standard" in page
+    for word in ("recommend", "best point", "choose "):
+        assert word not in page.lower()
+
+
+def test_foreign_names_are_text_on_the_page() -> None:
+    page = merge_page(made_sweep((HOSTILE[0], HOSTILE[2]), target=HOSTILE[3], notes=HOSTILE[:4]))
+    assert "<script>alert" not in page
+    assert "<img src=x" not in page
+    assert "<svg onload" not in page

@@ -106,12 +106,18 @@ def _load(given: str, *, trust_remote_code: bool, spread: dict[str, Any], tokeni
             from peft import PeftModel
 
             base = base_of_adapter(path)
-            model, tokenizer = _load(base, trust_remote_code=trust_remote_code, spread=spread, tokenizer_of=base)
+            has_own = (path / "tokenizer_config.json").is_file()
+            model, tokenizer = _load(
+                base,
+                trust_remote_code=trust_remote_code,
+                spread=spread,
+                tokenizer_of=given if has_own else tokenizer_of,
+            )
             with warnings.catch_warnings():
                 # PEFT only warns about weights that are missing in the adapter's files, and continues without them.
                 warnings.filterwarnings("error", message="Found missing adapter keys")
                 model = PeftModel.from_pretrained(model, given, **spread)
-            if (path / "tokenizer_config.json").is_file():
+            if has_own:
                 tokenizer = pretrained_tokenizer(given, trust_remote_code=trust_remote_code)
         else:
             loaded: Any = AutoModelForCausalLM.from_pretrained(

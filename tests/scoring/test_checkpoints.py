@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from support import model, probe, tokenizer
-from transformers import AutoConfig, GenerationConfig
+from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
 from forgetwatch import Item, Probe, score
 from forgetwatch.errors import ScoringError
@@ -182,3 +182,16 @@ def test_a_model_without_a_tokenizer_can_be_given_one(saved: Path, tmp_path: Pat
         load_model(str(bare))
     _, tok = load_model(str(bare), tokenizer_of=str(saved))
     assert tok.get_vocab() == tokenizer().get_vocab()
+
+
+def test_an_adapter_brings_the_tokenizer_of_a_base_that_has_none(saved: Path, tmp_path: Path) -> None:
+    peft = pytest.importorskip("peft")
+    bare = Path(shutil.copytree(saved, tmp_path / "bare"))
+    for path in bare.glob("token*"):
+        path.unlink()
+    config = peft.LoraConfig(task_type="CAUSAL_LM", target_modules="all-linear")
+    peft.get_peft_model(AutoModelForCausalLM.from_pretrained(bare), config).save_pretrained(tmp_path / "adapter")
+    with pytest.raises(ScoringError, match="adapter: it has no tokenizer"):
+        load_model(str(tmp_path / "adapter"))
+    tokenizer().save_pretrained(tmp_path / "adapter")
+    assert load_model(str(tmp_path / "adapter"))[1].get_vocab() == tokenizer().get_vocab()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from forgetwatch.comparing.category_means import CategoryMeans
 from forgetwatch.comparing.comparison import Comparison, compare
@@ -15,6 +16,14 @@ from forgetwatch.probes.categories import Categories
 from forgetwatch.study.averages import Averages
 from forgetwatch.study.plan import Pair, Plan
 from forgetwatch.study.sources import Sources
+
+_KEYS: Final = {
+    "pass --allow-prompt-mismatch": "set allow_prompt_mismatch: true",
+    "with --on-mismatch intersect": "with on_mismatch: intersect",
+    "--metric": "metric",
+    "--match": "match",
+}
+"""Keys of a study that do what options of other commands do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,10 +103,17 @@ def _results(
         try:
             comparison = _compare(plan, pair, sources, categories)
         except (ForgetwatchError, OSError) as error:
-            yield Failed(pair=pair, reason=f"{pair.name}: {error}")
+            yield Failed(pair=pair, reason=f"{pair.name}: {_in_keys(str(error))}")
             continue
         means = comparison.paper_compat or comparison.macro
         yield Compared(pair=pair, comparison=comparison, means=means, averages=Averages.of(comparison))
+
+
+def _in_keys(message: str) -> str:
+    """Message that names the keys of a study where it names options of `compare`."""
+    for option, key in _KEYS.items():
+        message = message.replace(option, key)
+    return message
 
 
 def _compare(plan: Plan, pair: Pair, sources: Sources, categories: Categories | None) -> Comparison:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support import snapshot
 
@@ -136,6 +136,7 @@ def test_as_many_pairs_per_question_as_both_sides_have(before: list[int], after:
 @given(
     st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("123"), st.sampled_from("AB")), min_size=1, max_size=8)
 )
+@example([("a", "1", "A"), ("b", "2", "A"), ("a", "3", "A"), ("b", "3", "A")])
 def test_sides_of_the_same_rows_pair_as_sorting_pairs_them(given: list[tuple[str, str, str]]) -> None:
     first = {(task, name): content for task, name, content in given}
     tasks, ids, hashes = zip(*((task, name, content) for (task, name), content in first.items()), strict=True)
@@ -153,3 +154,10 @@ def test_sides_of_the_same_rows_pair_as_sorting_pairs_them(given: list[tuple[str
     assert {name: np.asarray(value).tolist() for name, value in vars(found).items()} == {
         name: np.asarray(value).tolist() for name, value in vars(sorted_).items()
     }
+
+
+def test_sides_of_the_same_questions_with_samples_in_another_order_pair_by_sample() -> None:
+    columns = {"task": ["t", "t"], "item_id": ["a", "a"], "content_hash": ["h", "h"], "category": ["c", "c"]}
+    before, after = (snapshot([True, False], sample=samples, **columns) for samples in ([0, 1], [1, 0]))
+    pairing = pair(before, after)
+    assert (pairing.before.tolist(), pairing.after.tolist()) == ([0, 1], [1, 0])

@@ -23,9 +23,10 @@ from typer.testing import CliRunner
 
 from forgetwatch import Item, Probe, Snapshot, load_snapshot
 from forgetwatch.cli import app
+from forgetwatch.comparing.category_means import Spread
 from forgetwatch.probes.shots import few_shot
 from forgetwatch.study.pairs import Study, run_study
-from forgetwatch.study.paper_tables import rows, tables_csv, tables_latex, total, values
+from forgetwatch.study.paper_tables import Value, rows, tables_csv, tables_latex, total, values
 from forgetwatch.study.plan import read_plan
 from forgetwatch.study.publication import study_markdown
 from forgetwatch.study.radars import averages_figure, radar_figures, scale_figure
@@ -155,6 +156,36 @@ def test_a_category_named_total_and_items_without_one_have_rows_of_their_own(tmp
     assert "no category" in (tmp_path / "out" / "pictures" / "radar-1-1-tuning.svg").read_text()
 
 
+def test_negative_means_are_shown_as_0_and_undefined_numbers_are_left_out() -> None:
+    nan = float("nan")
+    ceiling = Spread(mean=-0.2, sd=nan)
+    assert Value(Spread(mean=-0.01, sd=0.002), ceiling).text == "0.0 ± 0.2 (0.0)"
+    assert Value(Spread(mean=0.123, sd=nan), Spread(mean=0.5, sd=nan)).text == "12.3 (50.0)"
+    assert Value(Spread(mean=nan, sd=nan), ceiling).text == "–"
+
+
+def test_categories_have_one_order_in_all_stages_and_a_file_may_name_others(tmp_path: Path) -> None:
+    for n in range(2):
+        write(tmp_path, f"{n}.parquet", answers(n))
+        pq.write_table(table_of(answers(n)).take(np.arange(len(K))[::-1]), tmp_path / f"back{n}.parquet")
+    stages = [
+        {"name": name, "pairs": [{"name": name, "before": f"{name}0.parquet", "after": f"{name}1.parquet"}]}
+        for name in ("", "back")
+    ]
+    stages[0]["name"], stages[0]["pairs"][0]["name"] = "first", "forwards"  # type: ignore[index]
+    path = tmp_path / "s.yaml"
+    path.write_text(json.dumps({"stages": stages}))
+    study = run_study(read_plan(path), Sources(tmp_path / "out", read), on_pair=lambda *_: None)
+    for stage in ("first", "back"):
+        assert [row[0] for row in rows(study, stage, "forgetting")] == ["Math", "Law", "Arts", "Total"]
+    (tmp_path / "map.csv").write_text(
+        "task,category\n" + "".join(f"t{n},{'one' if n < 4 else 'two'}\n" for n in range(6))
+    )
+    path.write_text(json.dumps({"categories": "map.csv", "stages": stages}))
+    study = run_study(read_plan(path), Sources(tmp_path / "out", read), on_pair=lambda *_: None)
+    assert [row[0] for row in rows(study, "first", "forgetting")] == ["one", "two", "Total"]
+
+
 def test_questions_that_are_left_out_are_counted_in_every_table_of_pairs(tmp_path: Path) -> None:
     before = [None if n < 3 else right for n, right in enumerate(answers(0))]
     pq.write_table(table_of(answers(0), correct=pa.array(before, pa.bool_())).slice(0, 110), tmp_path / "b.parquet")
@@ -249,6 +280,8 @@ def test_the_released_codes_rule_has_its_ceilings_too(tmp_path: Path) -> None:
     found = values(study.compared[0].means, "forgetting")
     ceilings = [max((4 * answers(0)[task == TASK].mean() - 1) / 3, 0) for task in sorted(set(TASK))]
     assert found["Missing"].ceiling.mean == pytest.approx(np.mean(ceilings))  # its k is 4 for every task it lacks
+    run(path, "-o", tmp_path / "out")
+    assert "As in the paper&#39;s released code" in (tmp_path / "out" / "study.html").read_text()
 
 
 def test_averages_show_the_loss_of_tasks_and_hide_what_gains_cancel(tmp_path: Path) -> None:
@@ -308,6 +341,7 @@ def test_a_pair_that_cannot_be_compared_is_named_and_the_others_go_on(tmp_path: 
     assert "gone.parquet: no such file" in found["missing"]["error"]
     assert found["unlike"]["error"].startswith("unlike: ")
     assert "have no item in common" in found["unlike"]["error"]
+    assert "--" not in found["unlike"]["error"]
     assert "cut.parquet" in found["damaged"]["error"]
     assert found["fine"]["error"] is None
     assert found["fine"]["groups"][0]["forgotten"] == (answers(0) & ~answers(1)).sum()
@@ -347,6 +381,11 @@ def test_the_terminals_table_has_a_row_a_pair_in_80_columns_and_each_pair_its_li
     table = out.splitlines()[:-1]  # the last is the path of the report
     assert len(table) == 3 + len(names) + 1
     assert max(map(cell_len, table)) <= 80
+    of_tasks = [(answers(0)[task == TASK], answers(1)[task == TASK]) for task in sorted(set(TASK))]
+    visible = 100 * np.mean([max(0, one.mean() - now.mean()) for one, now in of_tasks])
+    lost = 100 * np.mean([(one & ~now).mean() for one, now in of_tasks])
+    assert table[-2].split()[-2:] == [f"{visible:.1f}", f"{lost:.1f}"]
+    assert visible < lost
     lines = [line for line in err.splitlines() if "pair " in line]
     assert [line.split()[2] for line in lines] == ["1", "2", "3"]
     assert lines[2].endswith("short: b.parquet -> a.parquet")
@@ -388,6 +427,10 @@ def test_the_files_of_a_study_agree_and_show_names_as_text(tmp_path: Path) -> No
     assert of_all["category"] == "Total"
     assert float(of_all["mean"]) == numbers["b"]["paper"]["forgetting"]["mean"]
     assert of_all["sd"] == ""  # one seed
+    for row in of_categories:
+        paper = numbers["b" if row["pair"] == "b" else "=1+1 <b> & x_1"]["paper"][row["rate"].replace(" ", "_")]
+        of_row = paper if row["level"] == "all" else paper["by_category"][row["category"].removeprefix("'")]
+        assert (float(row["mean"]), float(row["ceiling"])) == (of_row["mean"], of_row["ceiling"]["mean"])
 
 
 def test_no_torch_where_only_files_are_named(tmp_path: Path) -> None:
@@ -397,6 +440,7 @@ def test_no_torch_where_only_files_are_named(tmp_path: Path) -> None:
     code = f"""
 import sys
 from forgetwatch.cli import app
+from forgetwatch.comparing.category_means import Spread
 app(["study", {str(path)!r}, "-o", {str(tmp_path / "out")!r}], standalone_mode=False)
 print(sorted({{"torch", "transformers", "datasets"}} & set(sys.modules)))
 """
@@ -504,7 +548,7 @@ def test_an_adapter_whose_base_changed_is_scored_again(tmp_path: Path) -> None:
 
 
 def test_a_base_with_worked_examples_and_a_tuned_model_in_a_chat_answer_the_same_questions(tmp_path: Path) -> None:
-    chat = probe_of()
+    chat = replace(probe_of(), decoding={"tokens": 7})
     plain = replace(few_shot(replace(chat, rendering="plain"), list(chat)[:4], shots=2), name="made-base")
     chat.save(tmp_path / "chat.jsonl")
     plain.save(tmp_path / "plain.jsonl")
@@ -514,13 +558,22 @@ def test_a_base_with_worked_examples_and_a_tuned_model_in_a_chat_answer_the_same
     def score(given: str, probe: Probe | None, metric: str | None) -> Snapshot:
         assert probe is not None
         assert probe.decoding is not None
-        assert (probe.decoding.temperature, probe.decoding.top_p) == (0.6, 0.95)  # type: ignore[union-attr]
+        decoding = probe.decoding.to_json()  # type: ignore[union-attr]
+        assert [decoding[name] for name in ("temperature", "top_p", "tokens")] == [0.6, 0.95, 7]
         return outcomes(given, probe, [not given.endswith("tuned") or n > 2 for n in range(len(probe))])
 
     top = "probe: chat.jsonl\ndecoding: {temperature: 0.6, top_p: 0.95}\n"
     refused = study_file(tmp_path, pair, top=top)
     study = run_study(read_plan(refused), Sources(tmp_path / "out", score), on_pair=lambda *_: None)
-    assert "a: " in study.failed[0].reason
+    assert "or set allow_prompt_mismatch: true" in study.failed[0].reason
+    assert "--" not in study.failed[0].reason
+    # Of one rendering: the worked examples are a part of the question.
+    replace(chat, rendering="plain", name="made-bare").save(tmp_path / "bare.jsonl")
+    bare = pair.replace("after: tuned", "after: {path: tuned, probe: bare.jsonl}")
+    study = run_study(
+        read_plan(study_file(tmp_path, bare, top=top)), Sources(tmp_path / "out", score), on_pair=lambda *_: None
+    )
+    assert "have no item in common" in study.failed[0].reason
     allowed = study_file(tmp_path, pair, top=top + "allow_prompt_mismatch: true\n")
     study = run_study(read_plan(allowed), Sources(tmp_path / "out", score), on_pair=lambda *_: None)
     assert (study.compared[0].comparison.all.n, study.compared[0].comparison.all.forgotten) == (12, 3)
@@ -561,6 +614,49 @@ def test_the_radar_draws_what_the_table_has(tmp_path: Path) -> None:
     widths = [bar.get_width() for bar in averages.axes[0].patches]
     assert widths[:2] == [pytest.approx(100 * one.averages.conventional) for one in study.compared]
     assert widths[2:] == [pytest.approx(100 * one.averages.forgetting) for one in study.compared]
+
+
+def test_the_figure_against_size_has_each_total_with_its_deviation_and_radars_have_one_scale(tmp_path: Path) -> None:
+    for n in range(9):
+        write(tmp_path, f"{n}.parquet", answers(n, 0.9 - 0.08 * n))
+    stages = [
+        {
+            "name": f"stage {n}",
+            "pairs": [
+                {
+                    "name": f"pair {n}",
+                    "size": f"{n + 1}B",
+                    "data": f"{n + 5}K",
+                    "before": [f"{n}.parquet", f"{n + 1}.parquet"],
+                    "after": [f"{2 * n + 3}.parquet", f"{2 * n + 4}.parquet"],
+                }
+            ],
+        }
+        for n in range(2)
+    ]
+    path = tmp_path / "s.yaml"
+    path.write_text(json.dumps({"stages": stages}))
+    study = run_study(read_plan(path), Sources(tmp_path / "out", read), on_pair=lambda *_: None)
+    scales: tuple[tuple[Any, list[float]], ...] = (("size", [1e9, 2e9]), ("data", [5e3, 6e3]))
+    for by, expected in scales:
+        figure = scale_figure(study, by)
+        assert figure is not None
+        for panel, rate in zip(figure.axes, ("forgetting", "backward transfer"), strict=True):
+            for drawn, one, x in zip(panel.containers, study.compared, expected, strict=True):
+                found = total(one.means, rate).rate  # type: ignore[arg-type]
+                (line, _, (bars,)) = drawn
+                assert list(line.get_xdata()) == [x]
+                assert list(line.get_ydata()) == pytest.approx([max(100 * found.mean, 0)])
+                ends = bars.get_segments()[0][:, 1]
+                assert (ends[1] - ends[0]) / 2 == pytest.approx(100 * found.sd)
+    limits = [[panel.get_ylim() for panel in radar_figures(study, f"stage {n}")[0].axes] for n in range(2)]
+    assert limits[0] == limits[1]
+    # The later stage forgets more: its own scale would be another.
+    most = [
+        max(values(one.means, "forgetting")[name].rate.mean for name in ("Math", "Law", "Arts"))
+        for one in study.compared
+    ]
+    assert abs(most[0] - most[1]) > 0.01
 
 
 def test_latex_and_markdown_show_signs_as_text(tmp_path: Path) -> None:

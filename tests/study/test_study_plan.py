@@ -128,6 +128,17 @@ def test_a_path_next_to_the_file_is_never_taken_for_a_model_id(tmp_path: Path, m
     assert [is_model(source) for source in sources] == [False, False, False, True, False, False]
 
 
+def test_a_probe_of_the_command_line_replaces_that_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "mine.jsonl").write_text("{}")
+    path = written(tmp_path, one_pair("{name: a, before: {path: x/y, probe: own}, after: x/z}", "probe: standard"))
+    (pair,) = read_plan(path, probe="quick").pairs
+    assert (pair.before[0].probe, pair.after[0].probe) == ("own", "quick")
+    monkeypatch.chdir(tmp_path / "elsewhere")  # relative to here, and not to the file
+    (pair,) = read_plan(path, probe="mine.jsonl").pairs
+    assert pair.after[0].probe == str(tmp_path / "elsewhere" / "mine.jsonl")
+
+
 def test_decoding_may_be_written_as_in_yaml(tmp_path: Path) -> None:
     top = "decoding: {temperature: .6, top_p: 1., samples: 3, thinking: true, stop: ['.5']}"
     (pair,) = read_plan(written(tmp_path, one_pair(PAIR, top))).pairs

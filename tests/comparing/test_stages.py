@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from run_folders import write_run
 from support import probe, snapshot
 
 from forgetwatch import Snapshot, Trajectory
+from forgetwatch.comparing.look_drift import LookDrift
 from forgetwatch.comparing.stages import read_stages
 from forgetwatch.errors import MismatchError, SnapshotError
 from forgetwatch.report.plots import trajectory_figure
@@ -72,6 +74,11 @@ def test_a_later_stage_with_drift_is_noted_because_its_base_is_another(tmp_path:
         f"{dpo / '_forgetwatch'} alone shows it",
     )
     assert read_stages([sft]).comparisons[-1].notes == ()
+    measured = tmp_path / "measured"  # the drift of the first stage is from the start of all
+    whole = {one.name: 1 if one.name in ("completions", "tokens") else 0.1 for one in fields(LookDrift)}
+    look = snapshot(MIDDLE, meta={"model": "sft", "step": 200, "drift": {"probe": {**whole, "floor": None}}})
+    write_run(measured, probe(8), snapshot(BEST, meta={"model": "sft", "step": 0}), {200: look})
+    assert read_stages([measured, dpo]).comparisons[-1].notes == line.comparisons[-1].notes
 
 
 def test_one_stage_is_the_trajectory_of_its_run(tmp_path: Path) -> None:

@@ -134,6 +134,17 @@ def test_the_limit_holds_for_all_batches_that_a_caller_keeps(tmp_path: Path) -> 
     assert sum(batch.num_rows for batch in parquet_batches(path, rows=100, kept=False)) == 600
 
 
+def test_the_limit_holds_for_the_row_groups_that_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("forgetwatch.files.bounded_parquet._MIN_UNPACKED_TABLE", 10**6)
+    path = tmp_path / "n.parquet"
+    pq.write_table(pa.table({"n": np.zeros(300_000, np.int64)}), path, row_group_size=100_000)
+    assert 200 * path.stat().st_size < 2_400_000  # the size of all groups
+    with pytest.raises(ValueError, match="grows from"):
+        list(parquet_batches(path, rows=1000))
+    assert sum(len(batch) for batch in parquet_batches(path, rows=1000, groups=[1])) == 100_000
+    assert list(parquet_batches(path, rows=1000, groups=[])) == []
+
+
 def test_measuring_sees_texts_in_objects_lists_and_maps(tmp_path: Path) -> None:
     rows = [{"o": {"t": "x" * 10**6, "l": ["y" * 10**6] * 2}, "m": [("k", "z" * 10**6)]}] * 200
     kind = pa.schema(

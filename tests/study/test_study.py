@@ -448,6 +448,15 @@ print(sorted({{"torch", "transformers", "datasets"}} & set(sys.modules)))
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+def test_of_several_processes_the_first_alone_reads_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = study_file(tmp_path, "{name: a, before: gone.parquet, after: gone.parquet}")
+    for name, value in (("WORLD_SIZE", "2"), ("LOCAL_RANK", "1"), ("RANK", "1")):
+        monkeypatch.setenv(name, value)
+    assert run(path, "-o", tmp_path / "out") == (0, "", "")
+    monkeypatch.setenv("RANK", "0")
+    assert run(path, "-o", tmp_path / "out")[0] == 1
+
+
 def probe_of(items: int = 12) -> Probe:
     made = [
         Item(

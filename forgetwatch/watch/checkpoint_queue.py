@@ -220,10 +220,12 @@ class CheckpointQueue:
             return None
         if not checkpoint.merge:
             return checkpoint
-        needs = "" if checkpoint.has_config else " (put the base's config.json and tokenizer beside it)"
+        needs = [] if checkpoint.has_config else ["put the base's config.json beside it"]
+        needs += [checkpoint.merge_if] if checkpoint.merge_if else []
+        given = f" ({'; '.join(needs)})" if needs else ""
         self.tell(
             f"{checkpoint.name} has its weights in parts, as its processes had them; this makes a model of "
-            f"them{needs}: {checkpoint.merge}"
+            f"them{given}: {checkpoint.merge}"
         )
         self.fail(checkpoint)
         return None
@@ -241,8 +243,14 @@ class CheckpointQueue:
             self._done[step] = ""
         self._seen |= names
         if not names and not self._once:
-            self.tell(f"no checkpoint yet{', nor that folder' if self._is_new else ''}; waiting for {NAMES}")
+            self.tell(
+                f"no checkpoint yet{', nor that folder' if self._is_new else ''}; waiting for {NAMES}{self._hint()}"
+            )
         return names
+
+    def _hint(self) -> str:
+        """Remark on a folder without checkpoints that looks like one."""
+        return "; it is itself a checkpoint, give the folder above" if self._store.is_checkpoint() else ""
 
     def _end(self, *, again: bool) -> End | None:
         """Reason to end now; None to wait on.
@@ -254,8 +262,7 @@ class CheckpointQueue:
             if again and (self._seen.keys() - self._done.keys()):
                 return None
             if not self._seen:
-                hint = "; it is itself a checkpoint, give the folder above" if self._store.is_checkpoint() else ""
-                raise WatchError(f"{self._store.given}: needed checkpoints ({NAMES}), found none{hint}")
+                raise WatchError(f"{self._store.given}: needed checkpoints ({NAMES}), found none{self._hint()}")
             return "once"
         last = self.latest
         is_done = last is not None and self._done.get(last.step) == last.signature != self._superseded.get(last.step)

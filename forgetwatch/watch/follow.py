@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import os
 import shutil
 import signal
 import threading
@@ -155,6 +156,7 @@ class Follower:
             once=settings.once,
         )
         self._setting: tuple[Any, ...] = ()
+        self._is_in_place = False
 
     def follow(self) -> End:
         """Score checkpoints until the training, or the follower, ends; return the reason.
@@ -197,6 +199,7 @@ class Follower:
 
     def _claim(self) -> None:
         folder = self.watch.folder
+        _check_writable(folder.path)
         try:
             folder.claim(patience=_PATIENCE, on_wait=log)
         except WatchError as error:
@@ -253,8 +256,9 @@ class Follower:
         except (_FollowError, MismatchError):
             raise
         except (ForgetwatchError, OSError) as error:
+            # What was linked or copied is there whatever happens to the checkpoint.
             gone = not isinstance(error, CheckpointGoneError) and on_main_process(
-                lambda: self._store.is_gone(checkpoint)
+                lambda: self._is_in_place and self._store.is_gone(checkpoint)
             )
             why = f"{checkpoint.name} was deleted while it was read" if gone else str(error)
             self._log(why if why.startswith(checkpoint.name) else f"{checkpoint.name} could not be scored: {why}")
@@ -282,9 +286,7 @@ class Follower:
             if missing := missing_base(path):
                 raise _FollowError(f"{checkpoint.name} is an adapter of {missing}, which is not there; {_PUT_BACK}")
             origin = {"model": f"{self._store.given.rstrip('/')}/{checkpoint.name}", "weights": weights}
-            comparison = self._look(
-                str(path), step=step, origin=origin, name=checkpoint.name, tokenizer_of=self._tokenizer_of(path)
-            )
+            comparison = self._look(str(path), step=step, origin=origin, checkpoint=checkpoint)
             took = time.perf_counter() - started
         self.scored.append(step)
         self._queue.deal_with(checkpoint)
@@ -302,12 +304,15 @@ class Follower:
         return base_of_adapter(base) if is_bare else self._base
 
     def _look(
-        self, given: str, *, step: int, origin: Mapping[str, Any], name: str, tokenizer_of: str | None = None
+        self, given: str, *, step: int, origin: Mapping[str, Any], checkpoint: SavedCheckpoint | None = None
     ) -> Comparison:
-        settings = self._settings
+        settings, tokenizer_of = self._settings, None if checkpoint is None else self._tokenizer_of(Path(given))
         load = partial(load_model, trust_remote_code=settings.trust_remote_code, device_map=settings.device_map)
         model, tokenizer = on_all_processes(lambda: load(given, tokenizer_of=tokenizer_of))
         try:
+            if checkpoint is not None:
+                # A link shares the contents of a file that is written in place.
+                on_main_process(lambda: self._store.check_unchanged(checkpoint))
             # Items are encoded, and batches tested, again where the model is of another kind than the one before.
             if self._setting != (setting := _setting(model, tokenizer)):
                 self.watch.measurer.restart()
@@ -315,6 +320,7 @@ class Follower:
             with self._interruptible(model):
                 return self.watch.look(model, tokenizer, step=step, origin=origin)
         except MismatchError as error:
+            name = given if checkpoint is None else checkpoint.name
             raise _FollowError(
                 f"{name} cannot be compared with the base {settings.base}, which has another tokenizer or template: "
                 f"{error}"
@@ -336,7 +342,7 @@ class Follower:
             return
         watch.measurer.token_budget = on_main_process(lambda: self._watched_budget(checkpoint))
         try:
-            self._look(self._base, step=0, origin={"base": self._base}, name=self._base)
+            self._look(self._base, step=0, origin={"base": self._base})
         except (ForgetwatchError, OSError) as error:
             raise _FollowError(f"the base cannot be scored: {error}") from error
         if rank() == 0:
@@ -430,6 +436,7 @@ class Follower:
             log(line)
 
     def _read_in_place(self, why: str) -> None:
+        self._is_in_place = True
         self._queue.tell(f"checkpoints are read where they are, since hard links do not work here ({why})")
 
     @contextmanager
@@ -479,6 +486,16 @@ def _run_folder(store: CheckpointStore) -> Path:
         raise WatchError(f"{store.given}: needed a folder of this machine for the looks; name it with --run")
     # As it was given, since the path is shown.
     return (store.path if "://" in store.given else Path(store.given)) / FOLLOW_FOLDER
+
+
+def _check_writable(run: Path) -> None:
+    """Refuse a run folder that cannot be written, before anything is scored."""
+    there = next(path for path in (run.absolute(), *run.absolute().parents) if path.exists())
+    if not (there.is_dir() and os.access(there, os.W_OK)):
+        why = "cannot be written to" if there.is_dir() else "is a file"
+        raise WatchError(
+            f"{run}: the looks cannot be stored there, since {there} {why}; name another folder with --run"
+        )
 
 
 def _named_base(settings: FollowSettings) -> Snapshot | str:

@@ -52,17 +52,25 @@ _CHANGED: Final = ("mtime", "LastModified", "last_modified", "updated", "created
 _LONGEST_HEADER: Final = 10**8
 """Bytes of the longest header of a safetensors file, a limit of that format."""
 
+_VERL: Final = "python -m verl.model_merger merge"
 _MERGES: Final = (
-    # (a file of the checkpoint, the command that makes a model of it)
-    (re.compile(r"(.*pytorch_model_fsdp_\d+)/.+"), "accelerate merge-weights {0} {root}"),
+    # (a file of the checkpoint, the command that makes a model of it, its condition)
+    (re.compile(r"(.*pytorch_model_fsdp_\d+)/.+"), "accelerate merge-weights {root}/{0} {root}", ""),
     (
         re.compile(r"(actor/)?model_world_size_\d+_rank_\d+\.pt"),
-        "python -m verl.model_merger merge --backend fsdp --local_dir {root}/{0} --target_dir {root}/{0}huggingface",
+        _VERL + " --backend fsdp --local_dir {root}/{0} --target_dir {root}/{0}huggingface",
+        "",
     ),
-    (re.compile(r"(zero_to_fp32\.py)"), "python {root}/zero_to_fp32.py {root} {root} --safe_serialization"),
     (
-        re.compile(r"(.*/)?[^/]+\.distcp"),
-        "python -m torch.distributed.checkpoint.format_utils dcp_to_torch {root}/{0} {root}/{0}pytorch_model.bin",
+        re.compile(r"(actor/)dist_ckpt/.+\.distcp"),
+        _VERL + " --backend megatron --local_dir {root}/{0} --target_dir {root}/{0}huggingface",
+        "",
+    ),
+    (re.compile(r"(zero_to_fp32\.py)"), "python {root}/zero_to_fp32.py {root} {root} --safe_serialization", ""),
+    (
+        re.compile(r"((?:(?!optim)[^/]+/)*)[^/]+\.distcp"),
+        "python -m torch.distributed.checkpoint.format_utils dcp_to_torch {root}/{0} {root}/pytorch_model.bin",
+        "if nothing but the model is in them, under the names of transformers; else the trainer's own converter does",
     ),
 )
 """Formats of checkpoints whose weights are in parts of the processes of a training."""
@@ -97,6 +105,7 @@ class SavedCheckpoint:
         files: The files that determine the model's outcomes, by path below `root`.
         problem: Reason why it is not complete; empty if nothing is missing.
         merge: Command that makes a model of parts; empty if the weights are there.
+        merge_if: Condition under which it does; empty if always.
         has_config: True if ``config.json`` is among the files.
         settled: True if ``trainer_state.json`` shows that the files are final.
         max_steps: Steps of the whole training; None if unknown.
@@ -113,6 +122,7 @@ class SavedCheckpoint:
     files: Mapping[str, FileFacts]
     problem: str = ""
     merge: str = ""
+    merge_if: str = ""
     has_config: bool = False
     settled: bool = False
     max_steps: int | None = None
@@ -136,7 +146,7 @@ class CheckpointStore:
         given: The folder, a path or a URL.
 
     Raises:
-        WatchError: If its protocol is unknown, or needs a package that is not installed.
+        WatchError: If its protocol is unknown, or needs a package that is not installed, or it is a file.
     """
 
     given: str
@@ -152,6 +162,8 @@ class CheckpointStore:
         except (ImportError, ValueError) as error:
             raise WatchError(f"{self.given}: this kind of address cannot be read here ({error})") from error
         self._root = self._root.rstrip("/")
+        if self.path is not None and self.path.is_file():
+            raise WatchError(f"{self.given}: needed the folder of a training, got a file")
 
     @property
     def is_local(self) -> bool:
@@ -199,7 +211,7 @@ class CheckpointStore:
     ) -> SavedCheckpoint:
         model = next((at for at in _MODEL_FOLDERS if _weights(facts, at)), "")
         files = {path: one for path, one in facts.items() if path.startswith(model) and is_deciding(path[len(model) :])}
-        merge = "" if _weights(facts, model) else _merge_command(root, facts)
+        merge, merge_if = ("", "") if _weights(facts, model) else _merge_command(root, facts)
         parts = (
             [one for path, one in facts.items() if "/" in path or path.endswith((".pt", ".distcp"))] if merge else []
         )
@@ -211,6 +223,7 @@ class CheckpointStore:
             model=model,
             files=files or dict(facts),
             merge=merge,
+            merge_if=merge_if,
             has_config=any(path.rsplit("/", 1)[-1] == "config.json" for path in facts),
             settled=_is_newest(facts.get(_STATE), [*files.values(), *parts]) if state else False,
             max_steps=state.get("max_steps"),
@@ -290,28 +303,31 @@ class CheckpointStore:
         if not self.is_local:
             with TemporaryDirectory(prefix="forgetwatch-") as copies:
                 self._copy(checkpoint, Path(copies))
-                self._check_same(checkpoint)
+                self.check_unchanged(checkpoint)
                 yield Path(copies) / checkpoint.model
             return
         target = folder / checkpoint.name
         try:
             try:
                 _link(checkpoint, target)
-            except FileNotFoundError as error:
-                raise CheckpointGoneError(f"{checkpoint.name} was deleted before it could be read") from error
             except OSError as error:  # another file system, or one without hard links
+                if self.is_gone(checkpoint):
+                    raise CheckpointGoneError(f"{checkpoint.name} was deleted before it could be read") from error
                 on_in_place(error.strerror or str(error))
                 yield Path(checkpoint.root) / checkpoint.model
                 return
-            self._check_same(checkpoint)
+            self.check_unchanged(checkpoint)
             yield target / checkpoint.model
         finally:
             shutil.rmtree(target, ignore_errors=True)
             with suppress(OSError):  # unless another checkpoint is held in it
                 folder.rmdir()
 
-    def _check_same(self, checkpoint: SavedCheckpoint) -> None:
-        """Refuse a checkpoint that was written again while its files were taken: they may be of both times."""
+    def check_unchanged(self, checkpoint: SavedCheckpoint) -> None:
+        """Raise `CheckpointGoneError` if a checkpoint was written again since it was seen: files may be of both times.
+
+        One that was deleted since is no error: what was linked or copied is whole.
+        """
         now = self.read(checkpoint.step, checkpoint.name)
         if now is not None and now.signature != checkpoint.signature:
             raise CheckpointGoneError(f"{checkpoint.name} is being written again")
@@ -344,13 +360,13 @@ def _weights(facts: Mapping[str, FileFacts], model: str) -> list[str]:
     return [name for name in own if "/" not in name and _WEIGHTS.fullmatch(name)]
 
 
-def _merge_command(root: str, facts: Mapping[str, FileFacts]) -> str:
-    for pattern, command in _MERGES:
+def _merge_command(root: str, facts: Mapping[str, FileFacts]) -> tuple[str, str]:
+    """The command that makes a model of the parts, and its condition; both empty if there are no parts."""
+    for pattern, command, condition in _MERGES:
         for path in sorted(facts):
             if found := pattern.fullmatch(path):
-                part = found[1] or ""
-                return command.format(f"{root}/{part}" if command.startswith("accelerate") else part, root=root)
-    return ""
+                return command.format(found[1] or "", root=root), condition
+    return "", ""
 
 
 def _is_newest(state: FileFacts | None, others: list[FileFacts]) -> bool:

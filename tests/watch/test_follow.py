@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import tempfile
 import time
 import weakref
 from collections.abc import Callable
@@ -140,6 +141,37 @@ def test_rotation_cannot_take_the_files_of_a_checkpoint_that_is_read(
     made = runs.follower(out, base)
     made.follow()
     assert (made.scored, made.failed) == ([10, 20], [])
+
+
+def test_a_checkpoint_that_is_written_in_place_while_it_is_loaded_is_not_scored_before_that_ends(
+    out: Path, base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other, again = runs.save(out.with_name("other"), 10, of=11), list[int]()
+
+    def load(given: str, **options: Any) -> Any:
+        if "checkpoint-10" in given and not again:
+            again.append(1)
+            (out / "checkpoint-10/model.safetensors").write_bytes((other / "model.safetensors").read_bytes())
+        return checkpoints.load_model(given, **options)
+
+    monkeypatch.setattr(module, "load_model", load)
+    made = runs.follower(out, base)
+    made.follow()
+    assert (sorted(made.scored), made.failed) == ([10, 20], [])
+    assert capsys.readouterr().err.count("forgetwatch: checkpoint-10 is being written again\n") == 1
+    assert not list(out.glob(f"{FOLDER}-*"))
+
+
+def test_the_reason_of_a_failure_is_told_also_of_a_checkpoint_that_was_rotated_away(
+    out: Path, base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (out / "checkpoint-10/config.json").write_text("{")
+    runs.write_state(out / "checkpoint-10", 10)
+    before_loading(monkeypatch, lambda given: runs.delete(out / "checkpoint-10") if "checkpoint-10" in given else None)
+    made = runs.follower(out, base)
+    made.follow()
+    assert (made.scored, made.failed) == ([20], ["checkpoint-10"])
+    assert "checkpoint-10 could not be scored: " in capsys.readouterr().err
 
 
 def test_one_deleted_under_the_reader_is_named_and_the_next_is_scored(
@@ -545,6 +577,18 @@ def test_a_remote_checkpoint_that_is_saved_again_is_scored_again(
     memory.rm("/run-2", recursive=True)
 
 
+def test_a_model_that_is_spread_over_devices_gives_the_same_rows(
+    out: Path, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    runs.follower(out, base, run=out / "one").follow()
+    runs.follower(out, base, run=out / "spread", device_map="auto").follow()
+    rows = [load_snapshot(out / name / "step-000020.parquet").table for name in ("one", "spread")]
+    assert rows[0]["choice_logprobs"].equals(rows[1]["choice_logprobs"])
+    assert not list((tmp_path / "temporary").iterdir())
+
+
 def test_no_two_models_are_in_memory(out: Path, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[weakref.ref[Any]] = []
 
@@ -599,6 +643,22 @@ def test_an_empty_folder_is_an_error_with_once_and_awaited_without(
     assert "no checkpoint yet, nor that folder; waiting for checkpoint-N" in capsys.readouterr().err
     with pytest.raises(WatchError, match=r"found none; it is itself a checkpoint, give the folder above"):
         runs.follower(base, base).follow()
+    capsys.readouterr()
+    assert runs.follower(base, base, once=False, idle=0.1).follow() == "idle"
+    assert "step_N; it is itself a checkpoint, give the folder above\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("run", ["file/looks", "file"])
+def test_a_run_folder_that_cannot_be_written_is_refused_before_anything_is_scored(
+    out: Path, base: Path, monkeypatch: pytest.MonkeyPatch, run: str
+) -> None:
+    before_loading(monkeypatch, lambda _: pytest.fail("loaded"))
+    (out / "file").write_text("a file")
+    with pytest.raises(WatchError, match=r"looks cannot be stored there, since .*file is a file; name another folder"):
+        runs.follower(out, base, run=out / run).follow()
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(WatchError, match=r"since .*out cannot be written to; name another folder with --run"):
+        runs.follower(out, base).follow()
 
 
 @pytest.mark.parametrize("named_by", ["the checkpoint", "the run folder"])

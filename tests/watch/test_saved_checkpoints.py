@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -129,6 +131,15 @@ def test_the_signature_changes_with_the_model_and_with_nothing_else(tmp_path: Pa
             "{root}/actor/huggingface",
         ),
         (
+            ["actor/dist_ckpt/__0_0.distcp", "actor/huggingface/config.json", "actor/dist_ckpt/metadata.json"],
+            "python -m verl.model_merger merge --backend megatron --local_dir {root}/actor/ --target_dir "
+            "{root}/actor/huggingface",
+        ),
+        (
+            ["optimizer/__0_0.distcp", "weights/__0_0.distcp", "weights/.metadata"],
+            "python -m torch.distributed.checkpoint.format_utils dcp_to_torch {root}/weights/ {root}/pytorch_model.bin",
+        ),
+        (
             ["__0_0.distcp", ".metadata"],
             "python -m torch.distributed.checkpoint.format_utils dcp_to_torch {root}/ {root}/pytorch_model.bin",
         ),
@@ -145,6 +156,41 @@ def test_weights_in_parts_have_the_command_that_merges_them(tmp_path: Path, file
     write(folder, f"{at}config.json", f"{at}model.safetensors")
     made = read(tmp_path)
     assert (made.merge, made.problem, made.model) == ("", "", at)
+
+
+def test_the_parts_of_an_optimizer_alone_are_no_model(tmp_path: Path) -> None:
+    write(tmp_path / "checkpoint-20", "config.json", "optimizer_0/__0_0.distcp", "optimizer_0/.metadata")
+    assert (read(tmp_path).merge, read(tmp_path).problem) == ("", "it has no weights")
+
+
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
+@pytest.mark.parametrize(("folder", "is_nested"), [("pytorch_model_fsdp_0", True), ("", False), ("weights", False)])
+def test_the_command_makes_a_model_of_parts_that_is_found(tmp_path: Path, folder: str, is_nested: bool) -> None:
+    import torch
+    from support import model, tokenizer
+    from torch.distributed import checkpoint
+    from transformers import AutoModelForCausalLM
+
+    network, out = model(tokenizer()), tmp_path / "run" / "checkpoint-20"
+    network.config.save_pretrained(out)
+    state = {"model": network.state_dict()} if is_nested else network.state_dict()
+    checkpoint.save(state, checkpoint_id=str(out / folder), no_dist=True)
+    made = read(out.parent)
+    assert bool(made.merge_if) is not is_nested
+    _, *arguments = made.merge.split()
+    launcher = ["-m", "accelerate.commands.accelerate_cli"] if is_nested else []
+    subprocess.run([sys.executable, *launcher, *arguments], check=True, capture_output=True)
+    merged = read(out.parent)
+    assert (merged.merge, merged.problem) == ("", "")
+    loaded = AutoModelForCausalLM.from_pretrained(out)
+    expected = network.state_dict()
+    assert all(torch.equal(weight, expected[name]) for name, weight in loaded.state_dict().items())
+
+
+def test_a_file_in_place_of_the_trainings_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "log.txt").write_text("a file")
+    with pytest.raises(WatchError, match="needed the folder of a training, got a file"):
+        CheckpointStore(str(tmp_path / "log.txt"))
 
 
 @pytest.mark.parametrize("given", ["nonsense://bucket/run", "s3://bucket/run"])

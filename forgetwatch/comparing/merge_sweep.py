@@ -37,6 +37,11 @@ class MergedPoint:
     from_a: Comparison
     from_b: Comparison
 
+    @property
+    def ends(self) -> tuple[Comparison, Comparison]:
+        """Both comparisons, that with A first."""
+        return self.from_a, self.from_b
+
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeSweep:

@@ -220,7 +220,7 @@ def merge_csv(sweep: MergeSweep) -> str:
     writer.writerow(["probe", "alpha", *_csv_rows(sweep.chosen_on.points[0].from_a)[0]])
     for one in sweep.everywhere.values():
         for point in one.points:
-            for comparison in (point.from_a, point.from_b):
+            for comparison in point.ends:
                 for row in _csv_rows(comparison)[1:]:
                     writer.writerow([csv_cell(one.probe), f"{point.alpha:g}", *row])
     return text.getvalue()

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,11 @@ import torch
 from support import model, probe, tokenizer
 from typer.testing import CliRunner
 
-from forgetwatch import compare
+from forgetwatch import Probe, compare
 from forgetwatch.cli import app
 from forgetwatch.scoring import checkpoints
 from forgetwatch.scoring.checkpoints import score_checkpoint
-from forgetwatch.study.merging import ends, point_folders, weights
+from forgetwatch.study.merging import ends, point_folders, scaled_adapters, sweep, weights
 
 
 @pytest.fixture(scope="module")
@@ -197,6 +198,17 @@ def test_an_adapter_is_swept_by_its_factor(folder: Path, written: list[float]) -
     assert written == []
     halves = document["probes"][0]["points"][1]
     assert halves["from_a"]["groups"][0]["n"] == 40
+    assert len(document["notes"]) == 1
+    stored = scaled_adapters.stored_tensors
+    with pytest.MonkeyPatch.context() as patch:  # as in a base whose other weights are quantized
+        patch.setattr(
+            scaled_adapters,
+            "stored_tensors",
+            lambda *given: {name: one for name, one in stored(*given).items() if "norm" in name},
+        )
+        document = json.loads(CliRunner().invoke(app, [*given, "--alpha", "0,1"]).stdout)
+    assert document["distance"]["overall"] is None
+    assert document["notes"][1].endswith("stored under other names than the adapter's: the distance is unknown")
     refused = CliRunner().invoke(app, [*given, "--method", "slerp"])
     assert "an adapter is scaled, which is linear" in str(refused.exception)
 
@@ -362,3 +374,29 @@ def test_a_merge_that_is_ended_deletes_its_point(folder: Path, number: int) -> N
     assert running.returncode not in (0, -number)
     assert "Traceback" not in rest
     assert [name for name in os.listdir(folder / "temporary") if "forgetwatch" in name] == []
+
+
+@pytest.mark.parametrize("option", ["--probe", "--confirmation", "--target"])
+def test_a_probe_without_outcomes_is_refused_before_a_model_is_written(
+    folder: Path, written: list[float], option: str
+) -> None:
+    long = [replace(item, prompt=" ".join(["w1"] * 3000) + item.prompt) for item in probe(3)]
+    Probe(long, name="long").save(folder / "long.jsonl")
+    shutil.rmtree("cache", ignore_errors=True)
+    reason = merge("--alpha", ".5", option, str(folder / "long.jsonl"), status=1)
+    assert reason == "long: needed a probe with answers that can be right or wrong, got none scored"
+    assert written == []
+
+
+def test_notes_of_both_ends_and_of_the_second_probe_are_told(folder: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        whole = sweep.compare
+        patch.setattr(
+            sweep,
+            "compare",
+            lambda *, before, after: replace(
+                whole(before=before, after=after), notes=(f"{before.label} on {before.meta['probe']['name']}",)
+            ),
+        )
+        document = json.loads(merge("--json", "-"))
+    assert document["notes"] == ["a on first", "b on first", "a on second", "b on second"]

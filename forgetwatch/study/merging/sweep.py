@@ -10,6 +10,7 @@ sweep that was killed resumes with the first point that has no outcomes, and wri
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from forgetwatch.comparing.comparison import Comparison, compare
-from forgetwatch.comparing.merge_sweep import MergedPoint, MergeSweep, ProbeSweep
+from forgetwatch.comparing.merge_sweep import MergedPoint, MergeSweep, ProbeSweep, WeightDistance
 from forgetwatch.comparing.ranking import ModelComparison, Target, rank_models, read_target, transition_matrix
 from forgetwatch.errors import ScoringError
 from forgetwatch.probe import Probe
@@ -87,9 +88,9 @@ def run_sweep(
     scoring = _Scoring(ends=ends, probes=probes, shown=shown, device_map=device_map)
     of_a, of_b = (scoring.end(given, weights) for given, weights in zip((ends.a, ends.b), ends.weights, strict=True))
     # Unlike prompts, a probe without outcomes and a table without values are told before a model is written.
-    counted = [compare(before=before, after=after).all.n for before, after in zip(of_a, of_b, strict=True)]
-    if not counted[0]:
-        raise ScoringError(f"{probe.name}: needed a probe with answers that can be right or wrong, got none scored")
+    for one, before, after in zip(probes, of_a, of_b, strict=True):
+        if not compare(before=before, after=after).all.n:
+            raise ScoringError(f"{one.name}: needed a probe with answers that can be right or wrong, got none scored")
     wanted: Target | Probe | None
     if isinstance(target, str):
         wanted = read_target(target, [(f"{alpha:g}", _named(of_a[0], alpha)) for alpha in ends.alphas])
@@ -187,6 +188,7 @@ def _sweep(
         ranking=rank_models(comparisons, ranked := _target(target, sweeps[-1])),
         target=ranked,
     )
+    distance = on_main_process(lambda: weight_distance(ends))
     return MergeSweep(
         ends=(of_a[0].label, of_b[0].label),
         method="adapter" if isinstance(ends.plan, AdapterPlan) else ends.method,
@@ -194,8 +196,8 @@ def _sweep(
         confirmed_on=None if confirmation is None else sweeps[1],
         target_on=sweeps[-1] if isinstance(target, Probe) else None,
         ranking=ranking,
-        distance=on_main_process(lambda: weight_distance(ends)),
-        notes=tuple(_notes(ends, comparisons)),
+        distance=distance,
+        notes=tuple(_notes(ends, distance, [both for one in sweeps for point in one.points for both in point.ends])),
         kept=ends.keep,
     )
 
@@ -208,11 +210,15 @@ def _target(target: Target | Probe | None, last: ProbeSweep) -> Target | None:
     return Target(name=f"right on {target.name}", values=values)
 
 
-def _notes(ends: Ends, comparisons: Sequence[Comparison]) -> list[str]:
+def _notes(ends: Ends, distance: WeightDistance, comparisons: Sequence[Comparison]) -> list[str]:
     """Notes of the merge and, once each, of the comparisons."""
     notes = []
     if isinstance(ends.plan, AdapterPlan):
         notes.append("an adapter is scaled: the points are the base with a share of what the adapter adds")
+        if math.isnan(distance.overall):
+            notes.append(
+                "the base is quantized, or stored under other names than the adapter's: the distance is unknown"
+            )
     else:
         if wide := ends.plan.widened:
             notes.append(f"{len(wide)} tensors are stored in two dtypes; the points have the wider one")

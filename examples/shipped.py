@@ -12,11 +12,16 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import torch
-from peft import AutoPeftModelForCausalLM
-from transformers import AutoModelForCausalLM, AutoTokenizer, BitsAndBytesConfig
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    BitsAndBytesConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 from forgetwatch import compare, load_probe
-from forgetwatch.scoring.checkpoints import score_checkpoint
+from forgetwatch.scoring.checkpoints import load_model, score_checkpoint
 from forgetwatch.watch.model_drift import model_drifts
 
 MODEL = "runs/lora/checkpoint-300"
@@ -45,7 +50,8 @@ def make_forms(model: Path, output: Path) -> list[Path]:
     whole = model
     if (model / "adapter_config.json").is_file():
         whole = output / "merged"
-        save(AutoPeftModelForCausalLM.from_pretrained(model, dtype="auto").merge_and_unload(), model, whole)
+        adapted, tokenizer = load_model(str(model))
+        save(adapted.merge_and_unload(), tokenizer, whole)
         made.append(whole)
     if find_spec("bitsandbytes") is None:
         print("8-bit and 4-bit are left out: bitsandbytes is not installed")
@@ -56,14 +62,14 @@ def make_forms(model: Path, output: Path) -> list[Path]:
         "4-bit": BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4"),
     }.items():
         quantized = AutoModelForCausalLM.from_pretrained(whole, quantization_config=settings, device_map=device)
-        save(quantized, whole, output / name)
+        save(quantized, AutoTokenizer.from_pretrained(whole), output / name)
         made.append(output / name)
     return made
 
 
-def save(model: torch.nn.Module, source: Path, folder: Path) -> None:
+def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
     model.save_pretrained(folder)
-    AutoTokenizer.from_pretrained(source).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
 
 
 if __name__ == "__main__":

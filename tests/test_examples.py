@@ -116,7 +116,8 @@ def test_the_forms_of_a_trained_adapter_are_compared_with_it(
     tuned = get_peft_model(tuned, LoraConfig(target_modules=["q_proj"]))
     torch.nn.init.normal_(tuned.base_model.model.model.layers[0].self_attn.q_proj.lora_B["default"].weight)
     tuned.save_pretrained(tmp_path / "adapter")
-    AutoTokenizer.from_pretrained(network).save_pretrained(tmp_path / "adapter")
+    # PEFT itself saves no tokenizer with an adapter: it is that of the base.
+    AutoTokenizer.from_pretrained(network).save_pretrained(tmp_path / "base")
     run("shipped", {"MODEL": str(tmp_path / "adapter"), "OUTPUT": str(tmp_path / "forms")}, monkeypatch)
     printed = capsys.readouterr().out.splitlines()
     merged = next(line for line in printed if line.startswith("merged"))

@@ -527,6 +527,34 @@ def test_a_killed_study_scores_no_model_twice_and_a_changed_one_again(tmp_path: 
     assert scored[5:] == ["tuned"]
 
 
+def test_a_model_is_scored_again_with_other_settings_and_for_other_labels(tmp_path: Path) -> None:
+    probe_of().save(tmp_path / "p.jsonl")
+    models(tmp_path, "base", "tuned")
+    scored: list[str] = []
+
+    def score(given: str, probe: Probe | None, metric: str | None) -> Snapshot:
+        assert probe is not None
+        scored.append(Path(given).name)
+        return outcomes(given, probe, [n % 2 == 0 for n in range(len(probe))])
+
+    def study(top: str) -> list[str]:
+        path = study_file(tmp_path, "{name: a, before: base, after: tuned}", top=f"probe: p.jsonl\n{top}")
+        options = "allow_prompt_mismatch: true"
+        path.write_text(f"{options}\n{path.read_text()}")
+        before = len(scored)
+        assert len(run_study(read_plan(path), Sources(tmp_path / "out", score), on_pair=lambda *_: None).compared) == 1
+        return scored[before:]
+
+    cool, warm = (f"decoding: {{temperature: {degrees}, samples: 2}}" for degrees in (0.6, 0.7))
+    assert study(cool) == ["base", "tuned"]
+    assert study(cool) == []
+    assert study(warm) == ["base", "tuned"]
+    assert study(cool) == [], "both are kept"
+    items = [replace(item, category="other") for item in probe_of()]
+    replace(probe_of(), items=tuple(items)).save(tmp_path / "p.jsonl")
+    assert study(cool) == ["base", "tuned"], "labels are no part of the fingerprint"
+
+
 def test_an_adapter_whose_base_changed_is_scored_again(tmp_path: Path) -> None:
     probe_of().save(tmp_path / "p.jsonl")
     models(tmp_path, "base", "tuned", "adapter")

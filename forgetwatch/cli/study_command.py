@@ -32,7 +32,8 @@ _NAMED: Final = 5
 
 def run(
     study: Annotated[
-        Path, typer.Argument(metavar="STUDY.yaml", help="The pairs, in stages: configs/paper.yaml is one.")
+        Path,
+        typer.Argument(metavar="STUDY.yaml", help="The pairs, in stages; configs/paper.yaml of the repository is one."),
     ],
     probe: Annotated[
         str | None, typer.Option("--probe", help="Probe that scores models, in place of the file's own.")
@@ -49,7 +50,19 @@ def run(
     ] = False,
     device_map: Annotated[str | None, device_map_option()] = None,
 ) -> None:
-    """Compare many pairs of models: what each training step forgot and gained, by category, size and data."""
+    """Compare many pairs of models: what each training step forgot and gained, by category, size and data.
+
+    Each side is a model, a snapshot, a table or a log, or a list with one for each seed:
+
+    \b
+    stages:
+      - name: instruction tuning
+        pairs:
+          - name: llama 8B
+            size: 8B
+            before: logs/base.parquet
+            after: logs/tuned.parquet
+    """  # noqa: D301 - the control character itself keeps the lines apart
     check_device_map(device_map)
     check_file(json_path)
     plan = read_plan(study, probe=probe)

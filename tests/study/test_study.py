@@ -452,7 +452,9 @@ def test_of_several_processes_the_first_alone_reads_files(tmp_path: Path, monkey
     path = study_file(tmp_path, "{name: a, before: gone.parquet, after: gone.parquet}")
     for name, value in (("WORLD_SIZE", "2"), ("LOCAL_RANK", "1"), ("RANK", "1")):
         monkeypatch.setenv(name, value)
-    assert run(path, "-o", tmp_path / "out") == (0, "", "")
+    with monkeypatch.context() as patch:
+        patch.setattr("forgetwatch.cli.study_command.run_study", None)
+        assert run(path, "-o", tmp_path / "out") == (0, "", "")
     monkeypatch.setenv("RANK", "0")
     assert run(path, "-o", tmp_path / "out")[0] == 1
 

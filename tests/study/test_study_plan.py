@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from forgetwatch.cli import app
 from forgetwatch.errors import StudyError
 from forgetwatch.probes.paper_tasks import PaperTasks
 from forgetwatch.study.plan import read_plan
@@ -144,6 +147,14 @@ def test_decoding_may_be_written_as_in_yaml(tmp_path: Path) -> None:
     (pair,) = read_plan(written(tmp_path, one_pair(PAIR, top))).pairs
     decoding = {"temperature": 0.6, "top_p": 1.0, "samples": 3, "thinking": True, "stop": [".5"]}
     assert pair.before[0].decoding == decoding
+
+
+def test_the_example_in_the_help_is_a_study(tmp_path: Path) -> None:
+    shown = CliRunner().invoke(app, ["study", "--help"]).stdout
+    example = textwrap.dedent(shown[shown.index(" stages:") : shown.index("╭")])
+    (pair,) = read_plan(written(tmp_path, example)).pairs
+    assert (pair.stage, pair.name, pair.size) == ("instruction tuning", "llama 8B", 8e9)
+    assert pair.before[0].location == str(tmp_path / "logs" / "base.parquet")
 
 
 def test_the_papers_study_has_its_pairs_and_its_decoding() -> None:

@@ -155,7 +155,7 @@ def merge_markdown(sweep: MergeSweep) -> str:
 def sweep_table(sweep: MergeSweep, one: ProbeSweep) -> tuple[list[str], list[list[str]]]:
     """Headings and rows of the points on one probe."""
     headings = ["alpha", "right %"]
-    headings += [f"{name}, against {end}" for end in sweep.ends for name in HEADINGS]
+    headings += [f"{name}, against {_short(end)}" for end in sweep.ends for name in HEADINGS]
     rows = []
     for point in one.points:
         cells = [f"{point.alpha:g}", percent(point.from_a.all.accuracy_after)]
@@ -167,7 +167,7 @@ def sweep_table(sweep: MergeSweep, one: ProbeSweep) -> tuple[list[str], list[lis
 
 def side_by_side(sweep: MergeSweep) -> tuple[list[str], list[list[str]]]:
     """Headings and rows with the net change of each point on both probes, next to each other."""
-    headings = ["alpha", *(f"against {end}, on {one.probe}" for end in sweep.ends for one in sweep.sweeps)]
+    headings = ["alpha", *(f"against {_short(end)}, on {one.probe}" for end in sweep.ends for one in sweep.sweeps)]
     rows = []
     for number, point in enumerate(sweep.chosen_on.points):
         both = [one.points[number] for one in sweep.sweeps]

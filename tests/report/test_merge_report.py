@@ -88,3 +88,11 @@ def test_foreign_names_are_text_on_the_page() -> None:
     assert "<script>alert" not in page
     assert "<img src=x" not in page
     assert "<svg onload" not in page
+
+
+def test_headings_of_the_page_shorten_names() -> None:
+    page = merge_page(made_sweep(("base", "a-tuned-model-lr-2e-5-epochs-3-checkpoint-1200")))
+    headings = re.findall(r'<th scope="col"><bdi>([^<]*)', page)
+    assert "lost, against base" in headings
+    assert "lost, against a-tuned-mo…oint-1200" in headings
+    assert max(map(len, headings)) < 60

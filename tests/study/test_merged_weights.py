@@ -198,6 +198,33 @@ def test_a_model_of_one_shard_that_an_index_names_loads_once_merged(ends: Path) 
         assert torch.equal(value, single[key])
 
 
+def test_tensors_of_a_shard_that_its_index_leaves_out_are_merged_as_transformers_loads_them(ends: Path) -> None:
+    single = weights(write(ends, 0.5))
+    shutil.rmtree(ends / "linear-0.5")
+    for name in "ab":
+        found = weights(ends / name)
+        (ends / name / SINGLE).unlink()
+        _sharded(ends / name, "model-00001-of-00001.safetensors", found)
+        index = json.loads((ends / name / INDEX).read_text())
+        del index["weight_map"]["lm_head.weight"]
+        (ends / name / INDEX).write_text(json.dumps(index))
+        loaded = AutoModelForCausalLM.from_pretrained(ends / name).state_dict()
+        assert torch.equal(loaded["lm_head.weight"], found["lm_head.weight"])
+    assert torch.equal(weights(write(ends, 0.5))["lm_head.weight"], single["lm_head.weight"])
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("method", ["linear", "slerp"])
+def test_half_precision_is_rounded_once(ends: Path, method: Method, dtype: torch.dtype) -> None:
+    for name in "ab":
+        change(ends / name, lambda found: {key: value.to(dtype) for key, value in found.items()})
+    a, b = weights(ends / "a"), weights(ends / "b")
+    for key, value in weights(write(ends, 0.3, method)).items():
+        x, y = a[key].double(), b[key].double()
+        expected = 0.7 * x + 0.3 * y if method == "linear" else arc(x, y, 0.3)
+        assert (value != expected.to(dtype)).float().mean() < 0.01  # but for ties that fp32 decides otherwise
+
+
 def test_shards_of_an_earlier_save_beside_a_single_file_are_left_aside_as_transformers_does(ends: Path) -> None:
     stale = {key: torch.zeros_like(value) for key, value in weights(ends / "b").items()}
     _sharded(ends / "b", "model-00001-of-00002.safetensors", stale)
@@ -207,15 +234,28 @@ def test_shards_of_an_earlier_save_beside_a_single_file_are_left_aside_as_transf
         assert torch.equal(merged[key], value)
 
 
-def test_unlike_dtypes_give_the_wider_one_also_when_loaded(ends: Path) -> None:
+@pytest.mark.parametrize("key", ["dtype", "torch_dtype"])  # by the version of transformers that saved the model
+def test_unlike_dtypes_give_the_wider_one_also_when_loaded(ends: Path, key: str) -> None:
     change(ends / "a", lambda found: {key: value.bfloat16() for key, value in found.items()})
     config = json.loads((ends / "b" / "config.json").read_text())
-    (ends / "b" / "config.json").write_text(json.dumps({**config, "dtype": "bfloat16"}))
+    del config["dtype"]
+    (ends / "b" / "config.json").write_text(json.dumps({**config, key: "bfloat16"}))
     folder = write(ends, 0.5)
     a, b = weights(ends / "a"), weights(ends / "b")
     for key, value in weights(folder).items():
         torch.testing.assert_close(value, (a[key].float() + b[key]) / 2)
     assert AutoModelForCausalLM.from_pretrained(folder, dtype="auto").dtype == torch.float32
+    merged = json.loads((folder / "config.json").read_text())
+    assert (merged["dtype"], "torch_dtype" in merged) == ("float32", False)
+
+
+def test_tensors_begin_at_a_multiple_of_8_bytes(ends: Path) -> None:
+    for name in ("a", "ab", "abc"):  # headers of unlike lengths
+        for one in "ab":
+            change(ends / one, lambda found: {**found, name: torch.zeros(2)})  # noqa: B023  # called at once
+        head = (write(ends, 0.5) / SINGLE).read_bytes()[:8]
+        shutil.rmtree(ends / "linear-0.5")
+        assert int.from_bytes(head, "little") % 8 == 0
 
 
 def test_a_tied_head_that_one_side_stores_is_left_out(ends: Path) -> None:
@@ -237,6 +277,13 @@ def test_a_head_of_its_own_on_one_side_of_two_tied_models_is_refused(ends: Path)
         ScoringError, match=r"b: lm_head\.weight differs from the embedding, to which .*a ties its head"
     ):
         plan_merge(str(ends / "a"), str(ends / "b"))
+
+
+def test_a_buffer_that_one_side_stores_is_left_out(ends: Path) -> None:
+    name = "model.layers.0.self_attn.rotary_emb.inv_freq"
+    change(ends / "a", lambda found: {**found, name: torch.ones(8)})
+    assert plan_merge(str(ends / "a"), str(ends / "b")).left_out == (name,)
+    assert name not in weights(write(ends, 0.5))
 
 
 def test_integers_are_kept_where_both_have_the_same(ends: Path) -> None:
@@ -285,6 +332,20 @@ def _sharded_by_fsdp(root: Path) -> None:
     (root / "b" / "__0_0.distcp").touch()
 
 
+def _indexed_wrongly(root: Path) -> None:
+    found = load_file(root / "b" / SINGLE)
+    (root / "b" / SINGLE).unlink()
+    _sharded(root / "b", "model-00001-of-00001.safetensors", found)
+    index = json.loads((root / "b" / INDEX).read_text())
+    index["weight_map"]["model.gone.weight"] = "model-00001-of-00001.safetensors"
+    (root / "b" / INDEX).write_text(json.dumps(index))
+
+
+def _without_a_shard(root: Path) -> None:
+    _indexed_wrongly(root)
+    (root / "b" / "model-00001-of-00001.safetensors").unlink()
+
+
 def _cut_off(root: Path) -> None:
     whole = (root / "b" / SINGLE).read_bytes()
     (root / "b" / SINGLE).write_bytes(whole[: len(whole) // 2])
@@ -305,6 +366,11 @@ def _cut_off(root: Path) -> None:
         (_cut_otherwise, "the same vocabulary, and differ in their pre_tokenizer"),
         (_pickled, r"needed safetensors, .* it has \.bin files; save it again with .*save_pretrained"),
         (_sharded_by_fsdp, "holds the parts of an FSDP training; merge them with `accelerate merge-weights"),
+        (
+            _indexed_wrongly,
+            r"00001\.safetensors: model\.gone\.weight is not in this file, where model\.safetensors\.index",
+        ),
+        (_without_a_shard, r"model-00001-of-00001\.safetensors: cannot be read as safetensors"),
         (_cut_off, r"model\.safetensors: cannot be read as safetensors"),
     ],
 )

@@ -126,13 +126,14 @@ def stored_tensors(given: str, folder: Path) -> dict[str, StoredTensor]:
     else:
         raise ScoringError(_no_weights(given, folder))
     found: dict[str, StoredTensor] = {}
-    for name, wanted in named.items():
+    # As transformers' loader does: the files by name, and all that is in them, also what the index leaves out.
+    for name, wanted in sorted(named.items()):
         header = file_tensors(folder / name)
         if missing := sorted((wanted or set()) - header.keys()):
             raise ScoringError(
                 f"{folder / name}: {missing[0]} is not in this file, where {INDEX} has it; copy it again"
             )
-        found |= header if wanted is None else {key: one for key, one in header.items() if key in wanted}
+        found |= header
     if not found:
         raise ScoringError(f"{given}: its files hold no tensors; needed the weights of a model")
     return found

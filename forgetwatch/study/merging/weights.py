@@ -74,7 +74,7 @@ class Geometry:
 
     def weights(self, alpha: float, method: Method) -> tuple[float, float]:
         """Factors of A and of B in the merged tensor."""
-        if method == "linear" or self.is_parallel or alpha in (0, 1):
+        if method == "linear" or self.is_parallel:
             return 1 - alpha, alpha
         angle = math.acos(self.cosine)
         return math.sin((1 - alpha) * angle) / math.sin(angle), math.sin(alpha * angle) / math.sin(angle)

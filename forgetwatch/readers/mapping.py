@@ -41,6 +41,7 @@ from forgetwatch.readers.json_pieces import json_lines
 from forgetwatch.snapshot import SCHEMA, Snapshot
 
 QUESTION: Final = "question"
+_NEEDED: Final = "a table in CSV, JSON or Parquet"
 _ABSENT: Final = object()  # None is a value that a row may hold
 _TARGETS: Final = (*SCHEMA.names, QUESTION)
 _BATCH: Final = 4096  # rows
@@ -118,7 +119,7 @@ def read_mapped(path: str | Path, columns: ColumnMap) -> Snapshot:
 def _own_names(path: Path, columns: ColumnMap) -> Snapshot:
     """The outcomes in the wanted rows of a table whose columns have the names of a snapshot's."""
     schema = _parquet_schema(path)
-    if schema is not None and set(columns.where) <= set(schema.names):
+    if schema is not None and _are_texts(columns.where, schema):
         return _selected(path, schema, columns)
     names = [name for name in next(_rows(path), {}) if name in SCHEMA.names and name not in columns.constants]
     if not names:
@@ -128,7 +129,7 @@ def _own_names(path: Path, columns: ColumnMap) -> Snapshot:
 
 def _parquet_schema(path: Path) -> pa.Schema | None:
     """Schema of a Parquet file; None if it is another file."""
-    with file_errors(path, "a table in CSV, JSON or Parquet"):
+    with file_errors(path, _NEEDED):
         regular_size(path)
         with path.open("rb") as file:
             is_parquet = file.read(4) == b"PAR1"
@@ -140,7 +141,7 @@ def _are_columns(columns: ColumnMap, schema: pa.Schema) -> bool:
     fields = columns.fields
     if columns.match is not None or QUESTION in fields or "item_id" not in fields:
         return False
-    if not {*fields.values(), *columns.where} <= set(schema.names):
+    if not (set(fields.values()) <= set(schema.names) and _are_texts(columns.where, schema)):
         return False
     kinds = {name: (SCHEMA.field(name).type, schema.field(source).type) for name, source in fields.items()}
     # Numbers as text: only whole ones are spelled as JSON spells them.
@@ -148,6 +149,16 @@ def _are_columns(columns: ColumnMap, schema: pa.Schema) -> bool:
         not pa.types.is_string(target) or pa.types.is_string(kind) or pa.types.is_integer(kind)
         for target, kind in kinds.values()
     )
+
+
+def _are_texts(where: Iterable[str], schema: pa.Schema) -> bool:
+    """True if all are columns whose values have one spelling as text: texts, whole numbers, truth values."""
+    if not set(where) <= set(schema.names):
+        return False
+    kinds = [schema.field(name).type for name in where]
+    kinds = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in kinds]
+    is_text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_integer, pa.types.is_boolean)
+    return all(any(of_kind(kind) for of_kind in is_text) for kind in kinds)
 
 
 def _selected(path: Path, schema: pa.Schema, columns: ColumnMap) -> Snapshot:
@@ -158,17 +169,18 @@ def _selected(path: Path, schema: pa.Schema, columns: ColumnMap) -> Snapshot:
     names = list(dict.fromkeys(fields.values()))
     others = [name for name in columns.where if name not in names]
     batches = []
-    for batch in parquet_batches(
-        path, columns=[*names, *others], rows=_SELECTED, groups=_row_groups(path, columns.where)
-    ):
-        kept = pa.array(np.ones(len(batch), bool))
-        for name, wanted in columns.where.items():
-            texts = pc.cast(batch.column(name), pa.string())
-            kept = pc.and_(kept, pc.fill_null(pc.equal(texts, wanted), False))
-        batches.append(batch.select(names).filter(kept))
-    if not sum(map(len, batches)):
-        _refuse_selection(path, columns)
-    rows = pa.Table.from_batches(batches)
+    with file_errors(path, _NEEDED):
+        groups = _row_groups(path, columns.where)
+        for batch in parquet_batches(path, columns=[*names, *others], rows=_SELECTED, groups=groups):
+            kept = pa.array(np.ones(len(batch), bool))
+            for name, wanted in columns.where.items():
+                texts = pc.cast(batch.column(name), pa.string())
+                kept = pc.and_(kept, pc.fill_null(pc.equal(texts, wanted), False))
+            batches.append(batch.select(names).filter(kept))
+        if not sum(map(len, batches)):
+            _refuse_selection(path, columns)
+        rows = pa.Table.from_batches(batches)
+        rows.validate(full=True)  # pyarrow itself does not check that texts are UTF-8
     found = {name: _plain(rows[source]) for name, source in fields.items()}
     constants = {name: pa.array([text] * len(rows), pa.string()) for name, text in columns.constants.items()}
     return table.to_snapshot(path, {**found, **constants})
@@ -311,7 +323,7 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
     Raises:
         SnapshotError: If it cannot be read; the line is named.
     """
-    with file_errors(path, "a table in CSV, JSON or Parquet"):
+    with file_errors(path, _NEEDED):
         regular_size(path)
         with path.open("rb") as file:
             head = file.read(4096)

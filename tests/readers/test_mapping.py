@@ -297,3 +297,49 @@ def test_a_selection_without_rows_names_what_all_row_groups_have(tmp_path: Path)
     pq.write_table(pa.Table.from_pylist(rows).slice(0, 0), tmp_path / "empty.parquet")
     with pytest.raises(SnapshotError, match="the table has no rows"):
         read_mapped(tmp_path / "empty.parquet", ColumnMap(where={"model": "a"}))
+
+
+def test_a_damaged_or_odd_parquet_file_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    columns = {name: [row[name] for row in SEVERAL * 50] for name in ("item_id", "correct", "model")}
+    path = tmp_path / "whole.parquet"
+    pq.write_table(pa.table(columns), path, compression="none")
+    content = path.read_bytes()
+    named = {"item_id": "item_id", "correct": "correct"}
+    wanted = [ColumnMap(fields=fields, where={"model": "a"}) for fields in ({}, named)]
+    refused = 0
+    for at in range(4, len(content) - 8, len(content) // 40):
+        damaged = tmp_path / "damaged.parquet"
+        damaged.write_bytes(content[:at] + b"\xff" * 40 + content[at + 40 :])
+        for one in wanted:
+            try:
+                read_mapped(damaged, one)
+            except SnapshotError as error:
+                refused += str(error).startswith(f"{damaged}: ")
+    assert refused > 20
+    broken = pa.array([b"q\xff", b"q1"])
+    text = pa.Array.from_buffers(pa.string(), 2, broken.buffers())
+    pq.write_table(pa.table({"item_id": text, "correct": [True, True], "model": ["a", "a"]}), path)
+    for one in wanted:
+        with pytest.raises(SnapshotError, match=r"whole\.parquet: needed a table in CSV, JSON or Parquet"):
+            read_mapped(path, one)
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted", "others"),
+    [
+        ([["a"], ["b"]], '["a"]', '["b"]'),
+        ([{"x": 1}, {"x": 2}], '{"x": 1}', '{"x": 2}'),
+        ([1.0, 2.5], "1.0", "2.5"),
+        ([True, False], "true", "false"),
+        ([1, None], "1", None),
+    ],
+)
+def test_a_field_of_any_type_selects_rows_by_its_text_in_json(
+    tmp_path: Path, values: list[Any], wanted: str, others: str | None
+) -> None:
+    rows = [{"item_id": f"q{n}", "correct": 1, "field": value} for n, value in enumerate(values)]
+    for suffix in (".jsonl", ".parquet"):
+        path = write(tmp_path / f"all{suffix}", rows)
+        assert read_mapped(path, ColumnMap(where={"field": wanted})).texts("item_id").tolist() == ["q0"]
+        if others is not None:
+            assert read_mapped(path, ColumnMap(where={"field": others})).texts("item_id").tolist() == ["q1"]

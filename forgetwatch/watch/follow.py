@@ -24,7 +24,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -33,19 +33,18 @@ import torch
 from torch import nn
 
 from forgetwatch.comparing.comparison import Comparison
-from forgetwatch.errors import ForgetwatchError, LostBaselineError, MismatchError, SnapshotError, WatchError
+from forgetwatch.errors import ForgetwatchError, LostBaselineError, MismatchError, WatchError
 from forgetwatch.probe import Probe
 from forgetwatch.progress import log, seconds
 from forgetwatch.report.cells import net_change
-from forgetwatch.run_folder import BASELINE, FOLLOW_FOLDER, RUN_FOLDER, GuardFinding
-from forgetwatch.scoring.checkpoints import ADAPTER, base_of_adapter, load_model, load_outline, missing_base
-from forgetwatch.scoring.encoding import has_tokenizer
+from forgetwatch.run_folder import FOLLOW_FOLDER, GuardFinding
+from forgetwatch.scoring.checkpoints import load_model
 from forgetwatch.scoring.processes import on_all_processes, on_main_process, process_count, rank
 from forgetwatch.scoring.snapshot_cache import file_digests
-from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch import notices
 from forgetwatch.watch.checkpoint_queue import CheckpointQueue, End
 from forgetwatch.watch.console import Failures
+from forgetwatch.watch.follow_base import FollowBase, lost_base, watched_budget
 from forgetwatch.watch.guard import Guard, Tripped
 from forgetwatch.watch.saved_checkpoints import CheckpointGoneError, CheckpointStore, SavedCheckpoint
 from forgetwatch.watch.tracker_runs import TrackerRuns
@@ -54,10 +53,6 @@ from forgetwatch.watch.watch import Watch
 
 _PATIENCE: Final = 5.0
 """Seconds that a follower waits for another one of the same run folder, which may be ending."""
-
-_PUT_BACK: Final = (
-    "put it back, or name the present place of that model in adapter_config.json (base_model_name_or_path)"
-)
 
 _NAMES: Final = ("_name_or_path", "transformers_version")
 """Settings of a model's configuration by which no outcome changes."""
@@ -134,7 +129,7 @@ class Follower:
         self.scored: list[int] = []
         self._settings = settings
         self._on_look = on_look
-        self._base = _named_base(settings)
+        self._base = FollowBase.named(settings.base, trust_remote_code=settings.trust_remote_code)
         self._runs = TrackerRuns(
             settings.report_to,
             title=f"follow {output_dir.rstrip('/').rsplit('/', 1)[-1]}",
@@ -217,7 +212,7 @@ class Follower:
             except LostBaselineError as error:
                 self._log(f"the baseline in {watch.folder.path} is lost ({error}); following begins anew")
         if watch.baseline is not None:
-            self._check_base(watch.baseline)
+            self._base.check(watch.baseline, watch.folder.path)
             for note in watch.notes:
                 self._log(note)
             self._tripped = Tripped(list(self._stored_findings()))
@@ -232,18 +227,6 @@ class Follower:
 
     def _stored_findings(self) -> tuple[GuardFinding, ...]:
         return self.watch.trajectory().findings if self.watch.comparisons else ()
-
-    def _check_base(self, baseline: Snapshot) -> None:
-        """Refuse a run folder whose looks were compared with another base."""
-        made = str(baseline.meta.get("base"))
-        is_same = _is_same(made, self._settings.base)
-        if isinstance(self._base, Snapshot) and is_same and baseline.meta.get("base_checksum") != self._base.checksum:
-            made, is_same = "other rows", False
-        if not is_same:
-            raise WatchError(
-                f"{self.watch.folder.path}: its looks are compared with {made}, and --base is {self._settings.base}; "
-                "give --run another folder"
-            )
 
     def _signatures(self) -> dict[int, str | None]:
         """Signature of the files of each checkpoint that has a look, by step; None where a look has none."""
@@ -283,8 +266,8 @@ class Follower:
             self._score_base(checkpoint)
             self._log(f"{checkpoint.name} is complete; it is loaded and scored")
             started = time.perf_counter()
-            if missing := missing_base(path):
-                raise _FollowError(f"{checkpoint.name} is an adapter of {missing}, which is not there; {_PUT_BACK}")
+            if lost := lost_base(path):
+                raise _FollowError(f"{checkpoint.name} {lost}")
             origin = {"model": f"{self._store.given.rstrip('/')}/{checkpoint.name}", "weights": weights}
             comparison = self._look(str(path), step=step, origin=origin, checkpoint=checkpoint)
             took = time.perf_counter() - started
@@ -292,22 +275,16 @@ class Follower:
         self._queue.deal_with(checkpoint)
         self._after(step, _line(checkpoint, comparison, took))
 
-    def _tokenizer_of(self, path: Path) -> str | None:
-        """The base, for the checkpoints of a training that saves no tokenizer; None where there is one."""
-        has_one = on_main_process(lambda: (path / ADAPTER).is_file() or has_tokenizer(str(path)))
-        if has_one or isinstance(self._base, Snapshot):
-            return None
-        if rank() == 0:
-            self._queue.tell("the checkpoints are saved without a tokenizer; that of the base is used")
-        base = Path(self._base)
-        is_bare = (base / ADAPTER).is_file() and not has_tokenizer(self._base)
-        return base_of_adapter(base) if is_bare else self._base
-
     def _look(
         self, given: str, *, step: int, origin: Mapping[str, Any], checkpoint: SavedCheckpoint | None = None
     ) -> Comparison:
-        settings, tokenizer_of = self._settings, None if checkpoint is None else self._tokenizer_of(Path(given))
+        settings = self._settings
         load = partial(load_model, trust_remote_code=settings.trust_remote_code, device_map=settings.device_map)
+        tokenizer_of = None
+        if checkpoint is not None:
+            tokenizer_of = on_main_process(lambda: self._base.tokenizer_for(Path(given)))
+        if tokenizer_of is not None and rank() == 0:
+            self._queue.tell("the checkpoints are saved without a tokenizer; that of the base is used")
         model, tokenizer = on_all_processes(lambda: load(given, tokenizer_of=tokenizer_of))
         try:
             if checkpoint is not None:
@@ -336,31 +313,17 @@ class Follower:
         watch = self.watch
         if watch.baseline is not None:
             return
-        if isinstance(self._base, Snapshot):
-            named = {"base": self._settings.base, "base_checksum": self._base.checksum}
-            watch.adopt(replace(self._base, meta={**self._base.meta, **named}))
+        if (given := self._base.baseline()) is not None:
+            watch.adopt(given)
             return
-        watch.measurer.token_budget = on_main_process(lambda: self._watched_budget(checkpoint))
+        watch.measurer.token_budget = on_main_process(lambda: watched_budget(self._store, checkpoint, watch.probe))
         try:
-            self._look(self._base, step=0, origin={"base": self._base})
+            self._look(self._base.given, step=0, origin={"base": self._base.given})
         except (ForgetwatchError, OSError) as error:
             raise _FollowError(f"the base cannot be scored: {error}") from error
         if rank() == 0:
             with self._failures.tolerate("sending the row of the base", step=0):
                 self._runs.send(watch)
-
-    def _watched_budget(self, checkpoint: SavedCheckpoint) -> int | None:
-        """Tokens of a batch of the watched run beside this one; None if there is none with this probe."""
-        if checkpoint.fingerprint == self.watch.probe.fingerprint:
-            return checkpoint.token_budget
-        if self._store.path is None:
-            return None
-        try:  # the checkpoint may be scored before the trainer has written its state
-            meta = read_snapshot(self._store.path / RUN_FOLDER / BASELINE).meta
-        except SnapshotError:
-            return None
-        is_same = (meta.get("probe") or {}).get("fingerprint") == self.watch.probe.fingerprint
-        return (meta.get("batch") or {}).get("tokens") if is_same else None
 
     def _is_another(self, step: int, weights: Mapping[str, str]) -> bool:
         """True if a scored step was saved again with other contents."""
@@ -496,27 +459,6 @@ def _check_writable(run: Path) -> None:
         raise WatchError(
             f"{run}: the looks cannot be stored there, since {there} {why}; name another folder with --run"
         )
-
-
-def _named_base(settings: FollowSettings) -> Snapshot | str:
-    """The base: a snapshot is read, and a model's configuration and tokenizer are loaded, before any waiting.
-
-    Raises:
-        ForgetwatchError: If it cannot be used.
-    """
-    path = Path(settings.base)
-    if path.is_file():
-        return read_snapshot(path)
-    if (path / ADAPTER).is_file():
-        if missing := missing_base(path):
-            raise WatchError(f"--base {path} is an adapter of {missing}, which is not there; {_PUT_BACK}")
-    else:
-        load_outline(settings.base, trust_remote_code=settings.trust_remote_code)
-    return settings.base
-
-
-def _is_same(one: str, other: str) -> bool:
-    return one == other or Path(one).resolve() == Path(other).resolve()
 
 
 def _superseded(weights: Mapping[str, Any]) -> dict[int, str]:

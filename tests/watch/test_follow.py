@@ -662,13 +662,15 @@ def test_a_run_folder_that_cannot_be_written_is_refused_before_anything_is_score
 
 
 @pytest.mark.parametrize("named_by", ["the checkpoint", "the run folder"])
-def test_the_batches_are_those_of_the_watched_run(out: Path, base: Path, named_by: str) -> None:
+def test_the_batches_are_those_of_the_watched_run(
+    out: Path, base: Path, monkeypatch: pytest.MonkeyPatch, named_by: str
+) -> None:
     from support import probe
 
     if named_by == "the run folder":
-        made = runs.follower(out, base, run=out / "_forgetwatch")
-        made._watched_budget = lambda _: 96  # type: ignore[method-assign]
-        made.follow()
+        monkeypatch.setattr(module, "watched_budget", lambda *_: 96)
+        runs.follower(out, base, run=out / "_forgetwatch").follow()
+        monkeypatch.undo()
     watched = {"fingerprint": probe(40, norm="bytes").fingerprint, "packed": {"meta": {"batch": {"tokens": 96}}}}
     if named_by == "the checkpoint":
         runs.write_state(out / "checkpoint-10", 10, stateful_callbacks={"forgetwatch": {"attributes": watched}})

@@ -83,9 +83,7 @@ def launched(arguments: Sequence[str], *, cwd: Path, world: int = 2, **variables
         world: Number of processes.
         variables: Added to the environment.
     """
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = str(server.getsockname()[1])
-    group = {"WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, **variables}
+    group = {"WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), **variables}
     environment = {**os.environ, **group}
     return finish_all(
         [
@@ -94,3 +92,9 @@ def launched(arguments: Sequence[str], *, cwd: Path, world: int = 2, **variables
         ],
         timeout=400,
     )
+
+
+def free_port() -> str:
+    """Number of a port of this machine that is free at the moment."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return str(server.getsockname()[1])

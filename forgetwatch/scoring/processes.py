@@ -18,6 +18,7 @@ enters `joined_group`.
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -36,6 +37,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from forgetwatch.errors import ForgetwatchError, ReportedElsewhereError, ScoringError
 from forgetwatch.launched import launched_count
+from forgetwatch.progress import log
 from forgetwatch.scoring.encoding import Encoded, share_integers
 from forgetwatch.scoring.model import is_sharded, is_tensor_parallel
 
@@ -54,6 +56,10 @@ _LAUNCHER: Final = ("RANK", "MASTER_ADDR", "MASTER_PORT")
 """Variables that a launcher sets beside WORLD_SIZE."""
 _LIMIT: Final = timedelta(hours=4)
 """Time that a process waits for the others: one may score a long shard. A process that ends is noticed at once."""
+_MEETING: Final = timedelta(minutes=10)
+"""Time in which all processes of a launcher must have begun; a shell may have its variables from one that is gone."""
+_UNHEARD: Final = 15.0
+"""Seconds after which a process that waits for the others to begin logs a line."""
 _LINGER: Final = 10.0
 """Seconds for which the process that holds the group's store waits after a failure, so that the others hear of it."""
 _FAILED: Final = "failed"
@@ -129,15 +135,24 @@ def _begin_group() -> Store:
         backend = "cpu:gloo,cuda:nccl"
         # Where each process sees its own GPU only, that one is GPU 0.
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
+    place = f"at {os.environ['MASTER_ADDR']}, port {os.environ['MASTER_PORT']}"
+    line = f"waiting for all {launched_count()} processes of the launcher {place}; without one, unset WORLD_SIZE"
+    waiting = threading.Timer(_UNHEARD, log, [line])
+    waiting.daemon = True
     try:
-        store, number, count = next(rendezvous("env://", timeout=_LIMIT))
+        waiting.start()
+        store, number, count = next(rendezvous("env://", timeout=_MEETING))
+        store.set_timeout(_LIMIT)
         group = PrefixStore("forgetwatch", store)
         distributed.init_process_group(backend, store=group, rank=number, world_size=count, timeout=_LIMIT)
     except (RuntimeError, ValueError) as error:
+        why = str(error).strip().splitlines()[0]
         raise ScoringError(
-            f"the group of {launched_count()} processes cannot begin at {os.environ['MASTER_ADDR']}, port "
-            f"{os.environ['MASTER_PORT']} ({str(error).strip()})"
+            f"the group of {launched_count()} processes cannot begin {place} ({why}); were all of them started? Unset "
+            "WORLD_SIZE for one process"
         ) from error
+    finally:
+        waiting.cancel()
     return PrefixStore("forgetwatch-failures", store)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from forked import Forked, finish_all
-from ranks import launched
+from ranks import free_port, launched
 from support import model, probe, tokenizer
 
 from forgetwatch import load_snapshot, save_snapshot, score
@@ -183,6 +183,27 @@ def test_a_launcher_whose_variables_are_incomplete_is_named(saved: Path) -> None
         "forgetwatch: WORLD_SIZE is 2, and MASTER_ADDR, MASTER_PORT is not set; start several processes with torchrun "
         "or accelerate launch, or unset WORLD_SIZE for one"
     ]
+
+
+def test_a_process_that_waits_for_others_in_vain_says_so_and_ends(saved: Path) -> None:
+    script = """
+from datetime import timedelta
+from forgetwatch.scoring import processes
+processes._MEETING, processes._UNHEARD = timedelta(seconds=3), 0.5
+from forgetwatch.cli import main
+main()
+"""
+    (saved / "alone.py").write_text(script)
+    command = ["alone.py", "score", "model", "--probe", "p.jsonl", "-o", "none.parquet"]
+    group = {"WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
+    (done,) = finish_all([Forked(command, cwd=saved, environment={**os.environ, **group})], timeout=400)
+    assert done.returncode == 1
+    waiting, failed = _own(done.stderr)
+    assert waiting.endswith(
+        f"processes of the launcher at 127.0.0.1, port {group['MASTER_PORT']}; without one, unset WORLD_SIZE"
+    )
+    assert "the group of 2 processes cannot begin at" in failed
+    assert failed.endswith("were all of them started? Unset WORLD_SIZE for one process")
 
 
 def test_a_shell_in_a_cluster_that_sets_the_variables_of_machines_is_one_process(saved: Path) -> None:

@@ -187,6 +187,20 @@ def test_the_command_makes_a_model_of_parts_that_is_found(tmp_path: Path, folder
     assert all(torch.equal(weight, expected[name]) for name, weight in loaded.state_dict().items())
 
 
+def test_a_file_behind_a_symbolic_link_is_held_too(tmp_path: Path) -> None:
+    folder = write(tmp_path / "run/checkpoint-20", "config.json", "model.safetensors")
+    blob = (folder / "model.safetensors").rename(tmp_path / "blob")
+    (folder / "model.safetensors").symlink_to(blob)
+    store = CheckpointStore(str(tmp_path / "run"))
+    made = store.read(20, "checkpoint-20")
+    assert made is not None
+    whole = blob.read_bytes()
+    with store.held(made, tmp_path / "held", on_in_place=pytest.fail) as held:
+        blob.unlink()
+        assert (held / "model.safetensors").read_bytes() == whole
+    assert not (tmp_path / "held").exists()
+
+
 def test_a_file_in_place_of_the_trainings_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "log.txt").write_text("a file")
     with pytest.raises(WatchError, match="needed the folder of a training, got a file"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -118,3 +119,7 @@ def test_a_disk_that_is_too_small_is_told_with_both_sizes(tmp_path: Path) -> Non
     check_disk(tmp_path, 1, models=2)
     with pytest.raises(ScoringError, match=r"needed 2,097,152\.00 GiB for 2 merged models, [\d,.]+ GiB are free"):
         check_disk(tmp_path, 2**50, models=2)
+    half = shutil.disk_usage(tmp_path).free // 2
+    check_disk(tmp_path, half, models=1)
+    with pytest.raises(ScoringError, match="for 4 merged models"):
+        check_disk(tmp_path, half, models=4)

@@ -18,7 +18,8 @@ from transformers import AutoModelForCausalLM
 
 from forgetwatch.errors import ScoringError
 from forgetwatch.study.merging.ends import Ends, weight_distance
-from forgetwatch.study.merging.scaled_adapters import WEIGHTS, adapter_squares, plan_adapter, write_scaled
+from forgetwatch.study.merging.scaled_adapters import WEIGHTS, AdapterPlan, adapter_squares, plan_adapter, write_scaled
+from forgetwatch.study.merging.weight_files import file_tensors
 
 
 def save(root: Path, **options: Any) -> None:
@@ -84,6 +85,18 @@ def test_the_distance_is_that_of_the_merged_adapter(tmp_path: Path, options: dic
     assert squares.keys() == moved
     for name, value in squares.items():
         assert value == pytest.approx(float((whole[name] - base[name]).double().square().sum()), rel=1e-3)
+
+
+def test_the_distance_of_an_adapted_convolution_is_that_of_its_kernel(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    first, second = torch.randn(2, 3, 4), torch.randn(5, 2, 1)
+    start = "base_model.model.layers.0.conv1d.lora_"
+    save_file({f"{start}A.weight": first, f"{start}B.weight": second}, tmp_path / WEIGHTS)
+    plan = AdapterPlan(
+        folder=tmp_path, config={"r": 2, "lora_alpha": 6}, tensors=file_tensors(tmp_path / WEIGHTS), base={}
+    )
+    kernel = 3 * torch.einsum("orx,rik->oik", second.double(), first.double())
+    assert adapter_squares(plan) == {"layers.0.conv1d.weight": pytest.approx(float(kernel.square().sum()))}
 
 
 def _configured(**changes: Any) -> Callable[[Path], None]:

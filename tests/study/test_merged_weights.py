@@ -385,4 +385,5 @@ def test_models_that_cannot_be_merged_are_named_in_one_sentence(
 
 def test_settings_that_change_no_weight_do_not_matter(ends: Path) -> None:
     _configured(use_cache=False, eos_token_id=5, max_position_embeddings=64, attention_dropout=0.3)(ends)
+    _configured(unsloth_version="2025.1", unsloth_fixed=True, model_name="base")(ends)
     assert plan_merge(str(ends / "a"), str(ends / "b")).pairs

@@ -17,20 +17,13 @@ from forgetwatch.errors import ScoringError
 from forgetwatch.study.merging.weight_files import COPIED, DTYPES, Pair, StoredTensor, are_equal
 
 _SETTINGS: Final = frozenset(
-    {
-        *("_name_or_path", "transformers_version", "dtype", "torch_dtype", "use_cache", "initializer_range"),
-        *(
-            "bos_token_id",
-            "eos_token_id",
-            "pad_token_id",
-            "max_position_embeddings",
-            "auto_map",
-            "id2label",
-            "label2id",
-        ),
-        *("_attn_implementation_autoset", "attn_implementation", "pretraining_tp", "output_hidden_states"),
-        *("output_attentions", "return_dict", "problem_type", "_commit_hash", "attention_dropout", "hidden_dropout"),
-    }
+    (
+        *("_name_or_path", "transformers_version", "_commit_hash", "auto_map", "dtype", "torch_dtype", "use_cache"),
+        *("bos_token_id", "eos_token_id", "pad_token_id", "max_position_embeddings", "initializer_range"),
+        *("attn_implementation", "_attn_implementation_autoset", "attention_dropout", "hidden_dropout"),
+        *("output_attentions", "output_hidden_states", "return_dict", "pretraining_tp"),
+        *("id2label", "label2id", "problem_type", "model_name", "unsloth_version", "unsloth_fixed"),
+    )
 )
 """Keys of a configuration that change nothing in what the weights compute."""
 _IGNORED: Final = ("rotary_emb.inv_freq", ".masked_bias")

@@ -137,12 +137,14 @@ def _draw_scale(panel: Axes, study: Study, pairs: Sequence[Compared], by: Scale,
     for number, stage in enumerate(study.plan.stages):
         own = [one for one in pairs if one.pair.stage == stage]
         totals = [total(one.means, rate).rate for one in own]
-        xs, ys = [getattr(one.pair, by) for one in own], [100 * shown(found.mean) for found in totals]
-        style: dict[str, Any] = {"color": _COLORS[number % len(_COLORS)], "marker": _MARKERS[number % len(_MARKERS)]}
+        xs, means = [getattr(one.pair, by) for one in own], [100 * found.mean for found in totals]
+        ys = [shown(mean) for mean in means]
+        color, marker = _COLORS[number % len(_COLORS)], _MARKERS[number % len(_MARKERS)]
         bars = [0.0 if math.isnan(found.sd) else 100 * found.sd for found in totals]
         if own:
-            label = name_in(60, stage)
-            panel.errorbar(xs, ys, yerr=bars, linestyle="", markersize=6, capsize=2, label=label, **style)
+            # Around the mean itself: one below 0 is shown as 0, and its bar would rise above what was measured.
+            panel.errorbar(xs, means, yerr=bars, fmt="none", ecolor=color, capsize=2)
+            panel.plot(xs, ys, linestyle="", color=color, marker=marker, markersize=6, label=name_in(60, stage))
         spots += [(x, y, one.pair.name) for x, y, one in zip(xs, ys, own, strict=True) if math.isfinite(y)]
     panel.set_xscale("log")
     panel.margins(x=0.08, y=0.12)

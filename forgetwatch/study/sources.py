@@ -54,6 +54,7 @@ class Sources:
     def __init__(self, folder: Path, resolve: Resolve, *, is_first: bool = True, is_alone: bool = True) -> None:
         self._folder, self._resolve, self._is_first, self._is_alone = folder / SNAPSHOTS, resolve, is_first, is_alone
         self._probes: dict[str, Probe] = {}
+        self._failed: dict[Path, str] = {}
 
     def load_probes(self, sources: Iterable[Source]) -> None:
         """Load the probes of all models, before any of them is scored.
@@ -131,7 +132,14 @@ class Sources:
             with suppress(SnapshotError, OSError):  # none, or a damaged one
                 kept = read_snapshot(path)
                 return replace(kept, meta={name: value for name, value in kept.meta.items() if name != "source"})
-        snapshot = self._resolve(source.location, probe, None)
+        # A model of several pairs fails once: to load it, or to run out of memory, may have taken an hour.
+        if path in self._failed:
+            raise StudyError(self._failed[path])
+        try:
+            snapshot = self._resolve(source.location, probe, None)
+        except ForgetwatchError as error:
+            self._failed[path] = str(error)
+            raise
         if self._is_first:
             save_snapshot(snapshot, path)
         return snapshot

@@ -24,6 +24,7 @@ from typer.testing import CliRunner
 from forgetwatch import Item, Probe, Snapshot, load_snapshot
 from forgetwatch.cli import app
 from forgetwatch.comparing.category_means import Spread
+from forgetwatch.errors import ScoringError
 from forgetwatch.probes.shots import few_shot
 from forgetwatch.study.pairs import Study, run_study
 from forgetwatch.study.paper_tables import Value, rows, tables_csv, tables_latex, total, values
@@ -527,6 +528,29 @@ def test_a_killed_study_scores_no_model_twice_and_a_changed_one_again(tmp_path: 
     kept.write_bytes(kept.read_bytes()[:-20])
     study()
     assert scored[5:] == ["tuned"]
+
+
+def test_a_model_that_cannot_be_scored_is_tried_once_for_all_its_pairs(tmp_path: Path) -> None:
+    probe_of().save(tmp_path / "p.jsonl")
+    models(tmp_path, "base", "broken", "tuned")
+    pairs = ("base, after: broken", "broken, after: tuned", "base, after: tuned")
+    entries = [f"{{name: p{n}, before: {pair}}}" for n, pair in enumerate(pairs)]
+    scored: list[str] = []
+
+    def score(given: str, probe: Probe | None, metric: str | None) -> Snapshot:
+        assert probe is not None
+        scored.append(Path(given).name)
+        if given.endswith("broken"):
+            raise ScoringError("broken: does not fit into memory")
+        return outcomes(given, probe, [n % 2 == 0 for n in range(len(probe))])
+
+    path = study_file(tmp_path, *entries, top="probe: p.jsonl\nallow_prompt_mismatch: true")
+    for _ in range(2):  # the next run tries it again
+        scored.clear()
+        study = run_study(read_plan(path), Sources(tmp_path / "out", score), on_pair=lambda *_: None)
+        assert [one.reason for one in study.failed] == [f"p{n}: broken: does not fit into memory" for n in range(2)]
+        assert len(study.compared) == 1
+        assert scored.count("broken") == 1
 
 
 def test_a_model_is_scored_again_with_other_settings_and_for_other_labels(tmp_path: Path) -> None:

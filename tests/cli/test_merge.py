@@ -223,6 +223,7 @@ def test_an_adapter_is_swept_by_its_factor(folder: Path, written: list[float]) -
         (("--alpha", ""), 2, "needed numbers from 0 to 1, got ''"),
         (("--target", "no.csv"), 1, "no such file"),
         (("--confirmation", "first.jsonl"), 1, "needed another probe than first.jsonl"),
+        (("--keep", "first.jsonl/points"), 1, "needed a folder to keep the merged models in, and"),
         (("-o", "r.pdf"), 1, "a report is .html, .md, .csv, .json"),
     ],
 )

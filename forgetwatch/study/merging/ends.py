@@ -118,10 +118,11 @@ class Ends:
                 write_merged(self.plan, folder, alpha=alpha, method=self.method, geometry=geometry, beat=beat)
 
     def check(self) -> None:
-        """Raise if the ends cannot be merged, or the points would not fit onto the disk; nothing is written.
+        """Remove what merges that were killed had left, and raise if the points cannot be made; nothing is written.
 
         Raises:
-            ScoringError: If so, or if a folder of points that are kept holds something else.
+            ScoringError: If the ends cannot be merged, the points would not fit onto the disk, or a folder that
+                keeps points holds something else.
         """
         needed, where = self.plan.bytes, Path(gettempdir())
         models = int(any(0 < alpha < 1 for alpha in self.alphas))  # the ends are scored where they are
@@ -129,10 +130,8 @@ class Ends:
             log(f"removed {folder}, which a merge that was killed had left")
         if self.keep is not None:
             missing = [alpha for alpha in self.alphas if not self._is_kept(alpha)]
-            models, where = (
-                len(missing),
-                next(one for one in (self.keep, *self.keep.absolute().parents) if one.exists()),
-            )
+            models, where = len(missing), self.keep.absolute()
+            where = next(one for one in (where, *where.parents) if one.exists())
             if not where.is_dir():
                 raise ScoringError(f"{self.keep}: needed a folder to keep the merged models in, and {where} is a file")
         check_disk(where, needed, models=models)

@@ -530,6 +530,23 @@ def test_a_killed_study_scores_no_model_twice_and_a_changed_one_again(tmp_path: 
     assert scored[5:] == ["tuned"]
 
 
+def test_of_several_processes_the_first_alone_keeps_snapshots(tmp_path: Path) -> None:
+    probe_of().save(tmp_path / "p.jsonl")
+    models(tmp_path, "base", "tuned")
+    path = study_file(
+        tmp_path, "{name: a, before: base, after: tuned}", top="probe: p.jsonl\nallow_prompt_mismatch: true"
+    )
+
+    def score(given: str, probe: Probe | None, metric: str | None) -> Snapshot:
+        assert probe is not None
+        return outcomes(given, probe, [True] * len(probe))
+
+    for is_first, kept in ((False, 0), (True, 2)):
+        sources = Sources(tmp_path / "out", score, is_first=is_first, is_alone=False)
+        assert len(run_study(read_plan(path), sources, on_pair=lambda *_: None).compared) == 1
+        assert len(list((tmp_path / "out").glob("snapshots/*.parquet"))) == kept
+
+
 def test_a_model_that_cannot_be_scored_is_tried_once_for_all_its_pairs(tmp_path: Path) -> None:
     probe_of().save(tmp_path / "p.jsonl")
     models(tmp_path, "base", "broken", "tuned")

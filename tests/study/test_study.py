@@ -351,6 +351,54 @@ def test_a_pair_that_cannot_be_compared_is_named_and_the_others_go_on(tmp_path: 
         assert f"{name}: " in (tmp_path / "out" / "study.html").read_text()
 
 
+def test_a_pair_without_a_scored_question_is_named_and_no_page_has_the_folders_of_this_machine(tmp_path: Path) -> None:
+    write(tmp_path, "b.parquet", answers(0))
+    pq.write_table(table_of(answers(1), correct=pa.nulls(len(K), pa.bool_())), tmp_path / "n.parquet")
+    path = study_file(
+        tmp_path,
+        "{name: nothing, before: b.parquet, after: n.parquet}",
+        "{name: missing, before: b.parquet, after: gone.parquet}",
+        "{name: fine, before: b.parquet, after: b.parquet}",
+    )
+    assert run(path, "-o", tmp_path / "out")[0] == 1
+    found = pairs_of(document(tmp_path / "out"))
+    assert found["nothing"]["error"] == "nothing: none of the 120 items was scored on both sides"
+    for name in ("study.html", "study.md"):
+        text = (tmp_path / "out" / name).read_text()
+        assert "gone.parquet: no such file" in text
+        assert str(tmp_path) not in text
+
+
+def test_a_stage_may_have_a_formula_in_its_name(tmp_path: Path) -> None:
+    for n in range(2):
+        write(tmp_path, f"{n}.parquet", answers(n))
+    path = tmp_path / "s.yaml"
+    pair = {"name": r"$\frac$", "size": "1B", "before": "0.parquet", "after": "1.parquet"}
+    other = {"name": "b", "size": "2B", "before": "1.parquet", "after": "0.parquet"}
+    path.write_text(json.dumps({"stages": [{"name": r"from $\frac$ to $x_1", "pairs": [pair, other]}]}))
+    assert run(path, "-o", tmp_path / "out")[0] == 0
+
+
+def test_the_table_of_corrections_has_those_that_use_the_wrong_answers(tmp_path: Path) -> None:
+    chosen = np.random.default_rng(0).integers(0, K, (2, len(K)))
+    gold = np.zeros(len(K), int)
+    for n in range(2):
+        right = chosen[n] == gold
+        pq.write_table(
+            table_of(right, gold=pa.array(gold, pa.int32()), chosen=pa.array(chosen[n], pa.int32())),
+            tmp_path / f"{n}.parquet",
+        )
+    path = study_file(tmp_path, "{name: a, before: 0.parquet, after: 1.parquet}")
+    study = run_study(read_plan(path), Sources(tmp_path / "out", read), on_pair=lambda *_: None)
+    found = study.compared[0].comparison.all.chance.guess_corrected
+    assert found is not None
+    corrected = study_markdown(study).split("## Corrected for guessing, %")[1].splitlines()
+    assert "forgotten, guess-corrected | gained, guess-corrected" in corrected[2]
+    cells = corrected[4].split(" | ")
+    assert cells[3].startswith(f"{max(100 * found.forgetting, 0):.1f} (")
+    assert cells[4].startswith(f"{max(100 * found.backward_transfer, 0):.1f} (")
+
+
 def test_nothing_is_read_where_the_file_is_wrong(tmp_path: Path) -> None:
     write(tmp_path, "b.parquet", answers(0))
     pair = "{name: a, before: b.parquet, after: b.parquet}"

@@ -799,6 +799,11 @@ def test_latex_and_markdown_show_signs_as_text(tmp_path: Path) -> None:
     assert r"a\_1 \& 50\% \textbackslash{}x \{y\} \#1 \textasciitilde{} \textasciicircum{} \$z\$" in tables_latex(study)
     assert r"a\_1 \& 50% \\x {y} \#1 \~ ^ $z$ \| \`c\`" in study_markdown(study)
 
+    # After the end of a row or a rule a bracket would begin an argument, and a star change the row's end.
+    strange = replace(one, pair=replace(one.pair, name="[1] <a|b> *"))
+    expected = r"category & {[}1] \textless{}a\textbar{}b\textgreater{} {*} \\"
+    assert expected in tables_latex(replace(study, results=(strange,)))
+
 
 PAIRS = {
     "Meta-Llama-3_1-8B": "Meta-Llama-3_1-8B-Instruct",

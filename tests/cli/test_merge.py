@@ -24,6 +24,7 @@ from typer.testing import CliRunner
 
 from forgetwatch import Probe, compare
 from forgetwatch.cli import app
+from forgetwatch.errors import ScoringError
 from forgetwatch.scoring import checkpoints
 from forgetwatch.scoring.checkpoints import score_checkpoint
 from forgetwatch.study.merging import ends, point_folders, scaled_adapters, sweep, weights
@@ -131,10 +132,27 @@ def test_a_sweep_that_was_cut_off_writes_only_what_was_not_scored(folder: Path, 
     assert written == [0.3, 0.6, 0.3, 0.6]
 
 
-def test_kept_models_are_not_written_twice_and_others_not_overwritten(folder: Path, written: list[float]) -> None:
+def test_outcomes_of_a_point_are_those_of_its_own_two_models(folder: Path, written: list[float]) -> None:
+    shutil.copytree("a", folder / "c")
+    for one, two in (("a", "b"), ("a", str(folder / "c")), (str(folder / "c"), "b"), ("b", "a")):
+        done = CliRunner().invoke(app, ["merge", one, two, *PROBES, "--alpha", ".35", "--json", "-"])
+        assert done.exit_code == 0, done.output
+        found = json.loads(done.stdout)["probes"][0]["points"][0]["from_a"]["groups"][0]
+        assert (found["forgotten"] + found["gained"] == 0) == (two != "b" and one != "b")
+    # The copy of A has A's files: with B it makes the same point.
+    assert written == [0.35] * 3
+
+
+def test_kept_models_are_not_written_twice_and_others_not_overwritten(
+    folder: Path, written: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
     kept = str(folder / "kept")
     merge("--alpha", ".5", "--keep", kept)
     merge("--alpha", ".5", "--keep", kept)
+    with monkeypatch.context() as patch:
+        patch.setattr(point_folders.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 1000}))
+        merge("--alpha", ".5", "--keep", kept)  # there is nothing to write
+        assert "for one merged model" in merge("--alpha", ".4,.5", "--keep", kept, status=1)
     assert written == [0.5]
     (folder / "kept" / "linear-0.5" / ends.RECIPE).write_text("{}")
     assert "linear-0.5: is there, and was not merged from a and b" in merge("--alpha", ".5", "--keep", kept, status=1)
@@ -375,6 +393,18 @@ def test_a_merge_that_is_ended_deletes_its_point(folder: Path, number: int) -> N
     assert running.returncode not in (0, -number)
     assert "Traceback" not in rest
     assert [name for name in os.listdir(folder / "temporary") if "forgetwatch" in name] == []
+
+
+def test_the_line_on_what_is_scored_is_there_while_the_model_is_loaded(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise ScoringError("no model today")
+
+    shutil.rmtree("cache", ignore_errors=True)
+    monkeypatch.setattr(checkpoints, "load_model", fail)
+    done = CliRunner().invoke(app, ["merge", "a", "b", *PROBES])
+    assert done.stderr == "forgetwatch: scoring a on first, 40 items\n"
 
 
 @pytest.mark.parametrize("option", ["--probe", "--confirmation", "--target"])

@@ -117,7 +117,9 @@ def _in_keys(message: str) -> str:
 
 
 def _compare(plan: Plan, pair: Pair, sources: Sources, categories: Categories | None) -> Comparison:
-    before, after = sources.sides(pair.before, pair.after, ignore_examples=pair.allow_prompt_mismatch)
+    before, after = sources.sides(
+        pair.before, pair.after, on_mismatch=pair.on_mismatch, ignore_examples=pair.allow_prompt_mismatch
+    )
     comparison = compare(
         before=before,
         after=after,

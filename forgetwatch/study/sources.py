@@ -23,6 +23,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from forgetwatch.comparing.checks import OnMismatch
+from forgetwatch.comparing.pairing import item_codes
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ForgetwatchError, SnapshotError, StudyError
 from forgetwatch.probe import Probe
@@ -77,7 +79,7 @@ class Sources:
         return self._probes[key]
 
     def sides(
-        self, before: Sequence[Source], after: Sequence[Source], *, ignore_examples: bool
+        self, before: Sequence[Source], after: Sequence[Source], *, on_mismatch: OnMismatch, ignore_examples: bool
     ) -> tuple[Snapshot, Snapshot]:
         """Snapshots of both sides of a pair, with as many samples of each item; the sample of seed j is j.
 
@@ -85,6 +87,7 @@ class Sources:
             before: One source for each seed, or one for all: with one answer to each item, or with a sample for each
                 seed.
             after: The same, after.
+            on_mismatch: ``intersect`` leaves out items that some file of a side lacks; by default they are an error.
             ignore_examples: Identify questions without the worked examples before them, where the side was scored here:
                 two sides with unlike prompts would else share no question.
 
@@ -92,7 +95,9 @@ class Sources:
             ForgetwatchError: If a source cannot be read or scored, several do not make one side, or both sides have
                 several samples and unlike numbers of them.
         """
-        one, other = (self._side(sources, ignore_examples=ignore_examples) for sources in (before, after))
+        one, other = (
+            self._side(sources, on_mismatch=on_mismatch, ignore_examples=ignore_examples) for sources in (before, after)
+        )
         samples = _samples(one), _samples(other)
         if min(samples) > 1 and samples[0] != samples[1]:
             raise StudyError(
@@ -101,7 +106,7 @@ class Sources:
             )
         return _repeated(one, max(samples)), _repeated(other, max(samples))
 
-    def _side(self, sources: Sequence[Source], *, ignore_examples: bool) -> Snapshot:
+    def _side(self, sources: Sequence[Source], *, on_mismatch: OnMismatch, ignore_examples: bool) -> Snapshot:
         read = [self._read(source, ignore_examples=ignore_examples) for source in sources]
         if len(read) == 1:
             return read[0]
@@ -111,7 +116,7 @@ class Sources:
                     f"{snapshot.label} has {samples} answers to an item, and in a list each file is one seed; give it "
                     "alone, or one file for each seed"
                 )
-        return concatenate(read, as_samples=True)
+        return _with_all_seeds(concatenate(read, as_samples=True), sources, read, on_mismatch)
 
     def _read(self, source: Source, *, ignore_examples: bool) -> Snapshot:
         if source.columns is not None:
@@ -156,6 +161,26 @@ def is_model(source: Source) -> bool:
 def _samples(snapshot: Snapshot) -> int:
     """Number of samples of the items of a snapshot."""
     return len(np.unique(snapshot.ints("sample")))
+
+
+def _with_all_seeds(
+    joined: Snapshot, sources: Sequence[Source], read: Sequence[Snapshot], on_mismatch: OnMismatch
+) -> Snapshot:
+    """Snapshot of several files with the items that are in all of them."""
+    items = item_codes(joined)
+    in_all = np.bincount(items) == len(read)
+    if in_all.all():
+        return joined
+    if on_mismatch != "intersect" or not in_all.any():
+        rows = [len(one) for one in read]
+        short = sources[rows.index(min(rows))].given
+        remedy = "compare those that all have with on_mismatch: intersect"
+        raise StudyError(
+            f"{short} is one of {len(read)} seeds, which need the same items: {int((~in_all).sum()):,} are not in all of "
+            f"their files; {remedy if in_all.any() else 'they have no item in common'}"
+        )
+    note = f"{int((~in_all).sum()):,} items that are not in the files of all its seeds are left out"
+    return replace(joined, table=joined.table.filter(pa.array(in_all[items])), notes=(*joined.notes, note))
 
 
 def _repeated(snapshot: Snapshot, seeds: int) -> Snapshot:

@@ -273,6 +273,31 @@ def test_unlike_numbers_of_samples_are_a_sentence_of_the_study(tmp_path: Path) -
     assert "3 has 3 answers to an item, and in a list each file is one seed" in listed
 
 
+def test_items_that_one_seed_lacks_are_named_and_may_be_left_out(tmp_path: Path) -> None:
+    for n in range(3):
+        write(tmp_path, f"{n}.parquet", answers(n))
+    pq.write_table(table_of(answers(3)).slice(4), tmp_path / "short.parquet")
+    pq.write_table(table_of(answers(3), item_id=[f"x{n}" for n in range(len(K))]), tmp_path / "others.parquet")
+    path = study_file(
+        tmp_path,
+        "{name: error, before: 0.parquet, after: [1.parquet, short.parquet, 2.parquet]}",
+        "{name: left, on_mismatch: intersect, before: 0.parquet, after: [1.parquet, short.parquet, 2.parquet]}",
+        "{name: unlike, on_mismatch: intersect, before: 0.parquet, after: [1.parquet, others.parquet]}",
+    )
+    study = run_study(read_plan(path), Sources(tmp_path / "out", read), on_pair=lambda *_: None)
+    error, unlike = (one.reason for one in study.failed)
+    assert "short.parquet is one of 3 seeds, which need the same items: 4 are not in all" in error
+    assert "with on_mismatch: intersect" in error
+    assert "they have no item in common" in unlike
+    (left,) = study.compared
+    assert (left.comparison.all.n, left.comparison.items.only_before) == (pytest.approx(len(K) - 4), 4)
+    lost = [(answers(0) & ~answers(n))[4:].sum() for n in (1, 3, 2)]
+    assert left.comparison.all.forgotten == pytest.approx(np.mean(lost))
+    assert any(
+        "4 items that are not in the files of all its seeds are left out" in note for note in left.comparison.notes
+    )
+
+
 def test_the_released_codes_rule_has_its_ceilings_too(tmp_path: Path) -> None:
     for n in range(2):
         write(tmp_path, f"{n}.parquet", answers(n))

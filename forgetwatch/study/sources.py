@@ -176,8 +176,8 @@ def _with_all_seeds(
         short = sources[rows.index(min(rows))].given
         remedy = "compare those that all have with on_mismatch: intersect"
         raise StudyError(
-            f"{short} is one of {len(read)} seeds, which need the same items: {int((~in_all).sum()):,} are not in all of "
-            f"their files; {remedy if in_all.any() else 'they have no item in common'}"
+            f"{short} is one of {len(read)} seeds, which need the same items: {int((~in_all).sum()):,} are not in all "
+            f"of their files; {remedy if in_all.any() else 'they have no item in common'}"
         )
     note = f"{int((~in_all).sum()):,} items that are not in the files of all its seeds are left out"
     return replace(joined, table=joined.table.filter(pa.array(in_all[items])), notes=(*joined.notes, note))

@@ -5,7 +5,7 @@ probe: paper:cot                            scores the models; files of outcomes
 decoding: {temperature: 0.6, top_p: 0.95, samples: 3, tokens: 32768}
 rendering: chat                             plain or chat, if not that of the probe
 categories: mine.csv                        another map of tasks to categories
-on_mismatch: intersect                      compare the items that both sides have; default: error
+on_mismatch: intersect                      compare the items that all files of a pair have; default: error
 allow_prompt_mismatch: true                 the two sides may read different prompts
 chance: paper-compat                        the paper's numbers as its released code computes them; default: own
 stages:

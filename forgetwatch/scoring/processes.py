@@ -64,6 +64,11 @@ _LINGER: Final = 10.0
 """Seconds for which the process that holds the group's store waits after a failure, so that the others hear of it."""
 _FAILED: Final = "failed"
 """Name under which the store counts the processes that failed."""
+_ALONE: Final = 120.0
+"""Seconds for which a process that failed, and wants to continue, waits for the others to fail too."""
+
+_store: Final = ContextVar[Store | None]("store", default=None)
+"""Store of the group of a launcher, for reports of failures."""
 
 
 class _FailedElsewhereError(ScoringError):
@@ -103,6 +108,7 @@ def joined_group() -> Iterator[None]:
         yield
         return
     store = _begin_group()
+    token = _store.set(store)
     try:
         yield
         all_gather(lambda: None)  # a process that is done must not end while another may still fail
@@ -120,7 +126,31 @@ def joined_group() -> Iterator[None]:
             ) from error
         raise
     finally:
+        _store.reset(token)
         _end_group()
+
+
+def failed_together(error: Exception, *, number: int) -> None:
+    """Return when all processes of the launcher have failed in a piece of work, so that they can continue together.
+
+    Other than a failure that `all_gather` shares, one between two exchanges may be that of a single process, for which
+    the others wait in their next exchange.
+
+    Args:
+        error: The failure of this process.
+        number: Number of the piece of work, the same in each process.
+
+    Raises:
+        ScoringError: If another process has not failed; the group cannot continue.
+    """
+    if (store := _store.get()) is None:
+        return
+    key, until = f"work-{number}", time.monotonic() + _ALONE
+    store.add(key, 1)
+    while store.add(key, 0) < process_count():
+        if time.monotonic() > until:
+            raise ScoringError(f"process {rank()} failed alone, and the others wait for it: {error}") from error
+        time.sleep(0.05)
 
 
 def _begin_group() -> Store:

@@ -39,7 +39,7 @@ from forgetwatch.progress import log, seconds
 from forgetwatch.report.cells import net_change
 from forgetwatch.run_folder import FOLLOW_FOLDER, GuardFinding
 from forgetwatch.scoring.checkpoints import load_model
-from forgetwatch.scoring.processes import on_all_processes, on_main_process, process_count, rank
+from forgetwatch.scoring.processes import failed_together, on_all_processes, on_main_process, process_count, rank
 from forgetwatch.scoring.snapshot_cache import file_digests
 from forgetwatch.watch import notices
 from forgetwatch.watch.checkpoint_queue import CheckpointQueue, End
@@ -152,6 +152,7 @@ class Follower:
         )
         self._setting: tuple[Any, ...] = ()
         self._is_in_place = False
+        self._failures_so_far = 0
 
     def follow(self) -> End:
         """Score checkpoints until the training, or the follower, ends; return the reason.
@@ -239,6 +240,8 @@ class Follower:
         except (_FollowError, MismatchError):
             raise
         except (ForgetwatchError, OSError) as error:
+            self._failures_so_far += 1
+            failed_together(error, number=self._failures_so_far)
             # What was linked or copied is there whatever happens to the checkpoint.
             gone = not isinstance(error, CheckpointGoneError) and on_main_process(
                 lambda: self._is_in_place and self._store.is_gone(checkpoint)
@@ -385,7 +388,8 @@ class Follower:
             with self._failures.tolerate("writing the report", step=step):
                 self._page.write(watch, at_once=True)
             self._failures.log_counts()
-        watch.release()
+        if rank() == 0:  # the others are not waited for: one of them may have failed alone
+            watch.folder.release()
 
     def show(self) -> None:
         """Print the table of the last look, in the main process, unless there is none."""

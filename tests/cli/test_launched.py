@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -185,6 +186,49 @@ def test_a_launcher_whose_variables_are_incomplete_is_named(saved: Path) -> None
     ]
 
 
+@pytest.mark.parametrize("fails", ["0", "1"])
+@pytest.mark.parametrize("call", ["1", "3"])  # the base; the checkpoint, after the base was measured twice
+def test_a_process_that_fails_alone_ends_a_follower_and_one_message_is_printed(
+    saved: Path, fails: str, call: str
+) -> None:
+    script = """
+import os
+from forgetwatch.errors import ScoringError
+from forgetwatch.scoring import processes, scorer
+processes._ALONE, kept, calls = 2.0, scorer.Scorer.score, []
+def score(*given, **named):
+    calls.append(1)
+    if os.environ["RANK"] == os.environ["FAILS"] and len(calls) == int(os.environ["CALL"]):
+        raise ScoringError("no memory today")
+    return kept(*given, **named)
+scorer.Scorer.score = score
+from forgetwatch.cli import main
+main()
+"""
+    checkpoint = saved / f"run{fails}{call}/checkpoint-10"
+    shutil.copytree(saved / "model", checkpoint)
+    (saved / "alone.py").write_text(script)
+    command = ["alone.py", "follow", str(checkpoint.parent), "--base", "model", "--probe", "p.jsonl", "--once"]
+    both = launched(command, cwd=saved, FAILS=fails, CALL=call)
+    assert [one.returncode for one in both] == [1, 1]
+    assert len([line for one in both for line in _own(one.stderr) if "no memory today" in line]) == 1
+    assert not list(checkpoint.parent.glob("*/step-*"))
+
+
+def test_torchrun_leaves_the_options_of_follow_alone_behind_two_dashes(saved: Path) -> None:
+    for step in (5, 10):
+        shutil.copytree(saved / "model", saved / f"dashes/checkpoint-{step}")
+    (saved / "dashes/checkpoint-5/config.json").write_text("{")
+    launcher = [str(Path(sys.executable).with_name("torchrun")), "--nproc-per-node", "2", "-m", "--", "forgetwatch"]
+    command = ["follow", "dashes", "--base", "model", "--probe", "p.jsonl", "--once", "--poll", "0.1", "--run", "looks"]
+    done = subprocess.run([*launcher, *command], cwd=saved, capture_output=True, text=True, timeout=500)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.splitlines()[-1] == "report: looks/report.html"
+    assert len([line for line in done.stdout.splitlines() if line.startswith("step 10: ")]) == 1
+    # A checkpoint that fails in all processes is left out by all.
+    assert len([line for line in _own(done.stderr) if "checkpoint-5 could not be scored" in line]) == 1
+
+
 def test_a_process_that_waits_for_others_in_vain_says_so_and_ends(saved: Path) -> None:
     script = """
 from datetime import timedelta
@@ -193,8 +237,8 @@ processes._MEETING, processes._UNHEARD = timedelta(seconds=3), 0.5
 from forgetwatch.cli import main
 main()
 """
-    (saved / "alone.py").write_text(script)
-    command = ["alone.py", "score", "model", "--probe", "p.jsonl", "-o", "none.parquet"]
+    (saved / "waiting.py").write_text(script)
+    command = ["waiting.py", "score", "model", "--probe", "p.jsonl", "-o", "none.parquet"]
     group = {"WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
     (done,) = finish_all([Forked(command, cwd=saved, environment={**os.environ, **group})], timeout=400)
     assert done.returncode == 1

@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -24,6 +25,7 @@ from torch import nn
 
 from forgetwatch.completions import Completions, Reading
 from forgetwatch.errors import ScoringError
+from forgetwatch.progress import Done, Progress
 from forgetwatch.scoring.adapters import adapter_obstacle, adapters_off
 from forgetwatch.scoring.encoding import Encoded, Ids
 from forgetwatch.scoring.engine import Engine
@@ -60,6 +62,7 @@ def sample_completions(
     tokens: int = TOKENS,
     seed: int = 0,
     token_budget: int | None = None,
+    progress: Progress | None = None,
 ) -> Completions:
     """One completion for each prompt, sampled from the model's own distribution, with its log-probabilities.
 
@@ -74,6 +77,7 @@ def sample_completions(
         tokens: Maximum number of tokens of a completion, its end token included.
         seed: Seed of the sampling.
         token_budget: Tokens of a batch, the completions included; by default one that suits the device.
+        progress: Called after each batch with what is done: completions are sampled, then read twice.
 
     Raises:
         ScoringError: If the model cannot generate here, or does not generate by the log-probabilities that it reads, or
@@ -95,13 +99,22 @@ def sample_completions(
     _check_vocabulary(prompts, info.vocabulary)
     ends, budget = end_tokens(model, tokenizer), token_budget or info.token_budget
     seeds = seeds_of(prompts, seed)
+
+    def sampled(count: int) -> None:
+        if progress:
+            share = count / len(prompts)
+            progress(Done(count=count, total=len(prompts), share=share, unit="completions", next="two readings"))
+
     samples = on_main_process(
-        lambda: sample(model, prompts, tokens=tokens, ends=ends, seeds=seeds, token_budget=budget)
+        lambda: sample(model, prompts, tokens=tokens, ends=ends, seeds=seeds, token_budget=budget, progress=sampled)
     )
     completions = tuple(one.tokens for one in samples)
     encoded = _encoded(prompts, completions)
-    top_ids, again = _likeliest(model, encoded, token_budget=budget)
-    logprobs, top_logprobs = _read(model, encoded, top_ids, token_budget=token_budget)
+    top_ids, again = _likeliest(
+        model, encoded, token_budget=budget, progress=_part(progress, "completions read", "second reading")
+    )
+    reading_again = _part(progress, "completions read again")
+    logprobs, top_logprobs = _read(model, encoded, top_ids, token_budget=token_budget, progress=reading_again)
     _check_follows(samples, logprobs, model)
     made = Completions(
         sets=tuple(name for name, _ in kept),
@@ -169,7 +182,13 @@ def _spelling_hash(texts: Sequence[Ids], tokenizer: Any) -> str:
     return hashlib.sha256(json.dumps(spelled).encode()).hexdigest()[:16]
 
 
-def read_under(model: nn.Module, completions: Completions, *, token_budget: int | None = None) -> Reading:
+def read_under(
+    model: nn.Module,
+    completions: Completions,
+    *,
+    token_budget: int | None = None,
+    progress: Progress | None = None,
+) -> Reading:
     """Completions as the model reads them: each token, and the base's likeliest tokens at its position.
 
     If the model is its base once its adapters are switched off, it is also read without them, and the KL over the whole
@@ -182,6 +201,7 @@ def read_under(model: nn.Module, completions: Completions, *, token_budget: int 
         model: A causal language model of transformers.
         completions: Texts that the base generated.
         token_budget: Tokens of a batch; the same at every look. By default one that suits the device.
+        progress: Called after each batch with what is done.
 
     Raises:
         ScoringError: If a token is outside the vocabulary, or its logits are not finite.
@@ -191,21 +211,24 @@ def read_under(model: nn.Module, completions: Completions, *, token_budget: int 
     if top_ids is not None:
         _check_vocabulary([tuple(ids.ravel().tolist()) for ids in top_ids], ModelInfo.of(model).vocabulary)
         beside = [ids.astype(np.int64) for ids in top_ids]
-    engine, scores = _scores(model, encoded, beside, token_budget=token_budget)
+    reading = _part(progress, "completions")
+    engine, scores = _scores(model, encoded, beside, token_budget=token_budget, progress=reading)
     return Reading(
         logprobs=[one.tokens[0] for one in scores],
         top_logprobs=None
         if top_ids is None
         else [one.beside.logprobs.astype(np.float32) for one in scores if one.beside],
-        exact=None if engine is None else _exact(engine, model, completions),
+        exact=None if engine is None else _exact(engine, model, completions, progress),
     )
 
 
-def _exact(engine: Engine, model: nn.Module, completions: Completions) -> list[NDArray[np.float64]] | None:
+def _exact(
+    engine: Engine, model: nn.Module, completions: Completions, progress: Progress | None
+) -> list[NDArray[np.float64]] | None:
     """KL over the whole vocabulary at each token, by completion; None if the base cannot be read from the model."""
     if adapter_obstacle(model):
         return None
-    found = engine.divergence(model, adapters_off(model))
+    found = engine.divergence(model, adapters_off(model), _part(progress, "completions beside the base"))
     if len(found) != len(completions):
         return None
     kl, base = zip(*(found[index] for index in range(len(completions))), strict=True)
@@ -241,14 +264,15 @@ def _encoded(prompts: Sequence[Ids], tokens: Sequence[Ids]) -> list[Encoded]:
 
 
 def _likeliest(
-    model: nn.Module, encoded: Sequence[Encoded], *, token_budget: int
+    model: nn.Module, encoded: Sequence[Encoded], *, token_budget: int, progress: Progress | None
 ) -> tuple[list[NDArray[np.int64]], Reading]:
     """The likeliest tokens at each position, int64 [tokens, `TOP`] by completion, and the reading that found them.
 
     It is read in other batches than those of the looks, so that it shows what rounding gives.
     """
     tokens = sum(len(one.context) + len(one.choices[0]) - 1 for one in encoded)
-    _, scores = _scores(model, encoded, TOP, token_budget=max(1, min(token_budget, tokens) // 2))
+    budget = max(1, min(token_budget, tokens) // 2)
+    _, scores = _scores(model, encoded, TOP, token_budget=budget, progress=progress)
     beside = [one.beside for one in scores if one.beside]
     again = Reading(
         logprobs=[one.tokens[0] for one in scores], top_logprobs=[one.logprobs.astype(np.float32) for one in beside]
@@ -257,15 +281,25 @@ def _likeliest(
 
 
 def _read(
-    model: nn.Module, encoded: Sequence[Encoded], beside: Beside, *, token_budget: int | None
+    model: nn.Module,
+    encoded: Sequence[Encoded],
+    beside: Beside,
+    *,
+    token_budget: int | None,
+    progress: Progress | None = None,
 ) -> tuple[list[NDArray[np.float64]], list[NDArray[np.float64]]]:
     """Log-probabilities of the tokens, and of those beside them, by completion."""
-    _, scores = _scores(model, encoded, beside, token_budget=token_budget)
+    _, scores = _scores(model, encoded, beside, token_budget=token_budget, progress=progress)
     return [one.tokens[0] for one in scores], [one.beside.logprobs for one in scores if one.beside]
 
 
 def _scores(
-    model: nn.Module, encoded: Sequence[Encoded], beside: Beside, *, token_budget: int | None
+    model: nn.Module,
+    encoded: Sequence[Encoded],
+    beside: Beside,
+    *,
+    token_budget: int | None,
+    progress: Progress | None,
 ) -> tuple[Engine | None, list[Scores]]:
     """Scores of completions, and the engine that read them; none if there is nothing to read."""
     if not encoded:
@@ -275,8 +309,13 @@ def _scores(
     keys = [one.prompt_hash for one in encoded]
     # With the noise given the engine measures none: there are no margins here.
     engine = Engine(info, encoded, keys, layout="rows", noise=0.0, token_budget=token_budget, beside=beside)
-    scores = engine.score(model)
+    scores = engine.score(model, progress)
     return engine, [scores[index] for index in range(len(encoded))]
+
+
+def _part(progress: Progress | None, unit: str, then: str = "") -> Progress | None:
+    """Progress of one part of the work, with the name of what it counts and of the part after it; None for none."""
+    return None if progress is None else lambda done: progress(replace(done, unit=unit, next=then))
 
 
 def _check_follows(samples: Sequence[Sample], logprobs: Sequence[NDArray[np.float64]], model: nn.Module) -> None:

@@ -158,12 +158,15 @@ class Engine:
                 self._tested = True
         return {index: found for group, found in scores.items() for index in self._duplicates[group]}
 
-    def divergence(self, model: nn.Module, base: AbstractContextManager[None]) -> dict[int, NDArray[np.float64]]:
+    def divergence(
+        self, model: nn.Module, base: AbstractContextManager[None], progress: Progress | None = None
+    ) -> dict[int, NDArray[np.float64]]:
         """KL of the base to the model at each token of items of one choice, in the single rows of the last score.
 
         Args:
             model: The model; it and all random states come back as they were.
             base: Context in which the model is its base.
+            progress: Called after each batch with what is done.
 
         Returns:
             KL over the whole vocabulary, and the base's log-probability of the token, nats, float64 [2, tokens] by
@@ -174,7 +177,9 @@ class Engine:
         model = unwrapped(model)
         with isolated(model):
             parts = all_gather(
-                lambda: self._forward.divergence(model, shard(self._batches, model), self._encoded, base=base)
+                lambda: self._forward.divergence(
+                    model, shard(self._batches, model), self._encoded, base=base, progress=progress
+                )
             )
         found = {item: values for part in parts for item, values in part.items()}
         return {index: values for group, values in found.items() for index in self._duplicates[group]}

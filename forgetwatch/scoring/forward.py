@@ -12,7 +12,7 @@ logits, in one of several forms (`tensors.Keep`); batches with too many logits a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -249,6 +249,7 @@ class ForwardPass:
         encoded: Sequence[Encoded],
         *,
         base: AbstractContextManager[None],
+        progress: Progress | None = None,
     ) -> dict[int, NDArray[np.float64]]:
         """KL of the base to the model over the whole vocabulary at each token of items of one choice, in single rows.
 
@@ -257,6 +258,7 @@ class ForwardPass:
             batches: Planned by `plan`.
             encoded: Token ids of all items.
             base: Context in which the model is its base. The hidden states of all batches are kept until it is left.
+            progress: Called after each batch of the base and of the model with what is done.
 
         Returns:
             KL, and the base's log-probability of the token, float64 [2, tokens] by index of the item.
@@ -265,16 +267,25 @@ class ForwardPass:
         with self._head(model) as reader:
             if reader is None:
                 return found
+            before: list[Tensor] = []
             with base:
-                before = [self._states(model, reader, batch) for batch in batches]
-            for batch in batches:
+                for batch in batches:
+                    before.append(self._states(model, reader, batch))
+                    self._report(progress, encoded, share=len(before) / len(batches) / 2)
+            for number, batch in enumerate(batches, start=1):
                 now = self._states(model, reader, batch)
                 readout = Readout(batch, encoded, greedy=False)
                 rows, tokens = (torch.from_numpy(part).to(now.device) for part in (readout.rows, readout.tokens))
                 numbers = reader.divergence(before.pop(0), now, rows, tokens).cpu().numpy()
                 kl, logprobs = (readout.by_request(part) for part in numbers)
                 found |= {item: np.stack([kl[item], logprobs[item]]) for item in kl}
+                self._report(progress, encoded, share=(1 + number / len(batches)) / 2)
         return found
+
+    @staticmethod
+    def _report(progress: Progress | None, of: Sized, *, share: float) -> None:
+        if progress:
+            progress(Done(count=round(share * len(of)), total=len(of), share=share))
 
     def _states(self, model: nn.Module, reader: HeadReader, batch: Batch) -> Tensor:
         """Hidden states at the positions that a batch needs, float [needed, hidden size]."""

@@ -22,7 +22,7 @@ from forgetwatch.completions import Completions, read_completions, save_completi
 from forgetwatch.errors import SnapshotError
 from forgetwatch.metrics.divergence import Drift
 from forgetwatch.probe import Probe
-from forgetwatch.progress import log
+from forgetwatch.progress import log, shown
 from forgetwatch.run_folder import COMPLETIONS
 from forgetwatch.scoring.base_texts import read_under, sample_completions
 from forgetwatch.scoring.encoding import Ids, encode
@@ -35,6 +35,9 @@ from forgetwatch.watch.console import Failures
 
 PROMPTS: Final = 64
 """Prompts of each set; each has one completion of 32 tokens."""
+
+_DELAY: Final = 5.0
+"""Seconds of a look at the completions before its progress is shown."""
 
 
 class DriftWatch:
@@ -60,12 +63,16 @@ class DriftWatch:
     ) -> DriftWatch:
         """Sample completions from the model as it is, for prompts of the probe and of the training examples.
 
+        Its progress is shown.
+
         Raises:
             ScoringError: If the model cannot generate here.
         """
         with random_states():  # a dataset may draw random numbers
             prompts = on_main_process(lambda: drift_prompts(probe, examples, model, tokenizer))
-        return cls(sample_completions(model, tokenizer, prompts, token_budget=token_budget), token_budget=token_budget)
+        with shown("drift", is_main_process=rank() == 0) as progress:
+            made = sample_completions(model, tokenizer, prompts, token_budget=token_budget, progress=progress)
+        return cls(made, token_budget=token_budget)
 
     @classmethod
     def resume(cls, folders: Sequence[Path], *, checksum: str | None, token_budget: int | None) -> DriftWatch | None:
@@ -91,11 +98,15 @@ class DriftWatch:
     def look(self, model: nn.Module) -> dict[str, Drift]:
         """Measure the drift of the model from the base, by set; the model is left as it was.
 
+        What takes long shows its progress.
+
         Raises:
             ScoringError: If its logits are not finite.
         """
         started = time.perf_counter()
-        found = self.completions.drift(read_under(model, self.completions, token_budget=self._token_budget))
+        with shown("drift", delay=_DELAY, is_main_process=rank() == 0) as progress:
+            reading = read_under(model, self.completions, token_budget=self._token_budget, progress=progress)
+        found = self.completions.drift(reading)
         self.seconds = time.perf_counter() - started
         return found
 

@@ -16,6 +16,7 @@ Each message gives what was needed, what was got, where (file, row or item), and
 
 import difflib
 from collections.abc import Iterable
+from pathlib import Path
 
 from forgetwatch.visible_text import visible
 
@@ -76,3 +77,12 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     folded = {one.casefold(): one for one in known}
     near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.7)
     return f", did you mean {folded[near[0]]!r}?" if near else ""
+
+
+def did_you_mean_path(path: Path) -> str:
+    """``, did you mean 'base'?`` if a name like that of `path` is in its folder; else an empty text."""
+    try:
+        names = [other.name for other in path.parent.iterdir() if other.name != path.name]
+    except OSError:
+        return ""
+    return did_you_mean(path.name, names)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from forgetwatch.cli.output import bytes_bar, scoring_unless_cached
 from forgetwatch.comparing.flips import Flip, What, sort_flips
-from forgetwatch.errors import SnapshotError, did_you_mean
+from forgetwatch.errors import SnapshotError, did_you_mean, did_you_mean_path
 from forgetwatch.probe import Probe
 from forgetwatch.readers import SUFFIXES, is_outcomes, load_snapshot
 from forgetwatch.readers.question_text import QuestionStore, QuestionText
@@ -58,12 +58,12 @@ def resolve(
     is_model = path.exists()
     # A name in the form of a path is never looked up as a model id.
     if not is_model and (path.is_symlink() or path.suffix in SUFFIXES or given.startswith((".", "/"))):
-        near = did_you_mean(path.name, _names_next_to(path))
+        near = did_you_mean_path(path)
         raise SnapshotError(f"{given}: no such file or folder{near}")
     if probe is None and is_model:
         raise SnapshotError(f"{given}: a model folder, which needs --probe to be scored")
     if probe is None:
-        near = did_you_mean(path.name, _names_next_to(path))
+        near = did_you_mean_path(path)
         raise SnapshotError(f"{given}: no such file or folder{near or ';'} a model id needs --probe to be scored")
     if metric is not None:
         raise SnapshotError(
@@ -77,13 +77,6 @@ def resolve(
         return score_checkpoint(
             given, probe, trust_remote_code=trust_remote_code, device_map=device_map, progress=progress
         )
-
-
-def _names_next_to(path: Path) -> list[str]:
-    try:
-        return [other.name for other in path.parent.iterdir() if other.name != path.name]
-    except OSError:
-        return []
 
 
 def with_questions(changed: list[Flip], given: str, snapshot: Snapshot, metric: str | None) -> list[Flip]:

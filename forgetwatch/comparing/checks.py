@@ -51,7 +51,7 @@ def check_settings(before: Snapshot, after: Snapshot, *, allow_prompt_mismatch: 
             if name == "rendering" and allow_prompt_mismatch:
                 continue
             remedy = "score both with the same probe" + (
-                ", or pass --allow-prompt-mismatch" if name == "rendering" else ""
+                ", or pass --allow-prompt-mismatch to compare" if name == "rendering" else ""
             )
             raise MismatchError(
                 f"{before.label} was scored with {name} {probe_before[name]!r} and {after.label} with "
@@ -216,7 +216,7 @@ def check_prompts(before: Snapshot, after: Snapshot, pairing: Pairing, *, allow_
         raise MismatchError(
             f"the prompts of {differs:,} of {items:,} items differ between {before.label} "
             f"({_rendering(before)}) and {after.label} ({_rendering(after)}): what looks like forgetting may be the "
-            "format; score both in the same way, or pass --allow-prompt-mismatch"
+            "format; score both in the same way, or pass --allow-prompt-mismatch to compare"
         )
     return differs
 

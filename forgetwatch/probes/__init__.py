@@ -88,6 +88,12 @@ def _local(name: str | Path | Iterable[Mapping[str, Any]]) -> Probe:
     parts = str(name).split("+")
     unknown = [part for part in parts if part not in _LOCAL_NAMES]
     if unknown:
+        named, _, count = str(name).rpartition(":")
+        if named and count.isdigit():
+            raise ProbeError(
+                f"{name}: no such file; to use {count} items of a probe, write them to a file first: "
+                f"`forgetwatch probe build {named} --limit {count} -o few.jsonl`"
+            )
         near = did_you_mean(unknown[0], (*_LOCAL_NAMES, *_PRESET_NAMES))
         raise ProbeError(
             f"{name}: no such file, and no such shipped probe{near}; needed {', '.join(_LOCAL_NAMES)}, a file of items "

@@ -313,14 +313,16 @@ def _alarm(raised: RaisedAlarm) -> str:
 
 
 def _guard_parts(found: Conclusion) -> list[Text]:
-    """The trips of the guard, other than those on an alarm, which is named already; none if there is none."""
-    trips = [trip for trip in found.trips if trip.what in ("net_loss", "must_pass")]
+    """The trips of the guard; those on alarms, which are named already, are counted. None if there is none."""
+    trips = found.trips
     if not trips:
         return []
-    start = Text(f"guard tripped {'once' if len(trips) == 1 else f'{len(trips)} times'}: ")
-    return [
-        _names(start, [f"{_tripped(trip)} (step {trip.step})" if trip.step >= 0 else _tripped(trip) for trip in trips])
-    ]
+    on_alarms = sum(trip.what in ("alarm", "fading") for trip in trips)
+    names = [f"on {on_alarms} alarm{'s' if on_alarms > 1 else ''}"] if on_alarms else []
+    for trip in trips:
+        if trip.what in ("net_loss", "must_pass"):
+            names.append(f"{_tripped(trip)} (step {trip.step})" if trip.step >= 0 else _tripped(trip))
+    return [_names(Text(f"guard tripped {'once' if len(trips) == 1 else f'{len(trips)} times'}: "), names)]
 
 
 def _tripped(trip: GuardFinding) -> str:

@@ -21,7 +21,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.integrations import deepspeed
 from transformers.utils import logging
 
-from forgetwatch.errors import ForgetwatchError, ScoringError
+from forgetwatch.errors import ForgetwatchError, ScoringError, did_you_mean_path
 from forgetwatch.grading import RULES
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Done, Progress, log
@@ -68,6 +68,7 @@ def load_model(
     Raises:
         ScoringError: If it cannot be loaded, or does not fit into memory; the message has the cause.
     """
+    _check_path(given)
     remedy = (
         f"spread it over all GPUs and the CPU (`forgetwatch score {given} --device-map auto`), or free memory; a "
         "training takes the snapshot as its baseline"
@@ -173,6 +174,7 @@ def load_outline(given: str, *, trust_remote_code: bool = False) -> tuple[nn.Mod
     Raises:
         ScoringError: If it cannot be loaded; the message has the cause.
     """
+    _check_path(given)
     try:
         config = AutoConfig.from_pretrained(given, trust_remote_code=trust_remote_code)
         with torch.device("meta"):
@@ -405,6 +407,7 @@ def weights_identity(given: str, *, trust_remote_code: bool = False, adapters: t
     """
     path = Path(given)
     if not path.is_dir():
+        _check_path(given)
         try:
             config = AutoConfig.from_pretrained(given, trust_remote_code=trust_remote_code)
         except (OSError, ValueError) as error:
@@ -417,6 +420,12 @@ def weights_identity(given: str, *, trust_remote_code: bool = False, adapters: t
         base = base_of_adapter(path)
         digests += weights_identity(base, trust_remote_code=trust_remote_code, adapters=(*adapters, path.resolve()))
     return digests
+
+
+def _check_path(given: str) -> None:
+    """Refuse a path at which there is nothing: transformers would look it up as a model id."""
+    if given.startswith((".", "/")) and not Path(given).exists():
+        raise ScoringError(f"{given}: no such folder{did_you_mean_path(Path(given))}")
 
 
 def base_of_adapter(path: Path) -> str:

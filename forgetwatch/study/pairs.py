@@ -18,7 +18,7 @@ from forgetwatch.study.plan import Pair, Plan
 from forgetwatch.study.sources import Sources
 
 _KEYS: Final = {
-    "pass --allow-prompt-mismatch": "set allow_prompt_mismatch: true",
+    "pass --allow-prompt-mismatch to compare": "set allow_prompt_mismatch: true",
     "with --on-mismatch intersect": "with on_mismatch: intersect",
     "--metric": "metric",
     "--match": "match",

@@ -192,7 +192,7 @@ def _shorter(probe: Probe) -> str:
     if len(probe) > _QUICK_ITEMS:
         smaller = "the probe 'quick'" if probe.name == "standard" else f"fewer items (probe.head({_QUICK_ITEMS}))"
         smaller += ", or "
-    return f"shorter: {smaller}baseline= a snapshot of this model (`forgetwatch score`), which is not measured twice"
+    return f"shorter: {smaller}a snapshot of this model (`forgetwatch score`) as the baseline, not measured twice"
 
 
 def _reasons(outcomes: Counter[str]) -> str:

@@ -32,3 +32,8 @@ def test_an_unknown_name_is_refused_with_the_closest_one(name: str, near: str) -
     needed = f"needed {', '.join(NAMES)}, demo, a file"
     with pytest.raises(ProbeError, match=f"no such file, and no such shipped probe{near}; {needed}"):
         load_probe(name)
+
+
+def test_a_number_of_items_is_refused_with_the_command_that_makes_such_a_file() -> None:
+    with pytest.raises(ProbeError, match=r"use 60 items .*`forgetwatch probe build standard --limit 60 -o few.jsonl`"):
+        load_probe("standard:60")

@@ -93,7 +93,7 @@ def test_the_first_table_of_a_run_ends_with_its_alarms_in_one_line() -> None:
     assert max(map(len, lines)) <= 80
 
 
-def test_trips_of_the_guard_that_are_no_alarm_are_named_in_the_table() -> None:
+def test_trips_of_the_guard_are_counted_in_the_table_and_named_unless_an_alarm_is() -> None:
     trips = (
         GuardFinding("alarm", "all:all", 2, "ALARM"),
         GuardFinding("net_loss", "category:Math", 2, "Math, step 2: ..."),
@@ -102,7 +102,7 @@ def test_trips_of_the_guard_that_are_no_alarm_are_named_in_the_table() -> None:
     )
     kept, lost = [True] * 100, [False] * 40 + [True] * 60
     lines = first(replace(run(kept, kept, lost, lost, planned=5), findings=trips))
-    assert lines[-1] == "guard tripped 2 times: Math (step 2), item q7 (step 3)"
+    assert lines[-1] == "guard tripped 3 times: on 1 alarm, Math (step 2), item q7 (step 3)"
 
 
 def test_a_group_that_recovered_after_its_alarm_is_said_to_have_recovered() -> None:

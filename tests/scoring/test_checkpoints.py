@@ -11,7 +11,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 from forgetwatch import Item, Probe, score
 from forgetwatch.errors import ScoringError
 from forgetwatch.scoring import checkpoints
-from forgetwatch.scoring.checkpoints import load_model, load_outline, score_checkpoint
+from forgetwatch.scoring.checkpoints import load_model, load_outline, score_checkpoint, weights_identity
 from forgetwatch.scoring.encoding import has_tokenizer
 
 
@@ -195,3 +195,10 @@ def test_an_adapter_brings_the_tokenizer_of_a_base_that_has_none(saved: Path, tm
         load_model(str(tmp_path / "adapter"))
     tokenizer().save_pretrained(tmp_path / "adapter")
     assert load_model(str(tmp_path / "adapter"))[1].get_vocab() == tokenizer().get_vocab()
+
+
+def test_a_path_at_which_there_is_nothing_is_never_looked_up_as_a_model_id(saved: Path) -> None:
+    near = f"{saved}l"
+    for act in (load_model, load_outline, weights_identity):
+        with pytest.raises(ScoringError, match=f"^{near}: no such folder, did you mean '{saved.name}'"):
+            act(near)

@@ -114,7 +114,7 @@ def test_a_baseline_that_takes_long_names_what_is_shorter(
     watch.measure_with(token_budget=64, generator=None)
     watch.look(model(TOK), TOK, step=0)
     error = capsys.readouterr().err
-    assert "in all, second measurement included\nforgetwatch: shorter: baseline= a snapshot of this model" in error
+    assert "in all, second measurement included\nforgetwatch: shorter: a snapshot of this model" in error
     assert "forgetwatch: second measurement: " in error
 
 

@@ -190,7 +190,8 @@ def test_reports_have_the_same_numbers_in_every_format(folder: Path, method: str
 
 def test_the_front_is_that_of_retention_and_target(folder: Path) -> None:
     (folder / "t.csv").write_text("alpha,score\n0,1\n0.5,3\n1,2\n")
-    document = json.loads(merge("--alpha", "0,.5,1", "--target", str(folder / "t.csv"), "--json", "-"))
+    document = json.loads(merge("--alpha", "1,0,.5", "--target", str(folder / "t.csv"), "--json", "-"))
+    assert [point["alpha"] for point in document["probes"][0]["points"]] == [0, 0.5, 1]
     models = {one["label"]: one for one in document["ranking"]["models"]}
     assert {name: one["target"] for name, one in models.items()} == {"alpha 0": 1, "alpha 0.5": 3, "alpha 1": 2}
     assert models["alpha 0"]["on_front"]

@@ -12,8 +12,15 @@ from merge_sweeps import ALPHAS, made_sweep
 from pages import HOSTILE, plain
 from rich.console import Console
 
-from forgetwatch.report.merge_page import merge_page
-from forgetwatch.report.merge_table import merge_detail, merge_json, merge_markdown, merge_table
+from forgetwatch.report.merge_page import merge_figure, merge_page
+from forgetwatch.report.merge_table import (
+    merge_detail,
+    merge_json,
+    merge_markdown,
+    merge_table,
+    side_by_side,
+    sweep_table,
+)
 
 
 def printed(lines: object) -> str:
@@ -96,3 +103,45 @@ def test_headings_of_the_page_shorten_names() -> None:
     assert "lost, against base" in headings
     assert "lost, against a-tuned-mo…oint-1200" in headings
     assert max(map(len, headings)) < 60
+
+
+def test_the_numbers_of_both_ends_are_under_their_own_headings_and_the_front_is_marked() -> None:
+    sweep = made_sweep()
+    front = {one.label for one in sweep.ranking.ranking if one.on_front}
+    assert 0 < len(front) < len(ALPHAS)
+    lines = printed(merge_table(sweep)).splitlines()[3:8]
+    headings, rows = sweep_table(sweep, sweep.chosen_on)
+    for line, cells, point in zip(lines, rows, sweep.chosen_on.points, strict=True):
+        found = re.fullmatch(r"(\S+) (\*?) +(\d+) +(\d+) ([+-]\S+) \(.*?\) +(\d+) +(\d+) ([+-]\S+) \(.*?\)", line)
+        assert found is not None
+        expected = [
+            value
+            for end in (point.from_a.all, point.from_b.all)
+            for value in (f"{end.forgotten:g}", f"{end.gained:g}", f"{100 * end.net_change:+.1f}")
+        ]
+        assert list(found.groups()) == [f"{point.alpha:g}", "*" * (f"alpha {point.alpha:g}" in front), *expected]
+        named = dict(zip(headings, cells, strict=True))
+        shown = [named[f"{name}, against {end}"] for end in sweep.ends for name in ("lost", "gained", "net points")]
+        assert [cell.split(" ")[0] for cell in shown] == expected
+
+
+def test_both_probes_are_next_to_each_other_for_each_end() -> None:
+    sweep = made_sweep()
+    headings, rows = side_by_side(sweep)
+    for number, row in enumerate(rows):
+        cells = dict(zip(headings, row, strict=True))
+        for one in sweep.sweeps:
+            point = one.points[number]
+            for end, comparison in zip(sweep.ends, point.ends, strict=True):
+                net = f"{100 * comparison.all.net_change:+.1f} "
+                assert cells[f"against {end}, on {one.probe}"].startswith(net)
+
+
+def test_the_curves_are_the_net_changes_in_points() -> None:
+    sweep = made_sweep()
+    for side, panel in enumerate(merge_figure(sweep).axes):
+        assert sweep.ends[side] in panel.get_title()
+        for one in sweep.sweeps:
+            (line,) = [drawn for drawn in panel.lines if drawn.get_label() == one.probe]
+            nets = [100 * point.ends[side].all.net_change for point in one.points]
+            np.testing.assert_allclose(np.asarray(line.get_ydata(), float), nets)

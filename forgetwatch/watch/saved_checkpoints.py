@@ -328,7 +328,7 @@ class CheckpointStore:
 
         One that was deleted since is no error: what was linked or copied is whole.
         """
-        now = self.read(checkpoint.step, checkpoint.name)
+        now = self._read_anew(checkpoint)
         if now is not None and now.signature != checkpoint.signature:
             raise CheckpointGoneError(f"{checkpoint.name} is being written again")
 
@@ -342,9 +342,13 @@ class CheckpointStore:
             except Exception as error:  # of any kind, as file systems raise
                 raise WatchError(f"{path} cannot be copied ({error})") from error
 
+    def _read_anew(self, checkpoint: SavedCheckpoint) -> SavedCheckpoint | None:
+        self._fs.invalidate_cache()  # remote file systems keep listings
+        return self.read(checkpoint.step, checkpoint.name)
+
     def is_gone(self, checkpoint: SavedCheckpoint) -> bool:
         """True if a file of the checkpoint has been deleted since it was seen."""
-        now = self.read(checkpoint.step, checkpoint.name)
+        now = self._read_anew(checkpoint)
         return now is None or not checkpoint.files.keys() <= now.files.keys()
 
 

@@ -6,14 +6,20 @@ import json
 import os
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, ClassVar
 
+import fsspec
 import numpy as np
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 from safetensors.numpy import save_file
 
 from forgetwatch.errors import WatchError
-from forgetwatch.watch.saved_checkpoints import CheckpointStore, SavedCheckpoint
+from forgetwatch.watch.checkpoint_queue import CheckpointQueue
+from forgetwatch.watch.saved_checkpoints import CheckpointGoneError, CheckpointStore, SavedCheckpoint
 
 
 def write(folder: Path, *names: str) -> Path:
@@ -185,6 +191,94 @@ def test_the_command_makes_a_model_of_parts_that_is_found(tmp_path: Path, folder
     loaded = AutoModelForCausalLM.from_pretrained(out)
     expected = network.state_dict()
     assert all(torch.equal(weight, expected[name]) for name, weight in loaded.state_dict().items())
+
+
+class KeptListings(MemoryFileSystem):  # type: ignore[misc]
+    """A remote file system that lists a folder once, as those of fsspec do."""
+
+    protocol = "kept"
+    listings: ClassVar[dict[str, Any]] = {}
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return str(super()._strip_protocol(path.replace("kept://", "memory://")))
+
+    def ls(self, path: str, detail: bool = True, **_: Any) -> Any:
+        if path not in self.listings:
+            self.listings[path] = super().ls(path, detail=True)
+        return self.listings[path] if detail else [one["name"] for one in self.listings[path]]
+
+    def invalidate_cache(self, path: str | None = None) -> None:
+        self.listings.clear()
+
+
+@pytest.fixture(params=["local", "kept://saved"])
+def saved(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Callable[[str, bytes], None]]:
+    """A training's folder with a checkpoint, and a function that writes a file of it."""
+    folder = write(tmp_path / "run/checkpoint-20", "config.json", "model.safetensors", "trainer_state.json")
+    if request.param == "local":
+        return str(tmp_path / "run"), lambda name, text: folder.joinpath(name).write_bytes(text) and None
+    fsspec.register_implementation("kept", KeptListings, clobber=True)
+    files = fsspec.filesystem("kept", skip_instance_cache=True)
+    files.put(f"{folder.parent}/", "/saved/", recursive=True)
+    return request.param, lambda name, text: files.pipe_file(os.path.normpath(f"/saved/checkpoint-20/{name}"), text)
+
+
+def test_a_checkpoint_that_is_written_again_is_not_held(
+    tmp_path: Path, saved: tuple[str, Callable[[str, bytes], None]]
+) -> None:
+    store, write_file = CheckpointStore(saved[0]), saved[1]
+    assert store.names() == {20: "checkpoint-20"}
+    made = store.read(20, "checkpoint-20")
+    assert made is not None
+    with store.held(made, tmp_path / "held", on_in_place=pytest.fail) as held:
+        assert (held / "model.safetensors").is_file()
+    write_file("config.json", b"{ }")
+    held_again = store.held(made, tmp_path / "held", on_in_place=pytest.fail)
+    with pytest.raises(CheckpointGoneError, match="checkpoint-20 is being written again"), held_again:
+        pytest.fail("held")
+    assert not (tmp_path / "held").exists()
+
+
+def test_a_folder_is_listed_as_it_is_now(saved: tuple[str, Callable[[str, bytes], None]]) -> None:
+    store, write_file = CheckpointStore(saved[0]), saved[1]
+    assert store.names() == {20: "checkpoint-20"}
+    (Path(saved[0]) / "checkpoint-30").mkdir() if store.is_local else write_file("../checkpoint-30/config.json", b"{}")
+    assert list(store.names()) == [20, 30]
+
+
+def test_without_the_trainers_state_a_checkpoint_must_be_the_same_at_two_listings(tmp_path: Path) -> None:
+    folder = write(tmp_path / "checkpoint-20", "config.json", "pytorch_model.bin")
+    queue = CheckpointQueue(
+        CheckpointStore(str(tmp_path)), looks=dict, stop=threading.Event(), poll=0.05, idle=None, once=False
+    )
+    assert queue._scan() is None
+    (folder / "pytorch_model.bin").write_bytes(b"longer")
+    assert queue._scan() is None
+    found = queue._scan()
+    assert found is not None
+    assert found.step == 20
+    write(folder, "trainer_state.json")
+    (folder / "pytorch_model.bin").write_bytes(b"longer still")
+    os.utime(folder / "pytorch_model.bin", (1, 1))
+    assert queue._scan() is not None  # the state is newer
+
+
+def test_the_end_waits_for_a_folder_that_has_just_been_made_and_for_one_that_grows(tmp_path: Path) -> None:
+    folder = write(tmp_path / "checkpoint-20", "config.json", "model.safetensors", "trainer_state.json")
+    queue = CheckpointQueue(
+        CheckpointStore(str(tmp_path)), looks=dict, stop=threading.Event(), poll=0.05, idle=0.5, once=False
+    )
+    found = queue.next()
+    assert isinstance(found, SavedCheckpoint)
+    assert found.is_last
+    queue.deal_with(found)
+    (tmp_path / "checkpoint-30").mkdir()
+    assert queue.next() == "idle"
+    (tmp_path / "checkpoint-30").rmdir()
+    (folder / "model.safetensors").write_bytes(b"written again")
+    queue._scan()
+    assert queue._end(again=False) is None
 
 
 def test_a_file_behind_a_symbolic_link_is_held_too(tmp_path: Path) -> None:

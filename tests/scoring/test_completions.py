@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from support import log_likelihood, model, tokenizer
 
 from forgetwatch.completions import SCHEMA, Completions, Reading, read_completions, save_completions
 from forgetwatch.errors import ScoringError, SnapshotError
+from forgetwatch.progress import Done
 from forgetwatch.scoring.base_texts import check_completions, completion_logprobs, read_under, sample_completions
 
 TOK = tokenizer()
@@ -251,6 +253,18 @@ def test_the_exact_kl_is_that_of_the_base_with_the_adapter_switched_off_and_leav
     for one in moved.values():
         assert 0.001 < one.kl_summed <= one.kl_exact
         assert one.kl_exact_se > 0
+
+
+def test_every_part_of_the_work_reports_its_progress() -> None:
+    network, seen = adapted(), list[Done]()
+    found = sample_completions(network, TOK, PROMPTS, tokens=8, token_budget=20, progress=seen.append)
+    read_under(network, found, token_budget=20, progress=seen.append)
+    units = ["completions", "completions read", "completions read again", "completions", "completions beside the base"]
+    assert [unit for unit, _ in groupby(one.unit for one in seen)] == units
+    for _, part in groupby(seen, key=lambda one: one.unit):
+        counts = [one.count for one in part]
+        assert counts == sorted(counts)
+        assert counts[-1] == 6
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.groups import Group
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.report.formatting import count
-from forgetwatch.report.plots import LOST, ROWS, name_in, or_nan
+from forgetwatch.report.plots import LOST, ROWS, label_steps, name_in, or_nan
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -91,7 +91,7 @@ def mass_curves_figure(trajectory: Trajectory) -> Figure | None:
         panel.axhline(0, color="#000000", linewidth=0.8)
         panel.grid(alpha=0.25)
         panel.set_title(title, fontsize=11)
-        panel.set_xlabel("optimizer step")
+        label_steps(panel)
         panel.legend(frameon=False, fontsize=9)
         for step in trajectory.stages:
             panel.axvline(step, color="#777777", linewidth=1, linestyle="-.")

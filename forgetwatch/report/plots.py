@@ -164,7 +164,7 @@ def passages_figure(trajectory: Trajectory) -> Figure | None:
     if names:
         apart.legend(frameon=False, fontsize=8)
     for panel in (together, apart):
-        panel.set_xlabel("optimizer step")
+        label_steps(panel)
     _draw_stages((together, apart), trajectory.stages)
     return figure
 
@@ -182,7 +182,7 @@ def drift_figure(trajectory: Trajectory) -> Figure | None:
     for panel, name in zip(panels, sets, strict=False):
         _draw_drift(panel, {step: drift[name] for step, drift in looks.items() if name in drift})
         panel.set_title(f"KL after {SET_NAMES.get(name, name_in(20, name))}, nats a token", fontsize=11)
-        panel.set_xlabel("optimizer step")
+        label_steps(panel)
     for panel in panels[len(sets) :]:
         panel.set_visible(False)
     _draw_stages(panels[: len(sets)], trajectory.stages)
@@ -233,13 +233,19 @@ def _draw_stages(panels: Iterable[Axes], stages: Sequence[int]) -> None:
             )
 
 
+def label_steps(panel: Axes) -> None:
+    """Label an axis of steps, which are whole numbers."""
+    panel.set_xlabel("optimizer step")
+    panel.xaxis.get_major_locator().set_params(integer=True)
+
+
 def _draw_whole(panels: Sequence[Axes], steps: Sequence[int], groups: Sequence[Group]) -> None:
     """Draw accuracy on the left and flips on the right."""
     accuracy, flips = panels
     accuracy.plot(steps, [100 * group.accuracy_after for group in groups], **_style(_ACCURACY, steps))
     accuracy.set_ylim(0, 100)
     accuracy.set_title("what an average shows: accuracy, %", fontsize=11)
-    accuracy.set_xlabel("optimizer step")
+    label_steps(accuracy)
     accuracy.grid(alpha=0.25)
     _draw_flips(flips, steps, groups)
     null = [(step, group.null_lost) for step, group in zip(steps, groups, strict=True) if group.null_lost is not None]
@@ -247,7 +253,8 @@ def _draw_whole(panels: Sequence[Axes], steps: Sequence[int], groups: Sequence[G
         flips.plot(*zip(*null, strict=True), **_NULL)
     flips.set_ylim(0, max(1.0, flips.get_ylim()[1]))
     flips.set_title("what it hides: answers that changed sides", fontsize=11)
-    flips.set_xlabel("optimizer step")
+    label_steps(flips)
+    flips.yaxis.get_major_locator().set_params(integer=True)
     flips.legend(frameon=False, fontsize=9)
 
 
@@ -266,7 +273,7 @@ def _draw_known(panel: Axes, steps: Sequence[int], groups: Sequence[Group]) -> N
     by_luck = [or_nan(group.known_lost_by_luck) for group in groups]
     panel.plot(steps, by_luck, **{**_NULL, "label": "lost by luck alone"})
     panel.set_title("clearly known at the start, now lost", fontsize=11)
-    panel.set_xlabel("optimizer step")
+    label_steps(panel)
     panel.legend(frameon=False, fontsize=9)
 
 
@@ -276,7 +283,7 @@ def _draw_log_score(panel: Axes, steps: Sequence[int], groups: Sequence[Group]) 
     intervals = [group.log_score_change_calibrated_interval for group in groups]
     _draw_with_interval(panel, steps, changes, intervals, _LOG_SCORE)
     panel.set_title("log score, calibrated: change in nats, 95 % interval", fontsize=11)
-    panel.set_xlabel("optimizer step")
+    label_steps(panel)
 
 
 def _draw_with_interval(

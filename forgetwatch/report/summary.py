@@ -262,8 +262,8 @@ def _form(whole: Group) -> str:
         text += f" {count(only_form)} lost only the required form."
     if still_right > 0:
         text += (
-            f" {questions(still_right)} more still {'counts' if still_right == 1 else 'count'} as right, but the model "
-            "would no longer begin its answer so."
+            f" {questions(still_right)} more still {'counts' if still_right == 1 else 'count'} as right among the "
+            "options, but a freely written answer would now begin with other words."
         )
     return text
 

@@ -39,6 +39,12 @@ _AXES: Final = 3
 """Fewest categories that make a radar."""
 _LINES: Final = 12
 """Pairs in one radar; the lines of more could not be told apart."""
+_BESIDE: Final = 12
+"""Points that are named beside them; the names of more are at the right of the panel."""
+_NAME_WIDTH: Final = 0.3
+"""Share of a panel's width that the longest names take."""
+_LINES_PER_INCH: Final = 5
+"""Lines of names in an inch of a panel with its labels."""
 _LABELS: Final[dict[Scale, str]] = {"size": "parameters", "data": "data"}
 
 
@@ -159,15 +165,46 @@ def _draw_scale(panel: Axes, study: Study, pairs: Sequence[Compared], by: Scale,
 
 
 def _name_points(panel: Axes, spots: Sequence[tuple[float, float, str]]) -> None:
-    """Write the names of points at the right, highest first, with a thin line to each."""
+    """Write the names of points: beside them, or where they are many at the right with a thin line to each."""
     from matplotlib.patches import ConnectionPatch
 
-    for place, (x, y, name) in enumerate(sorted(spots, key=lambda spot: -spot[1])):
-        at = 1 - (place + 0.5) / len(spots)
-        leader = ConnectionPatch((x, y), (1.035, at), "data", "axes fraction", axesA=panel, axesB=panel)
-        leader.set(color="#777777", linewidth=0.5, alpha=0.5)
-        panel.add_artist(leader)
-        panel.text(1.04, at, name_in(34, name), transform=panel.transAxes, va="center", fontsize=8)
+    ordered = sorted(spots, key=lambda spot: -spot[1])
+    to_axes = panel.transData + panel.transAxes.inverted()
+    points = [tuple(map(float, to_axes.transform((x, y)))) for x, y, _ in ordered]
+    beside = len(points) <= _BESIDE
+    near = _NAME_WIDTH if beside else math.inf
+    lines = panel.get_figure().get_size_inches()[1] / 2 * _LINES_PER_INCH  # type: ignore[union-attr]
+    for (x, y, name), (right, at), place in zip(ordered, points, _apart(points, near=near, gap=1 / lines), strict=True):
+        side = -1 if beside and right > 1 - _NAME_WIDTH else 1  # within the panel
+        end = right + side * 0.012 if beside else 1.035
+        if not beside or abs(place - at) > 0.01:
+            leader = ConnectionPatch((x, y), (end, place), "data", "axes fraction", axesA=panel, axesB=panel)
+            leader.set(color="#777777", linewidth=0.5, alpha=0.5)
+            panel.add_artist(leader)
+        where: dict[str, Any] = {"transform": panel.transAxes, "va": "center", "ha": "left" if side > 0 else "right"}
+        panel.text(end + side * 0.005, place, name_in(34, name), fontsize=8, **where)
+
+
+def _apart(points: Sequence[Sequence[float]], *, near: float, gap: float) -> list[float]:
+    """Heights of the names of points, each at its point or moved so that names do not cover each other.
+
+    Args:
+        points: Points in shares of the panel, highest first.
+        near: Distance to the right within which two names would touch.
+        gap: Height of a line.
+    """
+    places: list[float] = []
+    for right, at in points:
+        taken = sorted((y for (x, _), y in zip(points, places, strict=False) if abs(x - right) < near), reverse=True)
+        for y in taken:
+            at = min(at, y - gap)
+        places.append(at)
+    # Names that were pushed below the panel rise again, and those above them with them.
+    floor = 0.0
+    for index in reversed(range(len(places))):
+        places[index] = max(places[index], floor)
+        floor = places[index] + gap if math.isinf(near) else 0.0
+    return places
 
 
 def averages_figure(study: Study) -> Figure | None:

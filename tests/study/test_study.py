@@ -30,7 +30,7 @@ from forgetwatch.study.pairs import Study, run_study
 from forgetwatch.study.paper_tables import Value, rows, tables_csv, tables_latex, total, values
 from forgetwatch.study.plan import read_plan
 from forgetwatch.study.publication import study_markdown
-from forgetwatch.study.radars import averages_figure, radar_figures, scale_figure
+from forgetwatch.study.radars import _apart, averages_figure, radar_figures, scale_figure
 from forgetwatch.study.sources import Sources
 
 K = np.repeat([2, 4, 4, 5, 3, 10], 20)
@@ -873,3 +873,10 @@ def test_the_six_pairs_of_mmlu_pro_equal_a_count_from_the_files(real_data: Path,
     llama = found["Meta-Llama-3_1-8B"]["groups"][0]
     assert (llama["n"], llama["forgotten"], llama["gained"]) == (12032, 1127, 2053)
     assert llama["chance"]["paper"]["forgetting"] == pytest.approx(0.050102006, abs=5e-10)
+
+
+def test_names_of_points_stay_at_their_points_unless_they_would_cover_each_other() -> None:
+    points = [(0.1, 0.9), (0.9, 0.9), (0.15, 0.88), (0.5, 0.02), (0.55, 0.01)]
+    assert _apart(points, near=0.3, gap=0.1) == pytest.approx([0.9, 0.9, 0.8, 0.02, 0.0])
+    many = _apart([(0.5, 0.01)] * 5, near=float("inf"), gap=0.1)
+    assert many == pytest.approx([0.4, 0.3, 0.2, 0.1, 0.0])

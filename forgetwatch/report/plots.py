@@ -236,7 +236,7 @@ def _draw_stages(panels: Iterable[Axes], stages: Sequence[int]) -> None:
 def label_steps(panel: Axes) -> None:
     """Label an axis of steps, which are whole numbers."""
     panel.set_xlabel("optimizer step")
-    panel.xaxis.get_major_locator().set_params(integer=True)
+    panel.locator_params(axis="x", integer=True)
 
 
 def _draw_whole(panels: Sequence[Axes], steps: Sequence[int], groups: Sequence[Group]) -> None:
@@ -254,7 +254,7 @@ def _draw_whole(panels: Sequence[Axes], steps: Sequence[int], groups: Sequence[G
     flips.set_ylim(0, max(1.0, flips.get_ylim()[1]))
     flips.set_title("what it hides: answers that changed sides", fontsize=11)
     label_steps(flips)
-    flips.yaxis.get_major_locator().set_params(integer=True)
+    flips.locator_params(axis="y", integer=True)
     flips.legend(frameon=False, fontsize=9)
 
 

@@ -622,6 +622,24 @@ found["end"], found["lines"], found["scored"] = made.follow(), len(lines), made.
         assert both[0]["choice_logprobs"].equals(both[1]["choice_logprobs"])
 
 
+def test_of_several_processes_all_finish_the_look_when_one_gets_a_signal(out: Path, base: Path, tmp_path: Path) -> None:
+    script = f"""
+import os, signal
+import saved_runs as runs
+from forgetwatch.watch import follow
+kept = follow.load_model
+def load(given, **options):
+    if rank == 0 and "checkpoint-10" in given:
+        os.kill(os.getpid(), signal.SIGTERM)
+    return kept(given, **options)
+follow.load_model = load
+made = runs.follower({str(out)!r}, {str(base)!r}, once=False)
+found["end"], found["scored"] = made.follow(), made.scored
+"""
+    found = in_processes(script, tmp_path)
+    assert [(one["end"], one["scored"]) for one in found] == [("stopped", [10])] * 2
+
+
 def test_the_guard_stops_it_once(out: Path, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = GuardFinding("net_loss", "all:all", 10, "fell")
     monkeypatch.setattr(Guard, "findings", lambda self, run, lost=(): [found] if run.steps[-1] == 10 else [])

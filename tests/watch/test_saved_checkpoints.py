@@ -14,10 +14,12 @@ from typing import Any, ClassVar
 import fsspec
 import numpy as np
 import pytest
+from fsspec import AbstractFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 from safetensors.numpy import save_file
 
 from forgetwatch.errors import WatchError
+from forgetwatch.watch import checkpoint_queue
 from forgetwatch.watch.checkpoint_queue import CheckpointQueue
 from forgetwatch.watch.saved_checkpoints import CheckpointGoneError, CheckpointStore, SavedCheckpoint
 
@@ -198,6 +200,7 @@ class KeptListings(MemoryFileSystem):  # type: ignore[misc]
 
     protocol = "kept"
     listings: ClassVar[dict[str, Any]] = {}
+    find = AbstractFileSystem.find  # by listings
 
     @classmethod
     def _strip_protocol(cls, path: str) -> str:
@@ -279,6 +282,33 @@ def test_the_end_waits_for_a_folder_that_has_just_been_made_and_for_one_that_gro
     (folder / "model.safetensors").write_bytes(b"written again")
     queue._scan()
     assert queue._end(again=False) is None
+
+
+def test_processes_that_wait_hear_from_the_main_one_now_and_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint_queue, "_ROUND", 0.1)
+    queue = CheckpointQueue(
+        CheckpointStore(str(tmp_path)), looks=dict, stop=threading.Event(), poll=0.05, idle=5, once=False
+    )
+    assert queue.next() is None
+
+
+@pytest.mark.parametrize("saved", ["local", "kept://saved"], indirect=True)
+def test_a_remote_checkpoint_that_was_dealt_with_is_read_again_after_a_while_only(
+    saved: tuple[str, Callable[[str, bytes], None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, reads = CheckpointStore(saved[0]), list[int]()
+    queue = CheckpointQueue(store, looks=dict, stop=threading.Event(), poll=0.05, idle=5, once=False)
+    found = queue.next()
+    assert isinstance(found, SavedCheckpoint)
+    queue.deal_with(found)
+    monkeypatch.setattr(CheckpointStore, "read", lambda *_: reads.append(1))
+    queue._scan()
+    assert bool(reads) is store.is_local
+    monkeypatch.setattr(checkpoint_queue, "_REVISIT", 0.0)
+    queue._scan()
+    assert reads
 
 
 def test_a_file_behind_a_symbolic_link_is_held_too(tmp_path: Path) -> None:

@@ -78,6 +78,15 @@ def test_checkpoints_that_are_not_complete_or_in_parts_are_no_success(
     assert err[-1] == "forgetwatch: the training is over; without a look: checkpoint-20, checkpoint-10"
 
 
+def test_a_signal_before_anything_is_scored_is_no_failure(
+    tmp_path: Path, base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Follower, "follow", lambda _: "stopped")
+    monkeypatch.setattr(Follower, "waiting", ["checkpoint-15"])
+    assert run(monkeypatch, tmp_path, base) == 0
+    assert capsys.readouterr().err.splitlines()[-1].endswith("it continues; without a look: checkpoint-15")
+
+
 def test_the_guard_has_the_status_of_a_failed_gate(
     tmp_path: Path, base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

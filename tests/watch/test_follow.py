@@ -286,9 +286,10 @@ def test_later_checkpoints_of_a_training_that_went_back_are_left_out_until_they_
         assert sorted(made.watch.comparisons) == [0, 10, 20]
         assert made.failed + made.waiting == []
     runs.save(out, 10, of=11)
-    made = runs.follower(out, base, once=False, idle=0.2)
-    assert made.follow() == "idle"
-    assert sorted(made.watch.comparisons) == [0, 10]
+    for _ in range(2):
+        made = runs.follower(out, base, once=False, idle=0.2)
+        assert made.follow() == "idle"
+        assert sorted(made.watch.comparisons) == [0, 10]
     runs.save(out, 30, of=31)
     made = runs.follower(out, base, once=False, idle=5)
     assert made.follow() == "last checkpoint"
@@ -620,6 +621,32 @@ found["end"], found["lines"], found["scored"] = made.follow(), len(lines), made.
     for name in ("baseline.parquet", "step-000020.parquet"):
         both = [load_snapshot(folder / name).table for folder in (tmp_path / "alone", out / FOLDER)]
         assert both[0]["choice_logprobs"].equals(both[1]["choice_logprobs"])
+
+
+def test_a_second_signal_ends_the_process(out: Path, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def signals(given: str) -> None:
+        if "checkpoint-10" in given:
+            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    before_loading(monkeypatch, signals)
+    if (child := os.fork()) == 0:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        runs.follower(out, base).follow()
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGTERM
+
+
+def test_a_loss_is_told_again_for_a_step_that_was_saved_again(
+    out: Path, base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = GuardFinding("net_loss", "all:all", 20, "fell")
+    monkeypatch.setattr(Guard, "findings", lambda self, run, lost=(): [found] if run.steps[-1] == 20 else [])
+    runs.follower(out, base, guard=Guard("warn")).follow()
+    runs.save(out, 20, of=21)
+    runs.follower(out, base, guard=Guard("warn")).follow()
+    assert capsys.readouterr().err.count(found.line) == 2
+    assert Trajectory.from_run(out).findings == (found,)
 
 
 def test_of_several_processes_all_finish_the_look_when_one_gets_a_signal(out: Path, base: Path, tmp_path: Path) -> None:

@@ -223,6 +223,8 @@ def saved(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Callable
         return str(tmp_path / "run"), lambda name, text: folder.joinpath(name).write_bytes(text) and None
     fsspec.register_implementation("kept", KeptListings, clobber=True)
     files = fsspec.filesystem("memory")  # as another machine writes
+    if files.exists("/saved"):
+        files.rm("/saved", recursive=True)
     files.put(f"{folder.parent}/", "/saved/", recursive=True)
     return request.param, lambda name, text: files.pipe_file(os.path.normpath(f"/saved/checkpoint-20/{name}"), text)
 

@@ -95,6 +95,24 @@ def test_the_look_of_a_step_that_was_saved_again_is_sent_too(
     assert row["eval/forget/all/accuracy"] == made.watch.comparisons[20].all.accuracy_after
 
 
+def test_a_snapshot_as_base_is_step_zero_and_the_file_of_another_run_counts_for_nothing(
+    tmp_path: Path, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(tracking.LOGGER_TYPE_TO_CLASS, "dvclive", Board)
+    monkeypatch.setattr(module, "get_available_trackers", lambda: ["dvclive"])
+    monkeypatch.setattr(Board, "made", [])
+    runs.save(tmp_path, 10)
+    first = runs.follower(tmp_path, base, report_to=("dvclive",))
+    first.follow()
+    folder = tmp_path / "other"
+    folder.mkdir()
+    (folder / module.SENT).write_text((first.watch.folder.path / module.SENT).read_text())
+    snapshot = first.watch.folder.path / "baseline.parquet"
+    runs.follower(tmp_path, snapshot, run=folder, report_to=("dvclive",)).follow()
+    assert [[step for step, _ in board.rows] for board in Board.made] == [[0, 10], [0, 10]]
+    assert module._sent(first.watch.folder.path / module.SENT, "another") == {}
+
+
 def test_nothing_is_sent_unasked_and_a_tracker_that_fails_stops_nothing(
     tmp_path: Path, base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -313,9 +313,9 @@ def _alarm(raised: RaisedAlarm) -> str:
 
 
 def _guard_parts(found: Conclusion) -> list[Text]:
-    """The trips of the guard; those on alarms, which are named already, are counted. None if there is none."""
+    """The trips of the guard, of which those on alarms are counted; none if all are on alarms, which are named."""
     trips = found.trips
-    if not trips:
+    if all(trip.what in ("alarm", "fading") for trip in trips):
         return []
     on_alarms = sum(trip.what in ("alarm", "fading") for trip in trips)
     names = [f"on {on_alarms} alarm{'s' if on_alarms > 1 else ''}"] if on_alarms else []

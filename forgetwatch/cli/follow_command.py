@@ -111,7 +111,7 @@ def run(
         end = follower.follow()
         follower.show()
         missing = [*follower.failed, *follower.waiting]
-        echo(f"forgetwatch: {_ended(end, missing)}", err=True)
+        echo(f"forgetwatch: {_ended(end, missing, has_base=follower.watch.baseline is not None)}", err=True)
         unscored = missing if end != "stopped" else follower.failed
         if unscored and len(follower.watch.comparisons) < 2:
             raise WatchError(
@@ -121,12 +121,13 @@ def run(
         raise typer.Exit(_TRIPPED)
 
 
-def _ended(end: str, missing: list[str]) -> str:
+def _ended(end: str, missing: list[str], *, has_base: bool) -> str:
     """Sentence on the end, and on the checkpoints that have no look."""
+    again = "it continues" if has_base else "it begins with the base, which is not scored yet"
     reasons = {
         "last checkpoint": "the training is over" + ("" if missing else ", and its last checkpoint is scored"),
         "idle": "no new checkpoint for --idle seconds; started again, it continues",
-        "stopped": "stopped by a signal; started again, it continues",
+        "stopped": f"stopped by a signal; started again, {again}",
         "once": "no other checkpoint is there" if missing else "all checkpoints that are there are scored",
         "guard": "the guard stops it",
     }

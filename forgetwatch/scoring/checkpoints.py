@@ -461,5 +461,7 @@ def missing_base(path: Path) -> str | None:
 
 
 def silence_loading() -> None:
-    """Turn off transformers' own progress bars of loading weights; for commands, which own their process."""
+    """Turn off what libraries print of their own when they load a model; for commands, which own their process."""
     logging.disable_progress_bar()
+    # PEFT calls it at each adapter.
+    warnings.filterwarnings("ignore", message="`is_gradient_checkpointing` is deprecated", category=FutureWarning)

@@ -84,7 +84,11 @@ def test_a_signal_before_anything_is_scored_is_no_failure(
     monkeypatch.setattr(Follower, "follow", lambda _: "stopped")
     monkeypatch.setattr(Follower, "waiting", ["checkpoint-15"])
     assert run(monkeypatch, tmp_path, base) == 0
-    assert capsys.readouterr().err.splitlines()[-1].endswith("it continues; without a look: checkpoint-15")
+    assert (
+        capsys.readouterr()
+        .err.splitlines()[-1]
+        .endswith("started again, it begins with the base, which is not scored yet; without a look: checkpoint-15")
+    )
 
 
 def test_the_guard_has_the_status_of_a_failed_gate(

@@ -38,6 +38,7 @@ _FAILING = """
 import os, signal
 from forgetwatch.cli import main
 from forgetwatch.errors import ScoringError
+from forgetwatch.cli import score_command
 from forgetwatch.scoring import checkpoints, scorer
 def refuse(*given, **named):
     raise ScoringError("no model today")
@@ -45,7 +46,8 @@ def die(*given, **named):
     os.kill(os.getpid(), signal.SIGKILL)
 if os.environ["RANK"] == os.environ["FAILS"]:
     place, name = os.environ["AT"].split()
-    setattr({"checkpoints": checkpoints, "Scorer": scorer.Scorer}[place], name, globals()[os.environ["ACT"]])
+    places = {"checkpoints": checkpoints, "Scorer": scorer.Scorer, "score_command": score_command}
+    setattr(places[place], name, globals()[os.environ["ACT"]])
 main()
 """
 """Runs the command line; in one process a function fails, or ends the process."""
@@ -117,16 +119,30 @@ def test_accelerate_launch_shares_the_items_too(saved: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("at", "fails"), [("checkpoints load_model", "1"), ("Scorer score", "0"), ("Scorer score", "1")]
+    ("at", "fails"),
+    [
+        ("checkpoints load_model", "1"),
+        ("Scorer score", "0"),
+        ("Scorer score", "1"),
+        ("score_command _print_result", "1"),  # when the other is done
+    ],
 )
 def test_an_error_of_any_process_is_printed_once_and_ends_all(saved: Path, at: str, fails: str) -> None:
-    command = ["failing.py", "score", "model", "--probe", "p.jsonl", "-o", "none.parquet"]
+    output = f"{at.split()[1]}-{fails}.parquet"
+    command = ["failing.py", "score", "model", "--probe", "p.jsonl", "-o", output]
     both = _both(saved, *command, AT=at, FAILS=fails, ACT="refuse")
     assert [one.returncode for one in both] == [1, 1]
     printed = [line for one in both for line in _own(one.stderr) if "scoring model" not in line]
     assert len(printed) == 1
     assert "no model today" in printed[0]
-    assert not (saved / "none.parquet").exists()
+    assert (saved / output).exists() is at.endswith("_print_result")
+
+
+def test_one_process_writes(saved: Path) -> None:
+    command = ["failing.py", "score", "model", "--probe", "p.jsonl", "-o", "one.parquet"]
+    both = launched(command, cwd=saved, AT="score_command save_snapshot", FAILS="1", ACT="refuse")
+    assert [one.returncode for one in both] == [0, 0]
+    assert (saved / "one.parquet").is_file()
 
 
 @pytest.mark.parametrize("fails", ["0", "1"])

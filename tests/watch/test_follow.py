@@ -259,6 +259,7 @@ def test_the_page_has_the_look_of_a_step_that_was_saved_again(
     out: Path, base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pages: list[str] = []
+    monkeypatch.setattr(notices, "_PAGE_SHARE", 1e9)  # none is left out
     monkeypatch.setattr(notices, "run_page", lambda run, **_: pages.append(f"{run.comparisons[-1].after}") or "")
     again = iter([lambda: runs.save(out, 20, of=21)])
 

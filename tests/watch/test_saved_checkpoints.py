@@ -313,6 +313,19 @@ def test_a_remote_checkpoint_that_was_dealt_with_is_read_again_after_a_while_onl
     assert reads
 
 
+def test_a_training_that_saves_more_often_than_before_has_missed_no_earlier_step(tmp_path: Path) -> None:
+    queue = CheckpointQueue(
+        CheckpointStore(str(tmp_path)), looks=dict, stop=threading.Event(), poll=0.05, idle=None, once=False
+    )
+    for step, every in [(100, 100), (200, 100), (300, 100), (350, 50), (450, 50)]:
+        folder = write(tmp_path / f"checkpoint-{step}", "config.json", "model.safetensors")
+        (folder / "trainer_state.json").write_text(json.dumps({"global_step": step, "save_steps": every}))
+        found = queue._scan()
+        assert found is not None
+        queue.deal_with(found)
+    assert queue.failed == ["checkpoint-400"]
+
+
 def test_a_file_behind_a_symbolic_link_is_held_too(tmp_path: Path) -> None:
     folder = write(tmp_path / "run/checkpoint-20", "config.json", "model.safetensors")
     blob = (folder / "model.safetensors").rename(tmp_path / "blob")

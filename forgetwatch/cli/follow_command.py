@@ -78,9 +78,9 @@ def run(
 ) -> None:
     """Score each checkpoint of a training once, as soon as it is saved, from a process of its own.
 
-    It ends at the training's last step, after --idle, or on SIGTERM or Ctrl-C. Started again, it continues. Several
-    processes share the items (-- keeps --run and --log from torchrun): torchrun --nproc-per-node 2 -m -- forgetwatch
-    follow ...
+    It ends at the training's last step, after --idle, or on SIGTERM or Ctrl-C. Started again, it continues.
+
+    Several processes share the items: torchrun --nproc-per-node 2 -m -- forgetwatch follow ...
     """
     _check_choice("--guard", guard, _GUARDS)
     _check_choice("--log", log_numbers, _LOGS)

@@ -323,6 +323,11 @@ def _cut_otherwise(root: Path) -> None:
     (root / "b" / "tokenizer.json").write_text(json.dumps(document))
 
 
+def _without_tokenizer(root: Path) -> None:
+    for path in (root / "b").glob("token*"):
+        path.unlink()
+
+
 def _pickled(root: Path) -> None:
     (root / "b" / SINGLE).rename(root / "b" / "pytorch_model.bin")
 
@@ -364,6 +369,7 @@ def _cut_off(root: Path) -> None:
         (_configured(quantization_config={"quant_method": "gptq"}), "its weights are quantized; merge the models from"),
         (_retokenized, r"unlike vocabularies: 137 and 137 tokens, '[vw]7' is not the same in both"),
         (_cut_otherwise, "the same vocabulary, and differ in their pre_tokenizer"),
+        (_without_tokenizer, "b: it has no tokenizer; copy the files of its base's tokenizer"),
         (_pickled, r"needed safetensors, .* it has \.bin files; save it again with .*save_pretrained"),
         (_sharded_by_fsdp, "holds the parts of an FSDP training; merge them with `accelerate merge-weights"),
         (

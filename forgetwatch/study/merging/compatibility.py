@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from transformers import AutoConfig, AutoTokenizer
+from transformers import AutoConfig
 
 from forgetwatch.errors import ScoringError
+from forgetwatch.scoring.encoding import pretrained_tokenizer
 from forgetwatch.study.merging.weight_files import COPIED, DTYPES, Pair, StoredTensor, are_equal
 
 _SETTINGS: Final = frozenset(
@@ -125,7 +126,9 @@ def _check_tokenizers(a: str, b: str, *, trust_remote_code: bool) -> None:
     described = []
     for given in (a, b):
         try:
-            tokenizer = AutoTokenizer.from_pretrained(given, trust_remote_code=trust_remote_code)
+            tokenizer = pretrained_tokenizer(given, trust_remote_code=trust_remote_code)
+        except ScoringError:
+            raise
         except Exception as error:  # whatever a loader of foreign files raises
             raise ScoringError(f"{given}: its tokenizer cannot be read ({error})") from error
         backend = getattr(tokenizer, "backend_tokenizer", None)

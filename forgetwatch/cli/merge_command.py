@@ -16,7 +16,7 @@ import typer
 
 from forgetwatch.cli.documents import STDOUT, check_file, check_report, write_json
 from forgetwatch.cli.options import ITEMS, OUTPUT, check_device_map, device_map_option
-from forgetwatch.cli.output import echo, result_console, scoring_unless_cached, shared_work
+from forgetwatch.cli.output import announce_import, echo, result_console, scoring_unless_cached, shared_work
 from forgetwatch.comparing.merge_sweep import MergeSweep
 from forgetwatch.errors import ScoringError
 from forgetwatch.files import write_text
@@ -97,6 +97,7 @@ def run(
     check_device_map(device_map)
     check_file(json_path)
     check_report(output)
+    announce_import()
     with _ended_as_an_exit(), shared_work():
         # Not at the top: this imports torch, which the other commands do not need.
         from forgetwatch.scoring.checkpoints import silence_loading

@@ -5,6 +5,7 @@ What is printed holds names and texts of files: control characters in it are mad
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
@@ -92,6 +93,12 @@ def scoring(model: str, probe: Probe) -> AbstractContextManager[Progress | None]
         opening=f"scoring {model} on {probe.name}, {len(probe):,} items",
         is_main_process=is_first_process(),
     )
+
+
+def announce_import() -> None:
+    """Log one line before torch is imported, which takes seconds; none if it is imported already."""
+    if "torch" not in sys.modules and is_first_process():
+        log("loading torch and transformers ...")
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import get_args
 import numpy as np
 import pyarrow as pa
 
-from forgetwatch.cli.output import bytes_bar, scoring_unless_cached
+from forgetwatch.cli.output import announce_import, bytes_bar, scoring_unless_cached
 from forgetwatch.comparing.flips import Flip, What, sort_flips
 from forgetwatch.errors import SnapshotError, did_you_mean, did_you_mean_path
 from forgetwatch.probe import Probe
@@ -69,6 +69,7 @@ def resolve(
         raise SnapshotError(
             f"{given}: a model, scored by the probe alone; --metric chooses among those of a harness's log"
         )
+    announce_import()
     with scoring_unless_cached(given, probe) as progress:
         # Not at the top: this imports torch, which comparing files does not need.
         from forgetwatch.scoring.checkpoints import score_checkpoint, silence_loading

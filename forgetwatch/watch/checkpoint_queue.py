@@ -206,7 +206,7 @@ class CheckpointQueue:
                 self._failed[step] = f"checkpoint-{step}"
                 log(
                     f"checkpoint-{step} was never seen: the training, which saves every {every} steps, has deleted it "
-                    f"within --poll {self._poll:g} seconds, or has not saved it"
+                    f"between two listings (--poll {self._poll:g} seconds), or has not saved it"
                 )
         self._checked = max(self._checked, self.latest.step)
 

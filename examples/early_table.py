@@ -48,7 +48,7 @@ RIVALS: Final = {
     "known_lost_then": "known and lost, net, then",
     "lost_then": "share of right answers lost, then",
 }
-"""What is to be had without them."""
+"""Quantities that a run has without the drift."""
 
 LATE: Final = {"kl_training_end": "for comparison: KL on the new task's prompts at the end, summed"}
 """No warning, but the quantity that RL's Razor correlates with forgetting."""

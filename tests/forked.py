@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import runpy
+import shutil
 import subprocess
 import sys
 import time
@@ -58,7 +59,8 @@ class Forked:
         self._process.join(timeout)
         if (status := self._process.exitcode) is None:
             raise TimeoutError(f"{self.arguments} has not ended after {timeout:.0f} seconds")
-        texts = ((self._output / name).read_text(encoding="utf-8") for name in ("stdout", "stderr"))
+        texts = [(self._output / name).read_text(encoding="utf-8") for name in ("stdout", "stderr")]
+        shutil.rmtree(self._output)
         return subprocess.CompletedProcess(self.arguments, status, *texts)
 
     def kill(self) -> None:

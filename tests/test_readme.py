@@ -1,4 +1,4 @@
-"""What the README says is true of the code."""
+"""Claims of the README, held to the code."""
 
 from __future__ import annotations
 

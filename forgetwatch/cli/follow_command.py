@@ -126,7 +126,7 @@ def _ended(end: str, missing: list[str], *, has_base: bool) -> str:
     again = "it continues" if has_base else "it begins with the base, which is not scored yet"
     reasons = {
         "last checkpoint": "the training is over" + ("" if missing else ", and its last checkpoint is scored"),
-        "idle": "no new checkpoint for --idle seconds; started again, it continues",
+        "idle": f"no new checkpoint for --idle seconds; started again, {again}",
         "stopped": f"stopped by a signal; started again, {again}",
         "once": "no other checkpoint is there" if missing else "all checkpoints that are there are scored",
         "guard": "the guard stops it",

@@ -2,7 +2,7 @@
 
     STUDY.yaml ─▶ plan ─▶ pairs ─┬─▶ paper_tables    category x pair: value +- sd (ceiling), as the paper has them
                                  ├─▶ averages        forgetting that the mean accuracy of a task shows, beside 1->0
-                                 ├─▶ radars          figures: radars, against size and data, what averages hide
+                                 ├─▶ figures         radars, against size and data, what averages hide
                                  └─▶ publication     JSON, page, Markdown, CSV, LaTeX, pictures
 
     plan           the YAML file: stages, pairs, the sides of each, and how they are read or scored

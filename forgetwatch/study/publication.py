@@ -30,6 +30,7 @@ from forgetwatch.report.html import made_line, render
 from forgetwatch.report.markdown import escaped, table
 from forgetwatch.report.pictures import file_name, save_figures
 from forgetwatch.report.plots import drawn, name_in, svg
+from forgetwatch.study.figures import Scale, averages_figure, radar_figures, scale_figure
 from forgetwatch.study.overview import (
     AVERAGE_HEADINGS,
     GUESSING_HEADINGS,
@@ -40,7 +41,6 @@ from forgetwatch.study.overview import (
 )
 from forgetwatch.study.pairs import Compared, Failed, Study
 from forgetwatch.study.paper_tables import RATES, rows, tables_csv, tables_latex, tables_markdown, total, values
-from forgetwatch.study.radars import Scale, averages_figure, radar_figures, scale_figure
 from forgetwatch.visible_text import csv_cell, without_folders
 
 if TYPE_CHECKING:

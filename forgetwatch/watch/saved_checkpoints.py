@@ -41,7 +41,7 @@ NAMES: Final = "checkpoint-N, global_step_N or step_N"
 
 _FOLDER: Final = re.compile(r"(?:checkpoint|global_step|step)[-_]?(\d{1,18})(?:_hf)?")
 _MODEL_FOLDERS: Final = ("", "actor/huggingface/", "huggingface/")
-"""Where a checkpoint's model may be: in the folder itself, or as verl saves it."""
+"""Places of a checkpoint's model: the folder itself, or those in which verl saves it."""
 
 _WEIGHTS: Final = re.compile(r".+\.safetensors|(pytorch_model|adapter_model).*\.bin")
 _STATE: Final = "trainer_state.json"

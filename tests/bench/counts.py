@@ -1,4 +1,4 @@
-"""What a look costs besides the model's own arithmetic, counted: batches, operations, waits for the device, memory.
+"""Costs of a look besides the model's own arithmetic, counted: batches, operations, waits for the device, memory.
 
     python tests/bench/counts.py [--against CHECKOUT] [--items 738] [--vocabulary 32000,152000,262000]
         [--workload standard,five-shot] [--model plain,liger,ignores] [--tokenizer FOLDER] [--json FILE]

@@ -48,7 +48,7 @@ def drawn_truth(rng: np.random.Generator) -> dict[str, float]:
 
 
 def expected(truth: dict[str, float], k: int = 4) -> dict[str, float]:
-    """What the intervals should hold in that world."""
+    """True values that the intervals should hold in that world."""
     known, lost, won, persistence = truth.values()
     guess, unknown = 1 / k, 1 - known
     twice = persistence * guess + (1 - persistence) * guess * guess  # right twice when unknown twice

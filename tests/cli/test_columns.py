@@ -1,4 +1,4 @@
-"""What every command prints: plain text of at most 80 columns, whatever the names; colour says nothing alone."""
+"""Output of every command: plain text of at most 80 columns, whatever the names; colour says nothing alone."""
 
 from __future__ import annotations
 

@@ -433,7 +433,7 @@ class Baseline:
 
 
 KEPT: Final = Path(tempfile.gettempdir()) / "forgetwatch-mutants.json"
-"""What earlier runs found about each test file, by its digest."""
+"""Findings of earlier runs about each test file, by its digest."""
 
 
 def baseline() -> Baseline:

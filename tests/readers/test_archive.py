@@ -96,7 +96,7 @@ def test_a_damaged_archive_gives_the_content_or_one_sentence(tmp_path: Path, met
 
 
 def error_start(path: Path) -> str:
-    """How the error about a file begins; empty where all of it is read."""
+    """Beginning of the error about a file; empty where all of it is read."""
     try:
         with Archive(path) as archive:
             for name in archive.names:

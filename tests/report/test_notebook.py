@@ -1,4 +1,4 @@
-"""What a notebook shows: valid markup, everything escaped, nothing that reaches beyond the fragment."""
+"""Fragments that a notebook shows: valid markup, everything escaped, nothing that reaches beyond the fragment."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ def show(case: Case) -> Shown:
 
 
 def text_of(page: str) -> str:
-    """What a reader sees; without the last section of a page, which explains the words of all cases."""
+    """Text that a reader sees; without the last section of a page, which explains the words of all cases."""
     page = re.sub(r'<section id="method">.*?</section>', "", page, flags=re.DOTALL)
     page = re.sub(r"<(style|script|svg|head)\b.*?</\1>", " ", page, flags=re.DOTALL)
     return plain(html.unescape(re.sub(r"<[^>]+>", " ", page)))

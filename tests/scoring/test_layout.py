@@ -52,7 +52,7 @@ def keys(items: Sequence[Item]) -> list[str]:
 
 
 def read(batch: Batch, row: Row, place: int) -> tuple[int, ...]:
-    """What the token at a place sees: the prefix, and of its row its ancestors in order and itself."""
+    """Tokens that the token at a place sees: the prefix, and of its row its ancestors in order and itself."""
     return batch.prefix + tuple(row.ids[at] for at in range(place + 1) if row.ends[at] > place)
 
 

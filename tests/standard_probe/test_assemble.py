@@ -24,7 +24,7 @@ BY_PROMPT = {one.asked: one for own in POOLS.values() for one in own}
 
 
 def kinds(item: Item) -> dict[str, Hashable]:
-    """What an item is one of, from coarse to fine."""
+    """Groups that an item is one of, from coarse to fine."""
     difficulty = item.tags[0]
     return {
         "category": item.category,

@@ -51,7 +51,7 @@ def moves(piece: str, square: str) -> int:
 
 
 def checked(question: Question) -> bool:
-    """Whether the question is of a computed kind, after a second computation of it."""
+    """True if the question is of a computed kind, after a second computation of it."""
     prompt, right, wrong = question.prompt, question.right, question.wrong
     claimed = re.search(r"the major key with (.+) is (.+)\?|semitones in a (.+) is (.+)\?", prompt)
     if claimed:

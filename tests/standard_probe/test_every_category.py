@@ -39,7 +39,7 @@ def pools(module: ModuleType) -> list[list[Question]]:
 
 
 def edge(pool: list[Question], key: Callable[[str], Any]) -> float:
-    """How much more often than by chance the option that is first by this key is right; ties share."""
+    """Excess over chance of how often the option that is first by this key is right; ties share."""
     total = 0.0
     for question in pool:
         options = (question.right, *question.wrong)

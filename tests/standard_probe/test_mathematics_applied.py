@@ -91,7 +91,7 @@ SIZES = {
     **{"dollars": 100, "cents": 1},
     **{"kilometers per hour": Fraction(5, 18), "meters per second": 1},
 }
-"""What a unit is in a smaller one of its kind."""
+"""Units, each in a smaller one of its kind."""
 UNIT = "(" + "|".join(sorted(SIZES, key=len, reverse=True)) + ")"
 AMOUNT = r"(\d+(?:\.\d+)?)"
 

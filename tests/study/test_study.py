@@ -26,11 +26,11 @@ from forgetwatch.cli import app
 from forgetwatch.comparing.category_means import Spread
 from forgetwatch.errors import ScoringError
 from forgetwatch.probes.shots import few_shot
+from forgetwatch.study.figures import _apart, averages_figure, radar_figures, scale_figure
 from forgetwatch.study.pairs import Study, run_study
 from forgetwatch.study.paper_tables import Value, rows, tables_csv, tables_latex, total, values
 from forgetwatch.study.plan import read_plan
 from forgetwatch.study.publication import study_markdown
-from forgetwatch.study.radars import _apart, averages_figure, radar_figures, scale_figure
 from forgetwatch.study.sources import Sources
 
 K = np.repeat([2, 4, 4, 5, 3, 10], 20)

@@ -1,12 +1,12 @@
 """Figures of a study, after those of arXiv 2510.17776, and one of what averages hide.
 
-    radar_figure       one stage: the categories as axes, a line for each pair
+    radar_figures      one stage: the categories as axes, a line for each pair
     scale_figure       the total of each pair against its size or data, on a logarithmic axis
     averages_figure    the forgetting that averages show, beside 1->0
 
-Rates are the chance-adjusted ones of the tables, in percent; those of `averages_figure` are not adjusted. Names are
-next to the axes, at even distances, with a thin line to each point, so that they never overlap. The plotting library
-is imported when a figure is drawn.
+Rates are the chance-adjusted ones of the tables, in percent; those of `averages_figure` are not adjusted. Points
+are named beside them; the names of many are next to the axes, with a thin line to each point. The plotting library is
+imported when a figure is drawn.
 """
 
 from __future__ import annotations

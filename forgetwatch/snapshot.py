@@ -74,6 +74,9 @@ SCHEMA: Final = pa.schema(
 NOT_GENERATED: Final = "its answer was not asked for"
 """Reason in the outcome of an item whose answer a look did not generate; it is stored in files."""
 
+LEFT_OUT: Final = f"unscored: {NOT_GENERATED}"
+"""Outcome of such an item."""
+
 _OBJECTS: Final = ("probe", "norms", "metrics", "seeds", "batch", "task_versions", "num_fewshot", "drift")
 """Metadata whose values are objects."""
 _PROBE_TEXTS: Final = ("name", "fingerprint", "scoring", "norm", "rendering")

@@ -42,5 +42,6 @@ def with_outcomes(comparison: Comparison, before: Bools, after: Bools, samples: 
         item = np.repeat(np.arange(len(before) // samples), samples)
         worth = effective_items(after.astype(float) - before, item)
     shares = Cells(**{name: count * worth / cells.n for name, count in vars(cells).items()})
-    whole = replace(comparison.all, **vars(cells), net_change_interval=newcombe(shares))
+    interval = newcombe(shares)
+    whole = replace(comparison.all, **vars(cells), net_change_interval=interval, net_change_interval_worst=interval)
     return replace(comparison, groups=(whole,))

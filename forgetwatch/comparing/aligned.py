@@ -1,6 +1,7 @@
 """Aligned arrays of two snapshots: one row per pair of answers. Everything that is counted is counted from them.
 
-Passages, which have no answer, are in no row here: see `comparing.aligned_passages`.
+Passages, which have no answer, are in no row here: see `comparing.aligned_passages`. The pairs of items with an answer
+that was not scored are apart from the others, for `comparing.vanished`.
 
 A column that a snapshot lacks is None or nan.
 """
@@ -26,7 +27,7 @@ from forgetwatch.metrics.choices import (
 from forgetwatch.metrics.form import lost_form
 from forgetwatch.metrics.known import Confidence
 from forgetwatch.metrics.mass import MassSplit, split
-from forgetwatch.snapshot import NONE, Snapshot, codes
+from forgetwatch.snapshot import LEFT_OUT, NONE, Snapshot, codes
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
@@ -40,6 +41,8 @@ class AlignedPairs:
     Attributes:
         before: Right before.
         after: Right after.
+        scored_before: Right or wrong before. True in every row, except among the pairs that `align_all` sets apart.
+        scored_after: The same, after.
         again: Right when the model before was measured again: 1, 0, or nan; None if it was not.
         share_before: Share of the right options before, 0 to 1; nan where it was not measured.
         share_after: The same, after.
@@ -72,6 +75,8 @@ class AlignedPairs:
 
     before: Bools
     after: Bools
+    scored_before: Bools
+    scored_after: Bools
     again: Floats | None
     share_before: Floats
     share_after: Floats
@@ -176,7 +181,20 @@ class AlignedPairs:
         again: Floats | None = None,
         whole_items: bool = True,
     ) -> Self:
-        """Align the pairs that were scored on both sides; labels are those of `before` where it has them.
+        """Align the pairs that were scored on both sides; see `align_all`."""
+        return cls.align_all(before, after, pairing, again=again, whole_items=whole_items)[0]
+
+    @classmethod
+    def align_all(
+        cls,
+        before: Snapshot,
+        after: Snapshot,
+        pairing: Pairing,
+        *,
+        again: Floats | None = None,
+        whole_items: bool = True,
+    ) -> tuple[Self, Self]:
+        """Align all pairs; labels are those of `before` where it has them.
 
         Args:
             before: The snapshot before.
@@ -185,6 +203,10 @@ class AlignedPairs:
             again: Right answers of a second measurement of `before`, in the order of its rows; float64 [rows].
             whole_items: Leave out an item with one unscored sample as a whole, so that every item has the same weight;
                 False leaves out the sample alone.
+
+        Returns:
+            The pairs that were scored on both sides, and those that were left out. Passages, and answers that a look
+            did not generate, are among neither.
         """
         left, right, item = pairing.before, pairing.after, pairing.item
         correct_before, correct_after = before.floats("correct")[left], after.floats("correct")[right]
@@ -196,7 +218,7 @@ class AlignedPairs:
         whole[item[~scored & ~passage]] = False
         keep = (whole[item] if whole_items else scored) & ~passage
         items = len(np.unique(item[keep]))
-        samples = int(keep.sum()) // items if items else 1
+        samples = int(keep.sum()) // items if items else len(item) // max(len(np.unique(item)), 1)
         # Options are compared pair by pair: those of one side alone are of no use.
         options = not (before.missing("chosen") or after.missing("chosen"))
         k_before, k_after = before.ints("k")[left], after.ints("k")[right]
@@ -205,6 +227,8 @@ class AlignedPairs:
         aligned = cls(
             before=correct_before == 1.0,
             after=correct_after == 1.0,
+            scored_before=np.isfinite(correct_before),
+            scored_after=np.isfinite(correct_after),
             again=None if again is None else again[left],
             share_before=gold_share(before, scores_before)[left],
             share_after=gold_share(after, scores_after)[right],
@@ -233,7 +257,9 @@ class AlignedPairs:
             unscored=int(np.sum(~whole)),
         )
         kept = aligned.take(keep)
-        return replace(kept, mass_after=kept._right_at_constant_mass(), mass_split=kept._mass_split())
+        kept = replace(kept, mass_after=kept._right_at_constant_mass(), mass_split=kept._mass_split())
+        no_answer = before.is_passage[left] | after.is_passage[right] | _is_left_out(before)[left]
+        return kept, aligned.take(~keep & ~no_answer & ~_is_left_out(after)[right])
 
     def _right_at_constant_mass(self) -> Floats | None:
         """See `mass_after`."""
@@ -255,6 +281,11 @@ class AlignedPairs:
 def _is_generated(snapshot: Snapshot) -> Bools:
     """True where the model generated the answer; bool [rows]."""
     return np.asarray(pc.is_valid(snapshot.table["output"]))
+
+
+def _is_left_out(snapshot: Snapshot) -> Bools:
+    """True where a look did not generate the answer, to keep its budget; bool [rows]."""
+    return np.asarray(pc.equal(snapshot.table["outcome"], LEFT_OUT))
 
 
 def _form(snapshot: Snapshot) -> Floats:

@@ -12,7 +12,7 @@ cell; their number is given. Passages are in no cell either: each group has thei
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -38,6 +38,7 @@ from forgetwatch.comparing.groups import Group, Level, count_groups
 from forgetwatch.comparing.look_drift import LookDrift, read_drift
 from forgetwatch.comparing.pairing import Pairing, item_codes, pair
 from forgetwatch.comparing.subset import cut_to_common
+from forgetwatch.comparing.vanished import NOTED
 from forgetwatch.metrics.choices import OptionScores
 from forgetwatch.metrics.known import count_known
 from forgetwatch.metrics.log_score import log_shares
@@ -194,16 +195,17 @@ def compare(
     if null is not None:
         again, differs = align_repeat(before, _load(null, samples, metric))
         notes += differs
-    paired = AlignedPairs.align(before, after, pairing, again=again)
+    paired, unscored = AlignedPairs.align_all(before, after, pairing, again=again)
     notes += _mass_notes(paired)
     passages = AlignedPassages.align(before, after, pairing)
-    groups = tuple(count_groups(paired, passages, rng=rng, replications=replications))
+    groups = tuple(count_groups(paired, unscored, passages, rng=rng, replications=replications))
+    notes = [*_vanished_groups(groups), *notes]
     notes += [*_known_notes(paired), *_log_score_notes(paired), *_split_notes(paired)]
     macro, compat = _means(category_means, paired, rng, replications), None
     if chance == "paper-compat":
         rows = AlignedPairs.align(before, after, pairing, whole_items=False)  # as the released code, which has no items
         compat = _means(paper_compat, rows, rng, replications)
-    return Comparison(
+    comparison = Comparison(
         before=dict(before.meta),
         after=dict(after.meta),
         labels=(before.label, after.label),
@@ -216,6 +218,9 @@ def compare(
         notes=tuple(notes),
         drift=read_drift(after.meta, label=after.label) if _is_baseline(before, of=after) else None,
     )
+    vanished = vanished_note(comparison)
+    # The first note is the one that every table shows.
+    return comparison if vanished is None else replace(comparison, notes=(vanished, *comparison.notes))
 
 
 def with_null(comparison: Comparison, again: Comparison) -> Comparison:
@@ -251,6 +256,25 @@ def _is_baseline(before: Snapshot, *, of: Snapshot) -> bool:
     """True if a snapshot is the baseline of the run that took another one."""
     run = of.meta.get("run")
     return run is not None and before.meta.get("run") == run and before.meta.get("look") == "baseline"
+
+
+def vanished_note(comparison: Comparison) -> str | None:
+    """Note on the items that were scored on one side alone, where they are more than one in a hundred."""
+    whole = comparison.all
+    total = whole.n + whole.vanished
+    if whole.vanished <= NOTED * total:
+        return None
+    low, high = (f"{100 * end:+.1f}" for end in whole.net_change_interval_worst)
+    return (
+        f"{whole.vanished:,} of {total:,g} items were scored on one side alone, {whole.newly_unscored:,} of them "
+        f"before; if they are lost, the net change is {low} to {high} points"
+    )
+
+
+def _vanished_groups(groups: Sequence[Group]) -> list[str]:
+    """A note on the categories of which no item was scored on both sides."""
+    gone = [group.name for group in groups if group.level == "category" and group.vanished and not group.n]
+    return [f"no item was scored on both sides in {', '.join(gone)}"] if gone else []
 
 
 def _same_file(before: Snapshot, after: Snapshot) -> list[str]:

@@ -12,10 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from forgetwatch.comparing.aligned import AlignedPairs
 from forgetwatch.comparing.aligned_passages import AlignedPassages
 from forgetwatch.comparing.labels import Labels
+from forgetwatch.comparing.vanished import count_vanished
 from forgetwatch.metrics import bounds, guessing
 from forgetwatch.metrics.alarm import smallest_loss
 from forgetwatch.metrics.bounds import Bound, Persistence, bound, persistence
@@ -39,6 +41,7 @@ from forgetwatch.metrics.significance import (
 )
 from forgetwatch.metrics.transitions import Cells, count_cells
 
+Ints = NDArray[np.int64]
 Level = Literal["all", "kind", "category", "task"]
 
 
@@ -127,6 +130,12 @@ class Group(Cells):
         forgetting_interval: Of `forgetting` (Wilson; one-sided exact limit for no flips).
         backward_transfer_interval: Of `backward_transfer`, in the same way.
         net_change_interval: Of `net_change`, after minus before (Newcombe, corrected phi).
+        net_change_interval_worst: The same in the worst case of the outcomes that vanished; see `comparing.vanished`.
+        unscored_before: Items without an outcome before.
+        unscored_after: Items without an outcome after.
+        newly_unscored: Items that were scored before and are unscored after.
+        vanished: Items that were scored on one side alone.
+        known_vanished: Known items that are unscored after; None if nothing shows which were known.
         p_value: Two-sided mid-p McNemar test of "no net change"; over clusters where there are any.
         loss_p_value: One-sided p-value of "no net loss", for alarms over many looks: exact McNemar; over clusters a
             sign-flip test, with the normal approximation for many clusters.
@@ -192,6 +201,12 @@ class Group(Cells):
     forgetting_interval: Interval
     backward_transfer_interval: Interval
     net_change_interval: Interval
+    net_change_interval_worst: Interval
+    unscored_before: int
+    unscored_after: int
+    newly_unscored: int
+    vanished: int
+    known_vanished: float | None
     p_value: float
     loss_p_value: float
     q_value: float
@@ -244,6 +259,7 @@ class Group(Cells):
 
 def count_groups(
     paired: AlignedPairs,
+    unscored: AlignedPairs,
     passages: AlignedPassages | None = None,
     *,
     rng: np.random.Generator | None = None,
@@ -251,15 +267,22 @@ def count_groups(
 ) -> Iterator[Group]:
     """Yield the groups of every level: all, kinds, categories, tasks, each in the order of their first rows.
 
-    Groups of nothing but passages come after the others of their level. Passages are of no kind.
+    Groups without an answer that was scored on both sides come after the others of their level: of unscored items, then
+    of passages, which are of no kind.
 
     Args:
-        paired: The pairs of answers.
+        paired: The pairs of answers that were scored on both sides.
+        unscored: The pairs of the items that were not.
         passages: The passages; None for none.
         rng: Generator of bootstrap draws; None leaves out the intervals that need them.
         replications: Draws of each interval.
     """
-    whole = replace(_group(paired, "all", "all", rng, replications), **_bits_per_byte(passages))
+
+    def group(rows: Ints, level: Level, name: str) -> Group:
+        return _group(paired.take(rows), missing.get(name, nothing), level, name, rng, replications)
+
+    missing, nothing = {"all": unscored}, unscored.take(np.zeros(0, np.int64))
+    whole = replace(group(np.arange(len(paired)), "all", "all"), **_bits_per_byte(passages))
     # A level of one group has nothing to correct for.
     yield replace(
         whole,
@@ -267,21 +290,24 @@ def count_groups(
         log_score_q_value=whole.log_score_p_value,
         bits_per_byte_q_value=whole.bits_per_byte_p_value,
     )
-    levels: list[tuple[Level, Labels]] = [("category", paired.category), ("task", paired.task)]
+    levels: list[tuple[Level, Labels, Labels]] = [
+        ("category", paired.category, unscored.category),
+        ("task", paired.task, unscored.task),
+    ]
     if len(np.unique(paired.kind.code)) > 1:
-        levels.insert(0, ("kind", paired.kind))  # one kind alone would repeat the whole
-    for level, labels in levels:
-        groups = [_group(paired.take(rows), level, name, rng, replications) for name, rows in labels.split()]
-        q_values = false_discovery(np.array([group.p_value for group in groups], float))
-        fading = _q_values([group.log_score_p_value for group in groups])
+        levels.insert(0, ("kind", paired.kind, unscored.kind))  # one kind alone would repeat the whole
+    for level, labels, of_unscored in levels:
+        missing = {name: unscored.take(rows) for name, rows in of_unscored.split()}
+        groups = [group(rows, level, name) for name, rows in labels.split()]
+        q_values = false_discovery(np.array([one.p_value for one in groups], float))
+        fading = _q_values([one.log_score_p_value for one in groups])
         texts = _texts(passages, level)
-        for group, q, log_score_q in zip(groups, q_values, fading, strict=True):
-            found = texts.pop(group.name, {})
-            yield replace(group, q_value=float(q), log_score_q_value=log_score_q, **found)
-        nothing = paired.take(np.zeros(0, np.int64))
-        for name, found in texts.items():
-            # No answer, so no test of one: these groups are none of those that p_value is corrected for.
-            yield replace(_group(nothing, level, name, rng, replications), **found)
+        for one, q, log_score_q in zip(groups, q_values, fading, strict=True):
+            yield replace(one, q_value=float(q), log_score_q_value=log_score_q, **texts.get(one.name, {}))
+        # No answer, so no test of one: these groups are none of those that p_value is corrected for.
+        for name in dict.fromkeys((*missing, *texts)):
+            if name not in {one.name for one in groups}:
+                yield replace(group(np.zeros(0, np.int64), level, name), **texts.get(name, {}))
 
 
 def _texts(passages: AlignedPassages | None, level: Level) -> dict[str, dict[str, Any]]:
@@ -321,7 +347,14 @@ def _q_values(p_values: list[float | None]) -> list[float | None]:
     return found
 
 
-def _group(paired: AlignedPairs, level: Level, name: str, rng: np.random.Generator | None, replications: int) -> Group:
+def _group(
+    paired: AlignedPairs,
+    unscored: AlignedPairs,
+    level: Level,
+    name: str,
+    rng: np.random.Generator | None,
+    replications: int,
+) -> Group:
     samples, cluster = paired.samples, paired.cluster
     cells = count_cells(paired.before, paired.after, samples=samples)
     lost = count_losses(
@@ -348,11 +381,14 @@ def _group(paired: AlignedPairs, level: Level, name: str, rng: np.random.Generat
         tested = sign_flip(change, cluster)
         p_values = tested.p_value, tested.loss_p_value
         worth_lost, worth_won, worth_net = (effective_items(x.astype(np.float64), cluster) for x in (gone, won, change))
+    known, interval = _known(paired), newcombe(cells.scaled(worth_net))
+    vanished = count_vanished(paired, unscored, interval=interval, has_known=known["known"] is not None)
     return Group(
         **vars(cells),
+        **vars(vanished),
         level=level,
         name=name,
-        **_known(paired),
+        **known,
         **_log_scores(paired),
         **_mass(paired),
         forgotten_at_constant_mass=_at_constant_mass(paired),
@@ -364,7 +400,7 @@ def _group(paired: AlignedPairs, level: Level, name: str, rng: np.random.Generat
         effective_n=worth_net,
         forgetting_interval=flip_interval(cells.forgetting * worth_lost, worth_lost),
         backward_transfer_interval=flip_interval(cells.backward_transfer * worth_won, worth_won),
-        net_change_interval=newcombe(_scaled(cells, worth_net)),  # the shares stay, the counts are those of the worth
+        net_change_interval=interval,
         p_value=p_values[0],
         loss_p_value=p_values[1],
         q_value=math.nan,  # set by `count_groups`, which has all groups of the level
@@ -477,9 +513,3 @@ def _at_constant_mass(paired: AlignedPairs) -> float | None:
         return None
     forgotten = int((paired.before & ~right).sum())
     return forgotten / paired.samples if paired.samples > 1 else forgotten
-
-
-def _scaled(cells: Cells, n: float) -> Cells:
-    """Cells with the same shares among another number of items."""
-    factor = n / cells.n if cells.n else 0.0
-    return Cells(**{name: count * factor for name, count in vars(cells).items()})

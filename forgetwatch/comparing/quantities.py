@@ -34,6 +34,8 @@ _GROUP: Final = (
     "forgetting_interval",
     *("backward_transfer_interval", "net_change_interval", "p_value", "loss_p_value", "q_value", "effective_n"),
     "detectable_change",
+    *("net_change_interval_worst", "known_vanished", "vanished"),
+    *("unscored_before", "unscored_after", "newly_unscored"),
     *("passages", "bits_per_byte_before", "bits_per_byte_after", "bits_per_byte_change"),
     *("bits_per_byte_change_interval", "bits_per_byte_p_value", "bits_per_byte_q_value"),
 )
@@ -53,10 +55,23 @@ _NOISE_FLOOR: Final = (
 )
 _PERSISTENCE: Final = ("same_wrong", "same_wrong_se", "same_wrong_if_fresh", "tipping_ratio")
 
+_INTERVALS: Final = (
+    *("known_lost_net_interval", "known_lost_interval", "log_score_change_interval"),
+    *("log_score_change_clipped_interval", "log_score_change_calibrated_interval"),
+    *("log_mass_change_interval", "log_conditional_change_interval"),
+    *("forgotten_log_mass_change_interval", "forgotten_log_conditional_change_interval"),
+    *("forgetting_interval", "backward_transfer_interval", "net_change_interval", "bits_per_byte_change_interval"),
+    "net_change_interval_worst",
+)
+"""Intervals of a group; the ends of each are quantities of their own, in this order."""
+
+_ENDS: Final = {f"{name}_{end}": (name, index) for name in _INTERVALS for index, end in enumerate(("low", "high"))}
+"""Name and index of the interval of which each end is one."""
+
 QUANTITIES: Final = tuple(
     name
     for name in (
-        *(name for name in _GROUP if name not in ("level", "name")),
+        *(name for name in _GROUP if name not in ("level", "name", *_INTERVALS)),
         *(f"soft.{name}" for name in _SOFT),
         *(f"noise_floor.{name}" for name in _NOISE_FLOOR),
         "chance.n",
@@ -66,11 +81,13 @@ QUANTITIES: Final = tuple(
         *(f"chance.{name}" for name in _PERSISTENCE),
     )
     if not name.endswith(("interval", "band"))
-)
-"""Names of the quantities of a group that are one number, as dotted paths into `group_values`."""
+) + tuple(_ENDS)
+"""Names of the quantities of a group that are one number, as `value_at` finds them in `group_values`."""
 
 _OF_NOTHING: Final = ("retained", "forgotten", "gained", "missed", "effective_n")
 """Counts that are 0 where a group has no answers, and mean nothing there."""
+_OF_UNSCORED: Final = ("vanished", "unscored_before", "unscored_after", "newly_unscored")
+"""The same where it has no unscored answers either."""
 
 Unit = Literal["count", "share", "nats", "bits", "ratio"]
 
@@ -79,6 +96,7 @@ _COUNTS: Final = frozenset(
         *("n", "retained", "forgotten", "gained", "missed", "known", "known_lost", "newly_known", "known_by_luck"),
         *("known_lost_by_luck", "known_net", "known_lost_net", "forgotten_at_constant_mass", "format_lost"),
         *("knowledge_lost", "null_n", "null_lost", "null_gained", "effective_n", "passages"),
+        *("known_vanished", "vanished", "unscored_before", "unscored_after", "newly_unscored"),
         *("chance.n", "chance.guess_corrected.n", "chance.guess_corrected_calibrated.n"),
     )
 )
@@ -100,6 +118,7 @@ def unit_of(name: str) -> Unit:
     >>> unit_of("forgotten"), unit_of("forgetting"), unit_of("log_score_change")
     ('count', 'share', 'nats')
     """
+    name = _measured_by(name)
     if name in _COUNTS:
         return "count"
     if name in _RATIOS:
@@ -117,7 +136,7 @@ def range_of(name: str) -> Interval:
     >>> range_of("forgetting"), range_of("net_change"), range_of("known_lost_net")
     ((0.0, 1.0), (-1.0, 1.0), (-inf, inf))
     """
-    unit = unit_of(name)
+    name, unit = _measured_by(name), unit_of(name)
     if name == "known_lost_net_share":  # a ratio of two differences
         return -math.inf, math.inf
     if unit == "bits":
@@ -130,14 +149,25 @@ def range_of(name: str) -> Interval:
     return -high if name in _SIGNED else 0.0, high
 
 
+def _measured_by(name: str) -> str:
+    """Quantity whose unit and range are those of an end of an interval; of any other quantity its own name."""
+    if name not in _ENDS:
+        return name
+    interval, _ = _ENDS[name]
+    # The only interval of a share that is named after a count.
+    return "forgetting_relative" if interval == "known_lost_interval" else interval.partition("_interval")[0]
+
+
 def group_values(group: Group) -> dict[str, Any]:
     """Nested mapping of the quantities of one group, in JSON types, with its level and name.
 
-    All but `n` and those of passages are None for a group without answers.
+    All but `n`, those of passages and those of unscored answers are None for a group without answers.
     """
+    has_unscored = group.unscored_before or group.unscored_after
     return {
         **{name: json_value(getattr(group, name)) for name in _GROUP},
         **({} if group.n else dict.fromkeys(_OF_NOTHING)),
+        **({} if group.n or has_unscored else dict.fromkeys(_OF_UNSCORED)),
         "chance": _chance(group.chance) | ({} if group.n else {"n": None}),
         "soft": _pick(group.soft, _SOFT),
         "noise_floor": _pick(group.noise_floor, _NOISE_FLOOR),
@@ -145,12 +175,18 @@ def group_values(group: Group) -> dict[str, Any]:
 
 
 def value_at(values: Mapping[str, Any], name: str) -> Any:
-    """Value at a dotted path of a nested mapping; None if the path ends early.
+    """Value of a quantity in the nested mapping of a group; None if its path ends early.
 
     >>> value_at({"chance": {"paper": None}}, "chance.paper.forgetting") is None
     True
+    >>> value_at({"net_change_interval": [-0.1, 0.2]}, "net_change_interval_low")
+    -0.1
     """
     value: Any = values
+    if name in _ENDS:
+        interval, index = _ENDS[name]
+        ends = values.get(interval)
+        return ends[index] if ends else None
     for part in name.split("."):
         value = value.get(part) if isinstance(value, Mapping) else None
     return value

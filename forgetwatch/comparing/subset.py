@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -24,10 +24,7 @@ import pyarrow as pa
 from forgetwatch.comparing.pairing import pair
 from forgetwatch.errors import SnapshotError
 from forgetwatch.probe import Probe
-from forgetwatch.snapshot import NOT_GENERATED, Snapshot
-
-_LEFT_OUT: Final = f"unscored: {NOT_GENERATED}"
-"""Outcome of an item whose answer would be generated, at a look that generates none."""
+from forgetwatch.snapshot import LEFT_OUT, Snapshot
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +84,7 @@ class Subset:
         Raises:
             SnapshotError: If its metadata name a part of a probe without the number of its items.
         """
-        rows = np.flatnonzero(look.texts("outcome") == _LEFT_OUT)
+        rows = np.flatnonzero(look.texts("outcome") == LEFT_OUT)
         tasks, ids = look.texts("task")[rows], look.texts("item_id")[rows]
         return replace(cls.of_metadata(look.meta), left_out=frozenset(zip(tasks, ids, strict=True)))
 

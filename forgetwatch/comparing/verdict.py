@@ -12,6 +12,9 @@
     FAIL           [---o---]  |                      it is below
     INCONCLUSIVE        [-----|--o-----]             it contains minus the tolerance: more items would decide
 
+A PASS also needs the interval in the worst case of the outcomes that vanished (`comparing.vanished`) to be above minus
+the tolerance; else it is INCONCLUSIVE, and more items would not decide.
+
 The answers can differ without a contradiction: one look is judged at 95 %, and an alarm at a level that is corrected
 for the number of looks and groups. Every statement therefore names its question.
 
@@ -57,15 +60,21 @@ class Verdict:
         tolerance: The net loss that is tolerated, 0 to 1.
         net_change: Accuracy after minus before, -1 to 1; nan if nothing was measured.
         interval: Its 95 % interval.
+        interval_worst: The same in the worst case of the outcomes that vanished; equal to it if none did.
+        vanished: Number of items that were scored on one side alone.
         items_needed: Number of items that would decide; None if the verdict is clear, nothing was measured, or the
             net change is exactly minus the tolerance.
+        open_by_vanished: True if it would be PASS, had no outcome vanished.
     """
 
     word: Word
     tolerance: float
     net_change: float
     interval: Interval
+    interval_worst: Interval
+    vanished: int
     items_needed: int | None
+    open_by_vanished: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +85,7 @@ class RaisedAlarm:
         alarm: The alarm.
         now: The same test at the last look.
         state: ``lasting`` if the group is below zero at the last look, by its 95 % interval; ``recovered`` if it is at
-            or above its start; ``unclear`` in between.
+            or above its start, unless vanished outcomes may hide that it is below; ``unclear`` in between.
     """
 
     alarm: Alarm
@@ -156,11 +165,15 @@ def verdict(comparison: Comparison, tolerance: float = TOLERANCE) -> Verdict:
 def group_verdict(group: Group, tolerance: float) -> Verdict:
     """Return the verdict on one group of items; see `verdict`."""
     tested = group.no_worse_than(tolerance)
+    is_open = tested.verdict == "PASS" and group.net_change_interval_worst[0] <= -tolerance
     return Verdict(
-        word=tested.verdict,
+        word="INCONCLUSIVE" if is_open else tested.verdict,
         tolerance=tolerance,
         net_change=group.net_change,
         interval=tested.interval,
+        interval_worst=group.net_change_interval_worst,
+        vanished=group.vanished,
+        open_by_vanished=is_open,
         items_needed=math.ceil(tested.items_needed) if math.isfinite(tested.items_needed) else None,
     )
 
@@ -256,4 +269,5 @@ def _state(now: Alarm) -> State:
         change, interval = found, within
     if side_of_zero(interval) == "below":
         return "lasting"
-    return "recovered" if change >= 0 else "unclear"
+    hidden = side_of_zero(group.net_change_interval_worst) == "below"
+    return "recovered" if change >= 0 and not hidden else "unclear"

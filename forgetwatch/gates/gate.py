@@ -1,6 +1,7 @@
 """Gate: limits on groups, items that must be right, and the result of checking a comparison against them.
 
-    NoWorseThan   by the interval of the net change: PASS, FAIL, or INCONCLUSIVE if it contains minus the tolerance
+    NoWorseThan   by the interval of the net change: PASS, FAIL, or INCONCLUSIVE if it contains minus the tolerance,
+                  or would contain it in the worst case of the answers that vanished
     FailIf        by the value itself: FAIL if the condition holds, else PASS
     MustPass      items that must be right after, whatever they were before:
                       right in every answer      PASS
@@ -83,6 +84,9 @@ class NoWorseThan:
         verdict = group_verdict(group, self.tolerance)
         low, high = (f"{100 * end:+.1f}" for end in verdict.interval)
         measured = f"{100 * verdict.net_change:+.1f} points ({low} to {high})"
+        if verdict.open_by_vanished:
+            low, high = (f"{100 * end:+.1f}" for end in verdict.interval_worst)
+            measured += f", and {low} to {high} if the {verdict.vanished:,} answers that vanished are lost"
         if verdict.items_needed is not None:
             measured += f", about {verdict.items_needed:,} items would decide"
         return Finding(

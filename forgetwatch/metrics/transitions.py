@@ -68,6 +68,13 @@ class Cells:
         """Share of the items right before that are wrong now, 0 to 1; nan if none was right before."""
         return ratio(self.forgotten, self.retained + self.forgotten)
 
+    def scaled(self, n: float) -> Cells:
+        """Cells with the same shares among another number of items."""
+        factor = n / self.n if self.n else 0.0
+        cells = (self.retained, self.forgotten, self.gained, self.missed)
+        retained, forgotten, gained, missed = (count * factor for count in cells)
+        return Cells(retained=retained, forgotten=forgotten, gained=gained, missed=missed)
+
 
 def count_cells(before: NDArray[np.bool_], after: NDArray[np.bool_], *, samples: int = 1) -> Cells:
     """Count the four cells of paired outcomes.

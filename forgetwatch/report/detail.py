@@ -53,6 +53,7 @@ def comparison_detail(comparison: Comparison, *, by: Level = "category") -> Line
             *_known_detail(whole),
             _all_line(whole),
             _accuracy_line(whole),
+            *_unscored_line(whole),
             *_log_score_detail(whole),
             *mass_lines(whole),
         ]
@@ -131,6 +132,20 @@ def _accuracy_line(group: Group) -> Text:
         f"forgot {percent(group.forgetting)} % ({between(group.forgetting_interval, percent)})   "
         f"kept {percent(group.retention)} %"
     )
+
+
+def _unscored_line(group: Group) -> list[Text]:
+    """Line of the unscored items, and of what those that vanished leave possible; none if all were scored."""
+    if not (group.unscored_before or group.unscored_after):
+        return []
+    text = f"unscored      {count(group.unscored_before)} before, {count(group.unscored_after)} after, "
+    text += f"{count(group.newly_unscored)} newly"
+    if group.known_vanished:
+        text += f", {count(group.known_vanished)} of them clearly known"
+    lines = [Text(text)]
+    if group.vanished:
+        lines.append(Text(f"  net at worst {between(group.net_change_interval_worst, points)} points", style="dim"))
+    return lines
 
 
 def _form_lines(comparison: Comparison) -> list[Text]:

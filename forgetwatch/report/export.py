@@ -72,6 +72,7 @@ def _verdict(found: Verdict) -> dict[str, Any]:
         "answer": found.word,
         "limit": found.tolerance,
         "interval": json_value(found.interval),
+        "interval_worst": json_value(found.interval_worst),
     }
 
 
@@ -188,15 +189,6 @@ def _spread(spread: Spread) -> dict[str, Any]:
     return {"mean": json_value(spread.mean), "sd": json_value(spread.sd), "se": json_value(spread.se)}
 
 
-_INTERVALS: Final = (
-    *("known_lost_net_interval", "known_lost_interval", "log_score_change_interval"),
-    *("log_score_change_clipped_interval", "log_score_change_calibrated_interval"),
-    *("log_mass_change_interval", "log_conditional_change_interval"),
-    *("forgotten_log_mass_change_interval", "forgotten_log_conditional_change_interval"),
-    *("forgetting_interval", "backward_transfer_interval", "net_change_interval", "bits_per_byte_change_interval"),
-)
-
-
 def comparisons_csv(comparisons: Sequence[Comparison]) -> str:
     """CSV table of the groups of all comparisons; a cell is empty if its quantity is undefined.
 
@@ -205,17 +197,15 @@ def comparisons_csv(comparisons: Sequence[Comparison]) -> str:
     >>> comparisons_csv([]).split(",")[:4]
     ['before', 'after', 'level', 'name']
     """
-    ends = [f"{name}_{end}" for name in _INTERVALS for end in ("low", "high")]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     drifts = [json_value(drift_row(comparison.drift or {})) for comparison in comparisons]
     of_drift = list(dict.fromkeys(name for row in drifts for name in row))
-    writer.writerow(["before", "after", "level", "name", *QUANTITIES, *ends, *of_drift])
+    writer.writerow(["before", "after", "level", "name", *QUANTITIES, *of_drift])
     for comparison, drift in zip(comparisons, drifts, strict=True):
         for group in comparison.groups:
             document = group_values(group)
             values = [value_at(document, path) for path in QUANTITIES]
-            values += [end for name in _INTERVALS for end in (document[name] or (None, None))]
             values += [drift.get(name) if group.level == "all" else None for name in of_drift]
             names = (*comparison.labels, group.level, group.name)
             writer.writerow([*map(csv_cell, names), *values])

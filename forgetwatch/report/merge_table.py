@@ -44,7 +44,7 @@ def merge_table(sweep: MergeSweep) -> Lines:
     facts = f"  {sweep.method}, {_short(sweep.chosen_on.probe)}, {items(sweep.chosen_on.n)}"
     room = _WIDTH - len(title) - len(facts)
     title.append(fit_ends(f"merge {' and '.join(sweep.ends)}", room).rstrip(), style="bold").append(facts, style="dim")
-    notes = note_lines(sweep.notes)
+    notes = note_lines(sweep.notes, 1)
     rest = [sweep.targets, sweep.confirmed_on, notes]
     most, there = _LINES - 4 - sum(map(bool, rest)), len(sweep.chosen_on.points)
     shown = there if there <= most else most - 1

@@ -28,6 +28,7 @@ _NAME: Final = 24
 _TARGET: Final = 13
 _SHORT: Final = 19
 _FRONT: Final = "*"
+_LINES: Final = 12
 
 
 def several_table(several: ModelComparison, *, notes: Sequence[str] = ()) -> Lines:
@@ -35,7 +36,7 @@ def several_table(several: ModelComparison, *, notes: Sequence[str] = ()) -> Lin
 
     Args:
         several: The ranking and the matrix.
-        notes: Notes of all comparisons; the first is shown.
+        notes: Notes of all comparisons; as many are shown as there is room for.
     """
     title = Text().append("forgetwatch  ", style="bold cyan")
     name = fit_ends(f"{len(several.ranking)} models against {several.matrix.labels[0]}", _WIDTH - len(title)).rstrip()
@@ -45,7 +46,7 @@ def several_table(several: ModelComparison, *, notes: Sequence[str] = ()) -> Lin
     lines.append(Text("kept: share of what the base had right and the model still has, 95 % interval", style="dim"))
     if several.target is not None:
         lines.append(Text(f"{_FRONT}: no other model is at least as good in both and better in one", style="dim"))
-    return Lines(*lines, *note_lines(notes))
+    return Lines(*lines, *note_lines(notes, max(1, _LINES - len(lines))))
 
 
 def several_detail(several: ModelComparison) -> Lines:

@@ -211,6 +211,14 @@ def verdict_sentence(found: Conclusion) -> str:
         return f"{_here(found)}: accuracy did not fall by more than {bound}{end}."
     if verdict.word == "FAIL":
         return f"{_here(found)}: accuracy fell by more than {bound}."
+    if verdict.open_by_vanished:
+        low, high = verdict.interval_worst
+        gone = questions(verdict.vanished)
+        return (
+            f"{_here(found)}: accuracy did not fall by more than {bound} over the questions that were scored on both "
+            f"sides, but {gone} {'was' if verdict.vanished == 1 else 'were'} scored on one side alone. If "
+            f"{'it is' if verdict.vanished == 1 else 'they are'} lost, {_range((low, high))} would fit."
+        )
     fell = "accuracy fell, and these questions cannot decide whether" if found.whole == "below" else ""
     text = f"{_here(found)}: {fell or 'these questions cannot decide whether accuracy fell'} by more than {bound}."
     return (
@@ -338,6 +346,10 @@ def _not_measured(comparison: Comparison, trajectory: Trajectory | None) -> str:
         parts.append(
             f"{questions(counted.unscored)} could not be scored and {is_or_are(counted.unscored)} in no count."
         )
+    if gone := comparison.all.newly_unscored:
+        known = comparison.all.known_vanished
+        which = f", {count(known)} of them clearly known before" if known else ""
+        parts.append(f"{questions(gone)} {'was' if gone == 1 else 'were'} scored before and not after{which}.")
     if counted.only_before or counted.only_after:
         parts.append(
             f"{questions(counted.only_before)} of the first side and {questions(counted.only_after).lower()} of the "

@@ -25,10 +25,11 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from rich.cells import cell_len
+from rich.console import Console
 from rich.console import Group as Lines
 from rich.text import Text
 
-from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.comparison import Comparison, vanished_note
 from forgetwatch.comparing.groups import Group, Level
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.comparing.verdict import TOLERANCE, Conclusion, RaisedAlarm, State, conclude
@@ -55,6 +56,10 @@ LINES: Final = 11
 """Maximum number of lines of the first table; the path of a report below it is the twelfth."""
 WORST: Final = 3
 """Groups in the first table."""
+NOTES: Final = 3
+"""Maximum number of lines of notes in it."""
+_VANISHED: Final = 0.05
+"""Share of vanished items beyond which the table has a line on them."""
 
 LOST: Final = "red"
 WON: Final = "green"
@@ -85,14 +90,14 @@ def comparison_table(
     if not whole.n:
         return Lines(*_heading(comparison, title), Text("nothing to compare: no item was scored on both sides"))
     bottom = [*decision_lines(conclude(comparison, trajectory=trajectory, tolerance=tolerance))]
-    bottom += note_lines(comparison.notes)
     if not whole.forgotten and not whole.gained:
         # No flip to list: the heading is one line, and the known items are left out.
         same = f"no item flipped: {count(whole.retained)} right and {count(whole.missed)} wrong, before and after"
-        moved = [*_scores_lines(whole), *drift_line(comparison)]
-        return Lines(_heading_line(comparison, title), Text(same), *moved, *bottom)
-    top = [*_heading(comparison, title), _flips_line(whole), *_known_line(whole), *_scores_lines(whole)]
-    top += drift_line(comparison)
+        moved = [*_vanished_line(whole), *_scores_lines(whole), *drift_line(comparison)]
+        return Lines(_heading_line(comparison, title), Text(same), *moved, *bottom, *note_lines(_notes(comparison)))
+    top = [*_heading(comparison, title), _flips_line(whole), *_vanished_line(whole), *_known_line(whole)]
+    top += [*_scores_lines(whole), *drift_line(comparison)]
+    bottom += note_lines(_notes(comparison), max(1, min(NOTES, LINES - len(top) - len(bottom))))
     # The groups give way first: each of the other lines says something that no other one does.
     room = min(WORST, LINES - len(top) - len(bottom) - 1)
     groups = [] if by == "all" else [group for group in comparison.by(by).values() if group.n]
@@ -104,7 +109,7 @@ def _passages_table(comparison: Comparison, *, by: Level, title: str, trajectory
     top = [*_heading(comparison, title), *passages_line(comparison.all), *drift_line(comparison)]
     found = conclude(comparison, trajectory=trajectory)
     bottom = [Text("no verdict on correctness: passages have no right answer"), *decision_lines(found)]
-    bottom += note_lines(comparison.notes)
+    bottom += note_lines(comparison.notes, max(1, min(NOTES, LINES - len(top) - len(bottom))))
     groups = [] if by == "all" else list(comparison.by(by).values())
     groups.sort(key=lambda group: -(group.bits_per_byte_change or 0.0))
     return Lines(*top, *passage_lines(groups, LINES - len(top) - len(bottom) - 1), *bottom)
@@ -171,6 +176,21 @@ def _flips_line(group: Group) -> Text:
     if not gap:
         parts[-1] = parts[-1][: -len(" points")]
     return Text(" " * max(gap, 1)).join(parts)
+
+
+def _vanished_line(group: Group) -> list[Text]:
+    """Line of the items that were scored on one side alone; none if they are few."""
+    if not group.vanished or group.vanished <= _VANISHED * (group.n + group.vanished):
+        return []
+    text = Text(f"vanished {count(group.vanished)} of {items(group.n + group.vanished)}", style="bold")
+    worst = f"   net at worst {between(group.net_change_interval_worst, points)} points"
+    return [_cut(text.append(worst, style="not bold"))]
+
+
+def _notes(comparison: Comparison) -> list[str]:
+    """Notes of a comparison, without the one on vanished items if they have a line."""
+    said = vanished_note(comparison) if _vanished_line(comparison.all) else None
+    return [note for note in comparison.notes if note != said]
 
 
 def _known_line(group: Group) -> list[Text]:
@@ -273,16 +293,18 @@ def _verdict_parts(found: Conclusion) -> list[Text]:
     """The verdict on this look alone; none if the net change has no interval."""
     if found.whole is None:
         return []
-    word, bound = found.verdict.word, tolerance_points(found.verdict.tolerance)
+    verdict, word, bound = found.verdict, found.verdict.word, tolerance_points(found.verdict.tolerance)
     says = {
         "PASS": f"no worse than {bound}" + (", but below zero" if found.whole == "below" else ""),
         "FAIL": f"worse by more than {bound}",
         "INCONCLUSIVE": f"{'below zero, ' if found.whole == 'below' else ''}perhaps worse by over {bound}",
     }[word]
+    if verdict.open_by_vanished:
+        says = f"{points(verdict.interval_worst[0])} points if vanished answers are lost"
     text = Text("this comparison: " if found.looks is None else "this look: ").append(word, style=_STYLES[word])
     parts = [text.append(f", {says}", style="not bold")]
-    if found.verdict.items_needed is not None:
-        parts.append(Text(f"needs {count(found.verdict.items_needed)} items"))
+    if verdict.items_needed is not None:
+        parts.append(Text(f"needs {count(verdict.items_needed)} items"))
     return parts
 
 
@@ -345,12 +367,31 @@ def _names(text: Text, names: Sequence[str]) -> Text:
     return _cut(text.append(line, style="not bold"))
 
 
-def note_lines(notes: Sequence[str]) -> list[Text]:
-    """Line with the first of some notes, cut at the margin, and their number; none for no notes."""
-    if not notes:
-        return []
-    which = "note" if len(notes) == 1 else f"{len(notes)} notes, the first"
-    return [_cut(Text(f"{which}: {one_line(notes[0])}", style="dim"))]
+def note_lines(notes: Sequence[str], room: int = NOTES) -> list[Text]:
+    """Lines of some notes, the last of each note cut at the margin, and the number of those that are left out.
+
+    Args:
+        notes: The notes, the most important first.
+        room: Maximum number of lines, at least 1.
+    """
+    texts = [Text(f"note: {one_line(note)}", style="dim") for note in notes]
+    if len(texts) > room and room == 1:
+        return [_cut(Text(f"{len(notes)} notes, the first: {one_line(notes[0])}", style="dim"))]
+    lines: list[Text] = []
+    shown = texts if len(texts) <= room else texts[: room - 1]
+    for index, text in enumerate(shown):
+        own = room - len(lines) - (len(texts) > room) - (len(shown) - index - 1)  # every later note has a line
+        rest = text
+        for _ in range(own - 1):
+            first, *others = rest.wrap(Console(width=WIDTH), WIDTH)
+            if not others:
+                break
+            lines.append(Text(first.plain.rstrip(), style="dim"))
+            rest = Text(rest.plain[len(first.plain) :].lstrip(), style="dim")
+        lines.append(_cut(rest))
+    if hidden := len(texts) - len(shown):
+        lines.append(Text(f"{hidden} more note{'s' if hidden > 1 else ''}: --detail", style="dim"))
+    return lines
 
 
 def _cut(text: Text) -> Text:

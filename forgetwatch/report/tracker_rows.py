@@ -10,6 +10,7 @@
     eval_forget/all/retention            still right, share of the items right before
     eval_forget/all/null_lost            right at first, wrong in a second measurement of the same weights
     eval_forget/all/unscored             items without a usable outcome
+    eval_forget/all/newly_unscored       those of them that were scored at the baseline
     eval_forget/all/items                items scored at both looks
     eval_forget/all/seconds              duration of the look
     eval_forget/all/bits_per_byte        of the passages now; only for a probe that has some
@@ -80,6 +81,7 @@ def tracker_row(
         "all/retention": whole.retention,
         "all/null_lost": whole.null_lost,
         "all/unscored": comparison.items.unscored,
+        "all/newly_unscored": whole.newly_unscored,
         "all/items": whole.n,
         "all/seconds": seconds,
         "all/bits_per_byte": whole.bits_per_byte_after,
@@ -92,7 +94,7 @@ def tracker_row(
         for key, group in {"all": whole, **_named(comparison.by("category")), **tasks}.items():
             row.setdefault(f"{key}/bits_per_byte", group.bits_per_byte_after)
             for name, value in _flat(group_values(group)).items():
-                if group.n or group is whole or name.startswith(_OF_PASSAGES):
+                if group.n or group is whole or group.vanished or name.startswith(_OF_PASSAGES):
                     row.setdefault(f"{key}/{name}", value)
         if trajectory is not None and len(trajectory) > 1:
             row |= {f"all/{name}": value for name, value in _course(trajectory).items()}

@@ -22,6 +22,7 @@ BEFORE = RNG.uniform(0.8, 1.6, 20)
 AFTER = BEFORE + RNG.normal(0.05, 0.03, 20)
 QUESTIONS = [True, True, False, True, False, True]
 TESTS = ("bits_per_byte_p_value", "bits_per_byte_q_value")
+ENDS = ("bits_per_byte_change_interval_low", "bits_per_byte_change_interval_high")
 KEYS = ("passages", "bits_per_byte_before", "bits_per_byte_after", "bits_per_byte_change")
 
 
@@ -67,7 +68,7 @@ def test_a_group_of_passages_alone_is_null_and_never_nan() -> None:
     made = compare(before=read(bits=BEFORE, questions=QUESTIONS), after=read(bits=AFTER, questions=QUESTIONS))
     news = json.loads(json.dumps(group_values(made.by("category")["News"]), allow_nan=False))
     assert (news["n"], news["passages"]) == (0, 10)
-    assert {name for name in QUANTITIES if value_at(news, name) is not None and name != "n"} == {*KEYS, *TESTS}
+    assert {name for name in QUANTITIES if value_at(news, name) is not None and name != "n"} == {*KEYS, *TESTS, *ENDS}
     nulls = ("accuracy_after", "net_change", "p_value", "loss_p_value", "q_value", "known", "detectable_change")
     assert all(news[name] is None for name in nulls)
     only = compare(before=read(bits=BEFORE), after=read(bits=AFTER))

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 from pages import choices, clusters, samples, sure
 from support import snapshot
@@ -84,7 +86,9 @@ def test_a_misspelt_quantity_suggests_the_nearest_one() -> None:
 def test_every_quantity_that_can_be_named_is_in_the_document(comparison: Comparison) -> None:
     for name in QUANTITIES:
         value: object = group_values(comparison.all)
-        for part in name.split("."):
+        # The two ends of an interval are in the document as a list.
+        path = re.sub(r"_(low|high)$", "", name) if "_interval" in name else name
+        for part in path.split("."):
             value = {} if value is None else value[part]  # type: ignore[index]
 
 
@@ -161,7 +165,7 @@ def test_every_quantity_is_inside_its_range() -> None:
 
 def test_twice_the_items_double_the_counts_and_leave_shares_and_nats() -> None:
     once, twice = (group_values(sure(times).comparison.all) for times in (1, 2))
-    precision = ("_se", "p_value", "q_value", "detectable_change")
+    precision = ("_se", "p_value", "q_value", "detectable_change", "_low", "_high")
     for name in QUANTITIES:
         if (value := value_at(once, name)) is not None and not name.endswith(precision):
             factor = 2 if unit_of(name) == "count" else 1

@@ -37,6 +37,7 @@ GROUP = {
     *("mass_kl", "conditional_kl", "weighted_conditional_kl"),
     *("passages", "bits_per_byte_before", "bits_per_byte_after", "bits_per_byte_change"),
     *("bits_per_byte_change_interval", "bits_per_byte_p_value", "bits_per_byte_q_value"),
+    *("net_change_interval_worst", "known_vanished", "vanished", "unscored_before", "unscored_after", "newly_unscored"),
 }
 CHANCE = {
     *("n", "paper", "guess_corrected", "guess_corrected_calibrated", "bound"),
@@ -118,4 +119,5 @@ def test_the_verdict_names_its_question_and_its_limit() -> None:
             "answer": verdict(comparison, limit).word,
             "limit": limit,
             "interval": list(comparison.all.net_change_interval),
+            "interval_worst": list(comparison.all.net_change_interval_worst),
         }

@@ -156,7 +156,7 @@ def test_the_csv_table_has_every_digit_of_the_document(shown: tuple[Comparison, 
 
 
 def _at(group: dict[str, Any], path: str) -> Any:
-    end = re.fullmatch(r"(\w+_interval)_(low|high)", path)
+    end = re.fullmatch(r"(\w+_interval(?:_worst)?)_(low|high)", path)
     if end:
         return None if group[end[1]] is None else group[end[1]][end[2] == "high"]
     value: Any = group

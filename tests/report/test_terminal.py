@@ -15,7 +15,7 @@ from forgetwatch import compare
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.verdict import TOLERANCE
 from forgetwatch.report.detail import ROWS, comparison_detail
-from forgetwatch.report.terminal import LINES, WIDTH, WORST, comparison_table
+from forgetwatch.report.terminal import LINES, WIDTH, WORST, comparison_table, note_lines
 
 
 def first(comparison: Comparison, **options: Any) -> str:
@@ -58,8 +58,11 @@ def test_the_first_table_has_what_a_stranger_needs() -> None:
         "this comparison: FAIL, worse by more than 2 points",
         "one category below zero on its own: c2",
     ]
-    assert lines[9].startswith("note: nothing shows how much of known and lost is luck")
-    assert len(lines) == 10
+    assert " ".join(lines[9:]) == (
+        "note: nothing shows how much of known and lost is luck: the options chosen, or the scores of the options, are "
+        "not recorded on both sides"
+    )
+    assert len(lines) == LINES
 
 
 def scored(*, items: int = 300, tilt: float = 0.0, seed: int = 0) -> Comparison:
@@ -176,11 +179,17 @@ def test_the_decision_follows_the_tolerance() -> None:
     assert "INCONCLUSIVE, below zero, perhaps worse by over 10 points" in first(comparison, tolerance=0.1)
 
 
-def test_the_first_note_is_shown_with_the_number_of_notes() -> None:
+def test_notes_are_whole_where_there_is_room_and_none_is_left_out_without_a_word() -> None:
     comparison = made()
     assert "note: only one" in first(replace(comparison, notes=("only one",)))
-    assert "2 notes, the first: one" in first(replace(comparison, notes=("one", "two")))
-    assert "note: two" in detail(replace(comparison, notes=("one", "two")))
+    assert first(replace(comparison, notes=("one", "two"))).endswith("note: one\nnote: two\n")
+    long = "that matters " * 8
+    shown = first(replace(comparison, notes=(long + "to the end", "two")))
+    assert "to the end\nnote: two\n" in shown
+    many = first(replace(comparison, notes=("one", "two", "three", "four")))
+    assert many.endswith("note: one\nnote: two\n2 more notes: --detail\n")
+    assert "note: four" in detail(replace(comparison, notes=("one", "two", "three", "four")))
+    assert [line.plain for line in note_lines(("one", "two"), 1)] == ["2 notes, the first: one"]
 
 
 def test_the_detail_has_the_counts_as_people_quote_them() -> None:

@@ -23,6 +23,7 @@ def test_one_look_becomes_the_documented_keys() -> None:
         "eval_forget/all/accuracy": 0.5,
         "eval_forget/all/retention": 0.0,
         "eval_forget/all/unscored": 0,
+        "eval_forget/all/newly_unscored": 0,
         "eval_forget/all/items": 2,
         "eval_forget/all/seconds": 1.5,
         "eval_forget/common_sense/forgotten": 1,

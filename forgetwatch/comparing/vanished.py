@@ -1,0 +1,91 @@
+"""Vanished outcomes: items that were scored on one side of a comparison and not on the other.
+
+    before     after       taken in the worst case as
+    right      unscored    forgotten
+    wrong      unscored    missed
+    unscored   right       retained
+    unscored   wrong       forgotten
+
+They are in no cell, because one side is not known. Left at that, a model that loops, crashes its sandbox or runs past
+its limit would seem to improve: its wrong answers leave the counts. So they bound the net change: whatever the missing
+outcomes were, accuracy did not fall by more than in the worst case, and a verdict of PASS has to survive that.
+
+Items that neither side could score have not vanished, nor have items that a budget leaves out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from forgetwatch.comparing.aligned import AlignedPairs
+from forgetwatch.metrics.intervals import Interval, effective_items, newcombe
+from forgetwatch.metrics.known import is_known
+from forgetwatch.metrics.transitions import count_cells
+
+NOTED: Final = 0.01
+"""Share of vanished items beyond which a comparison has a note on them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vanished:
+    """Unscored items of a group, and what those that vanished leave possible. Passages are not among them.
+
+    Attributes:
+        unscored_before: Items without an outcome before.
+        unscored_after: Items without an outcome after.
+        newly_unscored: Items that were scored before and are unscored after.
+        vanished: Items that were scored on one side alone, whichever.
+        known_vanished: Clearly known items (`metrics.known`) that are unscored after; None if nothing shows which were
+            known.
+        net_change_interval_worst: 95 % interval of the net change in the worst case: right answers that vanished are
+            forgotten, and items that were unscored before were right. That of the net change if nothing vanished.
+    """
+
+    unscored_before: int
+    unscored_after: int
+    newly_unscored: int
+    vanished: int
+    known_vanished: float | None
+    net_change_interval_worst: Interval
+
+
+def count_vanished(scored: AlignedPairs, unscored: AlignedPairs, *, interval: Interval, has_known: bool) -> Vanished:
+    """Count the unscored items of a group, and bound its net change.
+
+    Args:
+        scored: The pairs that were scored on both sides.
+        unscored: The pairs of the other items.
+        interval: Interval of the net change over `scored`.
+        has_known: True if known items were counted among `scored`.
+    """
+    gone = unscored.scored_before & ~unscored.scored_after
+    came = unscored.scored_after & ~unscored.scored_before
+    items = np.unique(unscored.item[gone | came])
+    has_share = np.isfinite(unscored.share_before) & (unscored.k - unscored.golds >= 2)
+    known = is_known(unscored.before & gone, unscored.share_before) & has_share
+    known_items = int(known.sum()) if unscored.samples == 1 else int(known.sum()) / unscored.samples
+    return Vanished(
+        unscored_before=len(np.unique(unscored.item[~unscored.scored_before])),
+        unscored_after=len(np.unique(unscored.item[~unscored.scored_after])),
+        newly_unscored=len(np.unique(unscored.item[gone])),
+        vanished=len(items),
+        known_vanished=known_items if has_known or has_share.any() else None,
+        # All rows of an item: one sample that vanished takes the others out of the cells with it.
+        net_change_interval_worst=_worst(scored, unscored.take(np.isin(unscored.item, items)))
+        if items.size
+        else interval,
+    )
+
+
+def _worst(scored: AlignedPairs, vanished: AlignedPairs) -> Interval:
+    """Interval of the net change over both, each missing outcome being the one that lowers it most."""
+    was_right = vanished.before | (vanished.scored_after & ~vanished.scored_before)
+    before, after = np.concatenate([scored.before, was_right]), np.concatenate([scored.after, vanished.after])
+    cells = count_cells(before, after, samples=scored.samples)
+    if scored.cluster is None or vanished.cluster is None:
+        return newcombe(cells)
+    change = after.astype(np.float64) - before
+    return newcombe(cells.scaled(effective_items(change, np.concatenate([scored.cluster, vanished.cluster]))))

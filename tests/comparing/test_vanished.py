@@ -1,0 +1,178 @@
+"""A verdict that an answer which vanished could overturn is not PASS."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from rich.console import Console
+from support import snapshot
+
+from forgetwatch import Snapshot, Trajectory, compare
+from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.verdict import conclude, verdict
+from forgetwatch.gates import Condition, NoWorseThan
+from forgetwatch.metrics.intervals import newcombe
+from forgetwatch.metrics.transitions import Cells
+from forgetwatch.report.summary import summary
+from forgetwatch.report.terminal import comparison_table
+from forgetwatch.snapshot import LEFT_OUT
+from forgetwatch.watch.guard import Guard
+
+Right = list[bool | None]
+
+BEFORE: Right = [True] * 700 + [False] * 300
+KEPT: Right = [None] * 100 + [True] * 600 + [None] * 300
+"""1,000 items, 700 right; after: 600 of these right, and 400 without an outcome."""
+
+
+def compared(before: Sequence[bool | None], after: Sequence[bool | None], **columns: list[str]) -> Comparison:
+    return compare(before=snapshot(before, **columns), after=snapshot(after, **columns))
+
+
+def test_a_pass_must_survive_the_worst_case_of_what_vanished() -> None:
+    made = compared(BEFORE, KEPT)
+    found = verdict(made)
+    assert made.all.net_change_interval[0] > -0.02
+    assert (found.word, found.open_by_vanished, found.vanished) == ("INCONCLUSIVE", True, 400)
+    assert found.interval_worst == newcombe(Cells(retained=600, forgotten=100, gained=0, missed=300))
+    judged = NoWorseThan(tolerance=0.02).judge(made)
+    assert judged.verdict == "INCONCLUSIVE"
+    assert judged.measured.endswith("and -11.9 to -8.1 if the 400 answers that vanished are lost")
+    assert "400 questions were scored on one side alone" in summary(made).decisions[0].sentence
+
+
+def test_an_answer_that_was_wrong_cannot_be_lost() -> None:
+    found = verdict(compared(BEFORE, [*BEFORE[:700], *[None] * 300]))
+    assert (found.word, found.open_by_vanished, found.vanished) == ("PASS", False, 300)
+
+
+def test_hiding_wrong_answers_is_no_gain() -> None:
+    """Every wrong answer after is unscored: accuracy over the rest rises to 1."""
+    rng = np.random.default_rng(0)
+    after: Right = [True if right else None for right in rng.random(1000) < 0.5]
+    made = compared(BEFORE, after)
+    assert made.all.accuracy_after == 1.0
+    assert made.all.net_change > 0.2
+    assert verdict(made).word == "INCONCLUSIVE"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "cells"),
+    [
+        (True, None, Cells(retained=9, forgotten=2, gained=0, missed=0)),
+        (False, None, Cells(retained=9, forgotten=1, gained=0, missed=1)),
+        (None, True, Cells(retained=10, forgotten=1, gained=0, missed=0)),
+        (None, False, Cells(retained=9, forgotten=2, gained=0, missed=0)),
+        (None, None, Cells(retained=9, forgotten=1, gained=0, missed=0)),
+    ],
+)
+def test_each_missing_outcome_is_the_one_that_lowers_the_net_change_most(
+    before: bool | None, after: bool | None, cells: Cells
+) -> None:
+    whole = compared([True] * 10 + [before], [True] * 9 + [False, after]).all
+    assert whole.net_change_interval_worst == newcombe(cells)
+    assert whole.vanished == (before is not None) + (after is not None)
+    assert whole.newly_unscored == (before is not None)
+    assert (whole.unscored_before, whole.unscored_after) == (before is None, after is None)
+
+
+def test_what_a_budget_leaves_out_has_not_vanished() -> None:
+    before = snapshot([True] * 10)
+    after = snapshot([True] * 8 + [None] * 2, outcome=["ok"] * 8 + [LEFT_OUT] * 2)
+    made = compare(before=before, after=after)
+    assert made.items.unscored == 2
+    assert (made.all.vanished, made.all.unscored_after) == (0, 0)
+    assert made.all.net_change_interval_worst == made.all.net_change_interval
+
+
+def test_one_sample_that_vanishes_bounds_the_others_of_its_item() -> None:
+    items = {"item_id": ["a", "a", "b", "b"], "content_hash": ["a", "a", "b", "b"], "sample": [0, 1, 0, 1]}
+    made = compare(before=snapshot([True] * 4, **items), after=snapshot([True, True, True, None], **items))
+    assert (made.all.n, made.all.vanished) == (1, 1)
+    # Both rows of b are back: one retained, one forgotten, which are one observation.
+    assert made.all.net_change_interval_worst[0] < made.all.net_change_interval[0]
+    assert made.all.net_change_interval_worst[1] <= made.all.net_change_interval[1]
+
+
+def test_clearly_known_items_that_vanish_are_counted() -> None:
+    columns = {"k": [4, 4, 4, 2], "gold_share": [0.9, 0.9, 0.5, 0.9], "chosen": [0, 0, 0, 0]}
+    before = snapshot([True] * 4, **columns)
+    after = snapshot([True, None, None, None], **{**columns, "gold_share": [0.9, None, None, None]})
+    assert compare(before=before, after=after).all.known_vanished == 1
+    bare = compare(before=snapshot([True] * 2), after=snapshot([True, None]))
+    assert bare.all.known_vanished is None
+
+
+def test_a_category_that_vanished_is_a_group_that_a_gate_can_name() -> None:
+    labels = {"category": ["Math"] * 60 + ["Law"] * 60}
+    made = compared([True] * 120, [True] * 60 + [None] * 60, **labels)
+    law = made.by("category")["Law"]
+    assert (law.n, law.vanished, law.net_change_interval_worst[1] < -0.9) == (0, 60, True)
+    assert "no item was scored on both sides in Law" in made.notes
+    for condition in ("category:Law.newly_unscored>0", "newly_unscored>=60", "net_change_interval_worst_low<-40%"):
+        assert Condition.parse(condition).holds(made)
+
+
+def vanished(share: float) -> Comparison:
+    gone = round(1000 * share)
+    return compared([True] * 1000, [None] * gone + [True] * (1000 - gone))
+
+
+def test_few_are_no_note_more_are_one_and_many_are_a_line_of_the_table() -> None:
+    found = {}
+    for share in (0.01, 0.03, 0.2):
+        console = Console(file=io.StringIO(), width=80)
+        console.print(comparison_table(vanished(share)))
+        shown = console.file.getvalue()  # type: ignore[attr-defined]
+        notes = [note for note in vanished(share).notes if "were scored on one side alone" in note]
+        found[share] = (len(notes), "were scored on one side" in shown, "vanished 200 of 1,000 items" in shown)
+    assert found == {0.01: (0, False, False), 0.03: (1, True, False), 0.2: (1, False, True)}
+
+
+def test_an_alarm_is_not_recovered_while_its_answers_are_missing() -> None:
+    def look(right: Right, step: int) -> Snapshot:
+        return snapshot(right, meta={"step": step, "model": "m"})
+
+    lost: Right = [False] * 40 + [True] * 160
+    run = [look([True] * 200, 0), look(lost, 1)]
+    for last, state in (([None] * 40 + [True] * 160, "unclear"), ([True] * 200, "recovered")):
+        trajectory = Trajectory.of([*run, look(last, 2)])
+        alarm, *_ = conclude(trajectory.comparisons[-1], trajectory=trajectory).alarms
+        assert (alarm.alarm.step, alarm.state) == (1, state)
+        assert not any(one.what == "net_loss" for one in Guard(looks=1).findings(trajectory))
+
+
+def hide_any(rng: np.random.Generator, after: np.ndarray) -> np.ndarray:
+    return rng.random(len(after)) < 0.5
+
+
+def hide_wrong(rng: np.random.Generator, after: np.ndarray) -> np.ndarray:
+    return ~after
+
+
+def hide_right(rng: np.random.Generator, after: np.ndarray) -> np.ndarray:
+    return after
+
+
+@pytest.mark.parametrize("hides", [hide_any, hide_wrong, hide_right])
+def test_no_more_passes_at_a_loss_of_the_limit_whatever_vanishes(
+    hides: Callable[[np.random.Generator, np.ndarray], np.ndarray],
+) -> None:
+    """Each case is judged with all its answers too: what vanishes never turns another verdict into PASS."""
+    rng = np.random.default_rng(7)
+    passed = 0
+    for _ in range(40):
+        before = rng.random(500) < 0.6
+        flips = rng.random(500) < 0.05
+        after = before ^ flips ^ (before & ~flips & (rng.random(500) < 0.02))
+        gone = hides(rng, after) & (rng.random(500) < rng.choice([0.01, 0.05, 0.2]))
+        seen: Right = [None if hidden else bool(right) for hidden, right in zip(gone, after, strict=True)]
+        whole, part = (verdict(compared(before.tolist(), one)) for one in (after.tolist(), seen))
+        assert whole.word == "PASS" or part.word != "PASS"
+        # What vanished may exceed the limit by itself.
+        assert part.word != "PASS" or (before & gone).mean() < 0.02
+        passed += part.word == "PASS"
+    assert passed < 40

@@ -125,7 +125,7 @@ class _Display:
     def __init__(self, label: str, *, again: float, advice: str, delay: float) -> None:
         self._label, self._again, self._advice, self._delay = visible(label), again, advice, delay
         self._started = self._part_started = self._line_time = time.monotonic()
-        self._line_share = 0.0
+        self._line_share = self._part_share = 0.0
         self._is_estimated = delay > 0  # what is shown late has no estimate of its own
         self._latest: Done | None = None
         self._bar: Any = None
@@ -138,11 +138,13 @@ class _Display:
         now, latest = time.monotonic(), self._latest
         # Items are encoded, then scored, then answers generated; a layout that the model does not support starts over.
         if latest is None or done.unit != latest.unit or done.share < latest.share or not done.share:
-            self._part_started, self._line_share = now, 0.0
+            self._part_started, self._part_share, self._line_share = now, done.share, 0.0
             self._is_estimated &= self._delay > 0
         self._latest = done
         worked = now - self._part_started
-        left = worked * (1 / done.share - 1) if done.share else None
+        # What was done when the part was first reported took a time that is not known.
+        since = done.share - self._part_share
+        left = worked * (1 - done.share) / since if since > 0 else None
         if left is not None and not self._is_estimated and (worked >= _SETTLED or done.share >= 1):
             self._is_estimated = True
             self._estimate(done, now, left)

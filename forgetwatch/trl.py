@@ -58,7 +58,7 @@ class ForgetArguments:
         every: Any = self.forget_every
         return ForgetWatchCallback(
             self.forget_probe,
-            every=int(every) if every is not None and every.isdigit() else every,
+            every=int(every) if every is not None and every.isascii() and every.isdigit() else every,
             max_overhead=self.forget_max_overhead or None,
             baseline=self.forget_baseline,
             guard=None if self.forget_guard == "none" else self.forget_guard,

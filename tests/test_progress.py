@@ -196,3 +196,17 @@ def test_a_redirected_stream_has_lines_and_no_bar(capsys: pytest.CaptureFixture[
         report(Done(count=0, total=4, share=0.0))
         report(Done(count=2, total=4, share=0.5))
     assert capsys.readouterr().err == "forgetwatch: first\n"
+
+
+def test_the_first_report_of_a_part_names_no_time_that_is_left(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first of 128 completions took 40 s before it was reported: that is not 0 s for the other 127."""
+    with shown("drift") as report:
+        assert report is not None
+        clock.now += 40.0
+        report(Done(count=1, total=128, share=1 / 128, unit="completions"))
+        clock.now += 40.0
+        report(Done(count=2, total=128, share=2 / 128, unit="completions"))
+    shown_lines = lines(capsys)
+    assert shown_lines == ["drift: 2 of 128 completions in 80 s; about 85 min in all"]

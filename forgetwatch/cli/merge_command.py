@@ -126,7 +126,7 @@ def _alphas(given: str) -> tuple[float, ...]:
     found: list[float] = []
     for text in given.split(","):
         try:
-            value = float(text)
+            value = float(text) if text.isascii() else math.nan  # float reads the digits of every script
         except ValueError:
             value = math.nan
         if not 0 <= value <= 1:

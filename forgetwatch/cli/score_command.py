@@ -16,6 +16,7 @@ from forgetwatch.cli.documents import check_snapshot
 from forgetwatch.cli.options import check_device_map, device_map_option
 from forgetwatch.cli.output import print_line, scoring, shared_work
 from forgetwatch.comparing.aligned_passages import snapshot_bits_per_byte
+from forgetwatch.comparing.checks import repeated_prompts
 from forgetwatch.errors import ScoringError, SnapshotError, did_you_mean
 from forgetwatch.launched import is_first_process
 from forgetwatch.probe import Probe
@@ -147,6 +148,8 @@ def _print_result(snapshot: Snapshot, output: Path) -> None:
             print_line(console, f"{count:,} {outcome}")
     if not scored and not passages:
         raise SnapshotError(f"none of the {len(snapshot):,} items could be scored; {output} has the reason for each")
+    if repeated := repeated_prompts(snapshot):
+        print_line(console, repeated)
     parts = [f"{scored:,} items scored, {100 * float(np.nanmean(correct)):.1f} % right"] if scored else []
     parts += [f"{passages:,} passages scored, {snapshot_bits_per_byte(snapshot):.3f} bits per byte"] if passages else []
     print_line(console, f"{', '.join(parts)}, {snapshot.meta['seconds']:.1f} s: {output}")

@@ -5,6 +5,7 @@
                            outcomes on two versions of a shipped probe are named as such
     check_options          refuses other numbers of options of one question
     check_prompts          refuses other prompts on more than 1 % of the items
+    repeated_prompts       names unlike questions of equal prompts, for a note
     setting_differences    names settings of another tool's runs that differ, for a note
     align_repeat           the same checks for the weights of one side measured again
 
@@ -24,7 +25,7 @@ from forgetwatch.comparing.common_norm import decided_by
 from forgetwatch.comparing.pairing import Pairing, item_codes, pair
 from forgetwatch.errors import MismatchError
 from forgetwatch.probes.shipped import shipped_version
-from forgetwatch.snapshot import NONE, Snapshot
+from forgetwatch.snapshot import NONE, Snapshot, codes
 
 OnMismatch = Literal["error", "intersect"]
 
@@ -155,7 +156,12 @@ def check_pairing(before: Snapshot, after: Snapshot, pairing: Pairing, on_mismat
         _check_versions(before, after)
     names = f"{before.label} ({len(before):,} rows) and {after.label} ({len(after):,} rows)"
     if not pairing.before.size:
-        raise MismatchError(f"{names} have no item in common; they are outcomes on different probes")
+        why = "they are outcomes on different probes"
+        if pairing.content_differs:
+            hashed = not (before.missing("content_hash") or after.missing("content_hash"))
+            column = "content_hash" if hashed else "gold or k"
+            why = f"{pairing.content_differs:,} ids are on both sides, and all of them differ in {column}"
+        raise MismatchError(f"{names} have no item in common; {why}")
     counts = sorted({int(n) for side in (before, after) for n in np.unique(np.bincount(item_codes(side)))})
     # Equal numbers may still be other sample indices, which leaves fewer pairs than items times samples.
     if len(counts) > 1 or len(pairing.before) < counts[0] * len(np.unique(pairing.item)):
@@ -228,6 +234,25 @@ def prompt_differences(before: Snapshot, after: Snapshot, pairing: Pairing, colu
     of_before, of_after = before.table[column].take(pairing.before), after.table[column].take(pairing.after)
     differs = np.asarray(pc.fill_null(pc.not_equal(of_before, of_after), False))
     return len(np.unique(pairing.item[differs]))
+
+
+def repeated_prompts(snapshot: Snapshot) -> str:
+    """Sentence on scored items that have the token ids of another question; empty if none has.
+
+    The model cannot tell such questions apart: the tokenizer, or the chat template, has left out what they differ in.
+    """
+    rows = np.flatnonzero(~snapshot.is_unscored & np.asarray(snapshot.table["prompt_hash"].is_valid()))
+    prompt, question = (codes(snapshot.table[name].take(rows)) for name in ("prompt_hash", "content_hash"))
+    # One row for each pair of prompt and question: samples of an item, and equal questions, are no repeat.
+    first = np.unique(np.stack([prompt, question]), axis=1, return_index=True)[1]
+    repeated = np.isin(prompt[first], np.flatnonzero(np.bincount(prompt[first]) > 1)) if rows.size else first
+    if not repeated.any():
+        return ""
+    names = [repr(name) for name in snapshot.texts("item_id")[np.sort(rows[first[repeated]])]]
+    return (
+        f"{len(names):,} items have the token ids of another question, such as {' and '.join(names[:2])}: the model "
+        "cannot tell them apart"
+    )
 
 
 def align_repeat(before: Snapshot, null: Snapshot) -> tuple[NDArray[np.float64], list[str]]:

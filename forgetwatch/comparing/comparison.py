@@ -31,6 +31,7 @@ from forgetwatch.comparing.checks import (
     check_prompts,
     check_settings,
     prompt_differences,
+    repeated_prompts,
     setting_differences,
 )
 from forgetwatch.comparing.common_norm import in_common_norm
@@ -290,7 +291,7 @@ def _same_file(before: Snapshot, after: Snapshot) -> list[str]:
 
 def _pairing_notes(before: Snapshot, after: Snapshot, pairing: Pairing) -> list[str]:
     """Notes on questions and prompts that may differ although the items pair."""
-    notes = []
+    notes = [note for note in dict.fromkeys(map(repeated_prompts, (before, after))) if note]
     if pairing.by_id:
         notes.append(
             f"paired by task and item_id alone: {pairing.by_id:,} items; without content hashes nothing guarantees the "
@@ -298,6 +299,11 @@ def _pairing_notes(before: Snapshot, after: Snapshot, pairing: Pairing) -> list[
         )
     if source_differs := prompt_differences(before, after, pairing, "source_prompt_hash"):
         notes.append(f"prompts that differ by their own tool's hash: {source_differs:,}")
+    of_before, of_after = (
+        side.texts("category")[rows] for side, rows in ((before, pairing.before), (after, pairing.after))
+    )
+    if renamed := len(np.unique(pairing.item[(of_before != of_after) & (of_before != "") & (of_after != "")])):
+        notes.append(f"categories differ on {renamed:,} items; those of {before.label}, the side before, are used")
     return [*notes, *setting_differences(before, after)]
 
 

@@ -35,11 +35,13 @@ class Subset:
         items: Length of the prefix of the probe, in items; None for the whole probe.
         total: Items of the whole probe; None if `items` is None.
         left_out: Task and id of the items whose answers are not generated.
+        without: Categories of the probe of which no item is evaluated, by name.
     """
 
     items: int | None = None
     total: int | None = None
     left_out: frozenset[tuple[str, str]] = frozenset()
+    without: tuple[str, ...] = ()
 
     @classmethod
     def of_probe(cls, probe: Probe, *, items: int | None, generates: bool, regraded: bool = False) -> Self:
@@ -52,11 +54,13 @@ class Subset:
             regraded: True if generated answers would be graded by other rules than those of the baseline.
         """
         generated = [] if generates and not regraded else filter(probe.is_generated, probe)
-        left_out = [item for item in generated if regraded or not item.must_pass]
+        left_out = frozenset((item.task, item.id) for item in generated if regraded or not item.must_pass)
+        evaluated = {item.category for item in probe.items[:items] if (item.task, item.id) not in left_out}
         return cls(
             items=items,
             total=None if items is None else len(probe),
-            left_out=frozenset((item.task, item.id) for item in left_out),
+            left_out=left_out,
+            without=tuple(sorted({item.category for item in probe} - evaluated - {""})),
         )
 
     @classmethod
@@ -67,15 +71,16 @@ class Subset:
             SnapshotError: If they name a part of a probe without the number of its items.
         """
         probe = meta.get("probe") or {}
+        without = tuple(map(str, probe["without"])) if isinstance(probe.get("without"), list) else ()
         if "of" not in probe:
-            return cls()
+            return cls(without=without)
         items, total = probe.get("items"), probe["of"]
         if type(items) is not int or type(total) is not int:
             raise SnapshotError(
                 f"the metadata of a look must name its items and those of its probe as whole numbers, got "
                 f"items {items!r} of {total!r}"
             )
-        return cls(items=items, total=total)
+        return cls(items=items, total=total, without=without)
 
     @classmethod
     def of(cls, look: Snapshot) -> Self:
@@ -131,10 +136,12 @@ class Subset:
         return replace(reference, table=reference.table.take(np.sort(pairing.after)))
 
     def describe(self, look: Snapshot, *, fingerprint: str | None) -> Snapshot:
-        """A look of the prefix, with the prefix and the fingerprint of the whole probe in its metadata."""
-        if self.items is None or self.total is None or self.items >= self.total:
+        """A look of the subset, whose metadata name its prefix, the whole probe and the categories that are missing."""
+        of: dict[str, Any] = {"without": list(self.without)} if self.without else {}
+        if self.items is not None and self.total is not None and self.items < self.total:
+            of |= {"fingerprint": fingerprint, "items": self.items, "of": self.total}
+        if not of:
             return look
-        of = {"fingerprint": fingerprint, "items": self.items, "of": self.total}
         return replace(look, meta={**look.meta, "probe": {**look.meta["probe"], **of}})
 
 

@@ -10,7 +10,9 @@
     chance.paper.forgetting>2%           a number below `chance`
 
 A condition whose quantity is unknown or undefined is an error, never a pass. So are one that can never hold, such as
-``forgetting>5`` of a share, and a percentage of what is not a share: the number is of another unit than was meant.
+``forgetting>5`` of a share, one with a limit below every value, such as ``forgetting>-5%``, and a percentage of what is
+not a share: the number is of another unit than was meant. The finding of one that holds of every value, such as
+``n>=0``, says so.
 """
 
 from __future__ import annotations
@@ -115,6 +117,12 @@ class Condition:
         """True if a number meets the condition."""
         return _OPERATORS[self.op](number, self.limit)
 
+    def always_holds(self) -> bool:
+        """True if every value of the quantity meets the condition, as 0 meets ``n>=0``."""
+        names = [name for name in QUANTITIES if self.left == name or self.left.endswith(f".{name}")]
+        ends = [range_of(name) for name in names]
+        return all(self.is_met_by(low if self.op.startswith(">") else high) for low, high in ends)
+
     def holds(self, comparison: Comparison) -> bool:
         """True if the condition holds for a comparison."""
         return self.is_met_by(self.measure(comparison))
@@ -128,16 +136,18 @@ class Condition:
             remedy = f"needed a number, as in {self.left}{self.op}{percent if unit == 'count' else limit}"
             remedy += f", or the share {group}{other}{self.op}{percent}%" if other else ""
             return f"{quantity} is {_UNITS[unit]}, not a share; {remedy}"
-        # If the largest value does not meet `>`, none does; likewise the smallest for `<`.
-        can_hold = self.is_met_by(high if self.op.startswith(">") else low)
-        if can_hold and not (unit == "share" and abs(self.limit) > 1):
+        # If the largest value does not meet `>`, none does; if the smallest does, all do. For `<` it is the reverse.
+        most, least = (high, low) if self.op.startswith(">") else (low, high)
+        can_hold, must_hold = self.is_met_by(most), self.is_met_by(least) and self.limit != least
+        if can_hold and not must_hold and not (unit == "share" and abs(self.limit) > 1):
             return None
         remedy = "needed a limit inside that range"
         if unit == "share" and 1 < abs(self.limit) <= 100:
             remedy = f"needed a fraction or a percentage, as in {self.left}{self.op}{limit}%"
             remedy += f", or the count {group}{other}{self.op}{limit}" if other else ""
         ends = f"{low:g} to {high:g}" if unit == "share" else f"at most {high:g}" if unit == "nats" else "at least 0"
-        what = "always fail" if can_hold else "never fail"
+        # A ratio of differences has no range; beyond 1 it is as good as certain on which side of the limit it is.
+        what = "always fail" if must_hold or (can_hold and self.is_met_by(0.0)) else "never fail"
         return f"{quantity} is {_UNITS[unit]}, {ends}: the gate would {what}; {remedy}"
 
     def _number(self, group: Group, quantity: str) -> float:
@@ -180,8 +190,10 @@ def parse_fraction(text: str) -> float:
     """Parse a number, or a percentage as a fraction: 0.7% is exactly 0.007.
 
     Raises:
-        ValueError: If the text is neither, or not finite.
+        ValueError: If the text is neither, or not finite, or its digits are not 0 to 9.
     """
+    if not text.isascii():  # Decimal reads the digits of every script, and a reader may take them for others
+        raise ValueError(text)
     try:
         # Not a float by 100: 0.7 / 100 is less than 0.007.
         value = float(Decimal(text.removesuffix("%")) / (100 if text.endswith("%") else 1))

@@ -125,7 +125,7 @@ class FailIf:
         return Finding(
             what=what,
             measured=f"{100 * number:.6g}%" if limit.endswith("%") else f"{number:.6g}",
-            limit=f"fails if {limit}",
+            limit=f"fails if {limit}" + (", as every value is" if condition.always_holds() else ""),
             verdict="FAIL" if condition.is_met_by(number) else "PASS",
         )
 

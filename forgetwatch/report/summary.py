@@ -360,6 +360,8 @@ def _not_measured(comparison: Comparison, trajectory: Trajectory | None) -> str:
         parts.append(
             f"The looks evaluate the first {count(subset.items)} of {count(subset.total)} questions, to save time."
         )
+    if subset.without:
+        parts.append(f"No question of {listed(subset.without)} is among those that the looks evaluate.")
     texts = comparison.all.passages
     if comparison.all.known is None and (counted.compared or not texts):
         parts.append(_why_no_known(comparison))

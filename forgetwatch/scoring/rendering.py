@@ -6,11 +6,13 @@
     generated, plain/chat   prompt (, A. ..., B. ..., ask), which the model continues
 
 After a chat header no space precedes the answer: " A" and "A" are different tokens. A chat template that has no place
-for tools leaves them out without a word, and nothing can then be called: such items are unscored, with the reason.
+for tools, for the system message, for an earlier turn or for the question leaves it out without a word, and the model
+would answer something else: such items are unscored, with the reason.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -22,6 +24,9 @@ from forgetwatch.prompting import options_of
 
 NO_TOOLS: Final = "the chat template has no place for tools"
 """Reason of an item whose tools the model never sees."""
+
+LEFT_OUT: Final = "the chat template leaves out"
+"""Beginning of the reason of an item of which the model never sees another part."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +69,7 @@ def render(item: Item, probe: Probe, tokenizer: Any) -> Rendered:
         spellings = tuple(
             tuple({letter, f" {letter}"} - {choice}) for letter, choice in zip(letters, choices, strict=True)
         )
-    context = _chat(item, prompt, tokenizer) if chat else str(prompt)
-    why = _ignored_tools(item, prompt, tokenizer, context) if chat else ""
+    context, why = _chat(item, prompt, tokenizer) if chat else (str(prompt), "")
     return Rendered(context=context, choices=choices, spellings=spellings, templated=chat, unscored=why)
 
 
@@ -81,17 +85,8 @@ def render_prompt(item: Item, probe: Probe, tokenizer: Any) -> Rendered:
     decoding = Decoding.of(probe.decoding)
     if item.choices:
         prompt = _append(prompt, options_of(item, ask=decoding.ask, chat=chat))
-    context = _chat(item, prompt, tokenizer, thinking=decoding.thinking) if chat else str(prompt)
-    why = _ignored_tools(item, prompt, tokenizer, context, thinking=decoding.thinking) if chat else ""
+    context, why = _chat(item, prompt, tokenizer, thinking=decoding.thinking) if chat else (str(prompt), "")
     return Rendered(context=context, choices=(), spellings=(), templated=chat, unscored=why)
-
-
-def _ignored_tools(item: Item, prompt: Any, tokenizer: Any, context: str, *, thinking: bool = False) -> str:
-    """Reason to leave an item unscored: its tools are not in the context; empty if they are, or if it has none."""
-    if not item.tools:
-        return ""
-    without = _chat(replace(item, tools=None), prompt, tokenizer, thinking=thinking)
-    return NO_TOOLS if without == context else ""
 
 
 def _append(prompt: Any, text: str) -> Any:
@@ -105,15 +100,60 @@ def _append(prompt: Any, text: str) -> Any:
     return (*first, {**last, "content": content})
 
 
-def _chat(item: Item, prompt: Any, tokenizer: Any, *, thinking: bool = False) -> str:
+def _chat(item: Item, prompt: Any, tokenizer: Any, *, thinking: bool = False) -> tuple[str, str]:
+    """Text of an item by the chat template, and the reason to leave it unscored; empty if nothing is missing."""
+    messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else [dict(m) for m in prompt]
+    if item.system is not None:
+        messages.insert(0, {"role": "system", "content": item.system})
+    context = _apply(item, messages, tokenizer, thinking=thinking)
+    if item.tools and _apply(replace(item, tools=None), messages, tokenizer, thinking=thinking) == context:
+        return context, NO_TOOLS
+    return context, _left_out(item, messages, tokenizer, context, thinking=thinking)
+
+
+def _left_out(item: Item, messages: Sequence[dict[str, Any]], tokenizer: Any, context: str, *, thinking: bool) -> str:
+    """Reason to leave an item unscored: the template gives the same text with another message; empty if it does not."""
+    marks = [f"zq{number}qz" for number in range(len(messages))]
+    others = [_with_text(message, mark) for message, mark in zip(messages, marks, strict=True)]
+    try:
+        marked = _apply(item, others, tokenizer, thinking=thinking)
+    except ScoringError:  # a template may ask for something of a text: then each message is tried by itself
+        marked = ""
+    for number, mark in enumerate(marks):
+        if mark in marked or others[number] == messages[number]:
+            continue
+        # The mark may be missing for another reason, such as a template in capitals: with this one alone it is certain.
+        changed = [*messages[:number], others[number], *messages[number + 1 :]]
+        try:
+            if _apply(item, changed, tokenizer, thinking=thinking) != context:
+                continue
+        except ScoringError:
+            continue
+        if number == len(messages) - 1:
+            return f"{LEFT_OUT} the question"
+        role = messages[number]["role"]
+        return f"{LEFT_OUT} " + ("the system message" if role == "system" else f"message {number + 1}, of the {role}")
+    return ""
+
+
+def _with_text(message: dict[str, Any], text: str) -> dict[str, Any]:
+    """A message with another text; the message itself if it has none."""
+    content = message["content"]
+    if isinstance(content, str):
+        return {**message, "content": text} if content.strip() else message
+    if isinstance(content, Sequence):
+        parts = [{**part, "text": text} if isinstance(part, Mapping) and "text" in part else part for part in content]
+        return {**message, "content": parts}
+    return message
+
+
+def _apply(item: Item, messages: Sequence[dict[str, Any]], tokenizer: Any, *, thinking: bool) -> str:
+    """Text of messages by the tokenizer's chat template."""
     if not tokenizer.chat_template:
         raise ScoringError(
             f"item {item.id!r} is to be rendered as chat, and the tokenizer has no chat template; "
             "use rendering='plain' or a tokenizer with a template"
         )
-    messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else [dict(m) for m in prompt]
-    if item.system is not None:
-        messages.insert(0, {"role": "system", "content": item.system})
     try:
         return str(
             tokenizer.apply_chat_template(

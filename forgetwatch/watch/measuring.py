@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from torch import nn
 
+from forgetwatch.comparing.checks import repeated_prompts
 from forgetwatch.comparing.subset import Subset
 from forgetwatch.errors import ScoringError
 from forgetwatch.probe import Probe
@@ -180,6 +181,8 @@ def _check_baseline(snapshot: Snapshot, probe: Probe, *, step: int) -> None:
         return
     if unscored:
         log(f"{unscored.total():,} of {len(snapshot):,} items are unscored: {_reasons(unscored)}")
+    if repeated := repeated_prompts(snapshot):
+        log(repeated)
     if wrong:
         log(f"{wrong.total():,} of {len(snapshot):,} answers count as wrong: {_reasons(wrong)}")
     if step > 0:

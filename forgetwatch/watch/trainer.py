@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -195,7 +196,7 @@ def rotation_warning(args: TrainingArguments, state: TrainerState, looks: Mappin
     saved = {
         int(path.name.rpartition("-")[2]): path
         for path in Path(args.output_dir).glob("checkpoint-*")
-        if path.is_dir() and path.name.rpartition("-")[2].isdigit()
+        if path.is_dir() and re.fullmatch("checkpoint-[0-9]+", path.name)
     }
     protected = Path(state.best_model_checkpoint).name if state.best_model_checkpoint else None
     oldest_first = sorted(step for step, path in saved.items() if path.name != protected)

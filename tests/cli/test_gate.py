@@ -51,20 +51,23 @@ def files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("conditions", "status", "says"),
     [
-        (["all.forgetting>=0"], 3, "gate failed: all.forgetting 0.5 (fails if >=0)\n"),
+        (["all.forgetting>=0.5"], 3, "gate failed: all.forgetting 0.5 (fails if >=0.5)\n"),
+        (["all.forgetting>=0"], 3, "gate failed: all.forgetting 0.5 (fails if >=0, as every value is)\n"),
         (["forgetting>0.5"], 0, ""),
         (
             ["forgetting>0.5", "category:Math.forgotten>=1"],
             3,
             "gate failed: category:Math.forgotten 2 (fails if >=1)\n",
         ),
-        (["known_lost>=0"], 1, "has no number"),
+        (["known_lost>0"], 1, "has no number"),
         (["known_lost_net>=0"], 1, "has no number"),
         (["log_score_change_calibrated<0"], 1, "has no number"),
         (["forgetting>5"], 1, "the gate would never fail"),
         (["forgotten>5%"], 1, "is a count, not a share"),
         (["all.speed>0"], 1, "is not a quantity"),
         (["category:Physics.forgetting>0"], 1, "no such group"),
+        (["n>=0"], 3, "(fails if >=0, as every value is)"),
+        (["forgetting>-5%"], 1, "the gate would always fail"),
         (["nonsense"], 1, "needed"),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 from support import snapshot
 
 from forgetwatch import Snapshot, compare
-from forgetwatch.comparing.checks import check_settings, setting_differences
+from forgetwatch.comparing.checks import check_settings, repeated_prompts, setting_differences
 from forgetwatch.errors import MismatchError
 
 
@@ -101,3 +101,45 @@ def test_the_note_on_a_null_that_was_decided_again_is_its_last() -> None:
     null = replace(snapshot([False], meta={"probe": {"norm": "bytes"}}, **scores), notes=("read with care",))
     noted = compare(before=start, after=start, null=null).notes
     assert [note.split(" (")[0] for note in noted if "the null was" in note] == ["the null was decided again by sum"]
+
+
+def test_unlike_questions_of_equal_prompts_are_named() -> None:
+    ids = ["a", "b", "c", "d", "e", "e"]
+    columns = {
+        "item_id": ids,
+        "sample": [0, 0, 0, 0, 0, 1],
+        "content_hash": ["h1", "h2", "h3", "h3", "h4", "h4"],
+        "prompt_hash": ["p1", "p1", "p2", "p2", "p3", "p3"],
+    }
+    # c and d are one question, e has two samples: only a and b differ in what the model never read.
+    made = snapshot([True] * 6, **{**columns, "task": ["t", "t", "t", "u", "t", "t"]})
+    assert repeated_prompts(made) == (
+        "2 items have the token ids of another question, such as 'a' and 'b': the model cannot tell them apart"
+    )
+    twins = snapshot([True, False], content_hash=["h1", "h2"], prompt_hash=["p1", "p1"])
+    assert [note for note in compare(before=twins, after=twins).notes if note == repeated_prompts(twins) != ""]
+    unscored = snapshot([None, True], content_hash=["h1", "h2"], prompt_hash=["p1", "p1"], outcome=["unscored", "ok"])
+    assert repeated_prompts(unscored) == ""
+    assert repeated_prompts(snapshot([True, False])) == ""
+
+
+def test_equal_ids_with_another_key_are_named_as_such() -> None:
+    plain = {"content_hash": [None, None], "k": [4, 4]}
+    sides = [snapshot([True, False], gold=gold, **plain) for gold in ([0, 1], [1, 2])]
+    with pytest.raises(
+        MismatchError, match="no item in common; 2 ids are on both sides, and all of them differ in gold"
+    ):
+        compare(before=sides[0], after=sides[1])
+    hashed = [snapshot([True, False], content_hash=[f"{side}1", f"{side}2"]) for side in "ab"]
+    with pytest.raises(MismatchError, match="all of them differ in content_hash"):
+        compare(before=hashed[0], after=hashed[1])
+    with pytest.raises(MismatchError, match="no item in common; they are outcomes on different probes"):
+        compare(before=hashed[0], after=replace(hashed[1], table=snapshot([True], item_id=["x"]).table))
+
+
+def test_categories_that_differ_are_noted_and_those_before_are_used() -> None:
+    sides = [snapshot([True] * 3, category=names) for names in (["A", "B", ""], ["A", "C", "D"])]
+    made = compare(before=sides[0], after=sides[1])
+    assert "categories differ on 1 items; those of snapshot, the side before, are used" in made.notes
+    assert list(made.by("category")) == ["A", "B", "D"]
+    assert not [note for note in compare(before=sides[0], after=sides[0]).notes if "categories differ" in note]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support import snapshot
+from support import probe, snapshot
 
 from forgetwatch import Item, Probe, Snapshot, Trajectory, compare, save_snapshot
 from forgetwatch.comparing.stages import read_stages
 from forgetwatch.comparing.subset import Subset
 from forgetwatch.errors import MismatchError, SnapshotError
+from forgetwatch.report.summary import summary
 
 LEFT_OUT = "unscored: its answer was not asked for"
 
@@ -122,3 +124,17 @@ def test_metadata_that_name_a_part_without_its_size_are_refused() -> None:
     with pytest.raises(SnapshotError, match="as whole numbers, got items None of 3"):
         Subset.of_metadata({"probe": {"of": 3}})
     assert Subset.of_metadata({"probe": None}) == Subset()
+
+
+def test_categories_without_an_item_are_named_in_the_look_and_on_its_page() -> None:
+    made = probe(items=10)
+    items = [replace(item, category="Law" if number > 5 else "Math") for number, item in enumerate(made)]
+    subset = Subset.of_probe(Probe(items, name="mine"), items=4, generates=True)
+    assert subset.without == ("Law",)
+    look = subset.describe(snapshot([True] * 4, meta={"probe": {"name": "mine"}}), fingerprint="f")
+    assert Subset.of_metadata(look.meta).without == ("Law",)
+    words = dict(summary(compare(before=look, after=look)).sections)["What was not measured"]
+    assert "the first 4 of 10 questions" in words
+    assert "No question of Law is among those that the looks evaluate." in words
+    assert Subset.of_probe(Probe(items, name="mine"), items=8, generates=True).without == ()
+    assert Subset.of_metadata({"probe": {"without": "Law"}}).without == ()

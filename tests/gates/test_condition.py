@@ -28,7 +28,7 @@ def comparison() -> Comparison:
         ("category:Math.forgetting<1", 0.5),
         ("task:Math.forgotten<=1", 1),
         ("v1.5.missed>0", 1),
-        ("chance.paper.forgetting>-1", 1 / 3 - (1 / 3) * (2 / 3) / 3),
+        ("chance.paper.forgetting>0", 1 / 3 - (1 / 3) * (2 / 3) / 3),
         ("category:Math.chance.n>1e0", 2),
     ],
 )
@@ -106,6 +106,10 @@ def test_every_quantity_that_can_be_named_is_in_the_document(comparison: Compari
         ("p_value<0", "p_value is a share, 0 to 1: the gate would never fail"),
         ("forgotten<0", "forgotten is a count, at least 0: the gate would never fail"),
         ("log_score_after>0", "log_score_after is in nats, at most 0: the gate would never fail"),
+        ("forgetting>-5%", "the gate would always fail; needed a limit inside that range"),
+        ("n>-1", "n is a count, at least 0: the gate would always fail"),
+        ("net_change<100.5%", "the gate would always fail"),
+        ("forgotten>१", "needed .*quantity OP number"),
     ],
 )  # fmt: skip
 def test_a_limit_that_a_quantity_cannot_reach_is_refused_with_the_remedy(text: str, says: str) -> None:
@@ -176,7 +180,7 @@ def test_names_that_look_like_quantities_are_distinguished_or_refused() -> None:
     labels = {"category": ["chance", "Math.chance", "Math", "all"], "k": [4] * 4}
     made = compare(before=snapshot([True] * 4, **labels), after=snapshot([False, False, True, True], **labels))
     assert Condition.parse("category:chance.n>0").measure(made) == 1
-    assert Condition.parse("category:Math.chance.paper.forgetting>-1").measure(made) == 0
+    assert Condition.parse("category:Math.chance.paper.forgetting>0").measure(made) == 0
     assert Condition.parse("category:Math.chance.forgetting>0").measure(made) == 1
     assert Condition.parse("chance.paper.forgetting>0").measure(made) == pytest.approx(0.5)
     assert Condition.parse("all.n>0").measure(made) == 4

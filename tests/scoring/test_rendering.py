@@ -8,7 +8,7 @@ from support import tokenizer
 
 from forgetwatch import Item, Probe
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring.rendering import render
+from forgetwatch.scoring.rendering import render, render_prompt
 
 QUESTION = Item(id="1", task="t", prompt="Q : w1", choices=(" w2 w3", " w4"), answer=0)
 
@@ -65,6 +65,58 @@ def test_chat_messages_keep_their_order_and_the_options_follow_the_last() -> Non
     )
     assert made.context.startswith("user : w1 assistant : w2 user : w3\nA. w4\nB. w5\n")
     assert messages[2]["content"] == "w3"
+
+
+CHAT = ({"role": "user", "content": "w5"}, {"role": "assistant", "content": "w6"}, {"role": "user", "content": "w1"})
+
+
+@pytest.mark.parametrize(
+    ("template", "prompt", "system", "reason"),
+    [
+        ("hello", "w1", None, "the question"),
+        ("{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}", "w1", "w9", "the system message"),
+        ("{{ messages[-1].content }}", CHAT, None, "message 1, of the user"),
+        ("{{ messages[0].content }}{{ messages[1].content }}", CHAT, None, "the question"),
+        ("{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}", CHAT, None, "message 2, of the as"),
+    ],
+)
+def test_a_template_that_drops_a_part_of_an_item_leaves_it_unscored(
+    template: str, prompt: Any, system: str | None, reason: str
+) -> None:
+    item, tok = replace(QUESTION, prompt=prompt, system=system), tokenizer()
+    tok.chat_template = template
+    probe = Probe([item], rendering="chat")
+    for made in (render(item, probe, tok), render_prompt(item, probe, tok)):
+        assert made.unscored.startswith(f"the chat template leaves out {reason}")
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{% for m in messages %}{{ m.content | upper }}{% endfor %}",
+        "{% for m in messages %}{{ m.content | trim }}\n{% endfor %}",
+        "{% for m in messages %}{{ m.content | tojson }}{% endfor %}",
+        "{% if messages[-1].content[0] != 'w' %}{{ raise_exception('no') }}{% endif %}"
+        "{% for m in messages %}{{ m.content }}{% endfor %}",
+    ],
+)
+def test_a_template_that_changes_texts_or_asks_for_something_drops_nothing(template: str) -> None:
+    item, tok = replace(QUESTION, prompt=CHAT, system="w9"), tokenizer()
+    tok.chat_template = template
+    assert render(item, Probe([item], rendering="chat"), tok).unscored == ""
+
+
+def test_parts_of_a_message_and_messages_without_text_are_no_text_that_was_dropped() -> None:
+    parts = ({"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "w1"}]},)
+    silent = ({"role": "assistant", "content": ""}, {"role": "user", "content": "w1"})
+    tok = tokenizer()
+    tok.chat_template = (
+        "{% for m in messages %}{% if m.content is string %}{{ m.content }}{% else %}"
+        "{% for p in m.content %}{{ p.text }}{% endfor %}{% endif %}{% endfor %}"
+    )
+    for prompt in (parts, silent):
+        item = replace(QUESTION, prompt=prompt)
+        assert render(item, Probe([item], rendering="chat"), tok).unscored == ""
 
 
 def test_a_template_that_refuses_is_a_clear_error() -> None:

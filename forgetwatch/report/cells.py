@@ -59,7 +59,9 @@ ASSUMES: Final = {
 
 
 def group_cells(group: Group) -> dict[str, str]:
-    """Text of each quantity in `HEADINGS` for one group."""
+    """Text of each quantity in `HEADINGS` for one group; dashes if none of its items was compared."""
+    if not group.n:
+        return dict.fromkeys(HEADINGS, NOT_THERE) | {"n": count(group.n)}
     known, lost = group.known, group.known_lost
     return {
         "n": count(group.n),

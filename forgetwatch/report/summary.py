@@ -212,12 +212,10 @@ def verdict_sentence(found: Conclusion) -> str:
     if verdict.word == "FAIL":
         return f"{_here(found)}: accuracy fell by more than {bound}."
     if verdict.open_by_vanished:
-        low, high = verdict.interval_worst
-        gone = questions(verdict.vanished)
+        gone = f"{questions(verdict.vanished)} {'was' if verdict.vanished == 1 else 'were'} scored on one side alone"
         return (
             f"{_here(found)}: accuracy did not fall by more than {bound} over the questions that were scored on both "
-            f"sides, but {gone} {'was' if verdict.vanished == 1 else 'were'} scored on one side alone. If "
-            f"{'it is' if verdict.vanished == 1 else 'they are'} lost, {_range((low, high))} would fit."
+            f"sides, but {gone}. If the right answers among them are lost, {_range(verdict.interval_worst)} would fit."
         )
     fell = "accuracy fell, and these questions cannot decide whether" if found.whole == "below" else ""
     text = f"{_here(found)}: {fell or 'these questions cannot decide whether accuracy fell'} by more than {bound}."

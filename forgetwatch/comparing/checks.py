@@ -6,7 +6,7 @@
     check_options          refuses other numbers of options of one question
     check_prompts          refuses other prompts on more than 1 % of the items
     repeated_prompts       names unlike questions of equal prompts, for a note
-    setting_differences    names settings of another tool's runs that differ, for a note
+    setting_differences    names settings that differ, such as those of another tool's runs, for a note
     align_repeat           the same checks for the weights of one side measured again
 
 Each would turn up as forgetting that never happened: one model scored plain and the other with a chat template is the
@@ -115,8 +115,8 @@ def _check_metrics(before: Snapshot, after: Snapshot) -> None:
 
 
 def setting_differences(before: Snapshot, after: Snapshot) -> tuple[str, ...]:
-    """Settings of another tool's runs that differ, in words; empty if one side is not from such a run."""
-    notes = _unlike_norms(before, after)
+    """Settings of the two sides that differ, in words: the norm, autocast, and those of another tool's runs."""
+    notes = _unlike_norms(before, after) + _unlike_autocast(before, after)
     if not all("date" in side.meta for side in (before, after)):  # only harness logs have a date
         return tuple(notes)
     for name, words in _BY_TASK.items():
@@ -144,6 +144,14 @@ def _unlike_norms(before: Snapshot, after: Snapshot) -> list[str]:
     ):
         return []
     return [f"norms of the score that decides differ: {', '.join(changed[:3])}{', ...' if len(changed) > 3 else ''}"]
+
+
+def _unlike_autocast(before: Snapshot, after: Snapshot) -> list[str]:
+    """A note on autocast that was on for one side, or of another dtype; empty where a side does not name it."""
+    if not all("autocast" in side.meta for side in (before, after)):
+        return []
+    one, other = (side.meta["autocast"] or "none" for side in (before, after))
+    return [f"autocast differs, and rounding with it: {one} before, {other} after"] if one != other else []
 
 
 def check_pairing(before: Snapshot, after: Snapshot, pairing: Pairing, on_mismatch: OnMismatch) -> None:

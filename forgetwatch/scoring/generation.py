@@ -183,14 +183,20 @@ class GeneratedItems:
 
     def __init__(self, probe: Probe, indices: Sequence[int], tokenizer: Any, *, max_length: int) -> None:
         self.decoding = Decoding.of(probe.decoding)
+        self._probe, self._max_length = probe, max_length
         self._items = [probe.items[index] for index in indices]
         check_generated(probe)  # before the tokenizer and the model are used
         self._indices = indices
         self._tokenizer = tokenizer
         self._stops = [_next_question(item, probe) for item in self._items]
-        self._encoded = encoded_by_main_process(
-            lambda: encode_prompts(probe, self._items, tokenizer, max_length=max_length)
-        )
+        self._encoded = encoded_by_main_process(lambda: self._encode(tokenizer))
+
+    def _encode(self, tokenizer: Any) -> list[Encoded]:
+        return encode_prompts(self._probe, self._items, tokenizer, max_length=self._max_length)
+
+    def encodes_alike(self, tokenizer: Any) -> bool:
+        """True if a tokenizer gives the token ids of the prompts."""
+        return self._encode(tokenizer) == self._encoded
 
     def unscored(self, reason: str) -> dict[int, list[dict[str, Any]]]:
         """Columns of each sample of each item, all unscored for a reason; by the item's index in the probe."""

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 import torch
 from torch import distributed, nn
+from transformers import PreTrainedConfig
 
 from forgetwatch.scoring.model import attention_of, base_model, text_config
 
@@ -44,14 +45,16 @@ def isolated(model: nn.Module) -> Iterator[None]:
     and after a few of them torch would no longer compile the training step's own code either. Weights that FSDP 2 has
     brought together are split again.
 
-    All is restored after an exception too. Autocast, default dtype, generation config and tokenizer are not touched.
+    All is restored after an exception too, `return_dict` of the configuration included, which is set meanwhile.
+    Autocast, default dtype, generation config and tokenizer are not touched.
     """
     training = [module for module in model.modules() if module.training]
     for module in training:
         # Not eval(): layers that merge weights in it would unmerge them only in train().
         module.training = False
     try:
-        with random_states(), torch.no_grad(), torch.compiler.set_stance("force_eager"), _without_flex(model):
+        eager = torch.compiler.set_stance("force_eager")
+        with random_states(), torch.no_grad(), eager, _without_flex(model), _named_outputs(model):
             yield
     finally:
         for module in training:
@@ -81,6 +84,20 @@ def _without_flex(model: nn.Module) -> Iterator[None]:
             yield
     else:
         yield
+
+
+@contextmanager
+def _named_outputs(model: nn.Module) -> Iterator[None]:
+    """Let a model return its outputs by name: with `return_dict=False` in a configuration they are a tuple."""
+    configs = [getattr(module, "config", None) for module in model.modules()]
+    tuples = [config for config in configs if isinstance(config, PreTrainedConfig) and not config.return_dict]
+    try:
+        for config in tuples:
+            config.return_dict = True
+        yield
+    finally:
+        for config in tuples:
+            config.return_dict = False
 
 
 @contextmanager

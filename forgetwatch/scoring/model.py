@@ -76,6 +76,22 @@ def _limit(tokens: Any) -> int:
     return int(tokens) if tokens and tokens > 0 else _UNLIMITED
 
 
+def check_arguments(model: object, tokenizer: object) -> None:
+    """Refuse what is no model, and what is no tokenizer, before either is used.
+
+    Raises:
+        ScoringError: If one of them is of another kind, such as two that are swapped.
+    """
+    if not isinstance(model, nn.Module):
+        raise ScoringError(f"model: needed a causal language model of transformers, got {_kind(model)}")
+    if isinstance(tokenizer, nn.Module) or not callable(tokenizer):
+        raise ScoringError(f"tokenizer: needed the model's tokenizer, got {_kind(tokenizer)}")
+
+
+def _kind(given: object) -> str:
+    return "None" if given is None else f"an object of type {type(given).__name__}"
+
+
 def base_model(model: nn.Module) -> nn.Module:
     """Language model inside what training wrapped around it (torch.compile, data parallel, FSDP, PEFT)."""
     model = without_wrappers(model)

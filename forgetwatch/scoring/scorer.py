@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final, Protocol
 
+import torch
 from torch import nn
 
 from forgetwatch.errors import ScoringError
@@ -24,7 +25,7 @@ from forgetwatch.scoring.engine import Engine
 from forgetwatch.scoring.generation import GeneratedItems, Generator, ModelGenerator
 from forgetwatch.scoring.layout import Layout
 from forgetwatch.scoring.memory import memory_explained, weight_bytes, weight_devices
-from forgetwatch.scoring.model import ModelInfo, base_model
+from forgetwatch.scoring.model import ModelInfo, base_model, check_arguments
 from forgetwatch.scoring.outcomes import decide, is_free_correct, lengths, option_mass
 from forgetwatch.scoring.processes import encoded_by_main_process, on_all_processes
 from forgetwatch.scoring.readout import Scores
@@ -55,7 +56,7 @@ def score(
         progress: Called after each batch with the number of items done and the number of all items.
 
     Raises:
-        ScoringError: If the model is not a causal language model, or its logits are not finite.
+        ScoringError: If the model is not a causal language model, its logits are not finite, or the tokenizer is none.
     """
 
     def report(done: Done) -> None:
@@ -126,14 +127,14 @@ class Scorer:
         progress: Progress | None = None,
     ) -> None:
         self.probe, self._reader = probe, reader
-        self._tokenizer = tokenizer
+        self._tokenizer = self._alike = tokenizer
         # One process that failed alone would let the others wait for the items that the main process sends.
-        info, longest = on_all_processes(lambda: _facts(model, tokenizer))
+        info, self._longest = on_all_processes(lambda: _facts(model, tokenizer))
         generated = [
             n for n, item in enumerate(probe) if probe.is_generated(item) and (item.task, item.id) not in left_out
         ]
-        self._generated = GeneratedItems(probe, generated, tokenizer, max_length=longest) if generated else None
-        self._encoded = encoded_by_main_process(lambda: self._encode(longest, progress))
+        self._generated = GeneratedItems(probe, generated, tokenizer, max_length=self._longest) if generated else None
+        self._encoded = encoded_by_main_process(lambda: self._encode(tokenizer, progress))
         keys = [item.content_hash for item in probe] * (len(self._encoded) // len(probe))
         self._check_vocabulary(info.vocabulary)
         self.engine = Engine(
@@ -148,12 +149,22 @@ class Scorer:
             greedy=any(not item.choices and not probe.is_generated(item) for item in probe),
         )
 
-    def _encode(self, longest: int, progress: Progress | None) -> list[Encoded]:
+    def _encode(self, tokenizer: Any, progress: Progress | None = None) -> list[Encoded]:
         """All items as token ids, and for the norm `unconditional` the choices without their prompts after them."""
-        encoded = encode(self.probe, self._tokenizer, max_length=longest, progress=progress)
-        alone = encode_unprompted(encoded, self._tokenizer) if self.probe.norm == "unconditional" else []
+        encoded = encode(self.probe, tokenizer, max_length=self._longest, progress=progress)
+        alone = encode_unprompted(encoded, tokenizer) if self.probe.norm == "unconditional" else []
         found = encoded + alone  # item i is followed by n + i
-        return found if self._reader is None else self._reader.prepared(found, max_length=longest)
+        return found if self._reader is None else self._reader.prepared(found, max_length=self._longest)
+
+    def encodes_alike(self, tokenizer: Any) -> bool:
+        """True if a tokenizer gives the token ids that are scored; all items are encoded again for one not seen yet."""
+        if tokenizer is self._tokenizer or tokenizer is self._alike:
+            return True
+        if self._generated is not None and not self._generated.encodes_alike(tokenizer):
+            return False
+        if is_alike := self._encode(tokenizer) == self._encoded:
+            self._alike = tokenizer
+        return is_alike
 
     def score(
         self,
@@ -321,6 +332,7 @@ class Scorer:
 
 def _facts(model: nn.Module, tokenizer: Any) -> tuple[ModelInfo, int]:
     """Facts of the model, and the longest text that it can read, in tokens."""
+    check_arguments(model, tokenizer)
     info = ModelInfo.of(model)
     return info, info.context_length(tokenizer)
 
@@ -340,11 +352,14 @@ def _name_of(model: nn.Module) -> str:
 
 
 def execution(model: nn.Module) -> dict[str, Any]:
-    """Everything besides the weights that can change a log-likelihood: dtype, device and versions."""
+    """Everything besides the weights that can change a log-likelihood: dtype, autocast, device and versions."""
     parameter = next(model.parameters())
+    device = parameter.device.type
+    autocast = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
     return {
         "dtype": str(parameter.dtype).removeprefix("torch."),
-        "device": parameter.device.type,
+        "autocast": None if autocast is None else str(autocast).removeprefix("torch."),
+        "device": device,
         "versions": versions(),
     }
 

@@ -35,9 +35,13 @@ class Failures:
         except Exception as error:  # of any kind: hours of training are worth more than a look
             if self._strict:
                 raise
-            self._counts[what] += 1
-            if self._counts[what] == 1 and self._is_main:
-                log(f"{what} at step {step} failed, {self._work} continues: {error}")
+            self.count(what, f"{what} at step {step} failed, {self._work} continues: {error}")
+
+    def count(self, what: str, line: str) -> None:
+        """Count a failure of `what`, and log its line if it is the first."""
+        self._counts[what] += 1
+        if self._counts[what] == 1 and self._is_main:
+            log(line)
 
     def log_counts(self) -> None:
         """Log how often each thing failed."""

@@ -21,7 +21,7 @@ from forgetwatch.errors import ScoringError
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Progress, log, shown
 from forgetwatch.scoring.generation import Generator
-from forgetwatch.scoring.processes import rank
+from forgetwatch.scoring.processes import all_gather, rank
 from forgetwatch.scoring.scorer import CANNOT_GENERATE, Scorer
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.watch.looks import Looks
@@ -60,6 +60,7 @@ class Measurer:
         self._looks = looks
         self._generator = generator
         self._scorer: Scorer | None = None
+        self._encoded_at = 0  # step of the look whose tokenizer encoded the items
         self._obstacle_logged = False
 
     def restart(self) -> None:
@@ -107,9 +108,13 @@ class Measurer:
             tokenizer: Its tokenizer.
             step: Optimizer steps taken so far.
             progress: Called after each batch; None for no display.
+
+        Raises:
+            ScoringError: If the tokenizer encodes the items otherwise than that of the first look.
         """
         looks = self._looks
         if self._scorer is None:
+            self._encoded_at = step
             made = looks.baseline.meta if looks.baseline else {}
             # The same batches also after a resume: outcomes near a tie depend on the composition of a batch.
             self._scorer = Scorer(
@@ -123,7 +128,13 @@ class Measurer:
                 left_out=looks.subset.left_out,
                 progress=progress,
             )
-        snapshot = self._scorer.score(model, step=step, generator=self._generator, progress=progress)
+        scorer = self._scorer
+        if not all(all_gather(lambda: scorer.encodes_alike(tokenizer))):
+            raise ScoringError(
+                f"the tokenizer at step {step} encodes the questions differently from the one at step "
+                f"{self._encoded_at}; needed one tokenizer for all looks of a run"
+            )
+        snapshot = scorer.score(model, step=step, generator=self._generator, progress=progress)
         if looks.baseline is not None:
             self._log_obstacle(snapshot)
         self.set_seconds(snapshot, share=1.0)

@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from forgetwatch.errors import ForgetwatchError
 from forgetwatch.progress import log, shown
 from forgetwatch.run_folder import GuardFinding
 from forgetwatch.scoring.checkpoints import score_by_main_process
@@ -312,12 +313,16 @@ class Session:
         step = now.step
         if look and not (step in self.watch.comparisons or step == self._latest_attempt or self._is_over(step)):
             self._measure(now)
+        with suppress(OSError, ForgetwatchError):  # it was reported, and what is left is named below
+            self.watch.store_pending()
         if self._is_main:
             with self.tolerate("writing the report", step=step):
                 self._page.write(self.watch, at_once=True)
             with self.tolerate("showing the table", step=step):  # the model is not saved yet: nothing may fail here
                 notices.show(self.watch, max_steps=self._max_steps)
             self._failures.log_counts()
+            if pending := self.watch.pending:
+                self.log(f"looks that are not stored, and lost with this process: steps {', '.join(map(str, pending))}")
         with self.tolerate("releasing the output_dir", step=step):
             self.watch.release()
 
@@ -354,8 +359,18 @@ class Session:
 
     def _measure(self, now: Moment) -> None:
         """Evaluate the weights of this step, those of the optimizer's evaluation mode if it has one."""
-        with self.tolerate("the look", step=now.step), evaluation_weights(now.optimizer):
-            self.watch.look(now.model, now.tokenizer, step=now.step)
+        watch, step = self.watch, now.step
+        with self.tolerate("the look", step=step), evaluation_weights(now.optimizer):
+            try:
+                watch.look(now.model, now.tokenizer, step=step)
+            except Exception as error:  # an OSError, and in the other processes what the main one sends of it
+                if self._settings.strict or step not in watch.pending:
+                    raise
+                self._failures.count(
+                    "storing the look",
+                    f"the look at step {step} is scored, and not stored, training continues: {error}; it is stored "
+                    "when there is room",
+                )
 
     def _set_out(self, now: Moment) -> None:
         """Follow the decision on the budget if it was made, make it if nothing is to be timed, or else wait for it."""

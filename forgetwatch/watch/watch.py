@@ -8,15 +8,19 @@
 A look is one evaluation of the probe during the run. A Watch needs no Trainer; `ForgetWatchCallback` is an adapter
 over it. If several processes train one model, each must call it at the same steps: they share the work, all get the
 comparison, and the main process writes.
+
+A look that cannot be written, such as on a full disk, stays in memory (`pending`) until the next one, or
+`store_pending`, finds room.
 """
 
 from __future__ import annotations
 
+import operator
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, SupportsIndex
 
 from torch import nn
 
@@ -30,8 +34,9 @@ from forgetwatch.grading import RULES
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
 from forgetwatch.progress import log, shown
-from forgetwatch.run_folder import PROBE, RUN_FOLDER, GuardFinding, Resumed, RunFolder
+from forgetwatch.run_folder import LAST_STEP, PROBE, RUN_FOLDER, GuardFinding, Kind, Resumed, RunFolder
 from forgetwatch.scoring.generation import Generator
+from forgetwatch.scoring.model import check_arguments
 from forgetwatch.scoring.processes import on_main_process, rank
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch.budget import Decision, evaluated_items
@@ -90,6 +95,8 @@ class Watch:
         self._drift = RunDrift(wanted=drift, examples=examples)
         self._twice = twice
         self._started = False
+        self._unstored: dict[tuple[Kind, int], Snapshot] = {}
+        self._repeated: set[int] = set()  # steps of which a repeated call was logged
         if resume:
             self.resume()
 
@@ -153,6 +160,23 @@ class Watch:
         """Checksums of the looks after the baseline, by step."""
         return self._looks.taken
 
+    @property
+    def pending(self) -> tuple[int, ...]:
+        """Steps of the looks that are not stored yet, since they could not be written; rising."""
+        steps = [step for kind, step in self._unstored if kind == "step"]
+        if not self._started and self.baseline is not None and (first := self.baseline.meta["step"]) >= 0:
+            steps.append(first)
+        return tuple(sorted(steps))
+
+    def store_pending(self) -> None:
+        """Store the looks that are not stored yet; nothing if all are.
+
+        Raises:
+            OSError: If they still cannot be written.
+        """
+        if self.pending:
+            self._store()
+
     def latest(self) -> Snapshot | None:
         """The latest look over the items that all looks evaluate; None before the first."""
         return self._looks.latest()
@@ -179,9 +203,9 @@ class Watch:
         """Number of right answers of the baseline."""
         return self._looks.retained_before()
 
-    def lost_must_pass(self, step: int) -> list[str]:
+    def lost_must_pass(self, step: SupportsIndex) -> list[str]:
         """Ids of the `must_pass` items that were right at the baseline and are wrong at `step`."""
-        return self._looks.lost_must_pass(step)
+        return self._looks.lost_must_pass(_checked(step))
 
     @property
     def completions(self) -> str | None:
@@ -230,7 +254,7 @@ class Watch:
         self,
         *,
         run: str | None = None,
-        step: int | None = None,
+        step: SupportsIndex | None = None,
         checksum: str | None = None,
         taken: Mapping[int, str] | None = None,
         carried: Sequence[Path] = (),
@@ -253,14 +277,15 @@ class Watch:
 
         Raises:
             LostBaselineError: If there is no such baseline.
-            WatchError: If it was made with another probe.
+            WatchError: If it was made with another probe, or `step` is none.
         """
+        until = None if step is None else _checked(step)
 
         def restore() -> Resumed:
             self.folder.claim(on_wait=log)
             return self.folder.resume(
                 run=run,
-                step=step,
+                step=until,
                 checksum=checksum,
                 taken=taken,
                 carried=carried,
@@ -280,10 +305,11 @@ class Watch:
         decision = decision or Decision.of(resumed.described.values)
         # A reader, or a kill before the next look, must find the plan and the findings.
         self._looks.planned = resumed.described.planned
-        last = max((int(start.meta["step"]), *looks)) if step is None else step
+        last = max((int(start.meta["step"]), *looks)) if until is None else until
         self._looks.findings = tuple(finding for finding in resumed.described.findings if finding.step <= last)
         self._started = True
         self.keep_norm(start.meta)
+        self._log_categories(start)
         if decision is None and (items := Subset.common([start, *looks.values()]).items) is not None:
             decision = Decision(items=items)
         decision = self._without_regraded(start, decision)
@@ -369,26 +395,50 @@ class Watch:
             )
         return found
 
+    def _log_categories(self, baseline: Snapshot) -> None:
+        """Log that items have other categories in the probe than in the run's baseline."""
+        names = {(item.task, item.id): item.category for item in self.probe}
+        rows = zip(*(baseline.texts(name) for name in ("task", "item_id", "category")), strict=True)
+        renamed = [(kept, names[task, item]) for task, item, kept in rows if names.get((task, item), kept) != kept]
+        if renamed and rank() == 0:
+            log(
+                f"{len(renamed):,} items have other categories in the probe than in the run's baseline (first: "
+                f"{renamed[0][1]!r}, in the run {renamed[0][0]!r}); the run keeps those of the baseline"
+            )
+
     def look(
-        self, model: nn.Module, tokenizer: Any, *, step: int, origin: Mapping[str, Any] | None = None
+        self, model: nn.Module, tokenizer: Any, *, step: SupportsIndex, origin: Mapping[str, Any] | None = None
     ) -> Comparison:
         """Evaluate the model on every item, store the snapshot, and compare it with the baseline.
 
-        The first look is the baseline. A second call at a step returns the first one's comparison. The model, its mode
-        and all random states come back as they were. The result is in `comparisons` even if it cannot be written.
+        The first look is the baseline. A second call at the latest step measures nothing: it logs that once, and
+        returns the first one's comparison. The model, its mode and all random states come back as they were. The result
+        is in `comparisons` even if it cannot be written; it is then `pending`.
 
         Args:
             model: A causal language model of transformers, as it is being trained.
-            tokenizer: Its tokenizer.
-            step: Optimizer steps taken so far.
-            origin: Metadata of the snapshot on the origin of the weights, JSON values; None for none.
+            tokenizer: Its tokenizer; each look needs one that encodes the questions as that of the first look.
+            step: Optimizer steps taken so far, a whole number from 0 to 10**12 - 1. It rises from look to look, unless
+                `origin` is given.
+            origin: Metadata of the snapshot on the origin of weights that were saved, JSON values; None for those of
+                the training at this moment.
 
         Raises:
             ScoringError: If the model cannot be scored.
-            WatchError: If another process trains in the output_dir.
+            WatchError: If the step is none, or below that of the latest look, or another process trains in the
+                output_dir.
             OSError: If the snapshot cannot be written.
         """
+        step = _checked(step)
+        check_arguments(model, tokenizer)
+        latest = max(self.comparisons, default=step)
+        if step < latest and origin is None:
+            raise WatchError(self._falling(step, latest=latest))
         if step in self.comparisons:
+            if step not in self._repeated and rank() == 0:
+                log(f"step {step} has its look already; nothing was measured")
+            self._repeated.add(step)
+            self.store_pending()
             return self.comparisons[step]
         self._open()
         started = time.perf_counter()
@@ -410,9 +460,19 @@ class Watch:
             snapshot = self.folder.stamped(snapshot, "step")
         comparison = self._looks.add(snapshot, step=step)
         self.seconds[step] = time.perf_counter() - started
-        # Last: if the file cannot be written, the comparison and its cost are kept.
-        self._store(snapshot, step=step)
+        # The baseline has a file of its own, which is written with the folder.
+        if snapshot is not self.baseline:
+            self._unstored["step", step] = snapshot
+        # Last: if the file cannot be written, the comparison, its rows and its cost are kept.
+        self._store()
         return comparison
+
+    def _falling(self, step: int, *, latest: int) -> str:
+        """Message on a step that is below that of the latest look."""
+        remedy = "count the steps over the whole run, not anew in each epoch"
+        if step >= min(self.comparisons):
+            remedy = f"call forget_after({step}) if the training went back to this step, or {remedy}"
+        return f"look: needed a step that rises, got step {step} after step {latest}; {remedy}"
 
     def _with_drift(
         self, snapshot: Snapshot, model: nn.Module, tokenizer: Any, *, step: int, origin: Mapping[str, Any] | None
@@ -421,7 +481,7 @@ class Watch:
         snapshot = replace(snapshot, meta={**snapshot.meta, **(origin or {})})
         return self._drift.added_to(snapshot, model, tokenizer, self.probe, step=step, token_budget=budget)
 
-    def look_again(self, model: nn.Module, tokenizer: Any, *, step: int) -> Comparison | None:
+    def look_again(self, model: nn.Module, tokenizer: Any, *, step: SupportsIndex) -> Comparison | None:
         """Measure a stored look again with the weights of its step: the flips are noise, since the weights are equal.
 
         Later looks take these flips as their noise. Return None if the rows of no look at this step are in memory, or
@@ -429,19 +489,23 @@ class Watch:
 
         Raises:
             ScoringError: If the model cannot be scored.
+            WatchError: If the step is none.
             OSError: If the snapshot cannot be written.
         """
+        step = _checked(step)
+        check_arguments(model, tokenizer)
         if not self._looks.has_snapshot(step) or not self.evaluates:
             return None
         # Before the file of an earlier resume is replaced: run.json must never list another one than there is.
         self._looks.drop_again(step)
+        self._unstored.pop(("again", step), None)
         self._store()
         opening = f"step {step}: its look is measured again"
         with shown("measured again", opening=opening, is_main_process=rank() == 0) as progress:
             snapshot = self.measurer.look(model, tokenizer, step=step, progress=progress)
         snapshot = self.folder.stamped(snapshot, "again")
         again = self._looks.compare_again(snapshot, step=step)
-        on_main_process(lambda: self.folder.add(snapshot, step=step, kind="again") if self._started else None)
+        self._unstored["again", step] = snapshot
         self._store()
         return again
 
@@ -482,8 +546,8 @@ class Watch:
         if self.folder.run is None:
             self.folder.run = on_main_process(begin)
 
-    def _store(self, snapshot: Snapshot | None = None, *, step: int = 0) -> None:
-        """Write the description of the run, and a look if one is given, in the main process."""
+    def _store(self) -> None:
+        """Write all looks that are not stored yet, and the description of the run, in the main process."""
 
         def write() -> bool:
             if self.baseline is None:
@@ -497,22 +561,35 @@ class Watch:
             if not (self._started and self.folder.is_started):
                 self.folder.start(self.probe, self.baseline, self.null)
             self._drift.save(self.folder.path)
-            # The baseline has a file of its own; run.json comes last, so that it names only files that exist.
-            if snapshot is not None and snapshot is not self.baseline:
-                self.folder.add(snapshot, step=step)
+            # run.json comes last, so that it names only files that exist.
+            for (kind, step), look in self._unstored.items():
+                self.folder.add(look, step=step, kind=kind)
             self.folder.describe({**self._looks.description(), "completions": self.completions})
             return True
 
         # Sent to all: later calls between processes depend on it, and all must make the same ones.
         self._started = on_main_process(write)
+        self._unstored = {}
 
-    def forget_after(self, step: int) -> None:
-        """Drop the looks later than `step`: the run takes those steps again."""
-        self._looks.drop_after(step)
-        self.seconds = {look: took for look, took in self.seconds.items() if look <= step}
+    def forget_after(self, step: SupportsIndex) -> None:
+        """Drop the looks later than `step`: the run takes those steps again.
+
+        Args:
+            step: A step from that of the baseline on; -1 for a baseline from elsewhere.
+
+        Raises:
+            WatchError: If the baseline is later.
+        """
+        until = _checked(step, lowest=-1)
+        if self.comparisons and until < (first := min(self.comparisons)):
+            raise WatchError(f"forget_after: needed step {first}, that of the baseline, or a later one, got {until}")
+        self._looks.drop_after(until)
+        self.seconds = {look: took for look, took in self.seconds.items() if look <= until}
+        self._unstored = {look: rows for look, rows in self._unstored.items() if look[1] <= until}
         if self._started:
-            on_main_process(lambda: self._reopen(step))
-            self._load_last()
+            on_main_process(lambda: self._reopen(until))
+        self._load_last()
+        if self._started:
             self._store()
 
     def _reopen(self, step: int) -> None:
@@ -526,7 +603,7 @@ class Watch:
 
     def _load_last(self) -> None:
         """Read the rows of the look that is now the last: a report lists its flips."""
-        last = max(self.comparisons)
+        last = max(self.comparisons, default=-1)
 
         def read() -> dict[int, Snapshot]:
             path = self.folder.looks().get(last)
@@ -535,6 +612,23 @@ class Watch:
             except SnapshotError:
                 return {}
 
-        if not self._looks.has_snapshot(last):
+        if ("step", last) in self._unstored:
+            self._looks.hold(self._unstored["step", last], step=last)
+        elif self._started and not self._looks.has_snapshot(last):
             for step, snapshot in on_main_process(read).items():
                 self._looks.hold(snapshot, step=step)
+
+
+def _checked(step: SupportsIndex, *, lowest: int = 0) -> int:
+    """A step as a plain integer, also of a numpy integer.
+
+    Raises:
+        WatchError: If it is no whole number from `lowest` to `LAST_STEP`.
+    """
+    try:
+        number = None if isinstance(step, bool) else operator.index(step)
+    except TypeError:
+        number = None
+    if number is None or not lowest <= number <= LAST_STEP:
+        raise WatchError(f"step={step!r}: needed a whole number of optimizer steps from {lowest} to 10**12 - 1")
+    return number

@@ -355,7 +355,8 @@ def execution(model: nn.Module) -> dict[str, Any]:
     """Everything besides the weights that can change a log-likelihood: dtype, autocast, device and versions."""
     parameter = next(model.parameters())
     device = parameter.device.type
-    autocast = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
+    is_on = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+    autocast = torch.get_autocast_dtype(device) if is_on else None
     return {
         "dtype": str(parameter.dtype).removeprefix("torch."),
         "autocast": None if autocast is None else str(autocast).removeprefix("torch."),

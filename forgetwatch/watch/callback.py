@@ -201,6 +201,8 @@ class ForgetWatchCallback(TrainerCallback):
             with session.tolerate("the check of the checkpoints", step=step):
                 if line := rotation_warning(args, state, session.watch.comparisons):
                     session.log(line)
+        # No checkpoint is asked for: a job that is started again and again would replace all that are kept.
+        control.should_training_stop = control.should_training_stop or session.stops_again
         session.next_step()
 
     def on_epoch_end(

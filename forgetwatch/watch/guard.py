@@ -7,6 +7,9 @@ A net loss beyond the bound does not count in a category whose items do not see 
 (`Group.detectable_change`): among many categories of few items, some fall far by chance. The guard says so once for
 each category; alarms, whose level accounts for the number of groups, watch it all the same. The whole is one test, and
 counts.
+
+A run that the guard has stopped, and that resumes with what it found still lost, stops again after its first step,
+unless the guard has ``override=True``: a job script that starts ended runs again must not undo a stop.
 """
 
 from __future__ import annotations
@@ -36,6 +39,7 @@ class Guard:
         action: ``warn`` logs a warning; ``save`` also requests a checkpoint; ``stop`` also ends the run.
         net_loss: Net loss of accuracy, 0 to 1, that the whole 95 % interval may not exceed; None for no such bound.
         looks: Number of consecutive looks at which it is exceeded.
+        override: True to continue a run that the guard has stopped past what it found before the resume.
 
     Raises:
         WatchError: If a value is out of range.
@@ -44,6 +48,7 @@ class Guard:
     action: Action = "warn"
     net_loss: float | None = 0.02
     looks: int = 2
+    override: bool = False
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -101,6 +106,20 @@ class Guard:
                 what, line = "too_few_items", f"{line}; {_unseen(group, bound)}"
             found.append(GuardFinding(what, _name(group), step, line))
         return found
+
+    def remaining(
+        self, trajectory: Trajectory, lost: Sequence[str], *, stopped: int, tripped: Sequence[GuardFinding]
+    ) -> list[GuardFinding]:
+        """Findings that still hold at the latest look of a run that the guard has stopped.
+
+        Args:
+            trajectory: The run so far.
+            lost: Ids of the `must_pass` items that are lost at its latest look.
+            stopped: Step at which the guard stopped the run.
+            tripped: Findings before the stop; they hold where looks that could show otherwise are missing.
+        """
+        is_seen = trajectory.steps[-1] >= stopped and len(trajectory.steps) > self.looks
+        return [one for one in (self.findings(trajectory, lost) if is_seen else tripped) if one.trips]
 
 
 @dataclass

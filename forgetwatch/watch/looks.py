@@ -7,7 +7,7 @@ baseline, so that only the rows of the baseline and of the latest look stay in m
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from forgetwatch.comparing.trajectory import Trajectory, right_answers
 from forgetwatch.errors import WatchError
 from forgetwatch.probe import Probe
 from forgetwatch.readers import load_snapshot
-from forgetwatch.run_folder import GuardFinding
+from forgetwatch.run_folder import GuardFinding, Kind
 from forgetwatch.scoring.scorer import versions
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.watch.budget import Decision, stored_decision
@@ -127,7 +127,8 @@ class Looks:
                 self.others.setdefault(name, {})[step] = compare(before=before, after=look)
         self.comparisons[step] = comparison
         # Only the rows of the latest look are needed: for "previous" and for the report.
-        self._snapshots = {step: snapshot}
+        if step == max(self.comparisons):
+            self._snapshots = {step: snapshot}
         self._right[step] = right_answers(baseline, look)
         self._described[step] = {
             "step": step,
@@ -229,8 +230,12 @@ class Looks:
         # An item with several samples is named once.
         return list(dict.fromkeys(lost))
 
-    def description(self) -> dict[str, Any]:
-        """Description of the run, for ``run.json``; empty before the baseline."""
+    def description(self, *, without: Collection[tuple[Kind, int]] = ()) -> dict[str, Any]:
+        """Description of the run, for ``run.json``; empty before the baseline.
+
+        Args:
+            without: Kind and step of looks that have no file.
+        """
         if self.baseline is None:
             return {}
         whole = next(iter(self.comparisons.values())).all
@@ -246,8 +251,9 @@ class Looks:
             "resumed": [
                 {"step": step, "checksum": self._again[step], "lost": all_.forgotten, "gained": all_.gained}
                 for step, all_ in sorted(again.items())
+                if ("again", step) not in without
             ],
-            "looks": [self._described[step] for step in sorted(self._described)],
+            "looks": [self._described[step] for step in sorted(self._described) if ("step", step) not in without],
             "planned_looks": self.planned,
             "guard": [vars(finding) for finding in self.findings],
             "versions": versions(),

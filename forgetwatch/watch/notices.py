@@ -25,7 +25,7 @@ from forgetwatch.report.formatting import run_name
 from forgetwatch.report.html import run_page
 from forgetwatch.report.run_table import run_table
 from forgetwatch.report.terminal import WIDTH
-from forgetwatch.run_folder import REPORT
+from forgetwatch.run_folder import REPORT, GuardFinding
 from forgetwatch.visible_text import visible
 from forgetwatch.watch.budget import FEWEST_ITEMS, Cost, Decision
 from forgetwatch.watch.watch import Watch
@@ -136,6 +136,31 @@ def share_line(
 def again_line(again: Group, *, step: int) -> str:
     """Line on the noise: the flips when the look from which a run resumed was measured again."""
     return f"step {step} measured again: -{again.forgotten:g} +{again.gained:g} of {again.n:g}, all of it noise"
+
+
+def stopped_line(
+    stopped: int, *, found: Sequence[GuardFinding], left: Sequence[GuardFinding], stops_again: bool
+) -> str:
+    """Line at the resume of a run that the guard has stopped: what stopped it, and what is still lost.
+
+    Args:
+        stopped: Step at which the guard stopped the run.
+        found: What it found there.
+        left: What of the guard's findings still holds at the latest look.
+        stops_again: True if the training stops again.
+    """
+    line = f"the guard stopped this run at step {stopped}"
+    line += f": {found[0].line}" if found else ""
+    line += f", and {len(found) - 1:,} more" if len(found) > 1 else ""
+    items = sum(finding.what == "must_pass" for finding in left)
+    groups = dict.fromkeys(finding.name.partition(":")[2] for finding in left if finding.what != "must_pass")
+    line += f"; {items:,} item{' is' if items == 1 else 's are'} still lost" if items else ""
+    line += f"; the loss in {', '.join(groups)} is still there" if groups else ""
+    if not left:
+        return f"{line}; nothing of it is left at the latest look, and the training continues"
+    if not stops_again:
+        return f"{line}; the training continues all the same"
+    return f'{line}: the training stops again after its first step; Guard("stop", override=True) continues it'
 
 
 def show(watch: Watch, *, max_steps: int | None, against: str = "the start") -> None:

@@ -44,12 +44,13 @@ _NOISE: Final = 0.01
 """Largest share of answers that may differ between the packed baseline and its new measurement on another machine."""
 
 
-def memory_of(watch: Watch, *, tripped: Any) -> dict[str, Any]:
+def memory_of(watch: Watch, *, tripped: Any, stopped: int | None) -> dict[str, Any]:
     """Memory of a run that every checkpoint keeps in the trainer's state, as JSON values.
 
     Args:
         watch: The run; it has a baseline.
         tripped: Findings of the guard so far.
+        stopped: Step at which the guard stopped the run; None if it did not.
 
     Raises:
         WatchError: If there is no baseline yet.
@@ -63,6 +64,7 @@ def memory_of(watch: Watch, *, tripped: Any) -> dict[str, Any]:
         "fingerprint": watch.probe.fingerprint,
         **stored_decision(watch.decision),
         "tripped": tripped,
+        "stopped": stopped,
         "completions": watch.completions,
         "packed": packed(watch.baseline),
     }

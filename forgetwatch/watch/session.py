@@ -90,6 +90,7 @@ class Session:
         watch: Measures and stores.
         schedule: The looks of the training.
         ended: True once the training is over.
+        stops_again: True if the guard ends the training after its first step, as it ended the one that resumes here.
 
     Args:
         watch: Measures and stores.
@@ -109,6 +110,7 @@ class Session:
         self.watch = watch
         self.schedule = schedule
         self.ended = False
+        self.stops_again = False
         self._settings = settings
         self._undropped = schedule
         self._max_steps = schedule.max_steps
@@ -117,6 +119,7 @@ class Session:
         self._is_main = is_main_process
         self._failures = Failures(strict=settings.strict, is_main_process=is_main_process)
         self._tripped = Tripped()
+        self._stopped: int | None = None  # step at which the guard stopped the run
         self._clock = Clock()
         self._page = notices.ReportPage()
         self._latest_attempt = -1
@@ -167,6 +170,7 @@ class Session:
                 self.log(notices.again_line(again.all, step=now.step))
         with self.tolerate("storing the findings of the guard", step=now.step):
             watch.report_findings(self._tripped.findings)
+        self._resume_guard(known.get("stopped"), now)
         self._set_out(now)
 
     def restart(self, now: Moment, *, after: Session) -> None:
@@ -183,6 +187,7 @@ class Session:
         self.watch.forget_after(now.step)
         # What the guard reported before this step is not reported again, and stays in the folder.
         self._tripped = Tripped([finding for finding in after._tripped.findings if finding.step <= now.step])
+        self._resume_guard(after._stopped, now)
         self._set_out(now)
 
     def announce(self) -> None:
@@ -281,7 +286,9 @@ class Session:
             with self.tolerate("writing the report", step=step):
                 self._page.write(watch)
         tripped = any(finding.trips for finding in new)
-        return self._settings.guard.action if self._settings.guard is not None and tripped else None
+        action = self._settings.guard.action if self._settings.guard is not None and tripped else None
+        self._stopped = step if action == "stop" else self._stopped
+        return action
 
     def row(self, step: int) -> dict[str, float]:
         """Numbers of the look at a step by tracker key; empty if there is no look."""
@@ -328,7 +335,7 @@ class Session:
 
     def memory(self) -> dict[str, Any]:
         """The state of the run that its checkpoints keep, as JSON values."""
-        return memory_of(self.watch, tripped=self._tripped.stored)
+        return memory_of(self.watch, tripped=self._tripped.stored, stopped=self._stopped)
 
     def log(self, line: str) -> None:
         """Log one line, in the main process."""
@@ -368,8 +375,8 @@ class Session:
                     raise
                 self._failures.count(
                     "storing the look",
-                    f"the look at step {step} is scored, and not stored, training continues: {error}; it is stored "
-                    "when there is room",
+                    f"the look at step {step} is scored, and not stored, training continues: {error} "
+                    f"({watch.folder.path}); it is stored when there is room",
                 )
 
     def _set_out(self, now: Moment) -> None:
@@ -457,6 +464,25 @@ class Session:
         if guard is None:
             return []
         return self._tripped.new(guard.findings(self.watch.trajectory(), self.watch.lost_must_pass(step)))
+
+    def _resume_guard(self, stopped: Any, now: Moment) -> None:
+        """Log that the guard has stopped the run before, and stop it again where that still holds.
+
+        Args:
+            stopped: Step of the stop, from the earlier process; None if there was none, or an early version wrote it.
+            now: The moment before the next step.
+        """
+        if type(stopped) is not int or stopped > now.step:
+            return
+        watch, guard, tripped = self.watch, self._settings.guard or Guard(), self._tripped.findings
+        with self.tolerate("the guard", step=now.step):
+            lost = watch.lost_must_pass(max(watch.comparisons))
+            left = on_main_process(lambda: guard.remaining(watch.trajectory(), lost, stopped=stopped, tripped=tripped))
+            stops = self._settings.guard is not None and guard.action == "stop" and not guard.override
+            self.stops_again = stops and bool(left)
+            self._stopped = stopped if self.stops_again else None
+            found = [finding for finding in tripped if finding.trips and finding.step == stopped]
+            self.log(notices.stopped_line(stopped, found=found, left=left, stops_again=self.stops_again))
 
     def _announce(self, findings: list[GuardFinding], *, step: int) -> None:
         for finding in findings:

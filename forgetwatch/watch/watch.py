@@ -547,11 +547,16 @@ class Watch:
             self.folder.run = on_main_process(begin)
 
     def _store(self) -> None:
-        """Write all looks that are not stored yet, and the description of the run, in the main process."""
+        """Write all looks that are not stored yet, and the description of the run, in the main process.
 
-        def write() -> bool:
+        Raises:
+            OSError: If something cannot be written; looks stay in memory until they can.
+        """
+
+        def write() -> tuple[bool, list[tuple[Kind, int]], OSError | None]:
+            left, failure = list[tuple[Kind, int]](), None
             if self.baseline is None:
-                return False
+                return False, left, failure
             if self._started:
                 self._follow()
             elif aside := self.folder.set_aside():
@@ -561,15 +566,21 @@ class Watch:
             if not (self._started and self.folder.is_started):
                 self.folder.start(self.probe, self.baseline, self.null)
             self._drift.save(self.folder.path)
-            # run.json comes last, so that it names only files that exist.
             for (kind, step), look in self._unstored.items():
-                self.folder.add(look, step=step, kind=kind)
-            self.folder.describe({**self._looks.description(), "completions": self.completions})
-            return True
+                try:
+                    self.folder.add(look, step=step, kind=kind)
+                except OSError as error:  # the others may have room
+                    left.append((kind, step))
+                    failure = failure or error
+            # run.json comes last, and names only files that exist.
+            self.folder.describe({**self._looks.description(without=left), "completions": self.completions})
+            return True, left, failure
 
         # Sent to all: later calls between processes depend on it, and all must make the same ones.
-        self._started = on_main_process(write)
-        self._unstored = {}
+        self._started, left, failure = on_main_process(write)
+        self._unstored = {look: self._unstored[look] for look in left}
+        if failure is not None:
+            raise failure
 
     def forget_after(self, step: SupportsIndex) -> None:
         """Drop the looks later than `step`: the run takes those steps again.

@@ -209,7 +209,10 @@ def test_a_read_only_run_folder_is_logged_once(
     assert (weights(run), losses(run)) == undisturbed
     assert [row["step"] for row in run.state.log_history if "eval_forget/all/forgotten" in row] == [0, 2, 4, 6]
     lines = log_lines(capfd)
-    assert sum("the look at step 4 is scored, and not stored, training continues: [Errno 13]" in line for line in lines) == 1
+    assert (
+        sum("the look at step 4 is scored, and not stored, training continues: [Errno 13]" in line for line in lines)
+        == 1
+    )
     # The report cannot be written either; and where nobody else may read the environment, more fails under this user.
     what = [line.partition(" at step ")[0] for line in lines if "training continues" in line]
     assert len(set(what)) == len(what) >= 2

@@ -174,8 +174,8 @@ class Watch:
         Raises:
             OSError: If they still cannot be written.
         """
-        if self.pending:
-            self._store()
+        if self.pending and (failure := self._store()) is not None:
+            raise failure
 
     def latest(self) -> Snapshot | None:
         """The latest look over the items that all looks evaluate; None before the first."""
@@ -438,7 +438,8 @@ class Watch:
             if step not in self._repeated and rank() == 0:
                 log(f"step {step} has its look already; nothing was measured")
             self._repeated.add(step)
-            self.store_pending()
+            if step in self.pending:
+                self._store_look("step", step)
             return self.comparisons[step]
         self._open()
         started = time.perf_counter()
@@ -464,7 +465,7 @@ class Watch:
         if snapshot is not self.baseline:
             self._unstored["step", step] = snapshot
         # Last: if the file cannot be written, the comparison, its rows and its cost are kept.
-        self._store()
+        self._store_look("step", step)
         return comparison
 
     def _falling(self, step: int, *, latest: int) -> str:
@@ -506,7 +507,7 @@ class Watch:
         snapshot = self.folder.stamped(snapshot, "again")
         again = self._looks.compare_again(snapshot, step=step)
         self._unstored["again", step] = snapshot
-        self._store()
+        self._store_look("again", step)
         return again
 
     def adopt(self, baseline: Snapshot) -> None:
@@ -546,11 +547,24 @@ class Watch:
         if self.folder.run is None:
             self.folder.run = on_main_process(begin)
 
-    def _store(self) -> None:
-        """Write all looks that are not stored yet, and the description of the run, in the main process.
+    def _store_look(self, kind: Kind, step: int) -> None:
+        """Write what is not stored yet.
 
         Raises:
-            OSError: If something cannot be written; looks stay in memory until they can.
+            OSError: If this look cannot be written; others stay in memory too until they can.
+        """
+        failure = self._store()
+        if failure is not None and (kind, step) in self._unstored:
+            raise failure
+
+    def _store(self) -> OSError | None:
+        """Write all looks that are not stored yet, and the description of the run, in the main process.
+
+        Returns:
+            The failure of a look that cannot be written; None if all are stored.
+
+        Raises:
+            OSError: If the run folder cannot be written.
         """
 
         def write() -> tuple[bool, list[tuple[Kind, int]], OSError | None]:
@@ -579,8 +593,7 @@ class Watch:
         # Sent to all: later calls between processes depend on it, and all must make the same ones.
         self._started, left, failure = on_main_process(write)
         self._unstored = {look: self._unstored[look] for look in left}
-        if failure is not None:
-            raise failure
+        return failure
 
     def forget_after(self, step: SupportsIndex) -> None:
         """Drop the looks later than `step`: the run takes those steps again.

@@ -104,6 +104,94 @@ def test_a_lost_item_that_must_pass_trips_the_guard_at_its_look(
     assert sum("the guard stops the run at step 4" in line for line in logged) == (last == 4)
 
 
+def stopped(folder: Path, **options: Any) -> Any:
+    """A run that the guard has stopped at step 4, since three items are lost."""
+    return trainer(
+        folder,
+        callbacks=[At(3, turn), watch(Guard("stop", net_loss=None))],
+        steps=8,
+        learning_rate=1e-6,
+        **options,
+    )
+
+
+def watch(guard: Any) -> ForgetWatchCallback:
+    return ForgetWatchCallback(known(must_pass=[2, 7, 9]), every=2, guard=guard, max_overhead=None)
+
+
+STOPPED = (
+    "the guard stopped this run at step 4: item i2, which must pass, was right and is wrong at step 4, and 2 more; "
+    "3 items are still lost"
+)
+
+
+@pytest.mark.parametrize(
+    ("guard", "last", "outcome"),
+    [
+        (Guard("stop", net_loss=None), 5, ": the training stops again after its first step; Guard("),
+        (Guard("stop", net_loss=None, override=True), 8, "; the training continues all the same"),
+        (Guard("save", net_loss=None), 8, "; the training continues all the same"),
+        (None, 8, "; the training continues all the same"),
+    ],
+)
+def test_a_run_that_the_guard_stopped_stops_again_at_a_resume_unless_it_is_overridden(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], guard: Any, last: int, outcome: str
+) -> None:
+    stopped(tmp_path).train()
+    log_lines(capfd)
+    for _ in range(2):  # a job that is started again and again
+        run = trainer(tmp_path, callbacks=[watch(guard)], steps=8, learning_rate=1e-6)
+        run.train(resume_from_checkpoint=str(tmp_path / "checkpoint-4"))
+        assert run.state.global_step == last
+        assert sum(f"{STOPPED}{outcome}" in line for line in log_lines(capfd)) == 1
+    assert [path.name for path in tmp_path.glob("checkpoint-*")] == ["checkpoint-4"]
+
+
+def test_a_training_that_continues_in_the_same_process_stops_again_too(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run = stopped(tmp_path)
+    run.train()
+    assert STOPPED not in capfd.readouterr().err
+    run.train(resume_from_checkpoint=True)
+    assert run.state.global_step == 5
+    assert f"{STOPPED}: the training stops again" in capfd.readouterr().err
+    run.train()  # anew, from before the stop: whatever stops it is found now
+    assert STOPPED not in capfd.readouterr().err
+
+
+def test_a_run_resumes_once_nothing_of_what_stopped_it_is_left(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    every_step = {"save_strategy": "steps", "save_steps": 1}
+    stopped(tmp_path).train()
+    repaired = trainer(tmp_path, callbacks=[watch(Guard("stop", net_loss=None))], steps=8, **every_step)
+    repaired.add_callback(At(5, turn))
+    repaired.callback_handler.callbacks.reverse()  # turned back before the look of this step
+    repaired.args.learning_rate = 1e-6
+    repaired.train(resume_from_checkpoint=str(tmp_path / "checkpoint-4"))
+    assert repaired.state.global_step == 5
+    log_lines(capfd)
+    run = trainer(tmp_path, callbacks=[watch(Guard("stop", net_loss=None))], steps=8, learning_rate=1e-6)
+    run.train(resume_from_checkpoint=str(tmp_path / "checkpoint-5"))
+    lines = log_lines(capfd)
+    assert sum("nothing of it is left at the latest look, and the training continues" in line for line in lines) == 1
+    assert run.state.global_step == 8
+
+
+def test_a_state_of_an_earlier_version_resumes_as_before(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    stopped(tmp_path).train()
+    state = tmp_path / "checkpoint-4" / "trainer_state.json"
+    values = json.loads(state.read_text())
+    del values["stateful_callbacks"]["forgetwatch"]["attributes"]["stopped"]
+    state.write_text(json.dumps(values))
+    log_lines(capfd)
+    run = trainer(tmp_path, callbacks=[watch(Guard("stop", net_loss=None))], steps=8, learning_rate=1e-6)
+    run.train(resume_from_checkpoint=True)
+    assert run.state.global_step == 8
+    assert not any("the guard stopped" in line for line in log_lines(capfd))
+
+
 def test_a_guard_stops_the_run_also_where_its_alert_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from support import model, probe, tokenizer
 
+import forgetwatch.files.own_tables
 from forgetwatch import Item, Probe, Trajectory, Watch, compare, load_snapshot, score
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import ProbeError, ScoringError, WatchError
+from forgetwatch.files import write_atomically
 from forgetwatch.run_folder import GuardFinding, RunFolder, StoredRun
 
 TOK = tokenizer()
@@ -59,11 +65,121 @@ def test_the_run_folder_holds_the_run(tmp_path: Path) -> None:
     assert Trajectory.from_run(folder).steps == watch.trajectory().steps == (0, 5, 10)
 
 
-def test_a_step_is_looked_at_once(tmp_path: Path) -> None:
+def test_a_step_is_looked_at_once_and_the_log_says_so_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     watch, network = Watch(probe(), tmp_path), model(TOK)
+    for step in (0, 10):
+        first = watch.look(network, TOK, step=step)
+        nudge(network, 1)
+        assert all(watch.look(network, TOK, step=step) is first for _ in range(3))
+    logged = capsys.readouterr().err
+    for step in (0, 10):
+        assert logged.count(f"step {step} has its look already; nothing was measured") == 1
+
+
+@pytest.mark.parametrize("step", [0.0, 1.5, True, "../x", None, -1, 10**12, 10**30, np.float64(3), np.bool_(True)])
+def test_what_is_no_step_is_refused_before_anything_is_measured(tmp_path: Path, step: Any) -> None:
+    watch = Watch(probe(), tmp_path / "new")
+    measures = [lambda: watch.look(model(TOK), TOK, step=step), lambda: watch.look_again(model(TOK), TOK, step=step)]
+    for act in (*measures, lambda: watch.lost_must_pass(step)):
+        with pytest.raises(WatchError, match=r"^step=.*: needed a whole number of optimizer steps from 0 to 10\*\*12"):
+            act()
+    assert not watch.comparisons
+    assert not (tmp_path / "new").exists()
+
+
+def test_every_step_that_is_taken_resumes(tmp_path: Path) -> None:
+    watch, network = Watch(probe(), tmp_path), model(TOK)
+    steps = (np.int64(0), np.uint8(7), 10**6, 10**12 - 1)
+    for step in steps:
+        watch.look(network, TOK, step=step)
+    again = Watch(probe(), tmp_path, resume=True)
+    assert list(again.comparisons) == [int(step) for step in steps]
+    assert again.notes == ()
+
+
+@pytest.mark.parametrize(("step", "stored"), [(5, (0, 20)), (0, (0, 20)), (20, (0, 20, 30))])
+def test_a_step_that_falls_is_refused_with_the_remedy(tmp_path: Path, step: int, stored: tuple[int, ...]) -> None:
+    watch = run(tmp_path, stored)
+    says = (
+        f"look: needed a step that rises, got step {step} after step {stored[-1]}; call forget_after({step}) if the "
+        "training went back to this step, or count the steps over the whole run, not anew in each epoch"
+    )
+    with pytest.raises(WatchError, match=f"^{re.escape(says)}$"):
+        watch.look(model(TOK), TOK, step=step)
+    assert tuple(watch.comparisons) == stored
+    watch.forget_after(step)
+    watch.look(model(TOK), TOK, step=step)
+    assert max(watch.comparisons) == step
+
+
+def test_a_run_does_not_go_back_before_its_baseline(tmp_path: Path) -> None:
+    watch = run(tmp_path, (20, 30))
+    with pytest.raises(WatchError, match=r"got step 5 after step 30; count the steps over the whole run"):
+        watch.look(model(TOK), TOK, step=5)
+    with pytest.raises(WatchError, match="needed step 20, that of the baseline, or a later one, got 5"):
+        watch.forget_after(5)
+    assert tuple(watch.comparisons) == (20, 30)
+
+
+def test_saved_weights_may_be_of_any_step_and_the_latest_look_stays_the_latest(tmp_path: Path) -> None:
+    watch = run(tmp_path, (0, 20))
+    watch.look(model(TOK, seed=1), TOK, step=10, origin={"model": "run/checkpoint-10"})
+    assert sorted(watch.comparisons) == [0, 10, 20]
+    assert watch.trajectory().last.meta["step"] == 20
+
+
+def renumbered(tok: Any) -> Any:
+    """The tokenizer with other token ids for the same words."""
+    from tokenizers import models
+
+    words = tok.get_vocab()
+    ids = {word: index if index < 4 else 4 + (index - 3) % (len(words) - 4) for word, index in words.items()}
+    tok.backend_tokenizer.model = models.WordLevel(ids, unk_token="<unk>")
+    return tok
+
+
+def padded_left(tok: Any) -> Any:
+    tok.padding_side, tok.truncation_side, tok.pad_token = "left", "left", "<eos>"
+    return tok
+
+
+@pytest.mark.parametrize("settings", [{}, {"scoring": "generate", "decoding": {"tokens": 4}}])
+def test_another_tokenizer_is_refused_where_it_encodes_the_questions_otherwise(
+    tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    own, tok, network = probe(6, **settings), tokenizer(), model(TOK)
+    watch = Watch(own, tmp_path, twice=False)
     first = watch.look(network, TOK, step=0)
-    nudge(network, 1)
-    assert watch.look(network, TOK, step=0) is first
+    for step, other in enumerate([tok, padded_left(tokenizer()), tok], start=1):
+        assert watch.look(network, other, step=step).all.retained == first.all.retained
+    with pytest.raises(
+        ScoringError, match="the tokenizer at step 30 encodes the questions differently from the one at step 0"
+    ):
+        watch.look(network, renumbered(tokenizer()), step=30)
+    assert 30 not in watch.comparisons
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (lambda network: (TOK, network), "^model: needed a causal language model of transformers, got an object of"),
+        (lambda network: (None, TOK), "^model: needed a causal language model of transformers, got None$"),
+        (lambda network: (network, None), "^tokenizer: needed the model's tokenizer, got None$"),
+        (lambda network: (network, network), "^tokenizer: needed the model's tokenizer, got an object of type Qwen3"),
+        (lambda network: (network, "gpt2"), "^tokenizer: needed the model's tokenizer, got an object of type str$"),
+    ],
+)
+def test_arguments_of_another_type_are_named(tmp_path: Path, given: Any, says: str) -> None:
+    network = model(TOK)
+    for act in (
+        lambda: score(*given(network), probe()),
+        lambda: Watch(probe(), tmp_path / "new").look(*given(network), step=0),
+        lambda: run(tmp_path, (0,)).look(*given(network), step=5),
+        lambda: run(tmp_path, (0,)).look_again(*given(network), step=0),
+    ):
+        with pytest.raises(ScoringError, match=says):
+            act()
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_new_run_renames_the_old_folder_at_its_first_look_and_logs_it(
@@ -139,6 +255,124 @@ def test_a_baseline_that_could_not_be_written_is_written_at_the_next_look(
     nudge(network, 1)
     watch.look(network, TOK, step=5)
     assert Trajectory.from_run(tmp_path / "_forgetwatch").steps == (0, 5)
+
+
+class FullDisk:
+    """Files of these names cannot be written, until there is room."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, *names: str) -> None:
+        self.names = names
+        patch.setattr(forgetwatch.files.own_tables, "write_atomically", self.write)
+
+    def write(self, path: Path, write: Any) -> None:
+        if path.name in self.names:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write_atomically(path, write)
+
+
+def listed(folder: Path, kind: str = "looks") -> list[int]:
+    """Steps of the looks in ``run.json``; each has its file."""
+    described = json.loads((folder / "run.json").read_text())
+    steps = [look["step"] for look in described[kind]]
+    names = {"looks": "step-{:06d}.parquet", "resumed": "again-{:06d}.parquet"}
+    assert all((folder / names[kind].format(step)).is_file() for step in steps if step)
+    return steps
+
+
+def test_a_look_that_met_a_full_disk_is_stored_when_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = FullDisk(monkeypatch, "step-000020.parquet", "step-000030.parquet")
+    watch, network, folder = run(tmp_path, (0, 10)), model(TOK), tmp_path / "_forgetwatch"
+    for step in (20, 30, 30):  # a repeated call tries again
+        with pytest.raises(OSError, match="No space left on device"):
+            watch.look(network, TOK, step=step)
+        nudge(network, step)
+    watch.look(network, TOK, step=40)  # of which there is room
+    assert watch.pending == (20, 30)
+    assert listed(folder) == [0, 10, 40]
+    with pytest.raises(OSError, match="No space left on device"):
+        watch.store_pending()
+    disk.names = ("step-000030.parquet",)
+    watch.plan(9)  # whatever writes next
+    assert watch.pending == (30,)
+    disk.names = ()
+    watch.store_pending()
+    assert watch.pending == ()
+    assert listed(folder) == [0, 10, 20, 30, 40]
+    again = Watch(probe(), tmp_path, resume=True)
+    assert again.notes == ()
+    assert {step: one.all for step, one in again.comparisons.items()} == {
+        step: one.all for step, one in watch.comparisons.items()
+    }
+
+
+def test_a_repeated_look_is_stored_if_it_was_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    watch, disk = run(tmp_path, (0,)), FullDisk(monkeypatch, "step-000010.parquet")
+    with pytest.raises(OSError, match="No space left on device"):
+        watch.look(model(TOK), TOK, step=10)
+    disk.names = ()
+    assert watch.look(model(TOK), TOK, step=10) is watch.comparisons[10]
+    assert watch.pending == ()
+    assert listed(tmp_path / "_forgetwatch") == [0, 10]
+
+
+def test_what_is_not_stored_is_dropped_with_its_step_and_kept_with_its_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = FullDisk(monkeypatch, "step-000010.parquet", "step-000020.parquet")
+    watch = Watch(probe(), tmp_path)
+    for step in (0, 10, 20):
+        with suppress(OSError):
+            watch.look(model(TOK, seed=step), TOK, step=step)
+    assert watch.pending == (10, 20)
+    watch.forget_after(10)
+    assert watch.pending == (10,)
+    assert watch.trajectory().last.meta["step"] == 10
+    disk.names = ()
+    watch.store_pending()
+    assert listed(tmp_path / "_forgetwatch") == [0, 10]
+
+
+def test_a_second_measurement_that_could_not_be_written_is_not_listed_and_is_stored_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(tmp_path)
+    watch, disk = Watch(probe(), tmp_path, resume=True), FullDisk(monkeypatch, "again-000010.parquet")
+    with pytest.raises(OSError, match="No space left on device"):
+        watch.look_again(model(TOK), TOK, step=10)
+    assert listed(tmp_path / "_forgetwatch", "resumed") == []
+    disk.names = ()
+    watch.look(model(TOK), TOK, step=15)
+    assert listed(tmp_path / "_forgetwatch", "resumed") == [10]
+
+
+def test_a_baseline_that_could_not_be_written_is_pending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = FullDisk(monkeypatch, "baseline.parquet")
+    watch = Watch(probe(), tmp_path)
+    assert watch.pending == ()
+    for step in (0, 5):
+        with pytest.raises(OSError, match="No space left on device"):
+            watch.look(model(TOK, seed=step), TOK, step=step)
+    assert watch.pending == (0, 5)
+    disk.names = ()
+    watch.store_pending()
+    assert watch.pending == ()
+    assert Trajectory.from_run(tmp_path).steps == (0, 5)
+
+
+def test_a_resume_says_that_categories_were_renamed_and_keeps_those_of_the_baseline(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(tmp_path, (0, 5))
+    assert "categories" not in capsys.readouterr().err
+    Watch(probe(), tmp_path, resume=True)
+    assert "categories" not in capsys.readouterr().err
+    items = tuple(replace(item, category={"a": "new"}.get(item.category, item.category)) for item in probe())
+    watch = Watch(replace(probe(), items=items), tmp_path, resume=True)
+    line = "15 items have other categories in the probe than in the run's baseline (first: 'new', in the run 'a')"
+    assert capsys.readouterr().err.count(f"{line}; the run keeps those of the baseline") == 1
+    assert set(watch.look(model(TOK), TOK, step=9).by("category")) == {"a", "b"}
 
 
 def test_a_damaged_look_does_not_stop_a_resume(tmp_path: Path) -> None:

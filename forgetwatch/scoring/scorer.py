@@ -56,7 +56,7 @@ def score(
         progress: Called after each batch with the number of items done and the number of all items.
 
     Raises:
-        ScoringError: If the model is not a causal language model, its logits are not finite, or the tokenizer is none.
+        ScoringError: If the model is not a causal language model, its logits are not finite, or there is no tokenizer.
     """
 
     def report(done: Done) -> None:

@@ -150,11 +150,12 @@ def stopped_line(
         stops_again: True if the training stops again.
     """
     line = f"the guard stopped this run at step {stopped}"
-    line += f": {found[0].line}" if found else ""
+    # An item says more than a group of items.
+    line += f": {min(found, key=lambda one: one.what != 'must_pass').line}" if found else ""
     line += f", and {len(found) - 1:,} more" if len(found) > 1 else ""
     items = sum(finding.what == "must_pass" for finding in left)
     groups = dict.fromkeys(finding.name.partition(":")[2] for finding in left if finding.what != "must_pass")
-    line += f"; {items:,} item{' is' if items == 1 else 's are'} still lost" if items else ""
+    line += f"; {items:,} item{' is' if items == 1 else 's are'} still lost of those that must pass" if items else ""
     line += f"; the loss in {', '.join(groups)} is still there" if groups else ""
     if not left:
         return f"{line}; nothing of it is left at the latest look, and the training continues"

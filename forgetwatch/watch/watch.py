@@ -277,7 +277,7 @@ class Watch:
 
         Raises:
             LostBaselineError: If there is no such baseline.
-            WatchError: If it was made with another probe, or `step` is none.
+            WatchError: If it was made with another probe, or `step` is no whole number in its range.
         """
         until = None if step is None else _checked(step)
 
@@ -425,8 +425,8 @@ class Watch:
 
         Raises:
             ScoringError: If the model cannot be scored.
-            WatchError: If the step is none, or below that of the latest look, or another process trains in the
-                output_dir.
+            WatchError: If `step` is no whole number in its range, or below that of the latest look, or another process
+                trains in the output_dir.
             OSError: If the snapshot cannot be written.
         """
         step = _checked(step)
@@ -490,7 +490,7 @@ class Watch:
 
         Raises:
             ScoringError: If the model cannot be scored.
-            WatchError: If the step is none.
+            WatchError: If `step` is no whole number in its range.
             OSError: If the snapshot cannot be written.
         """
         step = _checked(step)

@@ -33,6 +33,18 @@ def test_a_task_graded_by_unlike_metrics_or_filters_is_refused(before: str, afte
         check_settings(graded(before), graded(after), allow_prompt_mismatch=False)
 
 
+def test_autocast_that_differs_is_noted_where_both_sides_name_it() -> None:
+    early, without, within = (
+        snapshot([True], meta=meta) for meta in ({}, {"autocast": None}, {"autocast": "bfloat16"})
+    )
+    assert setting_differences(without, within) == (
+        "autocast differs, and rounding with it: none before, bfloat16 after",
+    )
+    assert within.meta != without.meta
+    for before, after in ((without, without), (within, within), (early, within), (within, early)):
+        assert setting_differences(before, after) == ()
+
+
 def test_metrics_of_tasks_that_one_side_lacks_may_differ() -> None:
     check_settings(graded("acc"), graded("em", task="u"), allow_prompt_mismatch=False)
     check_settings(graded("acc"), graded("em", t="acc"), allow_prompt_mismatch=False)

@@ -8,9 +8,11 @@ import pytest
 import torch
 from support import model, probe, tokenizer
 
-from forgetwatch import score
+from forgetwatch import compare, score
 from forgetwatch.errors import ScoringError
 from forgetwatch.scoring.isolation import isolated, maskable
+
+WRITTEN: dict[str, Any] = {"scoring": "generate", "decoding": {"tokens": 4}}
 
 
 def draws() -> tuple[float, float, float]:
@@ -46,6 +48,24 @@ def test_each_module_gets_its_own_mode_back() -> None:
         assert not torch.is_grad_enabled()
     assert [module.training for module in network.modules()] == modes
     assert torch.is_grad_enabled()
+
+
+def test_a_model_that_returns_tuples_has_the_scores_of_one_that_names_its_outputs() -> None:
+    tok = tokenizer()
+    expected = [score(model(tok), tok, probe(12, **settings)).checksum for settings in ({}, WRITTEN)]
+    network = model(tok)
+    network.config.return_dict = False
+    assert [score(network, tok, probe(12, **settings)).checksum for settings in ({}, WRITTEN)] == expected
+    assert network.config.return_dict is False
+
+
+def test_a_snapshot_names_the_autocast_that_it_was_scored_under() -> None:
+    tok = tokenizer()
+    before = score(model(tok), tok, probe())
+    with torch.autocast("cpu", torch.bfloat16):
+        after = score(model(tok), tok, probe())
+    assert (before.meta["autocast"], after.meta["autocast"]) == (None, "bfloat16")
+    assert any("autocast differs" in note for note in compare(before=before, after=after).notes)
 
 
 def test_everything_comes_back_when_an_exception_passes() -> None:

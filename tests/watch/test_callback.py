@@ -258,14 +258,44 @@ def test_no_failure_of_a_look_stops_the_run(
 def test_a_look_that_cannot_be_written_is_still_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def full(self: RunFolder, look: Any, *, step: int) -> Path:
+    def full(self: RunFolder, look: Any, *, step: int, kind: str) -> Path:
         raise OSError("No space left on device")
 
     monkeypatch.setattr(RunFolder, "add", full)
     run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2)])
     run.train()
     assert sorted(curve(run)) == [0, 2, 4, 6]
-    assert "the look failed 3 times in this run" in capsys.readouterr().err
+    logged = capsys.readouterr().err
+    assert logged.count("and not stored, training continues: No space left on device") == 1
+    assert "storing the look failed 3 times in this run" in logged
+    assert "looks that are not stored, and lost with this process: steps 2, 4, 6" in logged
+
+
+@pytest.mark.parametrize("full_at", [4, 6])
+def test_a_look_that_met_a_full_disk_is_stored_with_the_next_or_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], full_at: int
+) -> None:
+    add, tried = RunFolder.add, []
+
+    def full_once(self: RunFolder, look: Any, *, step: int, **kind: Any) -> Path:
+        tried.append(step)
+        if tried.count(full_at) == 1 and step == full_at:
+            raise OSError("No space left on device")
+        return add(self, look, step=step, **kind)
+
+    monkeypatch.setattr(RunFolder, "add", full_once)
+    options = {"save_strategy": "steps", "save_steps": 6}
+    run = trainer(tmp_path, callbacks=[ForgetWatchCallback(probe(), every=2, guard=None, drift=False)], **options)
+    run.train()
+    logged = capsys.readouterr().err
+    line = f"the look at step {full_at} is scored, and not stored, training continues: No space left on device"
+    assert logged.count(line) == logged.count("not stored") == 1
+    assert Trajectory.from_run(tmp_path).steps == (0, 2, 4, 6)
+    again = trainer(tmp_path, callbacks=[callback := ForgetWatchCallback(probe(), every=2)], steps=8, **options)
+    again.train(resume_from_checkpoint=True)
+    assert callback.watch is not None
+    assert sorted(callback.watch.comparisons) == [0, 2, 4, 6, 8]
+    assert callback.watch.notes == ()
 
 
 def test_another_callback_that_fails_on_our_row_does_not_stop_the_run(tmp_path: Path) -> None:

@@ -110,6 +110,30 @@ scored("zero3")
 """
 
 
+_STOPPED = """
+import dataclasses, json, sys
+from pathlib import Path
+from events import At
+from forgetwatch import ForgetWatchCallback, Probe, score
+from forgetwatch.watch.guard import Guard
+from support import model, probe, tokenizer, trainer
+
+folder, tok = Path(sys.argv[1]), tokenizer()
+chosen = score(model(tok), tok, probe(12)).ints("chosen").tolist()
+known = Probe([dataclasses.replace(item, answer=at, must_pass=True) for item, at in zip(probe(12), chosen)], name="own")
+found = []
+for resume in (False, True):
+    guard = Guard("stop", net_loss=None)
+    callback = ForgetWatchCallback(known, every=2, guard=guard, max_overhead=None, drift=False)
+    turned = At(1, lambda control: made.model.base_model.norm.weight.data.neg_())
+    callbacks = [callback] if resume else [turned, callback]
+    made = trainer(folder / "run", callbacks=callbacks, steps=6, ddp_backend="gloo", learning_rate=1e-6)
+    made.train(resume_from_checkpoint=resume)
+    found.append(made.state.global_step)
+print(json.dumps({"steps": found}))
+"""
+
+
 def launch(folder: Path, world: int, script: str = _RANK) -> list[dict[str, Any]]:
     """Results of each process of a run of `world` processes."""
     found = []
@@ -142,6 +166,13 @@ def test_several_processes_leave_training_untouched_and_count_as_one(world: int,
     # A full disk in the main process: it alone logs it, once; a strict run stops in all processes.
     assert [rank["warnings"] for rank in ranks] == [1] + [0] * (world - 1)
     assert all("no space left" in rank["strict"] for rank in ranks)
+
+
+def test_a_run_that_the_guard_stopped_stops_again_at_one_step_in_all_processes(tmp_path: Path) -> None:
+    ranks = launched(["-c", _STOPPED, str(tmp_path)], cwd=tmp_path, world=2)
+    assert [json.loads(one.stdout.splitlines()[-1])["steps"] for one in ranks] == [[2, 3], [2, 3]]
+    lines = [one.stderr.count("the training stops again after its first step") for one in ranks]
+    assert lines == [1, 0]
 
 
 def test_a_named_baseline_beside_a_data_parallel_training_is_loaded_by_the_main_process_alone(

@@ -95,6 +95,7 @@ class Watch:
         self._drift = RunDrift(wanted=drift, examples=examples)
         self._twice = twice
         self._started = False
+        self._is_cleared = False  # the folder of an earlier run is set aside, or there was none
         self._unstored: dict[tuple[Kind, int], Snapshot] = {}
         self._repeated: set[int] = set()  # steps of which a repeated call was logged
         if resume:
@@ -399,11 +400,12 @@ class Watch:
         """Log that items have other categories in the probe than in the run's baseline."""
         names = {(item.task, item.id): item.category for item in self.probe}
         rows = zip(*(baseline.texts(name) for name in ("task", "item_id", "category")), strict=True)
-        renamed = [(kept, names[task, item]) for task, item, kept in rows if names.get((task, item), kept) != kept]
+        kept = {(task, item): category for task, item, category in rows}
+        renamed = [(names[item], category) for item, category in kept.items() if names.get(item, category) != category]
         if renamed and rank() == 0:
             log(
                 f"{len(renamed):,} items have other categories in the probe than in the run's baseline (first: "
-                f"{renamed[0][1]!r}, in the run {renamed[0][0]!r}); the run keeps those of the baseline"
+                f"{renamed[0][0]!r}, in the run {renamed[0][1]!r}); the run keeps those of the baseline"
             )
 
     def look(
@@ -418,7 +420,7 @@ class Watch:
         Args:
             model: A causal language model of transformers, as it is being trained.
             tokenizer: Its tokenizer; each look needs one that encodes the questions as that of the first look.
-            step: Optimizer steps taken so far, a whole number from 0 to 10**12 - 1. It rises from look to look, unless
+            step: Optimizer steps taken so far, a whole number from 0 to `LAST_STEP`. It rises from look to look, unless
                 `origin` is given.
             origin: Metadata of the snapshot on the origin of weights that were saved, JSON values; None for those of
                 the training at this moment.
@@ -573,8 +575,9 @@ class Watch:
                 return False, left, failure
             if self._started:
                 self._follow()
-            elif aside := self.folder.set_aside():
+            elif not self._is_cleared and (aside := self.folder.set_aside()):
                 log(f"the folder of an earlier run is now {aside}")
+            self._is_cleared = True  # a folder that is there later is the beginning of this run's
             if self._started and not self.folder.is_started:
                 log(f"{self.folder.path} has disappeared; it is made again, without the earlier looks")
             if not (self._started and self.folder.is_started):
@@ -654,5 +657,5 @@ def _checked(step: SupportsIndex, *, lowest: int = 0) -> int:
     except TypeError:
         number = None
     if number is None or not lowest <= number <= LAST_STEP:
-        raise WatchError(f"step={step!r}: needed a whole number of optimizer steps from {lowest} to 10**12 - 1")
+        raise WatchError(f"step={step!r}: needed a whole number of optimizer steps from {lowest} to {LAST_STEP}")
     return number

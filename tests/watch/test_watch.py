@@ -81,7 +81,9 @@ def test_what_is_no_step_is_refused_before_anything_is_measured(tmp_path: Path, 
     watch = Watch(probe(), tmp_path / "new")
     measures = [lambda: watch.look(model(TOK), TOK, step=step), lambda: watch.look_again(model(TOK), TOK, step=step)]
     for act in (*measures, lambda: watch.lost_must_pass(step)):
-        with pytest.raises(WatchError, match=r"^step=.*: needed a whole number of optimizer steps from 0 to 10\*\*12"):
+        with pytest.raises(
+            WatchError, match=r"^step=.*: needed a whole number of optimizer steps from 0 to 999999999999$"
+        ):
             act()
     assert not watch.comparisons
     assert not (tmp_path / "new").exists()
@@ -359,6 +361,7 @@ def test_a_baseline_that_could_not_be_written_is_pending(tmp_path: Path, monkeyp
     watch.store_pending()
     assert watch.pending == ()
     assert Trajectory.from_run(tmp_path).steps == (0, 5)
+    assert not (tmp_path / "_forgetwatch-1").exists()  # what was written of the folder is none of an earlier run
 
 
 def test_a_resume_says_that_categories_were_renamed_and_keeps_those_of_the_baseline(

@@ -206,7 +206,7 @@ class Watch:
 
     def lost_must_pass(self, step: SupportsIndex) -> list[str]:
         """Ids of the `must_pass` items that were right at the baseline and are wrong at `step`."""
-        return self._looks.lost_must_pass(_checked(step))
+        return self._looks.lost_must_pass(_checked(step, lowest=-1))  # that of a baseline from elsewhere
 
     @property
     def completions(self) -> str | None:

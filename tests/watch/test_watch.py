@@ -80,13 +80,22 @@ def test_a_step_is_looked_at_once_and_the_log_says_so_once(tmp_path: Path, capsy
 def test_what_is_no_step_is_refused_before_anything_is_measured(tmp_path: Path, step: Any) -> None:
     watch = Watch(probe(), tmp_path / "new")
     measures = [lambda: watch.look(model(TOK), TOK, step=step), lambda: watch.look_again(model(TOK), TOK, step=step)]
-    for act in (*measures, lambda: watch.lost_must_pass(step)):
+    for act in measures:
         with pytest.raises(
             WatchError, match=r"^step=.*: needed a whole number of optimizer steps from 0 to 999999999999$"
         ):
             act()
     assert not watch.comparisons
     assert not (tmp_path / "new").exists()
+
+
+def test_an_adopted_baseline_has_lost_nothing(tmp_path: Path) -> None:
+    watch = Watch(probe(), tmp_path)
+    watch.adopt(score(model(TOK), TOK, probe()))
+    assert watch.lost_must_pass(-1) == []
+    assert watch.pending == ()
+    with pytest.raises(WatchError, match=r"^step=1\.5: needed a whole number of optimizer steps from -1"):
+        watch.lost_must_pass(1.5)  # type: ignore[arg-type]
 
 
 def test_every_step_that_is_taken_resumes(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A command that the user names, started after a look and not waited for."""
+"""A command that the user names, started after a look and not waited for; that it failed is logged."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import shlex
 import string
 import subprocess
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from forgetwatch.errors import WatchError
+from forgetwatch.progress import log
 from forgetwatch.run_folder import checkpoint_folder
 
 _FIELDS: Final = frozenset({"step", "checkpoint", "folder"})
@@ -26,6 +27,8 @@ class Command:
     """
 
     template: str
+    _failed: dict[int, object] = field(init=False, repr=False, compare=False, default_factory=dict)
+    """The first failure with each exit status."""
 
     @property
     def needs_checkpoint(self) -> bool:
@@ -48,7 +51,19 @@ class Command:
         # Split before the fields are filled in: a path with a space stays one word.
         words = [word.format(**values) for word in shlex.split(self.template)]
         process = subprocess.Popen(words, stdin=subprocess.DEVNULL, start_new_session=True, env=_own_environment())
-        threading.Thread(target=process.wait, daemon=True).start()  # reaps it, if it ends before the run
+        # Reaps it, if it ends before the run.
+        threading.Thread(target=lambda: self._log_failure(process.wait(), step), daemon=True).start()
+
+    def _log_failure(self, status: int, step: int) -> None:
+        """Log that the command ended with a status other than 0, once for each status."""
+        failure = object()
+        # By one operation, since commands of several steps may end at once.
+        if status and self._failed.setdefault(status, failure) is failure:
+            how = f"exit status {status}" if status > 0 else f"signal {-status}"
+            log(
+                f"on_look={self.template!r} failed at step {step} with {how}; the run continues, and later failures "
+                "with it are not logged"
+            )
 
 
 def _own_environment() -> dict[str, str]:

@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from transformers import EarlyStoppingCallback, TrainerCallback
 from forgetwatch import ForgetWatchCallback, Probe, Trajectory, compare, load_snapshot, save_snapshot, score
 from forgetwatch.errors import WatchError
 from forgetwatch.run_folder import StoredRun
+from forgetwatch.watch import command as commands
 from forgetwatch.watch.guard import Guard
 
 RETAINED = "eval_forget/all/retention"
@@ -310,6 +312,41 @@ def test_the_command_gets_the_step_and_folder_of_the_look(tmp_path: Path) -> Non
     for step in (0, 3, 6):
         assert appears(tmp_path / f"seen-{step}") == f"{step} {tmp_path / 'run' / '_forgetwatch'}"
     assert sorted(path.name for path in tmp_path.glob("seen-*")) == ["seen-0", "seen-3", "seen-6"]
+
+
+def test_a_command_that_fails_is_told_once_for_each_status(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    lines: Queue[str] = Queue()
+    monkeypatch.setattr(commands, "log", lines.put)
+    failing = commands.checked_command("sh -c 'if [ {step} -lt 4 ]; then exit {step}; else kill -9 $$; fi'")
+    assert failing is not None
+    ended: Queue[int] = Queue()
+    log_failure = commands.Command._log_failure
+
+    def logged(self: commands.Command, status: int, step: int) -> None:
+        log_failure(self, status, step)
+        ended.put(status)
+
+    monkeypatch.setattr(commands.Command, "_log_failure", logged)
+    for step in (0, 3, 3, 2, 3, 4, 5):
+        failing.start(step=step, output_dir=tmp_path, folder=tmp_path)
+        ended.get(timeout=60)
+    told = [lines.get_nowait() for _ in range(lines.qsize())]
+    assert [line.partition(" failed ")[2].partition(";")[0] for line in told] == [
+        "at step 3 with exit status 3",
+        "at step 2 with exit status 2",
+        "at step 4 with signal 9",
+    ]
+
+
+def test_training_continues_after_a_command_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: Queue[str] = Queue()
+    monkeypatch.setattr(commands, "log", lines.put)
+    watch = ForgetWatchCallback(probe(), every=3, max_overhead=None, on_look="false")
+    run = trainer(tmp_path, callbacks=[watch])
+    run.train()
+    assert run.state.global_step == 6
+    assert lines.get(timeout=60).startswith("on_look='false' failed at step ")
+    assert lines.empty()
 
 
 def test_a_command_that_names_the_checkpoint_finds_it_saved(tmp_path: Path) -> None:

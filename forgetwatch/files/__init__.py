@@ -22,7 +22,7 @@ from forgetwatch.files.reading import (
     regular_size,
     unpacked_limit,
 )
-from forgetwatch.files.writing import write_atomically, write_text
+from forgetwatch.files.writing import write_atomically, write_problem, write_text
 
 __all__ = [
     "DAMAGE",
@@ -40,6 +40,7 @@ __all__ = [
     "regular_size",
     "unpacked_limit",
     "write_atomically",
+    "write_problem",
     "write_table",
     "write_text",
 ]

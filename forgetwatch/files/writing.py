@@ -7,6 +7,7 @@ containers that share a folder may have equal process ids.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import secrets
@@ -37,8 +38,23 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         with partial.open("rb+") as file:
             os.fsync(file.fileno())
         partial.replace(path)
+    except OSError as error:
+        if error.errno is not None and error.filename in (None, str(partial)):
+            error.filename = str(path)  # that of a write names no file, others the temporary one
+        raise
     finally:
         partial.unlink(missing_ok=True)
+
+
+def write_problem(error: OSError, at: Path) -> str:
+    """Reason of a failed write and its file, such as ``disk full at run/step-000020.parquet``.
+
+    Args:
+        error: The error of the write.
+        at: The folder that was written to, for an error that names no file.
+    """
+    is_full = error.errno in (errno.ENOSPC, errno.EFBIG)
+    return f"{'disk full' if is_full else error.strerror or error} at {error.filename or at}"
 
 
 def _temporary_name(name: str) -> str:

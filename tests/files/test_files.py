@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 import resource
@@ -16,7 +17,15 @@ import pytest
 
 from forgetwatch import load_snapshot
 from forgetwatch.errors import GateError, ProbeError, SnapshotError
-from forgetwatch.files import file_errors, parquet_batches, read_content, read_parquet, write_atomically, write_text
+from forgetwatch.files import (
+    file_errors,
+    parquet_batches,
+    read_content,
+    read_parquet,
+    write_atomically,
+    write_problem,
+    write_text,
+)
 from forgetwatch.probe import read_probe
 
 
@@ -305,3 +314,19 @@ def test_errors_of_ours_pass_unchanged_and_others_are_not_hidden() -> None:
         raise ProbeError("as it is")
     with pytest.raises(AssertionError), file_errors("f", "a gate", GateError):
         raise AssertionError
+
+
+@pytest.mark.parametrize("names_it", [True, False], ids=["opening the temporary file", "writing it"])
+def test_the_error_of_a_write_names_the_file_and_not_the_temporary_one(tmp_path: Path, names_it: bool) -> None:
+    def full(partial: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", *([str(partial)] if names_it else []))
+
+    with pytest.raises(OSError, match="No space left on device") as raised:
+        write_atomically(tmp_path / "look", full)
+    assert raised.value.filename == str(tmp_path / "look")
+
+
+def test_a_failed_write_is_told_with_its_reason_and_its_file(tmp_path: Path) -> None:
+    for number in (errno.ENOSPC, errno.EFBIG):
+        assert write_problem(OSError(number, "no"), tmp_path) == f"disk full at {tmp_path}"
+    assert write_problem(OSError(errno.EACCES, "Permission denied", "a/b"), tmp_path) == "Permission denied at a/b"

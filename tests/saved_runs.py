@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from support import model, probe, tokenizer
 
@@ -45,6 +48,19 @@ def save(output_dir: Path, step: int, *, max_steps: int = 30, of: int | None = N
     return folder
 
 
+def save_adapter(output_dir: Path, step: int, *, base: Path) -> Path:
+    """Save the checkpoint of a step that is a LoRA adapter of a saved model."""
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoModelForCausalLM
+
+    torch.manual_seed(step)
+    settings = LoraConfig(r=4, target_modules="all-linear", init_lora_weights=False)
+    folder = output_dir / f"checkpoint-{step}"
+    get_peft_model(AutoModelForCausalLM.from_pretrained(base), settings).save_pretrained(folder)
+    write_state(folder, step)
+    return folder
+
+
 def write_state(folder: Path, step: int, *, max_steps: int = 30, **more: Any) -> None:
     """Write ``trainer_state.json``."""
     state = {"global_step": step, "max_steps": max_steps, "stateful_callbacks": {}, **more}
@@ -56,6 +72,18 @@ def follower(output_dir: Path | str, given: Path | str, **options: Any) -> Follo
     own = {name: options.pop(name) for name in ("run", "on_look") if name in options}
     settings = FollowSettings(base=str(given), **{"poll": 0.05, "once": True, **options})
     return Follower(str(output_dir), probe(40, norm="bytes"), settings, **own)
+
+
+def fill_disk(patch: pytest.MonkeyPatch, *names: str, number: int = errno.ENOSPC) -> None:
+    """Let files with one of these beginnings of their names meet a full disk before they get their name."""
+    replace = Path.replace
+
+    def full(self: Path, target: Path) -> Path:
+        if target.name.startswith(names):
+            raise OSError(number, os.strerror(number))
+        return replace(self, target)
+
+    patch.setattr(Path, "replace", full)
 
 
 def delete(folder: Path) -> None:

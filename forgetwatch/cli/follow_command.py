@@ -13,6 +13,7 @@ from forgetwatch.errors import WatchError, did_you_mean
 from forgetwatch.launched import is_first_process
 from forgetwatch.probes import load_probe
 from forgetwatch.progress import log
+from forgetwatch.report.formatting import listed
 
 _GUARDS = ("warn", "stop", "off")
 _LOGS = ("counts", "full")
@@ -21,6 +22,8 @@ _LIMITS = "When it ends"
 
 _TRIPPED = 3
 """Exit status if the guard stops it, that of a gate that failed."""
+_UNSTORED = 1
+"""Exit status if looks were taken and could not be stored."""
 
 
 def run(
@@ -80,6 +83,10 @@ def run(
 
     It ends at the training's last step, after --idle, or on SIGTERM or Ctrl-C. Started again, it continues.
 
+    Of several folders of one step one is scored, and the others are named:
+    checkpoint-N first, then a name that ends in _hf, then the first by name.
+    A step that is scored keeps its folder.
+
     Several processes share the items: torchrun --nproc-per-node 2 -m -- forgetwatch follow ...
     """
     _check_choice("--guard", guard, _GUARDS)
@@ -110,8 +117,9 @@ def run(
         follower = Follower(output_dir, items, settings, run=folder, on_look=lambda line: print_line(console, line))
         end = follower.follow()
         follower.show()
-        missing = [*follower.failed, *follower.waiting]
-        echo(f"forgetwatch: {_ended(end, missing, has_base=follower.watch.baseline is not None)}", err=True)
+        missing, unstored = [*follower.failed, *follower.waiting, *follower.left_out], follower.unstored
+        has_base = follower.watch.baseline is not None
+        echo(f"forgetwatch: {_ended(end, missing, unstored, has_base=has_base)}", err=True)
         unscored = missing if end != "stopped" else follower.failed
         if unscored and len(follower.watch.comparisons) < 2:
             raise WatchError(
@@ -119,19 +127,23 @@ def run(
             )
     if end == "guard":
         raise typer.Exit(_TRIPPED)
+    if unstored:
+        raise typer.Exit(_UNSTORED)
 
 
-def _ended(end: str, missing: list[str], *, has_base: bool) -> str:
-    """Sentence on the end, and on the checkpoints that have no look."""
+def _ended(end: str, missing: list[str], unstored: list[str], *, has_base: bool) -> str:
+    """Sentence on the end, on the checkpoints that have no look, and on the looks that are not stored."""
     again = "it continues" if has_base else "it begins with the base, which is not scored yet"
     reasons = {
         "last checkpoint": "the training is over" + ("" if missing else ", and its last checkpoint is scored"),
         "idle": f"no new checkpoint for --idle seconds; started again, {again}",
         "stopped": f"stopped by a signal; started again, {again}",
-        "once": "no other checkpoint is there" if missing else "all checkpoints that are there are scored",
+        "once": "no other checkpoint is there" if missing or unstored else "all checkpoints that are there are scored",
         "guard": "the guard stops it",
     }
-    return reasons[end] + (f"; without a look: {', '.join(missing)}" if missing else "")
+    line = reasons[end]
+    line += f"; without a look: {listed(missing)}" if missing else ""
+    return line + (f"; scored, and not stored: {listed(unstored)}" if unstored else "")
 
 
 def _check_choice(option: str, given: str, known: tuple[str, ...]) -> None:

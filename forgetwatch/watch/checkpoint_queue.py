@@ -7,6 +7,8 @@
         gone before it was read   named once
         never seen                named, if by its step the training would have saved it between two listings
         superseded                left out: a training that went back has saved an earlier step again
+        another folder of a step  left out, and named once with the one that is taken
+        cannot be read            named once, and read again at each listing
 
 Only the main process lists the folder.
 """
@@ -17,11 +19,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from forgetwatch.errors import WatchError
 from forgetwatch.progress import log
-from forgetwatch.watch.saved_checkpoints import NAMES, CheckpointStore, SavedCheckpoint
+from forgetwatch.report.formatting import listed
+from forgetwatch.watch.saved_checkpoints import NAMES, RULE, CheckpointStore, SavedCheckpoint
 
 _ROUND: Final = 20.0
 """Seconds after which processes that wait for the main one hear from it; their backend gives up after minutes."""
@@ -32,6 +35,18 @@ End = Literal["last checkpoint", "idle", "stopped", "once", "guard"]
 """Reason for which a follower ends."""
 
 
+class Scored(NamedTuple):
+    """The files of a look.
+
+    Attributes:
+        name: Name of the checkpoint's folder; empty for the look of the base.
+        signature: Their signature; None where it is unknown.
+    """
+
+    name: str
+    signature: str | None
+
+
 class CheckpointQueue:
     """The checkpoints that are to be scored.
 
@@ -40,7 +55,7 @@ class CheckpointQueue:
 
     Args:
         store: The folder of the checkpoints.
-        looks: Function of the looks taken so far: the signature of the files of each by step, None where it is unknown.
+        looks: Function of the looks taken so far: the files of each, by step.
         stop: Set to end.
         poll: Seconds between two listings.
         idle: Seconds without a new checkpoint after which it ends; None for no limit.
@@ -51,7 +66,7 @@ class CheckpointQueue:
         self,
         store: CheckpointStore,
         *,
-        looks: Callable[[], Mapping[int, str | None]],
+        looks: Callable[[], Mapping[int, Scored]],
         stop: threading.Event,
         poll: float,
         idle: float | None,
@@ -63,8 +78,9 @@ class CheckpointQueue:
         self._is_new = store.path is not None and not store.path.is_dir()
         self._done: dict[int, str] = {}  # signature of each checkpoint that is dealt with
         self._pending: dict[int, str] = {}  # signature at the latest listing
-        self._seen: dict[int, str] = {}  # names of the folders that were ever there
-        self._noticed: dict[int, str] = {}
+        self._seen: dict[int, str] = {}  # names of the folders that were ever there, one a step
+        self._folders: dict[int, set[str]] = {}  # the same, all of a step
+        self._noticed: dict[int, tuple[str, ...]] = {}
         self._failed: dict[int, str] = {}  # names
         self._superseded: dict[int, str] = {}  # signatures
         self._read: dict[int, float] = {}  # times of the latest reading
@@ -83,13 +99,25 @@ class CheckpointQueue:
         """Names of the checkpoints that were not complete, or not taken before the end; by rising step."""
         return [self._seen[step] for step in sorted(self._seen.keys() - self._done.keys() - self._looks().keys())]
 
-    def next(self) -> SavedCheckpoint | End | None:
+    @property
+    def left_out(self) -> list[str]:
+        """Names of the folders in whose place another one of the step is taken, and of superseded ones; by step."""
+        looks = self._looks()
+        taken = {step: looks[step].name if step in looks else self._seen.get(step) for step in self._folders}
+        left = {(step, name) for step, names in self._folders.items() for name in names if name != taken[step]}
+        left |= {(step, self._seen[step]) for step in self._seen.keys() - looks.keys() if self._is_superseded(step)}
+        return [name for _, name in sorted(left - self._failed.items())]
+
+    def next(self, *, brief: bool = False) -> SavedCheckpoint | End | None:
         """The next checkpoint to score; a reason to end; None after a while, for the sake of other processes.
+
+        Args:
+            brief: True to return None after one listing.
 
         Raises:
             WatchError: If the folder has no checkpoints, and none is waited for, or it cannot be listed at all.
         """
-        until = time.monotonic() + _ROUND
+        until = time.monotonic() + (0.0 if brief else _ROUND)
         again = self._once
         while True:
             if self._stop.is_set():
@@ -99,9 +127,9 @@ class CheckpointQueue:
             if (end := self._end(again=again)) is not None:
                 return end
             again = False
+            self._stop.wait(self._poll)
             if time.monotonic() >= until:
                 return None
-            self._stop.wait(self._poll)
 
     def deal_with(self, checkpoint: SavedCheckpoint) -> None:
         """Take a checkpoint from the queue, unless its files change."""
@@ -165,8 +193,7 @@ class CheckpointQueue:
         """The first complete checkpoint that is not dealt with; what else is found is logged once."""
         looks, found = self._looks(), None
         for step, name in self._list(looks).items():
-            checkpoint = None if self._is_read(step) else self._store.read(step, name)
-            if checkpoint is None:
+            if (checkpoint := self._read_safely(step, name)) is None:
                 continue
             self._read[step] = time.monotonic()
             before, self._pending[step] = self._pending.get(step), checkpoint.signature
@@ -174,7 +201,8 @@ class CheckpointQueue:
                 self.restart_clock()  # it is being written
             if self.latest is None or step >= self.latest.step:
                 self.latest = checkpoint
-            by_earlier_process = step not in self._done and looks.get(step) == checkpoint.signature
+            scored = looks[step].signature if step in looks else None
+            by_earlier_process = step not in self._done and scored == checkpoint.signature
             if by_earlier_process or self._superseded.get(step) == checkpoint.signature:
                 self.deal_with(checkpoint)
             if found is None and self._done.get(step) != checkpoint.signature:
@@ -182,12 +210,24 @@ class CheckpointQueue:
         self._name_unseen(looks)
         return found
 
+    def _read_safely(self, step: int, name: str) -> SavedCheckpoint | None:
+        """The checkpoint as it is now; None if it is gone, was read a short while ago, or cannot be read."""
+        try:
+            return None if self._is_read(step) else self._store.read(step, name)
+        except Exception as error:  # of any kind, as file systems raise
+            self.tell(f"{name} cannot be read now, and is read again: {error}")
+            return None
+
+    def _is_superseded(self, step: int) -> bool:
+        """True if the checkpoint of a step is still that of the training before it went back."""
+        return step in self._superseded and self._superseded[step] == self._done.get(step)
+
     def _is_read(self, step: int) -> bool:
         """True for a remote checkpoint that was dealt with, and read a short while ago."""
         is_done = step in self._done and not self._store.is_local
         return is_done and time.monotonic() - self._read.get(step, 0.0) < _REVISIT
 
-    def _name_unseen(self, looks: Mapping[int, str | None]) -> None:
+    def _name_unseen(self, looks: Mapping[int, Scored]) -> None:
         """Name the steps at which the training saves, and of which no folder was ever listed.
 
         The number of steps between two saves is in ``trainer_state.json``, also where a training saves at other times:
@@ -230,22 +270,35 @@ class CheckpointQueue:
         self.fail(checkpoint)
         return None
 
-    def _list(self, looks: Mapping[int, str | None]) -> dict[int, str]:
-        """Folders that are there; those that are gone before they were scored are logged."""
-        names = self._store.names()
+    def _list(self, looks: Mapping[int, Scored]) -> dict[int, str]:
+        """The folder of each step that is there; those that are gone before they were scored are logged."""
+        there = self._store.names()
+        names = self._taken(there, looks)
         self._has_listed = True
-        self._seen |= self._noticed
+        self._seen |= {step: folders[0] for step, folders in self._noticed.items()}
         if names.keys() - self._seen.keys():
             self._active = time.monotonic()
-        for step in sorted(self._seen.keys() - names.keys() - self._done.keys() - looks.keys()):
+        for step in sorted(self._seen.keys() - there.keys() - self._done.keys() - looks.keys()):
             log(f"{self._seen[step]} was deleted before it could be scored")
             self._failed[step] = self._seen[step]
             self._done[step] = ""
         self._seen |= names
-        if not names and not self._once:
+        if not there and not self._once:
             self.tell(
                 f"no checkpoint yet{', nor that folder' if self._is_new else ''}; waiting for {NAMES}{self._hint()}"
             )
+        return names
+
+    def _taken(self, there: Mapping[int, tuple[str, ...]], looks: Mapping[int, Scored]) -> dict[int, str]:
+        """The folder of each step, unless another one that is gone was scored; the others are logged once."""
+        names = {}
+        for step, folders in there.items():
+            self._folders.setdefault(step, set()).update(folders)
+            taken = looks[step].name if step in looks else folders[0]
+            if taken in folders:
+                names[step] = taken
+            if others := [name for name in folders if name != taken]:
+                self.tell(f"step {step}: {taken or 'the base'} is taken, and not {listed(others)}; {RULE}")
         return names
 
     def _hint(self) -> str:
@@ -261,7 +314,7 @@ class CheckpointQueue:
         if self._once:
             if again and (self._seen.keys() - self._done.keys()):
                 return None
-            if not self._seen:
+            if not self._folders:
                 raise WatchError(f"{self._store.given}: needed checkpoints ({NAMES}), found none{self._hint()}")
             return "once"
         last = self.latest

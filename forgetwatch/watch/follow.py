@@ -10,20 +10,22 @@ fp32 on a CPU the rows are bitwise those that the callback measures in the train
 where the training is watched, its checkpoints name the batches of its baseline. For the same reason the base is scored
 when the first checkpoint is there.
 
+A look that cannot be stored, such as on a full disk, stays in memory and is stored at a later poll, without scoring
+again.
+
 Several processes that a launcher began follow together: the main process decides what is scored, all score.
 """
 
 from __future__ import annotations
 
 import gc
-import hashlib
 import os
 import shutil
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -33,18 +35,19 @@ import torch
 from torch import nn
 
 from forgetwatch.comparing.comparison import Comparison
-from forgetwatch.errors import ForgetwatchError, LostBaselineError, MismatchError, WatchError
+from forgetwatch.errors import ForgetwatchError, LostBaselineError, MismatchError, SnapshotError, WatchError
+from forgetwatch.files import write_problem
 from forgetwatch.probe import Probe
 from forgetwatch.progress import log, seconds
 from forgetwatch.report.cells import net_change
 from forgetwatch.run_folder import FOLLOW_FOLDER, GuardFinding
 from forgetwatch.scoring.checkpoints import load_model
 from forgetwatch.scoring.processes import failed_together, on_all_processes, on_main_process, process_count, rank
-from forgetwatch.scoring.snapshot_cache import file_digests
+from forgetwatch.snapshot import read_snapshot
 from forgetwatch.watch import notices
-from forgetwatch.watch.checkpoint_queue import CheckpointQueue, End
+from forgetwatch.watch.checkpoint_queue import CheckpointQueue, End, Scored
 from forgetwatch.watch.console import Failures
-from forgetwatch.watch.follow_base import FollowBase, lost_base, watched_budget
+from forgetwatch.watch.follow_base import FollowBase, is_replaced, lost_base, watched_budget, weights_of
 from forgetwatch.watch.guard import Guard, Tripped
 from forgetwatch.watch.saved_checkpoints import CheckpointGoneError, CheckpointStore, SavedCheckpoint
 from forgetwatch.watch.tracker_runs import TrackerRuns
@@ -144,7 +147,7 @@ class Follower:
         self._stop = threading.Event()
         self._queue = CheckpointQueue(
             self._store,
-            looks=self._signatures,
+            looks=self._scored_files,
             stop=self._stop,
             poll=settings.poll,
             idle=settings.idle,
@@ -153,6 +156,7 @@ class Follower:
         self._setting: tuple[Any, ...] = ()
         self._is_in_place = False
         self._failures_so_far = 0
+        self._unstored: set[int] = set()  # steps of the looks that were logged as not stored
 
     def follow(self) -> End:
         """Score checkpoints until the training, or the follower, ends; return the reason.
@@ -165,7 +169,9 @@ class Follower:
             with self._queue.noticing() if rank() == 0 else nullcontext():
                 try:
                     self._resume()
-                    return self._until_end()
+                    end = self._until_end()
+                    self._store_pending()
+                    return end
                 finally:
                     self._finish()
 
@@ -179,9 +185,20 @@ class Follower:
         """Names of the checkpoints that were not complete, or not taken before the end."""
         return self._queue.waiting
 
+    @property
+    def left_out(self) -> list[str]:
+        """Names of the checkpoints that were not scored because another one counts for their step."""
+        return self._queue.left_out
+
+    @property
+    def unstored(self) -> list[str]:
+        """Names of the looks that were taken, and could not be stored."""
+        return [self._named(step) for step in self.watch.pending]
+
     def _until_end(self) -> End:
         while True:
-            found = on_main_process(self._queue.next)
+            self._store_pending()
+            found = on_main_process(lambda: self._queue.next(brief=bool(self.watch.pending)))
             if isinstance(found, str):
                 return found
             if found is None:
@@ -207,7 +224,12 @@ class Follower:
     def _resume(self) -> None:
         """Restore the looks of an earlier follower, and log what is done next."""
         watch = self.watch
-        if on_main_process(lambda: watch.folder.is_started):
+        if (base := on_main_process(self._replaced_base)) is not None:
+            self._log(
+                f"the looks in {watch.folder.path} are of adapters of {base}, which has other weights now; they are "
+                "kept aside, and following begins anew"
+            )
+        elif on_main_process(lambda: watch.folder.is_started):
             try:
                 watch.resume()
             except LostBaselineError as error:
@@ -222,6 +244,15 @@ class Follower:
             self._log(f"{watch.folder.path} has {len(watch.comparisons) - 1} checkpoints of this run; they stay")
         self._log(f"following {self._store.given} with {watch.probe.name}, {len(watch.probe):,} items")
 
+    def _replaced_base(self) -> str | None:
+        """The base under the adapters of the stored looks, if it has other weights now; else None."""
+        for path in list(self.watch.folder.looks().values())[-1:]:
+            with suppress(SnapshotError):
+                base = (read_snapshot(path).meta.get("weights") or {}).get("base")
+                if base and is_replaced(base, trust_remote_code=self._settings.trust_remote_code):
+                    return str(base["model"])
+        return None
+
     def _weights(self) -> dict[int, Mapping[str, Any]]:
         """Metadata of each look on the files that were scored, by step; empty where a look has none."""
         return {step: look.after.get("weights") or {} for step, look in self.watch.comparisons.items()}
@@ -229,9 +260,13 @@ class Follower:
     def _stored_findings(self) -> tuple[GuardFinding, ...]:
         return self.watch.trajectory().findings if self.watch.comparisons else ()
 
-    def _signatures(self) -> dict[int, str | None]:
-        """Signature of the files of each checkpoint that has a look, by step; None where a look has none."""
-        return {step: weights.get("signature") for step, weights in self._weights().items()}
+    def _scored_files(self) -> dict[int, Scored]:
+        """Folder and signature of each checkpoint that has a look, by step."""
+        models = {step: str(look.after.get("model", "")) for step, look in self.watch.comparisons.items()}
+        return {
+            step: Scored(models[step].rsplit("/", 1)[-1] if weights else "", weights.get("signature"))
+            for step, weights in self._weights().items()
+        }
 
     def _take(self, checkpoint: SavedCheckpoint) -> None:
         """Score a checkpoint; one that cannot be scored is logged, and the next is taken."""
@@ -257,9 +292,12 @@ class Follower:
             path = on_main_process(
                 lambda: stack.enter_context(self._store.held(checkpoint, self._links, on_in_place=self._read_in_place))
             )
-            weights: dict[str, Any] = on_main_process(
-                lambda: {"digest": _digest(path), "signature": checkpoint.signature}
-            )
+            if lost := lost_base(path):
+                raise _FollowError(f"{checkpoint.name} {lost}")
+            trust = self._settings.trust_remote_code
+            weights: dict[str, Any] = on_main_process(lambda: weights_of(path, trust_remote_code=trust))
+            weights["signature"] = checkpoint.signature
+            self._check_base(checkpoint, weights)
             if step in watch.comparisons:
                 if not self._is_another(step, weights):
                     self._queue.deal_with(checkpoint)
@@ -267,10 +305,10 @@ class Follower:
                 weights["supersedes"] = self._supersede(step)
             # It was held first: the base takes as long as a checkpoint.
             self._score_base(checkpoint)
+            if step in watch.comparisons:  # that of the base, at step 0
+                return
             self._log(f"{checkpoint.name} is complete; it is loaded and scored")
             started = time.perf_counter()
-            if lost := lost_base(path):
-                raise _FollowError(f"{checkpoint.name} {lost}")
             origin = {"model": f"{self._store.given.rstrip('/')}/{checkpoint.name}", "weights": weights}
             comparison = self._look(str(path), step=step, origin=origin, checkpoint=checkpoint)
             took = time.perf_counter() - started
@@ -298,7 +336,13 @@ class Follower:
                 self.watch.measurer.restart()
                 self._setting = setting
             with self._interruptible(model):
-                return self.watch.look(model, tokenizer, step=step, origin=origin)
+                try:
+                    return self.watch.look(model, tokenizer, step=step, origin=origin)
+                except (ForgetwatchError, OSError) as error:  # the other processes have no OSError of the main one
+                    if step not in self.watch.comparisons:
+                        raise
+                    self._log_unstored(step, error)
+                    return self.watch.comparisons[step]
         except MismatchError as error:
             name = given if checkpoint is None else checkpoint.name
             raise _FollowError(
@@ -327,6 +371,37 @@ class Follower:
         if rank() == 0:
             with self._failures.tolerate("sending the row of the base", step=0):
                 self._runs.send(watch)
+
+    def _log_unstored(self, step: int, error: Exception) -> None:
+        """Log that a look was taken and could not be stored."""
+        self._unstored.add(step)
+        why = write_problem(error, self.watch.folder.path) if isinstance(error, OSError) else str(error)
+        self._log(f"{self._named(step)}: scored, and not stored: {why}; it is stored when there is room")
+
+    def _store_pending(self) -> None:
+        """Store the looks that could not be stored, if that is possible now."""
+        watch = self.watch
+        if watch.pending:
+            with suppress(ForgetwatchError, OSError):  # logged when the look was taken
+                watch.store_pending()
+        if stored := sorted(self._unstored.difference(watch.pending)):
+            self._unstored.difference_update(stored)
+            self._log(f"{', '.join(map(self._named, stored))}: stored now")
+
+    def _named(self, step: int) -> str:
+        """Name of a look in messages."""
+        baseline = self.watch.baseline
+        return "the base" if baseline is not None and step == baseline.meta["step"] else f"step {step}"
+
+    def _check_base(self, checkpoint: SavedCheckpoint, weights: Mapping[str, Any]) -> None:
+        """Refuse an adapter whose base has other weights now than under the adapters of the looks so far."""
+        base = weights.get("base") or {}
+        earlier = [look.get("base") or {} for look in self._weights().values()]
+        if any(one.get("model") == base.get("model") and one.get("digest") != base.get("digest") for one in earlier):
+            raise _FollowError(
+                f"{checkpoint.name} is an adapter of {base['model']}, which has other weights now than under the looks "
+                f"in {self.watch.folder.path}; start again: they are kept aside, and following begins anew"
+            )
 
     def _is_another(self, step: int, weights: Mapping[str, str]) -> bool:
         """True if a scored step was saved again with other contents."""
@@ -369,8 +444,9 @@ class Follower:
         if tripped := [finding.line for finding in new if finding.trips]:
             with self._failures.tolerate("the guard's alert", step=step):
                 alert("forgetwatch", "\n".join(tripped))
-        with self._failures.tolerate("writing the report", step=step):
-            self._page.write(watch)
+        if not watch.pending:  # else there is no room for the page either
+            with self._failures.tolerate("writing the report", step=step):
+                self._page.write(watch)
 
     def _guard_stops(self) -> bool:
         guard = self._settings.guard
@@ -396,7 +472,7 @@ class Follower:
         if rank() == 0 and len(self.watch.comparisons) > 1:
             latest = self._queue.latest
             of = None if latest is None else latest.max_steps
-            notices.show(self.watch, max_steps=of, against="the base")
+            notices.show(self.watch, page=self._page, max_steps=of, against="the base")
 
     def _log(self, line: str) -> None:
         if rank() == 0:
@@ -468,11 +544,6 @@ def _check_writable(run: Path) -> None:
 def _superseded(weights: Mapping[str, Any]) -> dict[int, str]:
     """Signatures, by step, of the checkpoints in whose place the training has gone on from these weights."""
     return {int(step): str(signature) for step, signature in (weights.get("supersedes") or {}).items()}
-
-
-def _digest(path: Path) -> str:
-    """First 32 hex digits of a digest of all files that determine a model's rows."""
-    return hashlib.sha256("\n".join(file_digests(path)).encode()).hexdigest()[:32]
 
 
 def _setting(model: nn.Module, tokenizer: Any) -> tuple[Any, ...]:

@@ -3,19 +3,25 @@
 checked before any waiting     it can be loaded; the looks in the run folder were compared with it
 scored with the first          in the batches of the watched run that saved the checkpoint, if one did
 lends its tokenizer            to the checkpoints of a training that saves none
+
+The base of an adapter, which is often the same model, is part of the adapter's weights: `weights_of` names both.
 """
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from forgetwatch.errors import SnapshotError, WatchError
+from forgetwatch.errors import ScoringError, SnapshotError, WatchError
 from forgetwatch.probe import Probe
 from forgetwatch.run_folder import BASELINE, RUN_FOLDER
-from forgetwatch.scoring.checkpoints import ADAPTER, base_of_adapter, load_outline, missing_base
+from forgetwatch.scoring.checkpoints import ADAPTER, base_of_adapter, load_outline, missing_base, weights_identity
 from forgetwatch.scoring.encoding import has_tokenizer
+from forgetwatch.scoring.snapshot_cache import file_digests
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch.saved_checkpoints import CheckpointStore, SavedCheckpoint
 
@@ -100,6 +106,38 @@ def lost_base(path: Path) -> str:
         f"is an adapter of {missing}, which is not there; put it back, or name the present place of that model in "
         "adapter_config.json (base_model_name_or_path)"
     )
+
+
+def weights_of(path: Path, *, trust_remote_code: bool) -> dict[str, Any]:
+    """Metadata on the files that determine a model's rows.
+
+    That is ``digest``, and for an adapter, whose digest covers its base, also ``base``: ``model`` and ``digest``.
+
+    Args:
+        path: Folder of the model.
+        trust_remote_code: Run code that comes with the base.
+
+    Raises:
+        ScoringError: If a file cannot be read, or the base cannot be found.
+    """
+    own = file_digests(path)
+    if not (path / ADAPTER).is_file():
+        return {"digest": _digest(own)}
+    model = base_of_adapter(path)
+    base = weights_identity(model, trust_remote_code=trust_remote_code, adapters=(path.resolve(),))
+    return {"digest": _digest([*own, *base]), "base": {"model": model, "digest": _digest(base)}}
+
+
+def is_replaced(base: Mapping[str, str], *, trust_remote_code: bool) -> bool:
+    """True if the base of an adapter, as `weights_of` names it, has other weights now; False if it cannot be read."""
+    with suppress(ScoringError):  # that it is gone is told when the next adapter needs it
+        return _digest(weights_identity(base["model"], trust_remote_code=trust_remote_code)) != base["digest"]
+    return False
+
+
+def _digest(identity: Sequence[str]) -> str:
+    """First 32 hex digits of a digest of what identifies weights."""
+    return hashlib.sha256("\n".join(identity).encode()).hexdigest()[:32]
 
 
 def watched_budget(store: CheckpointStore, checkpoint: SavedCheckpoint, probe: Probe) -> int | None:

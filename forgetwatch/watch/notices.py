@@ -164,11 +164,14 @@ def stopped_line(
     return f'{line}: the training stops again after its first step; Guard("stop", override=True) continues it'
 
 
-def show(watch: Watch, *, max_steps: int | None, against: str = "the start") -> None:
+def show(watch: Watch, *, page: ReportPage, max_steps: int | None, against: str = "the start") -> None:
     """Print the table of the last look, with the decisions on the run, and the path of the report.
+
+    A page that does not show the last look is not named: it could not be written.
 
     Args:
         watch: The run.
+        page: Its page.
         max_steps: Steps of the whole training; None if unknown.
         against: The baseline, in words.
     """
@@ -180,12 +183,9 @@ def show(watch: Watch, *, max_steps: int | None, against: str = "the start") -> 
     console = Console(highlight=False)
     console.width = min(console.width, 120) if console.is_terminal else WIDTH
     console.print(run_table(trajectory, title=title))
-    page = watch.folder.path / REPORT
-    console.print(
-        visible(f"report: {page}" if page.is_file() else f"every look: {watch.folder.path}"),
-        soft_wrap=True,
-        markup=False,
-    )
+    folder = watch.folder.path
+    line = f"report: {folder / REPORT}" if page.is_current(watch) else f"looks: {folder}"
+    console.print(visible(line), soft_wrap=True, markup=False)
 
 
 class ReportPage:
@@ -204,6 +204,10 @@ class ReportPage:
         self._written = 0.0
         self._shown: Comparison | None = None
 
+    def is_current(self, watch: Watch) -> bool:
+        """True if the page was written by this object, and shows the latest look."""
+        return watch.comparisons[max(watch.comparisons)] is self._shown
+
     def write(self, watch: Watch, *, at_once: bool = False) -> None:
         """Write the page, unless it shows the latest look already, comes too soon, or there is no run folder.
 
@@ -214,17 +218,17 @@ class ReportPage:
         Raises:
             OSError: If it cannot be written.
         """
-        started, latest = time.perf_counter(), watch.comparisons[max(watch.comparisons)]
+        started = time.perf_counter()
         too_soon = self._seconds > _PAGE_SHARE * (started - self._written)
         # A step that was saved again with other weights has another look.
-        if latest is self._shown or not watch.folder.is_started or (too_soon and not at_once):
+        if self.is_current(watch) or not watch.folder.is_started or (too_soon and not at_once):
             return
         path = watch.folder.path / REPORT
         text = run_page(
             watch.trajectory(), probe=watch.probe, tolerance=self._tolerance, title=run_name(watch.folder.path)
         )
         write_text(path, text)
-        self._shown, self._written = latest, time.perf_counter()
+        self._shown, self._written = watch.comparisons[max(watch.comparisons)], time.perf_counter()
         self._seconds = self._written - started
 
 

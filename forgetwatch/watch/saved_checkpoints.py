@@ -9,6 +9,9 @@ A checkpoint is complete if all files of its model are there, safetensors as lon
 ``trainer_state.json``, which transformers writes after them, is there and no older. Where that file is missing, or
 older because a checkpoint is saved again, the same files must have been seen before, unchanged.
 
+A link to a folder counts as a folder. Of several folders of one step the one that is scored already is taken, else
+``checkpoint-N``, else one whose name ends in ``_hf`` (OpenRLHF's model), else the first by name.
+
 A training that rotates its checkpoints deletes them at any time. So the files that determine a model's outcomes are
 hard-linked before they are read: a link keeps the contents, costs no space, and is removed after reading. Files of
 another file system are read in place, those of a remote one are copied.
@@ -26,6 +29,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -38,8 +42,12 @@ from forgetwatch.scoring.snapshot_cache import is_deciding
 
 NAMES: Final = "checkpoint-N, global_step_N or step_N"
 """Names of the folders that are recognised, for messages."""
+RULE: Final = (
+    "first comes the one that is scored already, then checkpoint-N, a name that ends in _hf, the first by name"
+)
+"""Rule by which one of several folders of a step is taken, for messages."""
 
-_FOLDER: Final = re.compile(r"(?:checkpoint|global_step|step)[-_]?(\d{1,18})(?:_hf)?")
+_FOLDER: Final = re.compile(r"(?:checkpoint|global_step|step)[-_]?([0-9]{1,18})(?:_hf)?")
 _MODEL_FOLDERS: Final = ("", "actor/huggingface/", "huggingface/")
 """Places of a checkpoint's model: the folder itself, or those in which verl saves it."""
 
@@ -175,8 +183,10 @@ class CheckpointStore:
         """The folder; None if it is not local."""
         return Path(self._root) if self.is_local else None
 
-    def names(self) -> dict[int, str]:
-        """Names of the checkpoint folders that are there, by rising step; empty if there is none.
+    def names(self) -> dict[int, tuple[str, ...]]:
+        """Names of the checkpoint folders of each step, by rising step; empty if there is none.
+
+        The first one of a step is taken unless another one is scored already (`RULE`).
 
         Raises:
             OSError: If a folder that is there cannot be read.
@@ -186,8 +196,18 @@ class CheckpointStore:
             listed = self._fs.ls(self._root, detail=True)
         except FileNotFoundError:
             return {}
-        named = sorted(one["name"].rstrip("/").rsplit("/", 1)[-1] for one in listed if one["type"] == "directory")
-        return dict(sorted((int(found[1]), name) for name in named if (found := _FOLDER.fullmatch(name))))
+        found: dict[int, list[str]] = {}
+        for one in listed:
+            name = one["name"].rstrip("/").rsplit("/", 1)[-1]
+            if (match := _FOLDER.fullmatch(name)) and self._is_folder(one):
+                found.setdefault(int(match[1]), []).append(name)
+        return {step: tuple(sorted(names, key=partial(_rank, step))) for step, names in sorted(found.items())}
+
+    def _is_folder(self, listed: Mapping[str, Any]) -> bool:
+        """True for a folder and for a link to one, by its entry in a listing."""
+        # Links are "other" in a local listing and "link" in one of SFTP; files and folders need no further request.
+        kind = listed["type"]
+        return kind == "directory" or (kind in ("other", "link") and bool(self._fs.isdir(listed["name"])))
 
     def is_checkpoint(self) -> bool:
         """True if the folder is itself a checkpoint: the training's folder is the one above."""
@@ -350,6 +370,11 @@ class CheckpointStore:
         """True if a file of the checkpoint has been deleted since it was seen."""
         now = self._read_anew(checkpoint)
         return now is None or not checkpoint.files.keys() <= now.files.keys()
+
+
+def _rank(step: int, name: str) -> tuple[bool, bool, str]:
+    """Key by which the folders of a step are sorted, see `RULE`."""
+    return name != f"checkpoint-{step}", not name.endswith("_hf"), name
 
 
 def _facts(listed: Mapping[str, Any]) -> FileFacts:

@@ -326,7 +326,7 @@ class Session:
             with self.tolerate("writing the report", step=step):
                 self._page.write(self.watch, at_once=True)
             with self.tolerate("showing the table", step=step):  # the model is not saved yet: nothing may fail here
-                notices.show(self.watch, max_steps=self._max_steps)
+                notices.show(self.watch, page=self._page, max_steps=self._max_steps)
             self._failures.log_counts()
             if pending := self.watch.pending:
                 self.log(f"looks that are not stored, and lost with this process: steps {', '.join(map(str, pending))}")

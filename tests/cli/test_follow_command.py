@@ -71,11 +71,46 @@ def test_checkpoints_that_are_not_complete_or_in_parts_are_no_success(
     runs.write_state(parts.parent, 20)
     assert run(monkeypatch, tmp_path, base, "--once") == 1
     err = capsys.readouterr().err.splitlines()
-    assert err[-2] == "forgetwatch: no other checkpoint is there; without a look: checkpoint-20, checkpoint-10"
+    assert err[-2] == "forgetwatch: no other checkpoint is there; without a look: checkpoint-20 and checkpoint-10"
     runs.save(tmp_path / "out", 30)
     assert run(monkeypatch, tmp_path, base) == 0
     err = capsys.readouterr().err.splitlines()
-    assert err[-1] == "forgetwatch: the training is over; without a look: checkpoint-20, checkpoint-10"
+    assert err[-1] == "forgetwatch: the training is over; without a look: checkpoint-20 and checkpoint-10"
+
+
+def test_all_are_said_to_be_scored_only_if_they_are_and_of_many_others_a_few_are_named(
+    tmp_path: Path, base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs.save(tmp_path / "out", 10)
+    assert run(monkeypatch, tmp_path, base, "--once") == 0
+    assert capsys.readouterr().err.splitlines()[-1] == "forgetwatch: all checkpoints that are there are scored"
+    for name in ("step_10", *(f"checkpoint-{step}" for step in range(20, 70, 10))):
+        (tmp_path / "out" / name).mkdir()
+    assert run(monkeypatch, tmp_path, base, "--once") == 0
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "forgetwatch: no other checkpoint is there; without a look: checkpoint-20, checkpoint-30, checkpoint-40, "
+        "checkpoint-50 and 2 more"
+    )
+
+
+def test_a_look_that_is_not_stored_at_the_end_is_named_and_has_a_status(
+    tmp_path: Path, base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs.save(tmp_path / "out", 15)
+    assert run(monkeypatch, tmp_path, base, "--once") == 0
+    runs.save(tmp_path / "out", 30)
+    runs.fill_disk(monkeypatch, "step-000030", "report.html")
+    capsys.readouterr()
+    assert run(monkeypatch, tmp_path, base) == 1
+    out, err = capsys.readouterr()
+    file = tmp_path / "out/_forgetwatch_follow/step-000030.parquet"
+    assert f"forgetwatch: step 30: scored, and not stored: disk full at {file}; it is stored" in err
+    assert err.splitlines()[-1] == (
+        "forgetwatch: the training is over, and its last checkpoint is scored; scored, and not stored: step 30"
+    )
+    # The page of the earlier follower is there, without this look.
+    assert file.with_name("report.html").is_file()
+    assert "report: " not in out
 
 
 def test_a_signal_before_anything_is_scored_is_no_failure(

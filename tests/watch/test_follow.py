@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import resource
 import shutil
 import signal
 import tempfile
@@ -208,6 +209,109 @@ def test_one_that_comes_and_goes_during_a_look_is_named(
     made.follow()
     assert (made.scored, made.failed) == ([10], ["checkpoint-20"])
     assert "forgetwatch: checkpoint-20 was deleted before it could be scored\n" in capsys.readouterr().err
+
+
+def test_a_checkpoint_that_cannot_be_read_is_named_and_the_next_is_scored(
+    out: Path, base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (out / "checkpoint-10/trainer_state.json").unlink()
+    (out / "checkpoint-10/trainer_state.json").symlink_to("trainer_state.json")
+    made = runs.follower(out, base)
+    made.follow()
+    assert (made.scored, made.waiting) == ([20], ["checkpoint-10"])
+    assert capsys.readouterr().err.count("checkpoint-10 cannot be read now, and is read again: [Errno 40]") == 1
+
+
+def test_checkpoints_behind_links_are_scored(out: Path, base: Path, tmp_path: Path) -> None:
+    for step in (10, 20):
+        moved = shutil.move(out / f"checkpoint-{step}", tmp_path / f"disk-{step}")
+        (out / f"checkpoint-{step}").symlink_to(moved)
+    made = runs.follower(out, base)
+    made.follow()
+    assert made.scored == [10, 20]
+    assert Trajectory.from_run(out).steps == (0, 10, 20)
+
+
+def test_the_folders_of_a_step_that_are_not_scored_are_named_and_a_scored_step_keeps_its_folder(
+    out: Path, base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (out / "checkpoint-20").rename(out / "step_20")
+    for name, of in (("global_step_20", 21), ("checkpoint-020", 22)):
+        runs.save(out.with_name("other"), 20, of=of).rename(out / name)
+    shutil.copytree(out / "checkpoint-10", out / "checkpoint-0")  # the step of the base
+    made = runs.follower(out, base)
+    made.follow()
+    assert made.scored == [10, 20]
+    assert made.left_out == ["checkpoint-0", "global_step_20", "step_20"]
+    told = capsys.readouterr().err
+    assert told.count("step 20: checkpoint-020 is taken, and not global_step_20 and step_20; first comes the one") == 1
+    assert told.count("step 0: the base is taken, and not checkpoint-0; ") == 1
+    # A later folder of a scored step changes nothing, whatever its name, and also once the scored one is gone.
+    runs.save(out, 20, of=23)
+    runs.delete(out / "step_20")
+    for _ in range(2):
+        made = runs.follower(out, base)
+        made.follow()
+        assert made.scored == []
+        assert {"checkpoint-20", "global_step_20"} <= set(made.left_out)
+        shutil.rmtree(out / "checkpoint-020", ignore_errors=True)
+    assert made.watch.comparisons[20].after["model"] == f"{out}/checkpoint-020"
+
+
+def test_a_look_that_met_a_full_disk_is_stored_when_there_is_room_and_not_scored_again(
+    out: Path, base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loaded, polled, wait = list[str](), list[int](), CheckpointQueue.next
+
+    def following(queue: CheckpointQueue, **options: Any) -> Any:
+        if len(loaded) == 3:  # the base and both checkpoints
+            polled.append(1)
+        if len(polled) == 2:
+            runs.delete(out / "checkpoint-20")
+            disk.undo()
+        return "idle" if len(polled) == 3 else wait(queue, **options)
+
+    before_loading(monkeypatch, loaded.append)
+    monkeypatch.setattr(CheckpointQueue, "next", following)
+    with pytest.MonkeyPatch.context() as disk:
+        runs.fill_disk(disk, "step-000020")
+        made = runs.follower(out, base, once=False)
+        assert made.follow() == "idle"
+    assert (made.scored, made.failed, made.unstored, len(loaded)) == ([10, 20], [], [], 3)
+    assert Trajectory.from_run(out).steps == (0, 10, 20)
+    told = capsys.readouterr().err
+    file = out / FOLDER / "step-000020.parquet"
+    assert told.count(f"step 20: scored, and not stored: disk full at {file}; it is stored when there is room\n") == 1
+    assert told.count("forgetwatch: step 20: stored now\n") == 1
+    assert "could not be scored" not in told
+
+
+@pytest.mark.parametrize(
+    ("number", "why"), [(errno.EFBIG, "disk full"), (errno.EIO, "Input/output error")], ids=["full", "broken"]
+)
+def test_a_base_that_cannot_be_stored_is_no_base_that_cannot_be_scored(
+    out: Path, base: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], number: int, why: str
+) -> None:
+    runs.fill_disk(monkeypatch, "baseline", number=number)
+    made = runs.follower(out, base)
+    assert made.follow() == "once"
+    assert (made.scored, made.unstored) == ([10, 20], ["the base", "step 10", "step 20"])
+    told = capsys.readouterr().err
+    assert told.count(f"the base: scored, and not stored: {why} at {out / FOLDER / 'baseline.parquet'}; it is") == 1
+    assert "cannot be scored" not in told
+    assert not list(out.glob(f"{FOLDER}-*"))
+
+
+def test_a_limit_on_the_size_of_files_is_met_like_a_full_disk(out: Path, base: Path) -> None:
+    if (child := os.fork()) == 0:
+        lines: list[str] = []
+        module.log = lines.append  # type: ignore[assignment]
+        made = runs.follower(out, base)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
+        made.follow()
+        met = [line for line in lines if f": scored, and not stored: disk full at {out / FOLDER}" in line]
+        os._exit(0 if len(met) == len(made.unstored) == 3 else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_a_damaged_checkpoint_is_named_and_the_next_is_scored(
@@ -490,16 +594,9 @@ def test_shards_are_read_when_all_are_there(out: Path, base: Path, capsys: pytes
 
 
 def test_an_adapter_is_scored_and_one_whose_base_is_gone_is_refused(tmp_path: Path, base: Path) -> None:
-    from peft import LoraConfig, get_peft_model
-    from transformers import AutoModelForCausalLM
-
     own = Path(shutil.copytree(base, tmp_path / "own"))
     out = tmp_path / "out"
-    network = get_peft_model(
-        AutoModelForCausalLM.from_pretrained(own), LoraConfig(r=4, target_modules="all-linear", init_lora_weights=False)
-    )
-    network.save_pretrained(out / "checkpoint-10")
-    runs.write_state(out / "checkpoint-10", 10)
+    runs.save_adapter(out, 10, base=own)
     made = runs.follower(out, base)
     made.follow()
     assert made.scored == [10]
@@ -508,6 +605,42 @@ def test_an_adapter_is_scored_and_one_whose_base_is_gone_is_refused(tmp_path: Pa
     shutil.rmtree(own)
     with pytest.raises(WatchError, match=r"checkpoint-20 is an adapter of .*own, which is not there; put it back"):
         runs.follower(out, base).follow()
+    assert Trajectory.from_run(out).steps == (0, 10)
+
+
+def test_looks_of_adapters_over_a_base_that_was_replaced_are_kept_apart_from_new_ones(
+    tmp_path: Path, base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own, out = Path(shutil.copytree(base, tmp_path / "own")), tmp_path / "out"
+    replacement = runs.save(tmp_path / "other", 7) / "model.safetensors"
+    runs.save_adapter(out, 10, base=own)
+    runs.follower(out, own).follow()
+    runs.save_adapter(out, 20, base=own)
+    made = runs.follower(out, own)
+    made.follow()
+    assert (made.scored, sorted(made.watch.comparisons)) == ([20], [0, 10, 20])  # an unchanged base changes nothing
+    shutil.copy(replacement, own / "model.safetensors")
+    runs.delete(out / "checkpoint-10")
+    capsys.readouterr()
+    made = runs.follower(out, own)
+    made.follow()
+    assert (made.scored, sorted(made.watch.comparisons)) == ([20], [0, 20])
+    line = f"the looks in {out / FOLDER} are of adapters of {own}, which has other weights now; they are kept aside"
+    assert capsys.readouterr().err.count(line) == 1
+    assert Trajectory.from_run(out / f"{FOLDER}-1").steps == (0, 10, 20)
+    for name in ("baseline.parquet", "step-000020.parquet"):
+        both = [load_snapshot(folder / name).table for folder in (out / FOLDER, out / f"{FOLDER}-1")]
+        assert not both[0]["choice_logprobs"].equals(both[1]["choice_logprobs"])
+
+
+def test_a_base_that_is_replaced_while_its_adapters_are_followed_ends_that(tmp_path: Path, base: Path) -> None:
+    own, out = Path(shutil.copytree(base, tmp_path / "own")), tmp_path / "out"
+    replacement = runs.save(tmp_path / "other", 7) / "model.safetensors"
+    runs.save_adapter(out, 10, base=own)
+    runs.save_adapter(out, 20, base=own)
+    made = runs.follower(out, base, on_look=lambda _: shutil.copy(replacement, own / "model.safetensors"))
+    with pytest.raises(WatchError, match=r"checkpoint-20 is an adapter of .*own, which has other weights now .*again"):
+        made.follow()
     assert Trajectory.from_run(out).steps == (0, 10)
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from itertools import permutations
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -42,7 +43,7 @@ def write(folder: Path, *names: str) -> Path:
 
 def read(out: Path, name: str = "checkpoint-20") -> SavedCheckpoint:
     store = CheckpointStore(str(out))
-    found = {name: step for step, name in store.names().items()}
+    found = {each: step for step, names in store.names().items() for each in names}
     made = store.read(found[name], name)
     assert made is not None
     return made
@@ -53,10 +54,51 @@ def test_folders_of_several_trainers_are_found_in_the_order_of_their_steps(tmp_p
     for name in [*names, "checkpoint-best", "runs", "_forgetwatch_follow", "checkpoint-20.tmp", "tmp-checkpoint-70"]:
         (tmp_path / name).mkdir()
     (tmp_path / "checkpoint-80").write_text("a file")
-    expected = {20: names[1], 30: names[2], 40: names[3], 50: names[4], 60: names[5], 100: names[0]}
+    expected = {20: (names[1],), 30: (names[2],), 40: (names[3],), 50: (names[4],), 60: (names[5],), 100: (names[0],)}
     found = CheckpointStore(str(tmp_path)).names()
     assert found == expected
     assert list(found) == sorted(found)
+
+
+def test_digits_of_other_scripts_are_no_step(tmp_path: Path) -> None:
+    for name in ("checkpoint-٣", "step_२०", "checkpoint-２０"):
+        (tmp_path / name).mkdir()
+    assert CheckpointStore(str(tmp_path)).names() == {}
+
+
+def test_links_to_folders_are_checkpoints_and_no_other_links(tmp_path: Path) -> None:
+    disk, out = tmp_path / "disk", tmp_path / "run"
+    write(disk / "saved", "config.json", "model.safetensors", "trainer_state.json")
+    (disk / "file").write_text("a file")
+    out.mkdir()
+    links = {10: disk / "saved", 20: disk / "gone", 30: disk / "file", 40: out / "checkpoint-40", 50: out}
+    for step, target in links.items():
+        (out / f"checkpoint-{step}").symlink_to(target)
+    os.mkfifo(out / "checkpoint-60")
+    assert CheckpointStore(str(out)).names() == {10: ("checkpoint-10",), 50: ("checkpoint-50",)}
+    assert read(out, "checkpoint-10").problem == ""
+    assert read(out, "checkpoint-50").problem == "it has no weights"  # it leads back to the folder itself
+
+
+def test_folders_of_a_remote_file_system_are_listed_by_one_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = fsspec.filesystem("memory")
+    for name in ("checkpoint-10/config.json", "checkpoint-20/config.json", "checkpoint-30"):
+        files.pipe_file(f"/listed/{name}", b"{}")
+    monkeypatch.setattr(MemoryFileSystem, "isdir", lambda *_: pytest.fail("another request"))
+    assert list(CheckpointStore("memory://listed").names()) == [10, 20]
+
+
+def test_of_several_folders_of_a_step_the_first_is_the_same_in_any_order_of_the_listing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranked = ("checkpoint-20", "global_step20_hf", "checkpoint-020", "global_step20", "step_20")
+    for name in ranked:
+        (tmp_path / name).mkdir()
+    store = CheckpointStore(str(tmp_path))
+    listed = store._fs.ls(str(tmp_path), detail=True)
+    for order in permutations(listed):
+        monkeypatch.setattr(store._fs, "ls", lambda *_, order=order, **__: list(order))
+        assert store.names() == {20: ranked}
 
 
 def test_a_folder_that_is_not_there_has_no_checkpoints(tmp_path: Path) -> None:
@@ -233,7 +275,7 @@ def test_a_checkpoint_that_is_written_again_is_not_held(
     tmp_path: Path, saved: tuple[str, Callable[[str, bytes], None]]
 ) -> None:
     store, write_file = CheckpointStore(saved[0]), saved[1]
-    assert store.names() == {20: "checkpoint-20"}
+    assert store.names() == {20: ("checkpoint-20",)}
     made = store.read(20, "checkpoint-20")
     assert made is not None
     with store.held(made, tmp_path / "held", on_in_place=pytest.fail) as held:
@@ -247,7 +289,7 @@ def test_a_checkpoint_that_is_written_again_is_not_held(
 
 def test_a_folder_is_listed_as_it_is_now(saved: tuple[str, Callable[[str, bytes], None]]) -> None:
     store, write_file = CheckpointStore(saved[0]), saved[1]
-    assert store.names() == {20: "checkpoint-20"}
+    assert store.names() == {20: ("checkpoint-20",)}
     (Path(saved[0]) / "checkpoint-30").mkdir() if store.is_local else write_file("../checkpoint-30/config.json", b"{}")
     assert list(store.names()) == [20, 30]
 
@@ -294,6 +336,13 @@ def test_processes_that_wait_hear_from_the_main_one_now_and_then(
         CheckpointStore(str(tmp_path)), looks=dict, stop=threading.Event(), poll=0.05, idle=5, once=False
     )
     assert queue.next() is None
+
+
+def test_a_brief_wait_ends_after_one_listing(tmp_path: Path) -> None:
+    queue = CheckpointQueue(
+        CheckpointStore(str(tmp_path)), looks=dict, stop=threading.Event(), poll=0.05, idle=5, once=False
+    )
+    assert queue.next(brief=True) is None
 
 
 @pytest.mark.parametrize("saved", ["local", "kept://saved"], indirect=True)

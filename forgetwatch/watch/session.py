@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from forgetwatch.errors import ForgetwatchError
+from forgetwatch.files import write_problem
 from forgetwatch.progress import log, shown
 from forgetwatch.run_folder import GuardFinding
 from forgetwatch.scoring.checkpoints import score_by_main_process
@@ -373,11 +374,9 @@ class Session:
             except Exception as error:  # an OSError, and in the other processes what the main one sends of it
                 if self._settings.strict or step not in watch.pending:
                     raise
-                self._failures.count(
-                    "storing the look",
-                    f"the look at step {step} is scored, and not stored, training continues: {error} "
-                    f"({watch.folder.path}); it is stored when there is room",
-                )
+                why = write_problem(error, watch.folder.path) if isinstance(error, OSError) else error
+                line = f"the look at step {step} is scored, and not stored, training continues: {why}"
+                self._failures.count("storing the look", f"{line}; it is stored when there is room")
 
     def _set_out(self, now: Moment) -> None:
         """Follow the decision on the budget if it was made, make it if nothing is to be timed, or else wait for it."""

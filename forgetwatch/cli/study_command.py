@@ -17,11 +17,12 @@ from forgetwatch.cli.resolve import resolve
 from forgetwatch.errors import StudyError
 from forgetwatch.launched import is_first_process, launched_count
 from forgetwatch.probe import Probe
+from forgetwatch.progress import shown
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.study.overview import study_table
 from forgetwatch.study.pairs import Study, run_study
 from forgetwatch.study.plan import Pair, Plan, read_plan
-from forgetwatch.study.publication import publish, study_json
+from forgetwatch.study.publication import PAGE, draw_figures, study_json, write_numbers
 from forgetwatch.study.sources import Sources, is_model
 
 _FORMATS: Final = (".html", ".md", ".csv", ".json", ".tex")
@@ -67,8 +68,11 @@ def run(
     check_file(json_path)
     plan = read_plan(study, probe=probe)
     folder = output or study.parent / (re.sub(r"[^\w.-]+", "-", plan.name).strip("-.") or "study")
-    if output is not None and output.suffix in _FORMATS:
-        raise StudyError(f"{output}: needed a folder, which holds the page, tables and pictures; give it another name")
+    if folder.suffix in _FORMATS:
+        raise StudyError(
+            f"{folder}: needed a folder, which holds the page, tables and pictures, and this is the name of a file; "
+            "name a folder with --output"
+        )
     check_pictures(folder)
     is_scored = any(is_model(source) for pair in plan.pairs for source in (*pair.before, *pair.after))
     if not is_scored and not is_first_process():
@@ -101,14 +105,21 @@ def _announce(plan: Plan, number: int, pair: Pair) -> None:
 
 
 def _show(study: Study, folder: Path, json_path: Path | None) -> None:
-    """Print the table, and write all files."""
-    page = publish(study, folder)
+    """Write all numbers, print the table, and draw the figures.
+
+    A figure that cannot be drawn is a line, and no error: scripts that read the numbers go on.
+    """
+    write_numbers(study, folder)
     if json_path is not None:
         write_json(study_json(study), json_path)
-    if json_path == STDOUT:
-        return
-    result_console().print(study_table(study))
-    echo(f"report: {page}")
+    if json_path != STDOUT:
+        result_console().print(study_table(study))
+    with shown("drawing", opening=f"all numbers are in {folder}; drawing the figures") as progress:
+        failed = draw_figures(study, folder, progress=progress)
+    for name, reason in failed.items():
+        echo(f"forgetwatch: not drawn: the figure {name}: {reason}", err=True)
+    if json_path != STDOUT:
+        echo(f"report: {folder / PAGE}")
 
 
 def _conclude(study: Study) -> None:

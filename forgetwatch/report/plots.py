@@ -31,6 +31,7 @@ from forgetwatch.comparing.groups import Group, Level
 from forgetwatch.comparing.look_drift import LookDrift
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.comparing.verdict import own_side
+from forgetwatch.files import write_atomically
 from forgetwatch.metrics.intervals import Interval
 from forgetwatch.report.drift_table import SET_NAMES, drift_interval
 from forgetwatch.report.formatting import count, fit_ends
@@ -429,7 +430,9 @@ def name_in(width: int, name: str) -> str:
 
 
 def save_figure(figure: Figure, path: str | Path) -> None:
-    """Write a figure; the format follows the file's suffix (png, svg, pdf)."""
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    """Write a figure, whole or not at all; the format follows the file's suffix (png, svg, pdf)."""
+    path = Path(path)
+    kind = path.suffix.removeprefix(".")
     # Without the date, equal figures give equal SVG files.
-    figure.savefig(path, dpi=150, metadata={"Date": None} if Path(path).suffix == ".svg" else None)
+    metadata = {"Date": None} if kind == "svg" else None
+    write_atomically(path, lambda partial: figure.savefig(partial, format=kind, dpi=150, metadata=metadata))

@@ -7,17 +7,22 @@
 Rates are the chance-adjusted ones of the tables, in percent; those of `averages_figure` are not adjusted. Points
 are named beside them; the names of many are next to the axes, with a thin line to each point. The plotting library is
 imported when a figure is drawn.
+
+Figures name at most 40 pairs: of more, those with the highest 1->0, and the legend says so. The radars of a stage and
+the bars leave the others out. Against size or data every pair is a point, or the trend would be that of the worst.
 """
 
 from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
+from forgetwatch.report.formatting import count
 from forgetwatch.report.plots import LOST, name_in
 from forgetwatch.study.pairs import Compared, Study
 from forgetwatch.study.paper_tables import NAMELESS, RATES, Rate, categories, shown, total, values
@@ -35,6 +40,8 @@ _COLORS: Final = (
 )
 _MARKERS: Final = "osv^DxP*<>hp"
 _DASHES: Final = ("-", "--", "-.", ":")
+_NAMED: Final = 40
+"""Pairs that a figure names."""
 _AXES: Final = 3
 """Fewest categories that make a radar."""
 _LINES: Final = 12
@@ -45,19 +52,35 @@ _NAME_WIDTH: Final = 0.3
 """Share of a panel's width that the longest names take."""
 _LINES_PER_INCH: Final = 5
 """Lines of names in an inch of a panel with its labels."""
+_LEGEND: Final[dict[str, Any]] = {"frameon": False, "fontsize": 9, "title_fontsize": 9}
 _LABELS: Final[dict[Scale, str]] = {"size": "parameters", "data": "data"}
 
 
-def radar_figures(study: Study, stage: str) -> list[Figure]:
-    """Radars of one stage, of at most 12 pairs each; none for fewer than three categories."""
-    pairs, names = study.of_stage(stage), categories(study.compared)
+def radar_figures(study: Study, stage: str) -> list[Callable[[], Figure]]:
+    """Functions that draw the radars of one stage, of at most 12 pairs each; none for fewer than three categories."""
+    of_stage, names = study.of_stage(stage), categories(study.compared)
     if len(names) < _AXES:
         return []
+    pairs = _most_forgetting(of_stage)
     parts = -(-len(pairs) // _LINES)
     size = -(-len(pairs) // parts) if parts else 1
     # One scale for all stages, or the eye would compare circles of unlike size.
     most = {rate: max((_radius(one, rate, names) for one in study.compared), default=0.0) for rate in RATES}
-    return [_radar(pairs[at : at + size], names, most) for at in range(0, len(pairs), size)]
+    note = _left_out(len(pairs), len(of_stage), what="in the radars")
+    return [partial(_radar, pairs[at : at + size], names, most, note) for at in range(0, len(pairs), size)]
+
+
+def _most_forgetting(pairs: Sequence[Compared]) -> list[Compared]:
+    """The pairs that a figure names: all of them, or those with the highest 1->0, in the order of the study."""
+    highest = sorted(range(len(pairs)), key=lambda index: -pairs[index].averages.forgetting)[:_NAMED]
+    return [pairs[index] for index in sorted(highest)]
+
+
+def _left_out(named: int, pairs: int, *, what: str = "shown") -> str | None:
+    """Title of the legend of a figure that does not name all pairs; None if it names all."""
+    if named == pairs:
+        return None
+    return f"{what}: the {named} of {count(pairs)} pairs with the highest 1→0; the tables have all"
 
 
 def _radius(one: Compared, rate: Rate, names: Sequence[str]) -> float:
@@ -65,7 +88,7 @@ def _radius(one: Compared, rate: Rate, names: Sequence[str]) -> float:
     return max((shown(found[name].rate.mean) for name in names if name in found), default=0.0)
 
 
-def _radar(pairs: Sequence[Compared], names: Sequence[str], most: Mapping[Rate, float]) -> Figure:
+def _radar(pairs: Sequence[Compared], names: Sequence[str], most: Mapping[Rate, float], note: str | None) -> Figure:
     from matplotlib.figure import Figure
 
     rows = -(-len(pairs) // 3)
@@ -93,7 +116,7 @@ def _radar(pairs: Sequence[Compared], names: Sequence[str], most: Mapping[Rate, 
         panel.grid(alpha=0.4)
         panel.set_title(f"{rate}, chance-adjusted", fontsize=11, pad=14)
     handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, title=note, **_LEGEND)
     return figure
 
 
@@ -119,24 +142,33 @@ def _few_ticks() -> Locator:
     return MaxNLocator(4)
 
 
+def has_scale(study: Study, by: Scale) -> bool:
+    """True if two pairs have unlike sizes or data."""
+    return len({getattr(one.pair, by) for one in study.compared} - {None}) > 1
+
+
 def scale_figure(study: Study, by: Scale) -> Figure | None:
     """Figure of the total of each pair against its size or data; None unless two pairs have unlike ones."""
     from matplotlib.figure import Figure
 
-    pairs = [one for one in study.compared if getattr(one.pair, by) is not None]
-    if len({getattr(one.pair, by) for one in pairs}) < 2:
+    if not has_scale(study, by):
         return None
-    figure = Figure(figsize=(10, 2 * max(2.6, 0.9 + 0.19 * len(pairs))), layout="constrained")
+    pairs = [one for one in study.compared if getattr(one.pair, by) is not None]
+    named = {one.pair.name for one in _most_forgetting(pairs)}
+    figure = Figure(figsize=(10, 2 * max(2.6, 0.9 + 0.19 * len(named))), layout="constrained")
     panels = figure.subplots(2, 1, sharex=True)
     for panel, rate in zip(panels, RATES, strict=True):
-        _draw_scale(panel, study, pairs, by, rate)
+        _draw_scale(panel, study, pairs, by, rate, named)
+    note = _left_out(len(named), len(pairs), what="named")
     panels[1].set_xlabel(_LABELS[by], fontsize=10)
     handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, title=note, **_LEGEND)
     return figure
 
 
-def _draw_scale(panel: Axes, study: Study, pairs: Sequence[Compared], by: Scale, rate: Rate) -> None:
+def _draw_scale(
+    panel: Axes, study: Study, pairs: Sequence[Compared], by: Scale, rate: Rate, named: Collection[str]
+) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     spots = []
@@ -151,7 +183,8 @@ def _draw_scale(panel: Axes, study: Study, pairs: Sequence[Compared], by: Scale,
             # Around the mean itself: one below 0 is shown as 0, and its bar would rise above what was measured.
             panel.errorbar(xs, means, yerr=bars, fmt="none", ecolor=color, capsize=2)
             panel.plot(xs, ys, linestyle="", color=color, marker=marker, markersize=6, label=name_in(60, stage))
-        spots += [(x, y, one.pair.name) for x, y, one in zip(xs, ys, own, strict=True) if math.isfinite(y)]
+        names = [one.pair.name for one in own]
+        spots += [(x, y, name) for x, y, name in zip(xs, ys, names, strict=True) if name in named and math.isfinite(y)]
     panel.set_xscale("log")
     panel.margins(x=0.08, y=0.12)
     panel.set_ylim(bottom=0)
@@ -211,7 +244,7 @@ def averages_figure(study: Study) -> Figure | None:
     """Figure of the forgetting that averages show, and 1->0, of each pair; None without a pair."""
     from matplotlib.figure import Figure
 
-    pairs = [one for stage in study.plan.stages for one in study.of_stage(stage)]
+    pairs = _most_forgetting(study.compared)
     if not pairs:
         return None
     figure = Figure(figsize=(10, 1.4 + 0.42 * len(pairs)), layout="constrained")
@@ -227,7 +260,7 @@ def averages_figure(study: Study) -> Figure | None:
     panel.set_xlabel("%, mean over tasks, not adjusted for chance", fontsize=10)
     panel.tick_params(labelsize=9)
     panel.grid(axis="x", alpha=0.25)
-    figure.legend(loc="outside upper center", ncols=2, frameon=False, fontsize=9)
+    figure.legend(loc="outside upper center", ncols=2, title=_left_out(len(pairs), len(study.compared)), **_LEGEND)
     return figure
 
 

@@ -8,6 +8,9 @@
     tables.tex        the paper's tables
     pictures/         each figure as PNG and SVG
 
+All numbers are written before the first figure is drawn, and the page without its figures with them. Then each figure
+is drawn by itself, and the page is written again. A figure that cannot be drawn is named, and nothing else is lost.
+
 None holds a question or an answer. Undefined numbers are null in JSON and empty in CSV.
 """
 
@@ -16,21 +19,25 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from markupsafe import Markup
 
 from forgetwatch.comparing.category_means import CategoryMeans, Spread
 from forgetwatch.comparing.quantities import QUANTITIES, group_values, json_value, value_at
 from forgetwatch.files import write_text
+from forgetwatch.progress import Done, Progress
 from forgetwatch.report.cells import NOT_THERE
 from forgetwatch.report.formatting import count
 from forgetwatch.report.html import made_line, render
 from forgetwatch.report.markdown import escaped, table
-from forgetwatch.report.pictures import file_name, save_figures
+from forgetwatch.report.pictures import SUFFIXES, file_name, save_figures
 from forgetwatch.report.plots import drawn, name_in, svg
-from forgetwatch.study.figures import Scale, averages_figure, radar_figures, scale_figure
+from forgetwatch.study.figures import Scale, averages_figure, has_scale, radar_figures, scale_figure
 from forgetwatch.study.overview import (
     AVERAGE_HEADINGS,
     GUESSING_HEADINGS,
@@ -46,9 +53,8 @@ from forgetwatch.visible_text import csv_cell, without_folders
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-T = TypeVar("T")
-
 SCHEMA: Final = "forgetwatch/study@1"
+PAGE: Final = "study.html"
 _SCALES: Final[dict[Scale, str]] = {"size": "Forgetting against size", "data": "Forgetting against the scale of data"}
 _RULES: Final = {
     "own": "Each question counts with its own number of options, and nothing is cut off at 0 before it is averaged.",
@@ -58,27 +64,63 @@ _RULES: Final = {
 _TASK: Final = ("name", "n", "forgotten", "gained", "accuracy_before", "accuracy_after")
 
 
-def publish(study: Study, folder: Path) -> Path:
-    """Write all files of a study into its folder, and return the path of the page."""
-    with drawn():
-        figures = _figures(study)
-        page = _page(study, figures)
-        for number, stage in enumerate(study.plan.stages, 1):
-            for figure in _of_stage(figures, number).values():
-                # On the page they are under a heading.
-                figure.suptitle(name_in(80, stage), fontsize=12, fontweight="bold")
-        save_figures(figures, folder / "pictures")
-    texts = {
-        "study.json": json.dumps(study_json(study), indent=1, ensure_ascii=False, allow_nan=False) + "\n",
-        "study.html": page,
-        "study.md": study_markdown(study),
-        "pairs.csv": pairs_csv(study),
-        "categories.csv": tables_csv(study),
-        "tables.tex": tables_latex(study),
+def write_numbers(study: Study, folder: Path) -> None:
+    """Write all numbers of a study into its folder, and the page without figures."""
+    texts: dict[str, Callable[[Study], str]] = {
+        "study.json": lambda study: json.dumps(study_json(study), indent=1, ensure_ascii=False, allow_nan=False) + "\n",
+        "pairs.csv": pairs_csv,
+        "categories.csv": tables_csv,
+        "tables.tex": tables_latex,
+        "study.md": study_markdown,
+        PAGE: lambda study: _page(study, {}),
     }
     for name, text in texts.items():
-        write_text(folder / name, text)
-    return folder / "study.html"
+        write_text(folder / name, text(study))
+
+
+def draw_figures(study: Study, folder: Path, *, progress: Progress | None) -> dict[str, str]:
+    """Draw the figures of a study, each by itself, and write the page with them.
+
+    Args:
+        study: The study.
+        folder: Its folder, which has the numbers.
+        progress: Called before each figure.
+
+    Returns:
+        Why a figure could not be drawn, by the figure's name; empty if all were drawn.
+    """
+    figures = _figures(study)
+    _remove_pictures(folder, figures)  # those of an earlier study do not belong to these numbers
+    drawings: dict[str, Markup | None] = {}
+    failed = {}
+    for number, (name, figure) in enumerate(figures.items()):
+        if progress:
+            progress(Done(count=number, total=len(figures), share=number / len(figures), unit="figures"))
+        try:
+            drawings[name] = _saved(figure, name, number, folder)
+        except Exception as error:  # whatever a plotting library raises; the numbers do not depend on it
+            drawings[name], failed[name] = None, " ".join(str(error).split()) or type(error).__name__
+            _remove_pictures(folder, [name])
+    write_text(folder / PAGE, _page(study, drawings))
+    return failed
+
+
+def _saved(figure: _Figure, name: str, number: int, folder: Path) -> Markup | None:
+    """Markup of a figure for the page, after its pictures were written."""
+    with drawn():
+        made = figure.draw()
+        markup = svg(lambda: made, name=f"figure{number}", label=f"{name}; the tables have its numbers")
+        if made is not None and figure.stage:  # on the page it is under a heading
+            made.suptitle(name_in(80, figure.stage), fontsize=12, fontweight="bold")
+        save_figures({name: made}, folder / "pictures")
+    return markup
+
+
+def _remove_pictures(folder: Path, names: Iterable[str]) -> None:
+    for name in names:
+        for suffix in SUFFIXES:
+            with suppress(OSError):  # what cannot be removed cannot be drawn either, and is then named
+                (folder / "pictures" / f"{name}{suffix}").unlink(missing_ok=True)
 
 
 def study_json(study: Study) -> dict[str, Any]:
@@ -180,32 +222,36 @@ def study_markdown(study: Study) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _figures(study: Study) -> dict[str, Figure]:
+class _Figure(NamedTuple):
+    """A figure that is not drawn yet, and the stage that it is of."""
+
+    draw: Callable[[], Figure | None]
+    stage: str = ""
+
+
+def _figures(study: Study) -> dict[str, _Figure]:
     """Figures by the names of their files."""
-    figures: dict[str, Figure | None] = {"averages": averages_figure(study)}
-    for name in _SCALES:
-        figures[f"against-{name}"] = scale_figure(study, name)
+    figures = {"averages": _Figure(partial(averages_figure, study))} if study.compared else {}
+    for by in _SCALES:
+        if has_scale(study, by):
+            figures[f"against-{by}"] = _Figure(partial(scale_figure, study, by))
     for number, stage in enumerate(study.plan.stages, 1):
-        for part, figure in enumerate(radar_figures(study, stage), 1):
-            figures[f"radar-{number}-{part}-{file_name(stage)}"] = figure
-    return {name: figure for name, figure in figures.items() if figure is not None}
+        for part, draw in enumerate(radar_figures(study, stage), 1):
+            figures[f"radar-{number}-{part}-{file_name(stage)}"] = _Figure(draw, stage)
+    return figures
 
 
-def _of_stage(drawn_ones: Mapping[str, T], number: int) -> dict[str, T]:
-    """The radars of a stage, by the names of their files."""
-    return {name: one for name, one in drawn_ones.items() if name.startswith(f"radar-{number}-")}
+def _page(study: Study, drawings: Mapping[str, Markup | None]) -> str:
+    """The page, as text.
 
-
-def _page(study: Study, figures: Mapping[str, Figure]) -> str:
-    """The page, as text."""
-    drawings = {}
-    for number, (name, figure) in enumerate(figures.items()):
-        label = f"{name}; the tables have its numbers"
-        drawings[name] = svg(partial(lambda given: given, figure), name=f"figure{number}", label=label)
+    Args:
+        study: The study.
+        drawings: Figures by name; None for one that could not be drawn, and no entry for one that is not drawn yet.
+    """
     stages = []
     for number, stage in enumerate(study.plan.stages, 1):
         if pairs := study.of_stage(stage):
-            own = list(_of_stage(drawings, number).values())
+            own = [drawing for name, drawing in drawings.items() if name.startswith(f"radar-{number}-")]
             names = [one.pair.name for one in pairs]
             tables = [(rate, names, rows(study, stage, rate)) for rate in RATES]
             seeds = any(one.comparison.samples > 1 for one in pairs)

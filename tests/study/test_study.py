@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from pages import HOSTILE
 from support import snapshot
@@ -26,6 +27,7 @@ from forgetwatch.cli import app
 from forgetwatch.comparing.category_means import Spread
 from forgetwatch.errors import ScoringError
 from forgetwatch.probes.shots import few_shot
+from forgetwatch.study import publication
 from forgetwatch.study.figures import _apart, averages_figure, radar_figures, scale_figure
 from forgetwatch.study.pairs import Study, run_study
 from forgetwatch.study.paper_tables import Value, rows, tables_csv, tables_latex, total, values
@@ -441,6 +443,13 @@ def test_the_name_of_a_report_is_no_folder(tmp_path: Path) -> None:
     assert status == 1
     assert "report.html: needed a folder, which holds the page, tables and pictures" in err
     assert not (tmp_path / "report.html").exists()
+    named = study_file(tmp_path, "{name: a, before: b.parquet, after: b.parquet}", top="name: report.html")
+    status, _, err = run(named)
+    assert status == 1
+    assert "report.html: needed a folder" in err
+    assert "name a folder with --output" in err
+    assert not (tmp_path / "report.html").exists()
+    assert run(named, "-o", tmp_path / "out")[0] == 0
 
 
 def test_the_terminals_table_has_a_row_a_pair_in_80_columns_and_each_pair_its_line(tmp_path: Path) -> None:
@@ -505,6 +514,59 @@ def test_the_files_of_a_study_agree_and_show_names_as_text(tmp_path: Path) -> No
         paper = numbers["b" if row["pair"] == "b" else "=1+1 <b> & x_1"]["paper"][row["rate"].replace(" ", "_")]
         of_row = paper if row["level"] == "all" else paper["by_category"][row["category"].removeprefix("'")]
         assert (float(row["mean"]), float(row["ceiling"])) == (of_row["mean"], of_row["ceiling"]["mean"])
+
+
+def two_pairs(folder: Path) -> Path:
+    """Study with two figures: one category makes no radar."""
+    for n in range(2):
+        pq.write_table(table_of(answers(n), category=["Math"] * len(K)), folder / f"{n}.parquet")
+    pairs = ("{name: a, size: 1B, before: 0.parquet, after: 1.parquet}", "{name: b, size: 2B, before: 1.parquet")
+    return study_file(folder, pairs[0], f"{pairs[1]}, after: 0.parquet}}")
+
+
+def test_all_numbers_and_a_page_are_there_when_the_figures_are_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, folder = two_pairs(tmp_path), tmp_path / "out"
+    assert run(path, "-o", tmp_path / "whole")[0] == 0
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(publication, "averages_figure", interrupted)
+    status, out, err = run(path, "-o", folder, "--json", tmp_path / "numbers.json")
+    assert status != 0
+    assert "2 pairs" in out
+    assert f"all numbers are in {folder}; drawing the figures" in err
+    assert document(folder) == json.loads((tmp_path / "numbers.json").read_text())
+    for name in ("study.json", "pairs.csv", "categories.csv", "tables.tex", "study.md"):
+        assert (folder / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    page = (folder / "study.html").read_text()
+    assert 'data-pair="b"' in page
+    assert "This figure is not drawn" in page
+    assert "<svg" not in page
+
+
+def test_a_figure_that_cannot_be_drawn_is_named_and_the_others_are_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, folder = two_pairs(tmp_path), tmp_path / "out"
+    assert run(path, "-o", folder)[0] == 0
+    pictures = {"averages.png", "averages.svg", "against-size.png", "against-size.svg"}
+    assert {one.name for one in (folder / "pictures").iterdir()} == pictures
+
+    def too_large(*_: object) -> None:
+        raise ValueError("the image\nis too large")
+
+    monkeypatch.setattr(publication, "averages_figure", too_large)
+    status, out, err = run(path, "-o", folder)
+    assert status == 0
+    assert "report: " in out
+    assert "not drawn: the figure averages: the image is too large" in err.splitlines()[-1]
+    assert {one.name for one in (folder / "pictures").iterdir()} == {"against-size.png", "against-size.svg"}
+    page = (folder / "study.html").read_text()
+    assert page.count("<figure>") == page.count("<svg") == 1
+    assert page.count("This figure is not drawn") == 1
 
 
 def test_no_torch_where_only_files_are_named(tmp_path: Path) -> None:
@@ -752,8 +814,8 @@ def made_study(folder: Path, pairs: int) -> Study:
 
 def test_the_radar_draws_what_the_table_has(tmp_path: Path) -> None:
     study = made_study(tmp_path, 2)
-    (figure,) = radar_figures(study, "tuning")
-    forgetting, gained = figure.axes
+    (draw,) = radar_figures(study, "tuning")
+    forgetting, gained = draw().axes
     assert [label.get_text() for label in forgetting.get_xticklabels()] == ["Math", "Law", "Arts"]
     for panel, rate in ((forgetting, "forgetting"), (gained, "backward transfer")):
         for line, one in zip(panel.lines, study.compared, strict=True):
@@ -767,6 +829,35 @@ def test_the_radar_draws_what_the_table_has(tmp_path: Path) -> None:
     widths = [bar.get_width() for bar in averages.axes[0].patches]
     assert widths[:2] == [pytest.approx(100 * one.averages.conventional) for one in study.compared]
     assert widths[2:] == [pytest.approx(100 * one.averages.forgetting) for one in study.compared]
+
+
+def test_a_figure_names_forty_pairs_at_most_and_says_which(tmp_path: Path) -> None:
+    study = made_study(tmp_path, 42)
+    fewer = replace(study, results=study.results[:40])
+    # Of equal ones, the later pair is left out.
+    highest_first = sorted(study.compared, key=lambda one: -one.averages.forgetting)
+    least = [one.pair.name for one in highest_first[40:]]
+    named = [one.pair.name for one in study.compared if one.pair.name not in least]
+    title = "the 40 of 42 pairs with the highest 1→0; the tables have all"
+
+    def title_of(figure: Figure) -> str:
+        return figure.legends[0].get_title().get_text()
+
+    averages = averages_figure(study)
+    assert averages is not None
+    assert [label.get_text() for label in averages.axes[0].get_yticklabels()] == named
+    assert title_of(averages) == f"shown: {title}"
+    radars = [draw() for draw in radar_figures(study, "tuning")]
+    assert [line.get_label() for one in radars for line in one.axes[0].lines] == named
+    assert {title_of(one) for one in radars} == {f"in the radars: {title}"}
+    scale, of_fewer = scale_figure(study, "size"), scale_figure(fewer, "size")
+    assert scale is not None
+    assert of_fewer is not None
+    assert sorted(text.get_text() for text in scale.axes[0].texts) == sorted(named)
+    assert title_of(scale) == f"named: {title}"
+    assert sum(len(line.get_xdata()) for line in scale.axes[0].lines if line.get_label() == "tuning") == 42
+    assert list(scale.get_size_inches()) == list(of_fewer.get_size_inches())
+    assert title_of(of_fewer) == ""
 
 
 def test_the_figure_against_size_has_each_total_with_its_deviation_and_radars_have_one_scale(tmp_path: Path) -> None:
@@ -806,7 +897,7 @@ def test_the_figure_against_size_has_each_total_with_its_deviation_and_radars_ha
                 assert list(ends) == pytest.approx([100 * (found.mean - found.sd), 100 * (found.mean + found.sd)])
                 below_0 = below_0 or found.mean < 0
     assert below_0, "the bar of such a point is around its mean"
-    limits = [[panel.get_ylim() for panel in radar_figures(study, f"stage {n}")[0].axes] for n in range(2)]
+    limits = [[panel.get_ylim() for panel in radar_figures(study, f"stage {n}")[0]().axes] for n in range(2)]
     assert limits[0] == limits[1]
     # The first stage forgets more: the scale of the later one alone would be another.
     most = [

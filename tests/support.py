@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 from forgetwatch import Item, Probe, Snapshot
+
+PATIENCE = 300
+"""Seconds to wait for another process or thread, on a machine that is busy with other work."""
 
 WORDS = [f"w{i}" for i in range(120)]
 
@@ -157,3 +164,59 @@ def vllm_stand_in(engine: type) -> ModuleType:
     fake.LLM, fake.SamplingParams = engine, dict  # type: ignore[attr-defined]
     fake.__spec__ = ModuleSpec("vllm", None)
     return fake
+
+
+def growth(call: Callable[[int], object], *, to: int, times: int = 100) -> float:
+    """CPU time of a call on an input of size `to`, over that of `times` calls of size `to / times`.
+
+    At most about 1 if the time grows with the size, and up to `times` if it grows with its square. Both are measured
+    here, three times, so that a slow or busy machine changes little.
+    """
+
+    def least(size: int, calls: int) -> float:
+        took = []
+        for _ in range(3):
+            began = time.thread_time()
+            for _ in range(calls):
+                call(size)
+            took.append(time.thread_time() - began)
+        return min(took)
+
+    return least(to, 1) / least(to // times, times)
+
+
+@contextmanager
+def calls_limited(limit: int) -> Iterator[None]:
+    """Context in which this thread may call at most `limit` functions."""
+    made = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal made
+        made += event in ("call", "c_call")
+        if made > limit:
+            raise AssertionError(f"more than {limit:,} calls")
+
+    sys.setprofile(count)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
+
+
+def children_cpu() -> float:
+    """Seconds of CPU of all child processes that have ended, which is their work and not the time that they waited."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def wait_until(is_there: Callable[[], object], what: str) -> None:
+    """Wait until a condition holds.
+
+    Args:
+        is_there: The condition.
+        what: What is waited for, for the failure.
+    """
+    until = time.monotonic() + PATIENCE
+    while not is_there():
+        assert time.monotonic() < until, f"waited {PATIENCE} s for {what}"
+        time.sleep(0.02)

@@ -55,16 +55,18 @@ class WrongResultError(Exception):
     """A file was read, and what was read breaks a rule."""
 
 
-def attempt(call: Callable[[], object], *, names: str) -> Outcome:
+def attempt(call: Callable[[], object], *, names: str, limit: float | None = None) -> Outcome:
     """Run a case.
 
     Args:
         call: Returns, or raises `WrongResultError` if what was read breaks a rule.
         names: Text that a refusal must contain.
+        limit: Seconds of CPU after which the case counts as a hang; None for `CPU_LIMIT`.
     """
+    limit = CPU_LIMIT if limit is None else limit
     before, started = _peak(), time.process_time()
     try:
-        with _cpu_limit():
+        with _cpu_limit(limit):
             call()
         outcome = Outcome("read", "")
     except ForgetwatchError as error:
@@ -78,7 +80,7 @@ def attempt(call: Callable[[], object], *, names: str) -> Outcome:
     except Exception as error:
         outcome = Outcome("unexpected", f"{type(error).__name__}: {error} at {_place(error)}")
     seconds = time.process_time() - started
-    if not outcome.is_finding and seconds > CPU_LIMIT:
+    if not outcome.is_finding and seconds > limit:
         outcome = Outcome("slow", outcome.detail)
     if not outcome.is_finding and _peak() - before > MEMORY_LIMIT:
         outcome = Outcome("memory", f"{(_peak() - before) / 2**20:.0f} MiB; {outcome.detail}")
@@ -113,14 +115,14 @@ def _peak() -> int:
 
 
 @contextmanager
-def _cpu_limit() -> Iterator[None]:
+def _cpu_limit(limit: float) -> Iterator[None]:
     """Raise `TooLong` after twice the limit: a hang must end, and what is merely slow must be timed."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise TooLong
 
     previous = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, 2 * CPU_LIMIT)
+    signal.setitimer(signal.ITIMER_PROF, 2 * limit)
     try:
         yield
     finally:

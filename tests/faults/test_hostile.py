@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import PATIENCE, growth
 
 from faults.cases import attempt
 from forgetwatch import Item, Snapshot, load_snapshot, save_snapshot
@@ -37,9 +38,9 @@ READERS: dict[str, Callable[[Path], object]] = {
 def test_a_device_is_refused_and_not_read(name: str, tmp_path: Path) -> None:
     for suffix in ("", ".yaml"):
         (tmp_path / f"zero{suffix}").symlink_to("/dev/zero")
+    # Who reads a device without an end never comes back, and is ended here by the limit of a hang.
     outcome = attempt(lambda: READERS[name](tmp_path / "zero"), names="a pipe or device; write it to a file first")
     assert outcome.kind == "refused", outcome
-    assert outcome.seconds < 2
 
 
 @pytest.mark.parametrize("name", ["gate", "categories in YAML"])
@@ -54,16 +55,22 @@ def test_a_device_is_refused_and_not_read(name: str, tmp_path: Path) -> None:
         ("<<: [" + "{a: 1}," * 50_000, "it is not YAML"),
     ],
 )
-def test_yaml_costs_seconds_at_most(name: str, content: str, why: str, tmp_path: Path) -> None:
+def test_yaml_that_would_cost_much_is_refused_for_its_reason(name: str, content: str, why: str, tmp_path: Path) -> None:
     (tmp_path / "f.yaml").write_text(content)
-    outcome = attempt(lambda: READERS[name](tmp_path / "f.yaml"), names=why)
+    outcome = attempt(lambda: READERS[name](tmp_path / "f.yaml"), names=why, limit=PATIENCE)
     assert outcome.kind == "refused", outcome
 
 
-def test_the_slowest_yaml_that_is_read_takes_less_than_five_seconds(tmp_path: Path) -> None:
+def test_the_largest_yaml_that_is_read_is_read(tmp_path: Path) -> None:
     (tmp_path / "g.yaml").write_text("tolerance: 2%\nmust_pass: [" + "a," * 260_000 + "]\n")
-    outcome = attempt(lambda: read_gate(tmp_path / "g.yaml"), names="")
+    outcome = attempt(lambda: read_gate(tmp_path / "g.yaml"), names="", limit=PATIENCE)
     assert outcome.kind == "read", outcome
+
+
+def test_the_time_of_yaml_grows_with_its_size_and_not_with_its_square(tmp_path: Path) -> None:
+    for entries in (300, 30_000):
+        (tmp_path / f"{entries}.yaml").write_text("tolerance: 2%\nmust_pass: [" + "a," * entries + "]\n")
+    assert growth(lambda entries: read_gate(tmp_path / f"{entries}.yaml"), to=30_000) < 10
 
 
 @pytest.mark.parametrize("name", ["/etc/passwd", "../ids.txt", "folder/../../ids.txt", "out.txt"])

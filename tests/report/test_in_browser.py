@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from merge_sweeps import made_sweep
 from pages import HOSTILE, Made, choices, hostile, plain, run, written
+from support import PATIENCE
 
 from forgetwatch.cli.documents import write_report
 from forgetwatch.comparing.verdict import TOLERANCE
@@ -73,7 +74,7 @@ def opened(browser: Any) -> Iterator[Open]:
         contexts.append(context)
         context.set_offline(True)
         page = context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(1000 * PATIENCE)
         page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
         page.on(
             "console", lambda said: wrong.append(f"console: {said.text}") if said.type in ("error", "warning") else 0

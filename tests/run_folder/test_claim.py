@@ -5,13 +5,12 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from support import PATIENCE
 
 from forgetwatch.errors import WatchError
 from forgetwatch.run_folder import RunFolder, claim
@@ -23,7 +22,7 @@ from forgetwatch.run_folder import RunFolder, claim
 owner = RunFolder(sys.argv[1])
 claim.claim(Path(sys.argv[1]), owner, patience=0)
 print("claimed", flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 
 LOCK = "_forgetwatch.lock"
@@ -54,13 +53,15 @@ def test_a_folder_that_another_process_has_is_refused_with_its_name_until_that_e
 
 
 def test_a_second_training_waits_for_one_that_is_being_stopped(tmp_path: Path) -> None:
+    waits = list[str]()
+
+    def stop(sentence: str) -> None:
+        waits.append(sentence)
+        other.kill()
+
     with holder(tmp_path) as other:
-        killer = threading.Timer(0.5, other.kill)
-        killer.start()
-        began = time.monotonic()
-        claim.claim(tmp_path, OWNER, patience=20)
-        assert time.monotonic() - began > 0.3
-        killer.join()
+        claim.claim(tmp_path, OWNER, patience=PATIENCE, on_wait=stop)
+        assert len(waits) == 1
     claim.release(tmp_path, OWNER)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support import probe, snapshot
+from support import PATIENCE, probe, snapshot
 
 from forgetwatch import save_snapshot
 from forgetwatch.errors import WatchError
@@ -76,9 +76,9 @@ def test_a_baseline_of_another_run_or_none_is_refused_with_the_paths(tmp_path: P
 
 @pytest.fixture
 def limited() -> Iterator[None]:
-    """Ten seconds: who opens a pipe to write waits for a reader."""
-    signal.signal(signal.SIGALRM, lambda *_: pytest.fail("it waits for ever"))
-    signal.alarm(10)
+    """An end after minutes: who opens a pipe to write waits for a reader."""
+    signal.signal(signal.SIGALRM, lambda *_: pytest.fail(f"waited {PATIENCE} s for a pipe to be opened"))
+    signal.alarm(PATIENCE)
     yield
     signal.alarm(0)
 

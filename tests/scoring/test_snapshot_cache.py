@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import stat
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import model, probe, tokenizer
+from support import PATIENCE, model, probe, tokenizer
 
 from forgetwatch import Snapshot, save_snapshot
 from forgetwatch.errors import ScoringError
@@ -263,8 +262,7 @@ def test_a_process_that_is_killed_leaves_no_lock(tmp_path: Path) -> None:
         waited: list[bool] = []
         with entry.locked(patience=0.5, on_wait=lambda: waited.append(True)) as locked:
             assert (locked, waited) == (False, [True])
-        threading.Timer(0.5, holder.send_signal, [signal.SIGKILL]).start()
-        with entry.locked(patience=60, on_wait=lambda: waited.append(True)) as locked:
+        with entry.locked(patience=PATIENCE, on_wait=holder.kill) as locked:
             assert locked
     assert list(tmp_path.iterdir()) == []
 
@@ -292,7 +290,7 @@ def test_many_owners_of_a_lock_never_overlap(tmp_path: Path, monkeypatch: pytest
     def work() -> None:
         nonlocal inside, most
         for _ in range(30):
-            with entry.locked(patience=60, on_wait=lambda: None) as locked:
+            with entry.locked(patience=PATIENCE, on_wait=lambda: None) as locked:
                 if not locked:
                     wrong.append("no lock")
                 inside += 1

@@ -13,6 +13,7 @@ from collections import Counter
 import pytest
 from choosers import BLIND, Chooser, share_right
 from standard_parts.code import fits, of_like_length
+from support import PATIENCE
 
 from forgetwatch import load_probe
 from forgetwatch.item import Item
@@ -39,7 +40,7 @@ def program(item: Item) -> str:
 @pytest.mark.parametrize("item", of("code:prints", "code:json"), ids=lambda item: item.id)
 def test_a_program_prints_the_right_option_and_no_other(item: Item) -> None:
     command = [sys.executable, "-I", "-c", program(item)]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    run = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
     assert run.stdout.endswith("\n")
     assert [option == run.stdout.removesuffix("\n") for option in options(item)].index(True) == item.answer
     assert len(set(options(item))) == 4

@@ -9,7 +9,6 @@ import resource
 import shutil
 import signal
 import tempfile
-import time
 import weakref
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -19,7 +18,7 @@ from typing import Any
 import pytest
 import saved_runs as runs
 from ranks import in_processes
-from support import WORDS
+from support import WORDS, wait_until
 
 from forgetwatch import Trajectory, load_snapshot
 from forgetwatch.errors import WatchError
@@ -199,9 +198,7 @@ def test_one_that_comes_and_goes_during_a_look_is_named(
     def come_and_go(given: str) -> None:
         if "checkpoint-10" in given:
             shutil.move(moved, out / "checkpoint-20")
-            until = time.monotonic() + 20
-            while 20 not in made._queue._noticed and time.monotonic() < until:
-                time.sleep(0.01)
+            wait_until(lambda: 20 in made._queue._noticed, "the follower to notice checkpoint-20")
             runs.delete(out / "checkpoint-20")
 
     before_loading(monkeypatch, come_and_go)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import PATIENCE
 
 from forgetwatch import Trajectory, load_snapshot
 from forgetwatch.comparing.look_drift import drift_json
@@ -82,7 +83,7 @@ PLAIN = {"every": 5, "save_strategy": "steps", "lora": False}
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
     made = Runs(tmp_path_factory.mktemp("runs"))
     yield made
-    made.process.communicate(timeout=60)
+    made.process.communicate(timeout=PATIENCE)
     assert made.process.returncode == 0
 
 

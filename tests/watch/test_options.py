@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from queue import Queue
@@ -14,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
-from support import model, probe, tokenizer, trainer
+from support import model, probe, tokenizer, trainer, wait_until
 from transformers import EarlyStoppingCallback, TrainerCallback
 
 from forgetwatch import ForgetWatchCallback, Probe, Trajectory, compare, load_snapshot, save_snapshot, score
@@ -297,12 +296,8 @@ def test_further_references_log_keys_of_their_own_also_after_a_resume(tmp_path: 
 
 def appears(path: Path) -> str:
     """Text that a command writes; waits for it, since the run does not."""
-    until = time.monotonic() + 20
-    while time.monotonic() < until:
-        if path.is_file() and (text := path.read_text()).endswith("\n"):
-            return text.rstrip("\n")
-        time.sleep(0.02)
-    raise AssertionError(f"{path} was not written")
+    wait_until(lambda: path.is_file() and path.read_text().endswith("\n"), f"a line in {path}")
+    return path.read_text().rstrip("\n")
 
 
 def test_the_command_gets_the_step_and_folder_of_the_look(tmp_path: Path) -> None:

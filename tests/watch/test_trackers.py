@@ -7,7 +7,6 @@ import json
 import os
 import struct
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from typing import Any
 
 import pytest
 import torch
-from support import model, probe, tokenizer, trainer
+from support import model, probe, tokenizer, trainer, wait_until
 from transformers import TrainerCallback
 
 from forgetwatch import ForgetWatchCallback, Probe, load_snapshot, score
@@ -83,12 +82,11 @@ class WandB:
         wandb.teardown()
         # Its service goes on writing when `finish` has come back, and may not have made the file yet; the last record
         # is that of the exit.
-        until = time.monotonic() + 60
-        while time.monotonic() < until:
-            paths = list(Path(os.environ["WANDB_DIR"]).glob("wandb/offline-run-*/*.wandb"))
-            if paths and self.is_whole(max(paths, key=lambda path: path.stat().st_mtime)):
-                return
-            time.sleep(0.05)
+        wait_until(self.has_whole, "the last record of the run in its file")
+
+    def has_whole(self) -> bool:
+        paths = list(Path(os.environ["WANDB_DIR"]).glob("wandb/offline-run-*/*.wandb"))
+        return bool(paths) and self.is_whole(max(paths, key=lambda path: path.stat().st_mtime))
 
     def is_whole(self, path: Path) -> bool:
         from google.protobuf.message import DecodeError

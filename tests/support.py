@@ -166,16 +166,17 @@ def vllm_stand_in(engine: type) -> ModuleType:
     return fake
 
 
-def growth(call: Callable[[int], object], *, to: int, times: int = 100) -> float:
-    """CPU time of a call on an input of size `to`, over that of `times` calls of size `to / times`.
+def growth(call: Callable[[int], object], *, to: int, runs: int = 3) -> float:
+    """CPU time of a call on an input of size `to`, over that of 100 calls on inputs a hundredth as large.
 
-    At most about 1 if the time grows with the size, and up to `times` if it grows with its square. Both are measured
-    here, three times, so that a slow or busy machine changes little.
+    At most about 1 if the time grows with the size, and up to 100 if it grows with its square. Both are measured here,
+    and the least time of some runs counts, so that a slow or busy machine changes little.
     """
+    times = 100
 
     def least(size: int, calls: int) -> float:
         took = []
-        for _ in range(3):
+        for _ in range(runs):
             began = time.thread_time()
             for _ in range(calls):
                 call(size)

@@ -61,16 +61,10 @@ def test_yaml_that_would_cost_much_is_refused_for_its_reason(name: str, content:
     assert outcome.kind == "refused", outcome
 
 
-def test_the_largest_yaml_that_is_read_is_read(tmp_path: Path) -> None:
-    (tmp_path / "g.yaml").write_text("tolerance: 2%\nmust_pass: [" + "a," * 260_000 + "]\n")
-    outcome = attempt(lambda: read_gate(tmp_path / "g.yaml"), names="", limit=PATIENCE)
-    assert outcome.kind == "read", outcome
-
-
-def test_the_time_of_yaml_grows_with_its_size_and_not_with_its_square(tmp_path: Path) -> None:
-    for entries in (300, 30_000):
+def test_the_time_of_the_largest_yaml_grows_with_its_size_and_not_with_its_square(tmp_path: Path) -> None:
+    for entries in (2600, 260_000):
         (tmp_path / f"{entries}.yaml").write_text("tolerance: 2%\nmust_pass: [" + "a," * entries + "]\n")
-    assert growth(lambda entries: read_gate(tmp_path / f"{entries}.yaml"), to=30_000) < 10
+    assert growth(lambda entries: read_gate(tmp_path / f"{entries}.yaml"), to=260_000, runs=1) < 10
 
 
 @pytest.mark.parametrize("name", ["/etc/passwd", "../ids.txt", "folder/../../ids.txt", "out.txt"])

@@ -96,12 +96,14 @@ def test_an_item_whose_pattern_reaches_the_limit_is_unscored(
         assert grade(item, text, truncated=True).correct is None
 
 
-def test_a_text_on_which_a_pattern_reached_the_limit_is_not_searched_again(search: BoundedSearch) -> None:
+def test_a_text_on_which_a_pattern_reached_the_limit_is_not_searched_again(
+    search: BoundedSearch, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = search.last_match(*SLOW)
     assert first.problem
-    assert search._process is None  # the limit ended it, and a search would start another
-    assert [search.last_match(*SLOW) for _ in range(1000)] == [first] * 1000
-    assert search._process is None
+    with monkeypatch.context() as patched:
+        patched.setattr(search, "_request", lambda *_: pytest.fail("searched again"))
+        assert [search.last_match(*SLOW) for _ in range(1000)] == [first] * 1000
     assert search.last_match("a", "a") == LastMatch("a", at_end=True)
 
 

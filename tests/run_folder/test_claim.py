@@ -35,8 +35,10 @@ def holder(folder: Path) -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen([sys.executable, "-c", HOLDS, str(folder)], stdout=subprocess.PIPE, text=True) as made:
         assert made.stdout is not None
         assert made.stdout.readline() == "claimed\n"
-        yield made
-        made.kill()
+        try:
+            yield made
+        finally:
+            made.kill()
 
 
 def test_a_folder_that_another_process_has_is_refused_with_its_name_until_that_ends(tmp_path: Path) -> None:

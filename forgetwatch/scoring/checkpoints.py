@@ -6,7 +6,7 @@ import json
 import os
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -21,7 +21,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.integrations import deepspeed
 from transformers.utils import logging
 
-from forgetwatch.errors import ForgetwatchError, ScoringError, did_you_mean_path
+from forgetwatch.errors import ForgetwatchError, NotFiniteError, ScoringError, did_you_mean_path
 from forgetwatch.grading import RULES
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Done, Progress, log
@@ -283,7 +283,10 @@ def score_derived(
         folder = stack.enter_context(files())
         load = partial(load_model, folder, trust_remote_code=trust_remote_code, device_map=device_map)
         model, tokenizer = on_all_processes(load)
-        snapshot = Scorer(probe, tokenizer, model, progress=progress).score(model, name=name, progress=progress)
+        try:
+            snapshot = Scorer(probe, tokenizer, model, progress=progress).score(model, name=name, progress=progress)
+        except NotFiniteError as error:  # whose sentence is for a model in training
+            raise ScoringError(f"{name}: the model's logits are not finite; {_reason(model)}") from error
         try:
             on_main_process(lambda: entry.write(snapshot))
         except (OSError, ForgetwatchError) as error:
@@ -293,6 +296,29 @@ def score_derived(
                 stacklevel=2,
             )
         return snapshot
+
+
+def non_finite(parts: Iterable[torch.Tensor]) -> str:
+    """Text on the values of a tensor that are not finite, such as ``NaN (3 of 4,096 values)``; empty if all are.
+
+    Args:
+        parts: The tensor, in one or several parts.
+    """
+    nans = infinities = size = 0
+    for part in parts:
+        nans, infinities = nans + int(part.isnan().sum()), infinities + int(part.isinf().sum())
+        size += part.numel()
+    kinds = " and ".join(name for name, number in (("NaN", nans), ("infinity", infinities)) if number)
+    return kinds and f"{kinds} ({nans + infinities:,} of {size:,} values)"
+
+
+def _reason(model: nn.Module) -> str:
+    """Reason why the logits of a loaded model are not finite, with the remedy."""
+    for name, weight in model.named_parameters():
+        # Weights that are on no device of this process have no values here.
+        if not weight.is_meta and (found := non_finite([weight])):
+            return f"its tensor {name} holds {found}; take a checkpoint from before that"
+    return "its weights are finite, so it overflows in its dtype; save it in bfloat16 or float32"
 
 
 def score_by_main_process(given: str, probe: Probe, *, progress: Progress | None = None) -> Snapshot:

@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.errors import ScoringError
+from forgetwatch.errors import NotFiniteError
 from forgetwatch.scoring.encoding import Encoded
 from forgetwatch.scoring.layout import Batch
 
@@ -134,14 +134,14 @@ class Readout:
                 then as in `HeadReader.read`.
 
         Raises:
-            ScoringError: If a log-probability is not finite.
+            NotFiniteError: If a log-probability is not finite.
         """
         logprobs = np.empty(len(self.rows))
         logprobs[self._order] = numbers[: len(self.rows)]
         likeliest = numbers[len(self.rows) : len(self.rows) + len(self.likeliest)]
         targets = sum(len(request.targets) for request in self._requests)
         if not np.isfinite(logprobs[:targets]).all():
-            raise ScoringError("the model's logits are not finite; has the run diverged?")
+            raise NotFiniteError("the model's logits are not finite; has the run diverged?")
         bounds = np.cumsum([len(tokens) for tokens in self._spelled.values()])
         *read, given = np.split(logprobs[targets:], bounds)
         others = dict(zip(self._spelled, read, strict=True))

@@ -6,6 +6,7 @@ import csv
 import errno
 import io
 import json
+import math
 import os
 import re
 import shutil
@@ -21,6 +22,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from support import model, probe, tokenizer
 from typer.testing import CliRunner
 
@@ -254,6 +256,56 @@ def test_what_cannot_be_swept_is_refused_at_once(
     done = CliRunner().invoke(app, ["merge", "a", "b", *PROBES, *options])
     assert reason in done.output + str(done.exception)
     assert done.exit_code in (status, 1)
+
+
+def changed(source: Path, target: Path, value: float, *, dtype: torch.dtype = torch.float32) -> str:
+    """Name of a copy of a model with three values in one tensor replaced."""
+    shutil.copytree(source, target)
+    found = {name: weight.to(dtype) for name, weight in load_file(target / "model.safetensors").items()}
+    found[NORM][:3] = value
+    save_file(found, target / "model.safetensors", {"format": "pt"})
+    config = json.loads((target / "config.json").read_text())
+    (target / "config.json").write_text(json.dumps({**config, "dtype": str(dtype).removeprefix("torch.")}))
+    return str(target)
+
+
+NORM = "model.layers.0.input_layernorm.weight"
+
+
+@pytest.mark.parametrize(("value", "kind"), [(math.nan, "NaN"), (math.inf, "infinity")])
+@pytest.mark.parametrize("side", "AB")
+def test_a_weight_that_is_not_finite_is_named_before_anything_is_scored(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, side: str, value: float, kind: str
+) -> None:
+    monkeypatch.setattr(sweep, "score_derived", lambda *_, **__: pytest.fail("scored"))
+    broken = changed(Path(side.lower()), folder / "broken", value)
+    names = (broken, "b") if side == "A" else ("a", broken)
+    done = CliRunner().invoke(app, ["merge", *names, *PROBES])
+    assert done.exit_code == 1
+    assert f"{side} ({broken}): tensor {NORM} holds {kind} (3 of " in str(done.exception)
+
+
+def test_a_point_that_overflows_is_named_before_anything_is_scored(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = (changed(Path(name), folder / name, 60_000.0, dtype=torch.float16) for name in "ab")
+    for end, at in ((a, 3), (b, 6)):  # at 60 degrees, so that the factors of the arc add up to 1.15
+        weights_of = load_file(f"{end}/model.safetensors")
+        weights_of[NORM][3:] = 0
+        weights_of[NORM][at : at + 3] = 60_000.0
+        save_file(weights_of, f"{end}/model.safetensors", {"format": "pt"})
+    monkeypatch.setattr(sweep, "score_derived", lambda *_, **__: pytest.fail("scored"))
+    done = CliRunner().invoke(app, ["merge", a, b, *PROBES, "--method", "slerp", "--alpha", "0,0.5,1"])
+    assert done.exit_code == 1
+    assert f"alpha 0.5: the merged tensor {NORM} overflows in F16 and would hold infinity (3 of " in str(done.exception)
+
+
+def test_a_model_that_overflows_when_it_is_scored_is_named_and_no_run_is_blamed(folder: Path) -> None:
+    broken = changed(Path("b"), folder / "broken", 60_000.0, dtype=torch.float16)
+    done = CliRunner().invoke(app, ["merge", "a", broken, *PROBES])
+    assert done.exit_code == 1
+    assert f"{broken}: the model's logits are not finite; its weights are finite" in str(done.exception)
+    assert "run" not in str(done.exception).replace(broken, "")
 
 
 def test_a_full_disk_and_unlike_models_stop_it_before_anything_is_written(

@@ -158,8 +158,24 @@ def test_the_distance_is_unknown_where_the_base_has_no_weights_that_can_be_measu
     found = weight_distance(ends)
     assert found.overall > 0
     name = "model.layers.1.mlp.down_proj.weight"
+    ends = Ends(a=str(tmp_path / "a"), b=str(tmp_path / "b"), method="linear", alphas=(0.5,))
     ends.plan.base[name] = replace(ends.plan.base[name], dtype="U8")  # as quantized weights are stored
     unknown = weight_distance(ends)
     assert math.isnan(unknown.overall)
     assert math.isnan(unknown.layers["model.layers.1"])
     assert unknown.layers["model.layers.0"] == found.layers["model.layers.0"]
+
+
+@pytest.mark.parametrize(("side", "file"), [("A", "a/model.safetensors"), ("B", "b/adapter_model.safetensors")])
+def test_a_weight_of_the_base_or_of_the_adapter_that_is_not_finite_is_named(
+    tmp_path: Path, side: str, file: str
+) -> None:
+    save(tmp_path)
+    weights = load_file(tmp_path / file)
+    name = next(name for name in weights if "down_proj" in name)
+    weights[name].view(-1)[:2] = torch.inf
+    save_file(weights, tmp_path / file, {"format": "pt"})
+    ends = Ends(a=str(tmp_path / "a"), b=str(tmp_path / "b"), method="linear", alphas=(0.5,))
+    with pytest.raises(ScoringError) as error:
+        ends.check()
+    assert str(error.value).startswith(f"{side} ({tmp_path / side.lower()}): tensor {name} holds infinity (2 of ")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 from ranks import launched
+from safetensors.torch import load_file, save_file
 from support import model, probe, tokenizer
 from typer.testing import CliRunner
 
@@ -90,3 +92,21 @@ def test_two_processes_write_the_study_of_one(saved: Path, monkeypatch: pytest.M
     ]
     assert counts[0] == counts[1]
     assert counts[0][0][1] == 40
+
+
+def test_a_model_whose_logits_are_not_finite_is_named_with_its_tensor(
+    saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORGETWATCH_CACHE", str(tmp_path / "cache"))
+    name, broken = "model.layers.0.input_layernorm.weight", saved / "broken"
+    shutil.copytree(saved / "tuned", broken)
+    weights = load_file(broken / "model.safetensors")
+    weights[name][:3] = float("nan")
+    save_file(weights, broken / "model.safetensors", {"format": "pt"})
+    study = (saved / "launched.yaml").read_text().replace("after: tuned", "after: broken")
+    (saved / "broken.yaml").write_text(study)
+    done = CliRunner().invoke(app, ["study", str(saved / "broken.yaml"), "-o", str(tmp_path / "out")])
+    assert done.exit_code == 1
+    why = f"{broken}: the model's logits are not finite; its tensor {name} holds NaN (3 of "
+    assert f"forgetwatch: not compared: made: {why}" in done.stderr
+    assert "diverged" not in done.stderr

@@ -28,6 +28,8 @@ from forgetwatch.study.merging.weights import (
     Geometry,
     MergePlan,
     Method,
+    check_finite,
+    check_point,
     geometry_of,
     plan_merge,
     squares_of,
@@ -80,11 +82,21 @@ class Ends:
 
     @cached_property
     def geometry(self) -> dict[str, Geometry]:
-        """Norms and angles of the tensors of two whole models; empty for an adapter."""
+        """Norms and angles of the tensors of two whole models; empty for an adapter.
+
+        Raises:
+            ScoringError: If a weight is not finite.
+        """
         if not isinstance(self.plan, MergePlan):
             return {}
         with _tensors_shown("reading the weights of both models", self.plan) as beat:
             return geometry_of(self.plan, beat=beat)
+
+    @cached_property
+    def base_squares(self) -> dict[str, float]:
+        """Sums of the squares of the base of an adapter, by the tensor's name; empty for two whole models."""
+        base = self.plan.base if isinstance(self.plan, AdapterPlan) else {}
+        return {name: squares_of(one) for name, one in base.items() if one.dtype in DTYPES}
 
     @cached_property
     def weights(self) -> tuple[list[str], list[str]]:
@@ -121,8 +133,8 @@ class Ends:
         """Remove what merges that were killed had left, and raise if the points cannot be made; nothing is written.
 
         Raises:
-            ScoringError: If the ends cannot be merged, the points would not fit onto the disk, or a folder that
-                keeps points holds something else.
+            ScoringError: If the ends cannot be merged, the points would not fit onto the disk, a folder that keeps
+                points holds something else, or a weight of an end or of a point is not finite.
         """
         needed, where = self.plan.bytes, Path(gettempdir())
         models = int(any(0 < alpha < 1 for alpha in self.alphas))  # the ends are scored where they are
@@ -135,6 +147,18 @@ class Ends:
             if not where.is_dir():
                 raise ScoringError(f"{self.keep}: needed a folder to keep the merged models in, and {where} is a file")
         check_disk(where, needed, models=models)
+        self._check_weights()
+
+    def _check_weights(self) -> None:
+        """Raise if a weight is not finite; what is read for that is kept for the distance of the two models."""
+        if isinstance(self.plan, MergePlan):
+            for alpha in self.alphas:
+                check_point(self.plan, alpha=alpha, method=self.method, geometry=self.geometry)
+            return
+        for tensor in self.plan.tensors.values():
+            check_finite(tensor, squares_of(tensor), f"B ({self.b})")
+        for name, squares in self.base_squares.items():
+            check_finite(self.plan.base[name], squares, f"A ({self.a})")
 
     def _is_kept(self, alpha: float) -> bool:
         """True if a point is in the folder already."""
@@ -182,9 +206,7 @@ def weight_distance(ends: Ends) -> WeightDistance:
         squares = {name: (one.aa, one.dd) for name, one in ends.geometry.items()}
         return WeightDistance.of(squares, turned=sum(not one.is_parallel for one in ends.geometry.values()))
     added = adapter_squares(ends.plan)
-    squares = {
-        name: (squares_of(one), added.pop(name, 0.0)) for name, one in ends.plan.base.items() if one.dtype in DTYPES
-    }
+    squares = {name: (of_base, added.pop(name, 0.0)) for name, of_base in ends.base_squares.items()}
     # What is added to weights that are quantized, or stored under other names, has no norm to be compared with.
     return WeightDistance.of({**squares, **dict.fromkeys(added, (math.nan, math.nan))}, turned=0)
 

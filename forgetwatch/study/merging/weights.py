@@ -27,6 +27,8 @@ from typing import Any, BinaryIO, Final, Literal
 import torch
 from transformers import AutoConfig
 
+from forgetwatch.errors import ScoringError
+from forgetwatch.scoring.checkpoints import non_finite
 from forgetwatch.scoring.snapshot_cache import deciding_files
 from forgetwatch.study.merging.compatibility import check_alike, check_pair, tensors_on_one_side
 from forgetwatch.study.merging.weight_files import (
@@ -55,12 +57,14 @@ class Geometry:
         bb: Of the squares of B.
         ab: Of the products.
         dd: Of the squares of B - A.
+        most: The largest absolute values of A and of B.
     """
 
     aa: float
     bb: float
     ab: float
     dd: float
+    most: tuple[float, float]
 
     @property
     def cosine(self) -> float:
@@ -85,11 +89,13 @@ class MergePlan:
     """Two checkpoints that can be merged.
 
     Attributes:
+        given: A and B as they were named.
         folder: Folder of B, whose files other than weights each merged model gets.
         files: Tensors of each file to write, in the order in which they are stored there.
         left_out: Names of tensors that one side alone stores and that are computed from others when it is loaded.
     """
 
+    given: tuple[str, str]
     folder: Path
     files: Mapping[str, tuple[Pair, ...]]
     left_out: tuple[str, ...]
@@ -132,7 +138,7 @@ def plan_merge(a: str, b: str, *, trust_remote_code: bool = False) -> MergePlan:
     files: dict[str, tuple[Pair, ...]] = {}
     for pair in pairs:
         files[pair.b.file.name] = (*files.get(pair.b.file.name, ()), pair)
-    return MergePlan(folder=folders[1], files=files, left_out=alone)
+    return MergePlan(given=(a, b), folder=folders[1], files=files, left_out=alone)
 
 
 def geometry_of(plan: MergePlan, *, beat: Callable[[], None] = lambda: None) -> dict[str, Geometry]:
@@ -141,18 +147,68 @@ def geometry_of(plan: MergePlan, *, beat: Callable[[], None] = lambda: None) -> 
     Args:
         plan: The two models.
         beat: Called after each tensor.
+
+    Raises:
+        ScoringError: If a tensor holds NaN or infinity.
     """
-    found = {}
+    found, names = {}, [f"{side} ({given})" for side, given in zip("AB", plan.given, strict=True)]
     for pair in plan.pairs:
         if pair.is_averaged:
-            sums = torch.zeros(4, dtype=torch.float64)
+            sums, most = torch.zeros(4, dtype=torch.float64), (0.0, 0.0)
             for a, b in chunks(pair):
                 x, y = a.double().flatten(), b.double().flatten()
                 sums += torch.stack([x @ x, y @ y, x @ y, (y - x).square().sum()])
+                if x.numel():
+                    most = max(most[0], float(x.abs().max())), max(most[1], float(y.abs().max()))
             aa, bb, ab, dd = sums.tolist()
-            found[pair.a.name] = Geometry(aa=aa, bb=bb, ab=ab, dd=dd)
+            for model, tensor, squares in zip(names, (pair.a, pair.b), (aa, bb), strict=True):
+                check_finite(tensor, squares, model)
+            found[pair.a.name] = Geometry(aa=aa, bb=bb, ab=ab, dd=dd, most=most)
         beat()
     return found
+
+
+def check_finite(tensor: StoredTensor, squares: float, model: str) -> None:
+    """Raise if a tensor holds NaN or infinity; it is read again only if the sum of its squares is not finite.
+
+    Args:
+        tensor: The tensor.
+        squares: Sum of the squares of its elements.
+        model: Its model, as the message names it.
+
+    Raises:
+        ScoringError: If a value is not finite.
+    """
+    if not math.isfinite(squares) and (found := non_finite(part for part, _ in chunks(Pair(a=tensor, b=tensor)))):
+        raise ScoringError(f"{model}: tensor {tensor.name} holds {found}; take a checkpoint from before that")
+
+
+def check_point(plan: MergePlan, *, alpha: float, method: Method, geometry: Mapping[str, Geometry]) -> None:
+    """Raise if the merged weights of a point overflow in their dtype; few tensors or none are read.
+
+    Args:
+        plan: The two models, of finite weights.
+        alpha: Share of B, 0 to 1.
+        method: How weights are averaged.
+        geometry: That of the two models.
+
+    Raises:
+        ScoringError: If a merged weight is not finite.
+    """
+    for pair in plan.pairs:
+        if not pair.is_averaged:
+            continue
+        of_pair = geometry[pair.a.name]
+        weights = of_pair.weights(alpha, method)
+        largest = sum(abs(weight) * most for weight, most in zip(weights, of_pair.most, strict=True))
+        # Few tensors come near, such as those of an arc between large weights, whose factors add up to more than 1.
+        if largest <= torch.finfo(DTYPES[pair.dtype]).max:
+            continue
+        if found := non_finite(merged(a, b, weights, dtype=pair.dtype) for a, b in chunks(pair)):
+            raise ScoringError(
+                f"alpha {alpha:g}: the merged tensor {pair.a.name} overflows in {pair.dtype} and would hold {found}; "
+                "save A and B in a wider dtype, such as bfloat16 or float32"
+            )
 
 
 def squares_of(tensor: StoredTensor) -> float:

@@ -228,15 +228,16 @@ def _answer_findings(model: str, probe: Probe) -> list[Finding]:
     no_question = without_questions(probe)
     with scoring(model, probe) as progress:
         from forgetwatch.scoring import Scorer
-        from forgetwatch.scoring.checkpoints import load_model, silence_loading
+        from forgetwatch.scoring.checkpoints import load_model, not_finite_explained, silence_loading
 
         silence_loading()
         loaded, tokenizer = load_model(model)
         generated = {(item.task, item.id) for item in probe if probe.is_generated(item)}
-        answers = [
-            Scorer(items, tokenizer, loaded, left_out=generated).score(loaded, name=model, progress=progress)
-            for items in (probe, no_question)
-        ]
+        with not_finite_explained(loaded, model):
+            answers = [
+                Scorer(items, tokenizer, loaded, left_out=generated).score(loaded, name=model, progress=progress)
+                for items in (probe, no_question)
+            ]
     return check_answers(probe, *answers)
 
 

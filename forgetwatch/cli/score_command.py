@@ -108,13 +108,14 @@ def _score(
 def _with_transformers(model: str, items: Probe, *, trust_remote_code: bool, device_map: str | None) -> Snapshot:
     with scoring(model, items) as progress:
         from forgetwatch.scoring import Scorer
-        from forgetwatch.scoring.checkpoints import load_model, silence_loading
+        from forgetwatch.scoring.checkpoints import load_model, not_finite_explained, silence_loading
         from forgetwatch.scoring.processes import on_all_processes
 
         silence_loading()
         load = partial(load_model, model, trust_remote_code=trust_remote_code, device_map=device_map)
         loaded, tokenizer = on_all_processes(load)
-        return Scorer(items, tokenizer, loaded, progress=progress).score(loaded, name=model, progress=progress)
+        with not_finite_explained(loaded, model):
+            return Scorer(items, tokenizer, loaded, progress=progress).score(loaded, name=model, progress=progress)
 
 
 def _with_vllm(

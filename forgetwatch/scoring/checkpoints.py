@@ -283,10 +283,8 @@ def score_derived(
         folder = stack.enter_context(files())
         load = partial(load_model, folder, trust_remote_code=trust_remote_code, device_map=device_map)
         model, tokenizer = on_all_processes(load)
-        try:
+        with not_finite_explained(model, name):
             snapshot = Scorer(probe, tokenizer, model, progress=progress).score(model, name=name, progress=progress)
-        except NotFiniteError as error:  # whose sentence is for a model in training
-            raise ScoringError(f"{name}: the model's logits are not finite; {_reason(model)}") from error
         try:
             on_main_process(lambda: entry.write(snapshot))
         except (OSError, ForgetwatchError) as error:
@@ -296,6 +294,19 @@ def score_derived(
                 stacklevel=2,
             )
         return snapshot
+
+
+@contextmanager
+def not_finite_explained(model: nn.Module, name: str) -> Iterator[None]:
+    """Context of scoring a saved model, in which logits that are not finite are an error that names it.
+
+    Raises:
+        ScoringError: In place of a `NotFiniteError`, whose sentence is for a model in training.
+    """
+    try:
+        yield
+    except NotFiniteError as error:
+        raise ScoringError(f"{name}: the model's logits are not finite; {_reason(model)}") from error
 
 
 def non_finite(parts: Iterable[torch.Tensor]) -> str:

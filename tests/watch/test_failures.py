@@ -210,7 +210,10 @@ def test_a_read_only_run_folder_is_logged_once(
     assert [row["step"] for row in run.state.log_history if "eval_forget/all/forgotten" in row] == [0, 2, 4, 6]
     lines = log_lines(capfd)
     assert (
-        sum("the look at step 4 is scored, and not stored, training continues: Permission denied at " in line for line in lines)
+        sum(
+            "the look at step 4 is scored, and not stored, training continues: Permission denied at " in line
+            for line in lines
+        )
         == 1
     )
     # The report cannot be written either; and where nobody else may read the environment, more fails under this user.

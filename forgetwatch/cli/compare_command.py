@@ -477,7 +477,8 @@ def _show(options: Options, comparisons: Sequence[Comparison], several: ModelCom
         return
     console = result_console()
     if several is not None:
-        console.print(several_table(several, notes=[note for one in comparisons for note in one.notes]))
+        notes = [f"no {number}: {note}" for number, one in enumerate(comparisons, 1) for note in one.notes]
+        console.print(several_table(several, notes=notes))
         for number, comparison in enumerate(comparisons, 1):
             for line in (*passages_line(comparison.all), *drift_line(comparison)):
                 console.print(f"no {number}: {line.plain}", markup=False)

@@ -218,7 +218,8 @@ class AlignedPairs:
         whole[item[~scored & ~passage]] = False
         keep = (whole[item] if whole_items else scored) & ~passage
         items = len(np.unique(item[keep]))
-        samples = int(keep.sum()) // items if items else len(item) // max(len(np.unique(item)), 1)
+        # Where nothing was scored on both sides, those of all answers.
+        samples = int(keep.sum()) // items if items else int((~passage).sum()) // max(len(np.unique(item[~passage])), 1)
         # Options are compared pair by pair: those of one side alone are of no use.
         options = not (before.missing("chosen") or after.missing("chosen"))
         k_before, k_after = before.ints("k")[left], after.ints("k")[right]
@@ -250,7 +251,13 @@ class AlignedPairs:
             # A scored answer is the option that scores highest; a generated one has that option next to it.
             forced_after=np.where(_is_generated(after), after.floats("forced_correct"), after.floats("correct"))[right],
             sample=before.ints("sample")[left],
-            kind=Labels(_is_generated(after)[right].astype(np.int64), ("scored", "written")),
+            kind=Labels(
+                # An answer that was not scored after may have no text.
+                np.where(np.isfinite(correct_after), _is_generated(after)[right], _is_generated(before)[left]).astype(
+                    np.int64
+                ),
+                ("scored", "written"),
+            ),
             task=Labels.of(before.table["task"].take(left)),
             category=Labels.of(first_named(before.table["category"].take(left), after.table["category"].take(right))),
             samples=samples,
@@ -285,7 +292,7 @@ def _is_generated(snapshot: Snapshot) -> Bools:
 
 def _is_left_out(snapshot: Snapshot) -> Bools:
     """True where a look did not generate the answer, to keep its budget; bool [rows]."""
-    return np.asarray(pc.equal(snapshot.table["outcome"], LEFT_OUT))
+    return np.asarray(pc.fill_null(pc.equal(snapshot.table["outcome"], LEFT_OUT), False))
 
 
 def _form(snapshot: Snapshot) -> Floats:

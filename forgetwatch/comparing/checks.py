@@ -245,9 +245,9 @@ def prompt_differences(before: Snapshot, after: Snapshot, pairing: Pairing, colu
 
 
 def repeated_prompts(snapshot: Snapshot) -> str:
-    """Sentence on scored items that have the token ids of another question; empty if none has.
+    """Sentence on scored items that have the token ids of another, unlike one; empty if none has.
 
-    The model cannot tell such questions apart: the tokenizer, or the chat template, has left out what they differ in.
+    The tokenizer or the chat template has left out what they differ in, or they are one question with unlike keys.
     """
     rows = np.flatnonzero(~snapshot.is_unscored & np.asarray(snapshot.table["prompt_hash"].is_valid()))
     prompt, question = (codes(snapshot.table[name].take(rows)) for name in ("prompt_hash", "content_hash"))
@@ -258,8 +258,8 @@ def repeated_prompts(snapshot: Snapshot) -> str:
         return ""
     names = [repr(name) for name in snapshot.texts("item_id")[np.sort(rows[first[repeated]])]]
     return (
-        f"{len(names):,} items have the token ids of another question, such as {' and '.join(names[:2])}: the model "
-        "cannot tell them apart"
+        f"{len(names):,} items have the token ids of another one, such as {' and '.join(names[:2])}: the model reads "
+        "nothing of what they differ in"
     )
 
 

@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -48,6 +48,9 @@ from forgetwatch.metrics.transitions import ratio
 from forgetwatch.probes.categories import Categories
 from forgetwatch.readers import check_metric, load_snapshot
 from forgetwatch.snapshot import Snapshot
+
+_NAMED: Final = 5
+"""Categories that a note names."""
 
 Samples = Literal["all", "first"]
 ChanceRule = Literal["own", "paper-compat"]
@@ -112,6 +115,7 @@ class Comparison:
             parts.append(
                 f"{whole.forgotten:g} forgotten and {whole.gained:g} gained of {whole.n:g} items, net "
                 f"{100 * whole.net_change:+.1f} points ({100 * low:+.1f} to {100 * high:+.1f})"
+                + (f", {whole.vanished:,} more scored on one side alone" if whole.vanished else "")
             )
         if whole.passages:
             parts.append(
@@ -200,13 +204,14 @@ def compare(
     notes += _mass_notes(paired)
     passages = AlignedPassages.align(before, after, pairing)
     groups = tuple(count_groups(paired, unscored, passages, rng=rng, replications=replications))
-    notes = [*_vanished_groups(groups), *notes]
+    # The first note is the one that every table shows.
+    notes = [*filter(None, [vanished_note(groups[0])]), *_vanished_groups(groups), *notes]
     notes += [*_known_notes(paired), *_log_score_notes(paired), *_split_notes(paired)]
     macro, compat = _means(category_means, paired, rng, replications), None
     if chance == "paper-compat":
         rows = AlignedPairs.align(before, after, pairing, whole_items=False)  # as the released code, which has no items
         compat = _means(paper_compat, rows, rng, replications)
-    comparison = Comparison(
+    return Comparison(
         before=dict(before.meta),
         after=dict(after.meta),
         labels=(before.label, after.label),
@@ -219,9 +224,6 @@ def compare(
         notes=tuple(notes),
         drift=read_drift(after.meta, label=after.label) if _is_baseline(before, of=after) else None,
     )
-    vanished = vanished_note(comparison)
-    # The first note is the one that every table shows.
-    return comparison if vanished is None else replace(comparison, notes=(vanished, *comparison.notes))
 
 
 def with_null(comparison: Comparison, again: Comparison) -> Comparison:
@@ -259,23 +261,23 @@ def _is_baseline(before: Snapshot, *, of: Snapshot) -> bool:
     return run is not None and before.meta.get("run") == run and before.meta.get("look") == "baseline"
 
 
-def vanished_note(comparison: Comparison) -> str | None:
+def vanished_note(whole: Group) -> str | None:
     """Note on the items that were scored on one side alone, where they are more than one in a hundred."""
-    whole = comparison.all
     total = whole.n + whole.vanished
     if whole.vanished <= NOTED * total:
         return None
     low, high = (f"{100 * end:+.1f}" for end in whole.net_change_interval_worst)
     return (
-        f"{whole.vanished:,} of {total:,g} items were scored on one side alone, {whole.newly_unscored:,} of them "
-        f"before; if they are lost, the net change is {low} to {high} points"
+        f"{whole.vanished:,} of {total:,.0f} items were scored on one side alone, {whole.newly_unscored:,} of them "
+        f"before; in the worst case the net change is {low} to {high} points"
     )
 
 
 def _vanished_groups(groups: Sequence[Group]) -> list[str]:
     """A note on the categories of which no item was scored on both sides."""
     gone = [group.name for group in groups if group.level == "category" and group.vanished and not group.n]
-    return [f"no item was scored on both sides in {', '.join(gone)}"] if gone else []
+    more = f" and {len(gone) - _NAMED:,} more" if len(gone) > _NAMED else ""
+    return [f"no item was scored on both sides in {', '.join(gone[:_NAMED])}{more}"] if gone else []
 
 
 def _same_file(before: Snapshot, after: Snapshot) -> list[str]:
@@ -303,7 +305,7 @@ def _pairing_notes(before: Snapshot, after: Snapshot, pairing: Pairing) -> list[
         side.texts("category")[rows] for side, rows in ((before, pairing.before), (after, pairing.after))
     )
     if renamed := len(np.unique(pairing.item[(of_before != of_after) & (of_before != "") & (of_after != "")])):
-        notes.append(f"categories differ on {renamed:,} items; those of {before.label}, the side before, are used")
+        notes.append(f"items whose category differs: {renamed:,}; that of {before.label}, the side before, is used")
     return [*notes, *setting_differences(before, after)]
 
 

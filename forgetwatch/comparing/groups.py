@@ -31,14 +31,7 @@ from forgetwatch.metrics.noise import NoiseFloor, Soft, noise_floor, null, soft
 from forgetwatch.metrics.paper import Paper, paper
 from forgetwatch.metrics.passages import bits_per_byte
 from forgetwatch.metrics.planning import detectable_change
-from forgetwatch.metrics.significance import (
-    NonInferiority,
-    false_discovery,
-    loss_p_value,
-    mcnemar,
-    non_inferiority,
-    sign_flip,
-)
+from forgetwatch.metrics.significance import false_discovery, loss_p_value, mcnemar, sign_flip
 from forgetwatch.metrics.transitions import Cells, count_cells
 
 Ints = NDArray[np.int64]
@@ -237,15 +230,6 @@ class Group(Cells):
         """
         change = None if self.log_scores is None else self.log_scores.calibrated
         return math.nan if change is None else change.fading_p_value(delta)
-
-    def no_worse_than(self, tolerance: float) -> NonInferiority:
-        """Test that accuracy did not fall by more than a tolerance, 0 to 1."""
-        return non_inferiority(
-            net_change=self.net_change,
-            interval=self.net_change_interval,
-            n=self.n,
-            tolerance=tolerance,
-        )
 
     def smallest_loss(self, level: float) -> float:
         """Smallest net loss (share of the items) that could have a one-sided p-value of `level`; nan if none could.

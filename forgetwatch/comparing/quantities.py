@@ -87,7 +87,7 @@ QUANTITIES: Final = tuple(
 _OF_NOTHING: Final = ("retained", "forgotten", "gained", "missed", "effective_n")
 """Counts that are 0 where a group has no answers, and mean nothing there."""
 _OF_UNSCORED: Final = ("vanished", "unscored_before", "unscored_after", "newly_unscored")
-"""The same where it has no unscored answers either."""
+"""Counts that are 0 where a group has no answers at all, scored or not, and mean nothing there."""
 
 Unit = Literal["count", "share", "nats", "bits", "ratio"]
 
@@ -161,7 +161,8 @@ def _measured_by(name: str) -> str:
 def group_values(group: Group) -> dict[str, Any]:
     """Nested mapping of the quantities of one group, in JSON types, with its level and name.
 
-    All but `n`, those of passages and those of unscored answers are None for a group without answers.
+    For a group without scored answers all are None, and the ends of all intervals, but `n`, those of passages and those
+    of unscored answers.
     """
     has_unscored = group.unscored_before or group.unscored_after
     return {

@@ -35,13 +35,13 @@ class Subset:
         items: Length of the prefix of the probe, in items; None for the whole probe.
         total: Items of the whole probe; None if `items` is None.
         left_out: Task and id of the items whose answers are not generated.
-        without: Categories of the probe of which no item is evaluated, by name.
+        missing_categories: Categories of the probe of which no item is evaluated, by name.
     """
 
     items: int | None = None
     total: int | None = None
     left_out: frozenset[tuple[str, str]] = frozenset()
-    without: tuple[str, ...] = ()
+    missing_categories: tuple[str, ...] = ()
 
     @classmethod
     def of_probe(cls, probe: Probe, *, items: int | None, generates: bool, regraded: bool = False) -> Self:
@@ -60,7 +60,7 @@ class Subset:
             items=items,
             total=None if items is None else len(probe),
             left_out=left_out,
-            without=tuple(sorted({item.category for item in probe} - evaluated - {""})),
+            missing_categories=tuple(sorted({item.category for item in probe} - evaluated - {""})),
         )
 
     @classmethod
@@ -71,16 +71,18 @@ class Subset:
             SnapshotError: If they name a part of a probe without the number of its items.
         """
         probe = meta.get("probe") or {}
-        without = tuple(map(str, probe["without"])) if isinstance(probe.get("without"), list) else ()
+        missing = (
+            tuple(map(str, probe["missing_categories"])) if isinstance(probe.get("missing_categories"), list) else ()
+        )
         if "of" not in probe:
-            return cls(without=without)
+            return cls(missing_categories=missing)
         items, total = probe.get("items"), probe["of"]
         if type(items) is not int or type(total) is not int:
             raise SnapshotError(
                 f"the metadata of a look must name its items and those of its probe as whole numbers, got "
                 f"items {items!r} of {total!r}"
             )
-        return cls(items=items, total=total, without=without)
+        return cls(items=items, total=total, missing_categories=missing)
 
     @classmethod
     def of(cls, look: Snapshot) -> Self:
@@ -137,7 +139,7 @@ class Subset:
 
     def describe(self, look: Snapshot, *, fingerprint: str | None) -> Snapshot:
         """A look of the subset, whose metadata name its prefix, the whole probe and the categories that are missing."""
-        of: dict[str, Any] = {"without": list(self.without)} if self.without else {}
+        of: dict[str, Any] = {"missing_categories": list(self.missing_categories)} if self.missing_categories else {}
         if self.items is not None and self.total is not None and self.items < self.total:
             of |= {"fingerprint": fingerprint, "items": self.items, "of": self.total}
         if not of:

@@ -10,7 +10,8 @@ They are in no cell, because one side is not known. Left at that, a model that l
 its limit would seem to improve: its wrong answers leave the counts. So they bound the net change: whatever the missing
 outcomes were, accuracy did not fall by more than in the worst case, and a verdict of PASS has to survive that.
 
-Items that neither side could score have not vanished, nor have items that a budget leaves out.
+Answers that neither side could score have not vanished, nor have items that a budget leaves out, or that one of the
+files does not contain.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from forgetwatch.metrics.known import is_known
 from forgetwatch.metrics.transitions import count_cells
 
 NOTED: Final = 0.01
-"""Share of vanished items beyond which a comparison has a note on them."""
+"""Share of the items beyond which vanished ones are named in a note, and keep a verdict open."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +42,8 @@ class Vanished:
         known_vanished: Clearly known items (`metrics.known`) that are unscored after; None if nothing shows which were
             known.
         net_change_interval_worst: 95 % interval of the net change in the worst case: right answers that vanished are
-            forgotten, and items that were unscored before were right. That of the net change if nothing vanished.
+            forgotten, and items that were unscored before were right. Neither end is above that of the interval over
+            the other items, which it is if nothing vanished.
     """
 
     unscored_before: int
@@ -61,31 +63,40 @@ def count_vanished(scored: AlignedPairs, unscored: AlignedPairs, *, interval: In
         interval: Interval of the net change over `scored`.
         has_known: True if known items were counted among `scored`.
     """
-    gone = unscored.scored_before & ~unscored.scored_after
-    came = unscored.scored_after & ~unscored.scored_before
-    items = np.unique(unscored.item[gone | came])
+    lost_outcome = unscored.scored_before & ~unscored.scored_after
+    new_outcome = unscored.scored_after & ~unscored.scored_before
+    items = np.unique(unscored.item[lost_outcome | new_outcome])
     has_share = np.isfinite(unscored.share_before) & (unscored.k - unscored.golds >= 2)
-    known = is_known(unscored.before & gone, unscored.share_before) & has_share
+    known = is_known(unscored.before & lost_outcome, unscored.share_before) & has_share
     known_items = int(known.sum()) if unscored.samples == 1 else int(known.sum()) / unscored.samples
+    # One sample that vanished takes the others of its item out of the cells with it: all are back in the worst case.
+    back = np.isin(unscored.item, items) & (unscored.scored_before | unscored.scored_after)
     return Vanished(
         unscored_before=len(np.unique(unscored.item[~unscored.scored_before])),
         unscored_after=len(np.unique(unscored.item[~unscored.scored_after])),
-        newly_unscored=len(np.unique(unscored.item[gone])),
+        newly_unscored=len(np.unique(unscored.item[lost_outcome])),
         vanished=len(items),
         known_vanished=known_items if has_known or has_share.any() else None,
-        # All rows of an item: one sample that vanished takes the others out of the cells with it.
-        net_change_interval_worst=_worst(scored, unscored.take(np.isin(unscored.item, items)))
-        if items.size
-        else interval,
+        net_change_interval_worst=_worst(scored, unscored.take(back), interval) if items.size else interval,
     )
 
 
-def _worst(scored: AlignedPairs, vanished: AlignedPairs) -> Interval:
-    """Interval of the net change over both, each missing outcome being the one that lowers it most."""
+def _worst(scored: AlignedPairs, vanished: AlignedPairs, interval: Interval) -> Interval:
+    """Interval of the net change over both, each missing outcome being the one that lowers it most.
+
+    Args:
+        scored: The pairs that were scored on both sides.
+        vanished: The pairs of the items that vanished.
+        interval: Interval of the net change over `scored`.
+    """
     was_right = vanished.before | (vanished.scored_after & ~vanished.scored_before)
     before, after = np.concatenate([scored.before, was_right]), np.concatenate([scored.after, vanished.after])
     cells = count_cells(before, after, samples=scored.samples)
-    if scored.cluster is None or vanished.cluster is None:
-        return newcombe(cells)
-    change = after.astype(np.float64) - before
-    return newcombe(cells.scaled(effective_items(change, np.concatenate([scored.cluster, vanished.cluster]))))
+    if scored.cluster is not None and vanished.cluster is not None:
+        change = after.astype(np.float64) - before
+        cells = cells.scaled(effective_items(change, np.concatenate([scored.cluster, vanished.cluster])))
+    worst = newcombe(cells)
+    if not len(scored):
+        return worst
+    # Wrong answers that vanished cannot be lost, and would bring a net change closer to 0 as further items.
+    return min(worst[0], interval[0]), min(worst[1], interval[1])

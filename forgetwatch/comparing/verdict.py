@@ -13,7 +13,8 @@
     INCONCLUSIVE        [-----|--o-----]             it contains minus the tolerance: more items would decide
 
 A PASS also needs the interval in the worst case of the outcomes that vanished (`comparing.vanished`) to be above minus
-the tolerance; else it is INCONCLUSIVE, and more items would not decide.
+the tolerance; else it is INCONCLUSIVE. More items would not decide where a PASS fails by that alone, nor where more
+than one item in a hundred vanished.
 
 The answers can differ without a contradiction: one look is judged at 95 %, and an alarm at a level that is corrected
 for the number of looks and groups. Every statement therefore names its question.
@@ -35,7 +36,9 @@ from typing import Final, Literal
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.groups import Group
 from forgetwatch.comparing.trajectory import Alarm, AlarmKind, Trajectory
+from forgetwatch.comparing.vanished import NOTED
 from forgetwatch.metrics.intervals import Interval
+from forgetwatch.metrics.significance import non_inferiority
 from forgetwatch.run_folder import GuardFinding
 
 Word = Literal["PASS", "FAIL", "INCONCLUSIVE"]
@@ -64,7 +67,7 @@ class Verdict:
         vanished: Number of items that were scored on one side alone.
         items_needed: Number of items that would decide; None if the verdict is clear, nothing was measured, or the
             net change is exactly minus the tolerance.
-        open_by_vanished: True if it would be PASS, had no outcome vanished.
+        open_by_vanished: True if it is INCONCLUSIVE, and more items would not decide because outcomes vanished.
     """
 
     word: Word
@@ -164,17 +167,22 @@ def verdict(comparison: Comparison, tolerance: float = TOLERANCE) -> Verdict:
 
 def group_verdict(group: Group, tolerance: float) -> Verdict:
     """Return the verdict on one group of items; see `verdict`."""
-    tested = group.no_worse_than(tolerance)
-    is_open = tested.verdict == "PASS" and group.net_change_interval_worst[0] <= -tolerance
+    change, interval, worst_case = group.net_change, group.net_change_interval, group.net_change_interval_worst
+    tested = non_inferiority(net_change=change, interval=interval, n=group.n, tolerance=tolerance)
+    # Its lower end is never above that of the interval over the other items.
+    may_pass = worst_case[0] > -tolerance
+    many = group.vanished > NOTED * (group.n + group.vanished)
+    is_open = not may_pass and (tested.verdict == "PASS" or (tested.verdict == "INCONCLUSIVE" and many))
+    needed = math.nan if is_open else tested.items_needed
     return Verdict(
         word="INCONCLUSIVE" if is_open else tested.verdict,
         tolerance=tolerance,
-        net_change=group.net_change,
-        interval=tested.interval,
-        interval_worst=group.net_change_interval_worst,
+        net_change=change,
+        interval=interval,
+        interval_worst=worst_case,
         vanished=group.vanished,
         open_by_vanished=is_open,
-        items_needed=math.ceil(tested.items_needed) if math.isfinite(tested.items_needed) else None,
+        items_needed=math.ceil(needed) if math.isfinite(needed) else None,
     )
 
 

@@ -53,7 +53,7 @@ def write_problem(error: OSError, at: Path) -> str:
         error: The error of the write.
         at: The folder that was written to, for an error that names no file.
     """
-    is_full = error.errno in (errno.ENOSPC, errno.EFBIG)
+    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, a quota, a limit of the process
     return f"{'disk full' if is_full else error.strerror or error} at {error.filename or at}"
 
 

@@ -192,7 +192,7 @@ def parse_fraction(text: str) -> float:
     Raises:
         ValueError: If the text is neither, or not finite, or its digits are not 0 to 9.
     """
-    if not text.isascii():  # Decimal reads the digits of every script, and a reader may take them for others
+    if not text.isascii() or "_" in text:  # Decimal reads the digits of every script, and 1_000
         raise ValueError(text)
     try:
         # Not a float by 100: 0.7 / 100 is less than 0.007.

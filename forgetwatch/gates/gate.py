@@ -86,7 +86,7 @@ class NoWorseThan:
         measured = f"{100 * verdict.net_change:+.1f} points ({low} to {high})"
         if verdict.open_by_vanished:
             low, high = (f"{100 * end:+.1f}" for end in verdict.interval_worst)
-            measured += f", and {low} to {high} if the {verdict.vanished:,} answers that vanished are lost"
+            measured += f", {low} to {high} in the worst case of the {verdict.vanished:,} answers that vanished"
         if verdict.items_needed is not None:
             measured += f", about {verdict.items_needed:,} items would decide"
         return Finding(

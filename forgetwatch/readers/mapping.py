@@ -33,7 +33,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from forgetwatch.errors import ProbeError, SnapshotError, did_you_mean
-from forgetwatch.files import file_errors, parquet_batches, regular_size
+from forgetwatch.files import file_errors, is_text, parquet_batches, regular_size
 from forgetwatch.grading import Grade, check_item, grade
 from forgetwatch.item import Item
 from forgetwatch.readers import table
@@ -81,6 +81,8 @@ class ColumnMap:
             )
         if twice := self.fields.keys() & self.constants.keys():
             raise SnapshotError(f"the column {min(twice)!r} is both mapped and set; give it once")
+        if broken := [name for name, text in self.constants.items() if not is_text(text)]:
+            raise SnapshotError(f"the column {broken[0]!r} is set to what is no text in UTF-8; give it as UTF-8")
         given = self.fields.keys() | self.constants.keys()
         if self.match is not None and (lacking := {"output", "gold"} - given):
             raise SnapshotError(f"--match grades output by gold, and {min(lacking)} is not mapped")

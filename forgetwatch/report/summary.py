@@ -214,8 +214,8 @@ def verdict_sentence(found: Conclusion) -> str:
     if verdict.open_by_vanished:
         gone = f"{questions(verdict.vanished)} {'was' if verdict.vanished == 1 else 'were'} scored on one side alone"
         return (
-            f"{_here(found)}: accuracy did not fall by more than {bound} over the questions that were scored on both "
-            f"sides, but {gone}. If the right answers among them are lost, {_range(verdict.interval_worst)} would fit."
+            f"{_here(found)}: it is not decided whether accuracy fell by more than {bound}, because {gone}. If the "
+            f"right answers among them are lost, {_range(verdict.interval_worst)} would fit."
         )
     fell = "accuracy fell, and these questions cannot decide whether" if found.whole == "below" else ""
     text = f"{_here(found)}: {fell or 'these questions cannot decide whether accuracy fell'} by more than {bound}."
@@ -358,8 +358,8 @@ def _not_measured(comparison: Comparison, trajectory: Trajectory | None) -> str:
         parts.append(
             f"The looks evaluate the first {count(subset.items)} of {count(subset.total)} questions, to save time."
         )
-    if subset.without:
-        parts.append(f"No question of {listed(subset.without)} is among those that the looks evaluate.")
+    if subset.missing_categories:
+        parts.append(f"No question of {listed(subset.missing_categories)} is among those that the looks evaluate.")
     texts = comparison.all.passages
     if comparison.all.known is None and (counted.compared or not texts):
         parts.append(_why_no_known(comparison))

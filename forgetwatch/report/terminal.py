@@ -88,7 +88,9 @@ def comparison_table(
     if not whole.n and whole.passages:
         return _passages_table(comparison, by=by, title=title, trajectory=trajectory)
     if not whole.n:
-        return Lines(*_heading(comparison, title), Text("nothing to compare: no item was scored on both sides"))
+        nothing = Text("nothing to compare: no item was scored on both sides")
+        notes = note_lines(_notes(comparison))
+        return Lines(*_heading(comparison, title), nothing, *_vanished_line(whole), *notes)
     bottom = [*decision_lines(conclude(comparison, trajectory=trajectory, tolerance=tolerance))]
     if not whole.forgotten and not whole.gained:
         # No flip to list: the heading is one line, and the known items are left out.
@@ -189,7 +191,7 @@ def _vanished_line(group: Group) -> list[Text]:
 
 def _notes(comparison: Comparison) -> list[str]:
     """Notes of a comparison, without the one on vanished items if they have a line."""
-    said = vanished_note(comparison) if _vanished_line(comparison.all) else None
+    said = vanished_note(comparison.all) if _vanished_line(comparison.all) else None
     return [note for note in comparison.notes if note != said]
 
 
@@ -300,7 +302,7 @@ def _verdict_parts(found: Conclusion) -> list[Text]:
         "INCONCLUSIVE": f"{'below zero, ' if found.whole == 'below' else ''}perhaps worse by over {bound}",
     }[word]
     if verdict.open_by_vanished:
-        says = f"{points(verdict.interval_worst[0])} points if vanished answers are lost"
+        says = f"{points(verdict.interval_worst[0])} points possible: answers have vanished"
     text = Text("this comparison: " if found.looks is None else "this look: ").append(word, style=_STYLES[word])
     parts = [text.append(f", {says}", style="not bold")]
     if verdict.items_needed is not None:

@@ -21,8 +21,8 @@ COMPLETIONS: Final = "completions.parquet"
 DESCRIPTION: Final = "run.json"
 REPORT: Final = "report.html"
 
-LAST_STEP: Final = 10**12 - 1
-"""The largest step of a look; names of files with more digits than 18 are no looks."""
+LAST_STEP: Final = 10**18 - 1
+"""The largest step of a look: names of files and checkpoints have at most 18 digits."""
 
 Kind = Literal["step", "again"]
 """Kind of a look's file: taken at a step, or measured again where the run resumed."""

@@ -157,6 +157,12 @@ def encode_unprompted(encoded: Sequence[Encoded], tokenizer: Any) -> list[Encode
     return made
 
 
+def tokenizer_settings(tokenizer: Any) -> tuple[str, str] | None:
+    """Everything of a tokenizer that decides token ids; None for one written in Python, which has no such text."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    return None if backend is None else (backend.to_str(), str(getattr(tokenizer, "chat_template", None)))
+
+
 def _with_shared_integers(encoded: Encoded, shared: dict[int, int]) -> Encoded:
     choices = tuple(share_integers(ids, shared) for ids in encoded.choices)
     return replace(encoded, context=share_integers(encoded.context, shared), choices=choices)

@@ -84,7 +84,7 @@ def check_arguments(model: object, tokenizer: object) -> None:
     """
     if not isinstance(model, nn.Module):
         raise ScoringError(f"model: needed a causal language model of transformers, got {_kind(model)}")
-    if isinstance(tokenizer, nn.Module) or not callable(tokenizer):
+    if isinstance(tokenizer, (nn.Module, type)) or not callable(tokenizer):
         raise ScoringError(f"tokenizer: needed the model's tokenizer, got {_kind(tokenizer)}")
 
 

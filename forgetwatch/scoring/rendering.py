@@ -25,7 +25,7 @@ from forgetwatch.prompting import options_of
 NO_TOOLS: Final = "the chat template has no place for tools"
 """Reason of an item whose tools the model never sees."""
 
-LEFT_OUT: Final = "the chat template leaves out"
+DROPPED: Final = "the chat template leaves out"
 """Beginning of the reason of an item of which the model never sees another part."""
 
 
@@ -108,32 +108,52 @@ def _chat(item: Item, prompt: Any, tokenizer: Any, *, thinking: bool = False) ->
     context = _apply(item, messages, tokenizer, thinking=thinking)
     if item.tools and _apply(replace(item, tools=None), messages, tokenizer, thinking=thinking) == context:
         return context, NO_TOOLS
-    return context, _left_out(item, messages, tokenizer, context, thinking=thinking)
+    return context, _dropped(item, messages, tokenizer, context, thinking=thinking)
 
 
-def _left_out(item: Item, messages: Sequence[dict[str, Any]], tokenizer: Any, context: str, *, thinking: bool) -> str:
-    """Reason to leave an item unscored: the template gives the same text with another message; empty if it does not."""
+def _dropped(item: Item, messages: Sequence[dict[str, Any]], tokenizer: Any, context: str, *, thinking: bool) -> str:
+    """Reason to leave an item unscored: the template drops the text of a message; empty if it drops none."""
     marks = [f"zq{number}qz" for number in range(len(messages))]
-    others = [_with_text(message, mark) for message, mark in zip(messages, marks, strict=True)]
+    marked = [_with_text(message, mark) for message, mark in zip(messages, marks, strict=True)]
     try:
-        marked = _apply(item, others, tokenizer, thinking=thinking)
+        text = _apply(item, marked, tokenizer, thinking=thinking)
     except ScoringError:  # a template may ask for something of a text: then each message is tried by itself
-        marked = ""
+        text = ""
     for number, mark in enumerate(marks):
-        if mark in marked or others[number] == messages[number]:
-            continue
-        # The mark may be missing for another reason, such as a template in capitals: with this one alone it is certain.
-        changed = [*messages[:number], others[number], *messages[number + 1 :]]
+        # A mark may be missing for another reason, such as a template in capitals; a change of this text alone is sure.
+        if mark not in text and _is_dropped(item, messages, number, mark, tokenizer, context, thinking=thinking):
+            role = messages[number]["role"]
+            if number == len(messages) - 1 and role == "user":
+                return f"{DROPPED} the question"
+            return f"{DROPPED} " + (
+                "the system message" if role == "system" else f"message {number + 1}, of the {role}"
+            )
+    return ""
+
+
+def _is_dropped(
+    item: Item,
+    messages: Sequence[dict[str, Any]],
+    number: int,
+    mark: str,
+    tokenizer: Any,
+    context: str,
+    *,
+    thinking: bool,
+) -> bool:
+    """True if the template gives the same context whatever the text of one message is."""
+    message = messages[number]
+    if _with_text(message, mark) == message or message.get("tool_calls"):  # calls may take the place of a text
+        return False
+    content = message["content"]
+    # A template that refuses the mark may accept the text with the mark after it.
+    for text in (mark, f"{content} {mark}" if isinstance(content, str) else mark):
+        changed = [*messages[:number], _with_text(message, text), *messages[number + 1 :]]
         try:
-            if _apply(item, changed, tokenizer, thinking=thinking) != context:
-                continue
+            return _apply(item, changed, tokenizer, thinking=thinking) == context
         except ScoringError:
             continue
-        if number == len(messages) - 1:
-            return f"{LEFT_OUT} the question"
-        role = messages[number]["role"]
-        return f"{LEFT_OUT} " + ("the system message" if role == "system" else f"message {number + 1}, of the {role}")
-    return ""
+    return False
 
 
 def _with_text(message: dict[str, Any], text: str) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from forgetwatch.grading import RULES
 from forgetwatch.item import Item
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Done, Progress
-from forgetwatch.scoring.encoding import Encoded, encode, encode_unprompted
+from forgetwatch.scoring.encoding import Encoded, encode, encode_unprompted, tokenizer_settings
 from forgetwatch.scoring.engine import Engine
 from forgetwatch.scoring.generation import GeneratedItems, Generator, ModelGenerator
 from forgetwatch.scoring.layout import Layout
@@ -157,12 +157,16 @@ class Scorer:
         return found if self._reader is None else self._reader.prepared(found, max_length=self._longest)
 
     def encodes_alike(self, tokenizer: Any) -> bool:
-        """True if a tokenizer gives the token ids that are scored; all items are encoded again for one not seen yet."""
+        """True if a tokenizer gives the token ids that are scored; one with other settings encodes all items again."""
         if tokenizer is self._tokenizer or tokenizer is self._alike:
+            return True
+        settings = tokenizer_settings(tokenizer)
+        if settings is not None and settings == tokenizer_settings(self._tokenizer):
             return True
         if self._generated is not None and not self._generated.encodes_alike(tokenizer):
             return False
-        if is_alike := self._encode(tokenizer) == self._encoded:
+        # Also as the first one does now: a chat template may name the date.
+        if is_alike := self._encode(tokenizer) in (self._encoded, self._encode(self._tokenizer)):
             self._alike = tokenizer
         return is_alike
 

@@ -201,8 +201,7 @@ class ForgetWatchCallback(TrainerCallback):
             with session.tolerate("the check of the checkpoints", step=step):
                 if line := rotation_warning(args, state, session.watch.comparisons):
                     session.log(line)
-        # No checkpoint is asked for: a job that is started again and again would replace all that are kept.
-        control.should_training_stop = control.should_training_stop or session.stops_again
+        self._stop_again(control)
         session.next_step()
 
     def on_epoch_end(
@@ -214,6 +213,14 @@ class ForgetWatchCallback(TrainerCallback):
             self._session.decide(_moment(self._trainer, state, control, kwargs))
         if self._session is not None and self._session.schedule.has_look(state.global_step, at_epoch=True):
             self._look(state, control, kwargs)
+        self._stop_again(control)
+
+    def _stop_again(self, control: TrainerControl) -> None:
+        """End a training whose run the guard has stopped before, without a checkpoint."""
+        if self._session is not None and self._session.stops_again:
+            control.should_training_stop = True
+            # A job that is started again and again would go on by a step each time, and replace all checkpoints.
+            control.should_save = False
 
     def on_evaluate(
         self,

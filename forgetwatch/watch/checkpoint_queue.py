@@ -35,8 +35,8 @@ End = Literal["last checkpoint", "idle", "stopped", "once", "guard"]
 """Reason for which a follower ends."""
 
 
-class Scored(NamedTuple):
-    """The files of a look.
+class ScoredFolder(NamedTuple):
+    """Folder of which a look was taken, and its files.
 
     Attributes:
         name: Name of the checkpoint's folder; empty for the look of the base.
@@ -66,7 +66,7 @@ class CheckpointQueue:
         self,
         store: CheckpointStore,
         *,
-        looks: Callable[[], Mapping[int, Scored]],
+        looks: Callable[[], Mapping[int, ScoredFolder]],
         stop: threading.Event,
         poll: float,
         idle: float | None,
@@ -75,6 +75,7 @@ class CheckpointQueue:
         self.latest: SavedCheckpoint | None = None
         self._store, self._looks, self._stop = store, looks, stop
         self._poll, self._idle, self._once = poll, idle, once
+        self._looks_again = once  # a folder that is still being written is looked at once more
         self._is_new = store.path is not None and not store.path.is_dir()
         self._done: dict[int, str] = {}  # signature of each checkpoint that is dealt with
         self._pending: dict[int, str] = {}  # signature at the latest listing
@@ -118,15 +119,15 @@ class CheckpointQueue:
             WatchError: If the folder has no checkpoints, and none is waited for, or it cannot be listed at all.
         """
         until = time.monotonic() + (0.0 if brief else _ROUND)
-        again = self._once
         while True:
             if self._stop.is_set():
                 return "stopped"
             if (found := self._scan_safely()) is not None:
+                self._looks_again = self._once  # what was being written meanwhile may be complete
                 return found
-            if (end := self._end(again=again)) is not None:
+            if (end := self._end(again=self._looks_again)) is not None:
                 return end
-            again = False
+            self._looks_again = False
             self._stop.wait(self._poll)
             if time.monotonic() >= until:
                 return None
@@ -227,7 +228,7 @@ class CheckpointQueue:
         is_done = step in self._done and not self._store.is_local
         return is_done and time.monotonic() - self._read.get(step, 0.0) < _REVISIT
 
-    def _name_unseen(self, looks: Mapping[int, Scored]) -> None:
+    def _name_unseen(self, looks: Mapping[int, ScoredFolder]) -> None:
         """Name the steps at which the training saves, and of which no folder was ever listed.
 
         The number of steps between two saves is in ``trainer_state.json``, also where a training saves at other times:
@@ -270,12 +271,14 @@ class CheckpointQueue:
         self.fail(checkpoint)
         return None
 
-    def _list(self, looks: Mapping[int, Scored]) -> dict[int, str]:
+    def _list(self, looks: Mapping[int, ScoredFolder]) -> dict[int, str]:
         """The folder of each step that is there; those that are gone before they were scored are logged."""
         there = self._store.names()
         names = self._taken(there, looks)
         self._has_listed = True
         self._seen |= {step: folders[0] for step, folders in self._noticed.items()}
+        for step, folders in self._noticed.items():
+            self._folders.setdefault(step, set()).update(folders)
         if names.keys() - self._seen.keys():
             self._active = time.monotonic()
         for step in sorted(self._seen.keys() - there.keys() - self._done.keys() - looks.keys()):
@@ -289,7 +292,7 @@ class CheckpointQueue:
             )
         return names
 
-    def _taken(self, there: Mapping[int, tuple[str, ...]], looks: Mapping[int, Scored]) -> dict[int, str]:
+    def _taken(self, there: Mapping[int, tuple[str, ...]], looks: Mapping[int, ScoredFolder]) -> dict[int, str]:
         """The folder of each step, unless another one that is gone was scored; the others are logged once."""
         names = {}
         for step, folders in there.items():

@@ -16,6 +16,7 @@ from forgetwatch.progress import log
 from forgetwatch.run_folder import checkpoint_folder
 
 _FIELDS: Final = frozenset({"step", "checkpoint", "folder"})
+_LOCK: Final = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,8 @@ class Command:
     """
 
     template: str
-    _failed: dict[int, object] = field(init=False, repr=False, compare=False, default_factory=dict)
-    """The first failure with each exit status."""
+    _failed: set[int] = field(init=False, repr=False, compare=False, default_factory=set)
+    """Exit statuses of the failures that were logged."""
 
     @property
     def needs_checkpoint(self) -> bool:
@@ -56,9 +57,10 @@ class Command:
 
     def _log_failure(self, status: int, step: int) -> None:
         """Log that the command ended with a status other than 0, once for each status."""
-        failure = object()
-        # By one operation, since commands of several steps may end at once.
-        if status and self._failed.setdefault(status, failure) is failure:
+        with _LOCK:  # commands of several steps may end at once
+            is_new = status not in self._failed
+            self._failed.add(status)
+        if status and is_new:
             how = f"exit status {status}" if status > 0 else f"signal {-status}"
             log(
                 f"on_look={self.template!r} failed at step {step} with {how}; the run continues, and later failures "

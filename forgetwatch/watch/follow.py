@@ -42,10 +42,11 @@ from forgetwatch.progress import log, seconds
 from forgetwatch.report.cells import net_change
 from forgetwatch.run_folder import FOLLOW_FOLDER, GuardFinding
 from forgetwatch.scoring.checkpoints import load_model
+from forgetwatch.scoring.encoding import tokenizer_settings
 from forgetwatch.scoring.processes import failed_together, on_all_processes, on_main_process, process_count, rank
 from forgetwatch.snapshot import read_snapshot
 from forgetwatch.watch import notices
-from forgetwatch.watch.checkpoint_queue import CheckpointQueue, End, Scored
+from forgetwatch.watch.checkpoint_queue import CheckpointQueue, End, ScoredFolder
 from forgetwatch.watch.console import Failures
 from forgetwatch.watch.follow_base import FollowBase, is_replaced, lost_base, watched_budget, weights_of
 from forgetwatch.watch.guard import Guard, Tripped
@@ -260,11 +261,11 @@ class Follower:
     def _stored_findings(self) -> tuple[GuardFinding, ...]:
         return self.watch.trajectory().findings if self.watch.comparisons else ()
 
-    def _scored_files(self) -> dict[int, Scored]:
+    def _scored_files(self) -> dict[int, ScoredFolder]:
         """Folder and signature of each checkpoint that has a look, by step."""
         models = {step: str(look.after.get("model", "")) for step, look in self.watch.comparisons.items()}
         return {
-            step: Scored(models[step].rsplit("/", 1)[-1] if weights else "", weights.get("signature"))
+            step: ScoredFolder(models[step].rsplit("/", 1)[-1] if weights else "", weights.get("signature"))
             for step, weights in self._weights().items()
         }
 
@@ -387,6 +388,8 @@ class Follower:
         if stored := sorted(self._unstored.difference(watch.pending)):
             self._unstored.difference_update(stored)
             self._log(f"{', '.join(map(self._named, stored))}: stored now")
+            if rank() == 0:
+                self._write_page(stored[-1])
 
     def _named(self, step: int) -> str:
         """Name of a look in messages."""
@@ -406,7 +409,9 @@ class Follower:
     def _is_another(self, step: int, weights: Mapping[str, str]) -> bool:
         """True if a scored step was saved again with other contents."""
         stored = self._weights()[step]
-        return bool(stored) and stored.get("digest") != weights["digest"]
+        # An earlier version stored the digest of an adapter's own files.
+        now = weights["digest"] if "base" in stored else weights.get("own", weights["digest"])
+        return bool(stored) and stored.get("digest") != now
 
     def _supersede(self, step: int) -> dict[str, str]:
         """Drop the look of a step that was saved again, and those after it: the training went back.
@@ -444,9 +449,13 @@ class Follower:
         if tripped := [finding.line for finding in new if finding.trips]:
             with self._failures.tolerate("the guard's alert", step=step):
                 alert("forgetwatch", "\n".join(tripped))
-        if not watch.pending:  # else there is no room for the page either
+        self._write_page(step)
+
+    def _write_page(self, step: int) -> None:
+        """Write the page, unless there is no room for looks, and so for the page either."""
+        if not self.watch.pending:
             with self._failures.tolerate("writing the report", step=step):
-                self._page.write(watch)
+                self._page.write(self.watch)
 
     def _guard_stops(self) -> bool:
         guard = self._settings.guard
@@ -548,12 +557,11 @@ def _superseded(weights: Mapping[str, Any]) -> dict[int, str]:
 
 def _setting(model: nn.Module, tokenizer: Any) -> tuple[Any, ...]:
     """Everything of a model and its tokenizer that encoded items and planned batches depend on."""
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    words = backend.to_str() if backend is not None else object()  # another one each time: encoded again
+    words = tokenizer_settings(tokenizer) or object()  # another one each time: encoded again
     config: Any = getattr(model, "config", None)
     settings = {} if config is None else {name: value for name, value in config.to_dict().items() if name not in _NAMES}
     adapters = str(getattr(model, "peft_config", None))
-    return type(model), str(settings), adapters, words, str(getattr(tokenizer, "chat_template", None))
+    return type(model), str(settings), adapters, words
 
 
 def _line(checkpoint: SavedCheckpoint, comparison: Comparison, took: float) -> str:

@@ -10,9 +10,11 @@ The base of an adapter, which is often the same model, is part of the adapter's 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,9 +23,15 @@ from forgetwatch.probe import Probe
 from forgetwatch.run_folder import BASELINE, RUN_FOLDER
 from forgetwatch.scoring.checkpoints import ADAPTER, base_of_adapter, load_outline, missing_base, weights_identity
 from forgetwatch.scoring.encoding import has_tokenizer
-from forgetwatch.scoring.snapshot_cache import file_digests
+from forgetwatch.scoring.snapshot_cache import deciding_files, file_digests
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch.saved_checkpoints import CheckpointStore, SavedCheckpoint
+
+_OF_MODEL: Final = re.compile(
+    r"[^/]+\.(safetensors|bin|model|tiktoken|jinja|py)|(merges|vocab)\.txt|"
+    r"(config|generation_config|tokenizer.*|special_tokens_map|added_tokens|vocab|chat_template|.+\.index)\.json"
+)
+"""Files in the folder of a model that loading it reads, or may read."""
 
 _CHECKSUM: Final = "base_checksum"
 """Name under which the baseline's metadata has the checksum of the snapshot that it is."""
@@ -111,7 +119,8 @@ def lost_base(path: Path) -> str:
 def weights_of(path: Path, *, trust_remote_code: bool) -> dict[str, Any]:
     """Metadata on the files that determine a model's rows.
 
-    That is ``digest``, and for an adapter, whose digest covers its base, also ``base``: ``model`` and ``digest``.
+    That is ``digest``, and for an adapter, whose digest covers its base, also ``own``, the digest of its own files, and
+    ``base``: ``model`` and ``digest``.
 
     Args:
         path: Folder of the model.
@@ -124,14 +133,37 @@ def weights_of(path: Path, *, trust_remote_code: bool) -> dict[str, Any]:
     if not (path / ADAPTER).is_file():
         return {"digest": _digest(own)}
     model = base_of_adapter(path)
-    base = weights_identity(model, trust_remote_code=trust_remote_code, adapters=(path.resolve(),))
-    return {"digest": _digest([*own, *base]), "base": {"model": model, "digest": _digest(base)}}
+    base = _base_identity(model, trust_remote_code=trust_remote_code, adapters=(path.resolve(),))
+    of_base = {"model": model, "digest": _digest(base)}
+    return {"digest": _digest([*own, *base]), "own": _digest(own), "base": of_base}
+
+
+def _base_identity(model: str, *, trust_remote_code: bool, adapters: tuple[Path, ...] = ()) -> Sequence[str]:
+    """Identity of the weights of an adapter's base; see `checkpoints.weights_identity`."""
+    if Path(model).is_dir() and not (Path(model) / ADAPTER).is_file():
+        return _folder_identity(model, _file_states(Path(model)))
+    return weights_identity(model, trust_remote_code=trust_remote_code, adapters=adapters)
+
+
+@lru_cache(maxsize=1)
+def _folder_identity(model: str, states: tuple[tuple[str, int, int], ...]) -> tuple[str, ...]:
+    """Identity of the weights in a folder, kept while the states of its files stay the same.
+
+    Files that are put beside a model, such as the results of an evaluation or an adapter below it, are no part of it.
+    """
+    return tuple(digest for digest in weights_identity(model) if _OF_MODEL.fullmatch(digest.rsplit(" ", 1)[0]))
+
+
+def _file_states(folder: Path) -> tuple[tuple[str, int, int], ...]:
+    """Path, size and time of change of each file of a model's folder that can decide its rows."""
+    found = [(file, file.stat()) for file in sorted(deciding_files(folder))]
+    return tuple((str(file), state.st_size, state.st_mtime_ns) for file, state in found)
 
 
 def is_replaced(base: Mapping[str, str], *, trust_remote_code: bool) -> bool:
     """True if the base of an adapter, as `weights_of` names it, has other weights now; False if it cannot be read."""
-    with suppress(ScoringError):  # that it is gone is told when the next adapter needs it
-        return _digest(weights_identity(base["model"], trust_remote_code=trust_remote_code)) != base["digest"]
+    with suppress(ScoringError):  # that it is gone is an error where the next adapter needs it
+        return _digest(_base_identity(base["model"], trust_remote_code=trust_remote_code)) != base["digest"]
     return False
 
 

@@ -69,7 +69,7 @@ def cost_line(watch: Watch, *, left: int, extra: float = 0.0, max_overhead: floa
 
 def not_generated_line(probe: Probe) -> str:
     """Line that answers are no longer generated, and which categories are lost with them."""
-    lost = Subset.of_probe(probe, items=None, generates=False).without
+    lost = Subset.of_probe(probe, items=None, generates=False).missing_categories
     return (
         "generated answers would take the looks beyond max_overhead: from here on only log-likelihood items and "
         "generated must_pass ones are evaluated"
@@ -117,7 +117,7 @@ def share_line(
     if items < len(probe):
         since = "as before they evaluate" if planned is None else "they evaluate"
         line += f": {since} the first {items:,} of {len(probe):,} items, which {_sees(probe.items[:items])}"
-        lost = Subset.of_probe(probe, items=items, generates=True).without
+        lost = Subset.of_probe(probe, items=items, generates=True).missing_categories
         line += f"; no item of {', '.join(lost)} is among them: shuffle the probe" if lost else ""
         must = sum(item.must_pass for item in probe.items[items:])
         line += f"; {must:,} must_pass items are not among them: put them first" if must else ""

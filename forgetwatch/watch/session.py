@@ -479,7 +479,7 @@ class Session:
             left = on_main_process(lambda: guard.remaining(watch.trajectory(), lost, stopped=stopped, tripped=tripped))
             stops = self._settings.guard is not None and guard.action == "stop" and not guard.override
             self.stops_again = stops and bool(left)
-            self._stopped = stopped if self.stops_again else None
+            self._stopped = stopped if left else None  # also of a run that continues: a later resume asks again
             found = [finding for finding in tripped if finding.trips and finding.step == stopped]
             self.log(notices.stopped_line(stopped, found=found, left=left, stops_again=self.stops_again))
 

@@ -26,7 +26,7 @@ from torch import nn
 
 from forgetwatch.comparing.checks import has_graded_answers, rules_of
 from forgetwatch.comparing.common_norm import decided_by
-from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing.comparison import Comparison, vanished_note
 from forgetwatch.comparing.subset import Subset
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.errors import SnapshotError, WatchError
@@ -37,7 +37,7 @@ from forgetwatch.progress import log, shown
 from forgetwatch.run_folder import LAST_STEP, PROBE, RUN_FOLDER, GuardFinding, Kind, Resumed, RunFolder
 from forgetwatch.scoring.generation import Generator
 from forgetwatch.scoring.model import check_arguments
-from forgetwatch.scoring.processes import on_main_process, rank
+from forgetwatch.scoring.processes import on_all_processes, on_main_process, rank
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch.budget import Decision, evaluated_items
 from forgetwatch.watch.drift import RunDrift
@@ -97,6 +97,7 @@ class Watch:
         self._started = False
         self._is_cleared = False  # the folder of an earlier run is set aside, or there was none
         self._unstored: dict[tuple[Kind, int], Snapshot] = {}
+        self._has_vanished = False  # it was logged that answers have vanished
         self._repeated: set[int] = set()  # steps of which a repeated call was logged
         if resume:
             self.resume()
@@ -432,7 +433,7 @@ class Watch:
             OSError: If the snapshot cannot be written.
         """
         step = _checked(step)
-        check_arguments(model, tokenizer)
+        on_all_processes(lambda: check_arguments(model, tokenizer))  # or the others would wait for this one
         latest = max(self.comparisons, default=step)
         if step < latest and origin is None:
             raise WatchError(self._falling(step, latest=latest))
@@ -462,6 +463,9 @@ class Watch:
             snapshot = self._with_drift(snapshot, model, tokenizer, step=step, origin=origin)
             snapshot = self.folder.stamped(snapshot, "step")
         comparison = self._looks.add(snapshot, step=step)
+        if not self._has_vanished and (note := vanished_note(comparison.all)) and rank() == 0:
+            log(f"step {step}: {note}; later looks do not say so again")
+        self._has_vanished = self._has_vanished or vanished_note(comparison.all) is not None
         self.seconds[step] = time.perf_counter() - started
         # The baseline has a file of its own, which is written with the folder.
         if snapshot is not self.baseline:
@@ -496,7 +500,7 @@ class Watch:
             OSError: If the snapshot cannot be written.
         """
         step = _checked(step)
-        check_arguments(model, tokenizer)
+        on_all_processes(lambda: check_arguments(model, tokenizer))  # or the others would wait for this one
         if not self._looks.has_snapshot(step) or not self.evaluates:
             return None
         # Before the file of an earlier resume is replaced: run.json must never list another one than there is.
@@ -588,7 +592,8 @@ class Watch:
                     self.folder.add(look, step=step, kind=kind)
                 except OSError as error:  # the others may have room
                     left.append((kind, step))
-                    failure = failure or error
+                    # A plain one: it is sent to the other processes, and not every error can be.
+                    failure = failure or OSError(error.errno, error.strerror or str(error), error.filename)
             # run.json comes last, and names only files that exist.
             self.folder.describe({**self._looks.description(without=left), "completions": self.completions})
             return True, left, failure

@@ -126,7 +126,7 @@ def test_unlike_questions_of_equal_prompts_are_named() -> None:
     # c and d are one question, e has two samples: only a and b differ in what the model never read.
     made = snapshot([True] * 6, **{**columns, "task": ["t", "t", "t", "u", "t", "t"]})
     assert repeated_prompts(made) == (
-        "2 items have the token ids of another question, such as 'a' and 'b': the model cannot tell them apart"
+        "2 items have the token ids of another one, such as 'a' and 'b': the model reads nothing of what they differ in"
     )
     twins = snapshot([True, False], content_hash=["h1", "h2"], prompt_hash=["p1", "p1"])
     assert [note for note in compare(before=twins, after=twins).notes if note == repeated_prompts(twins) != ""]
@@ -152,6 +152,6 @@ def test_equal_ids_with_another_key_are_named_as_such() -> None:
 def test_categories_that_differ_are_noted_and_those_before_are_used() -> None:
     sides = [snapshot([True] * 3, category=names) for names in (["A", "B", ""], ["A", "C", "D"])]
     made = compare(before=sides[0], after=sides[1])
-    assert "categories differ on 1 items; those of snapshot, the side before, are used" in made.notes
+    assert "items whose category differs: 1; that of snapshot, the side before, is used" in made.notes
     assert list(made.by("category")) == ["A", "B", "D"]
-    assert not [note for note in compare(before=sides[0], after=sides[0]).notes if "categories differ" in note]
+    assert not [note for note in compare(before=sides[0], after=sides[0]).notes if "whose category differs" in note]

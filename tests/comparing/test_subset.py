@@ -130,11 +130,11 @@ def test_categories_without_an_item_are_named_in_the_look_and_on_its_page() -> N
     made = probe(items=10)
     items = [replace(item, category="Law" if number > 5 else "Math") for number, item in enumerate(made)]
     subset = Subset.of_probe(Probe(items, name="mine"), items=4, generates=True)
-    assert subset.without == ("Law",)
+    assert subset.missing_categories == ("Law",)
     look = subset.describe(snapshot([True] * 4, meta={"probe": {"name": "mine"}}), fingerprint="f")
-    assert Subset.of_metadata(look.meta).without == ("Law",)
+    assert Subset.of_metadata(look.meta).missing_categories == ("Law",)
     words = dict(summary(compare(before=look, after=look)).sections)["What was not measured"]
     assert "the first 4 of 10 questions" in words
     assert "No question of Law is among those that the looks evaluate." in words
-    assert Subset.of_probe(Probe(items, name="mine"), items=8, generates=True).without == ()
-    assert Subset.of_metadata({"probe": {"without": "Law"}}).without == ()
+    assert Subset.of_probe(Probe(items, name="mine"), items=8, generates=True).missing_categories == ()
+    assert Subset.of_metadata({"probe": {"missing_categories": "Law"}}).missing_categories == ()

@@ -24,6 +24,7 @@ from forgetwatch.comparing.verdict import (
     worst,
 )
 from forgetwatch.gates import NoWorseThan
+from forgetwatch.metrics.significance import non_inferiority
 from forgetwatch.report.notebook import comparison_fragment
 from forgetwatch.report.summary import summary
 from forgetwatch.report.terminal import comparison_table
@@ -54,9 +55,10 @@ def test_terminal_page_notebook_gate_and_guard_take_one_decision(word: str) -> N
 def test_the_verdict_carries_its_numbers() -> None:
     comparison = compare(before=snapshot([True] * 60), after=snapshot([True] * 60))
     found = group_verdict(comparison.all, 0.02)
+    needed = non_inferiority(net_change=0.0, interval=comparison.all.net_change_interval, n=60, tolerance=0.02)
     assert (found.word, found.tolerance, found.net_change) == ("INCONCLUSIVE", 0.02, 0.0)
     assert found.interval == comparison.all.net_change_interval
-    assert found.items_needed == math.ceil(comparison.all.no_worse_than(0.02).items_needed)
+    assert found.items_needed == math.ceil(needed.items_needed)
     assert group_verdict(comparison.all, 0.5).items_needed is None
 
 

@@ -77,6 +77,12 @@ CHAT = ({"role": "user", "content": "w5"}, {"role": "assistant", "content": "w6"
         ("{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}", "w1", "w9", "the system message"),
         ("{{ messages[-1].content }}", CHAT, None, "message 1, of the user"),
         ("{{ messages[0].content }}{{ messages[1].content }}", CHAT, None, "the question"),
+        (
+            "{% if messages[-1].content[0] != 'w' %}{{ raise_exception('no') }}{% endif %}hello",
+            "w1",
+            None,
+            "the question",
+        ),
         ("{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}", CHAT, None, "message 2, of the as"),
     ],
 )
@@ -111,10 +117,11 @@ def test_parts_of_a_message_and_messages_without_text_are_no_text_that_was_dropp
     silent = ({"role": "assistant", "content": ""}, {"role": "user", "content": "w1"})
     tok = tokenizer()
     tok.chat_template = (
-        "{% for m in messages %}{% if m.content is string %}{{ m.content }}{% else %}"
+        "{% for m in messages %}{% if m.tool_calls %}call{% elif m.content is string %}{{ m.content }}{% else %}"
         "{% for p in m.content %}{{ p.text }}{% endfor %}{% endif %}{% endfor %}"
     )
-    for prompt in (parts, silent):
+    calls = ({"role": "assistant", "content": "w5", "tool_calls": [{"name": "f"}]}, {"role": "user", "content": "w1"})
+    for prompt in (parts, silent, calls):
         item = replace(QUESTION, prompt=prompt)
         assert render(item, Probe([item], rendering="chat"), tok).unscored == ""
 

@@ -25,7 +25,7 @@ from forgetwatch.errors import WatchError
 from forgetwatch.run_folder import GuardFinding
 from forgetwatch.scoring import checkpoints
 from forgetwatch.watch import follow as module
-from forgetwatch.watch import notices
+from forgetwatch.watch import follow_base, notices
 from forgetwatch.watch.checkpoint_queue import CheckpointQueue
 from forgetwatch.watch.guard import Guard
 from forgetwatch.watch.saved_checkpoints import CheckpointStore
@@ -603,6 +603,28 @@ def test_an_adapter_is_scored_and_one_whose_base_is_gone_is_refused(tmp_path: Pa
     with pytest.raises(WatchError, match=r"checkpoint-20 is an adapter of .*own, which is not there; put it back"):
         runs.follower(out, base).follow()
     assert Trajectory.from_run(out).steps == (0, 10)
+
+
+def test_the_base_of_several_adapters_is_read_once(tmp_path: Path, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own, out, read = Path(shutil.copytree(base, tmp_path / "own")), tmp_path / "out", list[str]()
+
+    def identity(given: str, **options: Any) -> list[str]:
+        read.append(given)
+        return checkpoints.weights_identity(given, **options)
+
+    monkeypatch.setattr(follow_base, "weights_identity", identity)
+    for step in (10, 20, 30):
+        runs.save_adapter(out, step, base=own)
+    made = runs.follower(out, base)
+    made.follow()
+    assert (made.scored, read) == ([10, 20, 30], [str(own)])
+    # What is put beside its weights is no other model.
+    (own / "eval_results.json").write_text("{}")
+    shutil.copytree(out / "checkpoint-10", own / "adapter")
+    runs.save_adapter(out, 40, base=own)
+    made = runs.follower(out, base)
+    made.follow()
+    assert (made.scored, sorted(made.watch.comparisons)) == ([40], [0, 10, 20, 30, 40])
 
 
 def test_looks_of_adapters_over_a_base_that_was_replaced_are_kept_apart_from_new_ones(

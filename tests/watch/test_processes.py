@@ -198,3 +198,18 @@ def test_a_named_baseline_beside_a_divided_model_is_loaded_by_the_main_process_a
     for rank, loads in zip(ranks, (1, 0), strict=True):
         found = {name: (rank[name]["loads"], rank[name]["checksum"]) for name in ("whole", "fsdp", "zero3")}
         assert found == dict.fromkeys(found, (loads, expected))
+
+
+_ONE_WITHOUT = """
+from support import model, probe, tokenizer
+from forgetwatch import Watch
+
+tok, watch = tokenizer(), Watch(probe(4), folder, twice=False)
+watch.look(model(tok), tok, step=0)
+found["error"] = error(lambda: watch.look(model(tok), tok if rank == 0 else None, step=1))
+"""
+
+
+def test_a_process_without_a_tokenizer_does_not_leave_the_others_waiting(tmp_path: Path) -> None:
+    found = [one["error"] for one in in_processes(_ONE_WITHOUT, tmp_path)]
+    assert all("tokenizer: needed the model's tokenizer, got None" in error for error in found)

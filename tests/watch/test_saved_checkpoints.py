@@ -338,6 +338,20 @@ def test_processes_that_wait_hear_from_the_main_one_now_and_then(
     assert queue.next() is None
 
 
+@pytest.mark.parametrize("brief", [True, False])
+def test_reading_once_ends_although_a_checkpoint_is_not_complete(
+    tmp_path: Path, brief: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where every wait is as long as the main process keeps the others waiting."""
+    monkeypatch.setattr(checkpoint_queue, "_ROUND", 0.0)
+    (tmp_path / "checkpoint-10").mkdir()
+    queue = CheckpointQueue(
+        CheckpointStore(str(tmp_path)), looks=dict, stop=threading.Event(), poll=0.01, idle=None, once=True
+    )
+    assert [queue.next(brief=brief) for _ in range(2)] == [None, "once"]
+    assert queue.waiting == ["checkpoint-10"]
+
+
 def test_a_brief_wait_ends_after_one_listing(tmp_path: Path) -> None:
     queue = CheckpointQueue(
         CheckpointStore(str(tmp_path)), looks=dict, stop=threading.Event(), poll=0.05, idle=5, once=False

@@ -16,11 +16,13 @@ import torch
 from support import model, probe, tokenizer
 
 import forgetwatch.files.own_tables
-from forgetwatch import Item, Probe, Trajectory, Watch, compare, load_snapshot, score
+from forgetwatch import Item, Probe, Snapshot, Trajectory, Watch, compare, load_snapshot, score
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import ProbeError, ScoringError, WatchError
 from forgetwatch.files import write_atomically
 from forgetwatch.run_folder import GuardFinding, RunFolder, StoredRun
+from forgetwatch.scoring import scorer
+from forgetwatch.watch.measuring import Measurer
 
 TOK = tokenizer()
 
@@ -76,13 +78,13 @@ def test_a_step_is_looked_at_once_and_the_log_says_so_once(tmp_path: Path, capsy
         assert logged.count(f"step {step} has its look already; nothing was measured") == 1
 
 
-@pytest.mark.parametrize("step", [0.0, 1.5, True, "../x", None, -1, 10**12, 10**30, np.float64(3), np.bool_(True)])
+@pytest.mark.parametrize("step", [0.0, 1.5, True, "../x", None, -1, 10**18, 10**30, np.float64(3), np.bool_(True)])
 def test_what_is_no_step_is_refused_before_anything_is_measured(tmp_path: Path, step: Any) -> None:
     watch = Watch(probe(), tmp_path / "new")
     measures = [lambda: watch.look(model(TOK), TOK, step=step), lambda: watch.look_again(model(TOK), TOK, step=step)]
     for act in measures:
         with pytest.raises(
-            WatchError, match=r"^step=.*: needed a whole number of optimizer steps from 0 to 999999999999$"
+            WatchError, match=r"^step=.*: needed a whole number of optimizer steps from 0 to 999999999999999999$"
         ):
             act()
     assert not watch.comparisons
@@ -100,7 +102,7 @@ def test_an_adopted_baseline_has_lost_nothing(tmp_path: Path) -> None:
 
 def test_every_step_that_is_taken_resumes(tmp_path: Path) -> None:
     watch, network = Watch(probe(), tmp_path), model(TOK)
-    steps = (np.int64(0), np.uint8(7), 10**6, 10**12 - 1)
+    steps = (np.int64(0), np.uint8(7), 10**6, 10**18 - 1)
     for step in steps:
         watch.look(network, TOK, step=step)
     again = Watch(probe(), tmp_path, resume=True)
@@ -156,13 +158,16 @@ def padded_left(tok: Any) -> Any:
 
 @pytest.mark.parametrize("settings", [{}, {"scoring": "generate", "decoding": {"tokens": 4}}])
 def test_another_tokenizer_is_refused_where_it_encodes_the_questions_otherwise(
-    tmp_path: Path, settings: dict[str, Any]
+    tmp_path: Path, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own, tok, network = probe(6, **settings), tokenizer(), model(TOK)
     watch = Watch(own, tmp_path, twice=False)
     first = watch.look(network, TOK, step=0)
+    # A tokenizer with the same settings, as that of each checkpoint that is loaded, is not tried out.
+    monkeypatch.setattr(scorer, "encode", None)
     for step, other in enumerate([tok, padded_left(tokenizer()), tok], start=1):
         assert watch.look(network, other, step=step).all.retained == first.all.retained
+    monkeypatch.undo()
     with pytest.raises(
         ScoringError, match="the tokenizer at step 30 encodes the questions differently from the one at step 0"
     ):
@@ -459,3 +464,21 @@ def test_a_resume_stores_the_plan_and_the_findings_again(tmp_path: Path) -> None
     assert (stored.planned, [finding.step for finding in stored.findings]) == (12, [5, 10])
     Watch(probe(), tmp_path).resume(step=5)
     assert [finding.step for finding in StoredRun.read(tmp_path).findings] == [5]
+
+
+def test_answers_that_vanish_are_logged_at_the_first_look_that_misses_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    watch, measure = run(tmp_path, (0,)), Measurer.look
+
+    def failing(self: Measurer, *given: Any, **options: Any) -> Snapshot:
+        look = measure(self, *given, **options)
+        right = [None, *look.table["correct"].to_pylist()[1:]]
+        return replace(look, table=look.table.set_column(look.table.column_names.index("correct"), "correct", [right]))
+
+    monkeypatch.setattr(Measurer, "look", failing)
+    for step in (10, 20):
+        watch.look(model(TOK), TOK, step=step)
+    lines = [line for line in capsys.readouterr().err.splitlines() if "were scored on one side alone" in line]
+    assert len(lines) == 1
+    assert lines[0].startswith("forgetwatch: step 10: 1 of ")

@@ -219,7 +219,8 @@ class AlignedPairs:
         keep = (whole[item] if whole_items else scored) & ~passage
         items = len(np.unique(item[keep]))
         # Where nothing was scored on both sides, those of all answers.
-        samples = int(keep.sum()) // items if items else int((~passage).sum()) // max(len(np.unique(item[~passage])), 1)
+        answers = len(np.unique(item[~passage]))
+        samples = int(keep.sum()) // items if items else int((~passage).sum()) // answers if answers else 1
         # Options are compared pair by pair: those of one side alone are of no use.
         options = not (before.missing("chosen") or after.missing("chosen"))
         k_before, k_after = before.ints("k")[left], after.ints("k")[right]

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy import optimize, stats
 
 from forgetwatch import Snapshot, compare, load_snapshot
-from forgetwatch.report.plots import save_figure
+from forgetwatch.report import save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

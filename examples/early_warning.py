@@ -227,9 +227,7 @@ def task_rows(tokenizer: Any, task: str, left_out: Sums) -> list[tuple[Ids, Ids]
 def prepare(options: Options) -> None:
     """Score the model at the start, sample its completions, and store what all runs share; skip what is there."""
     from forgetwatch.completions import save_completions
-    from forgetwatch.scoring import score
-    from forgetwatch.scoring.base_texts import sample_completions
-    from forgetwatch.scoring.encoding import encode
+    from forgetwatch.scoring import encode, sample_completions, score
 
     base = options.out / "base"
     for folder in ("base", "cells", "looks", "drift"):
@@ -349,7 +347,7 @@ class Laboratory:
 
     def drift(self, model: Any, setting: Setting, when: str, names: Sequence[str]) -> dict[str, Any]:
         """Drift on completions, by set; what the model read is stored, so that it can be estimated otherwise too."""
-        from forgetwatch.scoring.base_texts import read_under
+        from forgetwatch.scoring import read_under
 
         found: dict[str, Any] = {}
         read: dict[str, Any] = {}

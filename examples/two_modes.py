@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from forgetwatch.metrics.mixture import Flow, flow, joint_flow
-from forgetwatch.report.plots import save_figure
+from forgetwatch.report import save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -38,13 +38,12 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, ProgressCallback, 
 from trl import GRPOConfig, GRPOTrainer, SFTConfig, SFTTrainer
 
 from forgetwatch import Probe, compare, load_probe, load_snapshot, save_snapshot, score
-from forgetwatch.comparing.groups import Group
+from forgetwatch.comparing import Group
 from forgetwatch.completions import Completions, read_completions, save_completions
-from forgetwatch.metrics.intervals import Interval, wilson
-from forgetwatch.report.export import comparison_json
-from forgetwatch.report.plots import save_figure
-from forgetwatch.scoring.base_texts import read_under, sample_completions
-from forgetwatch.watch.drift import drift_prompts
+from forgetwatch.metrics import Interval, wilson
+from forgetwatch.report import comparison_json, save_figure
+from forgetwatch.scoring import read_under, sample_completions
+from forgetwatch.watch import drift_prompts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

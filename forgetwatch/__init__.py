@@ -8,8 +8,7 @@ Comparing files needs numpy and pyarrow only: the names that need torch are load
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from forgetwatch.comparing.comparison import Comparison, compare
-from forgetwatch.comparing.trajectory import Trajectory
+from forgetwatch.comparing import Comparison, Trajectory, compare
 from forgetwatch.item import Item
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe

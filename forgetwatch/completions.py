@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from forgetwatch.errors import SnapshotError
 from forgetwatch.files import checksum_with, file_errors, read_table, write_table
-from forgetwatch.metrics.divergence import Drift, bucketed_kl, drift
+from forgetwatch.metrics import Drift, bucketed_kl, drift
 
 FORMAT: Final = "forgetwatch/completions@3"
 

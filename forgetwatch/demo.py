@@ -33,9 +33,8 @@ from transformers.utils import logging as transformers_logging
 from trl import SFTConfig, SFTTrainer
 
 from forgetwatch.errors import ForgetwatchError
-from forgetwatch.probes.world import Fact, demo_probe, facts
-from forgetwatch.report.plots import save_figure, trajectory_figure
-from forgetwatch.report.tracker_rows import PREFIX
+from forgetwatch.probes import Fact, demo_probe, facts
+from forgetwatch.report import PREFIX, save_figure, trajectory_figure
 from forgetwatch.run_folder import RUN_FOLDER
 from forgetwatch.watch import ForgetWatchCallback
 

@@ -17,11 +17,7 @@ import torch
 from tqdm import tqdm
 
 from forgetwatch.errors import ForgetwatchError
-from forgetwatch.scoring.encoding import Encoded, Ids
-from forgetwatch.scoring.engine import Engine
-from forgetwatch.scoring.layout import Layout
-from forgetwatch.scoring.model import ModelInfo, is_sharded
-from forgetwatch.scoring.readout import Scores
+from forgetwatch.scoring import Encoded, Engine, Ids, Layout, ModelInfo, Scores, is_sharded
 
 try:
     from lm_eval.api.registry import register_model

@@ -10,8 +10,7 @@ from support import WORDS, log_likelihood, tokenizer
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from forgetwatch import Item, Probe
-from forgetwatch.scoring.encoding import encode
-from forgetwatch.scoring.scorer import Scorer
+from forgetwatch.scoring import Scorer, encode
 
 TOK = tokenizer()
 SIZES: dict[str, Any] = {

@@ -12,10 +12,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.metrics.alarm import alarm_level
-from forgetwatch.metrics.intervals import clustered_mean
-from forgetwatch.metrics.log_score import FEWEST_SCORED, Change
-from forgetwatch.metrics.significance import loss_p_value
+from forgetwatch.metrics import FEWEST_SCORED, Change, alarm_level, clustered_mean, loss_p_value
 
 Floats = NDArray[np.float64]
 

@@ -7,8 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from forgetwatch import Snapshot, compare
-from forgetwatch.comparing.merge_sweep import MergedPoint, MergeSweep, ProbeSweep, WeightDistance
-from forgetwatch.comparing.ranking import ModelComparison, Target, rank_models, transition_matrix
+from forgetwatch.comparing import (
+    MergedPoint,
+    MergeSweep,
+    ModelComparison,
+    ProbeSweep,
+    Target,
+    WeightDistance,
+    rank_models,
+    transition_matrix,
+)
 
 ALPHAS = (0.0, 0.2, 0.5, 0.8, 1.0)
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forgetwatch import Item, Probe, Snapshot, Trajectory, compare
-from forgetwatch.comparing.comparison import Comparison
-from forgetwatch.comparing.flips import Flip, flips
+from forgetwatch.comparing import Comparison, Flip
+from forgetwatch.comparing.flips import flips
 
 HOSTILE = (
     "<script>alert(1)</script>",

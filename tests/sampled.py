@@ -7,9 +7,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.comparing.comparison import Comparison
-from forgetwatch.metrics.intervals import effective_items, newcombe
-from forgetwatch.metrics.transitions import Cells, count_cells
+from forgetwatch.comparing import Comparison
+from forgetwatch.metrics import Cells, count_cells, effective_items, newcombe
 
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]

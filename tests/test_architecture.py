@@ -34,7 +34,7 @@ READS_DATA_SETS = "probes/hub/rows.py"
 probe works without it, so that comparing and reporting never load it."""
 METRICS_MAY_USE = {"numpy", "scipy", "math", "dataclasses", "typing", "collections", "forgetwatch", "__future__"}
 
-FROM_ABOVE = {("comparing", "forgetwatch.report.notebook")}
+FROM_ABOVE = {("comparing", "forgetwatch.report")}
 """The one exception: `_repr_html_`, by which a notebook shows an object, draws it when it is called."""
 
 FILES = sorted(ROOT.rglob("*.py"))

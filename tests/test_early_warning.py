@@ -237,7 +237,7 @@ def demo_model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     from rich.progress import Progress
 
     from forgetwatch import demo
-    from forgetwatch.probes.world import demo_probe, facts
+    from forgetwatch.probes import demo_probe, facts
 
     folder, world = tmp_path_factory.mktemp("model"), facts()
     tokenizer = demo.make_tokenizer(world)

@@ -190,7 +190,7 @@ def adder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from rich.progress import Progress
 
     from forgetwatch import demo
-    from forgetwatch.probes.world import Fact, Relation, facts
+    from forgetwatch.probes import Fact, Relation, facts
 
     torch.set_num_threads(1)
     why = example("why")

@@ -13,8 +13,7 @@ from support import probe
 from forgetwatch import Item, Probe, load_probe
 from forgetwatch.errors import ProbeError
 from forgetwatch.probe import combine, read_probe
-from forgetwatch.probes.checking import check_probe
-from forgetwatch.probes.shots import few_shot
+from forgetwatch.probes import check_probe, few_shot
 
 TEXT = {"id": "1", "task": "news", "prompt": "", "choices": ["The bridge opened on Monday."]}
 

@@ -10,7 +10,7 @@ import pytest
 from test_import_is_light import loaded
 
 from forgetwatch import Snapshot, compare
-from forgetwatch.comparing.common_norm import decided_by
+from forgetwatch.comparing import decided_by
 from forgetwatch.errors import MismatchError
 
 PAIRS = [

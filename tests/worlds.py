@@ -15,9 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.metrics.answers import Answers
-from forgetwatch.metrics.choices import OptionScores, decide
-from forgetwatch.metrics.known import Confidence
+from forgetwatch.metrics import Answers, Confidence, OptionScores, decide
 
 Unknown = Literal["exchangeable", "partial", "ruled out", "attractor"]
 

@@ -42,7 +42,7 @@ from report import Pair, z_of
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from forgetwatch import Item, Probe, load_probe, load_snapshot, save_snapshot
-from forgetwatch.metrics.known import TAU
+from forgetwatch.metrics import TAU
 from forgetwatch.scoring import Scorer
 
 MODELS: Final = {

@@ -20,13 +20,19 @@ from rich.console import Console
 from rich.progress import track
 
 from forgetwatch import Snapshot, load_snapshot
-from forgetwatch.comparing.aligned import AlignedPairs
-from forgetwatch.comparing.common_norm import decided_by
-from forgetwatch.comparing.pairing import pair
-from forgetwatch.metrics.intervals import clustered_mean
-from forgetwatch.metrics.known import TAU, Confidence, count_known, is_known
-from forgetwatch.metrics.log_score import Change, LogScore, log_score, log_shares
-from forgetwatch.metrics.significance import mcnemar
+from forgetwatch.comparing import AlignedPairs, decided_by, pair
+from forgetwatch.metrics import (
+    TAU,
+    Change,
+    Confidence,
+    LogScore,
+    clustered_mean,
+    count_known,
+    is_known,
+    log_shares,
+    mcnemar,
+)
+from forgetwatch.metrics.log_score import log_score
 
 SEED: Final = 20261122
 TAUS: Final = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from forgetwatch.errors import ProbeError
-from forgetwatch.grading.text import collapse_spaces, fold
+from forgetwatch.grading import collapse_spaces, fold
 from forgetwatch.item import Item
 from standard_probe.alike import tie
 from standard_probe.positions import gold_positions, options_in_order

@@ -30,24 +30,34 @@ from forgetwatch.cli.gate_options import conclude, gate_of
 from forgetwatch.cli.options import CHANCE, GATES, ITEMS, OUTPUT, check_device_map, device_map_option, share
 from forgetwatch.cli.output import echo, result_console, shared_work
 from forgetwatch.cli.resolve import read_outcomes, resolve, select, with_questions
-from forgetwatch.comparing.common_norm import in_common_norm
-from forgetwatch.comparing.comparison import Comparison, compare, first_samples
+from forgetwatch.comparing import (
+    TOLERANCE,
+    Comparison,
+    ModelComparison,
+    compare,
+    first_samples,
+    in_common_norm,
+    rank_models,
+    read_target,
+    transition_matrix,
+)
 from forgetwatch.comparing.flips import flips
-from forgetwatch.comparing.ranking import ModelComparison, rank_models, read_target, transition_matrix
-from forgetwatch.comparing.verdict import TOLERANCE
 from forgetwatch.errors import SnapshotError
 from forgetwatch.gates import Gate
 from forgetwatch.launched import is_first_process
 from forgetwatch.probe import Probe
-from forgetwatch.probes import load_probe
-from forgetwatch.probes.categories import Categories
+from forgetwatch.probes import Categories, load_probe
 from forgetwatch.readers import is_outcomes
-from forgetwatch.report.detail import comparison_detail
-from forgetwatch.report.drift_table import drift_line
-from forgetwatch.report.export import comparisons_json
-from forgetwatch.report.pictures import save_comparisons
-from forgetwatch.report.ranking_table import several_detail, several_table
-from forgetwatch.report.terminal import comparison_table, passages_line
+from forgetwatch.report import (
+    comparison_detail,
+    comparison_table,
+    comparisons_json,
+    drift_line,
+    passages_line,
+    save_comparisons,
+    several_detail,
+    several_table,
+)
 from forgetwatch.snapshot import Snapshot
 
 _FEWEST_DRAWS: Final = 100
@@ -450,7 +460,7 @@ def _with_drift(options: Options, comparisons: list[Comparison]) -> list[Compari
         return comparisons
     echo(f"drift: sampling short completions of {options.before}, to be read under each model after", err=True)
     # Not at the top: this imports torch, which comparing files does not need.
-    from forgetwatch.watch.model_drift import model_drifts
+    from forgetwatch.watch import model_drifts
 
     drifts = model_drifts(options.before, options.after, options.probe, device_map=options.device_map)
     return [replace(one, drift=drift) for one, drift in zip(comparisons, drifts, strict=True)]

@@ -14,8 +14,7 @@ from forgetwatch.cli.documents import check_snapshot
 from forgetwatch.cli.output import print_line
 from forgetwatch.cli.resolve import read_outcomes
 from forgetwatch.errors import SnapshotError
-from forgetwatch.readers.mapping import ColumnMap, read_mapped
-from forgetwatch.readers.table import concatenate
+from forgetwatch.readers import ColumnMap, concatenate, read_mapped
 from forgetwatch.snapshot import Snapshot, save_snapshot
 
 _LOGS = "Logs of other tools"

@@ -12,17 +12,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from forgetwatch.cli.output import echo
-from forgetwatch.comparing.comparison import Comparison
-from forgetwatch.comparing.flips import Flip
-from forgetwatch.comparing.ranking import ModelComparison
-from forgetwatch.comparing.trajectory import Trajectory
+from forgetwatch.comparing import Comparison, Flip, ModelComparison, Trajectory
 from forgetwatch.errors import SnapshotError
 from forgetwatch.files import write_text
-from forgetwatch.report.export import comparisons_csv, comparisons_json, trajectory_json
-from forgetwatch.report.html import page
-from forgetwatch.report.markdown import comparison_markdown
-from forgetwatch.report.pictures import SUFFIXES
-from forgetwatch.report.ranking_table import several_markdown
+from forgetwatch.report import (
+    SUFFIXES,
+    comparison_markdown,
+    comparisons_csv,
+    comparisons_json,
+    page,
+    several_markdown,
+    trajectory_json,
+)
 
 STDOUT: Final = Path("-")
 _FORMATS: Final = (".html", ".md", ".csv", ".json")

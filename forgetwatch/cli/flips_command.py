@@ -14,13 +14,12 @@ from forgetwatch.cli.documents import STDOUT, check_file
 from forgetwatch.cli.options import ITEMS, OUTPUT
 from forgetwatch.cli.output import echo, print_text, result_console
 from forgetwatch.cli.resolve import resolve, select, with_questions
-from forgetwatch.comparing.flips import Flip, first_forgotten, flips, sort_flips
-from forgetwatch.comparing.trajectory import Trajectory
+from forgetwatch.comparing import Flip, Trajectory, first_forgotten, sort_flips
+from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import SnapshotError
 from forgetwatch.files import write_text
 from forgetwatch.probes import load_probe
-from forgetwatch.report.flip_list import flip_json, flip_lines
-from forgetwatch.report.formatting import one_line
+from forgetwatch.report import flip_json, flip_lines, one_line
 from forgetwatch.run_folder import is_run_folder, run_probe
 
 

@@ -13,7 +13,7 @@ from forgetwatch.errors import WatchError, did_you_mean
 from forgetwatch.launched import is_first_process
 from forgetwatch.probes import load_probe
 from forgetwatch.progress import log
-from forgetwatch.report.formatting import listed
+from forgetwatch.report import listed
 
 _GUARDS = ("warn", "stop", "off")
 _LOGS = ("counts", "full")
@@ -95,9 +95,8 @@ def run(
     items = load_probe(probe)
     if is_first_process():
         log(f"loading {base} ...")  # at once: importing what loads it takes seconds
-    from forgetwatch.scoring.checkpoints import silence_loading
-    from forgetwatch.watch.follow import Follower, FollowSettings
-    from forgetwatch.watch.guard import Guard
+    from forgetwatch.scoring import silence_loading
+    from forgetwatch.watch import Follower, FollowSettings, Guard
 
     silence_loading()
     settings = FollowSettings(

@@ -16,14 +16,13 @@ from typing import Final
 
 from forgetwatch.cli.options import share
 from forgetwatch.cli.output import echo
-from forgetwatch.comparing.verdict import Word, worst
+from forgetwatch.comparing import Word, worst
 from forgetwatch.errors import GateError
 from forgetwatch.files import write_text
-from forgetwatch.gates import Condition, FailIf, Gate, GateResult, NoWorseThan, read_gate
-from forgetwatch.gates.gate import Limit
+from forgetwatch.gates import Condition, FailIf, Gate, GateResult, Limit, NoWorseThan, read_gate
 from forgetwatch.launched import is_first_process
 from forgetwatch.probe import Probe
-from forgetwatch.report.markdown import ci_summary
+from forgetwatch.report import ci_summary
 
 EXIT: Final[dict[Word, int]] = {"PASS": 0, "FAIL": 3, "INCONCLUSIVE": 4}
 """Exit status by verdict."""

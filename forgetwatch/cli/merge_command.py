@@ -17,13 +17,14 @@ import typer
 from forgetwatch.cli.documents import STDOUT, check_file, check_report, write_json
 from forgetwatch.cli.options import ITEMS, OUTPUT, check_device_map, device_map_option
 from forgetwatch.cli.output import announce_import, echo, result_console, scoring_unless_cached, shared_work
-from forgetwatch.comparing.merge_sweep import MergeSweep
+from forgetwatch.comparing import MergeSweep
 from forgetwatch.errors import ScoringError
 from forgetwatch.files import write_text
 from forgetwatch.launched import is_first_process
 from forgetwatch.probes import load_probe
+from forgetwatch.report import merge_csv, merge_detail, merge_json, merge_markdown
 from forgetwatch.report.merge_page import merge_page
-from forgetwatch.report.merge_table import merge_csv, merge_detail, merge_json, merge_markdown, merge_table
+from forgetwatch.report.merge_table import merge_table
 
 _NONE = "none"
 
@@ -100,9 +101,8 @@ def run(
     announce_import()
     with _ended_as_an_exit(), shared_work():
         # Not at the top: this imports torch, which the other commands do not need.
-        from forgetwatch.scoring.checkpoints import silence_loading
-        from forgetwatch.study.merging.ends import Ends
-        from forgetwatch.study.merging.sweep import run_sweep
+        from forgetwatch.scoring import silence_loading
+        from forgetwatch.study.merging import Ends, run_sweep
 
         silence_loading()
         ends = Ends(a=a, b=b, method=method.value, alphas=alphas, keep=keep, trust_remote_code=trust_remote_code)

@@ -8,7 +8,7 @@ from typing import Any, Final
 import typer
 
 from forgetwatch.errors import ScoringError, did_you_mean
-from forgetwatch.gates.condition import parse_fraction
+from forgetwatch.gates import parse_fraction
 from forgetwatch.launched import launched_count
 
 ITEMS: Final = "Items"

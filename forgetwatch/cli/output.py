@@ -21,7 +21,7 @@ from rich.text import Text
 from forgetwatch.launched import is_first_process, launched_count
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Done, Progress, log, shown
-from forgetwatch.report.terminal import WIDTH
+from forgetwatch.report import WIDTH
 from forgetwatch.visible_text import visible
 
 
@@ -34,7 +34,7 @@ def shared_work() -> Iterator[None]:
     if launched_count() == 1:
         yield
         return
-    from forgetwatch.scoring.processes import joined_group
+    from forgetwatch.scoring import joined_group
 
     _has_joined.set(True)
     with joined_group():

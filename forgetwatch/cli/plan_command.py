@@ -14,17 +14,18 @@ from rich.console import Console
 from forgetwatch.cli.options import share
 from forgetwatch.cli.output import result_console
 from forgetwatch.item import Item
-from forgetwatch.metrics.alarm import alarm_level, share_of_alpha
-from forgetwatch.metrics.log_score import DELTA
-from forgetwatch.metrics.planning import (
+from forgetwatch.metrics import (
+    DELTA,
+    alarm_level,
     detectable_change,
     detectable_known_lost,
     detectable_log_score,
     items_needed,
     log_score_sd,
+    share_of_alpha,
 )
 from forgetwatch.probes import load_probe
-from forgetwatch.report.formatting import brief, count, fit, percent
+from forgetwatch.report import brief, count, fit, percent
 
 _FLIPS = (0.05, 0.10, 0.20)
 _COLUMNS = 3

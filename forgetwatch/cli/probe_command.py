@@ -19,15 +19,22 @@ from forgetwatch.cli.output import echo, print_hanging, print_text, result_conso
 from forgetwatch.errors import ProbeError
 from forgetwatch.item import PRIVATE, Item
 from forgetwatch.probe import Probe
-from forgetwatch.probes import load_probe, probe_from
-from forgetwatch.probes.answering import check_answers, without_questions
-from forgetwatch.probes.categories import Categories
-from forgetwatch.probes.checking import Finding, check_probe
-from forgetwatch.probes.hub import PRESETS, find_preset
-from forgetwatch.probes.hub.preset import FORMS
-from forgetwatch.probes.overlap import Overlap, overlap, training_text
-from forgetwatch.probes.tables import SUFFIXES, training_texts
-from forgetwatch.report.formatting import fit
+from forgetwatch.probes import (
+    SUFFIXES,
+    Categories,
+    Finding,
+    Overlap,
+    check_answers,
+    check_probe,
+    load_probe,
+    probe_from,
+    training_text,
+    training_texts,
+    without_questions,
+)
+from forgetwatch.probes.hub import FORMS, PRESETS, find_preset
+from forgetwatch.probes.overlap import overlap
+from forgetwatch.report import fit
 
 PROBLEMS = 1
 
@@ -184,7 +191,7 @@ def check_command(
     tokenize, chats = None, True
     tokenizer = tokenizer or model
     if tokenizer is not None:
-        from forgetwatch.scoring.encoding import load_tokenizer
+        from forgetwatch.scoring import load_tokenizer
 
         loaded = load_tokenizer(tokenizer)
         tokenize, context, chats = loaded.tokenize, context or loaded.context, loaded.chats
@@ -227,8 +234,7 @@ def _answer_findings(model: str, probe: Probe) -> list[Finding]:
     """
     no_question = without_questions(probe)
     with scoring(model, probe) as progress:
-        from forgetwatch.scoring import Scorer
-        from forgetwatch.scoring.checkpoints import load_model, not_finite_explained, silence_loading
+        from forgetwatch.scoring import Scorer, load_model, not_finite_explained, silence_loading
 
         silence_loading()
         loaded, tokenizer = load_model(model)

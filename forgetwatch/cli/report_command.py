@@ -19,13 +19,10 @@ from forgetwatch.cli.documents import (
 )
 from forgetwatch.cli.options import share
 from forgetwatch.cli.output import print_line, result_console
-from forgetwatch.comparing.flips import first_forgotten, flips
-from forgetwatch.comparing.stages import read_stages
-from forgetwatch.comparing.trajectory import Trajectory
-from forgetwatch.report.export import trajectory_json
-from forgetwatch.report.formatting import one_line, run_name
-from forgetwatch.report.pictures import save_run
-from forgetwatch.report.run_table import run_detail, run_table
+from forgetwatch.comparing import Trajectory, first_forgotten, read_stages
+from forgetwatch.comparing.flips import flips
+from forgetwatch.report import one_line, run_detail, run_name, save_run, trajectory_json
+from forgetwatch.report.run_table import run_table
 from forgetwatch.run_folder import REPORT, find_run_folder, run_probe
 
 

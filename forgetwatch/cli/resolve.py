@@ -11,11 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from forgetwatch.cli.output import announce_import, bytes_bar, scoring_unless_cached
-from forgetwatch.comparing.flips import Flip, What, sort_flips
+from forgetwatch.comparing import Flip, What, sort_flips
 from forgetwatch.errors import SnapshotError, did_you_mean, did_you_mean_path
 from forgetwatch.probe import Probe
-from forgetwatch.readers import SUFFIXES, is_outcomes, load_snapshot
-from forgetwatch.readers.question_text import QuestionStore, QuestionText
+from forgetwatch.readers import SUFFIXES, QuestionStore, QuestionText, is_outcomes, load_snapshot
 from forgetwatch.snapshot import Snapshot
 
 _QUESTIONS = 2000
@@ -72,7 +71,7 @@ def resolve(
     announce_import()
     with scoring_unless_cached(given, probe) as progress:
         # Not at the top: this imports torch, which comparing files does not need.
-        from forgetwatch.scoring.checkpoints import score_checkpoint, silence_loading
+        from forgetwatch.scoring import score_checkpoint, silence_loading
 
         silence_loading()
         return score_checkpoint(

@@ -15,8 +15,7 @@ from rich.console import Console
 from forgetwatch.cli.documents import check_snapshot
 from forgetwatch.cli.options import check_device_map, device_map_option
 from forgetwatch.cli.output import print_line, scoring, shared_work
-from forgetwatch.comparing.aligned_passages import snapshot_bits_per_byte
-from forgetwatch.comparing.checks import repeated_prompts
+from forgetwatch.comparing import repeated_prompts, snapshot_bits_per_byte
 from forgetwatch.errors import ScoringError, SnapshotError, did_you_mean
 from forgetwatch.launched import is_first_process
 from forgetwatch.probe import Probe
@@ -107,9 +106,7 @@ def _score(
 
 def _with_transformers(model: str, items: Probe, *, trust_remote_code: bool, device_map: str | None) -> Snapshot:
     with scoring(model, items) as progress:
-        from forgetwatch.scoring import Scorer
-        from forgetwatch.scoring.checkpoints import load_model, not_finite_explained, silence_loading
-        from forgetwatch.scoring.processes import on_all_processes
+        from forgetwatch.scoring import Scorer, load_model, not_finite_explained, on_all_processes, silence_loading
 
         silence_loading()
         load = partial(load_model, model, trust_remote_code=trust_remote_code, device_map=device_map)
@@ -122,7 +119,7 @@ def _with_vllm(
     model: str, items: Probe, tensor_parallel: int, data_parallel: int, *, trust_remote_code: bool
 ) -> Snapshot:
     with scoring(model, items) as progress:
-        from forgetwatch.scoring.checkpoints import score_with_vllm, silence_loading
+        from forgetwatch.scoring import score_with_vllm, silence_loading
 
         silence_loading()
         return score_with_vllm(

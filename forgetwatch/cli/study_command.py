@@ -19,11 +19,20 @@ from forgetwatch.launched import is_first_process, launched_count
 from forgetwatch.probe import Probe
 from forgetwatch.progress import shown
 from forgetwatch.snapshot import Snapshot
-from forgetwatch.study.overview import study_table
-from forgetwatch.study.pairs import Study, run_study
-from forgetwatch.study.plan import Pair, Plan, read_plan
-from forgetwatch.study.publication import PAGE, draw_figures, study_json, write_numbers
-from forgetwatch.study.sources import Sources, is_model
+from forgetwatch.study import (
+    PAGE,
+    Pair,
+    Plan,
+    Sources,
+    Study,
+    draw_figures,
+    is_model,
+    read_plan,
+    run_study,
+    study_json,
+    study_table,
+    write_numbers,
+)
 
 _FORMATS: Final = (".html", ".md", ".csv", ".json", ".tex")
 """Suffixes of a report in one file, as other commands write it."""

@@ -19,14 +19,7 @@ from numpy.typing import NDArray
 from forgetwatch.comparing.labels import Labels
 from forgetwatch.comparing.pairing import Pairing
 from forgetwatch.comparing.stored_scores import gold_share, has_letters, option_scores, second_choice
-from forgetwatch.metrics.answers import Answers
-from forgetwatch.metrics.choices import (
-    OptionScores,
-    right_at_constant_mass,
-)
-from forgetwatch.metrics.form import lost_form
-from forgetwatch.metrics.known import Confidence
-from forgetwatch.metrics.mass import MassSplit, split
+from forgetwatch.metrics import Answers, Confidence, MassSplit, OptionScores, lost_form, right_at_constant_mass, split
 from forgetwatch.snapshot import LEFT_OUT, NONE, Snapshot, codes
 
 Bools = NDArray[np.bool_]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from forgetwatch.comparing.aligned import first_named, shared_clusters
 from forgetwatch.comparing.labels import Labels
 from forgetwatch.comparing.pairing import Pairing
-from forgetwatch.metrics.passages import Passages, rate
+from forgetwatch.metrics import Passages, rate
 from forgetwatch.snapshot import Snapshot
 
 Floats = NDArray[np.float64]

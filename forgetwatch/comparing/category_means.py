@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from forgetwatch.comparing.aligned import AlignedPairs
 from forgetwatch.comparing.labels import Labels
-from forgetwatch.metrics.intervals import Interval, mean_interval, resample
-from forgetwatch.metrics.paper import as_released, most_as_released, paper
-from forgetwatch.probes.paper_tasks import UNMAPPED, PaperTasks
+from forgetwatch.metrics import Interval, as_released, mean_interval, most_as_released, resample
+from forgetwatch.metrics.paper import paper
+from forgetwatch.probes import UNMAPPED, PaperTasks
 
 Rates = NDArray[np.float64]
 

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from forgetwatch.comparing.labels import Labels
 from forgetwatch.comparing.stored_scores import option_scores
 from forgetwatch.errors import MismatchError
-from forgetwatch.metrics.choices import decide
+from forgetwatch.metrics import decide
 from forgetwatch.snapshot import NONE, Snapshot
 
 NORM: Final = "sum"

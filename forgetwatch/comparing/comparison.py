@@ -40,12 +40,8 @@ from forgetwatch.comparing.look_drift import LookDrift, read_drift
 from forgetwatch.comparing.pairing import Pairing, item_codes, pair
 from forgetwatch.comparing.subset import cut_to_common
 from forgetwatch.comparing.vanished import NOTED
-from forgetwatch.metrics.choices import OptionScores
-from forgetwatch.metrics.known import count_known
-from forgetwatch.metrics.log_score import log_shares
-from forgetwatch.metrics.mass import left_out
-from forgetwatch.metrics.transitions import ratio
-from forgetwatch.probes.categories import Categories
+from forgetwatch.metrics import OptionScores, count_known, left_out, log_shares, ratio
+from forgetwatch.probes import Categories
 from forgetwatch.readers import check_metric, load_snapshot
 from forgetwatch.snapshot import Snapshot
 
@@ -127,7 +123,7 @@ class Comparison:
     def _repr_html_(self) -> str:
         """HTML for a notebook: the summary, the verdict, and the categories."""
         # The import is here because report/ imports this module.
-        from forgetwatch.report.notebook import comparison_fragment
+        from forgetwatch.report import comparison_fragment
 
         return comparison_fragment(self)
 

@@ -22,9 +22,9 @@ from forgetwatch.comparing.common_norm import in_common_norm
 from forgetwatch.comparing.pairing import pair
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.item import PRIVATE, Item
-from forgetwatch.metrics.form import Loss
+from forgetwatch.metrics import Loss
 from forgetwatch.probe import LETTERS, Probe
-from forgetwatch.readers.question_text import QuestionText
+from forgetwatch.readers import QuestionText
 from forgetwatch.snapshot import NONE, Snapshot
 
 What = Literal["forgotten", "gained", "churned"]

@@ -18,21 +18,46 @@ from forgetwatch.comparing.aligned import AlignedPairs
 from forgetwatch.comparing.aligned_passages import AlignedPassages
 from forgetwatch.comparing.labels import Labels
 from forgetwatch.comparing.vanished import count_vanished
-from forgetwatch.metrics import bounds, guessing
-from forgetwatch.metrics.alarm import smallest_loss
-from forgetwatch.metrics.bounds import Bound, Persistence, bound, persistence
-from forgetwatch.metrics.form import count_losses
-from forgetwatch.metrics.guessing import Corrected
-from forgetwatch.metrics.intervals import Interval, bootstrap, effective_items, flip_interval, newcombe
-from forgetwatch.metrics.known import Confidence, count_known
-from forgetwatch.metrics.log_score import DELTA, Change, LogScore, log_score, log_shares
-from forgetwatch.metrics.mass import MassChanges, mass_changes
-from forgetwatch.metrics.noise import NoiseFloor, Soft, noise_floor, null, soft
-from forgetwatch.metrics.paper import Paper, paper
-from forgetwatch.metrics.passages import bits_per_byte
-from forgetwatch.metrics.planning import detectable_change
-from forgetwatch.metrics.significance import false_discovery, loss_p_value, mcnemar, sign_flip
-from forgetwatch.metrics.transitions import Cells, count_cells
+from forgetwatch.metrics import (
+    DELTA,
+    Bound,
+    Cells,
+    Change,
+    Confidence,
+    Corrected,
+    Interval,
+    LogScore,
+    MassChanges,
+    NoiseFloor,
+    Paper,
+    Persistence,
+    Soft,
+    bits_per_byte,
+    bootstrap,
+    bound,
+    bounds,
+    count_cells,
+    count_known,
+    count_losses,
+    detectable_change,
+    effective_items,
+    false_discovery,
+    flip_interval,
+    guessing,
+    log_shares,
+    loss_p_value,
+    mass_changes,
+    mcnemar,
+    newcombe,
+    noise_floor,
+    null,
+    persistence,
+    sign_flip,
+    smallest_loss,
+    soft,
+)
+from forgetwatch.metrics.log_score import log_score
+from forgetwatch.metrics.paper import paper
 
 Ints = NDArray[np.int64]
 Level = Literal["all", "kind", "category", "task"]

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from forgetwatch.comparing.quantities import json_value
 from forgetwatch.errors import SnapshotError
-from forgetwatch.metrics.divergence import Drift
+from forgetwatch.metrics import Drift
 
 DRIFT: Final = "drift"
 """Key of the drift in the metadata of a snapshot."""

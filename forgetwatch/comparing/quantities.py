@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 from forgetwatch.comparing.groups import Chance, Group
-from forgetwatch.metrics.intervals import Interval
+from forgetwatch.metrics import Interval
 
 _GROUP: Final = (
     *("level", "name", "n", "retained", "forgotten", "gained", "missed", "known", "known_lost", "newly_known"),

@@ -33,7 +33,7 @@ from forgetwatch.comparing.pairing import item_codes
 from forgetwatch.comparing.trajectory import right_answers
 from forgetwatch.errors import SnapshotError
 from forgetwatch.files import file_errors, read_content, read_text
-from forgetwatch.metrics.intervals import Interval, flip_interval
+from forgetwatch.metrics import Interval, flip_interval
 from forgetwatch.run_folder import checkpoint_folder
 from forgetwatch.snapshot import Snapshot
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from forgetwatch.comparing.labels import Labels
 from forgetwatch.errors import SnapshotError
-from forgetwatch.metrics.choices import UNITS, OptionScores, decide, normalise, option_mask, second_is_gold
+from forgetwatch.metrics import UNITS, OptionScores, decide, normalise, option_mask, second_is_gold
 from forgetwatch.snapshot import Snapshot
 
 Bools = NDArray[np.bool_]

@@ -29,8 +29,8 @@ from forgetwatch.comparing.look_drift import LookDrift
 from forgetwatch.comparing.pairing import pair
 from forgetwatch.comparing.subset import Subset
 from forgetwatch.errors import SnapshotError
-from forgetwatch.metrics.alarm import alarm_level, share_of_alpha
-from forgetwatch.metrics.item_history import GuesserHistory, ItemHistory, guesser_history, item_history
+from forgetwatch.metrics import GuesserHistory, ItemHistory, alarm_level, guesser_history, share_of_alpha
+from forgetwatch.metrics.item_history import item_history
 from forgetwatch.run_folder import GuardFinding, StoredRun
 from forgetwatch.snapshot import Snapshot
 
@@ -174,7 +174,7 @@ class Trajectory:
     def _repr_html_(self) -> str:
         """HTML for a notebook: the last look against the start, and the curves."""
         # The import is here because report/ imports this module.
-        from forgetwatch.report.notebook import trajectory_fragment
+        from forgetwatch.report import trajectory_fragment
 
         return trajectory_fragment(self)
 

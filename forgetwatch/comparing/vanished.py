@@ -22,9 +22,7 @@ from typing import Final
 import numpy as np
 
 from forgetwatch.comparing.aligned import AlignedPairs
-from forgetwatch.metrics.intervals import Interval, effective_items, newcombe
-from forgetwatch.metrics.known import is_known
-from forgetwatch.metrics.transitions import count_cells
+from forgetwatch.metrics import Interval, count_cells, effective_items, is_known, newcombe
 
 NOTED: Final = 0.01
 """Share of the items beyond which vanished ones are named in a note, and keep a verdict open."""

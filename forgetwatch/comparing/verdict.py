@@ -37,8 +37,7 @@ from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.groups import Group
 from forgetwatch.comparing.trajectory import Alarm, AlarmKind, Trajectory
 from forgetwatch.comparing.vanished import NOTED
-from forgetwatch.metrics.intervals import Interval
-from forgetwatch.metrics.significance import non_inferiority
+from forgetwatch.metrics import Interval, non_inferiority
 from forgetwatch.run_folder import GuardFinding
 
 Word = Literal["PASS", "FAIL", "INCONCLUSIVE"]

@@ -10,7 +10,10 @@ locks            locks of files between processes
 """
 
 from forgetwatch.files.bounded_parquet import parquet_batches, read_parquet
+from forgetwatch.files.locks import LocksUnsupportedError, is_file_at, lock_again, lock_file, unlock_file
 from forgetwatch.files.own_tables import KEY, checksum_with, read_table, write_table
+from forgetwatch.files.parquet_footer import ColumnChunk, read_footer
+from forgetwatch.files.plain_yaml import Plain, parse_plain_yaml, read_plain_yaml
 from forgetwatch.files.reading import (
     DAMAGE,
     UnsuitableError,
@@ -23,24 +26,3 @@ from forgetwatch.files.reading import (
     unpacked_limit,
 )
 from forgetwatch.files.writing import write_atomically, write_problem, write_text
-
-__all__ = [
-    "DAMAGE",
-    "KEY",
-    "UnsuitableError",
-    "checksum_with",
-    "file_errors",
-    "holds_text",
-    "is_text",
-    "parquet_batches",
-    "read_content",
-    "read_parquet",
-    "read_table",
-    "read_text",
-    "regular_size",
-    "unpacked_limit",
-    "write_atomically",
-    "write_problem",
-    "write_table",
-    "write_text",
-]

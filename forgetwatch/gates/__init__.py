@@ -8,8 +8,6 @@ A gate never passes for lack of a number: a missing group, item or quantity is a
 accuracy are those of `comparing.verdict`. Start with `gate`.
 """
 
-from forgetwatch.gates.condition import Condition
-from forgetwatch.gates.gate import FailIf, Finding, Gate, GateResult, MustPass, NoWorseThan, Selection
+from forgetwatch.gates.condition import Condition, parse_fraction
+from forgetwatch.gates.gate import FailIf, Finding, Gate, GateResult, Limit, MustPass, NoWorseThan, Selection
 from forgetwatch.gates.gate_file import read_gate
-
-__all__ = ["Condition", "FailIf", "Finding", "Gate", "GateResult", "MustPass", "NoWorseThan", "Selection", "read_gate"]

@@ -25,9 +25,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, Self
 
-from forgetwatch.comparing.comparison import Comparison
-from forgetwatch.comparing.groups import Group
-from forgetwatch.comparing.quantities import QUANTITIES, Unit, group_values, range_of, unit_of, value_at
+from forgetwatch.comparing import QUANTITIES, Comparison, Group, Unit, group_values, range_of, unit_of, value_at
 from forgetwatch.errors import GateError, did_you_mean
 
 _OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {

@@ -26,9 +26,7 @@ from typing import Final, cast
 
 import numpy as np
 
-from forgetwatch.comparing.comparison import Comparison
-from forgetwatch.comparing.groups import Group, Level
-from forgetwatch.comparing.verdict import Word, group_verdict, worst
+from forgetwatch.comparing import Comparison, Group, Level, Word, group_verdict, worst
 from forgetwatch.errors import GateError, did_you_mean
 from forgetwatch.gates.condition import Condition
 from forgetwatch.probe import Probe

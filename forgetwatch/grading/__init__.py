@@ -24,9 +24,15 @@ text that a model generated.
 
 from typing import Final
 
+from forgetwatch.grading.bounded_search import FLAGS, BoundedSearch, LastMatch
 from forgetwatch.grading.grader import Grade, Judge, NoAnswer, check_item, grade, ungradable_reason
-
-__all__ = ["RULES", "Grade", "Judge", "NoAnswer", "check_item", "grade", "ungradable_reason"]
+from forgetwatch.grading.ifeval import UNCHECKED
+from forgetwatch.grading.language import LANGUAGES, without_echo
+from forgetwatch.grading.numbers import find_numbers, normalise_numbers
+from forgetwatch.grading.patterns import reach
+from forgetwatch.grading.text import TAIL, collapse_spaces, fold, tail
+from forgetwatch.grading.thinking import after_thinking, is_thinking_tag, opening_tag
+from forgetwatch.grading.traits import count, limits, loops, refuses
 
 RULES: Final = 3
 """Version of the grading rules. It rises when the same output may get another grade, so that cached grades of an older

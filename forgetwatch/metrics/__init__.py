@@ -20,3 +20,50 @@
 
 Start with `transitions`. `examples/statistics.md` describes every quantity. Nothing here reads a file or imports torch.
 """
+
+from forgetwatch.metrics.alarm import alarm_level, alarm_power, share_of_alpha, smallest_loss
+from forgetwatch.metrics.answers import Answers
+from forgetwatch.metrics.bounds import Bound, Persistence, bound, persistence, tipping_ratio
+from forgetwatch.metrics.choices import (
+    NORMS,
+    UNITS,
+    OptionScores,
+    decide,
+    normalise,
+    option_mask,
+    ranking,
+    right_at_constant_mass,
+    second_is_gold,
+)
+from forgetwatch.metrics.divergence import Drift, bucketed_kl, drift
+from forgetwatch.metrics.form import Loss, count_losses, lost_form
+from forgetwatch.metrics.guessing import MAX_SECOND_CHOICE, Corrected, guess_corrected, guess_corrected_calibrated
+from forgetwatch.metrics.intervals import (
+    Interval,
+    bootstrap,
+    cluster_codes,
+    clustered_mean,
+    effective_items,
+    flip_interval,
+    mean_interval,
+    newcombe,
+    resample,
+    wilson,
+)
+from forgetwatch.metrics.item_history import GuesserHistory, ItemHistory, guesser_history
+from forgetwatch.metrics.known import DEFINITION, TAU, Confidence, Known, count_known, is_known
+from forgetwatch.metrics.log_score import CLIP, DELTA, FEWEST_SCORED, Change, LogScore, best_temperature, log_shares
+from forgetwatch.metrics.mass import MassChanges, MassSplit, bernoulli_kl, left_out, mass_changes, split
+from forgetwatch.metrics.noise import NoiseFloor, Soft, noise_floor, null, soft
+from forgetwatch.metrics.paper import Paper, as_released, most_as_released
+from forgetwatch.metrics.passages import Passages, bits_per_byte, rate
+from forgetwatch.metrics.planning import (
+    detectable_change,
+    detectable_known_lost,
+    detectable_log_score,
+    items_needed,
+    log_score_sd,
+    luck,
+)
+from forgetwatch.metrics.significance import false_discovery, loss_p_value, mcnemar, non_inferiority, sign_flip
+from forgetwatch.metrics.transitions import Cells, count_cells, ratio

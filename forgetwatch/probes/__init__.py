@@ -31,13 +31,17 @@ from typing import Any, Final
 from forgetwatch.errors import ProbeError, did_you_mean
 from forgetwatch.item import has_one_choice_alone
 from forgetwatch.probe import Probe, combine, read_probe
+from forgetwatch.probes.answering import check_answers, without_questions
+from forgetwatch.probes.categories import Categories, paper_category
+from forgetwatch.probes.checking import Finding, check_probe
 from forgetwatch.probes.hub import PAPER, PRESETS, is_preset, load_preset
+from forgetwatch.probes.overlap import Overlap, exact_overlap, plain, training_text
 from forgetwatch.probes.own import probe_from
+from forgetwatch.probes.paper_tasks import UNMAPPED, PaperTasks
 from forgetwatch.probes.shipped import NAMES, shipped_probe
 from forgetwatch.probes.shots import few_shot
-from forgetwatch.probes.world import demo_probe
-
-__all__ = ["demo_probe", "few_shot", "load_probe", "probe_from"]
+from forgetwatch.probes.tables import SUFFIXES, training_texts
+from forgetwatch.probes.world import RELATIONS, Fact, Relation, demo_probe, facts
 
 _LOCAL_NAMES: Final = (*NAMES, "demo")
 _PRESET_NAMES: Final = (PAPER, *PRESETS)

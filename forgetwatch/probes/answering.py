@@ -30,9 +30,7 @@ from scipy.special import softmax
 
 from forgetwatch.errors import ProbeError
 from forgetwatch.item import Item
-from forgetwatch.metrics.choices import UNITS, normalise
-from forgetwatch.metrics.known import TAU
-from forgetwatch.metrics.significance import false_discovery
+from forgetwatch.metrics import TAU, UNITS, false_discovery, normalise
 from forgetwatch.probe import Probe
 from forgetwatch.probes.checking import Finding
 from forgetwatch.snapshot import Snapshot

@@ -24,8 +24,7 @@ from typing import Final, Self
 import pyarrow as pa
 
 from forgetwatch.errors import ProbeError
-from forgetwatch.files import file_errors, read_text
-from forgetwatch.files.plain_yaml import read_plain_yaml
+from forgetwatch.files import file_errors, read_plain_yaml, read_text
 from forgetwatch.probes.paper_tasks import named_categories, task_key
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.visible_text import csv_cell, from_csv_cell

@@ -37,7 +37,7 @@ from typing import Any, Final
 
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError, did_you_mean
-from forgetwatch.grading.numbers import find_numbers, normalise_numbers
+from forgetwatch.grading import find_numbers, normalise_numbers
 from forgetwatch.item import Item, Rendering
 from forgetwatch.probe import LETTERS, Norm, Probe, Scoring
 from forgetwatch.probes.tables import Rows, read_rows

@@ -23,10 +23,16 @@ import pyarrow.parquet as pq
 from forgetwatch.errors import SnapshotError
 from forgetwatch.files import file_errors
 from forgetwatch.readers import inspect_log, lighteval_details, lm_eval_logs, table
-from forgetwatch.readers.json_pieces import Progress, first_object
+from forgetwatch.readers.archive import Archive
+from forgetwatch.readers.inspect_log import is_inspect_log
+from forgetwatch.readers.json_pieces import Document, Progress, first_object, json_lines, spans
+from forgetwatch.readers.lighteval_details import holds_details, is_details
 from forgetwatch.readers.lm_eval_samples import is_sample
-from forgetwatch.readers.log import Reading, refuse_lfs_pointer
-from forgetwatch.readers.question_text import QuestionStore
+from forgetwatch.readers.log import Log, Reading, refuse_lfs_pointer
+from forgetwatch.readers.mapping import ColumnMap, read_mapped
+from forgetwatch.readers.option_scores import choose_target, reconcile, target_options
+from forgetwatch.readers.question_text import QuestionStore, QuestionText
+from forgetwatch.readers.table import concatenate
 from forgetwatch.snapshot import Snapshot, is_snapshot, read_snapshot
 
 SUFFIXES: Final = (".parquet", ".csv", ".jsonl", ".json", ".eval")

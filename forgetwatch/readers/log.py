@@ -25,7 +25,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from forgetwatch.errors import SnapshotError
-from forgetwatch.probes.paper_tasks import PaperTasks
+from forgetwatch.probes import PaperTasks
 from forgetwatch.readers.json_pieces import Progress
 from forgetwatch.readers.logged_metrics import ABSENT, LoggedMetrics
 from forgetwatch.readers.question_text import QuestionStore

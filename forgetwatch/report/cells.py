@@ -16,11 +16,8 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from forgetwatch.comparing.groups import Group
-from forgetwatch.metrics.bounds import Bound
-from forgetwatch.metrics.guessing import Corrected
-from forgetwatch.metrics.intervals import Interval
-from forgetwatch.metrics.paper import Paper
+from forgetwatch.comparing import Group
+from forgetwatch.metrics import Bound, Corrected, Interval, Paper
 from forgetwatch.report.formatting import between, bits, count, nats, percent, points, probability
 
 HEADINGS: Final = {

@@ -13,10 +13,8 @@ from typing import Any, Final
 from rich.console import Group as Lines
 from rich.text import Text
 
-from forgetwatch.comparing.category_means import CategoryMeans
-from forgetwatch.comparing.comparison import Comparison
-from forgetwatch.comparing.groups import Group, Level
-from forgetwatch.metrics.intervals import mean_interval
+from forgetwatch.comparing import CategoryMeans, Comparison, Group, Level
+from forgetwatch.metrics import mean_interval
 from forgetwatch.report.cells import ASSUMES, chance_rows, net_change, net_of_luck, ratio_text
 from forgetwatch.report.drift_table import drift_detail
 from forgetwatch.report.formatting import (

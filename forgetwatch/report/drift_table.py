@@ -17,11 +17,8 @@ from typing import Final
 from rich.cells import cell_len
 from rich.text import Text
 
-from forgetwatch.comparing.comparison import Comparison
-from forgetwatch.comparing.look_drift import LookDrift
-from forgetwatch.comparing.trajectory import Trajectory
-from forgetwatch.metrics.divergence import Drift
-from forgetwatch.metrics.intervals import Interval, mean_interval
+from forgetwatch.comparing import Comparison, LookDrift, Trajectory
+from forgetwatch.metrics import Drift, Interval, mean_interval
 from forgetwatch.report.cells import NOT_THERE
 
 ESTIMATORS: Final = {"kl_exact": "exact", "kl_summed": "summed", "kl_sampled": "sampled"}

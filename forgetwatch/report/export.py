@@ -18,15 +18,25 @@ from typing import Any, Final
 
 import numpy as np
 
-from forgetwatch.comparing.category_means import CategoryMeans, Spread
-from forgetwatch.comparing.comparison import Comparison
-from forgetwatch.comparing.look_drift import DRIFT, drift_json, drift_row
-from forgetwatch.comparing.quantities import QUANTITIES, group_values, json_value, value_at
-from forgetwatch.comparing.ranking import ModelComparison
-from forgetwatch.comparing.trajectory import Alarm, Trajectory
-from forgetwatch.comparing.verdict import TOLERANCE, Verdict, verdict
-from forgetwatch.metrics.known import DEFINITION, TAU
-from forgetwatch.metrics.log_score import DELTA
+from forgetwatch.comparing import (
+    DRIFT,
+    QUANTITIES,
+    TOLERANCE,
+    Alarm,
+    CategoryMeans,
+    Comparison,
+    ModelComparison,
+    Spread,
+    Trajectory,
+    Verdict,
+    drift_json,
+    drift_row,
+    group_values,
+    json_value,
+    value_at,
+)
+from forgetwatch.comparing.verdict import verdict
+from forgetwatch.metrics import DEFINITION, DELTA, TAU
 from forgetwatch.visible_text import csv_cell
 
 SCHEMA: Final = "forgetwatch/comparison@1"

@@ -22,7 +22,7 @@ from typing import Any, Final
 from rich.console import Group as Lines
 from rich.text import Text
 
-from forgetwatch.comparing.flips import Flip, Side, sort_flips
+from forgetwatch.comparing import Flip, Side, sort_flips
 from forgetwatch.report.formatting import count, nats, shorten
 from forgetwatch.visible_text import visible
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.comparing.trajectory import Trajectory
+from forgetwatch.comparing import Trajectory
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

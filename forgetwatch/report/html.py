@@ -24,15 +24,18 @@ from typing import Any, Final
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from forgetwatch.comparing.comparison import Comparison
-from forgetwatch.comparing.flips import Flip, first_forgotten, flips
-from forgetwatch.comparing.groups import Level
-from forgetwatch.comparing.look_drift import LookDrift
-from forgetwatch.comparing.ranking import ModelComparison
-from forgetwatch.comparing.trajectory import Trajectory
-from forgetwatch.comparing.verdict import TOLERANCE
-from forgetwatch.metrics.known import TAU
-from forgetwatch.metrics.log_score import DELTA
+from forgetwatch.comparing import (
+    TOLERANCE,
+    Comparison,
+    Flip,
+    Level,
+    LookDrift,
+    ModelComparison,
+    Trajectory,
+    first_forgotten,
+)
+from forgetwatch.comparing.flips import flips
+from forgetwatch.metrics import DELTA, TAU
 from forgetwatch.probe import Probe
 from forgetwatch.report.cells import ASSUMES, HEADINGS, PASSAGE_HEADINGS, chance_rows, group_cells, passage_cells
 from forgetwatch.report.drift_table import HEADINGS as DRIFT_HEADINGS

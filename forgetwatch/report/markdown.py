@@ -10,12 +10,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from forgetwatch.comparing.comparison import Comparison
-from forgetwatch.comparing.flips import Flip, sort_flips
-from forgetwatch.comparing.groups import Group, Level
-from forgetwatch.comparing.trajectory import Trajectory
-from forgetwatch.comparing.verdict import TOLERANCE, worst
-from forgetwatch.gates.gate import GateResult
+from forgetwatch.comparing import TOLERANCE, Comparison, Flip, Group, Level, Trajectory, sort_flips, worst
+from forgetwatch.gates import GateResult
 from forgetwatch.report.cells import ASSUMES, HEADINGS, PASSAGE_HEADINGS, chance_rows, group_cells, passage_cells
 from forgetwatch.report.drift_table import HEADINGS as DRIFT_HEADINGS
 from forgetwatch.report.drift_table import drift_rows, is_measured, spread_looks

@@ -12,9 +12,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from forgetwatch.comparing.comparison import Comparison
-from forgetwatch.comparing.groups import Group
-from forgetwatch.comparing.trajectory import Trajectory
+from forgetwatch.comparing import Comparison, Group, Trajectory
 from forgetwatch.report.formatting import count
 from forgetwatch.report.plots import LOST, ROWS, label_steps, name_in, or_nan
 

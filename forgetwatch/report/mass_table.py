@@ -16,8 +16,8 @@ from typing import Final, Literal
 
 from rich.text import Text
 
-from forgetwatch.comparing.groups import Group
-from forgetwatch.metrics.intervals import Interval
+from forgetwatch.comparing import Group
+from forgetwatch.metrics import Interval
 from forgetwatch.report.cells import NOT_THERE
 from forgetwatch.report.formatting import brief, count, nats
 

@@ -18,9 +18,7 @@ from typing import Any, Final
 from rich.console import Group as Lines
 from rich.text import Text
 
-from forgetwatch.comparing.comparison import Comparison
-from forgetwatch.comparing.merge_sweep import MergeSweep, ProbeSweep
-from forgetwatch.comparing.quantities import json_value
+from forgetwatch.comparing import Comparison, MergeSweep, ProbeSweep, json_value
 from forgetwatch.report.cells import NOT_THERE, known_lost_net, net_change
 from forgetwatch.report.export import comparison_json, comparisons_csv, several_json
 from forgetwatch.report.formatting import brief, count, fit_ends, items, percent, points

@@ -11,9 +11,7 @@ from importlib.resources import files
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from forgetwatch.comparing.comparison import Comparison
-from forgetwatch.comparing.trajectory import Trajectory
-from forgetwatch.comparing.verdict import conclude
+from forgetwatch.comparing import Comparison, Trajectory, conclude
 from forgetwatch.report.cells import HEADINGS, PASSAGE_HEADINGS, group_cells, passage_cells
 from forgetwatch.report.plots import CURVES, PASSAGES, passages_figure, svg, trajectory_figure
 from forgetwatch.report.run_table import alarm_lines

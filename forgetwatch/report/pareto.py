@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
-from forgetwatch.comparing.ranking import ModelComparison, RankedModel
+from forgetwatch.comparing import ModelComparison, RankedModel
 from forgetwatch.report.formatting import count
 from forgetwatch.report.plots import name_in
 

@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from forgetwatch.comparing.comparison import Comparison
-from forgetwatch.comparing.ranking import ModelComparison
-from forgetwatch.comparing.trajectory import Trajectory
+from forgetwatch.comparing import Comparison, ModelComparison, Trajectory
 from forgetwatch.report.heatmap import heatmap_figure
 from forgetwatch.report.mass_figures import mass_curves_figure, mass_figure
 from forgetwatch.report.pareto import matrix_figure, ranking_figure

@@ -26,13 +26,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from markupsafe import Markup, escape
 
-from forgetwatch.comparing.comparison import Comparison
-from forgetwatch.comparing.groups import Group, Level
-from forgetwatch.comparing.look_drift import LookDrift
-from forgetwatch.comparing.trajectory import Trajectory
-from forgetwatch.comparing.verdict import own_side
+from forgetwatch.comparing import Comparison, Group, Level, LookDrift, Trajectory, own_side
 from forgetwatch.files import write_atomically
-from forgetwatch.metrics.intervals import Interval
+from forgetwatch.metrics import Interval
 from forgetwatch.report.drift_table import SET_NAMES, drift_interval
 from forgetwatch.report.formatting import count, fit_ends
 

@@ -15,7 +15,7 @@ from typing import Final
 from rich.console import Group as Lines
 from rich.text import Text
 
-from forgetwatch.comparing.ranking import ModelComparison, RankedModel
+from forgetwatch.comparing import ModelComparison, RankedModel
 from forgetwatch.report.formatting import between, count, fit_ends, items, one_line, percent, points
 from forgetwatch.report.markdown import escaped, table
 from forgetwatch.report.terminal import note_lines

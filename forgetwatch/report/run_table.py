@@ -12,9 +12,7 @@ from typing import Final
 from rich.console import Group as Lines
 from rich.text import Text
 
-from forgetwatch.comparing.groups import Level
-from forgetwatch.comparing.trajectory import Alarm, Trajectory
-from forgetwatch.comparing.verdict import TOLERANCE, State, raised_alarms
+from forgetwatch.comparing import TOLERANCE, Alarm, Level, State, Trajectory, raised_alarms
 from forgetwatch.report.cells import bits_per_byte_change, flips, net_change, passage_cells
 from forgetwatch.report.detail import comparison_detail
 from forgetwatch.report.drift_table import drift_looks, is_measured, spread_looks

@@ -13,13 +13,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from forgetwatch.comparing.comparison import Comparison
-from forgetwatch.comparing.flips import Flip, sort_flips
-from forgetwatch.comparing.groups import Group
-from forgetwatch.comparing.subset import Subset
-from forgetwatch.comparing.trajectory import Trajectory
-from forgetwatch.comparing.verdict import TOLERANCE, Conclusion, RaisedAlarm, State, Verdict, conclude
-from forgetwatch.metrics.intervals import Interval
+from forgetwatch.comparing import (
+    TOLERANCE,
+    Comparison,
+    Conclusion,
+    Flip,
+    Group,
+    RaisedAlarm,
+    State,
+    Subset,
+    Trajectory,
+    Verdict,
+    conclude,
+    sort_flips,
+)
+from forgetwatch.metrics import Interval
 from forgetwatch.report.cells import net_of_luck
 from forgetwatch.report.formatting import (
     bits,

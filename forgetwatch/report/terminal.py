@@ -29,10 +29,18 @@ from rich.console import Console
 from rich.console import Group as Lines
 from rich.text import Text
 
-from forgetwatch.comparing.comparison import Comparison, vanished_note
-from forgetwatch.comparing.groups import Group, Level
-from forgetwatch.comparing.trajectory import Trajectory
-from forgetwatch.comparing.verdict import TOLERANCE, Conclusion, RaisedAlarm, State, conclude
+from forgetwatch.comparing import (
+    TOLERANCE,
+    Comparison,
+    Conclusion,
+    Group,
+    Level,
+    RaisedAlarm,
+    State,
+    Trajectory,
+    conclude,
+    vanished_note,
+)
 from forgetwatch.report.cells import bits_per_byte_change, net_change, net_of_luck, passage_cells
 from forgetwatch.report.drift_table import drift_line
 from forgetwatch.report.formatting import (

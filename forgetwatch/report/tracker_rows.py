@@ -43,11 +43,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any, Final
 
-from forgetwatch.comparing.comparison import Comparison
-from forgetwatch.comparing.flips import Flip
-from forgetwatch.comparing.groups import Group
-from forgetwatch.comparing.quantities import group_values
-from forgetwatch.comparing.trajectory import Trajectory
+from forgetwatch.comparing import Comparison, Flip, Group, Trajectory, group_values
 
 PREFIX: Final = "eval_forget"
 

@@ -30,7 +30,8 @@ folder of one look. A process that follows the run from outside it writes such a
 None of them needs torch.
 """
 
-from forgetwatch.run_folder.description import GuardFinding
+from forgetwatch.run_folder.contents import look_files
+from forgetwatch.run_folder.description import Description, GuardFinding, write_description
 from forgetwatch.run_folder.folder import Resumed, RunFolder
 from forgetwatch.run_folder.names import (
     BASELINE,
@@ -46,24 +47,3 @@ from forgetwatch.run_folder.names import (
     checkpoint_folder,
 )
 from forgetwatch.run_folder.stored_run import StoredRun, find_run_folder, is_run_folder, run_probe
-
-__all__ = [
-    "BASELINE",
-    "CARRIED",
-    "COMPLETIONS",
-    "FOLLOW_FOLDER",
-    "LAST_STEP",
-    "NULL",
-    "PROBE",
-    "REPORT",
-    "RUN_FOLDER",
-    "GuardFinding",
-    "Kind",
-    "Resumed",
-    "RunFolder",
-    "StoredRun",
-    "checkpoint_folder",
-    "find_run_folder",
-    "is_run_folder",
-    "run_probe",
-]

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Final
 
 from forgetwatch.errors import WatchError
-from forgetwatch.files.locks import LocksUnsupportedError, is_file_at, lock_again, lock_file, unlock_file
+from forgetwatch.files import LocksUnsupportedError, is_file_at, lock_again, lock_file, unlock_file
 from forgetwatch.run_folder.names import RUN_FOLDER
 
 LOCK: Final = f"{RUN_FOLDER}.lock"

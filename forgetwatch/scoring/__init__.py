@@ -33,6 +33,77 @@
 Start with `scorer`.
 """
 
-from forgetwatch.scoring.scorer import Scorer, score
-
-__all__ = ["Scorer", "score"]
+from forgetwatch.scoring.base_texts import check_completions, completion_logprobs, read_under, sample_completions
+from forgetwatch.scoring.checkpoints import (
+    ADAPTER,
+    base_of_adapter,
+    load_model,
+    load_outline,
+    missing_base,
+    non_finite,
+    not_finite_explained,
+    score_by_main_process,
+    score_checkpoint,
+    score_derived,
+    score_with_vllm,
+    silence_loading,
+    weights_identity,
+)
+from forgetwatch.scoring.encoding import (
+    Encoded,
+    Ids,
+    encode,
+    encode_prompts,
+    has_tokenizer,
+    load_tokenizer,
+    pretrained_tokenizer,
+    tokenizer_settings,
+)
+from forgetwatch.scoring.engine import Engine
+from forgetwatch.scoring.forward import ForwardPass
+from forgetwatch.scoring.generation import Generated, GeneratedItems, Generator, ModelGenerator, check_generated
+from forgetwatch.scoring.head import Rule, head_in_fp32, replaced
+from forgetwatch.scoring.isolation import isolated, mask_attentions, maskable, random_states
+from forgetwatch.scoring.layout import (
+    BATCH_COST,
+    KEYS,
+    LEAST_BATCH_COST,
+    PREFIX_FACTOR,
+    SMALLEST,
+    Batch,
+    Layout,
+    Row,
+    by_prefix,
+    plan,
+)
+from forgetwatch.scoring.memory import memory_explained
+from forgetwatch.scoring.model import (
+    CPU_TOKENS,
+    CUDA_TOKENS,
+    ModelInfo,
+    attention_of,
+    base_model,
+    check_arguments,
+    is_sharded,
+    unwrapped,
+)
+from forgetwatch.scoring.outcomes import decide, is_free_correct, lengths, option_mass
+from forgetwatch.scoring.processes import (
+    all_gather,
+    failed_together,
+    joined_group,
+    on_all_processes,
+    on_main_process,
+    process_count,
+    rank,
+)
+from forgetwatch.scoring.readout import Scores
+from forgetwatch.scoring.rendering import render, render_prompt
+from forgetwatch.scoring.sampling import generation_obstacle
+from forgetwatch.scoring.scorer import CANNOT_GENERATE, Scorer, score, versions
+from forgetwatch.scoring.snapshot_cache import DECIDING, CacheEntry, deciding_files, file_digests, is_deciding
+from forgetwatch.scoring.tensors import tensors_of, tree_options
+from forgetwatch.scoring.tokenization import tokenize_continued
+from forgetwatch.scoring.trainer_vllm import TrainerGenerator
+from forgetwatch.scoring.vllm import VllmGenerator, VllmLetters
+from forgetwatch.scoring.vllm_engines import Engines

@@ -17,8 +17,7 @@ from torch import nn
 
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError
-from forgetwatch.grading import check_item, grade
-from forgetwatch.grading.thinking import is_thinking_tag, opening_tag
+from forgetwatch.grading import check_item, grade, is_thinking_tag, opening_tag
 from forgetwatch.item import Item
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Done, Progress

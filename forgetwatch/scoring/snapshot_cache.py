@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from forgetwatch.errors import ScoringError, SnapshotError
-from forgetwatch.files.locks import LocksUnsupportedError, lock_file, unlock_file
+from forgetwatch.files import LocksUnsupportedError, lock_file, unlock_file
 from forgetwatch.snapshot import Snapshot, read_snapshot, save_snapshot
 
 DECIDING: Final = (".safetensors", ".bin", ".json", ".model", ".txt", ".jinja", ".tiktoken", ".py")

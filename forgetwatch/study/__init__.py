@@ -13,3 +13,11 @@ A study imports no torch where only files of outcomes are named. Start with `pla
 
 Beside it, `merging`: points between two models (`forgetwatch merge`).
 """
+
+from forgetwatch.study.figures import averages_figure, radar_figures, scale_figure
+from forgetwatch.study.overview import study_table
+from forgetwatch.study.pairs import Study, run_study
+from forgetwatch.study.paper_tables import Value, rows, tables_csv, tables_latex, total, values
+from forgetwatch.study.plan import Pair, Plan, read_plan
+from forgetwatch.study.publication import PAGE, draw_figures, study_json, study_markdown, write_numbers
+from forgetwatch.study.sources import Sources, is_model

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing import Comparison
 
 
 @dataclass(frozen=True, kw_only=True)

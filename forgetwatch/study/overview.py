@@ -13,8 +13,7 @@ from typing import Final
 from rich.console import Group as Lines
 from rich.text import Text
 
-from forgetwatch.report.cells import NOT_THERE, chance_rows, group_cells
-from forgetwatch.report.formatting import between, brief, count, fit_ends, percent, points
+from forgetwatch.report import NOT_THERE, between, brief, chance_rows, count, fit_ends, group_cells, percent, points
 from forgetwatch.study.pairs import Compared, Failed, Study
 
 PAIR_HEADINGS: Final = {

@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from forgetwatch.comparing.category_means import CategoryMeans
-from forgetwatch.comparing.comparison import Comparison, compare
+from forgetwatch.comparing import CategoryMeans, Comparison, compare
 from forgetwatch.errors import ForgetwatchError, SnapshotError
-from forgetwatch.probes.categories import Categories
+from forgetwatch.probes import Categories
 from forgetwatch.study.averages import Averages
 from forgetwatch.study.plan import Pair, Plan
 from forgetwatch.study.sources import Sources

@@ -18,9 +18,8 @@ import re
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
-from forgetwatch.comparing.category_means import CategoryMeans, Spread
-from forgetwatch.report.formatting import percent
-from forgetwatch.report.markdown import escaped, table
+from forgetwatch.comparing import CategoryMeans, Spread
+from forgetwatch.report import escaped, percent, table
 from forgetwatch.study.pairs import Compared, Study
 from forgetwatch.visible_text import csv_cell, visible
 

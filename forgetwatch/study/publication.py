@@ -27,16 +27,23 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from markupsafe import Markup
 
-from forgetwatch.comparing.category_means import CategoryMeans, Spread
-from forgetwatch.comparing.quantities import QUANTITIES, group_values, json_value, value_at
+from forgetwatch.comparing import QUANTITIES, CategoryMeans, Spread, group_values, json_value, value_at
 from forgetwatch.files import write_text
 from forgetwatch.progress import Done, Progress
-from forgetwatch.report.cells import NOT_THERE
-from forgetwatch.report.formatting import count
-from forgetwatch.report.html import made_line, render
-from forgetwatch.report.markdown import escaped, table
-from forgetwatch.report.pictures import SUFFIXES, file_name, save_figures
-from forgetwatch.report.plots import drawn, name_in, svg
+from forgetwatch.report import (
+    NOT_THERE,
+    SUFFIXES,
+    count,
+    drawn,
+    escaped,
+    file_name,
+    made_line,
+    name_in,
+    render,
+    save_figures,
+    svg,
+    table,
+)
 from forgetwatch.study.figures import Scale, averages_figure, has_scale, radar_figures, scale_figure
 from forgetwatch.study.overview import (
     AVERAGE_HEADINGS,

@@ -23,15 +23,12 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from forgetwatch.comparing.checks import OnMismatch
-from forgetwatch.comparing.pairing import item_codes
+from forgetwatch.comparing import OnMismatch, item_codes
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ForgetwatchError, SnapshotError, StudyError
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
-from forgetwatch.readers import SUFFIXES, is_outcomes
-from forgetwatch.readers.mapping import read_mapped
-from forgetwatch.readers.table import concatenate
+from forgetwatch.readers import SUFFIXES, concatenate, is_outcomes, read_mapped
 from forgetwatch.snapshot import Snapshot, read_snapshot, save_snapshot
 from forgetwatch.study.plan import Source
 

@@ -13,8 +13,29 @@
 Read `watch` first: it needs no trainer. A look is one evaluation of the probe during a run.
 """
 
+from forgetwatch.watch.budget import (
+    Cost,
+    Decision,
+    decide_budget,
+    evaluated_items,
+    evaluated_worth,
+    generated_items,
+    last_timed_step,
+)
 from forgetwatch.watch.callback import ForgetWatchCallback
-from forgetwatch.watch.guard import Guard
+from forgetwatch.watch.checkpoint_queue import CheckpointQueue
+from forgetwatch.watch.command import checked_command
+from forgetwatch.watch.drift import DriftWatch, RunDrift, drift_prompts
+from forgetwatch.watch.follow import Follower, FollowSettings
+from forgetwatch.watch.guard import Guard, Tripped
+from forgetwatch.watch.held_out import default_probe, overlap_line
+from forgetwatch.watch.measuring import Measurer
+from forgetwatch.watch.model_drift import model_drifts
+from forgetwatch.watch.notices import ReportPage, cost_line, stopped_line
+from forgetwatch.watch.resume import agrees, packed, unpacked
+from forgetwatch.watch.saved_checkpoints import CheckpointGoneError, CheckpointStore, SavedCheckpoint
+from forgetwatch.watch.schedule import Schedule, event_steps
+from forgetwatch.watch.session import Session
+from forgetwatch.watch.trackers import composite_row
+from forgetwatch.watch.trainer import evaluation_weights, resume_checkpoint, token_budget
 from forgetwatch.watch.watch import Watch
-
-__all__ = ["ForgetWatchCallback", "Guard", "Watch"]

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, Final, Self
 
-from forgetwatch.comparing.subset import Subset
+from forgetwatch.comparing import Subset
 from forgetwatch.probe import Probe
 
 FEWEST_ITEMS: Final = 250

@@ -27,11 +27,7 @@ from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
 from forgetwatch.progress import log
 from forgetwatch.run_folder import PROBE, RUN_FOLDER
-from forgetwatch.scoring.generation import check_generated
-from forgetwatch.scoring.isolation import random_states
-from forgetwatch.scoring.processes import on_main_process
-from forgetwatch.scoring.sampling import generation_obstacle
-from forgetwatch.scoring.trainer_vllm import TrainerGenerator
+from forgetwatch.scoring import TrainerGenerator, check_generated, generation_obstacle, on_main_process, random_states
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch.command import checked_command
 from forgetwatch.watch.drift import RunDrift

@@ -23,7 +23,7 @@ from typing import Final, Literal, NamedTuple
 
 from forgetwatch.errors import WatchError
 from forgetwatch.progress import log
-from forgetwatch.report.formatting import listed
+from forgetwatch.report import listed
 from forgetwatch.watch.saved_checkpoints import NAMES, RULE, CheckpointStore, SavedCheckpoint
 
 _ROUND: Final = 20.0

@@ -17,19 +17,24 @@ from typing import Any, Final
 from jinja2 import TemplateError
 from torch import nn
 
-from forgetwatch.comparing.look_drift import DRIFT, LookDrift, stored_drift
+from forgetwatch.comparing import DRIFT, LookDrift, stored_drift
 from forgetwatch.completions import Completions, read_completions, save_completions
 from forgetwatch.errors import SnapshotError
-from forgetwatch.metrics.divergence import Drift
+from forgetwatch.metrics import Drift
 from forgetwatch.probe import Probe
 from forgetwatch.progress import log, shown
 from forgetwatch.run_folder import COMPLETIONS
-from forgetwatch.scoring.base_texts import read_under, sample_completions
-from forgetwatch.scoring.encoding import Ids, encode
-from forgetwatch.scoring.isolation import random_states
-from forgetwatch.scoring.model import ModelInfo
-from forgetwatch.scoring.processes import on_main_process, rank
-from forgetwatch.scoring.sampling import generation_obstacle
+from forgetwatch.scoring import (
+    Ids,
+    ModelInfo,
+    encode,
+    generation_obstacle,
+    on_main_process,
+    random_states,
+    rank,
+    read_under,
+    sample_completions,
+)
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.watch.console import Failures
 

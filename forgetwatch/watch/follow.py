@@ -34,16 +34,22 @@ from typing import Any, Final
 import torch
 from torch import nn
 
-from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing import Comparison
 from forgetwatch.errors import ForgetwatchError, LostBaselineError, MismatchError, SnapshotError, WatchError
 from forgetwatch.files import write_problem
 from forgetwatch.probe import Probe
 from forgetwatch.progress import log, seconds
-from forgetwatch.report.cells import net_change
+from forgetwatch.report import net_change
 from forgetwatch.run_folder import FOLLOW_FOLDER, GuardFinding
-from forgetwatch.scoring.checkpoints import load_model
-from forgetwatch.scoring.encoding import tokenizer_settings
-from forgetwatch.scoring.processes import failed_together, on_all_processes, on_main_process, process_count, rank
+from forgetwatch.scoring import (
+    failed_together,
+    load_model,
+    on_all_processes,
+    on_main_process,
+    process_count,
+    rank,
+    tokenizer_settings,
+)
 from forgetwatch.snapshot import read_snapshot
 from forgetwatch.watch import notices
 from forgetwatch.watch.checkpoint_queue import CheckpointQueue, End, ScoredFolder

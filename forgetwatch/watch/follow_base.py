@@ -21,9 +21,16 @@ from typing import Any, Final
 from forgetwatch.errors import ScoringError, SnapshotError, WatchError
 from forgetwatch.probe import Probe
 from forgetwatch.run_folder import BASELINE, RUN_FOLDER
-from forgetwatch.scoring.checkpoints import ADAPTER, base_of_adapter, load_outline, missing_base, weights_identity
-from forgetwatch.scoring.encoding import has_tokenizer
-from forgetwatch.scoring.snapshot_cache import deciding_files, file_digests
+from forgetwatch.scoring import (
+    ADAPTER,
+    base_of_adapter,
+    deciding_files,
+    file_digests,
+    has_tokenizer,
+    load_outline,
+    missing_base,
+    weights_identity,
+)
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch.saved_checkpoints import CheckpointStore, SavedCheckpoint
 

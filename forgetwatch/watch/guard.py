@@ -19,13 +19,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from forgetwatch.comparing.groups import Group
-from forgetwatch.comparing.trajectory import Trajectory
-from forgetwatch.comparing.verdict import can_see, group_verdict
+from forgetwatch.comparing import Group, Trajectory, can_see, group_verdict
 from forgetwatch.errors import WatchError
-from forgetwatch.report.cells import net_change
-from forgetwatch.report.formatting import percent, tolerance_points
-from forgetwatch.report.run_table import alarm_line
+from forgetwatch.report import alarm_line, net_change, percent, tolerance_points
 from forgetwatch.run_folder import GuardFinding
 
 Action = Literal["warn", "save", "stop"]

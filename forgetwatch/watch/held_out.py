@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from forgetwatch.probe import Probe, combine, read_probe
-from forgetwatch.probes import load_probe
-from forgetwatch.probes.overlap import Overlap, exact_overlap, training_text
+from forgetwatch.probes import Overlap, exact_overlap, load_probe, training_text
 from forgetwatch.probes.shipped import shipped_version
 from forgetwatch.progress import Done, Progress, shown
 from forgetwatch.run_folder import PROBE, RUN_FOLDER
-from forgetwatch.scoring.isolation import random_states
+from forgetwatch.scoring import random_states
 
 SECONDS: Final = 60.0
 """Seconds after which the search stops; its result then names the share of the examples that it covered."""

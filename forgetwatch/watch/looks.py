@@ -14,14 +14,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.comparing.comparison import Comparison, compare, with_null
-from forgetwatch.comparing.subset import Subset
-from forgetwatch.comparing.trajectory import Trajectory, right_answers
+from forgetwatch.comparing import Comparison, Subset, Trajectory, compare, right_answers, with_null
 from forgetwatch.errors import WatchError
 from forgetwatch.probe import Probe
 from forgetwatch.readers import load_snapshot
 from forgetwatch.run_folder import GuardFinding, Kind
-from forgetwatch.scoring.scorer import versions
+from forgetwatch.scoring import versions
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.watch.budget import Decision, stored_decision
 

@@ -15,14 +15,11 @@ from typing import Any, Final
 
 from torch import nn
 
-from forgetwatch.comparing.checks import repeated_prompts
-from forgetwatch.comparing.subset import Subset
+from forgetwatch.comparing import Subset, repeated_prompts
 from forgetwatch.errors import ScoringError
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Progress, log, shown
-from forgetwatch.scoring.generation import Generator
-from forgetwatch.scoring.processes import all_gather, rank
-from forgetwatch.scoring.scorer import CANNOT_GENERATE, Scorer
+from forgetwatch.scoring import CANNOT_GENERATE, Generator, Scorer, all_gather, rank
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.watch.looks import Looks
 

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from forgetwatch.comparing.look_drift import LookDrift
+from forgetwatch.comparing import LookDrift
 from forgetwatch.errors import ScoringError
 from forgetwatch.probe import Probe
-from forgetwatch.scoring.base_texts import check_completions
-from forgetwatch.scoring.checkpoints import load_model
-from forgetwatch.scoring.sampling import generation_obstacle
+from forgetwatch.scoring import check_completions, generation_obstacle, load_model
 from forgetwatch.watch.drift import DriftWatch
 
 

@@ -11,20 +11,14 @@ from typing import Final
 
 from rich.console import Console
 
-from forgetwatch.comparing.comparison import Comparison
-from forgetwatch.comparing.groups import Group
-from forgetwatch.comparing.subset import Subset
-from forgetwatch.comparing.verdict import TOLERANCE
+from forgetwatch.comparing import TOLERANCE, Comparison, Group, Subset
 from forgetwatch.files import write_text
 from forgetwatch.item import Item
-from forgetwatch.metrics.alarm import alarm_level, share_of_alpha
-from forgetwatch.metrics.planning import detectable_change
+from forgetwatch.metrics import alarm_level, detectable_change, share_of_alpha
 from forgetwatch.probe import Probe
 from forgetwatch.progress import seconds
-from forgetwatch.report.formatting import run_name
-from forgetwatch.report.html import run_page
+from forgetwatch.report import WIDTH, run_name, run_page
 from forgetwatch.report.run_table import run_table
-from forgetwatch.report.terminal import WIDTH
 from forgetwatch.run_folder import REPORT, GuardFinding
 from forgetwatch.visible_text import visible
 from forgetwatch.watch.budget import FEWEST_ITEMS, Cost, Decision

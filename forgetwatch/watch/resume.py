@@ -29,7 +29,7 @@ from forgetwatch.decoding import Decoding
 from forgetwatch.errors import LostBaselineError, WatchError
 from forgetwatch.probe import Probe
 from forgetwatch.run_folder import CARRIED
-from forgetwatch.scoring.scorer import Scorer
+from forgetwatch.scoring import Scorer
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.watch.budget import Decision, stored_decision
 from forgetwatch.watch.watch import Watch

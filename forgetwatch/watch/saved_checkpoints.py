@@ -38,7 +38,7 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from forgetwatch.errors import WatchError
-from forgetwatch.scoring.snapshot_cache import is_deciding
+from forgetwatch.scoring import is_deciding
 
 NAMES: Final = "checkpoint-N, global_step_N or step_N"
 """Names of the folders that are recognised, for messages."""

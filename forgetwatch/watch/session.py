@@ -26,9 +26,7 @@ from forgetwatch.errors import ForgetwatchError
 from forgetwatch.files import write_problem
 from forgetwatch.progress import log, shown
 from forgetwatch.run_folder import GuardFinding
-from forgetwatch.scoring.checkpoints import score_by_main_process
-from forgetwatch.scoring.isolation import random_states
-from forgetwatch.scoring.processes import on_main_process
+from forgetwatch.scoring import on_main_process, random_states, score_by_main_process
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.watch import notices
 from forgetwatch.watch.budget import (

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from transformers import Trainer, TrainerControl, TrainerState
 
+from forgetwatch.comparing import drift_row
 from forgetwatch.comparing.flips import flips
-from forgetwatch.comparing.look_drift import drift_row
 from forgetwatch.errors import WatchError
-from forgetwatch.report.tracker_rows import PREFIX, flipped_rows, tracker_row
+from forgetwatch.report import PREFIX, flipped_rows, tracker_row
 from forgetwatch.watch.watch import Watch
 
 TABLE: Final = "forgetwatch/flipped"

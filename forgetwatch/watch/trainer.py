@@ -21,9 +21,9 @@ from typing import Any, Final
 
 from transformers import EarlyStoppingCallback, Trainer, TrainerCallback, TrainerState, TrainingArguments
 
-from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing import Comparison
 from forgetwatch.errors import WatchError
-from forgetwatch.scoring.model import CPU_TOKENS, CUDA_TOKENS
+from forgetwatch.scoring import CPU_TOKENS, CUDA_TOKENS
 
 _EXAMPLES: Final = 64
 """Number of training examples whose lengths are read."""

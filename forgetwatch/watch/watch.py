@@ -24,20 +24,22 @@ from typing import Any, Final, SupportsIndex
 
 from torch import nn
 
-from forgetwatch.comparing.checks import has_graded_answers, rules_of
-from forgetwatch.comparing.common_norm import decided_by
-from forgetwatch.comparing.comparison import Comparison, vanished_note
-from forgetwatch.comparing.subset import Subset
-from forgetwatch.comparing.trajectory import Trajectory
+from forgetwatch.comparing import (
+    Comparison,
+    Subset,
+    Trajectory,
+    decided_by,
+    has_graded_answers,
+    rules_of,
+    vanished_note,
+)
 from forgetwatch.errors import SnapshotError, WatchError
 from forgetwatch.grading import RULES
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
 from forgetwatch.progress import log, shown
 from forgetwatch.run_folder import LAST_STEP, PROBE, RUN_FOLDER, GuardFinding, Kind, Resumed, RunFolder
-from forgetwatch.scoring.generation import Generator
-from forgetwatch.scoring.model import check_arguments
-from forgetwatch.scoring.processes import on_all_processes, on_main_process, rank
+from forgetwatch.scoring import Generator, check_arguments, on_all_processes, on_main_process, rank
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch.budget import Decision, evaluated_items
 from forgetwatch.watch.drift import RunDrift

@@ -17,12 +17,8 @@ import time
 
 import numpy as np
 
-from forgetwatch.comparing.aligned import AlignedPairs
-from forgetwatch.comparing.category_means import category_means, paper_compat
-from forgetwatch.comparing.comparison import Comparison, Items
-from forgetwatch.comparing.groups import count_groups
-from forgetwatch.comparing.labels import Labels
-from forgetwatch.comparing.trajectory import Trajectory
+from forgetwatch.comparing import AlignedPairs, Comparison, Items, Labels, Trajectory, count_groups, paper_compat
+from forgetwatch.comparing.category_means import category_means
 from forgetwatch.snapshot import Snapshot
 
 TASKS, CATEGORIES = 100, 10

@@ -23,14 +23,23 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from looks import LOOKS, damaged_run, null_run, run_tests
 from worlds import Population, draw_rows, know_or_guess, option_scores, planted_losses, score_changes
 
-from forgetwatch.metrics.alarm import alarm_level, alarm_power
-from forgetwatch.metrics.guessing import guess_corrected
-from forgetwatch.metrics.intervals import Interval, effective_items, flip_interval, newcombe, wilson
-from forgetwatch.metrics.known import Confidence, count_known
+from forgetwatch.metrics import (
+    Cells,
+    Confidence,
+    Interval,
+    alarm_level,
+    alarm_power,
+    count_cells,
+    count_known,
+    effective_items,
+    flip_interval,
+    guess_corrected,
+    newcombe,
+    sign_flip,
+    wilson,
+)
 from forgetwatch.metrics.log_score import log_score
 from forgetwatch.metrics.paper import paper
-from forgetwatch.metrics.significance import sign_flip
-from forgetwatch.metrics.transitions import Cells, count_cells
 
 SEED = 20251017
 OUT = Console(highlight=False, width=120)

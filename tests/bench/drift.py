@@ -19,10 +19,8 @@ import torch
 from peft import LoraConfig, get_peft_model
 
 from forgetwatch.probes import load_probe
-from forgetwatch.scoring.base_texts import read_under, sample_completions
-from forgetwatch.scoring.checkpoints import load_model
-from forgetwatch.scoring.scorer import Scorer
-from forgetwatch.watch.drift import drift_prompts
+from forgetwatch.scoring import Scorer, load_model, read_under, sample_completions
+from forgetwatch.watch import drift_prompts
 
 
 def main() -> None:

@@ -26,8 +26,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from forgetwatch import Item, Probe
-from forgetwatch.scoring import encoding
-from forgetwatch.scoring.rendering import render
+from forgetwatch.scoring import encoding, render
 
 SUBJECTS, SHOTS = 57, 5
 

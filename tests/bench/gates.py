@@ -24,8 +24,7 @@ from support import snapshot
 
 from forgetwatch import compare
 from forgetwatch.gates import Gate, NoWorseThan
-from forgetwatch.metrics.intervals import newcombe
-from forgetwatch.metrics.transitions import Cells
+from forgetwatch.metrics import Cells, newcombe
 
 TOLERANCE = 0.02
 RIGHT = 0.6

@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 import torch
 from safetensors.torch import load_file
 
-from forgetwatch.study.merging.weights import geometry_of, merged, plan_merge, write_merged
+from forgetwatch.study.merging import geometry_of, merged, plan_merge, write_merged
 
 
 class Peak(threading.Thread):

@@ -15,9 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from forgetwatch import compare
-from forgetwatch.comparing.category_means import Spread
-from forgetwatch.comparing.groups import Group
-from forgetwatch.report.formatting import between, count, percent, points
+from forgetwatch.comparing import Group, Spread
+from forgetwatch.report import between, count, percent, points
 
 REPLICATIONS = 500
 

@@ -24,7 +24,7 @@ from transformers import PrinterCallback, ProgressCallback
 from trl import SFTConfig, SFTTrainer
 
 from forgetwatch import ForgetWatchCallback, Probe, demo
-from forgetwatch.probes.world import facts
+from forgetwatch.probes import facts
 
 
 def make_probe(items: int) -> Probe:

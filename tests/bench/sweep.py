@@ -38,8 +38,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 
 from forgetwatch import Item, Probe
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring.model import attention_of
-from forgetwatch.scoring.scorer import Scorer
+from forgetwatch.scoring import Scorer, attention_of
 
 WRONG = 1e-4
 """Difference of a log-likelihood above which an architecture counts as wrong, nats."""

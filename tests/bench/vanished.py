@@ -21,7 +21,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from support import snapshot
 
 from forgetwatch import compare
-from forgetwatch.comparing.verdict import TOLERANCE, verdict
+from forgetwatch.comparing import TOLERANCE
+from forgetwatch.comparing.verdict import verdict
 
 ITEMS = 1000
 SHARES = (0.0, 0.01, 0.05, 0.2)

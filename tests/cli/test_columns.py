@@ -18,13 +18,10 @@ from typer.testing import CliRunner
 
 from forgetwatch import Trajectory, compare, save_snapshot
 from forgetwatch.cli import app
+from forgetwatch.comparing import Group
 from forgetwatch.comparing.flips import flips
-from forgetwatch.comparing.groups import Group
-from forgetwatch.report.detail import comparison_detail
-from forgetwatch.report.flip_list import flip_lines
-from forgetwatch.report.formatting import brief, fit, fit_ends
-from forgetwatch.report.run_table import run_detail, run_table
-from forgetwatch.report.terminal import comparison_table
+from forgetwatch.report import brief, comparison_detail, comparison_table, fit, fit_ends, flip_lines, run_detail
+from forgetwatch.report.run_table import run_table
 
 NAMES = {
     "plain": "Maths",

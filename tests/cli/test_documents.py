@@ -11,7 +11,8 @@ import pytest
 from pages import choices, hostile, run
 
 from forgetwatch.cli.documents import check_report, write_report
-from forgetwatch.comparing.verdict import TOLERANCE, verdict
+from forgetwatch.comparing import TOLERANCE
+from forgetwatch.comparing.verdict import verdict
 from forgetwatch.errors import SnapshotError
 
 

@@ -11,7 +11,7 @@ from support import probe
 
 from forgetwatch import cli
 from forgetwatch.report import html
-from forgetwatch.watch.follow import Follower
+from forgetwatch.watch import Follower
 
 
 @pytest.fixture(scope="module")

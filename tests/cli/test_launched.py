@@ -15,7 +15,7 @@ from ranks import free_port, launched
 from support import model, probe, tokenizer
 
 from forgetwatch import load_snapshot, save_snapshot, score
-from forgetwatch.scoring.scorer import Scorer
+from forgetwatch.scoring import Scorer
 
 _COUNTING = """
 import json, os, sys

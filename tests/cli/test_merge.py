@@ -29,8 +29,7 @@ from typer.testing import CliRunner
 from forgetwatch import Probe, compare
 from forgetwatch.cli import app
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring import checkpoints
-from forgetwatch.scoring.checkpoints import score_checkpoint
+from forgetwatch.scoring import checkpoints, score_checkpoint
 from forgetwatch.study.merging import ends, point_folders, scaled_adapters, sweep, weights
 
 

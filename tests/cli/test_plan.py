@@ -13,8 +13,7 @@ from typer.testing import CliRunner
 from forgetwatch import Item, Probe
 from forgetwatch.cli import app
 from forgetwatch.errors import ForgetwatchError
-from forgetwatch.metrics.log_score import DELTA
-from forgetwatch.metrics.planning import detectable_known_lost, log_score_sd
+from forgetwatch.metrics import DELTA, detectable_known_lost, log_score_sd
 
 
 def plan(*arguments: str) -> str:

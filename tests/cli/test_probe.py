@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from forgetwatch import load_probe
 from forgetwatch.cli import app
 from forgetwatch.errors import ForgetwatchError
-from forgetwatch.probes.categories import Categories
+from forgetwatch.probes import Categories
 from forgetwatch.probes.hub import PRESETS
 
 ROWS: list[dict[str, Any]] = [

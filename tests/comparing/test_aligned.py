@@ -11,10 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import snapshot
 
-from forgetwatch.comparing.aligned import AlignedPairs, guess_chance
-from forgetwatch.comparing.labels import Labels
-from forgetwatch.comparing.pairing import pair
-from forgetwatch.comparing.stored_scores import option_scores, second_choice
+from forgetwatch.comparing import AlignedPairs, Labels, guess_chance, option_scores, pair, second_choice
 from forgetwatch.snapshot import Snapshot
 
 

@@ -7,12 +7,10 @@ import pytest
 from support import snapshot
 
 from forgetwatch import compare
-from forgetwatch.comparing.aligned import AlignedPairs
+from forgetwatch.comparing import AlignedPairs, count_groups, pair
 from forgetwatch.comparing.category_means import category_means
-from forgetwatch.comparing.groups import count_groups
-from forgetwatch.comparing.pairing import pair
-from forgetwatch.metrics.intervals import resample
-from forgetwatch.probes.paper_tasks import PaperTasks
+from forgetwatch.metrics import resample
+from forgetwatch.probes import PaperTasks
 
 
 def test_the_macro_mean_weighs_tasks_and_categories_equally() -> None:

@@ -9,7 +9,7 @@ import pytest
 from support import snapshot
 
 from forgetwatch import Snapshot, compare
-from forgetwatch.comparing.checks import check_settings, repeated_prompts, setting_differences
+from forgetwatch.comparing import check_settings, repeated_prompts, setting_differences
 from forgetwatch.errors import MismatchError
 
 

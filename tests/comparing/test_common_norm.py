@@ -11,9 +11,8 @@ import pytest
 from support import model, probe, snapshot, tokenizer
 
 from forgetwatch import Item, Probe, Snapshot, Trajectory, compare, score
-from forgetwatch.comparing.common_norm import decided_by, in_common_norm
+from forgetwatch.comparing import decided_by, in_common_norm, transition_matrix
 from forgetwatch.comparing.flips import flips
-from forgetwatch.comparing.ranking import transition_matrix
 from forgetwatch.errors import MismatchError
 
 TOK = tokenizer()

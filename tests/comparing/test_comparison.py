@@ -10,7 +10,7 @@ import pytest
 from support import snapshot
 
 from forgetwatch import Snapshot, compare, save_snapshot
-from forgetwatch.comparing.comparison import with_null
+from forgetwatch.comparing import with_null
 from forgetwatch.errors import MismatchError
 
 

@@ -12,8 +12,9 @@ from pages import choices, sure, written
 from support import snapshot
 
 from forgetwatch import Item, Probe, Trajectory, compare
-from forgetwatch.comparing.flips import first_forgotten, flips, prompt_text, sort_flips
-from forgetwatch.report.flip_list import flip_json
+from forgetwatch.comparing import first_forgotten, prompt_text, sort_flips
+from forgetwatch.comparing.flips import flips
+from forgetwatch.report import flip_json
 
 
 def test_each_changed_answer_is_of_one_kind() -> None:

@@ -15,9 +15,8 @@ from scipy import stats
 from support import snapshot
 
 from forgetwatch import Snapshot, compare
-from forgetwatch.comparing.comparison import Comparison
-from forgetwatch.comparing.quantities import group_values
-from forgetwatch.metrics.planning import detectable_change
+from forgetwatch.comparing import Comparison, group_values
+from forgetwatch.metrics import detectable_change
 
 
 def made(seed: int, rows: int = 60) -> Comparison:

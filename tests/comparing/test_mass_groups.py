@@ -10,12 +10,10 @@ from scipy.special import logsumexp
 from support import snapshot
 
 from forgetwatch import Snapshot, compare
+from forgetwatch.comparing import group_values
 from forgetwatch.comparing.flips import flips
-from forgetwatch.comparing.quantities import group_values
 from forgetwatch.gates import Condition
-from forgetwatch.report.flip_list import flip_json
-from forgetwatch.report.mass_table import mass_mode, mass_sentence
-from forgetwatch.report.tracker_rows import tracker_row
+from forgetwatch.report import flip_json, mass_mode, mass_sentence, tracker_row
 
 Logprobs = np.ndarray[Any, np.dtype[np.float64]]
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from forgetwatch.comparing.merge_sweep import WeightDistance
+from forgetwatch.comparing import WeightDistance
 
 
 def test_the_distance_of_a_layer_is_that_of_its_tensors_together() -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from support import snapshot
 
 from forgetwatch import Snapshot
-from forgetwatch.comparing.pairing import pair
+from forgetwatch.comparing import pair
 
 
 def rows(*keys: tuple[str, str]) -> Snapshot:

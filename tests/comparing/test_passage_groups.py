@@ -11,11 +11,10 @@ import pytest
 from passage_texts import read
 
 from forgetwatch import Trajectory, compare, load_snapshot, save_snapshot
-from forgetwatch.comparing.quantities import QUANTITIES, group_values, value_at
-from forgetwatch.comparing.verdict import conclude
-from forgetwatch.gates.condition import Condition
-from forgetwatch.metrics.significance import false_discovery
-from forgetwatch.report.export import comparison_json, trajectory_json
+from forgetwatch.comparing import QUANTITIES, conclude, group_values, value_at
+from forgetwatch.gates import Condition
+from forgetwatch.metrics import false_discovery
+from forgetwatch.report import comparison_json, trajectory_json
 
 RNG = np.random.default_rng(0)
 BEFORE = RNG.uniform(0.8, 1.6, 20)

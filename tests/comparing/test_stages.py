@@ -10,10 +10,9 @@ from run_folders import write_run
 from support import probe, snapshot
 
 from forgetwatch import Snapshot, Trajectory
-from forgetwatch.comparing.look_drift import LookDrift
-from forgetwatch.comparing.stages import read_stages
+from forgetwatch.comparing import LookDrift, read_stages
 from forgetwatch.errors import MismatchError, SnapshotError
-from forgetwatch.report.plots import trajectory_figure
+from forgetwatch.report import trajectory_figure
 
 
 def write(

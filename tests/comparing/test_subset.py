@@ -10,8 +10,7 @@ import pytest
 from support import probe, snapshot
 
 from forgetwatch import Item, Probe, Snapshot, Trajectory, compare, save_snapshot
-from forgetwatch.comparing.stages import read_stages
-from forgetwatch.comparing.subset import Subset
+from forgetwatch.comparing import Subset, read_stages
 from forgetwatch.errors import MismatchError, SnapshotError
 from forgetwatch.report.summary import summary
 

@@ -9,7 +9,7 @@ import pytest
 from support import snapshot
 
 from forgetwatch import Snapshot
-from forgetwatch.comparing.ranking import STATE, read_target
+from forgetwatch.comparing import STATE, read_target
 from forgetwatch.errors import SnapshotError
 
 HISTORY = [

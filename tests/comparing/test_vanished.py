@@ -11,15 +11,14 @@ from rich.console import Console
 from support import snapshot
 
 from forgetwatch import Snapshot, Trajectory, compare
-from forgetwatch.comparing.comparison import Comparison
-from forgetwatch.comparing.verdict import conclude, verdict
+from forgetwatch.comparing import Comparison, conclude
+from forgetwatch.comparing.verdict import verdict
 from forgetwatch.gates import Condition, NoWorseThan
-from forgetwatch.metrics.intervals import newcombe
-from forgetwatch.metrics.transitions import Cells
+from forgetwatch.metrics import Cells, newcombe
+from forgetwatch.report import comparison_table
 from forgetwatch.report.summary import summary
-from forgetwatch.report.terminal import comparison_table
 from forgetwatch.snapshot import LEFT_OUT
-from forgetwatch.watch.guard import Guard
+from forgetwatch.watch import Guard
 
 Right = list[bool | None]
 

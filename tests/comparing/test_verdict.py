@@ -12,7 +12,7 @@ from rich.console import Console
 from support import snapshot
 
 from forgetwatch import Snapshot, Trajectory, compare
-from forgetwatch.comparing.verdict import (
+from forgetwatch.comparing import (
     FALSE_DISCOVERIES,
     TOLERANCE,
     can_see,
@@ -20,15 +20,14 @@ from forgetwatch.comparing.verdict import (
     group_verdict,
     own_side,
     side_of_zero,
-    verdict,
     worst,
 )
+from forgetwatch.comparing.verdict import verdict
 from forgetwatch.gates import NoWorseThan
-from forgetwatch.metrics.significance import non_inferiority
-from forgetwatch.report.notebook import comparison_fragment
+from forgetwatch.metrics import non_inferiority
+from forgetwatch.report import comparison_fragment, comparison_table
 from forgetwatch.report.summary import summary
-from forgetwatch.report.terminal import comparison_table
-from forgetwatch.watch.guard import Guard
+from forgetwatch.watch import Guard
 
 LOST = {"PASS": 0, "INCONCLUSIVE": 5, "FAIL": 60}
 """Forgotten of 400 items, by the verdict at the usual tolerance."""

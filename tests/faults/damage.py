@@ -45,12 +45,11 @@ from damages import CLASSES, World, draw
 from run_folders import write_run
 
 from forgetwatch import Item, Probe, Snapshot, Trajectory
-from forgetwatch.comparing.flips import Flip, flips
+from forgetwatch.comparing import Flip
+from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import ForgetwatchError
-from forgetwatch.report.export import trajectory_json
-from forgetwatch.run_folder import GuardFinding, StoredRun, run_probe
-from forgetwatch.run_folder.contents import look_files
-from forgetwatch.run_folder.description import Description, write_description
+from forgetwatch.report import trajectory_json
+from forgetwatch.run_folder import Description, GuardFinding, StoredRun, look_files, run_probe, write_description
 
 OUTCOMES: Final = ("same", "noted", "refused", "silent", "unexpected")
 FINDINGS: Final = ("silent", "unexpected")

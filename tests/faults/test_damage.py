@@ -11,8 +11,7 @@ import pytest
 from damages import CLASSES, World
 
 from forgetwatch import Trajectory
-from forgetwatch.run_folder import contents
-from forgetwatch.run_folder.description import Description
+from forgetwatch.run_folder import Description, contents
 
 SEED = 11
 

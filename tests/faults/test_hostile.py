@@ -15,12 +15,10 @@ from support import PATIENCE, growth
 from faults.cases import attempt
 from forgetwatch import Item, Snapshot, load_snapshot, save_snapshot
 from forgetwatch.errors import GateError, ProbeError, SnapshotError
-from forgetwatch.gates.gate_file import read_gate
+from forgetwatch.gates import read_gate
 from forgetwatch.probe import read_probe
-from forgetwatch.probes import load_probe
-from forgetwatch.probes.categories import Categories
-from forgetwatch.probes.tables import training_texts
-from forgetwatch.readers.mapping import ColumnMap, read_mapped
+from forgetwatch.probes import Categories, load_probe, training_texts
+from forgetwatch.readers import ColumnMap, read_mapped
 
 READERS: dict[str, Callable[[Path], object]] = {
     "gate": read_gate,

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from forgetwatch.files.parquet_footer import ColumnChunk, read_footer
+from forgetwatch.files import ColumnChunk, read_footer
 
 TABLE = pa.table(
     {

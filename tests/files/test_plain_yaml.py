@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forgetwatch.errors import GateError
-from forgetwatch.files.plain_yaml import Plain
-from forgetwatch.files.plain_yaml import parse_plain_yaml as parse
+from forgetwatch.files import Plain
+from forgetwatch.files import parse_plain_yaml as parse
 
 
 def parse_plain_yaml(text: str, source: str) -> Plain:

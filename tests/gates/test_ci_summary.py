@@ -4,7 +4,7 @@ from support import snapshot
 
 from forgetwatch import compare
 from forgetwatch.gates import Condition, FailIf, Gate, GateResult, NoWorseThan
-from forgetwatch.report.markdown import ci_summary
+from forgetwatch.report import ci_summary
 
 GATE = Gate(limits=(FailIf(condition=Condition.parse("category:a|b.forgotten>1")), NoWorseThan(tolerance=0.02)))
 LABELS = {"category": ["a|b", "a|b", "c"]}

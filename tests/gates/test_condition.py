@@ -7,11 +7,9 @@ from pages import choices, clusters, samples, sure
 from support import snapshot
 
 from forgetwatch import compare
-from forgetwatch.comparing.comparison import Comparison
-from forgetwatch.comparing.quantities import QUANTITIES, group_values, range_of, unit_of, value_at
+from forgetwatch.comparing import QUANTITIES, Comparison, group_values, range_of, unit_of, value_at
 from forgetwatch.errors import GateError
-from forgetwatch.gates import Condition
-from forgetwatch.gates.condition import parse_fraction
+from forgetwatch.gates import Condition, parse_fraction
 
 
 @pytest.fixture

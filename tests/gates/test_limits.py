@@ -4,7 +4,7 @@ import pytest
 from support import snapshot
 
 from forgetwatch import compare
-from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing import Comparison
 from forgetwatch.errors import GateError
 from forgetwatch.gates import Condition, FailIf, NoWorseThan
 

@@ -36,7 +36,7 @@ from support import log_likelihood, model, probe, tokenizer
 
 from forgetwatch import ForgetWatchCallback, Probe, Trajectory, Watch, score
 from forgetwatch.probes import load_probe
-from forgetwatch.scoring.scorer import Scorer
+from forgetwatch.scoring import Scorer
 
 TOK = tokenizer()
 ITEMS = 120 if ON_CUDA else 24

@@ -7,11 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forgetwatch import Item
-from forgetwatch.grading import grade
-from forgetwatch.grading.numbers import find_numbers, normalise_numbers
-from forgetwatch.grading.patterns import reach
-from forgetwatch.grading.text import TAIL, fold, tail
-from forgetwatch.grading.thinking import after_thinking
+from forgetwatch.grading import TAIL, after_thinking, find_numbers, fold, grade, normalise_numbers, reach, tail
 
 CALL = '{"name": "f", "arguments": {"x": 1}}'
 ITEMS = [

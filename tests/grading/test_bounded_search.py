@@ -22,8 +22,7 @@ from support import PATIENCE, calls_limited, children_cpu, wait_until
 
 from forgetwatch import Item
 from forgetwatch.errors import ProbeError
-from forgetwatch.grading import bounded_search, check_item, grade, patterns
-from forgetwatch.grading.bounded_search import FLAGS, BoundedSearch, LastMatch
+from forgetwatch.grading import FLAGS, BoundedSearch, LastMatch, bounded_search, check_item, grade, patterns
 
 SLOW = ("(a+)+$", "a" * 40 + "b")
 HOSTILE = [

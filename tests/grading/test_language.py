@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from forgetwatch.grading.language import LANGUAGES, language, without_echo
+from forgetwatch.grading import LANGUAGES, without_echo
+from forgetwatch.grading.language import language
 
 SENTENCES = {
     "en": """The cat sleeps on the warm stove.

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from forgetwatch.grading.traits import refuses
+from forgetwatch.grading import refuses
 
 REFUSALS = (
     "I'm sorry, but I can't help with that.",

@@ -7,8 +7,7 @@ from support import growth
 
 from forgetwatch import Item
 from forgetwatch.errors import ProbeError
-from forgetwatch.grading import check_item, grade
-from forgetwatch.grading.traits import count, limits, loops
+from forgetwatch.grading import check_item, count, grade, limits, loops
 
 REQUIRED = {
     "stops": "yes",

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from forgetwatch.metrics.alarm import alarm_level, alarm_power, share_of_alpha, smallest_loss
-from forgetwatch.metrics.significance import loss_p_value
+from forgetwatch.metrics import alarm_level, alarm_power, loss_p_value, share_of_alpha, smallest_loss
 
 
 def test_the_levels_of_a_run_add_up_to_alpha() -> None:

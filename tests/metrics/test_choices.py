@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import softmax
 
-from forgetwatch.metrics.choices import (
+from forgetwatch.metrics import (
     NORMS,
     OptionScores,
     decide,

@@ -11,20 +11,40 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forgetwatch.metrics.alarm import alarm_power, smallest_loss
-from forgetwatch.metrics.answers import Answers
-from forgetwatch.metrics.bounds import bound, persistence, tipping_ratio
-from forgetwatch.metrics.choices import OptionScores
-from forgetwatch.metrics.guessing import guess_corrected, guess_corrected_calibrated
-from forgetwatch.metrics.intervals import clustered_mean, effective_items, flip_interval, newcombe, wilson
-from forgetwatch.metrics.item_history import guesser_history, item_history
-from forgetwatch.metrics.known import Confidence, count_known
+from forgetwatch.metrics import (
+    Answers,
+    Confidence,
+    OptionScores,
+    alarm_power,
+    as_released,
+    bound,
+    clustered_mean,
+    count_cells,
+    count_known,
+    detectable_change,
+    effective_items,
+    false_discovery,
+    flip_interval,
+    guess_corrected,
+    guess_corrected_calibrated,
+    guesser_history,
+    items_needed,
+    loss_p_value,
+    mcnemar,
+    newcombe,
+    noise_floor,
+    non_inferiority,
+    null,
+    persistence,
+    sign_flip,
+    smallest_loss,
+    soft,
+    tipping_ratio,
+    wilson,
+)
+from forgetwatch.metrics.item_history import item_history
 from forgetwatch.metrics.log_score import log_score
-from forgetwatch.metrics.noise import noise_floor, null, soft
-from forgetwatch.metrics.paper import as_released, paper
-from forgetwatch.metrics.planning import detectable_change, items_needed
-from forgetwatch.metrics.significance import false_discovery, loss_p_value, mcnemar, non_inferiority, sign_flip
-from forgetwatch.metrics.transitions import count_cells
+from forgetwatch.metrics.paper import paper
 
 CASES = {
     "no item": (0, [], []),

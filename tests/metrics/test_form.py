@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forgetwatch.metrics.form import count_losses, lost_form
+from forgetwatch.metrics import count_losses, lost_form
 
 NAN = float("nan")
 

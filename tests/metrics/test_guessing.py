@@ -13,9 +13,14 @@ from hypothesis import strategies as st
 from scipy import stats
 from worlds import logits
 
-from forgetwatch.metrics.answers import Answers
-from forgetwatch.metrics.bounds import bound, persistence
-from forgetwatch.metrics.guessing import MAX_SECOND_CHOICE, guess_corrected, guess_corrected_calibrated
+from forgetwatch.metrics import (
+    MAX_SECOND_CHOICE,
+    Answers,
+    bound,
+    guess_corrected,
+    guess_corrected_calibrated,
+    persistence,
+)
 from forgetwatch.metrics.paper import paper
 
 

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from forgetwatch.metrics.intervals import (
+from forgetwatch.metrics import (
+    Cells,
     bootstrap,
     cluster_codes,
     clustered_mean,
@@ -22,7 +23,6 @@ from forgetwatch.metrics.intervals import (
     newcombe,
     wilson,
 )
-from forgetwatch.metrics.transitions import Cells
 
 
 @pytest.mark.parametrize(("count", "n"), [(0, 10), (1, 10), (37, 100), (10, 10), (1127, 12032)])

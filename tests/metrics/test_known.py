@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from worlds import Population, confidence, option_scores, planted_losses
 
-from forgetwatch.metrics.choices import OptionScores
-from forgetwatch.metrics.intervals import wilson
-from forgetwatch.metrics.known import TAU, Confidence, Known, count_known, is_known
+from forgetwatch.metrics import TAU, Confidence, Known, OptionScores, count_known, is_known, wilson
 
 SURE, UNSURE = 6.0, 0.1
 

@@ -10,14 +10,8 @@ import pytest
 from scipy import optimize, stats
 from worlds import draw_rows, option_scores, score_changes
 
-from forgetwatch.metrics.choices import OptionScores
-from forgetwatch.metrics.log_score import (
-    CLIP,
-    FEWEST_SCORED,
-    best_temperature,
-    log_score,
-    log_shares,
-)
+from forgetwatch.metrics import CLIP, FEWEST_SCORED, OptionScores, best_temperature, log_shares
+from forgetwatch.metrics.log_score import log_score
 
 N = 400
 

@@ -11,10 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
-from forgetwatch.metrics.choices import OptionScores
-from forgetwatch.metrics.intervals import clustered_mean
-from forgetwatch.metrics.log_score import log_shares
-from forgetwatch.metrics.mass import bernoulli_kl, left_out, mass_changes, split
+from forgetwatch.metrics import OptionScores, bernoulli_kl, clustered_mean, left_out, log_shares, mass_changes, split
 
 Rows = list[list[float]]
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forgetwatch.metrics.noise import noise_floor, null, soft
+from forgetwatch.metrics import noise_floor, null, soft
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=40))

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import know_or_guess
 
-from forgetwatch.metrics.paper import as_released, paper
+from forgetwatch.metrics import as_released
+from forgetwatch.metrics.paper import paper
 
 
 def rights(*cells: int) -> tuple[np.ndarray, np.ndarray]:

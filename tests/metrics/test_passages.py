@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from forgetwatch.metrics.passages import Passages, bits_per_byte
+from forgetwatch.metrics import Passages, bits_per_byte
 
 
 def passages(before: np.ndarray, after: np.ndarray, length: np.ndarray, cluster: np.ndarray | None = None) -> Passages:

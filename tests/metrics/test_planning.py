@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from forgetwatch.metrics.choices import OptionScores
-from forgetwatch.metrics.known import Confidence, count_known
-from forgetwatch.metrics.log_score import log_score
-from forgetwatch.metrics.planning import (
+from forgetwatch.metrics import (
+    Confidence,
+    OptionScores,
+    count_known,
     detectable_change,
     detectable_known_lost,
     detectable_log_score,
@@ -23,6 +23,7 @@ from forgetwatch.metrics.planning import (
     log_score_sd,
     luck,
 )
+from forgetwatch.metrics.log_score import log_score
 
 
 @pytest.mark.parametrize(

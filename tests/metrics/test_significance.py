@@ -11,15 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from forgetwatch.metrics.intervals import newcombe
-from forgetwatch.metrics.significance import (
-    false_discovery,
-    loss_p_value,
-    mcnemar,
-    non_inferiority,
-    sign_flip,
-)
-from forgetwatch.metrics.transitions import Cells
+from forgetwatch.metrics import Cells, false_discovery, loss_p_value, mcnemar, newcombe, non_inferiority, sign_flip
 
 
 @pytest.mark.parametrize(("b", "c"), [(0, 0), (1, 0), (9, 21), (5, 5), (300, 250), (1127, 2053)])

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forgetwatch.metrics.transitions import Cells, count_cells
+from forgetwatch.metrics import Cells, count_cells
 
 PAIRS = st.lists(st.tuples(st.booleans(), st.booleans()), max_size=60)
 

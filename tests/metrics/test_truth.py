@@ -12,9 +12,7 @@ import numpy as np
 import pytest
 from worlds import know_or_guess, logits
 
-from forgetwatch.metrics.answers import Answers
-from forgetwatch.metrics.guessing import guess_corrected
-from forgetwatch.metrics.known import count_known
+from forgetwatch.metrics import Answers, count_known, guess_corrected
 from forgetwatch.metrics.paper import paper
 
 Estimator = Callable[[Answers], tuple[float, float]]

@@ -12,8 +12,8 @@ from scipy.stats import binom
 
 from forgetwatch import Item, Probe, Snapshot
 from forgetwatch.errors import ProbeError
-from forgetwatch.probes.answering import _at_most, check_answers, without_questions
-from forgetwatch.probes.checking import Finding
+from forgetwatch.probes import Finding, check_answers, without_questions
+from forgetwatch.probes.answering import _at_most
 
 OPTIONS = (" north", " south", " whale", " olive")
 

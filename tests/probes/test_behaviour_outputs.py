@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from forgetwatch import load_probe
-from forgetwatch.grading import grade
-from forgetwatch.grading.traits import loops
+from forgetwatch.grading import grade, loops
 
 ITEMS = {item.id: item for item in load_probe("behaviour")}
 LINES = (Path(__file__).parent / "behaviour_outputs.jsonl").read_text("utf-8").splitlines()

@@ -9,7 +9,7 @@ from support import snapshot
 
 from forgetwatch import compare
 from forgetwatch.errors import ProbeError
-from forgetwatch.probes.categories import Categories, paper_category
+from forgetwatch.probes import Categories, paper_category
 
 
 @pytest.mark.parametrize(

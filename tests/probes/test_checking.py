@@ -9,7 +9,7 @@ from typing import Any
 from support import WORDS
 
 from forgetwatch import Item, Probe
-from forgetwatch.probes.checking import Finding, check_probe
+from forgetwatch.probes import Finding, check_probe
 
 
 def item(number: int, **fields: Any) -> Item:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from forgetwatch import Item, Probe
 from forgetwatch.errors import ProbeError
+from forgetwatch.probes import exact_overlap, plain, training_text, training_texts
 from forgetwatch.probes import overlap as module
-from forgetwatch.probes.overlap import exact_overlap, overlap, plain, training_text
-from forgetwatch.probes.tables import training_texts
+from forgetwatch.probes.overlap import overlap
 
 WORDS = [f"w{letter}" for letter in "abcdefghijklmnopqr"]
 LONG = " ".join(WORDS)

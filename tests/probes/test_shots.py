@@ -12,7 +12,7 @@ from forgetwatch import Item, Probe, load_probe
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError
 from forgetwatch.probes import few_shot
-from forgetwatch.scoring.rendering import render, render_prompt
+from forgetwatch.scoring import render, render_prompt
 
 
 def items(count: int = 8, **fields: Any) -> list[Item]:

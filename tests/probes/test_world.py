@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections import Counter
 
 from forgetwatch import load_probe
-from forgetwatch.probes.world import RELATIONS, demo_probe, facts
+from forgetwatch.probes import RELATIONS, demo_probe, facts
 
 
 def test_the_world_is_deterministic_and_subjects_are_distinct() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from zips import DEFLATED, STORED, ZSTANDARD, write_zip
 
 from forgetwatch.errors import SnapshotError
-from forgetwatch.readers.archive import Archive
+from forgetwatch.readers import Archive
 
 TEXT = b"what a log says, and says again. " * 50_000
 

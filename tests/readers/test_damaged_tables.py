@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from forgetwatch import load_snapshot
 from forgetwatch.errors import SnapshotError
-from forgetwatch.readers.mapping import ColumnMap, read_mapped
+from forgetwatch.readers import ColumnMap, read_mapped
 
 ROWS = [
     {"item_id": str(n), "task": "t", "k": 4, "gold": n % 4, "chosen": 1, "correct": n % 2 == 0, "output": 'a,\nb"é'}

@@ -14,10 +14,7 @@ from zips import DEFLATED, STORED, ZSTANDARD, write_zip
 
 from forgetwatch import compare
 from forgetwatch.errors import SnapshotError
-from forgetwatch.readers import inspect_log
-from forgetwatch.readers.inspect_log import is_inspect_log
-from forgetwatch.readers.json_pieces import Progress
-from forgetwatch.readers.log import Reading
+from forgetwatch.readers import Progress, Reading, inspect_log, is_inspect_log
 from forgetwatch.snapshot import NONE, Snapshot
 
 HEADER: dict[str, Any] = {

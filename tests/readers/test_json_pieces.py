@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forgetwatch.errors import SnapshotError
-from forgetwatch.readers import json_pieces
-from forgetwatch.readers.json_pieces import Document, first_object, json_lines
+from forgetwatch.readers import Document, first_object, json_lines, json_pieces
 
 VALUES = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(max_size=8)),

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forgetwatch.readers import json_pieces
-from forgetwatch.readers.json_pieces import spans
+from forgetwatch.readers import json_pieces, spans
 
 SMALL = json_pieces._SMALL
 

@@ -11,8 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from forgetwatch.errors import SnapshotError
-from forgetwatch.readers import mapping
-from forgetwatch.readers.mapping import ColumnMap, read_mapped
+from forgetwatch.readers import ColumnMap, mapping, read_mapped
 
 MODELS, ITEMS = 6, 50
 

@@ -17,9 +17,7 @@ from lighteval_files import DATE, PER_CHARACTER, new, scored, write, write_new
 
 from forgetwatch import compare
 from forgetwatch.errors import SnapshotError
-from forgetwatch.readers import lighteval_details
-from forgetwatch.readers.lighteval_details import holds_details, is_details
-from forgetwatch.readers.log import Reading
+from forgetwatch.readers import Reading, holds_details, is_details, lighteval_details
 from forgetwatch.snapshot import NONE, Snapshot
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from forgetwatch.errors import SnapshotError
-from forgetwatch.readers.log import Log
+from forgetwatch.readers import Log
 
 
 def log(*ids: str, task: str = "t") -> Log:

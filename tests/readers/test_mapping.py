@@ -16,10 +16,8 @@ from forgetwatch import compare, load_snapshot
 from forgetwatch.cli import app
 from forgetwatch.errors import SnapshotError
 from forgetwatch.files import parquet_batches
-from forgetwatch.grading import patterns
-from forgetwatch.grading.bounded_search import BoundedSearch
-from forgetwatch.readers.mapping import ColumnMap, read_mapped
-from forgetwatch.readers.table import concatenate
+from forgetwatch.grading import BoundedSearch, patterns
+from forgetwatch.readers import ColumnMap, concatenate, read_mapped
 
 ROWS: list[dict[str, Any]] = [
     {

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forgetwatch.readers.option_scores import choose_target, reconcile, target_options
+from forgetwatch.readers import choose_target, reconcile, target_options
 from forgetwatch.snapshot import NONE
 
 CASES = [  # scores, right, golds, chosen, completed golds

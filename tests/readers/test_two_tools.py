@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 
 from forgetwatch import Snapshot, compare, load_snapshot, save_snapshot
 from forgetwatch.cli import app
-from forgetwatch.comparing.stored_scores import option_scores, second_choice
+from forgetwatch.comparing import option_scores, second_choice
 from forgetwatch.errors import SnapshotError
-from forgetwatch.readers.table import concatenate
+from forgetwatch.readers import concatenate
 
 ITEMS = 1500
 LENGTH: dict[str, Callable[[str], int]] = {"sum": lambda _: 1, "chars": len, "with space": lambda text: len(text) + 1}

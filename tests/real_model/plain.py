@@ -26,7 +26,7 @@ from scipy import optimize
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from forgetwatch import compare, load_snapshot
-from forgetwatch.metrics.known import TAU
+from forgetwatch.metrics import TAU
 
 Key = tuple[str, str]
 """Task and id of an item."""

@@ -14,9 +14,8 @@ import pytest
 from real_model.plain import recount
 
 from forgetwatch import Comparison, Snapshot, compare, load_snapshot
-from forgetwatch.comparing.aligned import AlignedPairs
-from forgetwatch.comparing.pairing import pair
-from forgetwatch.metrics.known import Known, count_known
+from forgetwatch.comparing import AlignedPairs, pair
+from forgetwatch.metrics import Known, count_known
 
 STEPS = 12
 COMPARED = 60

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from forgetwatch import Probe, load_probe
-from forgetwatch.scoring.encoding import Encoded, encode
+from forgetwatch.scoring import Encoded, encode
 
 
 def encoded(tok: Any, rendering: Any) -> tuple[Probe, list[Encoded]]:

@@ -6,8 +6,9 @@ import pytest
 from support import snapshot
 
 from forgetwatch import compare
-from forgetwatch.comparing.comparison import Comparison
-from forgetwatch.report.plots import ROWS, bars_figure, svg
+from forgetwatch.comparing import Comparison
+from forgetwatch.report import bars_figure, svg
+from forgetwatch.report.plots import ROWS
 
 
 def made(lost: list[int], *, names: list[str] | None = None) -> Comparison:

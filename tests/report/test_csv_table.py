@@ -7,7 +7,7 @@ from pages import choices, hostile
 from support import snapshot
 
 from forgetwatch import compare
-from forgetwatch.report.export import comparisons_csv
+from forgetwatch.report import comparisons_csv
 
 
 def rows(text: str) -> list[dict[str, str]]:

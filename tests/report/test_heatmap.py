@@ -6,7 +6,8 @@ import numpy as np
 from support import snapshot
 
 from forgetwatch import Trajectory
-from forgetwatch.report.heatmap import FORGOTTEN, GAINED, SAME, UNSCORED, heatmap, heatmap_caption, heatmap_figure
+from forgetwatch.report import FORGOTTEN, GAINED, SAME, UNSCORED, heatmap_caption, heatmap_figure
+from forgetwatch.report.heatmap import heatmap
 
 
 def made(*looks: list[bool | None]) -> Trajectory:

@@ -15,9 +15,8 @@ from support import snapshot
 
 from forgetwatch import Item, Probe, Trajectory, compare
 from forgetwatch.comparing.flips import flips
-from forgetwatch.report import html
-from forgetwatch.report.flip_list import LONGEST, MOST, ROOM, flip_list, marked
-from forgetwatch.report.html import page, run_page
+from forgetwatch.report import LONGEST, MOST, ROOM, html, marked, page, run_page
+from forgetwatch.report.flip_list import flip_list
 from forgetwatch.visible_text import visible
 
 

@@ -14,8 +14,8 @@ from pages import HOSTILE, Made, choices, hostile, plain, run, written
 from support import PATIENCE
 
 from forgetwatch.cli.documents import write_report
-from forgetwatch.comparing.verdict import TOLERANCE
-from forgetwatch.report.flip_list import LONGEST
+from forgetwatch.comparing import TOLERANCE
+from forgetwatch.report import LONGEST
 from forgetwatch.report.merge_page import merge_page
 from forgetwatch.visible_text import visible
 
@@ -97,7 +97,8 @@ def opened(browser: Any) -> Iterator[Open]:
 
 @pytest.fixture(scope="module")
 def run_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from forgetwatch.comparing.flips import first_forgotten, flips
+    from forgetwatch.comparing import first_forgotten
+    from forgetwatch.comparing.flips import flips
 
     trajectory, probe = run()
     changed = flips(trajectory.baseline, trajectory.last, probe=probe, first=first_forgotten(trajectory))

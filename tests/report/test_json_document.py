@@ -8,9 +8,8 @@ from support import snapshot
 
 from forgetwatch import compare
 from forgetwatch.comparing.verdict import verdict
-from forgetwatch.metrics.known import TAU
-from forgetwatch.metrics.log_score import DELTA
-from forgetwatch.report.export import comparison_json, comparisons_json
+from forgetwatch.metrics import DELTA, TAU
+from forgetwatch.report import comparison_json, comparisons_json
 
 GROUP = {
     *("level", "name", "n", "retained", "forgotten", "gained", "missed", "known", "known_lost", "newly_known"),

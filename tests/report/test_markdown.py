@@ -8,7 +8,7 @@ from pages import choices, hostile, run, written
 from support import snapshot
 
 from forgetwatch import compare
-from forgetwatch.report.markdown import ITEMS, comparison_markdown, escaped
+from forgetwatch.report import ITEMS, comparison_markdown, escaped
 
 
 def tables(text: str) -> list[list[str]]:

@@ -16,13 +16,17 @@ from rich.console import Console
 from support import snapshot
 
 from forgetwatch import Snapshot, Trajectory, compare
-from forgetwatch.comparing.comparison import Comparison
-from forgetwatch.comparing.verdict import TOLERANCE, Conclusion, can_see, conclude, group_verdict
-from forgetwatch.report.html import page
-from forgetwatch.report.markdown import comparison_markdown
-from forgetwatch.report.notebook import comparison_fragment, trajectory_fragment
-from forgetwatch.report.terminal import LINES, WIDTH, comparison_table
-from forgetwatch.watch.guard import Guard, Tripped
+from forgetwatch.comparing import TOLERANCE, Comparison, Conclusion, can_see, conclude, group_verdict
+from forgetwatch.report import (
+    LINES,
+    WIDTH,
+    comparison_fragment,
+    comparison_markdown,
+    comparison_table,
+    page,
+    trajectory_fragment,
+)
+from forgetwatch.watch import Guard, Tripped
 
 Floats = NDArray[np.float64]
 Change = Callable[[Floats, NDArray[np.str_], int, np.random.Generator], Floats]

@@ -12,15 +12,19 @@ from passage_texts import read
 from rich.console import Console
 
 from forgetwatch import Comparison, Trajectory, compare
-from forgetwatch.report.cells import passage_cells
-from forgetwatch.report.detail import comparison_detail
-from forgetwatch.report.export import comparisons_csv
-from forgetwatch.report.html import run_page
-from forgetwatch.report.markdown import comparison_markdown
-from forgetwatch.report.pictures import save_run
-from forgetwatch.report.run_table import run_detail, run_table
-from forgetwatch.report.terminal import LINES, comparison_table
-from forgetwatch.report.tracker_rows import tracker_row
+from forgetwatch.report import (
+    LINES,
+    comparison_detail,
+    comparison_markdown,
+    comparison_table,
+    comparisons_csv,
+    passage_cells,
+    run_detail,
+    run_page,
+    save_run,
+    tracker_row,
+)
+from forgetwatch.report.run_table import run_table
 
 RNG = np.random.default_rng(0)
 BEFORE = RNG.uniform(0.8, 1.6, 60)

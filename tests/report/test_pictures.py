@@ -15,12 +15,17 @@ from pages import run as scored_run
 from support import snapshot
 
 from forgetwatch import Trajectory, compare
-from forgetwatch.comparing.comparison import Comparison
-from forgetwatch.comparing.ranking import ModelComparison, Target, rank_models, transition_matrix
-from forgetwatch.report.heatmap import heatmap_figure
-from forgetwatch.report.pareto import matrix_figure, ranking_figure
-from forgetwatch.report.pictures import save_comparisons, save_run
-from forgetwatch.report.plots import bars_figure, drawn, trajectory_figure
+from forgetwatch.comparing import Comparison, ModelComparison, Target, rank_models, transition_matrix
+from forgetwatch.report import (
+    bars_figure,
+    drawn,
+    heatmap_figure,
+    matrix_figure,
+    ranking_figure,
+    save_comparisons,
+    save_run,
+    trajectory_figure,
+)
 
 NAMES = ["short", "w" * 200, "数学和物理" * 30, "🙂🎉" * 40, "costs $5 and $_x, \\frac{1}", "two\nlines\x1b[31m"]
 

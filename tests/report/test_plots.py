@@ -8,7 +8,7 @@ from pages import run as scored
 from support import snapshot
 
 from forgetwatch import Trajectory
-from forgetwatch.report.plots import PANELS, save_figure, svg, trajectory_figure
+from forgetwatch.report import PANELS, save_figure, svg, trajectory_figure
 
 
 def run(categories: int, looks: int = 3) -> Trajectory:

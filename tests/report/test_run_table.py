@@ -12,8 +12,8 @@ from rich.console import Console
 from support import snapshot
 
 from forgetwatch import Trajectory
-from forgetwatch.report.run_table import alarm_lines, alarm_sentences, course_line, run_detail, run_table
-from forgetwatch.report.terminal import WIDTH
+from forgetwatch.report import WIDTH, alarm_lines, alarm_sentences, course_line, run_detail
+from forgetwatch.report.run_table import run_table
 from forgetwatch.run_folder import GuardFinding
 
 RUN = ([True, True, True, False], [False, False, True, False], [True, False, True, False])

@@ -14,14 +14,18 @@ import pytest
 from pages import choices, clusters, plain, run, samples, sure
 from rich.console import Console
 
-from forgetwatch.comparing.comparison import Comparison
-from forgetwatch.report.cells import HEADINGS
-from forgetwatch.report.detail import comparison_detail
-from forgetwatch.report.export import comparison_json, comparisons_csv
-from forgetwatch.report.html import page
-from forgetwatch.report.markdown import comparison_markdown
-from forgetwatch.report.terminal import WIDTH, comparison_table
-from forgetwatch.report.tracker_rows import tracker_row
+from forgetwatch.comparing import Comparison
+from forgetwatch.report import (
+    HEADINGS,
+    WIDTH,
+    comparison_detail,
+    comparison_json,
+    comparison_markdown,
+    comparison_table,
+    comparisons_csv,
+    page,
+    tracker_row,
+)
 
 MADE = {
     "sure": lambda: (sure().comparison, None),

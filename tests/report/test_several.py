@@ -12,10 +12,8 @@ from rich.console import Console, RenderableType
 from support import snapshot
 
 from forgetwatch import compare
-from forgetwatch.comparing.ranking import ModelComparison, Target, rank_models, transition_matrix
-from forgetwatch.report.export import comparisons_json
-from forgetwatch.report.html import page
-from forgetwatch.report.ranking_table import MODELS, several_detail, several_markdown, several_table
+from forgetwatch.comparing import ModelComparison, Target, rank_models, transition_matrix
+from forgetwatch.report import MODELS, comparisons_json, page, several_detail, several_markdown, several_table
 
 KEPT = (7, 9, 8)
 

@@ -11,10 +11,10 @@ from pages import choices, clusters, hostile, run, samples, written
 from support import snapshot
 
 from forgetwatch import Item, Probe, Trajectory, compare
-from forgetwatch.comparing.comparison import Comparison
+from forgetwatch.comparing import Comparison
 from forgetwatch.comparing.flips import flips
-from forgetwatch.report.formatting import by_points, listed, questions, shorten
-from forgetwatch.report.summary import Summary, summary, verdict_sentence
+from forgetwatch.report import Summary, by_points, listed, questions, shorten, verdict_sentence
+from forgetwatch.report.summary import summary
 
 
 def said(comparison: Comparison, **options: Any) -> dict[str, str]:

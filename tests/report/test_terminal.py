@@ -12,10 +12,9 @@ from rich.console import Console, RenderableType
 from support import snapshot
 
 from forgetwatch import compare
-from forgetwatch.comparing.comparison import Comparison
-from forgetwatch.comparing.verdict import TOLERANCE
-from forgetwatch.report.detail import ROWS, comparison_detail
-from forgetwatch.report.terminal import LINES, WIDTH, WORST, comparison_table, note_lines
+from forgetwatch.comparing import TOLERANCE, Comparison
+from forgetwatch.report import LINES, WIDTH, WORST, comparison_detail, comparison_table, note_lines
+from forgetwatch.report.detail import ROWS
 
 
 def first(comparison: Comparison, **options: Any) -> str:

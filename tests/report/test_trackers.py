@@ -7,7 +7,7 @@ from support import snapshot
 
 from forgetwatch import Item, Probe, Trajectory, compare
 from forgetwatch.comparing.flips import flips
-from forgetwatch.report.tracker_rows import FLIPPED, FLIPPED_TEXTS, flipped_rows, tracker_name, tracker_row
+from forgetwatch.report import FLIPPED, FLIPPED_TEXTS, flipped_rows, tracker_name, tracker_row
 
 
 def test_one_look_becomes_the_documented_keys() -> None:

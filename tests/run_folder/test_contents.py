@@ -18,8 +18,7 @@ from forgetwatch import Snapshot, Trajectory, save_snapshot
 from forgetwatch.cli import app
 from forgetwatch.errors import SnapshotError
 from forgetwatch.files import write_table
-from forgetwatch.run_folder import RunFolder, StoredRun
-from forgetwatch.run_folder.description import Description
+from forgetwatch.run_folder import Description, RunFolder, StoredRun
 
 ITEMS = 12
 

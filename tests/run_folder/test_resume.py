@@ -12,8 +12,7 @@ from support import probe, snapshot
 
 from forgetwatch import Snapshot
 from forgetwatch.files import write_table
-from forgetwatch.run_folder import GuardFinding, Resumed, RunFolder, StoredRun, contents
-from forgetwatch.run_folder.description import Description
+from forgetwatch.run_folder import Description, GuardFinding, Resumed, RunFolder, StoredRun, contents
 
 ITEMS = 12
 

@@ -14,9 +14,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.gemma2.modeling_gemma2 import eager_attention_forward as capped_attention
 from transformers.models.gpt_oss.modeling_gpt_oss import eager_attention_forward as sink_attention
 
-from forgetwatch.scoring.isolation import isolated, mask_attentions
-from forgetwatch.scoring.model import attention_of
-from forgetwatch.scoring.scorer import Scorer
+from forgetwatch.scoring import Scorer, attention_of, isolated, mask_attentions
 
 
 def causal_only(own: Callable[..., Any]) -> Callable[..., Any]:

@@ -11,9 +11,7 @@ from support import model, tokenizer
 
 from forgetwatch import Item, Probe, load_probe, score
 from forgetwatch.decoding import Decoding
-from forgetwatch.scoring.encoding import Ids
-from forgetwatch.scoring.generation import Generated, GeneratedItems
-from forgetwatch.scoring.rendering import render_prompt
+from forgetwatch.scoring import Generated, GeneratedItems, Ids, render_prompt
 
 PROBE = load_probe("behaviour")
 TOK = tokenizer()

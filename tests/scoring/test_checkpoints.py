@@ -10,9 +10,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
 from forgetwatch import Item, Probe, score
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring import checkpoints
-from forgetwatch.scoring.checkpoints import load_model, load_outline, score_checkpoint, weights_identity
-from forgetwatch.scoring.encoding import has_tokenizer
+from forgetwatch.scoring import checkpoints, has_tokenizer, load_model, load_outline, score_checkpoint, weights_identity
 
 
 @pytest.fixture

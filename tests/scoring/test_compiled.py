@@ -14,8 +14,7 @@ from support import model, probe, tokenizer
 from torch import distributed, nn
 
 from forgetwatch import Item, Probe, score
-from forgetwatch.scoring.model import base_model, unwrapped
-from forgetwatch.scoring.scorer import Scorer
+from forgetwatch.scoring import Scorer, base_model, unwrapped
 
 TOK = tokenizer()
 

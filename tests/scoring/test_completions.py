@@ -19,7 +19,7 @@ from support import log_likelihood, model, tokenizer
 from forgetwatch.completions import SCHEMA, Completions, Reading, read_completions, save_completions
 from forgetwatch.errors import ScoringError, SnapshotError
 from forgetwatch.progress import Done
-from forgetwatch.scoring.base_texts import check_completions, completion_logprobs, read_under, sample_completions
+from forgetwatch.scoring import check_completions, completion_logprobs, read_under, sample_completions
 
 TOK = tokenizer()
 PROMPTS = {"probe": [(20, 21, 22), (30, 31), (40, 41, 42, 43, 44)], "training": [(50,), (30, 31), (60, 61, 62)]}

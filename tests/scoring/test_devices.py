@@ -24,10 +24,7 @@ from forgetwatch import load_snapshot, score
 from forgetwatch.cli import app
 from forgetwatch.cli.options import check_device_map
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring import checkpoints
-from forgetwatch.scoring.checkpoints import load_model, score_checkpoint
-from forgetwatch.scoring.memory import memory_explained
-from forgetwatch.scoring.scorer import Scorer
+from forgetwatch.scoring import Scorer, checkpoints, load_model, memory_explained, score_checkpoint
 
 TOK = tokenizer()
 

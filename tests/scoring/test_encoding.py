@@ -6,7 +6,7 @@ import pytest
 from support import tokenizer
 
 from forgetwatch import Item, Probe
-from forgetwatch.scoring.encoding import Encoded, encode
+from forgetwatch.scoring import Encoded, encode
 
 
 def encoded(item: Item, tok: Any = None, *, max_length: int = 100, **settings: Any) -> Encoded:

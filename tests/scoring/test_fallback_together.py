@@ -10,7 +10,7 @@ from transformers import Gemma2Config, Gemma2ForCausalLM
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.modeling_utils import AttentionInterface
 
-from forgetwatch.scoring.scorer import Scorer
+from forgetwatch.scoring import Scorer
 
 TOK = tokenizer()
 

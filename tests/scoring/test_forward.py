@@ -25,12 +25,7 @@ from transformers import (
 
 from forgetwatch import score
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring import head
-from forgetwatch.scoring.encoding import encode
-from forgetwatch.scoring.forward import ForwardPass
-from forgetwatch.scoring.head import Rule, head_in_fp32
-from forgetwatch.scoring.layout import plan
-from forgetwatch.scoring.model import ModelInfo
+from forgetwatch.scoring import ForwardPass, ModelInfo, Rule, encode, head, head_in_fp32, plan
 
 TOK = tokenizer()
 SIZES: dict[str, Any] = {

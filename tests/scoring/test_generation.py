@@ -17,11 +17,8 @@ from forgetwatch import Item, Probe, compare, score
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ProbeError
 from forgetwatch.grading import grade
-from forgetwatch.report.detail import comparison_detail
-from forgetwatch.report.export import comparison_json
-from forgetwatch.scoring.encoding import encode_prompts
-from forgetwatch.scoring.generation import Generated, ModelGenerator
-from forgetwatch.scoring.scorer import Scorer
+from forgetwatch.report import comparison_detail, comparison_json
+from forgetwatch.scoring import Generated, ModelGenerator, Scorer, encode_prompts
 
 LETTERS = "ABCD"
 

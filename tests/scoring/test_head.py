@@ -16,13 +16,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import Gemma2Config, Gemma2ForCausalLM, LlamaConfig, LlamaForCausalLM
 
+from forgetwatch.scoring import ForwardPass, ModelInfo, Rule, Scorer, encode, plan, replaced
 from forgetwatch.scoring import head as head_module
-from forgetwatch.scoring.encoding import encode
-from forgetwatch.scoring.forward import ForwardPass
-from forgetwatch.scoring.head import Rule, replaced
-from forgetwatch.scoring.layout import plan
-from forgetwatch.scoring.model import ModelInfo
-from forgetwatch.scoring.scorer import Scorer
 
 TOK = tokenizer()
 

@@ -10,7 +10,7 @@ from support import model, probe, tokenizer
 
 from forgetwatch import compare, score
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring.isolation import isolated, maskable
+from forgetwatch.scoring import isolated, maskable
 
 WRITTEN: dict[str, Any] = {"scoring": "generate", "decoding": {"tokens": 4}}
 

@@ -12,16 +12,17 @@ from hypothesis import strategies as st
 from support import WORDS, probe, tokenizer
 
 from forgetwatch import Item, Probe
-from forgetwatch.scoring.encoding import Encoded, encode
-from forgetwatch.scoring.layout import (
+from forgetwatch.scoring import (
     BATCH_COST,
     KEYS,
     LEAST_BATCH_COST,
     PREFIX_FACTOR,
     SMALLEST,
     Batch,
+    Encoded,
     Row,
     by_prefix,
+    encode,
     plan,
 )
 

@@ -14,9 +14,9 @@ from scipy.special import logsumexp
 from support import WORDS, log_likelihood, model, probe, tokenizer
 
 from forgetwatch import Item, Probe, compare, score
-from forgetwatch.comparing.stored_scores import option_scores
-from forgetwatch.metrics.mass import split
-from forgetwatch.scoring.encoding import encode
+from forgetwatch.comparing import option_scores
+from forgetwatch.metrics import split
+from forgetwatch.scoring import encode
 
 TOK = tokenizer()
 

@@ -15,7 +15,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM,
 
 from forgetwatch import score
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring.scorer import Scorer
+from forgetwatch.scoring import Scorer
 
 TOK = tokenizer()
 VOCABULARY = len(TOK)

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from forgetwatch import Item
-from forgetwatch.scoring.encoding import Encoded
-from forgetwatch.scoring.outcomes import decide, is_free_correct, lengths, option_mass
+from forgetwatch.scoring import Encoded, decide, is_free_correct, lengths, option_mass
 
 LOGPROBS = np.array([-4.0, -6.0, -6.5])
 LENGTHS = {"bytes": np.array([2, 4, 6]), "chars": np.array([2, 4, 5]), "tokens": np.array([1, 2, 2])}

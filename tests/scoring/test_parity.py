@@ -14,8 +14,7 @@ from transformers import AutoConfig, LlamaConfig, LlamaForCausalLM
 
 from forgetwatch import Item, Probe, score
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring.encoding import encode
-from forgetwatch.scoring.scorer import Scorer
+from forgetwatch.scoring import Scorer, encode
 
 ROWS: dict[str, tuple[dict[str, Any], str]] = {
     "gpt_neo": (

@@ -13,11 +13,9 @@ from ranks import in_processes
 from support import WORDS, model, probe, tokenizer
 
 from forgetwatch import Item, Probe, score
-from forgetwatch.comparing.aligned_passages import snapshot_bits_per_byte
+from forgetwatch.comparing import snapshot_bits_per_byte
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring.encoding import encode
-from forgetwatch.scoring.scorer import Scorer
-from forgetwatch.scoring.vllm import VllmGenerator, VllmLetters
+from forgetwatch.scoring import Scorer, VllmGenerator, VllmLetters, encode
 
 
 def plain_forward(network: Any, ids: list[int]) -> float:

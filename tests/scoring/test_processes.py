@@ -8,7 +8,7 @@ import pytest
 from ranks import in_processes
 from support import model, probe, tokenizer
 
-from forgetwatch.scoring.scorer import Scorer
+from forgetwatch.scoring import Scorer
 
 TOK = tokenizer()
 BUDGET = 40

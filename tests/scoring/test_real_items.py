@@ -14,7 +14,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
 from forgetwatch import Item, Probe
-from forgetwatch.scoring.scorer import Scorer
+from forgetwatch.scoring import Scorer
 
 SIZES: dict[str, Any] = {
     "hidden_size": 64,

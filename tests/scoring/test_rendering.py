@@ -8,7 +8,7 @@ from support import tokenizer
 
 from forgetwatch import Item, Probe
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring.rendering import render, render_prompt
+from forgetwatch.scoring import render, render_prompt
 
 QUESTION = Item(id="1", task="t", prompt="Q : w1", choices=(" w2 w3", " w4"), answer=0)
 

@@ -12,7 +12,7 @@ from support import log_likelihood, model, probe, tokenizer
 
 from forgetwatch import Item, Probe, Snapshot, score
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring.scorer import Scorer
+from forgetwatch.scoring import Scorer
 
 TOK = tokenizer()
 

@@ -20,9 +20,7 @@ from support import PATIENCE, model, probe, tokenizer
 from forgetwatch import Snapshot, save_snapshot
 from forgetwatch.errors import ScoringError
 from forgetwatch.files import locks as file_locks
-from forgetwatch.scoring import checkpoints
-from forgetwatch.scoring.checkpoints import load_model, score_checkpoint
-from forgetwatch.scoring.snapshot_cache import CacheEntry, file_digests
+from forgetwatch.scoring import CacheEntry, checkpoints, file_digests, load_model, score_checkpoint
 
 
 @pytest.fixture

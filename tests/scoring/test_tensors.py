@@ -9,10 +9,8 @@ import torch
 from support import probe, tokenizer
 from transformers import Gemma3TextConfig, Llama4TextConfig, LlamaConfig
 
+from forgetwatch.scoring import encode, plan, tensors_of, tree_options
 from forgetwatch.scoring import tensors as tensors_module
-from forgetwatch.scoring.encoding import encode
-from forgetwatch.scoring.layout import plan
-from forgetwatch.scoring.tensors import tensors_of, tree_options
 
 SIZES: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4, "head_dim": 8}
 CONFIGS = {

@@ -20,10 +20,7 @@ from transformers import AutoTokenizer, ByT5Tokenizer, CanineTokenizer, PreTrain
 
 from forgetwatch import Item, Probe
 from forgetwatch.progress import Done
-from forgetwatch.scoring import tokenization
-from forgetwatch.scoring.encoding import encode, encode_prompts
-from forgetwatch.scoring.rendering import render
-from forgetwatch.scoring.tokenization import tokenize_continued
+from forgetwatch.scoring import encode, encode_prompts, render, tokenization, tokenize_continued
 
 WORDS = re.findall(
     r"\S+",

@@ -14,10 +14,7 @@ from support import model, tokenizer, vllm_stand_in
 from forgetwatch import Item, Probe
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring import trainer_vllm
-from forgetwatch.scoring.scorer import Scorer
-from forgetwatch.scoring.trainer_vllm import TrainerGenerator
-from forgetwatch.scoring.vllm import VllmGenerator
+from forgetwatch.scoring import Scorer, TrainerGenerator, VllmGenerator, trainer_vllm
 
 TOK = tokenizer()
 EOS = TOK.eos_token_id

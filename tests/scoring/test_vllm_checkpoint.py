@@ -15,8 +15,7 @@ from typer.testing import CliRunner
 from forgetwatch import Item, Probe, compare, load_snapshot, score
 from forgetwatch.cli import app
 from forgetwatch.errors import MismatchError, ScoringError
-from forgetwatch.scoring import checkpoints
-from forgetwatch.scoring.checkpoints import score_with_vllm
+from forgetwatch.scoring import checkpoints, score_with_vllm
 
 TOK = tokenizer()
 OPEN = Item(id="open", task="t", prompt="w1 w2", answer="w5", match="contains")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring.vllm_engines import Engines
+from forgetwatch.scoring import Engines
 
 STAND_IN = """
 import os

@@ -17,9 +17,18 @@ from support import model, tokenizer
 from transformers import AutoModelForCausalLM
 
 from forgetwatch.errors import ScoringError
-from forgetwatch.study.merging import weight_files
-from forgetwatch.study.merging.weight_files import INDEX, SINGLE, Pair, chunks, stored_tensors
-from forgetwatch.study.merging.weights import Method, geometry_of, plan_merge, write_merged
+from forgetwatch.study.merging import (
+    INDEX,
+    SINGLE,
+    Method,
+    Pair,
+    chunks,
+    geometry_of,
+    plan_merge,
+    stored_tensors,
+    weight_files,
+    write_merged,
+)
 
 Weights = dict[str, torch.Tensor]
 

@@ -15,13 +15,7 @@ from pathlib import Path
 import pytest
 
 from forgetwatch.errors import ScoringError
-from forgetwatch.study.merging.point_folders import (
-    check_disk,
-    own_folder,
-    partial_name,
-    remove_abandoned,
-    temporary_name,
-)
+from forgetwatch.study.merging import check_disk, own_folder, partial_name, remove_abandoned, temporary_name
 
 _WRITING = """
 import sys, time

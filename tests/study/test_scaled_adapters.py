@@ -17,9 +17,16 @@ from support import model, tokenizer
 from transformers import AutoModelForCausalLM
 
 from forgetwatch.errors import ScoringError
-from forgetwatch.study.merging.ends import Ends, weight_distance
-from forgetwatch.study.merging.scaled_adapters import WEIGHTS, AdapterPlan, adapter_squares, plan_adapter, write_scaled
-from forgetwatch.study.merging.weight_files import file_tensors
+from forgetwatch.study.merging import (
+    WEIGHTS,
+    AdapterPlan,
+    Ends,
+    adapter_squares,
+    file_tensors,
+    plan_adapter,
+    weight_distance,
+    write_scaled,
+)
 
 
 def save(root: Path, **options: Any) -> None:

@@ -24,16 +24,27 @@ from typer.testing import CliRunner
 
 from forgetwatch import Item, Probe, Snapshot, load_snapshot
 from forgetwatch.cli import app
-from forgetwatch.comparing.category_means import Spread
+from forgetwatch.comparing import Spread
 from forgetwatch.errors import ScoringError
-from forgetwatch.probes.shots import few_shot
-from forgetwatch.study import publication
-from forgetwatch.study.figures import _apart, averages_figure, radar_figures, scale_figure
-from forgetwatch.study.pairs import Study, run_study
-from forgetwatch.study.paper_tables import Value, rows, tables_csv, tables_latex, total, values
-from forgetwatch.study.plan import read_plan
-from forgetwatch.study.publication import study_markdown
-from forgetwatch.study.sources import Sources
+from forgetwatch.probes import few_shot
+from forgetwatch.study import (
+    Sources,
+    Study,
+    Value,
+    averages_figure,
+    publication,
+    radar_figures,
+    read_plan,
+    rows,
+    run_study,
+    scale_figure,
+    study_markdown,
+    tables_csv,
+    tables_latex,
+    total,
+    values,
+)
+from forgetwatch.study.figures import _apart
 
 K = np.repeat([2, 4, 4, 5, 3, 10], 20)
 TASK = np.repeat([f"t{n}" for n in range(6)], 20)

@@ -11,9 +11,8 @@ from typer.testing import CliRunner
 
 from forgetwatch.cli import app
 from forgetwatch.errors import StudyError
-from forgetwatch.probes.paper_tasks import PaperTasks
-from forgetwatch.study.plan import read_plan
-from forgetwatch.study.sources import is_model
+from forgetwatch.probes import PaperTasks
+from forgetwatch.study import is_model, read_plan
 
 PAPER = Path(__file__).parent.parent.parent / "configs" / "paper.yaml"
 

@@ -23,7 +23,7 @@ from transformers.trainer_utils import get_last_checkpoint
 
 from forgetwatch import ForgetWatchCallback
 from forgetwatch.run_folder import RunFolder
-from forgetwatch.scoring.scorer import Scorer
+from forgetwatch.scoring import Scorer
 
 COUNTS = ("eval_forget/all/forgotten", "eval_forget/all/gained")
 

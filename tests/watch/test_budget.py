@@ -15,9 +15,7 @@ from transformers import TrainerCallback
 
 from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, load_snapshot
 from forgetwatch.run_folder import RunFolder
-from forgetwatch.watch import session
-from forgetwatch.watch.budget import Cost, Decision, decide_budget, evaluated_worth, last_timed_step
-from forgetwatch.watch.watch import Watch
+from forgetwatch.watch import Cost, Decision, Watch, decide_budget, evaluated_worth, last_timed_step, session
 
 ITEMS = "eval_forget/all/items"
 TINY = 1e-6

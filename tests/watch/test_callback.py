@@ -20,10 +20,9 @@ from forgetwatch import ForgetWatchCallback, Probe, Trajectory, load_snapshot, s
 from forgetwatch.errors import ForgetwatchError, ProbeError, WatchError
 from forgetwatch.probe import read_probe
 from forgetwatch.run_folder import RunFolder
-from forgetwatch.scoring.scorer import Scorer
-from forgetwatch.watch.session import Session
-from forgetwatch.watch.trainer import token_budget as _token_budget
-from forgetwatch.watch.watch import Watch
+from forgetwatch.scoring import Scorer
+from forgetwatch.watch import Session, Watch
+from forgetwatch.watch import token_budget as _token_budget
 
 
 def weights(run: Any) -> str:

@@ -14,10 +14,9 @@ from support import model, probe, tokenizer, trainer
 from forgetwatch import ForgetWatchCallback, Item, Probe, Watch, load_probe, score
 from forgetwatch.errors import ScoringError
 from forgetwatch.probe import combine
-from forgetwatch.scoring.scorer import Scorer
+from forgetwatch.scoring import Scorer
 from forgetwatch.watch import callback as callback_module
-from forgetwatch.watch import held_out
-from forgetwatch.watch.held_out import default_probe
+from forgetwatch.watch import default_probe, held_out
 
 TOK = tokenizer()
 REASON = "its weights are spread over several processes"

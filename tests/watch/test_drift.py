@@ -12,8 +12,8 @@ from transformers import TrainerCallback
 
 from forgetwatch import ForgetWatchCallback
 from forgetwatch.completions import read_completions
-from forgetwatch.scoring.encoding import encode
-from forgetwatch.watch.drift import DriftWatch, drift_prompts
+from forgetwatch.scoring import encode
+from forgetwatch.watch import DriftWatch, drift_prompts
 
 TOK = tokenizer()
 ROLES = ("user", "assistant", "user")

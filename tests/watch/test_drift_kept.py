@@ -14,18 +14,23 @@ import torch
 from support import model, probe, tokenizer
 
 from forgetwatch import Trajectory, Watch, compare, load_snapshot, save_snapshot
-from forgetwatch.comparing.look_drift import Floor, LookDrift, drift_json, drift_row, read_drift, stored_drift
+from forgetwatch.comparing import Floor, LookDrift, drift_json, drift_row, read_drift, stored_drift
 from forgetwatch.completions import read_completions
 from forgetwatch.errors import SnapshotError
-from forgetwatch.metrics.divergence import Drift
-from forgetwatch.report.drift_table import drift_cells, drift_detail
-from forgetwatch.report.export import comparison_json, trajectory_json
-from forgetwatch.report.html import run_page
-from forgetwatch.report.markdown import comparison_markdown
-from forgetwatch.report.plots import svg
-from forgetwatch.report.run_table import run_detail, run_table
-from forgetwatch.run_folder.description import Description
-from forgetwatch.watch.drift import RunDrift
+from forgetwatch.metrics import Drift
+from forgetwatch.report import (
+    comparison_json,
+    comparison_markdown,
+    drift_cells,
+    drift_detail,
+    run_detail,
+    run_page,
+    svg,
+    trajectory_json,
+)
+from forgetwatch.report.run_table import run_table
+from forgetwatch.run_folder import Description
+from forgetwatch.watch import RunDrift
 
 TOK = tokenizer()
 EXAMPLES = [{"prompt": f"w{n} w{n + 1} w{n + 2}"} for n in range(12)]

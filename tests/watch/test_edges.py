@@ -15,13 +15,17 @@ from support import model, probe, snapshot, tokenizer, trainer
 from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, load_snapshot, save_snapshot, score
 from forgetwatch.errors import WatchError
 from forgetwatch.run_folder import RunFolder
-from forgetwatch.watch import notices
-from forgetwatch.watch.budget import Decision
-from forgetwatch.watch.command import checked_command
-from forgetwatch.watch.resume import agrees, packed
-from forgetwatch.watch.trackers import composite_row
-from forgetwatch.watch.trainer import evaluation_weights, resume_checkpoint
-from forgetwatch.watch.watch import Watch
+from forgetwatch.watch import (
+    Decision,
+    Watch,
+    agrees,
+    checked_command,
+    composite_row,
+    evaluation_weights,
+    notices,
+    packed,
+    resume_checkpoint,
+)
 
 TOK = tokenizer()
 

@@ -24,7 +24,7 @@ import forgetwatch.run_folder.folder
 from forgetwatch import ForgetWatchCallback, Probe, Trajectory, load_snapshot
 from forgetwatch.errors import ProbeError
 from forgetwatch.files import write_atomically
-from forgetwatch.scoring.scorer import Scorer
+from forgetwatch.scoring import Scorer
 
 
 def weights(run: Any) -> str:

@@ -24,11 +24,8 @@ from forgetwatch import Trajectory, load_snapshot
 from forgetwatch.errors import WatchError
 from forgetwatch.run_folder import GuardFinding
 from forgetwatch.scoring import checkpoints
+from forgetwatch.watch import CheckpointQueue, CheckpointStore, Guard, follow_base, notices
 from forgetwatch.watch import follow as module
-from forgetwatch.watch import follow_base, notices
-from forgetwatch.watch.checkpoint_queue import CheckpointQueue
-from forgetwatch.watch.guard import Guard
-from forgetwatch.watch.saved_checkpoints import CheckpointStore
 
 FOLDER = "_forgetwatch_follow"
 

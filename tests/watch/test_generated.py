@@ -15,9 +15,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from forgetwatch import ForgetWatchCallback, Item, Probe, Trajectory, Watch, load_snapshot, save_snapshot, score
 from forgetwatch.errors import LostBaselineError, MismatchError, ScoringError, WatchError
-from forgetwatch.watch import session
-from forgetwatch.watch.budget import Cost, Decision, decide_budget, evaluated_items, generated_items
-from forgetwatch.watch.resume import packed, unpacked
+from forgetwatch.watch import Cost, Decision, decide_budget, evaluated_items, generated_items, packed, session, unpacked
 
 
 def both() -> Probe:

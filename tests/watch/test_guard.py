@@ -10,10 +10,9 @@ from run_folders import write_run
 from support import probe, snapshot
 
 from forgetwatch import Snapshot, Trajectory
-from forgetwatch.report.export import trajectory_json
+from forgetwatch.report import trajectory_json
 from forgetwatch.run_folder import GuardFinding, StoredRun
-from forgetwatch.watch.guard import Guard, Tripped
-from forgetwatch.watch.notices import stopped_line
+from forgetwatch.watch import Guard, Tripped, stopped_line
 
 
 def look(right: list[bool], step: int, **columns: object) -> Snapshot:

@@ -10,7 +10,8 @@ from datasets import Dataset
 from support import tokenizer, trainer
 
 from forgetwatch import ForgetWatchCallback, Item, Probe
-from forgetwatch.watch.held_out import held_out, overlap_line
+from forgetwatch.watch import overlap_line
+from forgetwatch.watch.held_out import held_out
 
 ITEMS = [
     Item(

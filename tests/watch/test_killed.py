@@ -16,10 +16,9 @@ import pytest
 from support import PATIENCE
 
 from forgetwatch import Trajectory, load_snapshot
-from forgetwatch.comparing.look_drift import drift_json
+from forgetwatch.comparing import drift_json
 from forgetwatch.completions import read_completions
-from forgetwatch.run_folder import COMPLETIONS, RunFolder
-from forgetwatch.run_folder.description import Description
+from forgetwatch.run_folder import COMPLETIONS, Description, RunFolder
 
 EVERY_5 = tuple(range(0, 61, 5))
 

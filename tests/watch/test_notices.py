@@ -12,8 +12,8 @@ from support import model, probe, tokenizer, trainer
 from forgetwatch import ForgetWatchCallback, Watch, progress
 from forgetwatch.progress import seconds
 from forgetwatch.run_folder import REPORT
+from forgetwatch.watch import ReportPage, cost_line
 from forgetwatch.watch import notices as module
-from forgetwatch.watch.notices import ReportPage, cost_line
 
 TOK = tokenizer()
 

@@ -19,8 +19,8 @@ from transformers import EarlyStoppingCallback, TrainerCallback
 from forgetwatch import ForgetWatchCallback, Probe, Trajectory, compare, load_snapshot, save_snapshot, score
 from forgetwatch.errors import WatchError
 from forgetwatch.run_folder import StoredRun
+from forgetwatch.watch import Guard
 from forgetwatch.watch import command as commands
-from forgetwatch.watch.guard import Guard
 
 RETAINED = "eval_forget/all/retention"
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from forgetwatch import ForgetWatchCallback, Probe, Trajectory
 from forgetwatch.cli import app
 from forgetwatch.report.run_table import run_table
-from forgetwatch.watch.resume import packed, unpacked
+from forgetwatch.watch import packed, unpacked
 
 
 def curve(run: Any) -> dict[int, float]:

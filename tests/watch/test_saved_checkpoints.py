@@ -20,9 +20,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from safetensors.numpy import save_file
 
 from forgetwatch.errors import WatchError
-from forgetwatch.watch import checkpoint_queue
-from forgetwatch.watch.checkpoint_queue import CheckpointQueue
-from forgetwatch.watch.saved_checkpoints import CheckpointGoneError, CheckpointStore, SavedCheckpoint
+from forgetwatch.watch import CheckpointGoneError, CheckpointQueue, CheckpointStore, SavedCheckpoint, checkpoint_queue
 
 
 def write(folder: Path, *names: str) -> Path:

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from forgetwatch.errors import WatchError
-from forgetwatch.watch.budget import last_timed_step
-from forgetwatch.watch.schedule import Schedule, event_steps
+from forgetwatch.watch import Schedule, event_steps, last_timed_step
 
 
 @pytest.mark.parametrize(

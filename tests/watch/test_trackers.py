@@ -20,7 +20,7 @@ from transformers import TrainerCallback
 
 from forgetwatch import ForgetWatchCallback, Probe, load_snapshot, score
 from forgetwatch.comparing.flips import flips
-from forgetwatch.report.tracker_rows import FLIPPED, FLIPPED_TEXTS, flipped_rows
+from forgetwatch.report import FLIPPED, FLIPPED_TEXTS, flipped_rows
 
 pytestmark = [  # both within MLflow
     pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning"),

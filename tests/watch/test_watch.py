@@ -22,7 +22,7 @@ from forgetwatch.errors import ProbeError, ScoringError, WatchError
 from forgetwatch.files import write_atomically
 from forgetwatch.run_folder import GuardFinding, RunFolder, StoredRun
 from forgetwatch.scoring import scorer
-from forgetwatch.watch.measuring import Measurer
+from forgetwatch.watch import Measurer
 
 TOK = tokenizer()
 

@@ -13,6 +13,5 @@ Read presets.py first: it is the table of all of them.
 """
 
 from forgetwatch.probes.hub.load import find_preset, is_preset, load_preset, read_preset
+from forgetwatch.probes.hub.preset import FORMS, Preset, Source
 from forgetwatch.probes.hub.presets import PAPER, PRESETS
-
-__all__ = ["PAPER", "PRESETS", "find_preset", "is_preset", "load_preset", "read_preset"]

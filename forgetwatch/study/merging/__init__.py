@@ -12,3 +12,16 @@
 
 Start with `weights`.
 """
+
+from forgetwatch.study.merging.ends import Ends, weight_distance
+from forgetwatch.study.merging.point_folders import (
+    check_disk,
+    own_folder,
+    partial_name,
+    remove_abandoned,
+    temporary_name,
+)
+from forgetwatch.study.merging.scaled_adapters import WEIGHTS, AdapterPlan, adapter_squares, plan_adapter, write_scaled
+from forgetwatch.study.merging.sweep import run_sweep
+from forgetwatch.study.merging.weight_files import INDEX, SINGLE, Pair, chunks, file_tensors, stored_tensors
+from forgetwatch.study.merging.weights import Method, geometry_of, merged, plan_merge, write_merged

@@ -14,7 +14,7 @@ from typing import Any, Final
 from transformers import AutoConfig
 
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring.encoding import pretrained_tokenizer
+from forgetwatch.scoring import pretrained_tokenizer
 from forgetwatch.study.merging.weight_files import COPIED, DTYPES, Pair, StoredTensor, are_equal
 
 _SETTINGS: Final = frozenset(

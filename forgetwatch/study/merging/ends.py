@@ -17,10 +17,10 @@ from pathlib import Path
 from tempfile import gettempdir
 from typing import Any, Final
 
-from forgetwatch.comparing.merge_sweep import WeightDistance
+from forgetwatch.comparing import WeightDistance
 from forgetwatch.errors import ScoringError
 from forgetwatch.progress import Done, log, shown
-from forgetwatch.scoring.checkpoints import ADAPTER, weights_identity
+from forgetwatch.scoring import ADAPTER, weights_identity
 from forgetwatch.study.merging.point_folders import MORE_ROOM, check_disk, own_folder, partial_name, remove_abandoned
 from forgetwatch.study.merging.scaled_adapters import AdapterPlan, adapter_squares, plan_adapter, write_scaled
 from forgetwatch.study.merging.weight_files import DTYPES

@@ -19,7 +19,7 @@ from tempfile import gettempdir
 from typing import Final
 
 from forgetwatch.errors import ScoringError
-from forgetwatch.files.locks import LocksUnsupportedError, lock_file, unlock_file
+from forgetwatch.files import LocksUnsupportedError, lock_file, unlock_file
 
 _TEMPORARY: Final = "forgetwatch-merge-"
 _PARTIAL: Final = ".partial"

@@ -20,7 +20,7 @@ import torch
 from safetensors import safe_open
 
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring.checkpoints import ADAPTER, base_of_adapter, weights_identity
+from forgetwatch.scoring import ADAPTER, base_of_adapter, weights_identity
 from forgetwatch.study.merging.weight_files import StoredTensor, file_tensors, model_folder, stored_tensors
 from forgetwatch.study.merging.weights import copy_rest
 

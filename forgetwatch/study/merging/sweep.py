@@ -17,14 +17,23 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from forgetwatch.comparing.comparison import Comparison, compare
-from forgetwatch.comparing.merge_sweep import MergedPoint, MergeSweep, ProbeSweep, WeightDistance
-from forgetwatch.comparing.ranking import ModelComparison, Target, rank_models, read_target, transition_matrix
+from forgetwatch.comparing import (
+    Comparison,
+    MergedPoint,
+    MergeSweep,
+    ModelComparison,
+    ProbeSweep,
+    Target,
+    WeightDistance,
+    compare,
+    rank_models,
+    read_target,
+    transition_matrix,
+)
 from forgetwatch.errors import ScoringError
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Progress
-from forgetwatch.scoring.checkpoints import score_derived
-from forgetwatch.scoring.processes import on_main_process
+from forgetwatch.scoring import on_main_process, score_derived
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.study.merging.ends import Ends, point_name, weight_distance
 from forgetwatch.study.merging.point_folders import own_folder, temporary_name

@@ -22,7 +22,7 @@ from huggingface_hub import snapshot_download
 from safetensors import SafetensorError, safe_open
 
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring.snapshot_cache import DECIDING
+from forgetwatch.scoring import DECIDING
 
 SINGLE: Final = "model.safetensors"
 INDEX: Final = "model.safetensors.index.json"

@@ -28,8 +28,7 @@ import torch
 from transformers import AutoConfig
 
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring.checkpoints import non_finite
-from forgetwatch.scoring.snapshot_cache import deciding_files
+from forgetwatch.scoring import deciding_files, non_finite
 from forgetwatch.study.merging.compatibility import check_alike, check_pair, tensors_on_one_side
 from forgetwatch.study.merging.weight_files import (
     DTYPES,

@@ -14,8 +14,7 @@ from hub_samples import GSM8K, MMLU, TRUTHFUL, row_of
 
 from forgetwatch import Probe, load_probe
 from forgetwatch.errors import ProbeError
-from forgetwatch.probes.hub import PRESETS
-from forgetwatch.probes.hub.preset import FORMS, Preset, Source
+from forgetwatch.probes.hub import FORMS, PRESETS, Preset, Source
 
 LETTERS = (" A", " B", " C", " D", " E")
 

@@ -39,14 +39,15 @@ import os, signal
 from forgetwatch.cli import main
 from forgetwatch.errors import ScoringError
 from forgetwatch.cli import score_command
-from forgetwatch.scoring import checkpoints, scorer
+import forgetwatch.scoring
+from forgetwatch.scoring import scorer
 def refuse(*given, **named):
     raise ScoringError("no model today")
 def die(*given, **named):
     os.kill(os.getpid(), signal.SIGKILL)
 if os.environ["RANK"] == os.environ["FAILS"]:
     place, name = os.environ["AT"].split()
-    places = {"checkpoints": checkpoints, "Scorer": scorer.Scorer, "score_command": score_command}
+    places = {"scoring": forgetwatch.scoring, "Scorer": scorer.Scorer, "score_command": score_command}
     setattr(places[place], name, globals()[os.environ["ACT"]])
 main()
 """
@@ -121,7 +122,7 @@ def test_accelerate_launch_shares_the_items_too(saved: Path) -> None:
 @pytest.mark.parametrize(
     ("at", "fails"),
     [
-        ("checkpoints load_model", "1"),
+        ("scoring load_model", "1"),
         ("Scorer score", "0"),
         ("Scorer score", "1"),
         ("score_command _print_result", "1"),  # when the other is done

@@ -20,6 +20,7 @@ from transformers import AutoModelForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausal
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled, set_hf_deepspeed_config
 from typer.testing import CliRunner
 
+import forgetwatch.scoring
 from forgetwatch import load_snapshot, score
 from forgetwatch.cli import app
 from forgetwatch.cli.options import check_device_map
@@ -147,7 +148,8 @@ def test_the_commands_take_a_device_map(saved: Path, tmp_path: Path, monkeypatch
         maps.append(options["device_map"])
         return load_model(given, **options)
 
-    monkeypatch.setattr(checkpoints, "load_model", load)
+    for place in (forgetwatch.scoring, checkpoints):  # `score` loads by the first, `compare` by the second
+        monkeypatch.setattr(place, "load_model", load)
     asked = ["--probe", str(tmp_path / "p.jsonl")]
     target = ["-o", str(tmp_path / "s.parquet")]
     runner = CliRunner()

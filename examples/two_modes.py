@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from forgetwatch.metrics.mixture import Flow, flow, joint_flow
+from forgetwatch.metrics import Flow, flow, joint_flow
 from forgetwatch.report import save_figure
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forgetwatch.comparing import Comparison
+from forgetwatch.measures import VANISHED
 from forgetwatch.metrics import Cells, count_cells, effective_items, newcombe
 
 Bools = NDArray[np.bool_]
@@ -42,5 +43,6 @@ def with_outcomes(comparison: Comparison, before: Bools, after: Bools, samples: 
         worth = effective_items(after.astype(float) - before, item)
     shares = Cells(**{name: count * worth / cells.n for name, count in vars(cells).items()})
     interval = newcombe(shares)
-    whole = replace(comparison.all, **vars(cells), net_change_interval=interval, net_change_interval_worst=interval)
+    whole = replace(comparison.all, **vars(cells), net_change_interval=interval)
+    whole = whole.having(VANISHED, replace(whole.outcomes, net_change_interval_worst=interval))
     return replace(comparison, groups=(whole,))

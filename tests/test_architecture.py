@@ -22,7 +22,19 @@ ORDER = (
         "prompting",
         "snapshot",
     ),
-    *("metrics", "completions", "grading", "probes", "readers", "run_folder", "comparing", "gates", "report"),
+    *(
+        "metrics",
+        "completions",
+        "grading",
+        "probes",
+        "readers",
+        "run_folder",
+        "pairing",
+        "measures",
+        "comparing",
+        "gates",
+        "report",
+    ),
     *("scoring", "watch", "study", "trl", "axolotl", "lm_eval", "demo", "cli", "__main__"),
 )
 """From bottom to top: a module may import its own part and those before it."""

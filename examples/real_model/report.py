@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.progress import track
 
 from forgetwatch import Snapshot, load_snapshot
-from forgetwatch.comparing import AlignedPairs, decided_by, pair
+from forgetwatch.comparing import decided_by
 from forgetwatch.metrics import (
     TAU,
     Change,
@@ -33,6 +33,7 @@ from forgetwatch.metrics import (
     mcnemar,
 )
 from forgetwatch.metrics.log_score import log_score
+from forgetwatch.pairing import AlignedPairs, pair
 
 SEED: Final = 20261122
 TAUS: Final = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)

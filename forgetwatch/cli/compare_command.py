@@ -53,7 +53,7 @@ from forgetwatch.report import (
     comparison_table,
     comparisons_json,
     drift_line,
-    passages_line,
+    other_lines,
     save_comparisons,
     several_detail,
     several_table,
@@ -490,7 +490,7 @@ def _show(options: Options, comparisons: Sequence[Comparison], several: ModelCom
         notes = [f"no {number}: {note}" for number, one in enumerate(comparisons, 1) for note in one.notes]
         console.print(several_table(several, notes=notes))
         for number, comparison in enumerate(comparisons, 1):
-            for line in (*passages_line(comparison.all), *drift_line(comparison)):
+            for line in (*other_lines(comparison.all), *drift_line(comparison)):
                 console.print(f"no {number}: {line.plain}", markup=False)
     # Of several models the ranking is the first table, and each comparison is detail.
     for comparison in comparisons if several is None or options.detail else ():

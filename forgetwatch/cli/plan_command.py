@@ -24,8 +24,8 @@ from forgetwatch.metrics import (
     log_score_sd,
     share_of_alpha,
 )
+from forgetwatch.pairing import brief, count, fit, percent
 from forgetwatch.probes import load_probe
-from forgetwatch.report import brief, count, fit, percent
 
 _FLIPS = (0.05, 0.10, 0.20)
 _COLUMNS = 3

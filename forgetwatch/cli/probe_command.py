@@ -18,6 +18,7 @@ from forgetwatch.cli.options import ITEMS
 from forgetwatch.cli.output import echo, print_hanging, print_text, result_console, scoring
 from forgetwatch.errors import ProbeError
 from forgetwatch.item import PRIVATE, Item
+from forgetwatch.pairing import fit
 from forgetwatch.probe import Probe
 from forgetwatch.probes import (
     SUFFIXES,
@@ -34,7 +35,6 @@ from forgetwatch.probes import (
 )
 from forgetwatch.probes.hub import FORMS, PRESETS, find_preset
 from forgetwatch.probes.overlap import overlap
-from forgetwatch.report import fit
 
 PROBLEMS = 1
 

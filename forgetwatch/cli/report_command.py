@@ -21,7 +21,8 @@ from forgetwatch.cli.options import share
 from forgetwatch.cli.output import print_line, result_console
 from forgetwatch.comparing import Trajectory, first_forgotten, read_stages
 from forgetwatch.comparing.flips import flips
-from forgetwatch.report import one_line, run_detail, run_name, save_run, trajectory_json
+from forgetwatch.pairing import one_line, run_name
+from forgetwatch.report import run_detail, save_run, trajectory_json
 from forgetwatch.report.run_table import run_table
 from forgetwatch.run_folder import REPORT, find_run_folder, run_probe
 

@@ -15,9 +15,10 @@ from rich.console import Console
 from forgetwatch.cli.documents import check_snapshot
 from forgetwatch.cli.options import check_device_map, device_map_option
 from forgetwatch.cli.output import print_line, scoring, shared_work
-from forgetwatch.comparing import repeated_prompts, snapshot_bits_per_byte
+from forgetwatch.comparing import repeated_prompts
 from forgetwatch.errors import ScoringError, SnapshotError, did_you_mean
 from forgetwatch.launched import is_first_process
+from forgetwatch.pairing import snapshot_bits_per_byte
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
 from forgetwatch.snapshot import Snapshot, save_snapshot

@@ -21,8 +21,6 @@
 Read `comparison` first, then `groups`. Nothing here imports torch or renders text for people.
 """
 
-from forgetwatch.comparing.aligned import AlignedPairs, guess_chance
-from forgetwatch.comparing.aligned_passages import snapshot_bits_per_byte
 from forgetwatch.comparing.category_means import CategoryMeans, Spread, paper_compat
 from forgetwatch.comparing.checks import (
     OnMismatch,
@@ -43,12 +41,9 @@ from forgetwatch.comparing.comparison import (
     with_null,
 )
 from forgetwatch.comparing.flips import Flip, Side, What, first_forgotten, prompt_text, sort_flips
-from forgetwatch.comparing.groups import Group, Level, count_groups
-from forgetwatch.comparing.labels import Labels
+from forgetwatch.comparing.groups import Group, Level, count_groups, group_values
 from forgetwatch.comparing.look_drift import DRIFT, Floor, LookDrift, drift_json, drift_row, read_drift, stored_drift
 from forgetwatch.comparing.merge_sweep import MergedPoint, MergeSweep, ProbeSweep, WeightDistance
-from forgetwatch.comparing.pairing import item_codes, pair
-from forgetwatch.comparing.quantities import QUANTITIES, Unit, group_values, json_value, range_of, unit_of, value_at
 from forgetwatch.comparing.ranking import (
     STATE,
     ModelComparison,
@@ -59,7 +54,6 @@ from forgetwatch.comparing.ranking import (
     transition_matrix,
 )
 from forgetwatch.comparing.stages import read_stages
-from forgetwatch.comparing.stored_scores import option_scores, second_choice
 from forgetwatch.comparing.subset import Subset
 from forgetwatch.comparing.trajectory import Alarm, Trajectory, right_answers
 from forgetwatch.comparing.verdict import (

@@ -16,10 +16,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.comparing.aligned import AlignedPairs
-from forgetwatch.comparing.labels import Labels
 from forgetwatch.metrics import Interval, as_released, mean_interval, most_as_released, resample
 from forgetwatch.metrics.paper import paper
+from forgetwatch.pairing import AlignedPairs, Labels
 from forgetwatch.probes import UNMAPPED, PaperTasks
 
 Rates = NDArray[np.float64]

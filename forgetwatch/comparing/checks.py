@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from forgetwatch.comparing.common_norm import decided_by
-from forgetwatch.comparing.pairing import Pairing, item_codes, pair
 from forgetwatch.errors import MismatchError
+from forgetwatch.pairing import Pairing, item_codes, pair
 from forgetwatch.probes.shipped import shipped_version
 from forgetwatch.snapshot import NONE, Snapshot, codes
 

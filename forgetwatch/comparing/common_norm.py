@@ -23,10 +23,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from forgetwatch.comparing.labels import Labels
-from forgetwatch.comparing.stored_scores import option_scores
 from forgetwatch.errors import MismatchError
 from forgetwatch.metrics import decide
+from forgetwatch.pairing import Labels, option_scores
 from forgetwatch.snapshot import NONE, Snapshot
 
 NORM: Final = "sum"

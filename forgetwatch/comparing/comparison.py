@@ -20,8 +20,6 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 import pyarrow as pa
 
-from forgetwatch.comparing.aligned import AlignedPairs
-from forgetwatch.comparing.aligned_passages import AlignedPassages
 from forgetwatch.comparing.category_means import CategoryMeans, category_means, paper_compat, with_errors
 from forgetwatch.comparing.checks import (
     OnMismatch,
@@ -37,10 +35,10 @@ from forgetwatch.comparing.checks import (
 from forgetwatch.comparing.common_norm import in_common_norm
 from forgetwatch.comparing.groups import Group, Level, count_groups
 from forgetwatch.comparing.look_drift import LookDrift, read_drift
-from forgetwatch.comparing.pairing import Pairing, item_codes, pair
 from forgetwatch.comparing.subset import cut_to_common
-from forgetwatch.comparing.vanished import NOTED
-from forgetwatch.metrics import OptionScores, count_known, left_out, log_shares, ratio
+from forgetwatch.measures import NOTED, NULL
+from forgetwatch.metrics import Null, OptionScores, count_known, left_out, log_shares, ratio
+from forgetwatch.pairing import AlignedPairs, AlignedPassages, Pairing, item_codes, pair
 from forgetwatch.probes import Categories
 from forgetwatch.readers import check_metric, load_snapshot
 from forgetwatch.snapshot import Snapshot
@@ -233,7 +231,7 @@ def with_null(comparison: Comparison, again: Comparison) -> Comparison:
     # The larger of the two: a second measurement of the baseline does not see what another machine changes.
     # By rates, because the two may be of unlike numbers of items.
     groups = [
-        replace(group, null_n=found.n, null_lost=found.forgotten, null_gained=found.gained)
+        group.having(NULL, Null(measured=found.n, null_lost=found.forgotten, null_gained=found.gained))
         if (found := flips.get((group.level, group.name)))
         and found.forgetting >= ratio(group.null_lost or 0, group.null_n or 1)
         else group

@@ -17,12 +17,11 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.comparing.aligned import AlignedPairs
 from forgetwatch.comparing.common_norm import in_common_norm
-from forgetwatch.comparing.pairing import pair
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.item import PRIVATE, Item
 from forgetwatch.metrics import Loss
+from forgetwatch.pairing import AlignedPairs, pair
 from forgetwatch.probe import LETTERS, Probe
 from forgetwatch.readers import QuestionText
 from forgetwatch.snapshot import NONE, Snapshot

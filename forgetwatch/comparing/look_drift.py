@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
-from forgetwatch.comparing.quantities import json_value
 from forgetwatch.errors import SnapshotError
+from forgetwatch.measures import json_value
 from forgetwatch.metrics import Drift
 
 DRIFT: Final = "drift"

@@ -29,11 +29,11 @@ from numpy.typing import NDArray
 from forgetwatch.comparing.common_norm import in_common_norm
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.groups import Group
-from forgetwatch.comparing.pairing import item_codes
 from forgetwatch.comparing.trajectory import right_answers
 from forgetwatch.errors import SnapshotError
 from forgetwatch.files import file_errors, read_content, read_text
 from forgetwatch.metrics import Interval, flip_interval
+from forgetwatch.pairing import item_codes
 from forgetwatch.run_folder import checkpoint_folder
 from forgetwatch.snapshot import Snapshot
 

@@ -21,8 +21,8 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from forgetwatch.comparing.pairing import pair
 from forgetwatch.errors import SnapshotError
+from forgetwatch.pairing import pair
 from forgetwatch.probe import Probe
 from forgetwatch.snapshot import LEFT_OUT, Snapshot
 

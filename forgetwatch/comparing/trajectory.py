@@ -21,16 +21,15 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from forgetwatch.comparing.aligned import guess_chance
 from forgetwatch.comparing.common_norm import in_common_norm
 from forgetwatch.comparing.comparison import Comparison, compare, with_null
 from forgetwatch.comparing.groups import Group
 from forgetwatch.comparing.look_drift import LookDrift
-from forgetwatch.comparing.pairing import pair
 from forgetwatch.comparing.subset import Subset
 from forgetwatch.errors import SnapshotError
 from forgetwatch.metrics import GuesserHistory, ItemHistory, alarm_level, guesser_history, share_of_alpha
 from forgetwatch.metrics.item_history import item_history
+from forgetwatch.pairing import guess_chance, pair
 from forgetwatch.run_folder import GuardFinding, StoredRun
 from forgetwatch.snapshot import Snapshot
 

@@ -36,7 +36,7 @@ from typing import Final, Literal
 from forgetwatch.comparing.comparison import Comparison
 from forgetwatch.comparing.groups import Group
 from forgetwatch.comparing.trajectory import Alarm, AlarmKind, Trajectory
-from forgetwatch.comparing.vanished import NOTED
+from forgetwatch.measures import NOTED
 from forgetwatch.metrics import Interval, non_inferiority
 from forgetwatch.run_folder import GuardFinding
 

@@ -25,8 +25,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, Self
 
-from forgetwatch.comparing import QUANTITIES, Comparison, Group, Unit, group_values, range_of, unit_of, value_at
+from forgetwatch.comparing import Comparison, Group, group_values
 from forgetwatch.errors import GateError, did_you_mean
+from forgetwatch.measures import INTERVALS, QUANTITIES, Unit, range_of, unit_of, value_at
 
 _OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
     ">=": operator.ge,
@@ -84,6 +85,10 @@ class Condition:
             ) from error
         parts = match["left"].split(".")
         named = [".".join(parts[start:]) for start in range(len(parts))]
+        if match["left"] in INTERVALS:  # not a group of the name before the last dot
+            ends = f"{match['left']}_low and {match['left']}_high"
+            remedy = f"its ends are {ends}" if f"{match['left']}_low" in QUANTITIES else "a gate needs one number"
+            raise GateError(f"gate {text!r}: {match['left']} is an interval; {remedy}")
         if not (quantities := [name for name in named if name in QUANTITIES]):
             remedy = did_you_mean(parts[-1], QUANTITIES) or f"; they are {', '.join(QUANTITIES)}"
             raise GateError(f"gate {text!r}: {parts[-1]!r} is not a quantity{remedy}")

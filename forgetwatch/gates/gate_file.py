@@ -22,11 +22,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from forgetwatch.comparing import QUANTITIES
 from forgetwatch.errors import GateError, did_you_mean
 from forgetwatch.files import Plain, file_errors, read_plain_yaml, read_text
 from forgetwatch.gates.condition import Condition, parse_fraction
 from forgetwatch.gates.gate import ALL, FailIf, Gate, Limit, MustPass, NoWorseThan, Selection
+from forgetwatch.measures import QUANTITIES
 from forgetwatch.probe import Probe
 
 _LIMITS: Final = ("tolerance", "fail_if")

@@ -36,7 +36,7 @@ from forgetwatch.metrics.choices import (
     second_is_gold,
 )
 from forgetwatch.metrics.divergence import Drift, bucketed_kl, drift
-from forgetwatch.metrics.form import Loss, count_losses, lost_form
+from forgetwatch.metrics.form import Loss, Losses, count_losses, lost_form
 from forgetwatch.metrics.guessing import MAX_SECOND_CHOICE, Corrected, guess_corrected, guess_corrected_calibrated
 from forgetwatch.metrics.intervals import (
     Interval,
@@ -54,9 +54,10 @@ from forgetwatch.metrics.item_history import GuesserHistory, ItemHistory, guesse
 from forgetwatch.metrics.known import DEFINITION, TAU, Confidence, Known, count_known, is_known
 from forgetwatch.metrics.log_score import CLIP, DELTA, FEWEST_SCORED, Change, LogScore, best_temperature, log_shares
 from forgetwatch.metrics.mass import MassChanges, MassSplit, bernoulli_kl, left_out, mass_changes, split
-from forgetwatch.metrics.noise import NoiseFloor, Soft, noise_floor, null, soft
+from forgetwatch.metrics.mixture import Flow, flow, joint_flow
+from forgetwatch.metrics.noise import NoiseFloor, Null, Soft, noise_floor, null, soft
 from forgetwatch.metrics.paper import Paper, as_released, most_as_released
-from forgetwatch.metrics.passages import Passages, bits_per_byte, rate
+from forgetwatch.metrics.passages import BitsPerByte, Passages, bits_per_byte, rate
 from forgetwatch.metrics.planning import (
     detectable_change,
     detectable_known_lost,

@@ -9,31 +9,14 @@
 Read `terminal` first.
 """
 
-from forgetwatch.report.cells import HEADINGS, NOT_THERE, chance_rows, group_cells, net_change, passage_cells
+from forgetwatch.report.cells import HEADINGS, group_cells
 from forgetwatch.report.detail import comparison_detail
 from forgetwatch.report.drift_table import drift_cells, drift_detail, drift_line
 from forgetwatch.report.export import comparison_json, comparisons_csv, comparisons_json, trajectory_json
 from forgetwatch.report.flip_list import LONGEST, MOST, ROOM, flip_json, flip_lines, marked
-from forgetwatch.report.formatting import (
-    between,
-    brief,
-    by_points,
-    count,
-    fit,
-    fit_ends,
-    listed,
-    one_line,
-    percent,
-    points,
-    questions,
-    run_name,
-    shorten,
-    tolerance_points,
-)
 from forgetwatch.report.heatmap import FORGOTTEN, GAINED, SAME, UNSCORED, heatmap_caption, heatmap_figure
 from forgetwatch.report.html import made_line, page, render, run_page
 from forgetwatch.report.markdown import ITEMS, ci_summary, comparison_markdown, escaped, table
-from forgetwatch.report.mass_table import mass_mode, mass_sentence
 from forgetwatch.report.merge_page import merge_figure
 from forgetwatch.report.merge_table import (
     merge_csv,
@@ -46,9 +29,19 @@ from forgetwatch.report.merge_table import (
 from forgetwatch.report.notebook import comparison_fragment, trajectory_fragment
 from forgetwatch.report.pareto import matrix_figure, ranking_figure
 from forgetwatch.report.pictures import SUFFIXES, file_name, save_comparisons, save_figures, save_run
-from forgetwatch.report.plots import LOST, PANELS, bars_figure, drawn, name_in, save_figure, svg, trajectory_figure
+from forgetwatch.report.plots import (
+    LOST,
+    PANELS,
+    ROWS,
+    bars_figure,
+    drawn,
+    name_in,
+    save_figure,
+    svg,
+    trajectory_figure,
+)
 from forgetwatch.report.ranking_table import MODELS, several_detail, several_markdown, several_table
 from forgetwatch.report.run_table import alarm_line, alarm_lines, alarm_sentences, course_line, run_detail
 from forgetwatch.report.summary import Summary, verdict_sentence
-from forgetwatch.report.terminal import LINES, WIDTH, WORST, comparison_table, note_lines, passages_line
+from forgetwatch.report.terminal import LINES, WIDTH, WORST, comparison_table, note_lines, other_lines
 from forgetwatch.report.tracker_rows import FLIPPED, FLIPPED_TEXTS, PREFIX, flipped_rows, tracker_name, tracker_row

@@ -14,10 +14,9 @@ from rich.console import Group as Lines
 from rich.text import Text
 
 from forgetwatch.comparing import CategoryMeans, Comparison, Group, Level
+from forgetwatch.measures import ASSUMES, KNOWN, MASS, NOT_THERE, chance_rows, net_change, net_of_luck
 from forgetwatch.metrics import mean_interval
-from forgetwatch.report.cells import ASSUMES, chance_rows, net_change, net_of_luck, ratio_text
-from forgetwatch.report.drift_table import drift_detail
-from forgetwatch.report.formatting import (
+from forgetwatch.pairing import (
     between,
     brief,
     count,
@@ -28,8 +27,9 @@ from forgetwatch.report.formatting import (
     points,
     probability,
 )
-from forgetwatch.report.mass_table import mass_lines
-from forgetwatch.report.terminal import LOST, WON, clusters_text, passage_lines, passages_line, plural
+from forgetwatch.report.cells import ratio_text
+from forgetwatch.report.drift_table import drift_detail
+from forgetwatch.report.terminal import LOST, WON, clusters_text, other_lines, passage_lines, plural
 from forgetwatch.visible_text import visible
 
 ROWS: Final = 20
@@ -53,13 +53,13 @@ def comparison_detail(comparison: Comparison, *, by: Level = "category") -> Line
             _accuracy_line(whole),
             *_unscored_line(whole),
             *_log_score_detail(whole),
-            *mass_lines(whole),
+            *_mass_lines(whole),
         ]
         lines += [*_form_lines(comparison), *_noise_lines(comparison), *_chance_lines(whole)]
         if comparison.paper_compat is not None:
             lines += _compat_lines(comparison.paper_compat)
         lines += _group_lines([group for group in groups if group.n])
-    lines += [*passages_line(whole), *passage_lines(groups, ROWS), *drift_detail(comparison)]
+    lines += [*other_lines(whole), *passage_lines(groups, ROWS), *drift_detail(comparison)]
     lines += [Text(f"note: {visible(note)}", style="dim", overflow="fold") for note in comparison.notes]
     return Lines(*lines)
 
@@ -87,7 +87,7 @@ def _known_detail(group: Group) -> list[Text]:
     text.append(f"now lost {count(group.known_lost)}", style=f"bold {LOST}")
     if group.known and group.known_lost_interval is not None:
         text.append(f" ({percent(group.known_lost / group.known)} %, {between(group.known_lost_interval, percent)})")
-    if group.known_net is None or (net := net_of_luck(group)) is None:
+    if group.known_net is None or (net := net_of_luck(group[KNOWN])) is None:
         return [text, Text("  luck not measured", "dim")]
     share = group.known_lost_net_share
     of = "" if share is None else f", {percent(share)} % of {count(round(group.known_net))}"
@@ -111,6 +111,25 @@ def _log_score_detail(group: Group) -> list[Text]:
     if group.temperature_before is not None and group.temperature_after is not None:
         # The best divisor of a side's scores: above 1 for a model that is surer than it is right.
         lines.append(Text(f"  temperature {group.temperature_before:.2f} -> {group.temperature_after:.2f}", "dim"))
+    return lines
+
+
+def _mass_lines(group: Group) -> list[Text]:
+    """Lines of the two parts over all items and over the forgotten ones, and their sentence; none without mass."""
+    found = group[MASS]
+    if found is None:
+        return []
+    cells = MASS.cells(found)
+    lines = [Text(f"{'why, nats':<14}{'mass, log m':<27}within the options, log c")]
+    for name, prefix in (("all", ""), ("forgotten", "forgotten_")):
+        mass, conditional = cells[f"{prefix}log_mass_change"], cells[f"{prefix}log_conditional_change"]
+        if mass != NOT_THERE:
+            lines.append(Text(f"  {name:<12}{mass:<27}{conditional}"))
+    weighted = group.weighted_conditional_kl
+    letters = "" if weighted is None else f"; letters, times their mass: {weighted:.4f}"
+    lines.append(Text(f"  {'KL':<39}{cells['conditional_kl']}{letters}", "dim"))
+    if MASS.sentence is not None and (sentence := MASS.sentence(found)):
+        lines.append(Text(sentence, "dim"))
     return lines
 
 
@@ -181,7 +200,7 @@ def _noise_lines(comparison: Comparison) -> list[Text]:
 
 def _chance_lines(group: Group) -> list[Text]:
     """Each correction with a line on its assumption and error, then the two diagnostics of guessing."""
-    rows = chance_rows(group)
+    rows = chance_rows(group.chance, group.n)
     if not rows:
         return []
     lines = [Text(f"{'corrected':<18}{'forgot %':<22}gained %")]
@@ -252,6 +271,6 @@ def _known_lost(group: Group) -> str:
     if group.known is None or group.known_lost is None:
         return "-"
     lost = brief(group.known_lost, 6)
-    if (net := net_of_luck(group)) is not None:
+    if (net := net_of_luck(group[KNOWN])) is not None:
         return f"{lost}, net {net.net}"
     return f"{lost} ({percent(group.known_lost / group.known)} %)" if group.known_lost else "0"

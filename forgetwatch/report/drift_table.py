@@ -18,8 +18,8 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from forgetwatch.comparing import Comparison, LookDrift, Trajectory
+from forgetwatch.measures import NOT_THERE
 from forgetwatch.metrics import Drift, Interval, mean_interval
-from forgetwatch.report.cells import NOT_THERE
 
 ESTIMATORS: Final = {"kl_exact": "exact", "kl_summed": "summed", "kl_sampled": "sampled"}
 """Estimators of KL(base||now) by the attribute of `Drift`, the least noisy first."""

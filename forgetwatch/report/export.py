@@ -20,7 +20,6 @@ import numpy as np
 
 from forgetwatch.comparing import (
     DRIFT,
-    QUANTITIES,
     TOLERANCE,
     Alarm,
     CategoryMeans,
@@ -32,10 +31,9 @@ from forgetwatch.comparing import (
     drift_json,
     drift_row,
     group_values,
-    json_value,
-    value_at,
 )
 from forgetwatch.comparing.verdict import verdict
+from forgetwatch.measures import QUANTITIES, json_value, value_at
 from forgetwatch.metrics import DEFINITION, DELTA, TAU
 from forgetwatch.visible_text import csv_cell
 

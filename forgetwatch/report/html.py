@@ -35,23 +35,22 @@ from forgetwatch.comparing import (
     first_forgotten,
 )
 from forgetwatch.comparing.flips import flips
+from forgetwatch.measures import ASSUMES, MASS, PASSAGES, Measure, chance_rows
 from forgetwatch.metrics import DELTA, TAU
+from forgetwatch.pairing import count, passages
 from forgetwatch.probe import Probe
-from forgetwatch.report.cells import ASSUMES, HEADINGS, PASSAGE_HEADINGS, chance_rows, group_cells, passage_cells
+from forgetwatch.report.cells import HEADINGS, PANELS, group_cells
 from forgetwatch.report.drift_table import HEADINGS as DRIFT_HEADINGS
 from forgetwatch.report.drift_table import SET_NAMES, drift_rows, is_measured, spread_looks
 from forgetwatch.report.flip_list import flip_list
-from forgetwatch.report.formatting import count, passages
 from forgetwatch.report.heatmap import heatmap, heatmap_caption, heatmap_figure
 from forgetwatch.report.mass_figures import CURVES as MASS_CURVES
-from forgetwatch.report.mass_figures import MASS, mass_curves_figure, mass_figure
-from forgetwatch.report.mass_table import HEADINGS as MASS_HEADINGS
-from forgetwatch.report.mass_table import mass_cells
+from forgetwatch.report.mass_figures import MASS as MASS_LABEL
+from forgetwatch.report.mass_figures import mass_curves_figure, mass_figure
 from forgetwatch.report.pareto import ranking_figure
 from forgetwatch.report.plots import (
     CURVES,
     DRIFT,
-    PASSAGES,
     bars_figure,
     drift_figure,
     has_scores,
@@ -59,6 +58,7 @@ from forgetwatch.report.plots import (
     svg,
     trajectory_figure,
 )
+from forgetwatch.report.plots import PASSAGES as PASSAGES_LABEL
 from forgetwatch.report.ranking_table import matrix_cells, ranking_cells, several_words
 from forgetwatch.report.run_table import alarm_sentences
 from forgetwatch.report.summary import summary
@@ -92,6 +92,14 @@ _CLASSES: Final = {
 }
 """Class of the style of each decision, by its word."""
 _RANKING: Final = "Share that each model kept of what the base had right; the table of models has the numbers."
+_MASS_CAPTION: Final = (
+    "Left: the options together. Right: the share of the right one among them. Circles are all questions, triangles "
+    "the forgotten ones; lines are 95 % intervals."
+)
+_MASS_CURVES_CAPTION: Final = (
+    "The same at each look. The forgotten questions are those forgotten at that look; bands are 95 % intervals."
+)
+_PASSAGES_CAPTION: Final = "The change at each look, of all passages and of each category."
 _HEATMAP: Final = "Every answer that changed, as a row, with a column for each look; the list of questions has them."
 
 
@@ -129,9 +137,9 @@ def page(
         listed=flip_list(changed),
         headings=HEADINGS,
         numbers=_numbers(comparison),
-        passages=_passages(comparison, run),
+        panels=_panels(comparison, run),
+        passages=bool(comparison.all.passages),
         drift=_drift(comparison, run),
-        mass=_mass(comparison, run),
         method={
             "n": count(comparison.all.n),
             "tolerance": f"{100 * tolerance:g}",
@@ -220,22 +228,46 @@ def _run(run: Trajectory) -> dict[str, Any]:
     }
 
 
-def _passages(comparison: Comparison, run: Trajectory | None) -> dict[str, Any] | None:
-    """Section of the passages: curves of a run, groups, and looks; None without passages."""
-    if not comparison.all.passages:
-        return None
-    levels = []
-    for heading, level in _LEVELS.items():
-        groups = [group for group in comparison.groups if group.level == level]
-        rows = [(group.level, group.name, cells) for group in groups if (cells := passage_cells(group))]
-        levels += [(heading, rows[:GROUPS])] if rows else []
-    looks = [] if run is None else zip(run.steps[1:], run.comparisons[1:], strict=True)
-    return {
-        "headings": PASSAGE_HEADINGS,
-        "levels": levels,
-        "looks": [("look", f"{step:,}", passage_cells(look.all)) for step, look in looks],
-        "curves": None if run is None else svg(lambda: passages_figure(run), name="passages", label=PASSAGES),
-    }
+def _panels(comparison: Comparison, run: Trajectory | None) -> list[dict[str, Any]]:
+    """Sections of the measures that have one: figures, groups, and looks of a run."""
+    panels = []
+    for measure in PANELS:
+        if comparison.all[measure] is None:
+            continue
+        levels = []
+        for heading, level in _LEVELS.items():
+            groups = [group for group in comparison.groups if group.level == level]
+            if measure is MASS:
+                groups.sort(key=lambda group: -group.forgotten)
+            shown = [(group.level, group.name, measure.cells(group[measure])) for group in groups]
+            rows = [row for row in shown if row[2]]
+            levels += [(heading, rows[:GROUPS])] if rows else []
+        looks = [] if run is None else zip(run.steps[1:], run.comparisons[1:], strict=True)
+        panels.append(
+            {
+                "measure": measure,
+                "levels": levels,
+                "looks": [("look", f"{step:,}", measure.cells(look.all[measure])) for step, look in looks],
+                "figures": _figures(measure, comparison, run),
+            }
+        )
+    return panels
+
+
+def _figures(measure: Measure[Any], comparison: Comparison, run: Trajectory | None) -> list[tuple[str, Markup, str]]:
+    """(label, picture, caption) of the figures of a measure's section."""
+    made = []
+    if measure is MASS:
+        picture = svg(lambda: mass_figure(comparison), name="mass", label=MASS_LABEL)
+        made.append(("Mass by category", picture, _MASS_CAPTION))
+    if run is not None:
+        if measure is MASS:
+            curves = svg(lambda: mass_curves_figure(run), name="masscurves", label=MASS_CURVES)
+            made.append(("Curves of the mass", curves, _MASS_CURVES_CAPTION))
+        if measure is PASSAGES:
+            curves = svg(lambda: passages_figure(run), name="passages", label=PASSAGES_LABEL)
+            made.append(("Curves of the passages", curves, _PASSAGES_CAPTION))
+    return [(label, picture, caption) for label, picture, caption in made if picture]
 
 
 def _drift(comparison: Comparison, run: Trajectory | None) -> dict[str, Any] | None:
@@ -261,27 +293,6 @@ def _drift(comparison: Comparison, run: Trajectory | None) -> dict[str, Any] | N
     }
 
 
-def _mass(comparison: Comparison, run: Trajectory | None) -> dict[str, Any] | None:
-    """Section of mass and conditional: figure, curves of a run, groups, and looks; None without mass."""
-    if comparison.all.mass is None:
-        return None
-    levels = []
-    for heading, level in _LEVELS.items():
-        groups = sorted(
-            (group for group in comparison.groups if group.level == level), key=lambda group: -group.forgotten
-        )
-        rows = [(group.level, group.name, cells) for group in groups if (cells := mass_cells(group))]
-        levels += [(heading, rows[:GROUPS])] if rows else []
-    looks = [] if run is None else zip(run.steps[1:], run.comparisons[1:], strict=True)
-    return {
-        "headings": MASS_HEADINGS,
-        "levels": levels,
-        "looks": [("look", f"{step:,}", mass_cells(look.all)) for step, look in looks],
-        "picture": svg(lambda: mass_figure(comparison), name="mass", label=MASS),
-        "curves": None if run is None else svg(lambda: mass_curves_figure(run), name="masscurves", label=MASS_CURVES),
-    }
-
-
 def _several(several: ModelComparison) -> dict[str, Any]:
     """Section of several models: ranking, picture, and matrix."""
     matrix = several.matrix
@@ -301,7 +312,9 @@ def _several(several: ModelComparison) -> dict[str, Any]:
 def _numbers(comparison: Comparison) -> dict[str, Any]:
     """Section of all numbers: groups, corrections for guessing, and notes."""
     levels, left_out = _levels(comparison)
-    corrections = [(name, lost, won, ASSUMES[name]) for name, lost, won, _ in chance_rows(comparison.all)]
+    corrections = [
+        (name, lost, won, ASSUMES[name]) for name, lost, won, _ in chance_rows(comparison.all.chance, comparison.all.n)
+    ]
     return {
         "levels": levels,
         "left_out": left_out,

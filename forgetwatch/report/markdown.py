@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from forgetwatch.comparing import TOLERANCE, Comparison, Flip, Group, Level, Trajectory, sort_flips, worst
 from forgetwatch.gates import GateResult
-from forgetwatch.report.cells import ASSUMES, HEADINGS, PASSAGE_HEADINGS, chance_rows, group_cells, passage_cells
+from forgetwatch.measures import ASSUMES, PASSAGES, Measure, chance_rows
+from forgetwatch.pairing import items, shorten
+from forgetwatch.report.cells import HEADINGS, PANELS, group_cells
 from forgetwatch.report.drift_table import HEADINGS as DRIFT_HEADINGS
 from forgetwatch.report.drift_table import drift_rows, is_measured, spread_looks
-from forgetwatch.report.formatting import items, shorten
-from forgetwatch.report.mass_table import HEADINGS as MASS_HEADINGS
-from forgetwatch.report.mass_table import mass_cells
 from forgetwatch.report.summary import summary
 from forgetwatch.visible_text import visible, without_folders
 
@@ -50,9 +49,9 @@ def comparison_markdown(
         lines += [f"**{decided.word}** {escaped(decided.sentence)}" if decided.word else escaped(decided.sentence), ""]
     for heading, text in first.sections:
         lines += [f"**{heading}** {escaped(text)}", ""]
-    lines += [*groups_table(comparison, by=by), *passages_table(comparison, by=by), *mass_table(comparison, by=by)]
+    lines += [*groups_table(comparison, by=by), *panel_tables(comparison, by=by)]
     lines += drift_table(comparison, trajectory)
-    if rows := chance_rows(comparison.all):
+    if rows := chance_rows(comparison.all.chance, comparison.all.n):
         lines += [
             "",
             *table(
@@ -93,15 +92,22 @@ def groups_table(
     return table(["", *(HEADINGS[name] for name in columns)], rows)
 
 
-def passages_table(comparison: Comparison, *, by: Level = "category") -> list[str]:
-    """Lines of a table of the bits per byte of the whole and of the groups of one level; none without passages.
+def panel_tables(
+    comparison: Comparison, *, by: Level = "category", panels: Sequence[Measure[Any]] = PANELS
+) -> list[str]:
+    """Lines of a table of each measure that has its own, of the whole and of the groups of one level.
 
     Args:
         comparison: The comparison.
         by: Level of the groups; ``all`` for the whole alone.
+        panels: The measures.
     """
-    rows = [[group.name, *cells.values()] for group in _groups(comparison, by) if (cells := passage_cells(group))]
-    return ["", *table(["", *PASSAGE_HEADINGS.values()], rows)] if rows else []
+    lines = []
+    for measure in panels:
+        cells = [(group.name, measure.cells(group[measure])) for group in _groups(comparison, by)]
+        rows = [[name, *shown.values()] for name, shown in cells if shown]
+        lines += ["", *table(["", *measure.headings.values()], rows)] if rows else []
+    return lines
 
 
 def drift_table(comparison: Comparison, trajectory: Trajectory | None = None) -> list[str]:
@@ -115,17 +121,6 @@ def drift_table(comparison: Comparison, trajectory: Trajectory | None = None) ->
         return []
     text = "Drift from the base: KL(base to now) in nats a token, on texts that the base generated after these prompts."
     return ["", text, "", *table(["prompts", *DRIFT_HEADINGS.values()], rows)]
-
-
-def mass_table(comparison: Comparison, *, by: Level = "category") -> list[str]:
-    """Lines of a table of mass and conditional of the whole and of the groups of one level; none without mass.
-
-    Args:
-        comparison: The comparison.
-        by: Level of the groups; ``all`` for the whole alone.
-    """
-    rows = [[group.name, *cells.values()] for group in _groups(comparison, by) if (cells := mass_cells(group))]
-    return ["", *table(["", *MASS_HEADINGS.values()], rows)] if rows else []
 
 
 def _groups(comparison: Comparison, by: Level) -> list[Group]:
@@ -164,7 +159,7 @@ def ci_summary(judgements: Sequence[GateResult]) -> str:
         lines += [f"**{judgement.verdict}** {' → '.join(map(escaped, comparison.labels))}", ""]
         rows = [[one.verdict, one.what, one.measured, one.limit] for one in judgement.findings]
         lines += [*table(["verdict", "what", "measured", "limit"], rows), ""]
-        lines += [*groups_table(comparison, columns=_COLUMNS), *passages_table(comparison), ""]
+        lines += [*groups_table(comparison, columns=_COLUMNS), *panel_tables(comparison, panels=(PASSAGES,)), ""]
         if comparison.items.unscored:
             lines += [f"Unscored, and in no count: {items(comparison.items.unscored)}.", ""]
     return "\n".join(lines).rstrip() + "\n"

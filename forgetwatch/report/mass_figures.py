@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from forgetwatch.comparing import Comparison, Group, Trajectory
-from forgetwatch.report.formatting import count
+from forgetwatch.measures import MASS as MEASURE
+from forgetwatch.pairing import count
 from forgetwatch.report.plots import LOST, ROWS, label_steps, name_in, or_nan
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def mass_figure(comparison: Comparison) -> Figure | None:
     whole = comparison.all
     if whole.forgotten_log_mass_change is None:
         return None
-    measured = [group for group in comparison.by("category").values() if group.mass is not None]
+    measured = [group for group in comparison.by("category").values() if group[MEASURE] is not None]
     groups = [whole]
     if len(measured) > 1:
         groups += sorted(measured, key=lambda group: -group.forgotten)[:ROWS]
@@ -76,7 +77,7 @@ def mass_curves_figure(trajectory: Trajectory) -> Figure | None:
 
     steps = trajectory.steps
     whole = [comparison.all for comparison in trajectory.comparisons]
-    if all(group.mass is None for group in whole[1:]):
+    if all(group[MEASURE] is None for group in whole[1:]):
         return None
     figure = Figure(figsize=(10, 3.2), layout="constrained")
     for panel, (name, title) in zip(figure.subplots(1, 2), _PARTS.items(), strict=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from forgetwatch.comparing import MergeSweep
-from forgetwatch.report.formatting import items
+from forgetwatch.pairing import items
 from forgetwatch.report.html import made_line, render
 from forgetwatch.report.merge_table import distance_rows, distance_sentence, merge_words, side_by_side, sweep_table
 from forgetwatch.report.pareto import ranking_figure

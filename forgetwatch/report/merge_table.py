@@ -18,10 +18,10 @@ from typing import Any, Final
 from rich.console import Group as Lines
 from rich.text import Text
 
-from forgetwatch.comparing import Comparison, MergeSweep, ProbeSweep, json_value
-from forgetwatch.report.cells import NOT_THERE, known_lost_net, net_change
+from forgetwatch.comparing import Comparison, Group, MergeSweep, ProbeSweep
+from forgetwatch.measures import KNOWN, NOT_THERE, json_value, net_change
+from forgetwatch.pairing import brief, count, fit_ends, items, percent, points
 from forgetwatch.report.export import comparison_json, comparisons_csv, several_json
-from forgetwatch.report.formatting import brief, count, fit_ends, items, percent, points
 from forgetwatch.report.markdown import escaped, table
 from forgetwatch.report.ranking_table import several_markdown, target_text
 from forgetwatch.report.terminal import note_lines
@@ -65,7 +65,7 @@ def merge_detail(sweep: MergeSweep) -> Lines:
         lines += [Text(f"{one.probe}, {items(one.n)}", style="bold"), *_rows(sweep, one, len(one.points))]
         lines.append(Text("known and lost, less luck", style="bold"))
         for point in one.points:
-            known = (f"{known_lost_net(group):<{_END}}" for group in (point.from_a.all, point.from_b.all))
+            known = (f"{_known_lost_net(group):<{_END}}" for group in (point.from_a.all, point.from_b.all))
             lines.append(Text(f"{f'{point.alpha:g}':<8}{''.join(known)}".rstrip()))
         lines.append(Text())
     lines += [Text("distance of the weights, relative to the first model's", style="bold")]
@@ -158,7 +158,7 @@ def sweep_table(sweep: MergeSweep, one: ProbeSweep) -> tuple[list[str], list[lis
     for point in one.points:
         cells = [f"{point.alpha:g}", percent(point.from_a.all.accuracy_after)]
         for group in (point.from_a.all, point.from_b.all):
-            cells += [count(group.forgotten), count(group.gained), net_change(group), known_lost_net(group)]
+            cells += [count(group.forgotten), count(group.gained), net_change(group), _known_lost_net(group)]
         rows.append(cells)
     return headings, rows
 
@@ -226,3 +226,8 @@ def merge_csv(sweep: MergeSweep) -> str:
 
 def _csv_rows(comparison: Comparison) -> Sequence[list[str]]:
     return list(csv.reader(io.StringIO(comparisons_csv([comparison]))))
+
+
+def _known_lost_net(group: Group) -> str:
+    """Known and lost items less luck with their interval; a dash where that is not measured."""
+    return KNOWN.cells(group[KNOWN]).get("known_lost_net", NOT_THERE)

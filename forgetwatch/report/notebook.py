@@ -12,7 +12,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from forgetwatch.comparing import Comparison, Trajectory, conclude
-from forgetwatch.report.cells import HEADINGS, PASSAGE_HEADINGS, group_cells, passage_cells
+from forgetwatch.report.cells import HEADINGS, PANELS, group_cells
 from forgetwatch.report.plots import CURVES, PASSAGES, passages_figure, svg, trajectory_figure
 from forgetwatch.report.run_table import alarm_lines
 from forgetwatch.report.summary import decisions
@@ -53,7 +53,7 @@ def _fragment(
     groups = [comparison.all, *comparison.by("category").values()]
     # Groups of passages alone have a table of their own, and are in no other.
     answered = [group for group in groups if group.n or not comparison.all.passages]
-    texts = [group for group in groups if group.passages]
+    panels = [(measure, [group for group in groups if group[measure] is not None]) for measure in PANELS]
     made = decisions(conclude(comparison, trajectory=trajectory))
     return (
         Environment(autoescape=True, undefined=StrictUndefined)
@@ -63,13 +63,19 @@ def _fragment(
             decisions=[(one.word, visible(one.sentence)) for one in made],
             # One more than ROWS: the first row is the whole.
             tables=[
-                (headings.values(), [(visible(group.name), cells(group).values()) for group in shown[: ROWS + 1]])
-                for headings, cells, shown in (
-                    (HEADINGS, group_cells, answered),
-                    (PASSAGE_HEADINGS, passage_cells, texts),
-                )
+                (
+                    HEADINGS.values(),
+                    [(visible(group.name), group_cells(group).values()) for group in answered[: ROWS + 1]],
+                ),
+                *(
+                    (
+                        measure.headings.values(),
+                        [(visible(group.name), measure.cells(group[measure]).values()) for group in shown[: ROWS + 1]],
+                    )
+                    for measure, shown in panels
+                ),
             ],
-            more=max(len(answered) - ROWS - 1, len(texts) - ROWS - 1, 0),
+            more=max(*(len(shown) - ROWS - 1 for shown in (answered, *(shown for _, shown in panels))), 0),
             curves=[drawn for drawn in curves if drawn is not None],
             alarms=alarms or [],
             notes=[

@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from forgetwatch.comparing import ModelComparison, RankedModel
-from forgetwatch.report.formatting import count
+from forgetwatch.pairing import count
 from forgetwatch.report.plots import name_in
 
 if TYPE_CHECKING:

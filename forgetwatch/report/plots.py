@@ -29,8 +29,8 @@ from markupsafe import Markup, escape
 from forgetwatch.comparing import Comparison, Group, Level, LookDrift, Trajectory, own_side
 from forgetwatch.files import write_atomically
 from forgetwatch.metrics import Interval
+from forgetwatch.pairing import count, fit_ends
 from forgetwatch.report.drift_table import SET_NAMES, drift_interval
-from forgetwatch.report.formatting import count, fit_ends
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

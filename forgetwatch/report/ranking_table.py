@@ -16,7 +16,7 @@ from rich.console import Group as Lines
 from rich.text import Text
 
 from forgetwatch.comparing import ModelComparison, RankedModel
-from forgetwatch.report.formatting import between, count, fit_ends, items, one_line, percent, points
+from forgetwatch.pairing import between, count, fit_ends, items, one_line, percent, points
 from forgetwatch.report.markdown import escaped, table
 from forgetwatch.report.terminal import note_lines
 

@@ -13,11 +13,11 @@ from rich.console import Group as Lines
 from rich.text import Text
 
 from forgetwatch.comparing import TOLERANCE, Alarm, Level, State, Trajectory, raised_alarms
-from forgetwatch.report.cells import bits_per_byte_change, flips, net_change, passage_cells
+from forgetwatch.measures import MASS, PASSAGES, net_change
+from forgetwatch.pairing import brief, count, nats, one_line, percent, probability
+from forgetwatch.report.cells import flips
 from forgetwatch.report.detail import comparison_detail
 from forgetwatch.report.drift_table import drift_looks, is_measured, spread_looks
-from forgetwatch.report.formatting import brief, count, nats, one_line, percent, probability
-from forgetwatch.report.mass_table import mass_looks
 from forgetwatch.report.terminal import comparison_table
 
 ROWS: Final = 40
@@ -229,13 +229,11 @@ def _passage_looks(trajectory: Trajectory) -> list[Text]:
     """Lines of the bits per byte at each look; none without passages."""
     looks = list(zip(trajectory.steps[1:], trajectory.comparisons[1:], strict=True))
     steps = spread_looks(trajectory.steps[1:], ROWS)
-    shown = [(step, one.all) for step, one in looks if step in steps]
+    shown = [PASSAGES.cells(one.all[PASSAGES]) | {"step": brief(step, 7)} for step, one in looks if step in steps]
     lines = [
-        Text(
-            f"{brief(step, 7).replace(',', ''):>7} {cells['bits_per_byte_after']:>14} {bits_per_byte_change(group):>28}"
-        )
-        for step, group in shown
-        if (cells := passage_cells(group))
+        Text(f"{one['step'].replace(',', ''):>7} {one['bits_per_byte_after']:>14} {one['bits_per_byte_change']:>28}")
+        for one in shown
+        if "bits_per_byte_after" in one
     ]
     return [Text(f"{'step':>7} {'bits per byte':>14} {'change':>28}", style="bold"), *lines] if lines else []
 
@@ -243,8 +241,17 @@ def _passage_looks(trajectory: Trajectory) -> list[Text]:
 def _mass_looks(trajectory: Trajectory) -> list[Text]:
     """Lines of mass and conditional at each look; none without log-likelihoods of the options."""
     steps = spread_looks(trajectory.steps[1:], ROWS)
-    looks = zip(trajectory.steps[1:], trajectory.comparisons[1:], strict=True)
-    return mass_looks([(step, one.all) for step, one in looks if step in steps])
+    looks = [(step, one.all) for step, one in zip(trajectory.steps[1:], trajectory.comparisons[1:], strict=True)]
+    rows = [(step, cells) for step, group in looks if step in steps and (cells := MASS.cells(group[MASS]))]
+    if not rows:
+        return []
+    lines = [Text(f"{'step':>7}  {'mass, nats':<26} {'within the options':<26} forgotten", style="bold")]
+    for step, cells in rows:
+        # Of the forgotten ones without the intervals, which would take two lines.
+        lost = [cells[f"forgotten_{name}"].partition(" ")[0] for name in ("log_mass_change", "log_conditional_change")]
+        head = f"{brief(step, 7).replace(',', ''):>7}  {cells['log_mass_change']:<26}"
+        lines.append(Text(f"{head} {cells['log_conditional_change']:<26} {' and '.join(dict.fromkeys(lost))}"))
+    return lines
 
 
 def _guess(trajectory: Trajectory, share: float) -> str:

@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from forgetwatch.comparing import (
     TOLERANCE,
@@ -27,21 +27,18 @@ from forgetwatch.comparing import (
     conclude,
     sort_flips,
 )
+from forgetwatch.measures import KNOWN, LOG_SCORE, MASS, MEASURES, Measure, net_of_luck
 from forgetwatch.metrics import Interval
-from forgetwatch.report.cells import net_of_luck
-from forgetwatch.report.formatting import (
-    bits,
+from forgetwatch.pairing import (
     by_points,
     count,
     is_or_are,
     listed,
-    nats,
     passages,
     questions,
     shorten,
     tolerance_points,
 )
-from forgetwatch.report.mass_table import mass_sentence
 
 EXAMPLES = 2
 """Lost questions that are quoted."""
@@ -107,13 +104,11 @@ def summary(
     sections = []
     if found.has_answers:
         sections = [("What it gained", _gained(comparison.all)), ("What it lost", _lost(comparison, found))]
-        if why := mass_sentence(comparison.all):
-            sections.append(("Does it say less of this, or something else?", why))
-        if sure := _log_score(comparison.all, found):
-            sections.append(("Is it less sure of the right answers?", sure))
+        sections += _sentences(comparison.all, (MASS,))
+        sections += _sentences(comparison.all, (LOG_SCORE,), start=f"{_here(found)}: ")
         sections.append(("Is that more than luck?", luck(comparison, found)))
-    if texts := _bits_per_byte(comparison.all, found):
-        sections.append(("Can it still predict text?", texts))
+    others = [measure for measure in MEASURES if measure not in (MASS, LOG_SCORE)]
+    sections += _sentences(comparison.all, others, start=f"{_here(found)}: ")
     sections.append(("What was not measured", _not_measured(comparison, trajectory)))
     return Summary(
         before=comparison.labels[0],
@@ -289,7 +284,7 @@ def _known(whole: Group, found: Conclusion) -> str:
     if not whole.known_lost:
         return f" Of the {questions(whole.known)} that it clearly knew, it now gets none wrong."
     text = f" Of the {questions(whole.known)} that it clearly knew, it now gets {count(whole.known_lost)} wrong."
-    if (net := net_of_luck(whole)) is None or whole.known_lost_net_interval is None:
+    if (net := net_of_luck(whole[KNOWN])) is None or whole.known_lost_net_interval is None:
         return f"{text} It is not measured how many of them luck alone would make."
     text += f" Luck alone would make about {net.by_luck} such losses"
     low, high = whole.known_lost_net_interval
@@ -301,47 +296,14 @@ def _known(whole: Group, found: Conclusion) -> str:
     return f"{text}, so that luck may explain them all: {fits}."
 
 
-_NO_CHANGE: Final = 5e-4
-"""Change of the log score that no text shows, nats."""
-
-
-def _log_score(whole: Group, found: Conclusion) -> str:
-    """Sentences on the calibrated log score; empty if there is none."""
-    change, interval = whole.log_score_change_calibrated, whole.log_score_change_calibrated_interval
-    if change is None or interval is None or found.log_score is None:
-        return ""
-    if max(abs(end) for end in (change, *interval)) < _NO_CHANGE:
-        return f"{_here(found)}: the log score of the right options did not change."
-    size, low, high = (text.lstrip("+-") for text in nats(change, *interval))
-    moved = "rose" if change > 0 else "fell"
-    text = f"{_here(found)}: the log score of the right options {moved} by {size} nats a question, after "
-    text += "removing that the model became more or less sure of all options. "
-    if found.log_score == "around":
-        return f"{text}That may be luck: anything between {low} down and {high} up would fit."
-    way = "up" if found.log_score == "above" else "down"
-    ends = f"{low} and {high}" if found.log_score == "above" else f"{high} and {low}"
-    end = " It falls before answers flip." if found.log_score == "below" else ""
-    return f"{text}Between {ends} {way} would fit.{end}"
-
-
-def _bits_per_byte(whole: Group, found: Conclusion) -> str:
-    """Sentences on the bits per byte of passages; empty without passages."""
-    change, interval = whole.bits_per_byte_change, whole.bits_per_byte_change_interval
-    if change is None or interval is None or whole.passages is None:
-        return ""
-    before, after = whole.bits_per_byte_before or 0.0, whole.bits_per_byte_after or 0.0
-    text = f"{_here(found)}: its {passages(whole.passages)} took {before:.3f} bits per byte before and take {after:.3f}"
-    if not change and not any(interval):
-        return f"{text} now: nothing changed."
-    size, low, high = (end.lstrip("+-") for end in bits(change, *interval))
-    text += f" now, {size} {'more' if change > 0 else 'fewer'}"
-    if found.bits_per_byte is None:
-        return f"{text}. One passage does not show how much of that is luck."
-    if found.bits_per_byte == "around":
-        return f"{text}. That may be luck: anything between {low} fewer and {high} more would fit."
-    if found.bits_per_byte == "above":
-        return f"{text}: the texts have become harder to predict. Between {low} and {high} more would fit."
-    return f"{text}: the texts have become easier to predict. Between {high} and {low} fewer would fit."
+def _sentences(whole: Group, measures: Sequence[Measure[Any]], *, start: str = "") -> list[tuple[str, str]]:
+    """(question, answer) of each measure that has a sentence on the whole."""
+    said = []
+    for measure in measures:
+        found = whole[measure]
+        if measure.sentence is not None and found is not None and (text := measure.sentence(found)):
+            said.append((measure.question, f"{start}{text}"))
+    return said
 
 
 def _not_measured(comparison: Comparison, trajectory: Trajectory | None) -> str:

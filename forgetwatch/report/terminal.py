@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -41,22 +41,21 @@ from forgetwatch.comparing import (
     conclude,
     vanished_note,
 )
-from forgetwatch.report.cells import bits_per_byte_change, net_change, net_of_luck, passage_cells
-from forgetwatch.report.drift_table import drift_line
-from forgetwatch.report.formatting import (
+from forgetwatch.measures import FLIPS, KNOWN, LOG_SCORE, MEASURES, PASSAGES, Measure, net_change, net_of_luck
+from forgetwatch.pairing import (
     between,
     brief,
     count,
     fit,
     fit_ends,
     items,
-    nats,
     one_line,
     percent,
     points,
     probability,
     tolerance_points,
 )
+from forgetwatch.report.drift_table import drift_line
 from forgetwatch.run_folder import GuardFinding
 
 WIDTH: Final = 80
@@ -73,6 +72,7 @@ LOST: Final = "red"
 WON: Final = "green"
 _BRAND: Final = "forgetwatch  "
 _NAME: Final = 30
+R = TypeVar("R")
 
 
 def comparison_table(
@@ -116,7 +116,7 @@ def comparison_table(
 
 def _passages_table(comparison: Comparison, *, by: Level, title: str, trajectory: Trajectory | None) -> Lines:
     """First table of a comparison of nothing but passages: their bits per byte, and the groups that rose most."""
-    top = [*_heading(comparison, title), *passages_line(comparison.all), *drift_line(comparison)]
+    top = [*_heading(comparison, title), *other_lines(comparison.all), *drift_line(comparison)]
     found = conclude(comparison, trajectory=trajectory)
     bottom = [Text("no verdict on correctness: passages have no right answer"), *decision_lines(found)]
     bottom += note_lines(comparison.notes, max(1, min(NOTES, LINES - len(top) - len(bottom))))
@@ -208,36 +208,36 @@ def _known_line(group: Group) -> list[Text]:
         return []
     text = Text(f"clearly known {count(group.known)}   now lost ")
     text.append(count(group.known_lost), style=f"bold {LOST}")
-    if (net := net_of_luck(group)) is None:
+    if (net := net_of_luck(group[KNOWN])) is None:
         return [text.append(" (luck not measured)")]
     return [text.append(f", by luck alone {net.by_luck}: net {net.net} ({net.low} to {net.high})")]
 
 
 def _log_score_line(group: Group) -> list[Text]:
     """Line of the calibrated log score, and of the flips of a second measurement; none without scores."""
-    change, interval = group.log_score_change_calibrated, group.log_score_change_calibrated_interval
-    if change is None or interval is None:
+    if not (line := measure_line(LOG_SCORE, group)):
         return []
-    shown, low, high = nats(change, *interval)
-    text = Text(f"log score {shown} nats")
-    text.append(", calibrated" if math.isnan(interval[0]) else f" ({low} to {high}), calibrated")
+    text = Text(line)
     if group.null_lost is not None and group.null_gained is not None:
         text.append(f"   measured twice: {count(group.null_lost + group.null_gained)}", style="dim")
     return [_cut(text)]
 
 
 def _scores_lines(group: Group) -> list[Text]:
-    """Lines of what moves without a flip: the log score, and the bits per byte of passages."""
-    return [*_log_score_line(group), *passages_line(group)]
+    """Lines of what moves without a flip: the log score, and every other measure that has a line."""
+    return [*_log_score_line(group), *other_lines(group)]
 
 
-def passages_line(group: Group) -> list[Text]:
-    """Line of the bits per byte of a group's passages; none without passages."""
-    if not (cells := passage_cells(group)):
-        return []
-    text = Text(f"passages {cells['passages']}   bits per byte {cells['bits_per_byte_before']} -> ")
-    text.append(f"{cells['bits_per_byte_after']}: {bits_per_byte_change(group)}")
-    return [_cut(text)]
+def other_lines(group: Group) -> list[Text]:
+    """Lines of the measures that are not about answers that flip, know or fade: the bits per byte of passages."""
+    lines = [measure_line(measure, group) for measure in MEASURES if measure not in (FLIPS, KNOWN, LOG_SCORE)]
+    return [_cut(Text(line)) for line in lines if line]
+
+
+def measure_line(measure: Measure[R], group: Group) -> str:
+    """Line of a measure for a group; empty where it has none."""
+    found = group[measure]
+    return "" if found is None or measure.line is None else measure.line(found)
 
 
 def passage_lines(groups: Sequence[Group], most: int) -> list[Text]:
@@ -250,7 +250,7 @@ def passage_lines(groups: Sequence[Group], most: int) -> list[Text]:
         Text(f"{plural(groups[0].level):<22} {'texts':>6} {'before':>7} {'after':>7} {'change':>28}     q", "bold")
     ]
     for group in groups[:most]:
-        passages, before, after, change, q = passage_cells(group).values()
+        passages, before, after, change, q = PASSAGES.cells(group[PASSAGES]).values()
         name = fit(group.name, 20)
         lines.append(Text(f"  {name} {passages:>6} {before:>7} {after:>7} {change:>28} {q:>5}"))
     return lines

@@ -43,15 +43,10 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any, Final
 
-from forgetwatch.comparing import Comparison, Flip, Group, Trajectory, group_values
+from forgetwatch.comparing import Comparison, Flip, Group, Trajectory
+from forgetwatch.measures import MEASURES, PASSAGES, Ends
 
 PREFIX: Final = "eval_forget"
-
-_OF_CATEGORY: Final = ("forgotten", "net_change", "log_score_change_calibrated")
-"""Quantities of each category in every row."""
-
-_OF_PASSAGES: Final = ("passages", "bits_per_byte")
-"""Beginnings of the names of all quantities of a group of passages alone."""
 
 
 def tracker_row(
@@ -66,54 +61,46 @@ def tracker_row(
         trajectory: The run up to this look; its item history is added if `full`.
     """
     whole = comparison.all
-    row: dict[str, float | None] = {
-        "all/forgotten": whole.forgotten if whole.n else None,
-        "all/gained": whole.gained if whole.n else None,
-        "all/known_lost": whole.known_lost,
-        "all/known_lost_net": whole.known_lost_net,
-        "all/net_change": whole.net_change,
-        "all/log_score_change_calibrated": whole.log_score_change_calibrated,
-        "all/accuracy": whole.accuracy_after,
-        "all/retention": whole.retention,
-        "all/null_lost": whole.null_lost,
-        "all/unscored": comparison.items.unscored,
-        "all/newly_unscored": whole.newly_unscored,
-        "all/items": whole.n,
-        "all/seconds": seconds,
-        "all/bits_per_byte": whole.bits_per_byte_after,
-    }
-    for key, group in _named(comparison.by("category")).items():
-        if group.n:  # counts of passages alone would be curves of 0
-            row |= {f"{key}/{name}": getattr(group, name) for name in _OF_CATEGORY}
+    row = {"all/unscored": comparison.items.unscored, "all/seconds": seconds} | _numbers(whole, full=full)
+    groups = _named(comparison.by("category"))
     if full:
-        tasks = {f"tasks/{key}": group for key, group in _named(comparison.by("task")).items()}
-        for key, group in {"all": whole, **_named(comparison.by("category")), **tasks}.items():
-            row.setdefault(f"{key}/bits_per_byte", group.bits_per_byte_after)
-            for name, value in _flat(group_values(group)).items():
-                if group.n or group is whole or group.vanished or name.startswith(_OF_PASSAGES):
-                    row.setdefault(f"{key}/{name}", value)
-        if trajectory is not None and len(trajectory) > 1:
-            row |= {f"all/{name}": value for name, value in _course(trajectory).items()}
+        groups |= {f"tasks/{key}": group for key, group in _named(comparison.by("task")).items()}
+    for key, group in groups.items():
+        row |= {f"{key}/{name}": value for name, value in _numbers(group, full=full).items()}
+    if full and trajectory is not None and len(trajectory) > 1:
+        row |= {f"all/{name}": value for name, value in _course(trajectory).items()}
     return {f"{PREFIX}/{key}": value for key, value in row.items() if value is not None and math.isfinite(value)}
 
 
-def _flat(document: dict[str, Any], *, of: str = "") -> dict[str, float]:
-    """Numbers of a JSON object by flat name: {"paper": {"forgetting": x}} becomes {"forgetting_paper": x}."""
-    row: dict[str, float] = {}
-    for name, value in document.items():
-        if isinstance(value, dict):
-            # `chance` only groups the corrections, whose own names say enough; its number of items needs its name.
-            flat = _flat(value, of="" if name == "chance" else f"_{name}")
-            row |= {"chance_n" if name == "chance" and key == "n" else key: number for key, number in flat.items()}
-        elif isinstance(value, list):
-            row |= {
-                f"{name}{of}_{end}": number
-                for end, number in zip(("low", "high"), value, strict=True)
-                if number is not None
-            }
-        elif isinstance(value, (int, float)):
-            row[f"{name}{of}"] = value
-    return row
+def _numbers(group: Group, *, full: bool) -> dict[str, float]:
+    """Numbers of a group by their names in trackers."""
+    row: dict[str, float | None] = {}
+    for measure in MEASURES:
+        # Counts of a group of passages alone would be curves of 0.
+        if not (group.n or group.level == "all" or measure is PASSAGES or (full and group.vanished)):
+            continue
+        values = measure.values(group[measure])
+        for one in measure.quantities:
+            key, value = tracker_key(one.name), values[one.name]
+            if isinstance(one, Ends):
+                if full and value is not None:
+                    row |= {f"{key}_low": value[0], f"{key}_high": value[1]}
+            elif full or one.tracked == "category" or (one.tracked == "all" and group.level == "all"):
+                row[one.tracker or key] = value
+    start = "all/" if group.level == "all" else ""
+    return {f"{start}{key}": value for key, value in row.items() if value is not None}
+
+
+def tracker_key(name: str) -> str:
+    """Name of a quantity in a key: an object of the JSON document stands behind, and ``chance`` is left out.
+
+    >>> tracker_key("chance.paper.forgetting"), tracker_key("soft.forgetting"), tracker_key("chance.n")
+    ('forgetting_paper', 'forgetting_soft', 'chance_n')
+    """
+    if name == "chance.n":
+        return "chance_n"
+    *path, last = name.removeprefix("chance.").split(".")
+    return "_".join([last, *path])
 
 
 def _course(trajectory: Trajectory) -> dict[str, float]:

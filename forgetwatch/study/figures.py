@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from forgetwatch.report import LOST, count, name_in
+from forgetwatch.pairing import count
+from forgetwatch.report import LOST, name_in
 from forgetwatch.study.pairs import Compared, Study
 from forgetwatch.study.paper_tables import NAMELESS, RATES, Rate, categories, shown, total, values
 

@@ -19,7 +19,8 @@ from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
 from forgetwatch.comparing import CategoryMeans, Spread
-from forgetwatch.report import escaped, percent, table
+from forgetwatch.pairing import percent
+from forgetwatch.report import escaped, table
 from forgetwatch.study.pairs import Compared, Study
 from forgetwatch.visible_text import csv_cell, visible
 

@@ -27,23 +27,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from markupsafe import Markup
 
-from forgetwatch.comparing import QUANTITIES, CategoryMeans, Spread, group_values, json_value, value_at
+from forgetwatch.comparing import CategoryMeans, Spread, group_values
 from forgetwatch.files import write_text
+from forgetwatch.measures import NOT_THERE, QUANTITIES, json_value, value_at
+from forgetwatch.pairing import count
 from forgetwatch.progress import Done, Progress
-from forgetwatch.report import (
-    NOT_THERE,
-    SUFFIXES,
-    count,
-    drawn,
-    escaped,
-    file_name,
-    made_line,
-    name_in,
-    render,
-    save_figures,
-    svg,
-    table,
-)
+from forgetwatch.report import SUFFIXES, drawn, escaped, file_name, made_line, name_in, render, save_figures, svg, table
 from forgetwatch.study.figures import Scale, averages_figure, has_scale, radar_figures, scale_figure
 from forgetwatch.study.overview import (
     AVERAGE_HEADINGS,

@@ -23,9 +23,10 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from forgetwatch.comparing import OnMismatch, item_codes
+from forgetwatch.comparing import OnMismatch
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ForgetwatchError, SnapshotError, StudyError
+from forgetwatch.pairing import item_codes
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
 from forgetwatch.readers import SUFFIXES, concatenate, is_outcomes, read_mapped

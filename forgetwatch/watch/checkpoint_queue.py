@@ -22,8 +22,8 @@ from contextlib import contextmanager, suppress
 from typing import Final, Literal, NamedTuple
 
 from forgetwatch.errors import WatchError
+from forgetwatch.pairing import listed
 from forgetwatch.progress import log
-from forgetwatch.report import listed
 from forgetwatch.watch.saved_checkpoints import NAMES, RULE, CheckpointStore, SavedCheckpoint
 
 _ROUND: Final = 20.0

@@ -37,9 +37,9 @@ from torch import nn
 from forgetwatch.comparing import Comparison
 from forgetwatch.errors import ForgetwatchError, LostBaselineError, MismatchError, SnapshotError, WatchError
 from forgetwatch.files import write_problem
+from forgetwatch.measures import net_change
 from forgetwatch.probe import Probe
 from forgetwatch.progress import log, seconds
-from forgetwatch.report import net_change
 from forgetwatch.run_folder import FOLLOW_FOLDER, GuardFinding
 from forgetwatch.scoring import (
     failed_together,

@@ -21,7 +21,9 @@ from typing import Any, Literal, get_args
 
 from forgetwatch.comparing import Group, Trajectory, can_see, group_verdict
 from forgetwatch.errors import WatchError
-from forgetwatch.report import alarm_line, net_change, percent, tolerance_points
+from forgetwatch.measures import net_change
+from forgetwatch.pairing import percent, tolerance_points
+from forgetwatch.report import alarm_line
 from forgetwatch.run_folder import GuardFinding
 
 Action = Literal["warn", "save", "stop"]

@@ -17,8 +17,9 @@ import time
 
 import numpy as np
 
-from forgetwatch.comparing import AlignedPairs, Comparison, Items, Labels, Trajectory, count_groups, paper_compat
+from forgetwatch.comparing import Comparison, Items, Trajectory, count_groups, paper_compat
 from forgetwatch.comparing.category_means import category_means
+from forgetwatch.pairing import AlignedPairs, Labels
 from forgetwatch.snapshot import Snapshot
 
 TASKS, CATEGORIES = 100, 10

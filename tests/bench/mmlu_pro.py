@@ -16,7 +16,7 @@ import numpy as np
 
 from forgetwatch import compare
 from forgetwatch.comparing import Group, Spread
-from forgetwatch.report import between, count, percent, points
+from forgetwatch.pairing import between, count, percent, points
 
 REPLICATIONS = 500
 

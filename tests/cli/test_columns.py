@@ -20,7 +20,9 @@ from forgetwatch import Trajectory, compare, save_snapshot
 from forgetwatch.cli import app
 from forgetwatch.comparing import Group
 from forgetwatch.comparing.flips import flips
-from forgetwatch.report import brief, comparison_detail, comparison_table, fit, fit_ends, flip_lines, run_detail
+from forgetwatch.measures import KNOWN
+from forgetwatch.pairing import brief, fit, fit_ends
+from forgetwatch.report import comparison_detail, comparison_table, flip_lines, run_detail
 from forgetwatch.report.run_table import run_table
 
 NAMES = {
@@ -128,8 +130,10 @@ def test_a_row_of_four_digit_losses_is_one_line() -> None:
 
 
 def _times(group: Group, factor: int) -> Group:
-    counts = ("retained", "forgotten", "gained", "missed", "known", "known_lost", "newly_known", "effective_n")
-    return replace(group, q_value=0.0, **{name: getattr(group, name) * factor for name in counts})
+    counts = ("retained", "forgotten", "gained", "missed", "effective_n")
+    more = replace(group, q_value=0.0, **{name: getattr(group, name) * factor for name in counts})
+    known, counts = group[KNOWN], ("known", "known_lost", "newly_known")
+    return more.having(KNOWN, replace(known, **{name: getattr(known, name) * factor for name in counts}))
 
 
 def printed(lines: RenderableType) -> str:

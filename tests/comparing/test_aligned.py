@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import snapshot
 
-from forgetwatch.comparing import AlignedPairs, Labels, guess_chance, option_scores, pair, second_choice
+from forgetwatch.pairing import AlignedPairs, Labels, guess_chance, option_scores, pair, second_choice
 from forgetwatch.snapshot import Snapshot
 
 

@@ -7,9 +7,10 @@ import pytest
 from support import snapshot
 
 from forgetwatch import compare
-from forgetwatch.comparing import AlignedPairs, count_groups, pair
+from forgetwatch.comparing import count_groups
 from forgetwatch.comparing.category_means import category_means
 from forgetwatch.metrics import resample
+from forgetwatch.pairing import AlignedPairs, pair
 from forgetwatch.probes import PaperTasks
 
 

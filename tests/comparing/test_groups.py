@@ -16,6 +16,7 @@ from support import snapshot
 
 from forgetwatch import Snapshot, compare
 from forgetwatch.comparing import Comparison, group_values
+from forgetwatch.measures import LOG_SCORE
 from forgetwatch.metrics import detectable_change
 
 
@@ -237,16 +238,17 @@ def test_the_temperature_and_the_change_after_it_are_of_the_calibrated_score() -
         before=by_norm("sum", start, np.ones_like(start)), after=by_norm("sum", 3 * start, np.ones_like(start))
     )
     whole = surer.all
-    assert whole.log_scores is not None
+    scores = whole[LOG_SCORE]
+    assert scores is not None
     assert whole.temperature_before is not None
     assert whole.temperature_after == pytest.approx(3 * whole.temperature_before, rel=1e-3)
     assert whole.log_score_change_calibrated == pytest.approx(0.0, abs=1e-6)
-    assert whole.log_score_change == pytest.approx(whole.log_scores.after - whole.log_scores.before)
+    assert whole.log_score_change == pytest.approx(scores.after - scores.before)
     for kind in ("", "_clipped", "_calibrated"):
-        change = getattr(whole.log_scores, kind[1:] or "change")
+        change = getattr(scores, kind[1:] or "change")
         assert getattr(whole, f"log_score_change{kind}") == change.mean
         assert getattr(whole, f"log_score_change{kind}_interval") == change.interval
-    assert whole.log_score_p_value == whole.log_score_q_value == whole.log_scores.calibrated.p_value
+    assert whole.log_score_p_value == whole.log_score_q_value == scores.calibrated.p_value
 
 
 def test_the_detectable_change_is_that_of_the_observed_flips_and_of_three_at_least() -> None:

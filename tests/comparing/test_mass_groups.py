@@ -10,12 +10,25 @@ from scipy.special import logsumexp
 from support import snapshot
 
 from forgetwatch import Snapshot, compare
-from forgetwatch.comparing import group_values
+from forgetwatch.comparing import Group, group_values
 from forgetwatch.comparing.flips import flips
 from forgetwatch.gates import Condition
-from forgetwatch.report import flip_json, mass_mode, mass_sentence, tracker_row
+from forgetwatch.measures import MASS, mass_mode
+from forgetwatch.metrics import MassChanges
+from forgetwatch.report import flip_json, tracker_row
 
 Logprobs = np.ndarray[Any, np.dtype[np.float64]]
+
+
+def mass_of(group: Group) -> MassChanges:
+    found = group[MASS]
+    assert found is not None
+    return found
+
+
+def sentence(group: Group) -> str:
+    assert MASS.sentence is not None
+    return MASS.sentence(mass_of(group))
 
 
 def side(logprobs: Logprobs, *, norm: str = "sum", lengths: Logprobs | None = None, **columns: Any) -> Snapshot:
@@ -67,8 +80,7 @@ def test_the_change_of_log_p_of_gold_splits_exactly_in_every_group_under_any_nor
     assert whole.forgotten_log_mass_change == pytest.approx(mass[forgotten].mean())
     both = whole.forgotten_log_mass_change + whole.forgotten_log_conditional_change
     assert both == pytest.approx(change[forgotten].mean(), abs=1e-12)
-    assert whole.mass is not None
-    assert whole.mass.mass.observations == 50
+    assert mass_of(whole).mass.observations == 50
     for index, group in enumerate(found.by("category").values()):
         assert group.log_mass_change + group.log_conditional_change == pytest.approx(change[index::2].mean(), abs=1e-12)
     if norm == "sum":
@@ -94,8 +106,7 @@ def test_what_cannot_be_split_is_null_and_counted_in_a_note() -> None:
     kept = np.delete(np.arange(60), [3, 4, 5])
     mass = logsumexp(after, axis=1) - logsumexp(before, axis=1)
     assert found.all.log_mass_change == pytest.approx(mass[kept].mean())
-    assert found.all.mass is not None
-    assert found.all.mass.n == 57
+    assert mass_of(found.all).n == 57
     alone = compare(before=side(before), after=side(after, choice_logprobs=None))
     values = group_values(alone.all)
     for name in ("log_mass_change", "log_mass_change_interval", "forgotten_log_mass_change", "mass_kl"):
@@ -157,14 +168,14 @@ def test_the_sentence_follows_the_part_that_fell() -> None:
     tilted = before + np.random.default_rng(1).normal(0, 3, before.shape)
     for shift, mode in ((-20.0, "mass"), (-2.0, "both"), (5.0, "conditional")):
         whole = compare(before=side(before), after=side(tilted + shift)).all
-        assert mass_mode(whole) == mode
-        sentence = mass_sentence(whole)
+        assert mass_mode(mass_of(whole)) == mode
+        said = sentence(whole)
         moved_by = "rose by" if shift > 0 else "fell by"
-        assert f"forgotten answers: the log probability of the options together {moved_by} " in sentence
-        assert "within its error" not in sentence
+        assert f"forgotten answers: the log probability of the options together {moved_by} " in said
+        assert "within its error" not in said
     as_much = compare(before=side(before), after=side(tilted - tilted.mean() + before.mean())).all
-    assert ", which is within its error, and that of the right one among them fell by " in mass_sentence(as_much)
-    assert mass_sentence(compare(before=side(before), after=side(before)).all) == ""
+    assert ", which is within its error, and that of the right one among them fell by " in sentence(as_much)
+    assert sentence(compare(before=side(before), after=side(before)).all) == ""
 
 
 def test_trackers_and_gates_have_the_quantities_by_name() -> None:

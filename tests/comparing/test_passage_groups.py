@@ -11,8 +11,9 @@ import pytest
 from passage_texts import read
 
 from forgetwatch import Trajectory, compare, load_snapshot, save_snapshot
-from forgetwatch.comparing import QUANTITIES, conclude, group_values, value_at
+from forgetwatch.comparing import conclude, group_values
 from forgetwatch.gates import Condition
+from forgetwatch.measures import QUANTITIES, value_at
 from forgetwatch.metrics import false_discovery
 from forgetwatch.report import comparison_json, trajectory_json
 

@@ -10,7 +10,8 @@ import pytest
 from support import snapshot
 
 from forgetwatch import Snapshot, compare
-from forgetwatch.comparing import QUANTITIES, group_values, json_value, range_of, unit_of, value_at
+from forgetwatch.comparing import group_values
+from forgetwatch.measures import QUANTITIES, json_value, range_of, unit_of, value_at
 
 RATES = ("forgetting", "backward_transfer")
 PASSAGES = ("passages", "bits_per_byte")

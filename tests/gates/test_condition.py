@@ -7,9 +7,10 @@ from pages import choices, clusters, samples, sure
 from support import snapshot
 
 from forgetwatch import compare
-from forgetwatch.comparing import QUANTITIES, Comparison, group_values, range_of, unit_of, value_at
+from forgetwatch.comparing import Comparison, group_values
 from forgetwatch.errors import GateError
 from forgetwatch.gates import Condition, parse_fraction
+from forgetwatch.measures import QUANTITIES, range_of, unit_of, value_at
 
 
 @pytest.fixture

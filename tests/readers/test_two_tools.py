@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 
 from forgetwatch import Snapshot, compare, load_snapshot, save_snapshot
 from forgetwatch.cli import app
-from forgetwatch.comparing import option_scores, second_choice
 from forgetwatch.errors import SnapshotError
+from forgetwatch.pairing import option_scores, second_choice
 from forgetwatch.readers import concatenate
 
 ITEMS = 1500

@@ -14,8 +14,8 @@ import pytest
 from real_model.plain import recount
 
 from forgetwatch import Comparison, Snapshot, compare, load_snapshot
-from forgetwatch.comparing import AlignedPairs, pair
 from forgetwatch.metrics import Known, count_known
+from forgetwatch.pairing import AlignedPairs, pair
 
 STEPS = 12
 COMPARED = 60

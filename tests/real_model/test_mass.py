@@ -11,8 +11,8 @@ from scipy.special import logsumexp
 from support import log_likelihood
 
 from forgetwatch import load_probe, score
-from forgetwatch.comparing import option_scores
 from forgetwatch.metrics import split
+from forgetwatch.pairing import option_scores
 
 
 def test_mass_and_conditional_of_standard_are_those_of_plain_forwards(tok: Any, load: Callable[..., Any]) -> None:

@@ -7,8 +7,7 @@ from support import snapshot
 
 from forgetwatch import compare
 from forgetwatch.comparing import Comparison
-from forgetwatch.report import bars_figure, svg
-from forgetwatch.report.plots import ROWS
+from forgetwatch.report import ROWS, bars_figure, svg
 
 
 def made(lost: list[int], *, names: list[str] | None = None) -> Comparison:

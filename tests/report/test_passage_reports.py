@@ -12,13 +12,13 @@ from passage_texts import read
 from rich.console import Console
 
 from forgetwatch import Comparison, Trajectory, compare
+from forgetwatch.measures import PASSAGES
 from forgetwatch.report import (
     LINES,
     comparison_detail,
     comparison_markdown,
     comparison_table,
     comparisons_csv,
-    passage_cells,
     run_detail,
     run_page,
     save_run,
@@ -163,7 +163,7 @@ def test_a_tracker_gets_no_count_of_answers_for_passages_alone() -> None:
 
 def test_a_group_of_one_text_keeps_its_row() -> None:
     made = compare(before=read(bits=[1.0]), after=read(bits=[1.1]))
-    assert passage_cells(made.all)["bits_per_byte_q_value"] == "n/a"
+    assert PASSAGES.cells(made.all[PASSAGES])["bits_per_byte_q_value"] == "n/a"
 
 
 def test_a_probe_without_passages_has_no_key_of_them() -> None:

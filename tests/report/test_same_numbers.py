@@ -238,7 +238,8 @@ def test_trackers_get_the_numbers_of_the_document(shown: tuple[Comparison, Any])
             "q_value",
             "p_value",
         ):
-            assert row.get(f"eval_forget/{key}/{what}") == group[what], (key, what)
+            named = "items" if what == "n" else what
+            assert row.get(f"eval_forget/{key}/{named}") == group[what], (key, what)
             compared += group[what] is not None
         low, high = group["net_change_interval"]
         assert (

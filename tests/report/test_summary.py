@@ -13,7 +13,9 @@ from support import snapshot
 from forgetwatch import Item, Probe, Trajectory, compare
 from forgetwatch.comparing import Comparison
 from forgetwatch.comparing.flips import flips
-from forgetwatch.report import Summary, by_points, listed, questions, shorten, verdict_sentence
+from forgetwatch.measures import KNOWN
+from forgetwatch.pairing import by_points, listed, questions, shorten
+from forgetwatch.report import Summary, verdict_sentence
 from forgetwatch.report.summary import summary
 
 
@@ -171,7 +173,9 @@ def test_losses_of_form_and_of_knowledge_add_up_to_those_that_are_wrong() -> Non
 
 def test_guessing_is_given_with_its_range_where_nothing_shows_the_luck_among_confident_answers() -> None:
     assert "Guessing alone" not in said(choices().comparison)["Is that more than luck?"]
-    groups = tuple(replace(group, known_lost_net=None) for group in choices().comparison.groups)
+    groups = tuple(
+        group.having(KNOWN, replace(group[KNOWN], known_lost_by_luck=None)) for group in choices().comparison.groups
+    )
     told = said(replace(choices().comparison, groups=groups))["Is that more than luck?"]
     found = re.search(
         r"Guessing alone would make about (\d+) of all \d+ losses; between (\d+) and (\d+) would fit", told

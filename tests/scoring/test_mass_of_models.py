@@ -14,8 +14,8 @@ from scipy.special import logsumexp
 from support import WORDS, log_likelihood, model, probe, tokenizer
 
 from forgetwatch import Item, Probe, compare, score
-from forgetwatch.comparing import option_scores
 from forgetwatch.metrics import split
+from forgetwatch.pairing import option_scores
 from forgetwatch.scoring import encode
 
 TOK = tokenizer()

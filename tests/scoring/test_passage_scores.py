@@ -13,8 +13,8 @@ from ranks import in_processes
 from support import WORDS, model, probe, tokenizer
 
 from forgetwatch import Item, Probe, score
-from forgetwatch.comparing import snapshot_bits_per_byte
 from forgetwatch.errors import ScoringError
+from forgetwatch.pairing import snapshot_bits_per_byte
 from forgetwatch.scoring import Scorer, VllmGenerator, VllmLetters, encode
 
 

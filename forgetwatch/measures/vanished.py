@@ -21,8 +21,10 @@ from typing import Final
 
 import numpy as np
 
-from forgetwatch.comparing.aligned import AlignedPairs
+from forgetwatch.measures.base import Ends, Measure, Quantity, Rows
+from forgetwatch.measures.flips import net_interval
 from forgetwatch.metrics import Interval, count_cells, effective_items, is_known, newcombe
+from forgetwatch.pairing import AlignedPairs
 
 NOTED: Final = 0.01
 """Share of the items beyond which vanished ones are named in a note, and keep a verdict open."""
@@ -33,6 +35,7 @@ class Vanished:
     """Unscored items of a group, and what those that vanished leave possible. Passages are not among them.
 
     Attributes:
+        answers: False if the group has no answer at all, scored or not: then the counts of 0 mean nothing.
         unscored_before: Items without an outcome before.
         unscored_after: Items without an outcome after.
         newly_unscored: Items that were scored before and are unscored after.
@@ -44,6 +47,7 @@ class Vanished:
             the other items, which it is if nothing vanished.
     """
 
+    answers: bool
     unscored_before: int
     unscored_after: int
     newly_unscored: int
@@ -52,29 +56,25 @@ class Vanished:
     net_change_interval_worst: Interval
 
 
-def count_vanished(scored: AlignedPairs, unscored: AlignedPairs, *, interval: Interval, has_known: bool) -> Vanished:
-    """Count the unscored items of a group, and bound its net change.
-
-    Args:
-        scored: The pairs that were scored on both sides.
-        unscored: The pairs of the other items.
-        interval: Interval of the net change over `scored`.
-        has_known: True if known items were counted among `scored`.
-    """
+def _of(rows: Rows) -> Vanished:
+    scored, unscored = rows.pairs, rows.unscored
+    interval = net_interval(scored)
     lost_outcome = unscored.scored_before & ~unscored.scored_after
     new_outcome = unscored.scored_after & ~unscored.scored_before
     items = np.unique(unscored.item[lost_outcome | new_outcome])
     has_share = np.isfinite(unscored.share_before) & (unscored.k - unscored.golds >= 2)
     known = is_known(unscored.before & lost_outcome, unscored.share_before) & has_share
     known_items = int(known.sum()) if unscored.samples == 1 else int(known.sum()) / unscored.samples
+    has_known = has_share.any() or scored.confidence().measured.any()
     # One sample that vanished takes the others of its item out of the cells with it: all are back in the worst case.
     back = np.isin(unscored.item, items) & (unscored.scored_before | unscored.scored_after)
     return Vanished(
+        answers=bool(len(scored) or len(unscored)),
         unscored_before=len(np.unique(unscored.item[~unscored.scored_before])),
         unscored_after=len(np.unique(unscored.item[~unscored.scored_after])),
         newly_unscored=len(np.unique(unscored.item[lost_outcome])),
         vanished=len(items),
-        known_vanished=known_items if has_known or has_share.any() else None,
+        known_vanished=known_items if has_known else None,
         net_change_interval_worst=_worst(scored, unscored.take(back), interval) if items.size else interval,
     )
 
@@ -98,3 +98,28 @@ def _worst(scored: AlignedPairs, vanished: AlignedPairs, interval: Interval) -> 
         return worst
     # Wrong answers that vanished cannot be lost, and would bring a net change closer to 0 as further items.
     return min(worst[0], interval[0]), min(worst[1], interval[1])
+
+
+VANISHED: Final = Measure[Vanished](
+    key="vanished",
+    of=_of,
+    quantities=(
+        Ends(
+            name="net_change_interval_worst",
+            read=lambda r: r.net_change_interval_worst,
+            unit="share",
+            low=-1.0,
+            high=1.0,
+        ),
+        Quantity(name="known_vanished", read=lambda r: r.known_vanished, unit="count"),
+        Quantity(name="vanished", read=lambda r: r.vanished if r.answers else None, unit="count"),
+        Quantity(name="unscored_before", read=lambda r: r.unscored_before if r.answers else None, unit="count"),
+        Quantity(name="unscored_after", read=lambda r: r.unscored_after if r.answers else None, unit="count"),
+        Quantity(
+            name="newly_unscored",
+            read=lambda r: r.newly_unscored if r.answers else None,
+            unit="count",
+            tracked="all",
+        ),
+    ),
+)

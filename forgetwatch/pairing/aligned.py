@@ -1,7 +1,8 @@
 """Aligned arrays of two snapshots: one row per pair of answers. Everything that is counted is counted from them.
 
-Passages, which have no answer, are in no row here: see `comparing.aligned_passages`. The pairs of items with an answer
-that was not scored are apart from the others, for `comparing.vanished`.
+Passages, which have no answer, are in `AlignedPassages` alone; one that was scored on one side only is unscored like
+any other item. The pairs of items with an answer that was not scored are apart from the others, for
+`measures.vanished`.
 
 A column that a snapshot lacks is None or nan.
 """
@@ -16,10 +17,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from forgetwatch.comparing.labels import Labels
-from forgetwatch.comparing.pairing import Pairing
-from forgetwatch.comparing.stored_scores import gold_share, has_letters, option_scores, second_choice
-from forgetwatch.metrics import Answers, Confidence, MassSplit, OptionScores, lost_form, right_at_constant_mass, split
+from forgetwatch.metrics import (
+    Answers,
+    Confidence,
+    MassSplit,
+    OptionScores,
+    Passages,
+    lost_form,
+    rate,
+    right_at_constant_mass,
+    split,
+)
+from forgetwatch.pairing.labels import Labels
+from forgetwatch.pairing.pairs import Pairing
+from forgetwatch.pairing.stored_scores import gold_share, has_letters, option_scores, second_choice
 from forgetwatch.snapshot import LEFT_OUT, NONE, Snapshot, codes
 
 Bools = NDArray[np.bool_]
@@ -334,3 +345,62 @@ def shared_clusters(before: Snapshot, after: Snapshot, pairing: Pairing) -> Ints
         return None
     code = codes(name if isinstance(name, pa.ChunkedArray) else pa.chunked_array([name]))
     return np.where(alone, int(code.max()) + 1 + item, code)  # beyond all named clusters, one code per item
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AlignedPassages:
+    """Passages that were scored on both sides, with their labels.
+
+    Attributes:
+        passages: Their log-likelihoods and lengths.
+        task: Names of the tasks.
+        category: Names of the categories.
+    """
+
+    passages: Passages
+    task: Labels
+    category: Labels
+
+    @classmethod
+    def align(cls, before: Snapshot, after: Snapshot, pairing: Pairing) -> Self:
+        """Align the passages among the pairs of two snapshots; there may be none.
+
+        Args:
+            before: The snapshot before.
+            after: The snapshot after.
+            pairing: Rows of the two that pair.
+        """
+        left, right = pairing.before, pairing.after
+        both = before.is_passage[left] & after.is_passage[right]
+        cluster = shared_clusters(before, after, pairing)
+        left, right = left[both], right[both]
+        passages = Passages(
+            before=_values(before, "choice_logprobs", left),
+            after=_values(after, "choice_logprobs", right),
+            bytes_before=_values(before, "choice_bytes", left),
+            bytes_after=_values(after, "choice_bytes", right),
+            cluster=None if cluster is None else cluster[both],
+        )
+        category = first_named(before.table["category"].take(left), after.table["category"].take(right))
+        return cls(passages=passages, task=Labels.of(before.table["task"].take(left)), category=Labels.of(category))
+
+    def __len__(self) -> int:
+        return len(self.passages)
+
+    def take(self, rows: NDArray[Any]) -> Self:
+        """Some of the passages."""
+        return type(self)(
+            passages=self.passages.take(rows), task=self.task.take(rows), category=self.category.take(rows)
+        )
+
+
+def snapshot_bits_per_byte(snapshot: Snapshot) -> float:
+    """Bits per byte of all passages of a snapshot; nan without passages."""
+    rows = np.flatnonzero(snapshot.is_passage)
+    return rate(_values(snapshot, "choice_logprobs", rows), _values(snapshot, "choice_bytes", rows))
+
+
+def _values(snapshot: Snapshot, name: str, rows: NDArray[np.int64]) -> Floats:
+    """The only value of a list column in each of some rows, float64 [rows]."""
+    column = snapshot.table[name].take(rows).combine_chunks()
+    return np.asarray(pc.cast(column.flatten(), "float64").to_numpy(zero_copy_only=False), np.float64)

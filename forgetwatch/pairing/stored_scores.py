@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from forgetwatch.comparing.labels import Labels
 from forgetwatch.errors import SnapshotError
 from forgetwatch.metrics import UNITS, OptionScores, decide, normalise, option_mask, second_is_gold
+from forgetwatch.pairing.labels import Labels
 from forgetwatch.snapshot import Snapshot
 
 Bools = NDArray[np.bool_]

@@ -1,0 +1,36 @@
+"""One module for each thing that a group of items shows: its result, its numbers, its words.
+
+    base             Measure, Quantity, Ends: what every measure has, and the rows that it counts
+    quantities       MEASURES, their order, and the loops over all numbers
+    flips            the four cells, their rates, intervals and tests
+    known_items      clearly known items, those lost, and what luck makes of both
+    scores           the log score
+    option_mass      mass and conditional of the options
+    passage_bits     bits per byte of passages
+    vanished         items that were scored on one side alone
+    noise_floors     a second measurement, sampling, soft changes, losses of form
+    chance           corrections for guessing
+
+To add a measure, write its module and put it into `MEASURES`. Read `base` first, then `scores`.
+"""
+
+from forgetwatch.measures.base import NOT_THERE, Ends, Measure, Quantity, Rows, Unit
+from forgetwatch.measures.chance import ASSUMES, CHANCE, Chance, chance_rows
+from forgetwatch.measures.flips import FLIPS, Flips, net_change
+from forgetwatch.measures.known_items import KNOWN, net_of_luck
+from forgetwatch.measures.noise_floors import NOISE_FLOOR, NULL, SOFT
+from forgetwatch.measures.option_mass import MASS, mass_mode
+from forgetwatch.measures.passage_bits import PASSAGES
+from forgetwatch.measures.quantities import (
+    INTERVALS,
+    MEASURE_OF,
+    MEASURES,
+    QUANTITIES,
+    document,
+    json_value,
+    range_of,
+    unit_of,
+    value_at,
+)
+from forgetwatch.measures.scores import LOG_SCORE
+from forgetwatch.measures.vanished import NOTED, VANISHED, Vanished

@@ -1,0 +1,207 @@
+"""A measure: one thing that a group of items shows, with all that any output needs to show it.
+
+    computation    `of`, from the rows of a group to a small frozen result
+    quantities     its numbers and intervals, each with its name, unit, range, column and place in trackers
+    words          its line in a terminal, its sentence, and the table of its panel
+
+JSON, CSV, gates, trackers and every table loop over `measures.quantities.MEASURES`. So a new measure is one module and
+one entry there. A result holds numbers only; a measure never sees a Comparison or a renderer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, Literal, TypeVar
+
+import numpy as np
+
+from forgetwatch.metrics import Change, Interval, false_discovery
+from forgetwatch.pairing import AlignedPairs, AlignedPassages
+
+R = TypeVar("R")
+Unit = Literal["count", "share", "nats", "bits", "ratio"]
+Tracked = Literal["", "all", "category"]
+"""Rows of trackers that have a quantity without ``log="full"``: none, that of all items, also those of categories."""
+
+NOT_THERE: Final = "–"
+"""Cell of a quantity that is undefined."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """Rows of one group.
+
+    Attributes:
+        pairs: Pairs of answers that were scored on both sides.
+        unscored: Pairs of the items that were not.
+        passages: Its passages; None for none.
+        rng: Generator of bootstrap draws; None leaves out the intervals that need them.
+        replications: Draws of each interval.
+    """
+
+    pairs: AlignedPairs
+    unscored: AlignedPairs
+    passages: AlignedPassages | None = None
+    rng: np.random.Generator | None = None
+    replications: int = 2000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantity(Generic[R]):
+    """One number of a measure.
+
+    Attributes:
+        name: Name in JSON, CSV, gates and trackers; a dot leads into an object of the JSON document.
+        read: The number; None or nan where it is undefined.
+        unit: Its unit; probabilities are shares.
+        low: Smallest value that it can have.
+        high: Largest value.
+        heading: Heading of its column; empty for none.
+        text: Text of its cell.
+        tracked: Rows of trackers that have it by default.
+        tracker: Its name in trackers, if another.
+    """
+
+    name: str
+    read: Callable[[R], float | None]
+    unit: Unit
+    low: float = 0.0
+    high: float = math.inf
+    heading: str = ""
+    text: Callable[[R], str] | None = None
+    tracked: Tracked = ""
+    tracker: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ends(Generic[R]):
+    """An interval of a measure, under its own name; each end is a quantity: ``NAME_low`` and ``NAME_high``.
+
+    Attributes:
+        name: Name in JSON.
+        read: The interval; None where it is undefined.
+        unit: Unit of the ends.
+        low: Smallest value that an end can have.
+        high: Largest value.
+    """
+
+    name: str
+    read: Callable[[R], Interval | None]
+    unit: Unit
+    low: float = 0.0
+    high: float = math.inf
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure(Generic[R]):
+    """One thing that a group shows. A hook that only one measure would need stays in its renderer.
+
+    Attributes:
+        key: Name by which a group finds its result.
+        of: Result for the rows of a group; None where it is undefined.
+        quantities: Its numbers and intervals.
+        title: Heading of its panel; empty for a measure without one.
+        about: First paragraph of the panel.
+        question: Question that the sentence answers.
+        corrected: The results of all groups of a level, with q-values over them.
+        parts: Object of the JSON document that is null as a whole where a part of the result is None.
+        line: Line of a terminal of 80 columns; empty for none.
+        sentence: Sentence on the whole; empty for none.
+    """
+
+    key: str
+    of: Callable[[Rows], R | None]
+    quantities: tuple[Quantity[R] | Ends[R], ...]
+    title: str = ""
+    about: str = ""
+    question: str = ""
+    corrected: Callable[[Sequence[R | None]], Sequence[R | None]] = list
+    parts: Mapping[str, Callable[[R], object]] = field(default_factory=dict)
+    line: Callable[[R], str] | None = None
+    sentence: Callable[[R], str] | None = None
+
+    @property
+    def headings(self) -> dict[str, str]:
+        """Heading of each column, by quantity."""
+        return {one.name: one.heading for one in self.quantities if isinstance(one, Quantity) and one.heading}
+
+    def cells(self, found: R | None) -> dict[str, str]:
+        """Text of each column, by quantity; empty where the measure is undefined."""
+        shown = [one for one in self.quantities if isinstance(one, Quantity) and one.heading]
+        return {} if found is None else {one.name: one.text(found) if one.text else NOT_THERE for one in shown}
+
+    def values(self, found: R | None) -> dict[str, Any]:
+        """Numbers and intervals by name, in JSON types; None where undefined or not finite."""
+        made: dict[str, Any] = {}
+        for one in self.quantities:
+            value = None if found is None else one.read(found)
+            made[one.name] = [_finite(end) for end in value] if isinstance(value, tuple) else _finite(value)
+        return made
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else value
+
+
+def false_discoveries(p_values: Sequence[float | None]) -> list[float | None]:
+    """Benjamini-Hochberg over the groups that have a p-value; None for the others."""
+    tested = np.array([p is not None and math.isfinite(p) for p in p_values], bool)
+    found: list[float | None] = [None] * len(p_values)
+    q_values = false_discovery(np.array([p for p, has in zip(p_values, tested, strict=True) if has], float))
+    for index, q in zip(np.flatnonzero(tested).tolist(), q_values, strict=True):
+        found[index] = float(q)
+    return found
+
+
+def with_interval(show: Callable[..., list[str]], change: Change | None) -> str:
+    """A change with its 95 % interval, such as ``+26.14 (+25.49 to +26.79)``; a dash for None.
+
+    Args:
+        show: `formatting.nats` or `formatting.bits`.
+        change: The change.
+    """
+    if change is None:
+        return NOT_THERE
+    if math.isnan(change.interval[0]):  # one observation shows no spread
+        return show(change.mean)[0]
+    shown, low, high = show(change.mean, *change.interval)
+    return f"{shown} ({low} to {high})"
+
+
+def mean_change(
+    name: str,
+    read: Callable[[R], Change | None],
+    *,
+    unit: Unit,
+    show: Callable[..., list[str]],
+    heading: str = "",
+    tracked: Tracked = "",
+) -> tuple[Quantity[R], Ends[R]]:
+    """The quantity of a mean change that can have either sign, and its interval.
+
+    Args:
+        name: Name of the quantity; the interval is ``NAME_interval``.
+        read: The change; None where it is undefined.
+        unit: Its unit.
+        show: `formatting.nats` or `formatting.bits`.
+        heading: Heading of its column, with the interval; empty for none.
+        tracked: See `Quantity`.
+    """
+
+    def mean(found: R) -> float | None:
+        change = read(found)
+        return None if change is None else change.mean
+
+    def interval(found: R) -> Interval | None:
+        change = read(found)
+        return None if change is None else change.interval
+
+    def text(found: R) -> str:
+        return with_interval(show, read(found))
+
+    return (
+        Quantity(name=name, read=mean, unit=unit, low=-math.inf, heading=heading, text=text, tracked=tracked),
+        Ends(name=f"{name}_interval", read=interval, unit=unit, low=-math.inf),
+    )

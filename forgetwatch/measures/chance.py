@@ -1,0 +1,199 @@
+"""Corrections of flips for guessing, each with its assumption. See `metrics.paper`, `guessing` and `bounds`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from forgetwatch.measures.base import Ends, Measure, Quantity, Rows
+from forgetwatch.metrics import (
+    Bound,
+    Corrected,
+    Interval,
+    Paper,
+    Persistence,
+    bootstrap,
+    bound,
+    guess_corrected,
+    guess_corrected_calibrated,
+    persistence,
+    tipping_ratio,
+)
+from forgetwatch.metrics.paper import paper
+from forgetwatch.pairing import between, count, percent
+
+ASSUMES: Final = {
+    "paper": "before and after are unrelated; too high if guesses change, too low if not",
+    "guess-corrected": "guesses hit like any wrong option; too high if some options are ruled out",
+    "calibrated": "guesses hit as often as gold is second; too high if half-known items move",
+    "bound": "guesses win as often as they lose; from the net loss to k/(k-1) x all flips",
+}
+"""Assumption of each correction, and the direction of its error; in full in the module of its name in `metrics`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chance:
+    """Corrections of a group's flips for guessing; a quantity that is undefined for the group is None.
+
+    Attributes:
+        n: Items with k >= 2; nan for a group without answers.
+        paper: The paper's adjustment, over those items.
+        guess_corrected: Needs logged options and k >= 3.
+        guess_corrected_calibrated: Needs the scores of the options as well.
+        bound: Rates that balanced guessing leaves possible.
+        persistence: Wrong answers that stay the same; needs logged options.
+        tipping_interval: 95 % bootstrap interval of the tipping ratio; None without a generator.
+    """
+
+    n: float
+    paper: Paper | None
+    guess_corrected: Corrected | None
+    guess_corrected_calibrated: Corrected | None
+    bound: Bound | None
+    persistence: Persistence | None
+    tipping_interval: Interval | None
+
+
+def _of(rows: Rows) -> Chance:
+    pairs, rng = rows.pairs, rows.rng
+    adjusted = paper(pairs.before, pairs.after, pairs.k, cluster=pairs.cluster, samples=pairs.samples)
+    answers = pairs.answers()
+    tipping = None
+    if answers is not None and rng is not None:
+        units = np.arange(len(answers.k)) if answers.cluster is None else answers.cluster
+        drawn = answers  # narrowed to not None, which a closure over `answers` would lose
+        tipping = bootstrap(lambda rows: tipping_ratio(drawn.take(rows)), units, rng, replications=rows.replications)
+    return Chance(
+        n=adjusted.n if len(pairs) else math.nan,
+        paper=adjusted if adjusted.n else None,
+        guess_corrected=guess_corrected(answers) if answers else None,
+        guess_corrected_calibrated=guess_corrected_calibrated(answers) if answers else None,
+        bound=bound(pairs.before, pairs.after, pairs.k, pairs.golds, cluster=pairs.cluster),
+        persistence=persistence(answers) if answers else None,
+        tipping_interval=tipping,
+    )
+
+
+def chance_rows(chance: Chance, n: float) -> list[tuple[str, str, str, str]]:
+    """(name, forgotten %, gained %, items) of each correction; `items` is empty if all n items took part."""
+    rows = []
+    corrections: tuple[tuple[str, int, Paper | Corrected | None], ...] = (
+        ("paper", 2, chance.paper),
+        ("guess-corrected", 3, chance.guess_corrected),
+        ("calibrated", 3, chance.guess_corrected_calibrated),
+    )
+    # `least` is the smallest number of options with which an item takes part.
+    for name, least, rates in corrections:
+        if rates is not None:
+            if isinstance(rates, Paper):
+                intervals = rates.forgetting_interval, rates.backward_transfer_interval
+            else:
+                intervals = rates.forgetting_band, rates.backward_transfer_band
+            lost, won = _from_zero(rates.forgetting, intervals[0]), _from_zero(rates.backward_transfer, intervals[1])
+            rows.append((name, lost, won, f"{count(rates.n)} with k>={least}" if rates.n < n else ""))
+    if (found := chance.bound) is not None:
+        ends = between(found.forgetting, percent), between(found.backward_transfer, percent)
+        rows.append(("bound", *ends, f"{count(chance.n)} with k>=2" if chance.n < n else ""))
+    return rows
+
+
+def _from_zero(rate: float, interval: Interval) -> str:
+    """Text of a rate and its interval, cut off at 0: values below are noise, and only the JSON keeps them."""
+    if interval[1] < 0:
+        return "0.0 (all below 0)"
+    return f"{percent(min(max(rate, 0.0), 1.0))} ({between((max(interval[0], 0.0), interval[1]), percent)})"
+
+
+def _paper(name: str, *, low: float = 0.0) -> Quantity[Chance]:
+    return Quantity(
+        name=f"chance.paper.{name}",
+        read=lambda r: None if r.paper is None else getattr(r.paper, name),
+        unit="share",
+        low=low,
+        high=1.0,
+    )
+
+
+def _corrected(
+    path: str, of: Callable[[Chance], Corrected | None], *, calibrated: bool
+) -> tuple[Quantity[Chance] | Ends[Chance], ...]:
+    """Quantities and intervals of a correction for guessing; its rates can be below 0."""
+
+    def share(name: str, low: float = 0.0) -> Quantity[Chance]:
+        return Quantity(
+            name=f"{path}.{name}",
+            read=lambda r: None if (found := of(r)) is None else getattr(found, name),
+            unit="share",
+            low=low,
+            high=1.0,
+        )
+
+    def band(name: str) -> Ends[Chance]:
+        return Ends(
+            name=f"{path}.{name}",
+            read=lambda r: None if (found := of(r)) is None else getattr(found, name),
+            unit="share",
+            low=-1.0,
+            high=1.0,
+        )
+
+    return (
+        Quantity(name=f"{path}.n", read=lambda r: None if (found := of(r)) is None else found.n, unit="count"),
+        *(share(name, low=-1.0) for name in ("forgetting", "backward_transfer")),
+        *(share(name) for name in ("forgetting_se", "backward_transfer_se")),
+        *(band(name) for name in ("forgetting_band", "backward_transfer_band")),
+        *((share("second_choice"),) if calibrated else ()),
+    )
+
+
+def _ends(part: str, name: str, *, high: float = 1.0) -> Ends[Chance]:
+    return Ends(
+        name=f"chance.{part}.{name}",
+        read=lambda r: None if (found := getattr(r, part)) is None else getattr(found, name),
+        unit="share",
+        high=high,
+    )
+
+
+def _persistence(name: str, *, ratio: bool = False) -> Quantity[Chance]:
+    return Quantity(
+        name=f"chance.{name}",
+        read=lambda r: None if r.persistence is None else getattr(r.persistence, name),
+        unit="ratio" if ratio else "share",
+        high=math.inf if ratio else 1.0,
+    )
+
+
+CHANCE: Final = Measure[Chance](
+    key="chance",
+    of=_of,
+    parts={
+        "chance.paper": lambda r: r.paper,
+        "chance.guess_corrected": lambda r: r.guess_corrected,
+        "chance.guess_corrected_calibrated": lambda r: r.guess_corrected_calibrated,
+        "chance.bound": lambda r: r.bound,
+    },
+    quantities=(
+        Quantity(name="chance.n", read=lambda r: r.n, unit="count"),
+        *(_paper(name) for name in ("expected", "forgetting", "backward_transfer")),
+        *(_paper(name, low=-1.0) for name in ("forgetting_unclipped", "backward_transfer_unclipped")),
+        *(
+            _paper(name)
+            for name in ("forgetting_max", "backward_transfer_max", "forgetting_se", "backward_transfer_se")
+        ),
+        *(_ends("paper", name) for name in ("forgetting_interval", "backward_transfer_interval")),
+        *_corrected("chance.guess_corrected", lambda r: r.guess_corrected, calibrated=False),
+        *_corrected("chance.guess_corrected_calibrated", lambda r: r.guess_corrected_calibrated, calibrated=True),
+        *(
+            _ends("bound", name)
+            for name in ("forgetting", "backward_transfer", "forgetting_interval", "backward_transfer_interval")
+        ),
+        *(_persistence(name) for name in ("same_wrong", "same_wrong_se", "same_wrong_if_fresh")),
+        _persistence("tipping_ratio", ratio=True),
+        Ends(name="chance.tipping_ratio_interval", read=lambda r: r.tipping_interval, unit="ratio"),
+    ),
+)

@@ -1,0 +1,110 @@
+"""Clearly known items, those of them that are wrong now, and what luck makes of both. See `metrics.known`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from forgetwatch.measures.base import NOT_THERE, Ends, Measure, Quantity, Rows
+from forgetwatch.metrics import Confidence, Interval, Known, count_known, effective_items, flip_interval
+from forgetwatch.pairing import count
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownItems(Known):
+    """Counts of known items, with the interval of the share that is lost.
+
+    Attributes:
+        known_lost_interval: 95 % interval of `known_lost` as a share of `known`, lucky guesses included.
+    """
+
+    known_lost_interval: Interval
+
+
+def _of(rows: Rows) -> KnownItems | None:
+    items = rows.pairs.confidence()
+    found = count_known(items, samples=rows.pairs.samples)
+    return None if found is None else KnownItems(**vars(found), known_lost_interval=_lost_interval(items))
+
+
+def _lost_interval(items: Confidence) -> Interval:
+    rows = items.known
+    lost = ~items.after[rows]
+    worth = len(lost) if items.cluster is None else effective_items(lost.astype(float), items.cluster[rows])
+    return flip_interval(float(lost.mean()) * worth, worth) if len(lost) else flip_interval(0, 0)
+
+
+@dataclass(frozen=True)
+class NetOfLuck:
+    """Texts of the known and lost items less luck. `by_luck` and `net` add up to the lost ones as they are shown."""
+
+    by_luck: str
+    net: str
+    low: str
+    high: str
+
+    def __str__(self) -> str:
+        return self.net if self.low == "n/a" else f"{self.net} ({self.low} to {self.high})"
+
+
+def net_of_luck(found: Known | None) -> NetOfLuck | None:
+    """Texts of the known and lost items less luck, whole from 10 items on; None if luck is not measured."""
+    if found is None or found.known_lost_by_luck is None or found.known_lost_net_interval is None:
+        return None
+    lost, by_luck = found.known_lost, found.known_lost_by_luck
+    digits = 0 if max(lost, by_luck) >= 10 and float(lost).is_integer() else 1
+    made = round(by_luck, digits)
+    return NetOfLuck(*(_counted(value, digits) for value in (made, lost - made, *found.known_lost_net_interval)))
+
+
+def _counted(value: float, digits: int) -> str:
+    if math.isnan(value):
+        return "n/a"
+    rounded = round(value, digits) + 0.0
+    return f"{rounded:,.{0 if rounded == int(rounded) else digits}f}"
+
+
+def _line(found: KnownItems) -> str:
+    text = f"clearly known {count(found.known)}   now lost {count(found.known_lost)}"
+    if (net := net_of_luck(found)) is None:
+        return f"{text} (luck not measured)"
+    return f"{text}, by luck alone {net.by_luck}: net {net.net} ({net.low} to {net.high})"
+
+
+KNOWN: Final = Measure[KnownItems](
+    key="known",
+    of=_of,
+    line=_line,
+    quantities=(
+        Quantity(
+            name="known", read=lambda r: r.known, unit="count", heading="clearly known", text=lambda r: count(r.known)
+        ),
+        Quantity(
+            name="known_lost",
+            read=lambda r: r.known_lost,
+            unit="count",
+            heading="now lost",
+            text=lambda r: count(r.known_lost),
+            tracked="all",
+        ),
+        Quantity(name="newly_known", read=lambda r: r.newly_known, unit="count"),
+        Quantity(name="known_by_luck", read=lambda r: r.known_by_luck, unit="count"),
+        Quantity(name="known_lost_by_luck", read=lambda r: r.known_lost_by_luck, unit="count"),
+        Quantity(name="known_net", read=lambda r: r.known_net, unit="count", low=-math.inf),
+        Quantity(
+            name="known_lost_net",
+            read=lambda r: r.known_lost_net,
+            unit="count",
+            low=-math.inf,
+            heading="less luck",
+            text=lambda r: str(net_of_luck(r) or NOT_THERE),
+            tracked="all",
+        ),
+        Quantity(  # a ratio of two differences
+            name="known_lost_net_share", read=lambda r: r.known_lost_net_share, unit="share", low=-math.inf
+        ),
+        Ends(name="known_lost_net_interval", read=lambda r: r.known_lost_net_interval, unit="count", low=-math.inf),
+        Ends(name="known_lost_interval", read=lambda r: r.known_lost_interval, unit="share", high=1.0),
+    ),
+)

@@ -1,0 +1,130 @@
+"""Why answers were lost: the options as a whole are said less (mass), or another of them is preferred (conditional).
+
+Changes are in nats a question. See `metrics.mass`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final, Literal
+
+from forgetwatch.measures.base import Ends, Measure, Quantity, Rows, mean_change
+from forgetwatch.metrics import Change, MassChanges, mass_changes
+from forgetwatch.pairing import count, nats
+
+Mode = Literal["mass", "both", "conditional", "neither"]
+_Read = Callable[[MassChanges], Change | None]
+
+_MODES: Final[dict[Mode, str]] = {
+    "mass": "the larger part is that the options are said less",
+    "both": "both parts fell",
+    "conditional": "another option is preferred",
+    "neither": "neither part fell",
+}
+
+
+def _of(rows: Rows) -> MassChanges | None:
+    pairs = rows.pairs
+    if pairs.mass_split is None:
+        return None
+    gone = pairs.before & ~pairs.after
+    return mass_changes(
+        pairs.mass_split, forgotten=gone, letters=pairs.letters, cluster=pairs.cluster, samples=pairs.samples
+    )
+
+
+def mass_mode(found: MassChanges) -> Mode | None:
+    """Part that the forgotten answers lost; None if it is not measured.
+
+    ``mass`` if the interval of the mass is below 0 and it fell by more than the share of the right option, ``both`` if
+    it fell by less, ``conditional`` if its interval is not below 0.
+    """
+    mass, conditional = found.forgotten_mass, found.forgotten_conditional
+    if mass is None or conditional is None or math.isnan(mass.interval[1]):
+        return None
+    if mass.interval[1] >= 0:
+        return "conditional" if conditional.mean < 0 else "neither"
+    return "mass" if mass.mean < conditional.mean else "both"
+
+
+def _sentence(found: MassChanges) -> str:
+    if found.forgotten_mass is None or found.forgotten_conditional is None:
+        return ""
+    mode, n = mass_mode(found), count(found.forgotten_n)
+    of = "Of the forgotten answer" if found.forgotten_n == 1 else f"Of the {n} forgotten answers"
+    mass, conditional = found.forgotten_mass, found.forgotten_conditional
+    inside = ", which is within its error," if mass.interval[0] <= 0 <= mass.interval[1] else ""
+    text = (
+        f"{of}: the log probability of the options together {_moved(mass.mean)}{inside} and that of the right one "
+        f"among them {_moved(conditional.mean)}"
+    )
+    return f"{text}." if mode is None else f"{text}: {_MODES[mode]}."
+
+
+def _moved(change: float) -> str:
+    """Phrase for a change in nats, without a sign."""
+    if not change:
+        return "changed by 0 nats"
+    return f"{'rose' if change > 0 else 'fell'} by {nats(change)[0].lstrip('+-')} nats"
+
+
+def _change(name: str, read: _Read, heading: str) -> tuple[Quantity[MassChanges], Ends[MassChanges]]:
+    return mean_change(name, read, unit="nats", show=nats, heading=heading)
+
+
+MASS: Final = Measure[MassChanges](
+    key="mass",
+    title="Why: the options as a whole, or the choice among them",
+    about=(
+        "The log probability of the right answer is the sum of two parts. The mass is the log probability that the "
+        "model says any of the options at all; it falls when the model goes elsewhere, to another format for example. "
+        "The other part is the right option's share within the options; it falls when another option is preferred. "
+        "Changes are means in nats a question, after minus before; one nat is a factor of 2.7. Among the forgotten "
+        "questions the share has mostly fallen, because they were picked for that: compare it with all questions. "
+        "Brackets are 95 % intervals."
+    ),
+    question="Does it say less of this, or something else?",
+    of=_of,
+    sentence=_sentence,
+    quantities=(
+        *_change("log_mass_change", lambda r: r.mass, "mass, nats"),
+        *_change("log_conditional_change", lambda r: r.conditional, "within the options, nats"),
+        *_change("forgotten_log_mass_change", lambda r: r.forgotten_mass, "mass, forgotten alone"),
+        *_change(
+            "forgotten_log_conditional_change",
+            lambda r: r.forgotten_conditional,
+            "within the options, forgotten alone",
+        ),
+        Quantity(name="mass_kl", read=lambda r: r.mass_kl and r.mass_kl.mean, unit="nats"),
+        Quantity(
+            name="conditional_kl",
+            read=lambda r: r.conditional_kl.mean,
+            unit="nats",
+            heading="KL within the options",
+            text=lambda r: f"{r.conditional_kl.mean:.3f}",
+        ),
+        Quantity(
+            name="weighted_conditional_kl",
+            read=lambda r: r.weighted_conditional_kl and r.weighted_conditional_kl.mean,
+            unit="nats",
+        ),
+    ),
+)
+
+
+def _at_constant_mass(rows: Rows) -> float | None:
+    right = rows.pairs.right_at_constant_mass
+    if right is None:
+        return None
+    forgotten, samples = int((rows.pairs.before & ~right).sum()), rows.pairs.samples
+    return forgotten / samples if samples > 1 else forgotten
+
+
+CONSTANT_MASS: Final = Measure[float](
+    key="constant_mass",
+    of=_at_constant_mass,
+    # Answers right before and wrong after, had the options of each item kept their total probability: only where a
+    # score divided by a length decides. See `metrics.choices`.
+    quantities=(Quantity(name="forgotten_at_constant_mass", read=lambda r: r, unit="count"),),
+)

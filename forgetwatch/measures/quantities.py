@@ -1,0 +1,134 @@
+"""All measures in their order, and the loops over their numbers: JSON, columns of CSV, keys of trackers, gates.
+
+    forgotten  net_change  soft.forgetting  chance.paper.forgetting  chance.guess_corrected.n  ...
+
+Rates are fractions, counts whole numbers (means if items have several samples). A quantity that is undefined is None,
+never 0 and never nan. Later versions add names; none changes its meaning.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from forgetwatch.measures.base import Ends, Measure, Quantity, Unit
+from forgetwatch.measures.chance import CHANCE
+from forgetwatch.measures.flips import FLIPS
+from forgetwatch.measures.known_items import KNOWN
+from forgetwatch.measures.noise_floors import FORM, NOISE_FLOOR, NULL, SOFT
+from forgetwatch.measures.option_mass import CONSTANT_MASS, MASS
+from forgetwatch.measures.passage_bits import PASSAGES
+from forgetwatch.measures.scores import LOG_SCORE
+from forgetwatch.measures.vanished import VANISHED
+from forgetwatch.metrics import Interval
+
+MEASURES: Final[tuple[Measure[Any], ...]] = (
+    *(FLIPS, KNOWN, LOG_SCORE, PASSAGES, MASS, CONSTANT_MASS, FORM, NULL, VANISHED),
+    *(CHANCE, SOFT, NOISE_FLOOR),
+)
+"""The measures of a group, in the order in which every output shows them."""
+
+_KEYS: Final = (
+    *("n", "retained", "forgotten", "gained", "missed", "known", "known_lost", "newly_known"),
+    *("accuracy_before", "accuracy_after", "forgetting", "backward_transfer", "net_change", "forgetting_relative"),
+    *("known_by_luck", "known_lost_by_luck", "known_net", "known_lost_net", "known_lost_net_share"),
+    *("known_lost_net_interval", "known_lost_interval"),
+    *(one.name for measure in (LOG_SCORE, MASS, CONSTANT_MASS) for one in measure.quantities),
+    *("retention", "format_lost", "knowledge_lost", "null_n", "null_lost", "null_gained"),
+    *("forgetting_interval", "backward_transfer_interval", "net_change_interval"),
+    *("p_value", "loss_p_value", "q_value", "effective_n", "detectable_change"),
+    *(one.name for measure in (VANISHED, PASSAGES) for one in measure.quantities),
+)
+"""Order of the keys of documents, and of the columns of tables, that readers know. All others follow in the order of
+`MEASURES`."""
+
+_ALL: Final = tuple((measure, one) for measure in MEASURES for one in measure.quantities)
+_IN_ORDER: Final = sorted(_ALL, key=lambda pair: _KEYS.index(pair[1].name) if pair[1].name in _KEYS else len(_KEYS))
+_INTERVALS: Final = tuple(one for _, one in _IN_ORDER if isinstance(one, Ends) and "." not in one.name)
+
+INTERVALS: Final = frozenset(one.name for _, one in _ALL if isinstance(one, Ends))
+"""Names of all intervals; those below an object of the JSON document have no ends that a gate or a table can name."""
+
+_ENDS: Final = {f"{one.name}_{end}": (one, index) for one in _INTERVALS for index, end in enumerate(("low", "high"))}
+"""Interval and index of which each end is one."""
+
+_NUMBERS: Final = {one.name: one for _, one in _IN_ORDER if isinstance(one, Quantity)}
+
+QUANTITIES: Final = (*sorted(_NUMBERS, key=lambda name: name.startswith("chance.")), *_ENDS)
+"""Names of the quantities of a group that are one number, as `value_at` finds them in a document."""
+
+MEASURE_OF: Final = {one.name: (measure, one) for measure, one in _ALL}
+"""Measure, and quantity or interval, of each name."""
+
+
+def unit_of(name: str) -> Unit:
+    """Unit of a quantity of `QUANTITIES`; probabilities are shares.
+
+    >>> unit_of("forgotten"), unit_of("forgetting"), unit_of("log_score_change")
+    ('count', 'share', 'nats')
+    """
+    return _ENDS[name][0].unit if name in _ENDS else _NUMBERS[name].unit
+
+
+def range_of(name: str) -> Interval:
+    """Smallest and largest value that a quantity of `QUANTITIES` can have; infinite where it has no limit.
+
+    >>> range_of("forgetting"), range_of("net_change"), range_of("known_lost_net")
+    ((0.0, 1.0), (-1.0, 1.0), (-inf, inf))
+    """
+    one = _ENDS[name][0] if name in _ENDS else _NUMBERS[name]
+    return one.low, one.high
+
+
+def document(found: Callable[[Measure[Any]], object]) -> dict[str, Any]:
+    """Nested mapping of all numbers and intervals of a group, in JSON types.
+
+    Args:
+        found: Result of a measure for the group.
+    """
+    values = {name: value for measure in MEASURES for name, value in measure.values(found(measure)).items()}
+    made: dict[str, Any] = {}
+    for _, one in _IN_ORDER:
+        *path, last = one.name.split(".")
+        place = made
+        for part in path:
+            place = place.setdefault(part, {})
+        place[last] = values[one.name]
+    for measure in MEASURES:
+        result = found(measure)
+        for name, part_of in measure.parts.items():
+            if result is None or part_of(result) is None:
+                *path, last = name.split(".")
+                place = made
+                for part in path:
+                    place = place[part]
+                place[last] = None
+    return made
+
+
+def value_at(values: Mapping[str, Any], name: str) -> Any:
+    """Value of a quantity in the nested mapping of a group; None if its path ends early.
+
+    >>> value_at({"chance": {"paper": None}}, "chance.paper.forgetting") is None
+    True
+    >>> value_at({"net_change_interval": [-0.1, 0.2]}, "net_change_interval_low")
+    -0.1
+    """
+    if name in _ENDS:
+        interval, index = _ENDS[name]
+        ends = values.get(interval.name)
+        return ends[index] if ends else None
+    value: Any = values
+    for part in name.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
+def json_value(value: Any) -> Any:
+    """Copy of a value in JSON's own types; a number that is not finite is None."""
+    if isinstance(value, Mapping):
+        return {str(name): json_value(part) for name, part in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [json_value(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,37 @@
+"""Two snapshots to aligned rows, and numbers to text: what everything that measures or shows a comparison builds on.
+
+    pairs            rows of the two snapshots that answer the same question
+    aligned          pairs, and passages, as arrays of equal length
+    labels           a text column as codes
+    stored_scores    scores of the options, from the stored log-likelihoods
+    formatting       numbers and names as text: the one place that rounds
+
+Read `pairs` first, then `aligned`.
+"""
+
+from forgetwatch.pairing.aligned import AlignedPairs, AlignedPassages, guess_chance, snapshot_bits_per_byte
+from forgetwatch.pairing.formatting import (
+    between,
+    bits,
+    brief,
+    by_points,
+    count,
+    fit,
+    fit_ends,
+    is_or_are,
+    items,
+    listed,
+    nats,
+    one_line,
+    passages,
+    percent,
+    points,
+    probability,
+    questions,
+    run_name,
+    shorten,
+    tolerance_points,
+)
+from forgetwatch.pairing.labels import Labels
+from forgetwatch.pairing.pairs import Pairing, item_codes, pair
+from forgetwatch.pairing.stored_scores import option_scores, second_choice

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final, Generic, Literal, TypeVar
 
 import numpy as np
 
 from forgetwatch.metrics import Change, Interval, false_discovery
-from forgetwatch.pairing import AlignedPairs, AlignedPassages
+from forgetwatch.pairing import AlignedPairs, AlignedPassages, count
 
 R = TypeVar("R")
 Unit = Literal["count", "share", "nats", "bits", "ratio"]
@@ -48,50 +48,60 @@ class Rows:
     replications: int = 2000
 
 
-@dataclass(frozen=True, kw_only=True)
-class Quantity(Generic[R]):
-    """One number of a measure.
+@dataclass(frozen=True)
+class Number(Generic[R]):
+    """What a number and an interval have in common.
 
     Attributes:
         name: Name in JSON, CSV, gates and trackers; a dot leads into an object of the JSON document.
-        read: The number; None or nan where it is undefined.
         unit: Its unit; probabilities are shares.
         low: Smallest value that it can have.
-        high: Largest value.
+        high: Largest value; None for 1 in shares, and no limit in all other units.
+    """
+
+    name: str
+    read: Callable[[R], float | Interval | None]
+    unit: Unit
+    _: KW_ONLY
+    low: float = 0.0
+    high: float | None = None
+
+    @property
+    def range(self) -> Interval:
+        """Smallest and largest value."""
+        return self.low, self.high if self.high is not None else 1.0 if self.unit == "share" else math.inf
+
+
+@dataclass(frozen=True)
+class Quantity(Number[R]):
+    """One number of a measure.
+
+    Attributes:
+        read: The number; None or nan where it is undefined.
         heading: Heading of its column; empty for none.
-        text: Text of its cell.
+        text: Text of its cell; None for that of a count.
         tracked: Rows of trackers that have it by default.
         tracker: Its name in trackers, if another.
     """
 
-    name: str
     read: Callable[[R], float | None]
-    unit: Unit
-    low: float = 0.0
-    high: float = math.inf
-    heading: str = ""
-    text: Callable[[R], str] | None = None
-    tracked: Tracked = ""
-    tracker: str = ""
+    heading: str = field(default="", kw_only=True)
+    text: Callable[[R], str] | None = field(default=None, kw_only=True)
+    tracked: Tracked = field(default="", kw_only=True)
+    tracker: str = field(default="", kw_only=True)
+
+    def cell(self, found: R) -> str:
+        """Text of its cell; a dash where it is undefined."""
+        if self.text is not None:
+            return self.text(found)
+        return NOT_THERE if (value := self.read(found)) is None else count(value)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ends(Generic[R]):
-    """An interval of a measure, under its own name; each end is a quantity: ``NAME_low`` and ``NAME_high``.
+@dataclass(frozen=True)
+class Ends(Number[R]):
+    """An interval of a measure, read as a pair or None; each end is a quantity: ``NAME_low`` and ``NAME_high``."""
 
-    Attributes:
-        name: Name in JSON.
-        read: The interval; None where it is undefined.
-        unit: Unit of the ends.
-        low: Smallest value that an end can have.
-        high: Largest value.
-    """
-
-    name: str
     read: Callable[[R], Interval | None]
-    unit: Unit
-    low: float = 0.0
-    high: float = math.inf
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +140,7 @@ class Measure(Generic[R]):
     def cells(self, found: R | None) -> dict[str, str]:
         """Text of each column, by quantity; empty where the measure is undefined."""
         shown = [one for one in self.quantities if isinstance(one, Quantity) and one.heading]
-        return {} if found is None else {one.name: one.text(found) if one.text else NOT_THERE for one in shown}
+        return {} if found is None else {one.name: one.cell(found) for one in shown}
 
     def values(self, found: R | None) -> dict[str, Any]:
         """Numbers and intervals by name, in JSON types; None where undefined or not finite."""
@@ -202,6 +212,6 @@ def mean_change(
         return with_interval(show, read(found))
 
     return (
-        Quantity(name=name, read=mean, unit=unit, low=-math.inf, heading=heading, text=text, tracked=tracked),
-        Ends(name=f"{name}_interval", read=interval, unit=unit, low=-math.inf),
+        Quantity(name, mean, unit, low=-math.inf, heading=heading, text=text, tracked=tracked),
+        Ends(f"{name}_interval", interval, unit, low=-math.inf),
     )

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from operator import attrgetter
+from typing import Any, Final
 
 import numpy as np
 
-from forgetwatch.measures.base import Ends, Measure, Quantity, Rows
+from forgetwatch.measures.base import Ends, Measure, Quantity, Rows, Unit
 from forgetwatch.metrics import (
     Bound,
     Corrected,
@@ -108,92 +110,55 @@ def _from_zero(rate: float, interval: Interval) -> str:
     return f"{percent(min(max(rate, 0.0), 1.0))} ({between((max(interval[0], 0.0), interval[1]), percent)})"
 
 
-def _paper(name: str, *, low: float = 0.0) -> Quantity[Chance]:
-    return Quantity(
-        name=f"chance.paper.{name}",
-        read=lambda r: None if r.paper is None else getattr(r.paper, name),
-        unit="share",
-        low=low,
-        high=1.0,
-    )
+def _at(found: Chance, part: str, name: str) -> Any:
+    """Attribute of a correction; None where the correction is undefined."""
+    made = getattr(found, part)
+    return None if made is None else getattr(made, name)
 
 
-def _corrected(
-    path: str, of: Callable[[Chance], Corrected | None], *, calibrated: bool
-) -> tuple[Quantity[Chance] | Ends[Chance], ...]:
+def _numbers(part: str, *names: str, low: float = 0.0) -> Iterator[Quantity[Chance]]:
+    for name in names:
+        yield Quantity(f"chance.{part}.{name}", partial(_at, part=part, name=name), "share", low=low)
+
+
+def _ends(part: str, *names: str, low: float = 0.0) -> Iterator[Ends[Chance]]:
+    for name in names:
+        yield Ends(f"chance.{part}.{name}", partial(_at, part=part, name=name), "share", low=low)
+
+
+def _corrected(part: str) -> tuple[Quantity[Chance] | Ends[Chance], ...]:
     """Quantities and intervals of a correction for guessing; its rates can be below 0."""
-
-    def share(name: str, low: float = 0.0) -> Quantity[Chance]:
-        return Quantity(
-            name=f"{path}.{name}",
-            read=lambda r: None if (found := of(r)) is None else getattr(found, name),
-            unit="share",
-            low=low,
-            high=1.0,
-        )
-
-    def band(name: str) -> Ends[Chance]:
-        return Ends(
-            name=f"{path}.{name}",
-            read=lambda r: None if (found := of(r)) is None else getattr(found, name),
-            unit="share",
-            low=-1.0,
-            high=1.0,
-        )
-
     return (
-        Quantity(name=f"{path}.n", read=lambda r: None if (found := of(r)) is None else found.n, unit="count"),
-        *(share(name, low=-1.0) for name in ("forgetting", "backward_transfer")),
-        *(share(name) for name in ("forgetting_se", "backward_transfer_se")),
-        *(band(name) for name in ("forgetting_band", "backward_transfer_band")),
-        *((share("second_choice"),) if calibrated else ()),
+        Quantity(f"chance.{part}.n", partial(_at, part=part, name="n"), "count"),
+        *_numbers(part, "forgetting", "backward_transfer", low=-1.0),
+        *_numbers(part, "forgetting_se", "backward_transfer_se"),
+        *_ends(part, "forgetting_band", "backward_transfer_band", low=-1.0),
     )
 
 
-def _ends(part: str, name: str, *, high: float = 1.0) -> Ends[Chance]:
-    return Ends(
-        name=f"chance.{part}.{name}",
-        read=lambda r: None if (found := getattr(r, part)) is None else getattr(found, name),
-        unit="share",
-        high=high,
-    )
-
-
-def _persistence(name: str, *, ratio: bool = False) -> Quantity[Chance]:
-    return Quantity(
-        name=f"chance.{name}",
-        read=lambda r: None if r.persistence is None else getattr(r.persistence, name),
-        unit="ratio" if ratio else "share",
-        high=math.inf if ratio else 1.0,
-    )
+def _persistence(name: str, unit: Unit = "share") -> Quantity[Chance]:
+    return Quantity(f"chance.{name}", partial(_at, part="persistence", name=name), unit)
 
 
 CHANCE: Final = Measure[Chance](
     key="chance",
     of=_of,
     parts={
-        "chance.paper": lambda r: r.paper,
-        "chance.guess_corrected": lambda r: r.guess_corrected,
-        "chance.guess_corrected_calibrated": lambda r: r.guess_corrected_calibrated,
-        "chance.bound": lambda r: r.bound,
+        f"chance.{part}": attrgetter(part)
+        for part in ("paper", "guess_corrected", "guess_corrected_calibrated", "bound")
     },
     quantities=(
-        Quantity(name="chance.n", read=lambda r: r.n, unit="count"),
-        *(_paper(name) for name in ("expected", "forgetting", "backward_transfer")),
-        *(_paper(name, low=-1.0) for name in ("forgetting_unclipped", "backward_transfer_unclipped")),
-        *(
-            _paper(name)
-            for name in ("forgetting_max", "backward_transfer_max", "forgetting_se", "backward_transfer_se")
-        ),
-        *(_ends("paper", name) for name in ("forgetting_interval", "backward_transfer_interval")),
-        *_corrected("chance.guess_corrected", lambda r: r.guess_corrected, calibrated=False),
-        *_corrected("chance.guess_corrected_calibrated", lambda r: r.guess_corrected_calibrated, calibrated=True),
-        *(
-            _ends("bound", name)
-            for name in ("forgetting", "backward_transfer", "forgetting_interval", "backward_transfer_interval")
-        ),
+        Quantity("chance.n", lambda r: r.n, "count"),
+        *_numbers("paper", "expected", "forgetting", "backward_transfer"),
+        *_numbers("paper", "forgetting_unclipped", "backward_transfer_unclipped", low=-1.0),
+        *_numbers("paper", "forgetting_max", "backward_transfer_max", "forgetting_se", "backward_transfer_se"),
+        *_ends("paper", "forgetting_interval", "backward_transfer_interval"),
+        *_corrected("guess_corrected"),
+        *_corrected("guess_corrected_calibrated"),
+        *_numbers("guess_corrected_calibrated", "second_choice"),
+        *_ends("bound", "forgetting", "backward_transfer", "forgetting_interval", "backward_transfer_interval"),
         *(_persistence(name) for name in ("same_wrong", "same_wrong_se", "same_wrong_if_fresh")),
-        _persistence("tipping_ratio", ratio=True),
-        Ends(name="chance.tipping_ratio_interval", read=lambda r: r.tipping_interval, unit="ratio"),
+        _persistence("tipping_ratio", "ratio"),
+        Ends("chance.tipping_ratio_interval", lambda r: r.tipping_interval, "ratio"),
     ),
 )

@@ -77,34 +77,24 @@ KNOWN: Final = Measure[KnownItems](
     of=_of,
     line=_line,
     quantities=(
+        Quantity("known", lambda r: r.known, "count", heading="clearly known"),
+        Quantity("known_lost", lambda r: r.known_lost, "count", heading="now lost", tracked="all"),
+        Quantity("newly_known", lambda r: r.newly_known, "count"),
+        Quantity("known_by_luck", lambda r: r.known_by_luck, "count"),
+        Quantity("known_lost_by_luck", lambda r: r.known_lost_by_luck, "count"),
+        Quantity("known_net", lambda r: r.known_net, "count", low=-math.inf),
         Quantity(
-            name="known", read=lambda r: r.known, unit="count", heading="clearly known", text=lambda r: count(r.known)
-        ),
-        Quantity(
-            name="known_lost",
-            read=lambda r: r.known_lost,
-            unit="count",
-            heading="now lost",
-            text=lambda r: count(r.known_lost),
-            tracked="all",
-        ),
-        Quantity(name="newly_known", read=lambda r: r.newly_known, unit="count"),
-        Quantity(name="known_by_luck", read=lambda r: r.known_by_luck, unit="count"),
-        Quantity(name="known_lost_by_luck", read=lambda r: r.known_lost_by_luck, unit="count"),
-        Quantity(name="known_net", read=lambda r: r.known_net, unit="count", low=-math.inf),
-        Quantity(
-            name="known_lost_net",
-            read=lambda r: r.known_lost_net,
-            unit="count",
+            "known_lost_net",
+            lambda r: r.known_lost_net,
+            "count",
             low=-math.inf,
             heading="less luck",
             text=lambda r: str(net_of_luck(r) or NOT_THERE),
             tracked="all",
         ),
-        Quantity(  # a ratio of two differences
-            name="known_lost_net_share", read=lambda r: r.known_lost_net_share, unit="share", low=-math.inf
-        ),
-        Ends(name="known_lost_net_interval", read=lambda r: r.known_lost_net_interval, unit="count", low=-math.inf),
-        Ends(name="known_lost_interval", read=lambda r: r.known_lost_interval, unit="share", high=1.0),
+        # A ratio of two differences.
+        Quantity("known_lost_net_share", lambda r: r.known_lost_net_share, "share", high=math.inf, low=-math.inf),
+        Ends("known_lost_net_interval", lambda r: r.known_lost_net_interval, "count", low=-math.inf),
+        Ends("known_lost_interval", lambda r: r.known_lost_interval, "share"),
     ),
 )

@@ -28,8 +28,8 @@ FORM: Final = Measure[Losses](
     key="form",
     of=_losses,
     quantities=(
-        Quantity(name="format_lost", read=lambda r: r.format_lost, unit="count"),
-        Quantity(name="knowledge_lost", read=lambda r: r.knowledge_lost, unit="count"),
+        Quantity("format_lost", lambda r: r.format_lost, "count"),
+        Quantity("knowledge_lost", lambda r: r.knowledge_lost, "count"),
     ),
 )
 
@@ -43,9 +43,9 @@ NULL: Final = Measure[Null](
     key="null",
     of=_null,
     quantities=(
-        Quantity(name="null_n", read=lambda r: r.measured, unit="count"),
-        Quantity(name="null_lost", read=lambda r: r.null_lost, unit="count", tracked="all"),
-        Quantity(name="null_gained", read=lambda r: r.null_gained, unit="count"),
+        Quantity("null_n", lambda r: r.measured, "count"),
+        Quantity("null_lost", lambda r: r.null_lost, "count", tracked="all"),
+        Quantity("null_gained", lambda r: r.null_gained, "count"),
     ),
 )
 
@@ -54,10 +54,10 @@ SOFT: Final = Measure[Soft](
     of=lambda rows: soft(rows.pairs.share_before, rows.pairs.share_after, cluster=rows.pairs.cluster),
     parts={"soft": lambda r: r},
     quantities=(
-        Quantity(name="soft.forgetting", read=lambda r: r.forgetting, unit="share", high=1.0),
-        Quantity(name="soft.backward_transfer", read=lambda r: r.backward_transfer, unit="share", high=1.0),
-        Quantity(name="soft.forgetting_se", read=lambda r: r.forgetting_se, unit="share", high=1.0),
-        Quantity(name="soft.backward_transfer_se", read=lambda r: r.backward_transfer_se, unit="share", high=1.0),
+        Quantity("soft.forgetting", lambda r: r.forgetting, "share"),
+        Quantity("soft.backward_transfer", lambda r: r.backward_transfer, "share"),
+        Quantity("soft.forgetting_se", lambda r: r.forgetting_se, "share"),
+        Quantity("soft.backward_transfer_se", lambda r: r.backward_transfer_se, "share"),
     ),
 )
 
@@ -72,25 +72,12 @@ NOISE_FLOOR: Final = Measure[NoiseFloor](
     of=_noise_floor,
     parts={"noise_floor": lambda r: r},
     quantities=(
-        Quantity(name="noise_floor.floor", read=lambda r: r.floor, unit="share", high=1.0),
-        Quantity(name="noise_floor.forgetting", read=lambda r: r.forgetting, unit="share", high=1.0),
-        Quantity(name="noise_floor.backward_transfer", read=lambda r: r.backward_transfer, unit="share", high=1.0),
-        Quantity(
-            name="noise_floor.forgetting_above", read=lambda r: r.forgetting_above, unit="share", low=-1.0, high=1.0
-        ),
-        Quantity(
-            name="noise_floor.backward_transfer_above",
-            read=lambda r: r.backward_transfer_above,
-            unit="share",
-            low=-1.0,
-            high=1.0,
-        ),
-        Quantity(name="noise_floor.forgetting_above_se", read=lambda r: r.forgetting_above_se, unit="share", high=1.0),
-        Quantity(
-            name="noise_floor.backward_transfer_above_se",
-            read=lambda r: r.backward_transfer_above_se,
-            unit="share",
-            high=1.0,
-        ),
+        Quantity("noise_floor.floor", lambda r: r.floor, "share"),
+        Quantity("noise_floor.forgetting", lambda r: r.forgetting, "share"),
+        Quantity("noise_floor.backward_transfer", lambda r: r.backward_transfer, "share"),
+        Quantity("noise_floor.forgetting_above", lambda r: r.forgetting_above, "share", low=-1.0),
+        Quantity("noise_floor.backward_transfer_above", lambda r: r.backward_transfer_above, "share", low=-1.0),
+        Quantity("noise_floor.forgetting_above_se", lambda r: r.forgetting_above_se, "share"),
+        Quantity("noise_floor.backward_transfer_above_se", lambda r: r.backward_transfer_above_se, "share"),
     ),
 )

@@ -96,18 +96,16 @@ MASS: Final = Measure[MassChanges](
             lambda r: r.forgotten_conditional,
             "within the options, forgotten alone",
         ),
-        Quantity(name="mass_kl", read=lambda r: r.mass_kl and r.mass_kl.mean, unit="nats"),
+        Quantity("mass_kl", lambda r: r.mass_kl and r.mass_kl.mean, "nats"),
         Quantity(
-            name="conditional_kl",
-            read=lambda r: r.conditional_kl.mean,
-            unit="nats",
+            "conditional_kl",
+            lambda r: r.conditional_kl.mean,
+            "nats",
             heading="KL within the options",
             text=lambda r: f"{r.conditional_kl.mean:.3f}",
         ),
         Quantity(
-            name="weighted_conditional_kl",
-            read=lambda r: r.weighted_conditional_kl and r.weighted_conditional_kl.mean,
-            unit="nats",
+            "weighted_conditional_kl", lambda r: r.weighted_conditional_kl and r.weighted_conditional_kl.mean, "nats"
         ),
     ),
 )
@@ -126,5 +124,5 @@ CONSTANT_MASS: Final = Measure[float](
     of=_at_constant_mass,
     # Answers right before and wrong after, had the options of each item kept their total probability: only where a
     # score divided by a length decides. See `metrics.choices`.
-    quantities=(Quantity(name="forgotten_at_constant_mass", read=lambda r: r, unit="count"),),
+    quantities=(Quantity("forgotten_at_constant_mass", lambda r: r, "count"),),
 )

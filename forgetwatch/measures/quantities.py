@@ -77,8 +77,7 @@ def range_of(name: str) -> Interval:
     >>> range_of("forgetting"), range_of("net_change"), range_of("known_lost_net")
     ((0.0, 1.0), (-1.0, 1.0), (-inf, inf))
     """
-    one = _ENDS[name][0] if name in _ENDS else _NUMBERS[name]
-    return one.low, one.high
+    return _ENDS[name][0].range if name in _ENDS else _NUMBERS[name].range
 
 
 def document(found: Callable[[Measure[Any]], object]) -> dict[str, Any]:

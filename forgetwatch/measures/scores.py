@@ -89,8 +89,8 @@ LOG_SCORE: Final = Measure[Scores](
     sentence=_sentence,
     question="Is it less sure of the right answers?",
     quantities=(
-        Quantity(name="log_score_before", read=lambda r: r.before, unit="nats", low=-math.inf, high=0.0),
-        Quantity(name="log_score_after", read=lambda r: r.after, unit="nats", low=-math.inf, high=0.0),
+        Quantity("log_score_before", lambda r: r.before, "nats", low=-math.inf, high=0.0),
+        Quantity("log_score_after", lambda r: r.after, "nats", low=-math.inf, high=0.0),
         *mean_change("log_score_change", lambda r: r.change, unit="nats", show=nats),
         *mean_change("log_score_change_clipped", lambda r: r.clipped, unit="nats", show=nats),
         *mean_change(
@@ -101,10 +101,10 @@ LOG_SCORE: Final = Measure[Scores](
             heading="log score, nats",
             tracked="category",
         ),
-        Quantity(name="log_score_p_value", read=lambda r: r.p_value, unit="share", high=1.0),
-        Quantity(name="log_score_q_value", read=lambda r: r.q_value, unit="share", high=1.0),
-        Quantity(name="temperature_before", read=lambda r: r.temperature_before, unit="ratio"),
-        Quantity(name="temperature_after", read=lambda r: r.temperature_after, unit="ratio"),
-        Quantity(name="forgotten_log_score_change", read=lambda r: r.forgotten_change, unit="nats", low=-math.inf),
+        Quantity("log_score_p_value", lambda r: r.p_value, "share"),
+        Quantity("log_score_q_value", lambda r: r.q_value, "share"),
+        Quantity("temperature_before", lambda r: r.temperature_before, "ratio"),
+        Quantity("temperature_after", lambda r: r.temperature_after, "ratio"),
+        Quantity("forgotten_log_score_change", lambda r: r.forgotten_change, "nats", low=-math.inf),
     ),
 )

@@ -104,22 +104,11 @@ VANISHED: Final = Measure[Vanished](
     key="vanished",
     of=_of,
     quantities=(
-        Ends(
-            name="net_change_interval_worst",
-            read=lambda r: r.net_change_interval_worst,
-            unit="share",
-            low=-1.0,
-            high=1.0,
-        ),
-        Quantity(name="known_vanished", read=lambda r: r.known_vanished, unit="count"),
-        Quantity(name="vanished", read=lambda r: r.vanished if r.answers else None, unit="count"),
-        Quantity(name="unscored_before", read=lambda r: r.unscored_before if r.answers else None, unit="count"),
-        Quantity(name="unscored_after", read=lambda r: r.unscored_after if r.answers else None, unit="count"),
-        Quantity(
-            name="newly_unscored",
-            read=lambda r: r.newly_unscored if r.answers else None,
-            unit="count",
-            tracked="all",
-        ),
+        Ends("net_change_interval_worst", lambda r: r.net_change_interval_worst, "share", low=-1.0),
+        Quantity("known_vanished", lambda r: r.known_vanished, "count"),
+        Quantity("vanished", lambda r: r.vanished if r.answers else None, "count"),
+        Quantity("unscored_before", lambda r: r.unscored_before if r.answers else None, "count"),
+        Quantity("unscored_after", lambda r: r.unscored_after if r.answers else None, "count"),
+        Quantity("newly_unscored", lambda r: r.newly_unscored if r.answers else None, "count", tracked="all"),
     ),
 )

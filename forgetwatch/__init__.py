@@ -43,6 +43,32 @@ _NEEDS_TORCH = {
 }
 
 
+def _to_dict(shown: Comparison | Trajectory, **options: float) -> dict[str, Any]:
+    """JSON document of a comparison or a run as a dict.
+
+    Args:
+        shown: The comparison, or the run.
+        options: ``tolerance``, the net loss of accuracy that its verdict tolerates, 0 to 1.
+    """
+    from forgetwatch.report import comparison_json, trajectory_json
+
+    if isinstance(shown, Trajectory):
+        return trajectory_json(shown, **options)
+    return comparison_json(shown, **options)
+
+
+def _repr_html(shown: Comparison | Trajectory) -> str:
+    """HTML of a comparison or a run for a notebook."""
+    from forgetwatch.report import comparison_fragment, trajectory_fragment
+
+    return trajectory_fragment(shown) if isinstance(shown, Trajectory) else comparison_fragment(shown)
+
+
+# report/ stands above comparing/, and is imported when one of these is called.
+Comparison.to_dict = Trajectory.to_dict = _to_dict
+Comparison._repr_html_ = Trajectory._repr_html_ = _repr_html
+
+
 def __getattr__(name: str) -> Any:
     if name in _NEEDS_TORCH:
         return getattr(import_module(_NEEDS_TORCH[name]), name)

@@ -46,9 +46,6 @@ READS_DATA_SETS = "probes/hub/rows.py"
 probe works without it, so that comparing and reporting never load it."""
 METRICS_MAY_USE = {"numpy", "scipy", "math", "dataclasses", "typing", "collections", "forgetwatch", "__future__"}
 
-FROM_ABOVE = {("comparing", "forgetwatch.report")}
-"""The one exception: `_repr_html_`, by which a notebook shows an object, draws it when it is called."""
-
 FILES = sorted(ROOT.rglob("*.py"))
 
 
@@ -82,8 +79,6 @@ def test_imports_run_from_bottom_to_top(path: Path) -> None:
         package, _, rest = name.partition(".")
         if package == "forgetwatch":
             assert rest, f"{path} imports the package's face"
-            if (part(path), name) in FROM_ABOVE and name not in imports(path, at_module_level=True):
-                continue
             assert ORDER.index(rest.split(".")[0]) <= own, (
                 f"{path.relative_to(ROOT)} imports {name}, which stands above it"
             )
@@ -91,10 +86,7 @@ def test_imports_run_from_bottom_to_top(path: Path) -> None:
 
 def test_no_circles_within_a_part() -> None:
     names = {".".join(("forgetwatch", *path.relative_to(ROOT).with_suffix("").parts)): path for path in FILES}
-    uses = {
-        name: {used for used in imports(path) if used in names and (part(path), used) not in FROM_ABOVE} - {name}
-        for name, path in names.items()
-    }
+    uses = {name: {used for used in imports(path) if used in names} - {name} for name, path in names.items()}
     done: set[str] = set()
     while ready := {name for name, used in uses.items() if name not in done and used <= done}:
         done |= ready

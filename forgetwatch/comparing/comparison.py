@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Any, ClassVar, Final, Literal, TypeVar, get_args, overload
 
 import numpy as np
 import pyarrow as pa
@@ -34,9 +34,8 @@ from forgetwatch.comparing.checks import (
 )
 from forgetwatch.comparing.common_norm import in_common_norm
 from forgetwatch.comparing.groups import Group, Level, count_groups
-from forgetwatch.comparing.look_drift import LookDrift, read_drift
 from forgetwatch.comparing.subset import cut_to_common
-from forgetwatch.measures import NOTED, NULL
+from forgetwatch.measures import NOTED, NULL, GroupMeasure, LookDrift, Measure, read_drift
 from forgetwatch.metrics import Null, OptionScores, count_known, left_out, log_shares, ratio
 from forgetwatch.pairing import AlignedPairs, AlignedPassages, Pairing, item_codes, pair
 from forgetwatch.probes import Categories
@@ -46,6 +45,7 @@ from forgetwatch.snapshot import Snapshot
 _NAMED: Final = 5
 """Categories that a note names."""
 
+R = TypeVar("R")
 Samples = Literal["all", "first"]
 ChanceRule = Literal["own", "paper-compat"]
 
@@ -102,6 +102,11 @@ class Comparison:
     notes: tuple[str, ...] = ()
     drift: Mapping[str, LookDrift] | None = field(default=None, repr=False)
 
+    to_dict: ClassVar[Callable[..., dict[str, Any]]]
+    """Its JSON document as a dict; see `report.export`."""
+    _repr_html_: ClassVar[Callable[..., str]]
+    """HTML for a notebook. The top of the package sets both: report/ stands above this module."""
+
     def __str__(self) -> str:
         whole, (low, high) = self.all, self.all.net_change_interval
         parts = []
@@ -118,12 +123,13 @@ class Comparison:
             )
         return f"{' -> '.join(self.labels)}: {'; '.join(parts)}"
 
-    def _repr_html_(self) -> str:
-        """HTML for a notebook: the summary, the verdict, and the categories."""
-        # The import is here because report/ imports this module.
-        from forgetwatch.report import comparison_fragment
-
-        return comparison_fragment(self)
+    @overload
+    def __getitem__(self, measure: Measure[LookDrift]) -> Mapping[str, LookDrift] | None: ...
+    @overload
+    def __getitem__(self, measure: GroupMeasure[R]) -> R | None: ...
+    def __getitem__(self, measure: Measure[Any]) -> object:
+        """Result for all items, or ``comparison[DRIFT]``, the drift by set of prompts; None where it is undefined."""
+        return self.all[measure] if isinstance(measure, GroupMeasure) else self.drift
 
     @property
     def all(self) -> Group:

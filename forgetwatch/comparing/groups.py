@@ -24,7 +24,7 @@ from forgetwatch.measures import (
     VANISHED,
     Chance,
     Flips,
-    Measure,
+    GroupMeasure,
     Rows,
     Vanished,
     document,
@@ -123,11 +123,11 @@ class Group(Flips):
     bits_per_byte_p_value = _Read[float]()
     bits_per_byte_q_value = _Read[float]()
 
-    def __getitem__(self, measure: Measure[R]) -> R | None:
+    def __getitem__(self, measure: GroupMeasure[R]) -> R | None:
         """Result of a measure; None where it is undefined."""
         return cast(R | None, self if measure.key == FLIPS.key else self.found.get(measure.key))
 
-    def having(self, measure: Measure[R], result: R | None) -> Self:
+    def having(self, measure: GroupMeasure[R], result: R | None) -> Self:
         """The group with another result of one measure."""
         return replace(self, found={**self.found, measure.key: result})
 

@@ -16,9 +16,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from forgetwatch.comparing.comparison import compare
-from forgetwatch.comparing.look_drift import DRIFT
 from forgetwatch.comparing.trajectory import Trajectory
 from forgetwatch.errors import SnapshotError
+from forgetwatch.measures import DRIFT_KEY
 from forgetwatch.run_folder import GuardFinding, StoredRun
 from forgetwatch.snapshot import Snapshot
 
@@ -71,7 +71,7 @@ def read_stages(folders: Sequence[str | Path]) -> Trajectory:
 
 def _drift_notes(later: Sequence[StoredRun]) -> list[str]:
     """A note on the drift of later stages, which is from another base than the first one; none without drift."""
-    folders = [str(run.folder) for run in later if any(look.meta.get(DRIFT) for look in run.looks)]
+    folders = [str(run.folder) for run in later if any(look.meta.get(DRIFT_KEY) for look in run.looks)]
     if not folders:
         return []
     return [

@@ -11,12 +11,12 @@ groups (`metrics.alarm`).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from forgetwatch.comparing.common_norm import in_common_norm
 from forgetwatch.comparing.comparison import Comparison, compare, with_null
 from forgetwatch.comparing.groups import Group
-from forgetwatch.comparing.look_drift import LookDrift
 from forgetwatch.comparing.subset import Subset
 from forgetwatch.errors import SnapshotError
+from forgetwatch.measures import History, LookDrift, Measure
 from forgetwatch.metrics import GuesserHistory, ItemHistory, alarm_level, guesser_history, share_of_alpha
 from forgetwatch.metrics.item_history import item_history
 from forgetwatch.pairing import guess_chance, pair
@@ -101,6 +101,11 @@ class Trajectory:
     findings: tuple[GuardFinding, ...] = ()
     notes: tuple[str, ...] = ()
 
+    to_dict: ClassVar[Callable[..., dict[str, Any]]]
+    """Its JSON document as a dict; see `report.export`."""
+    _repr_html_: ClassVar[Callable[..., str]]
+    """HTML for a notebook. The top of the package sets both: report/ stands above this module."""
+
     @classmethod
     def of(
         cls,
@@ -170,12 +175,9 @@ class Trajectory:
     def __len__(self) -> int:
         return len(self.steps)
 
-    def _repr_html_(self) -> str:
-        """HTML for a notebook: the last look against the start, and the curves."""
-        # The import is here because report/ imports this module.
-        from forgetwatch.report import trajectory_fragment
-
-        return trajectory_fragment(self)
+    def __getitem__(self, measure: Measure[History]) -> History | None:
+        """``trajectory[HISTORY]``: the history of the items through all looks; None without a look."""
+        return History(items=self.course, guessed=self.guessed) if len(self) > 1 else None
 
     @property
     def drift(self) -> dict[int, Mapping[str, LookDrift]]:

@@ -8,6 +8,8 @@
     category:Math.forgotten>=10          one category
     task:gsm8k.net_change<-0.02          one task
     chance.paper.forgetting>2%           a number below `chance`
+    drift.probe.kl_sampled>0.05          drift of the model from its base, in nats a token
+    history.ever_forgotten>40            a count over all looks of a run
 
 A condition whose quantity is unknown or undefined is an error, never a pass. So are one that can never hold, such as
 ``forgetting>5`` of a share, one with a limit below every value, such as ``forgetting>-5%``, and a percentage of what is
@@ -25,9 +27,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, Self
 
-from forgetwatch.comparing import Comparison, Group, group_values
+from forgetwatch.comparing import Comparison, Group, Trajectory, group_values
 from forgetwatch.errors import GateError, did_you_mean
-from forgetwatch.measures import INTERVALS, QUANTITIES, Unit, range_of, unit_of, value_at
+from forgetwatch.measures import BEYOND_GROUPS, DRIFT, HISTORY, INTERVALS, QUANTITIES, Unit, range_of, unit_of, value_at
 
 _OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
     ">=": operator.ge,
@@ -89,8 +91,11 @@ class Condition:
             ends = f"{match['left']}_low and {match['left']}_high"
             remedy = f"its ends are {ends}" if f"{match['left']}_low" in QUANTITIES else "a gate needs one number"
             raise GateError(f"gate {text!r}: {match['left']} is an interval; {remedy}")
-        if not (quantities := [name for name in named if name in QUANTITIES]):
-            remedy = did_you_mean(parts[-1], QUANTITIES) or f"; they are {', '.join(QUANTITIES)}"
+        quantities = [name for name in named if name in QUANTITIES]
+        quantities += named[:1] if match["left"] in BEYOND_GROUPS else []
+        if not quantities:
+            near = did_you_mean(match["left"], BEYOND_GROUPS) or did_you_mean(parts[-1], QUANTITIES)
+            remedy = near or f"; they are {', '.join(QUANTITIES)}"
             raise GateError(f"gate {text!r}: {parts[-1]!r} is not a quantity{remedy}")
         condition = cls(text=text.strip(), left=match["left"], op=match["op"], limit=limit)
         # `chance.n` is also the n of a category named chance: a fault counts if every reading has one.
@@ -99,12 +104,18 @@ class Condition:
             raise GateError(f"gate {text!r}: {faults[0]}")
         return condition
 
-    def measure(self, comparison: Comparison) -> float:
+    def measure(self, comparison: Comparison, trajectory: Trajectory | None = None) -> float:
         """Value of the quantity in the group that the condition names.
+
+        Args:
+            comparison: The comparison; of a run, its last look against its baseline.
+            trajectory: The run; needed for its history.
 
         Raises:
             GateError: If there is no such group or quantity, or it is undefined there.
         """
+        if self.left in BEYOND_GROUPS:
+            return self._beyond_groups(comparison, trajectory)
         group, quantity = self._group(comparison)
         return self._number(group, quantity)
 
@@ -122,7 +133,8 @@ class Condition:
 
     def always_holds(self) -> bool:
         """True if every value of the quantity meets the condition, as 0 meets ``n>=0``."""
-        names = [name for name in QUANTITIES if self.left == name or self.left.endswith(f".{name}")]
+        known = (*QUANTITIES, *BEYOND_GROUPS)
+        names = [name for name in known if self.left == name or self.left.endswith(f".{name}")]
         ends = [range_of(name) for name in names]
         return all(self.is_met_by(low if self.op.startswith(">") else high) for low, high in ends)
 
@@ -152,6 +164,20 @@ class Condition:
         # A ratio of differences has no range; beyond 1 it is as good as certain on which side of the limit it is.
         what = "always fail" if must_hold or (can_hold and self.is_met_by(0.0)) else "never fail"
         return f"{quantity} is {_UNITS[unit]}, {ends}: the gate would {what}; {remedy}"
+
+    def _beyond_groups(self, comparison: Comparison, trajectory: Trajectory | None) -> float:
+        """Number of the drift of a look, or of the history of a run."""
+        measure, _, rest = self.left.partition(".")
+        found: object
+        if measure == HISTORY.key:
+            found, needed = None if trajectory is None else trajectory[HISTORY], "a run with a look after its baseline"
+        else:
+            name = rest.partition(".")[0]
+            found, needed = (comparison[DRIFT] or {}).get(name), f"a drift that was measured after the {name} prompts"
+        value = None if found is None else BEYOND_GROUPS[self.left].read(found)
+        if value is None or math.isnan(value):
+            raise GateError(f"gate {self.text!r}: {self.left} has no number; needed {needed}")
+        return value
 
     def _number(self, group: Group, quantity: str) -> float:
         values = group_values(group)

@@ -26,7 +26,7 @@ from typing import Final, cast
 
 import numpy as np
 
-from forgetwatch.comparing import Comparison, Group, Level, Word, group_verdict, worst
+from forgetwatch.comparing import Comparison, Group, Level, Trajectory, Word, group_verdict, worst
 from forgetwatch.errors import GateError, did_you_mean
 from forgetwatch.gates.condition import Condition
 from forgetwatch.probe import Probe
@@ -70,7 +70,7 @@ class NoWorseThan:
     tolerance: float
     group: str = ALL
 
-    def judge(self, comparison: Comparison) -> Finding:
+    def judge(self, comparison: Comparison, trajectory: Trajectory | None = None) -> Finding:
         """Check the net change of the group.
 
         Raises:
@@ -107,15 +107,15 @@ class FailIf:
     condition: Condition
     group: str | None = None
 
-    def judge(self, comparison: Comparison) -> Finding:
-        """Check the condition on a comparison.
+    def judge(self, comparison: Comparison, trajectory: Trajectory | None = None) -> Finding:
+        """Check the condition on a comparison, of a run on its last look.
 
         Raises:
             GateError: If there is no such group or quantity, or it is undefined there.
         """
         condition = self.condition
         if self.group is None:
-            what, number = condition.left, condition.measure(comparison)
+            what, number = condition.left, condition.measure(comparison, trajectory)
         else:
             what = f"{self.group}.{condition.left}"
             number = condition.measure_in(find_group(comparison, self.group))
@@ -300,17 +300,18 @@ class Gate:
             (one.tolerance for one in self.limits if isinstance(one, NoWorseThan) and one.group == ALL), default=None
         )
 
-    def judge(self, comparison: Comparison, after: Snapshot) -> GateResult:
+    def judge(self, comparison: Comparison, after: Snapshot, trajectory: Trajectory | None = None) -> GateResult:
         """Check a comparison against all limits.
 
         Args:
             comparison: The comparison, over the subset.
             after: Its whole snapshot after: an item that must be right may be outside the subset.
+            trajectory: The run, if the comparison is its last look against its baseline.
 
         Raises:
             GateError: If a group, a quantity or an item is missing or undefined.
         """
-        findings = [limit.judge(comparison) for limit in self.limits]
+        findings = [limit.judge(comparison, trajectory) for limit in self.limits]
         findings += [self.must_pass.judge(after)] if self.must_pass is not None else []
         return GateResult(comparison=comparison, findings=tuple(findings))
 

@@ -10,24 +10,42 @@
     vanished         items that were scored on one side alone
     noise_floors     a second measurement, sampling, soft changes, losses of form
     chance           corrections for guessing
+    drift            distance of a model from its base, for each look
+    history          items through all looks of a run
 
 To add a measure, write its module and put it into `MEASURES`. Read `base` first, then `scores`.
 """
 
-from forgetwatch.measures.base import NOT_THERE, Ends, Measure, Quantity, Rows, Unit
+from forgetwatch.measures.base import NOT_THERE, Ends, GroupMeasure, Measure, Quantity, Rows, Unit, json_value, said
 from forgetwatch.measures.chance import ASSUMES, CHANCE, Chance, chance_rows
+from forgetwatch.measures.drift import (
+    DRIFT,
+    DRIFT_KEY,
+    ESTIMATORS,
+    SET_NAMES,
+    Floor,
+    LookDrift,
+    best_estimator,
+    drift_interval,
+    drift_json,
+    drift_row,
+    kl_text,
+    read_drift,
+    stored_drift,
+)
 from forgetwatch.measures.flips import FLIPS, Flips, net_change
+from forgetwatch.measures.history import HISTORY, History
 from forgetwatch.measures.known_items import KNOWN, net_of_luck
 from forgetwatch.measures.noise_floors import NOISE_FLOOR, NULL, SOFT
 from forgetwatch.measures.option_mass import MASS, mass_mode
 from forgetwatch.measures.passage_bits import PASSAGES
 from forgetwatch.measures.quantities import (
+    BEYOND_GROUPS,
     INTERVALS,
     MEASURE_OF,
     MEASURES,
     QUANTITIES,
     document,
-    json_value,
     range_of,
     unit_of,
     value_at,

@@ -106,29 +106,23 @@ class Ends(Number[R]):
 
 @dataclass(frozen=True, kw_only=True)
 class Measure(Generic[R]):
-    """One thing that a group shows. A hook that only one measure would need stays in its renderer.
+    """One thing that is shown. A hook that only one measure would need stays in its renderer.
 
     Attributes:
-        key: Name by which a group finds its result.
-        of: Result for the rows of a group; None where it is undefined.
+        key: Its name.
         quantities: Its numbers and intervals.
         title: Heading of its panel; empty for a measure without one.
         about: First paragraph of the panel.
         question: Question that the sentence answers.
-        corrected: The results of all groups of a level, with q-values over them.
-        parts: Object of the JSON document that is null as a whole where a part of the result is None.
         line: Line of a terminal of 80 columns; empty for none.
         sentence: Sentence on the whole; empty for none.
     """
 
     key: str
-    of: Callable[[Rows], R | None]
     quantities: tuple[Quantity[R] | Ends[R], ...]
     title: str = ""
     about: str = ""
     question: str = ""
-    corrected: Callable[[Sequence[R | None]], Sequence[R | None]] = list
-    parts: Mapping[str, Callable[[R], object]] = field(default_factory=dict)
     line: Callable[[R], str] | None = None
     sentence: Callable[[R], str] | None = None
 
@@ -149,6 +143,26 @@ class Measure(Generic[R]):
             value = None if found is None else one.read(found)
             made[one.name] = [_finite(end) for end in value] if isinstance(value, tuple) else _finite(value)
         return made
+
+
+def said(measure: Measure[R], found: R | None) -> str:
+    """Sentence of a measure on its result; empty where it has none."""
+    return "" if found is None or measure.sentence is None else measure.sentence(found)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupMeasure(Measure[R]):
+    """A measure of a group of items.
+
+    Attributes:
+        of: Result for the rows of a group; None where it is undefined.
+        corrected: The results of all groups of a level, with q-values over them.
+        parts: Object of the JSON document that is null as a whole where a part of the result is None.
+    """
+
+    of: Callable[[Rows], R | None]
+    corrected: Callable[[Sequence[R | None]], Sequence[R | None]] = list
+    parts: Mapping[str, Callable[[R], object]] = field(default_factory=dict)
 
 
 def _finite(value: float | None) -> float | None:
@@ -215,3 +229,12 @@ def mean_change(
         Quantity(name, mean, unit, low=-math.inf, heading=heading, text=text, tracked=tracked),
         Ends(f"{name}_interval", interval, unit, low=-math.inf),
     )
+
+
+def json_value(value: Any) -> Any:
+    """Copy of a value in JSON's own types; a number that is not finite is None."""
+    if isinstance(value, Mapping):
+        return {str(name): json_value(part) for name, part in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [json_value(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from forgetwatch.measures.base import Ends, Measure, Quantity, Rows, Unit
+from forgetwatch.measures.base import Ends, GroupMeasure, Quantity, Rows, Unit
 from forgetwatch.metrics import (
     Bound,
     Corrected,
@@ -140,7 +140,7 @@ def _persistence(name: str, unit: Unit = "share") -> Quantity[Chance]:
     return Quantity(f"chance.{name}", partial(_at, part="persistence", name=name), unit)
 
 
-CHANCE: Final = Measure[Chance](
+CHANCE: Final = GroupMeasure[Chance](
     key="chance",
     of=_of,
     parts={

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from forgetwatch.measures.base import Ends, Measure, Quantity, false_discoveries
+from forgetwatch.measures.base import Ends, GroupMeasure, Quantity, false_discoveries
 from forgetwatch.metrics import (
     Cells,
     Interval,
@@ -125,7 +125,7 @@ def _line(found: Flips) -> str:
     return f"forgotten {count(found.forgotten)}   gained {count(found.gained)}   {net}"
 
 
-FLIPS: Final = Measure[Flips](
+FLIPS: Final = GroupMeasure[Flips](
     key="flips",
     of=lambda rows: count_flips(rows.pairs),
     corrected=_corrected,

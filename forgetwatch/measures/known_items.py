@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from forgetwatch.measures.base import NOT_THERE, Ends, Measure, Quantity, Rows
+from forgetwatch.measures.base import NOT_THERE, Ends, GroupMeasure, Quantity, Rows
 from forgetwatch.metrics import Confidence, Interval, Known, count_known, effective_items, flip_interval
 from forgetwatch.pairing import count
 
@@ -72,7 +72,7 @@ def _line(found: KnownItems) -> str:
     return f"{text}, by luck alone {net.by_luck}: net {net.net} ({net.low} to {net.high})"
 
 
-KNOWN: Final = Measure[KnownItems](
+KNOWN: Final = GroupMeasure[KnownItems](
     key="known",
     of=_of,
     line=_line,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from forgetwatch.measures.base import Measure, Quantity, Rows
+from forgetwatch.measures.base import GroupMeasure, Quantity, Rows
 from forgetwatch.metrics import Losses, NoiseFloor, Null, Soft, count_losses, noise_floor, null, soft
 
 
@@ -24,7 +24,7 @@ def _losses(rows: Rows) -> Losses | None:
     )
 
 
-FORM: Final = Measure[Losses](
+FORM: Final = GroupMeasure[Losses](
     key="form",
     of=_losses,
     quantities=(
@@ -39,7 +39,7 @@ def _null(rows: Rows) -> Null | None:
     return None if again is None else null(rows.pairs.before, again, samples=rows.pairs.samples)
 
 
-NULL: Final = Measure[Null](
+NULL: Final = GroupMeasure[Null](
     key="null",
     of=_null,
     quantities=(
@@ -49,7 +49,7 @@ NULL: Final = Measure[Null](
     ),
 )
 
-SOFT: Final = Measure[Soft](
+SOFT: Final = GroupMeasure[Soft](
     key="soft",
     of=lambda rows: soft(rows.pairs.share_before, rows.pairs.share_after, cluster=rows.pairs.cluster),
     parts={"soft": lambda r: r},
@@ -67,7 +67,7 @@ def _noise_floor(rows: Rows) -> NoiseFloor | None:
     return noise_floor(pairs.before, pairs.after, pairs.item, samples=pairs.samples, cluster=pairs.cluster)
 
 
-NOISE_FLOOR: Final = Measure[NoiseFloor](
+NOISE_FLOOR: Final = GroupMeasure[NoiseFloor](
     key="noise_floor",
     of=_noise_floor,
     parts={"noise_floor": lambda r: r},

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Final, Literal
 
-from forgetwatch.measures.base import Ends, Measure, Quantity, Rows, mean_change
+from forgetwatch.measures.base import Ends, GroupMeasure, Quantity, Rows, mean_change
 from forgetwatch.metrics import Change, MassChanges, mass_changes
 from forgetwatch.pairing import count, nats
 
@@ -73,7 +73,7 @@ def _change(name: str, read: _Read, heading: str) -> tuple[Quantity[MassChanges]
     return mean_change(name, read, unit="nats", show=nats, heading=heading)
 
 
-MASS: Final = Measure[MassChanges](
+MASS: Final = GroupMeasure[MassChanges](
     key="mass",
     title="Why: the options as a whole, or the choice among them",
     about=(
@@ -119,7 +119,7 @@ def _at_constant_mass(rows: Rows) -> float | None:
     return forgotten / samples if samples > 1 else forgotten
 
 
-CONSTANT_MASS: Final = Measure[float](
+CONSTANT_MASS: Final = GroupMeasure[float](
     key="constant_mass",
     of=_at_constant_mass,
     # Answers right before and wrong after, had the options of each item kept their total probability: only where a

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from forgetwatch.measures.base import Measure, Quantity, Rows, false_discoveries, mean_change, with_interval
+from forgetwatch.measures.base import GroupMeasure, Quantity, Rows, false_discoveries, mean_change, with_interval
 from forgetwatch.metrics import BitsPerByte, bits_per_byte
 from forgetwatch.pairing import bits, count, passages, probability
 
@@ -54,7 +54,7 @@ def _sentence(found: PassageBits) -> str:
     return f"{text}. That may be luck: anything between {low} fewer and {high} more would fit."
 
 
-PASSAGES: Final = Measure[PassageBits](
+PASSAGES: Final = GroupMeasure[PassageBits](
     key="passages",
     title="Passages: what it can still predict",
     about=(

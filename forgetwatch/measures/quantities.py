@@ -8,13 +8,14 @@ never 0 and never nan. Later versions add names; none changes its meaning.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from forgetwatch.measures.base import Ends, Measure, Quantity, Unit
+from forgetwatch.measures.base import Ends, GroupMeasure, Number, Quantity, Unit
 from forgetwatch.measures.chance import CHANCE
+from forgetwatch.measures.drift import DRIFT, SET_NAMES
 from forgetwatch.measures.flips import FLIPS
+from forgetwatch.measures.history import HISTORY
 from forgetwatch.measures.known_items import KNOWN
 from forgetwatch.measures.noise_floors import FORM, NOISE_FLOOR, NULL, SOFT
 from forgetwatch.measures.option_mass import CONSTANT_MASS, MASS
@@ -23,7 +24,7 @@ from forgetwatch.measures.scores import LOG_SCORE
 from forgetwatch.measures.vanished import VANISHED
 from forgetwatch.metrics import Interval
 
-MEASURES: Final[tuple[Measure[Any], ...]] = (
+MEASURES: Final[tuple[GroupMeasure[Any], ...]] = (
     *(FLIPS, KNOWN, LOG_SCORE, PASSAGES, MASS, CONSTANT_MASS, FORM, NULL, VANISHED),
     *(CHANCE, SOFT, NOISE_FLOOR),
 )
@@ -62,25 +63,38 @@ MEASURE_OF: Final = {one.name: (measure, one) for measure, one in _ALL}
 """Measure, and quantity or interval, of each name."""
 
 
+BEYOND_GROUPS: Final[dict[str, Quantity[Any]]] = {
+    f"drift.{name}.{one.name}": one for name in SET_NAMES for one in DRIFT.quantities if isinstance(one, Quantity)
+} | {one.name: one for one in HISTORY.quantities if isinstance(one, Quantity)}
+"""Numbers of a look (its drift, by set of prompts) and of a run (its history), which no group has, by name."""
+
+
+def _number(name: str) -> Number[Any]:
+    """The quantity, or the interval of which it is an end."""
+    if name in BEYOND_GROUPS:
+        return BEYOND_GROUPS[name]
+    return _ENDS[name][0] if name in _ENDS else _NUMBERS[name]
+
+
 def unit_of(name: str) -> Unit:
-    """Unit of a quantity of `QUANTITIES`; probabilities are shares.
+    """Unit of a quantity of `QUANTITIES` or `BEYOND_GROUPS`; probabilities are shares.
 
     >>> unit_of("forgotten"), unit_of("forgetting"), unit_of("log_score_change")
     ('count', 'share', 'nats')
     """
-    return _ENDS[name][0].unit if name in _ENDS else _NUMBERS[name].unit
+    return _number(name).unit
 
 
 def range_of(name: str) -> Interval:
-    """Smallest and largest value that a quantity of `QUANTITIES` can have; infinite where it has no limit.
+    """Smallest and largest value that such a quantity can have; infinite where it has no limit.
 
     >>> range_of("forgetting"), range_of("net_change"), range_of("known_lost_net")
     ((0.0, 1.0), (-1.0, 1.0), (-inf, inf))
     """
-    return _ENDS[name][0].range if name in _ENDS else _NUMBERS[name].range
+    return _number(name).range
 
 
-def document(found: Callable[[Measure[Any]], object]) -> dict[str, Any]:
+def document(found: Callable[[GroupMeasure[Any]], object]) -> dict[str, Any]:
     """Nested mapping of all numbers and intervals of a group, in JSON types.
 
     Args:
@@ -122,12 +136,3 @@ def value_at(values: Mapping[str, Any], name: str) -> Any:
     for part in name.split("."):
         value = value.get(part) if isinstance(value, Mapping) else None
     return value
-
-
-def json_value(value: Any) -> Any:
-    """Copy of a value in JSON's own types; a number that is not finite is None."""
-    if isinstance(value, Mapping):
-        return {str(name): json_value(part) for name, part in value.items()}
-    if isinstance(value, (tuple, list)):
-        return [json_value(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from forgetwatch.measures.base import Measure, Quantity, Rows, false_discoveries, mean_change
+from forgetwatch.measures.base import GroupMeasure, Quantity, Rows, false_discoveries, mean_change
 from forgetwatch.metrics import LogScore, log_shares
 from forgetwatch.metrics.log_score import log_score
 from forgetwatch.pairing import nats
@@ -81,7 +81,7 @@ def _sentence(found: Scores) -> str:
     return f"{text}That may be luck: anything between {low} down and {high} up would fit."
 
 
-LOG_SCORE: Final = Measure[Scores](
+LOG_SCORE: Final = GroupMeasure[Scores](
     key="log_score",
     of=_of,
     corrected=_corrected,

@@ -21,7 +21,7 @@ from typing import Final
 
 import numpy as np
 
-from forgetwatch.measures.base import Ends, Measure, Quantity, Rows
+from forgetwatch.measures.base import Ends, GroupMeasure, Quantity, Rows
 from forgetwatch.measures.flips import net_interval
 from forgetwatch.metrics import Interval, count_cells, effective_items, is_known, newcombe
 from forgetwatch.pairing import AlignedPairs
@@ -100,7 +100,7 @@ def _worst(scored: AlignedPairs, vanished: AlignedPairs, interval: Interval) -> 
     return min(worst[0], interval[0]), min(worst[1], interval[1])
 
 
-VANISHED: Final = Measure[Vanished](
+VANISHED: Final = GroupMeasure[Vanished](
     key="vanished",
     of=_of,
     quantities=(

@@ -11,7 +11,7 @@ Read `terminal` first.
 
 from forgetwatch.report.cells import HEADINGS, group_cells
 from forgetwatch.report.detail import comparison_detail
-from forgetwatch.report.drift_table import drift_cells, drift_detail, drift_line
+from forgetwatch.report.drift_table import drift_detail, drift_line
 from forgetwatch.report.export import comparison_json, comparisons_csv, comparisons_json, trajectory_json
 from forgetwatch.report.flip_list import LONGEST, MOST, ROOM, flip_json, flip_lines, marked
 from forgetwatch.report.heatmap import FORGOTTEN, GAINED, SAME, UNSCORED, heatmap_caption, heatmap_figure

@@ -13,7 +13,7 @@ import math
 from typing import Any, Final
 
 from forgetwatch.comparing import Group
-from forgetwatch.measures import MEASURE_OF, MEASURES, NOT_THERE, Measure, Quantity
+from forgetwatch.measures import MEASURE_OF, MEASURES, NOT_THERE, GroupMeasure, Quantity
 from forgetwatch.pairing import count
 
 _COLUMNS: Final = (
@@ -26,7 +26,7 @@ HEADINGS: Final = {
 }
 """Heading of each column of the table of all groups, by quantity."""
 
-PANELS: Final[tuple[Measure[Any], ...]] = tuple(measure for measure in MEASURES if measure.title)
+PANELS: Final[tuple[GroupMeasure[Any], ...]] = tuple(measure for measure in MEASURES if measure.title)
 """Measures that have a table of their own."""
 
 

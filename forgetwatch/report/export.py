@@ -19,7 +19,6 @@ from typing import Any, Final
 import numpy as np
 
 from forgetwatch.comparing import (
-    DRIFT,
     TOLERANCE,
     Alarm,
     CategoryMeans,
@@ -28,12 +27,10 @@ from forgetwatch.comparing import (
     Spread,
     Trajectory,
     Verdict,
-    drift_json,
-    drift_row,
     group_values,
 )
 from forgetwatch.comparing.verdict import verdict
-from forgetwatch.measures import QUANTITIES, json_value, value_at
+from forgetwatch.measures import DRIFT_KEY, QUANTITIES, drift_json, drift_row, json_value, value_at
 from forgetwatch.metrics import DEFINITION, DELTA, TAU
 from forgetwatch.visible_text import csv_cell
 
@@ -70,7 +67,7 @@ def comparison_json(comparison: Comparison, *, tolerance: float = TOLERANCE) -> 
 
 def _metadata(meta: Mapping[str, Any]) -> Any:
     """JSON values of the metadata of a side, without the drift, which has a key of its own."""
-    return json_value({name: value for name, value in meta.items() if name != DRIFT})
+    return json_value({name: value for name, value in meta.items() if name != DRIFT_KEY})
 
 
 def _verdict(found: Verdict) -> dict[str, Any]:

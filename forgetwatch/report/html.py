@@ -29,19 +29,17 @@ from forgetwatch.comparing import (
     Comparison,
     Flip,
     Level,
-    LookDrift,
     ModelComparison,
     Trajectory,
     first_forgotten,
 )
 from forgetwatch.comparing.flips import flips
-from forgetwatch.measures import ASSUMES, MASS, PASSAGES, Measure, chance_rows
+from forgetwatch.measures import ASSUMES, DRIFT, MASS, PASSAGES, SET_NAMES, GroupMeasure, LookDrift, chance_rows
 from forgetwatch.metrics import DELTA, TAU
 from forgetwatch.pairing import count, passages
 from forgetwatch.probe import Probe
 from forgetwatch.report.cells import HEADINGS, PANELS, group_cells
-from forgetwatch.report.drift_table import HEADINGS as DRIFT_HEADINGS
-from forgetwatch.report.drift_table import SET_NAMES, drift_rows, is_measured, spread_looks
+from forgetwatch.report.drift_table import drift_rows, is_measured, spread_looks
 from forgetwatch.report.flip_list import flip_list
 from forgetwatch.report.heatmap import heatmap, heatmap_caption, heatmap_figure
 from forgetwatch.report.mass_figures import CURVES as MASS_CURVES
@@ -50,7 +48,6 @@ from forgetwatch.report.mass_figures import mass_curves_figure, mass_figure
 from forgetwatch.report.pareto import ranking_figure
 from forgetwatch.report.plots import (
     CURVES,
-    DRIFT,
     bars_figure,
     drift_figure,
     has_scores,
@@ -58,6 +55,7 @@ from forgetwatch.report.plots import (
     svg,
     trajectory_figure,
 )
+from forgetwatch.report.plots import DRIFT as DRIFT_LABEL
 from forgetwatch.report.plots import PASSAGES as PASSAGES_LABEL
 from forgetwatch.report.ranking_table import matrix_cells, ranking_cells, several_words
 from forgetwatch.report.run_table import alarm_sentences
@@ -254,7 +252,9 @@ def _panels(comparison: Comparison, run: Trajectory | None) -> list[dict[str, An
     return panels
 
 
-def _figures(measure: Measure[Any], comparison: Comparison, run: Trajectory | None) -> list[tuple[str, Markup, str]]:
+def _figures(
+    measure: GroupMeasure[Any], comparison: Comparison, run: Trajectory | None
+) -> list[tuple[str, Markup, str]]:
     """(label, picture, caption) of the figures of a measure's section."""
     made = []
     if measure is MASS:
@@ -281,12 +281,12 @@ def _drift(comparison: Comparison, run: Trajectory | None) -> dict[str, Any] | N
     if not latest:
         return None
     return {
-        "headings": DRIFT_HEADINGS,
+        "headings": DRIFT.headings,
         "levels": [("", [("drift", name, cells) for name, cells in drift_rows(comparison.drift or {})])],
         "looks": [
             ("look", f"{step:,}, {name}", cells) for step, drift in looks.items() for name, cells in drift_rows(drift)
         ],
-        "curves": None if run is None else svg(lambda: drift_figure(run), name="drift", label=DRIFT),
+        "curves": None if run is None else svg(lambda: drift_figure(run), name="drift", label=DRIFT_LABEL),
         "texts": ", ".join(
             f"{count(found.completions)} after {SET_NAMES.get(name, name)}" for name, found in latest.items()
         ),

@@ -12,10 +12,9 @@ from typing import Any, Final
 
 from forgetwatch.comparing import TOLERANCE, Comparison, Flip, Group, Level, Trajectory, sort_flips, worst
 from forgetwatch.gates import GateResult
-from forgetwatch.measures import ASSUMES, PASSAGES, Measure, chance_rows
+from forgetwatch.measures import ASSUMES, DRIFT, PASSAGES, GroupMeasure, chance_rows
 from forgetwatch.pairing import items, shorten
 from forgetwatch.report.cells import HEADINGS, PANELS, group_cells
-from forgetwatch.report.drift_table import HEADINGS as DRIFT_HEADINGS
 from forgetwatch.report.drift_table import drift_rows, is_measured, spread_looks
 from forgetwatch.report.summary import summary
 from forgetwatch.visible_text import visible, without_folders
@@ -93,7 +92,7 @@ def groups_table(
 
 
 def panel_tables(
-    comparison: Comparison, *, by: Level = "category", panels: Sequence[Measure[Any]] = PANELS
+    comparison: Comparison, *, by: Level = "category", panels: Sequence[GroupMeasure[Any]] = PANELS
 ) -> list[str]:
     """Lines of a table of each measure that has its own, of the whole and of the groups of one level.
 
@@ -120,7 +119,7 @@ def drift_table(comparison: Comparison, trajectory: Trajectory | None = None) ->
     if not rows:
         return []
     text = "Drift from the base: KL(base to now) in nats a token, on texts that the base generated after these prompts."
-    return ["", text, "", *table(["prompts", *DRIFT_HEADINGS.values()], rows)]
+    return ["", text, "", *table(["prompts", *DRIFT.headings.values()], rows)]
 
 
 def _groups(comparison: Comparison, by: Level) -> list[Group]:

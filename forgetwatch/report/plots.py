@@ -26,11 +26,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from markupsafe import Markup, escape
 
-from forgetwatch.comparing import Comparison, Group, Level, LookDrift, Trajectory, own_side
+from forgetwatch.comparing import Comparison, Group, Level, Trajectory, own_side
 from forgetwatch.files import write_atomically
+from forgetwatch.measures import SET_NAMES, LookDrift, drift_interval
 from forgetwatch.metrics import Interval
 from forgetwatch.pairing import count, fit_ends
-from forgetwatch.report.drift_table import SET_NAMES, drift_interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,14 +6,14 @@ Counts that grow with the number of looks by noise alone have a reference in bra
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from rich.console import Group as Lines
 from rich.text import Text
 
 from forgetwatch.comparing import TOLERANCE, Alarm, Level, State, Trajectory, raised_alarms
-from forgetwatch.measures import MASS, PASSAGES, net_change
+from forgetwatch.measures import LOG_SCORE, MASS, NOT_THERE, PASSAGES, GroupMeasure, net_change
 from forgetwatch.pairing import brief, count, nats, one_line, percent, probability
 from forgetwatch.report.cells import flips
 from forgetwatch.report.detail import comparison_detail
@@ -48,11 +48,12 @@ def run_detail(trajectory: Trajectory, *, by: Level = "category") -> Lines:
     last = comparison_detail(trajectory.comparisons[-1], by=by)
     if len(trajectory) == 1:
         return Lines(course_line(trajectory), last)
-    looks = [*_passage_looks(trajectory)]
+    looks = _measure_looks(trajectory, PASSAGES, _PASSAGES)
     if trajectory.comparisons[-1].all.n or not looks:
         looks = [
             *_look_lines(trajectory),
             *looks,
+            *_measure_looks(trajectory, LOG_SCORE, _SCORES),
             *_mass_looks(trajectory),
             *course_lines(trajectory),
             *alarm_lines(trajectory),
@@ -225,17 +226,23 @@ def _look_lines(trajectory: Trajectory) -> list[Text]:
     return lines
 
 
-def _passage_looks(trajectory: Trajectory) -> list[Text]:
-    """Lines of the bits per byte at each look; none without passages."""
-    looks = list(zip(trajectory.steps[1:], trajectory.comparisons[1:], strict=True))
-    steps = spread_looks(trajectory.steps[1:], ROWS)
-    shown = [PASSAGES.cells(one.all[PASSAGES]) | {"step": brief(step, 7)} for step, one in looks if step in steps]
-    lines = [
-        Text(f"{one['step'].replace(',', ''):>7} {one['bits_per_byte_after']:>14} {one['bits_per_byte_change']:>28}")
-        for one in shown
-        if "bits_per_byte_after" in one
-    ]
-    return [Text(f"{'step':>7} {'bits per byte':>14} {'change':>28}", style="bold"), *lines] if lines else []
+_PASSAGES: Final = {"bits_per_byte_after": ("bits per byte", ">14"), "bits_per_byte_change": ("change", ">28")}
+_SCORES: Final = {"log_score_change_calibrated": ("log score, nats, calibrated", ">28")}
+"""Columns of the lines by look: heading and format of each quantity."""
+
+
+def _measure_looks(
+    trajectory: Trajectory, measure: GroupMeasure[Any], columns: Mapping[str, tuple[str, str]]
+) -> list[Text]:
+    """Lines of a measure at each look, under a heading; none where it is undefined."""
+    steps, lines = spread_looks(trajectory.steps[1:], ROWS), list[Text]()
+    for step, look in zip(trajectory.steps[1:], trajectory.comparisons[1:], strict=True):
+        cells = measure.cells(look.all[measure])
+        if step in steps and any(cells.get(name, NOT_THERE) != NOT_THERE for name in columns):
+            shown = " ".join(f"{cells[name]:{form}}" for name, (_, form) in columns.items())
+            lines.append(Text(f"{brief(step, 7).replace(',', ''):>7} {shown}"))
+    head = " ".join(f"{heading:{form}}" for heading, form in columns.values())
+    return [Text(f"{'step':>7} {head}", style="bold"), *lines] if lines else []
 
 
 def _mass_looks(trajectory: Trajectory) -> list[Text]:

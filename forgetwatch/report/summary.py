@@ -27,7 +27,18 @@ from forgetwatch.comparing import (
     conclude,
     sort_flips,
 )
-from forgetwatch.measures import KNOWN, LOG_SCORE, MASS, MEASURES, Measure, net_of_luck
+from forgetwatch.measures import (
+    DRIFT,
+    HISTORY,
+    KNOWN,
+    LOG_SCORE,
+    MASS,
+    MEASURES,
+    SET_NAMES,
+    GroupMeasure,
+    net_of_luck,
+    said,
+)
 from forgetwatch.metrics import Interval
 from forgetwatch.pairing import (
     by_points,
@@ -109,6 +120,11 @@ def summary(
         sections.append(("Is that more than luck?", luck(comparison, found)))
     others = [measure for measure in MEASURES if measure not in (MASS, LOG_SCORE)]
     sections += _sentences(comparison.all, others, start=f"{_here(found)}: ")
+    drifts = (comparison[DRIFT] or {}).items()
+    moved = [f"After the {SET_NAMES.get(name, name)}, {text}" for name, one in drifts if (text := said(DRIFT, one))]
+    sections += [(DRIFT.question, " ".join(moved))] if moved else []
+    if trajectory is not None and (text := said(HISTORY, trajectory[HISTORY])):
+        sections.append((HISTORY.question, text[0].upper() + text[1:]))
     sections.append(("What was not measured", _not_measured(comparison, trajectory)))
     return Summary(
         before=comparison.labels[0],
@@ -296,14 +312,10 @@ def _known(whole: Group, found: Conclusion) -> str:
     return f"{text}, so that luck may explain them all: {fits}."
 
 
-def _sentences(whole: Group, measures: Sequence[Measure[Any]], *, start: str = "") -> list[tuple[str, str]]:
+def _sentences(whole: Group, measures: Sequence[GroupMeasure[Any]], *, start: str = "") -> list[tuple[str, str]]:
     """(question, answer) of each measure that has a sentence on the whole."""
-    said = []
-    for measure in measures:
-        found = whole[measure]
-        if measure.sentence is not None and found is not None and (text := measure.sentence(found)):
-            said.append((measure.question, f"{start}{text}"))
-    return said
+    found = ((measure.question, said(measure, whole[measure])) for measure in measures)
+    return [(question, f"{start}{text}") for question, text in found if text]
 
 
 def _not_measured(comparison: Comparison, trajectory: Trajectory | None) -> str:

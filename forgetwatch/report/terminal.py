@@ -41,7 +41,7 @@ from forgetwatch.comparing import (
     conclude,
     vanished_note,
 )
-from forgetwatch.measures import FLIPS, KNOWN, LOG_SCORE, MEASURES, PASSAGES, Measure, net_change, net_of_luck
+from forgetwatch.measures import FLIPS, KNOWN, LOG_SCORE, MEASURES, PASSAGES, GroupMeasure, net_change, net_of_luck
 from forgetwatch.pairing import (
     between,
     brief,
@@ -234,7 +234,7 @@ def other_lines(group: Group) -> list[Text]:
     return [_cut(Text(line)) for line in lines if line]
 
 
-def measure_line(measure: Measure[R], group: Group) -> str:
+def measure_line(measure: GroupMeasure[R], group: Group) -> str:
     """Line of a measure for a group; empty where it has none."""
     found = group[measure]
     return "" if found is None or measure.line is None else measure.line(found)

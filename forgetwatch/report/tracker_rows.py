@@ -44,7 +44,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from forgetwatch.comparing import Comparison, Flip, Group, Trajectory
-from forgetwatch.measures import MEASURES, PASSAGES, Ends
+from forgetwatch.measures import HISTORY, MEASURES, PASSAGES, Ends, Quantity
 
 PREFIX: Final = "eval_forget"
 
@@ -61,14 +61,15 @@ def tracker_row(
         trajectory: The run up to this look; its item history is added if `full`.
     """
     whole = comparison.all
-    row = {"all/unscored": comparison.items.unscored, "all/seconds": seconds} | _numbers(whole, full=full)
+    row: dict[str, float | None] = {"all/unscored": comparison.items.unscored, "all/seconds": seconds}
+    row |= _numbers(whole, full=full)
     groups = _named(comparison.by("category"))
     if full:
         groups |= {f"tasks/{key}": group for key, group in _named(comparison.by("task")).items()}
     for key, group in groups.items():
         row |= {f"{key}/{name}": value for name, value in _numbers(group, full=full).items()}
-    if full and trajectory is not None and len(trajectory) > 1:
-        row |= {f"all/{name}": value for name, value in _course(trajectory).items()}
+    if full and trajectory is not None and (history := trajectory[HISTORY]) is not None:
+        row |= {f"all/{one.tracker}": one.read(history) for one in HISTORY.quantities if isinstance(one, Quantity)}
     return {f"{PREFIX}/{key}": value for key, value in row.items() if value is not None and math.isfinite(value)}
 
 
@@ -101,23 +102,6 @@ def tracker_key(name: str) -> str:
         return "chance_n"
     *path, last = name.removeprefix("chance.").split(".")
     return "_".join([last, *path])
-
-
-def _course(trajectory: Trajectory) -> dict[str, float]:
-    """Counts of the item history so far, each with that of a pure guesser."""
-    course, guessed, items = trajectory.course, trajectory.guessed, trajectory.course.items
-    return {
-        "ever_forgotten": course.ever_forgotten[-1].item(),
-        "ever_forgotten_if_guessed": items * float(guessed.ever_forgotten[-1]),
-        "regained": course.regained[-1].item(),
-        "regained_if_guessed": items * float(guessed.regained[-1]),
-        "newly_forgotten": course.newly_forgotten[-1].item(),
-        "newly_regained": course.newly_regained[-1].item(),
-        "never_forgotten": course.never_forgotten,
-        "never_forgotten_if_guessed": items * guessed.never_forgotten,
-        "temporal_forgetting": course.temporal_forgetting,
-        "temporal_forgetting_if_guessed": guessed.temporal_forgetting,
-    }
 
 
 def tracker_name(name: str) -> str:

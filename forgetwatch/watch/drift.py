@@ -17,9 +17,9 @@ from typing import Any, Final
 from jinja2 import TemplateError
 from torch import nn
 
-from forgetwatch.comparing import DRIFT, LookDrift, stored_drift
 from forgetwatch.completions import Completions, read_completions, save_completions
 from forgetwatch.errors import SnapshotError
+from forgetwatch.measures import DRIFT_KEY, LookDrift, stored_drift
 from forgetwatch.metrics import Drift
 from forgetwatch.probe import Probe
 from forgetwatch.progress import log, shown
@@ -170,7 +170,7 @@ class RunDrift:
         with self._failures.tolerate("measuring the drift", step=step):
             found, floors = self.base.look(model), self.base.completions.floor
             drift = {name: LookDrift.of(of_set, floors.get(name)) for name, of_set in found.items()}
-            return replace(snapshot, meta={**snapshot.meta, DRIFT: stored_drift(drift)})
+            return replace(snapshot, meta={**snapshot.meta, DRIFT_KEY: stored_drift(drift)})
         return snapshot
 
     def _begin(self, model: nn.Module, tokenizer: Any, probe: Probe, *, token_budget: int | None) -> None:

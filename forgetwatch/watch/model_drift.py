@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from forgetwatch.comparing import LookDrift
 from forgetwatch.errors import ScoringError
+from forgetwatch.measures import LookDrift
 from forgetwatch.probe import Probe
 from forgetwatch.scoring import check_completions, generation_obstacle, load_model
 from forgetwatch.watch.drift import DriftWatch

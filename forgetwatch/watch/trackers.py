@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from transformers import Trainer, TrainerControl, TrainerState
 
-from forgetwatch.comparing import drift_row
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import WatchError
+from forgetwatch.measures import drift_row
 from forgetwatch.report import PREFIX, flipped_rows, tracker_row
 from forgetwatch.watch.watch import Watch
 

@@ -1,0 +1,256 @@
+"""Drift of one look from the base: KL(base||now) on texts that the base generated. See `metrics.divergence`.
+
+The look's snapshot stores it in its metadata, with the floor of its run:
+
+    "drift": {"probe": {"completions": 64, "tokens": 2011, "kl_sampled": 0.0059, "kl_sampled_se": 0.0018, ...,
+                        "floor": {"kl_sampled": 1e-7, "kl_summed": 2e-8}},
+              "training": {...}}
+
+There it is under the snapshot's checksum, is written together with the look, and goes with it into checkpoints. The
+base is the model at the first look of the run. Snapshots without drift, as of earlier versions, have no such key.
+
+A KL is at least 0, and so are the intervals of the summed and the exact one; only the sampled estimate may fall below
+by chance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from functools import partial
+from operator import attrgetter
+from typing import Any, Final
+
+from forgetwatch.errors import SnapshotError
+from forgetwatch.measures.base import NOT_THERE, Measure, Quantity, json_value
+from forgetwatch.metrics import Drift, Interval, mean_interval
+
+DRIFT_KEY: Final = "drift"
+"""Key of the drift in the metadata of a snapshot."""
+
+SET_NAMES: Final = {"probe": "probe prompts", "training": "training prompts"}
+"""Name of each set for people; another set has its own name."""
+
+ESTIMATORS: Final = {"kl_exact": "exact", "kl_summed": "summed", "kl_sampled": "sampled"}
+"""Estimators of KL(base||now) by the attribute of `Drift`, the least noisy first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Floor:
+    """KL(base||base) in nats per token, read in other batches: what a KL shows of rounding alone.
+
+    Attributes:
+        kl_sampled: By the sampled tokens.
+        kl_summed: Summed over the base's likeliest tokens; None if it was not measured.
+    """
+
+    kl_sampled: float
+    kl_summed: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LookDrift(Drift):
+    """Drift of a look after one set of prompts, and the floor of its run.
+
+    Attributes:
+        floor: KL of the base from itself; None if it was not measured.
+    """
+
+    floor: Floor | None = None
+
+    @classmethod
+    def of(cls, drift: Drift, floor: Drift | None = None) -> LookDrift:
+        """Drift of a look, with that of the base from itself as its floor."""
+        own = {one.name: getattr(drift, one.name) for one in fields(Drift)}
+        low = None if floor is None else Floor(kl_sampled=floor.kl_sampled, kl_summed=floor.kl_summed)
+        return cls(**own, floor=low)
+
+
+def stored_drift(drift: Mapping[str, LookDrift]) -> dict[str, dict[str, Any]]:
+    """Values of the metadata of a snapshot that hold the drift of each set.
+
+    JSON has no number for nan and infinities: they are the texts ``nan`` and ``inf``.
+    """
+    return _mapped(drift, lambda value: value if math.isfinite(value) else str(value))
+
+
+def drift_json(drift: Mapping[str, LookDrift] | None) -> dict[str, Any] | None:
+    """JSON values of the drift of each set; a number that is not finite is null, and so is a drift not measured."""
+    return None if drift is None else _mapped(drift, json_value)
+
+
+def _mapped(drift: Mapping[str, LookDrift], value_of: Callable[[float], Any]) -> dict[str, dict[str, Any]]:
+    """Numbers of the drift of each set and of its floor by name, each through a function; None stays None."""
+
+    def values(found: object, names: Iterable[str]) -> dict[str, Any]:
+        numbers = {name: getattr(found, name) for name in names}
+        return {name: None if number is None else value_of(number) for name, number in numbers.items()}
+
+    return {
+        name: {
+            **values(found, (one.name for one in fields(Drift))),
+            "floor": None if found.floor is None else values(found.floor, (one.name for one in fields(Floor))),
+        }
+        for name, found in drift.items()
+    }
+
+
+def drift_row(drifts: Mapping[str, LookDrift]) -> dict[str, float]:
+    """Numbers of one look by their names in trackers and CSV: ``kl_probe``, ``kl_probe_se``, ``kl_summed_probe``, ...
+
+    What was not measured is left out.
+    """
+    row: dict[str, float | None] = {}
+    for name, found in drifts.items():
+        shown = [one for one in DRIFT.quantities if isinstance(one, Quantity) and one.tracker]
+        row |= {one.tracker.format(name): one.read(found) for one in shown}
+    return {key: value for key, value in row.items() if value is not None}
+
+
+def read_drift(meta: Mapping[str, Any], *, label: str) -> dict[str, LookDrift] | None:
+    """Drift in the metadata of a snapshot, by set; None without one.
+
+    Args:
+        meta: The metadata.
+        label: Name of the snapshot, for messages.
+
+    Raises:
+        SnapshotError: If it is no drift.
+    """
+    stored = meta.get(DRIFT_KEY)
+    if stored is None:
+        return None
+    try:
+        return {str(name): _read(of_set) for name, of_set in stored.items()}
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        what = f"needed numbers of each set under {DRIFT_KEY!r} in its metadata"
+        raise SnapshotError(f"{label}: {what} ({error})") from error
+
+
+def _read(stored: Mapping[str, Any]) -> LookDrift:
+    values: dict[str, Any] = {name: _whole(stored[name]) for name in ("completions", "tokens")}
+    for name in (one.name for one in fields(Drift) if one.name not in values):
+        values[name] = _number(stored[name], may_lack=name.startswith(_MAY_LACK))
+    if (floor := stored.get("floor")) is not None:
+        summed = _number(floor.get("kl_summed"), may_lack=True)
+        values["floor"] = Floor(kl_sampled=_finite_or_nan(floor["kl_sampled"]), kl_summed=summed)
+    return LookDrift(**values)
+
+
+_MAY_LACK: Final = ("kl_summed", "kl_exact")
+"""Beginnings of the names of quantities that not every run can measure."""
+
+
+def _whole(value: object) -> int:
+    if type(value) is not int or value < 0:
+        raise TypeError(f"needed a count, got {value!r}")
+    return value
+
+
+def _number(value: object, *, may_lack: bool) -> float | None:
+    return None if value is None and may_lack else _finite_or_nan(value)
+
+
+def _finite_or_nan(value: object) -> float:
+    if value in ("nan", "inf"):
+        return float(str(value))
+    if type(value) not in (int, float) or value == -math.inf:
+        raise TypeError(f"needed a number, got {value!r}")
+    return float(value)  # type: ignore[arg-type]
+
+
+def drift_interval(found: Drift, name: str) -> Interval:
+    """95 % interval of the KL by one estimator, by its attribute; (nan, nan) without a standard error."""
+    value, error = getattr(found, name), getattr(found, f"{name}_se")
+    if value is None or error is None:
+        return math.nan, math.nan
+    return mean_interval(value, error, low=-math.inf if name == "kl_sampled" else 0.0, high=math.inf)
+
+
+def best_estimator(drifts: Iterable[Drift]) -> str:
+    """Attribute of the least noisy estimator that all of some drifts have."""
+    found = list(drifts)
+    return next(one for one in ESTIMATORS if all(getattr(drift, one) is not None for drift in found))
+
+
+def kl_text(found: Drift, name: str) -> str:
+    """KL by one estimator with its 95 % interval, such as ``0.0028 (0.0022 to 0.0034)``, or a dash."""
+    value, (low, high) = getattr(found, name), drift_interval(found, name)
+    if value is None or math.isnan(value):
+        return NOT_THERE
+    return _nats(value) if math.isnan(low) else f"{_nats(value)} ({_nats(low)} to {_nats(high)})"
+
+
+def _nats(value: float) -> str:
+    """A number of nats in two digits.
+
+    >>> _nats(0.00281), _nats(0.4), _nats(1.23e-7), _nats(0.0), _nats(2e-17)
+    ('0.0028', '0.40', '1.2e-7', '0', '<1e-9')
+    """
+    if 0 < abs(value) < 1e-9:
+        return "<1e-9"
+    if not math.isfinite(value) or not value:
+        return f"{value:g}"
+    if abs(value) < 1e-4:
+        return f"{value:.1e}".replace("e-0", "e-")
+    digits = max(0, 1 - math.floor(math.log10(abs(value))))
+    return f"{value:.{min(digits, 6)}f}"
+
+
+def _floor(found: LookDrift, name: str) -> float | None:
+    return None if found.floor is None else getattr(found.floor, name)
+
+
+def _floors(found: LookDrift) -> str:
+    """Floors of the sampled and of the summed KL; a dash for none."""
+    floors = [] if found.floor is None else [found.floor.kl_sampled, found.floor.kl_summed]
+    return ", ".join(_nats(one) for one in floors if one is not None) or NOT_THERE
+
+
+def _sentence(found: LookDrift) -> str:
+    name = best_estimator([found])
+    value, (low, high) = getattr(found, name), drift_interval(found, name)
+    if math.isnan(value):
+        return ""
+    if math.isinf(value):
+        return "it rules out texts that it wrote at the start."
+    if low <= 0:
+        return f"texts that it wrote at the start are about as likely as they were (KL {kl_text(found, name)})."
+    text = f"texts that it wrote at the start are less likely now by {_nats(value)} nats a token"
+    return f"{text}." if math.isnan(low) else f"{text}; between {_nats(low)} and {_nats(high)} would fit."
+
+
+def _kl(name: str, tracker: str) -> tuple[Quantity[LookDrift], Quantity[LookDrift]]:
+    """The KL by one estimator with its column, and its standard error."""
+    low, heading = -math.inf if name == "kl_sampled" else 0.0, f"KL {ESTIMATORS[name]}"
+    text = partial(kl_text, name=name)
+    return (
+        Quantity(name, attrgetter(name), "nats", low=low, heading=heading, text=text, tracker=tracker),
+        Quantity(f"{name}_se", attrgetter(f"{name}_se"), "nats", tracker=f"{tracker}_se"),
+    )
+
+
+DRIFT: Final = Measure[LookDrift](
+    key="drift",
+    question="How far did it move from where it started?",
+    sentence=_sentence,
+    quantities=(
+        Quantity("completions", lambda r: r.completions, "count"),
+        Quantity("tokens", lambda r: r.tokens, "count"),
+        *_kl("kl_sampled", "kl_{}"),
+        *_kl("kl_summed", "kl_summed_{}"),
+        *_kl("kl_exact", "kl_exact_{}"),
+        Quantity(
+            "overlap",
+            lambda r: r.overlap,
+            "ratio",
+            heading="overlap",
+            text=lambda r: NOT_THERE if math.isnan(r.overlap) else f"{r.overlap:.2f}",
+            tracker="overlap_{}",
+        ),
+        Quantity("overlap_se", lambda r: r.overlap_se, "ratio"),
+        Quantity("floor.kl_sampled", partial(_floor, name="kl_sampled"), "nats", heading="floor", text=_floors),
+        Quantity("floor.kl_summed", partial(_floor, name="kl_summed"), "nats"),
+    ),
+)

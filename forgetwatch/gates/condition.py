@@ -160,7 +160,9 @@ class Condition:
         if unit == "share" and 1 < abs(self.limit) <= 100:
             remedy = f"needed a fraction or a percentage, as in {self.left}{self.op}{limit}%"
             remedy += f", or the count {group}{other}{self.op}{limit}" if other else ""
-        ends = f"{low:g} to {high:g}" if unit == "share" else f"at most {high:g}" if unit == "nats" else "at least 0"
+        ends = (
+            f"{low:g} to {high:g}" if unit == "share" else f"at most {high:g}" if math.isfinite(high) else "at least 0"
+        )
         # A ratio of differences has no range; beyond 1 it is as good as certain on which side of the limit it is.
         what = "always fail" if must_hold or (can_hold and self.is_met_by(0.0)) else "never fail"
         return f"{quantity} is {_UNITS[unit]}, {ends}: the gate would {what}; {remedy}"

@@ -1,0 +1,80 @@
+"""Gates on the drift of a model and on the history of a run, which no group of items has."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from support import snapshot
+
+from forgetwatch import Trajectory, compare
+from forgetwatch.errors import GateError
+from forgetwatch.gates import Condition, FailIf, Gate
+from forgetwatch.measures import DRIFT, HISTORY, Floor, LookDrift, said
+
+MOVED = LookDrift(
+    completions=32,
+    tokens=1000,
+    kl_sampled=0.06,
+    kl_sampled_se=0.01,
+    overlap=0.8,
+    overlap_se=0.02,
+    floor=Floor(kl_sampled=1e-7),
+)
+RUN = ([True, True, True, False], [False, False, True, False], [True, False, True, False])
+
+
+def run() -> Trajectory:
+    return Trajectory.of([snapshot(right, meta={"step": step}, k=[4] * 4) for step, right in enumerate(RUN)])
+
+
+def test_the_drift_of_each_set_can_be_gated() -> None:
+    comparison = replace(compare(before=snapshot([True]), after=snapshot([True])), drift={"probe": MOVED})
+    assert Condition.parse("drift.probe.kl_sampled>0.05").holds(comparison)
+    assert Condition.parse("drift.probe.overlap<0.7").holds(comparison) is False
+    assert Condition.parse("drift.probe.floor.kl_sampled<1e-6").holds(comparison)
+    for text in ("drift.probe.kl_summed>0.1", "drift.training.kl_sampled>0.1"):
+        with pytest.raises(GateError, match="has no number; needed a drift that was measured after the"):
+            Condition.parse(text).measure(comparison)
+    with pytest.raises(GateError, match=r"did you mean 'drift\.probe\.kl_sampled'"):
+        Condition.parse("drift.probe.kl_sample>0.1")
+    with pytest.raises(GateError, match="in nats, at least 0: the gate would always fail"):
+        Condition.parse("drift.probe.kl_summed>-1")
+    assert comparison[DRIFT] == {"probe": MOVED}
+
+
+def test_the_history_of_a_run_can_be_gated() -> None:
+    trajectory = run()
+    last = trajectory.comparisons[-1]
+    gate = Gate(limits=(FailIf(condition=Condition.parse("history.ever_forgotten>1")),))
+    result = gate.judge(last, trajectory.last, trajectory)
+    assert (result.verdict, result.findings[0].line) == ("FAIL", "history.ever_forgotten 2 (fails if >1)")
+    assert Condition.parse("history.regained>=1").measure(last, trajectory) == 1
+    assert Condition.parse("history.temporal_forgetting>10%").measure(last, trajectory) == 0.25
+    with pytest.raises(GateError, match="needed a run with a look after its baseline"):
+        gate.judge(last, trajectory.last)
+
+
+def test_the_drift_and_the_history_have_a_sentence() -> None:
+    assert said(DRIFT, MOVED) == (
+        "texts that it wrote at the start are less likely now by 0.060 nats a token; between 0.040 and 0.080 would fit."
+    )
+    still = replace(MOVED, kl_sampled=0.001)
+    assert said(DRIFT, still) == (
+        "texts that it wrote at the start are about as likely as they were (KL 0.0010 (-0.019 to 0.021))."
+    )
+    assert said(DRIFT, replace(MOVED, kl_sampled=float("inf"))) == "it rules out texts that it wrote at the start."
+    assert said(HISTORY, run()[HISTORY]) == (
+        "over all 2 looks, 2 answers that were right at the start were wrong at some look, and 1 of these is right "
+        "again now. A model that only guesses would have 1 and 0."
+    )
+    assert said(HISTORY, None) == ""
+
+
+def test_to_dict_is_the_json_document() -> None:
+    trajectory = run()
+    document = trajectory.to_dict(tolerance=0.1)
+    assert document["schema"] == "forgetwatch/trajectory@1"
+    last = trajectory.comparisons[-1].to_dict(tolerance=0.1)
+    assert document["looks"][-1]["comparison"] == last
+    assert last["verdict"]["limit"] == 0.1

@@ -1,10 +1,10 @@
 """Benchmarks of the hub as probes.
 
-Read presets.py first: it is the table of all of them.
+Read presets.toml first: it is the table of all of them.
 
-    presets.py            one `Preset` per benchmark: sources, licence, settings
-    preset.py             the shape of a preset, and the forms in which it can be evaluated
-    question.py           one row as a question, and the helpers that read its fields
+    presets.toml          one table per benchmark: sources, licence, settings
+    presets.py            the table as `Preset`s, with the functions of their rows
+    preset.py             the shape of a preset; one row as a question, and the helpers that read its fields
     multiple_choice.py    row functions: a question and its options, each in a field
     reasoning.py          row functions: options inside the text, passages, open answers
     selections.py         row functions: metabench and tinyBenchmarks, on those of their parents

@@ -29,9 +29,8 @@ from forgetwatch.errors import ProbeError, did_you_mean
 from forgetwatch.item import PRIVATE, Item
 from forgetwatch.probe import Norm, Probe
 from forgetwatch.probes.categories import paper_category
-from forgetwatch.probes.hub.preset import FORMS, Form, Preset, Source
+from forgetwatch.probes.hub.preset import FORMS, BadRowError, Form, Preset, Question, Source
 from forgetwatch.probes.hub.presets import ALIASES, PAPER, PAPER_DECODING, PAPER_PRESETS, PRESETS
-from forgetwatch.probes.hub.question import BadRowError, Question
 from forgetwatch.probes.hub.rows import rows_of
 from forgetwatch.probes.shots import few_shot
 

@@ -18,11 +18,11 @@ import re
 from dataclasses import replace
 from typing import Any, Final
 
-from forgetwatch.probes.hub.preset import Source
-from forgetwatch.probes.hub.question import (
+from forgetwatch.probes.hub.preset import (
     BadRowError,
     Question,
     Row,
+    Source,
     field_of,
     label_of,
     lettered,

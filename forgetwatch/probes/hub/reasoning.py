@@ -23,11 +23,11 @@ import json
 import re
 from typing import Any, Final
 
-from forgetwatch.probes.hub.preset import Source
-from forgetwatch.probes.hub.question import (
+from forgetwatch.probes.hub.preset import (
     BadRowError,
     Question,
     Row,
+    Source,
     cluster_of,
     field_of,
     label_of,

@@ -24,8 +24,7 @@ from forgetwatch.probes.hub.multiple_choice import (
     truthfulqa,
     winogrande,
 )
-from forgetwatch.probes.hub.preset import Source
-from forgetwatch.probes.hub.question import Question, Row, field_of, lettered
+from forgetwatch.probes.hub.preset import Question, Row, Source, field_of, lettered
 from forgetwatch.probes.hub.reasoning import gsm8k
 
 _PARENTS: Final[Mapping[str, Callable[[Row, Source], Question]]] = {

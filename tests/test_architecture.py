@@ -19,7 +19,6 @@ ORDER = (
         "decoding",
         "item",
         "probe",
-        "prompting",
         "snapshot",
     ),
     *(

@@ -7,17 +7,17 @@
     demo                             questions about an invented world, for the demo and the tests
     mmlu, arc_easy, paper, ...       benchmarks of the hub: hub/load.py has the grammar of their names
     mine.jsonl                       a probe file
-    mine.csv, rows, a Dataset        a table of questions: own.py describes its columns
+    mine.csv, rows, a Dataset        a table of questions: from_rows.py describes its columns
 
 `load_probe` is the way in. Beside it:
 
-    own.py, tables.py               a table of questions to a probe; files of rows
-    shots.py                        worked examples before each question
-    categories.py, paper_tasks.py   tasks to categories; the table of the paper
-    checking.py, answering.py       faults of a probe: repeated questions, leaked answers, shortcuts; those that only a
-                                    model's answers show
-    overlap.py                      how much of a probe is in a training set
-    world.py                        the invented world of `demo`
+    from_rows.py, tables.py    a table of questions to a probe; files of rows
+    prompts.py                 listed options, instructions, and worked examples before each question
+    categories.py              tasks to categories: the table of the paper, or a map from a file
+    checking.py                faults of a probe: repeated questions, leaked answers, shortcuts
+    answer_checking.py         faults of a probe that only a model's answers show
+    overlap.py                 how much of a probe is in a training set
+    world.py                   the invented world of `demo`
 """
 
 from __future__ import annotations
@@ -31,15 +31,14 @@ from typing import Any, Final
 from forgetwatch.errors import ProbeError, did_you_mean
 from forgetwatch.item import has_one_choice_alone
 from forgetwatch.probe import Probe, combine, read_probe
-from forgetwatch.probes.answering import check_answers, without_questions
-from forgetwatch.probes.categories import Categories, paper_category
+from forgetwatch.probes.answer_checking import check_answers, without_questions
+from forgetwatch.probes.categories import UNMAPPED, Categories, PaperTasks, paper_category
 from forgetwatch.probes.checking import Finding, check_probe
+from forgetwatch.probes.from_rows import probe_from
 from forgetwatch.probes.hub import PAPER, PRESETS, is_preset, load_preset
 from forgetwatch.probes.overlap import Overlap, exact_overlap, plain, training_text
-from forgetwatch.probes.own import probe_from
-from forgetwatch.probes.paper_tasks import UNMAPPED, PaperTasks
+from forgetwatch.probes.prompts import few_shot, options_of
 from forgetwatch.probes.shipped import NAMES, shipped_probe
-from forgetwatch.probes.shots import few_shot
 from forgetwatch.probes.tables import SUFFIXES, training_texts
 from forgetwatch.probes.world import RELATIONS, Fact, Relation, demo_probe, facts
 

@@ -18,7 +18,7 @@ and by over two: the log-likelihood of a longer text is lower whatever it says, 
 favours one of them. Items that are answered by yes or no change together when a model comes to prefer one of the words;
 with the same `cluster` they are not counted as independent.
 
-`answering` has the checks that need a model.
+`answer_checking` has the checks that need a model.
 """
 
 from __future__ import annotations
@@ -120,12 +120,8 @@ def _leaked(probe: Probe) -> Finding:
     anything away. A few leaks may be intended ("What is the plural of sheep?"): they are a fault only above one in a
     hundred.
     """
-    checked = [item for item in probe if len(item.choices) > 1 and not _are_letters(item) and not _are_signs(item)]
-    found = []
-    for item in checked:
-        inside = _options_in(_prompt(item), item)
-        if inside and inside <= set(map(int, item.answers)):
-            found.append(item)
+    checked = [item for item in _with_options(probe) if not _are_letters(item) and not _are_signs(item)]
+    found = [item for item in checked if set() < _options_in(_prompt(item), item) <= set(map(int, item.answers))]
     finding = _finding("leaked", found, len(checked), "of the options only the right one is in the prompt")
     return replace(finding, wrong=len(found) > _FEW_LEAKED * len(checked))
 
@@ -146,7 +142,7 @@ def _options_in(text: str, item: Item) -> set[int]:
 
 
 def _alike(probe: Probe) -> Finding:
-    checked = [item for item in probe if len(item.choices) > 1]
+    checked = _with_options(probe)
     found = [item for item in checked if len(set(map(_folded, item.choices))) < len(item.choices)]
     return _finding("alike options", found, len(checked), "two options are the same but for case and spaces")
 
@@ -172,7 +168,7 @@ def _unlike_lengths(probe: Probe) -> Finding:
 
 def _yes_or_no(probe: Probe) -> Finding:
     """Items answered by yes or no, or by true or false, that have no cluster; a single one moves with no other."""
-    checked = [item for item in probe if len(item.choices) > 1]
+    checked = _with_options(probe)
     pairs = {frozenset(pair) for pair in (("yes", "no"), ("true", "false"))}
     answered = [item for item in checked if frozenset(_folded(c).strip(".,!") for c in item.choices) in pairs]
     found = [item for item in answered if item.cluster is None]
@@ -181,7 +177,7 @@ def _yes_or_no(probe: Probe) -> Finding:
 
 
 def _same_tokens(probe: Probe, tokenize: Tokenize) -> Finding:
-    checked = [item for item in probe if len(item.choices) > 1]
+    checked = _with_options(probe)
     found = [item for item in checked if len({tuple(tokenize(choice)) for choice in item.choices}) < len(item.choices)]
     return _finding("same tokens", found, len(checked), "the tokenizer makes two options the same")
 
@@ -208,11 +204,10 @@ def _no_template(probe: Probe) -> Finding:
 def _position(probe: Probe) -> Finding:
     """The position at which a constant chooser is furthest above chance, among items with the same k."""
     of_k: dict[int, list[Item]] = {}
-    for item in probe:
-        if len(item.choices) > 1:
-            of_k.setdefault(len(item.choices), []).append(item)
+    for item in _with_options(probe):
+        of_k.setdefault(len(item.choices), []).append(item)
     choosers = [
-        (_above_chance([item for item in items if index in item.answers], items), k, index)
+        (standard_errors(sum(index in item.answers for item in items), items), k, index)
         for k, items in of_k.items()
         for index in range(k)
     ]
@@ -254,23 +249,28 @@ def _chooser(name: str, hits: Sequence[Item], checked: Sequence[Item], rule: str
     """Result of a chooser that is right on `hits` of the items it was checked on."""
     if not checked:
         return Finding(name=name, items=(), of=0, wrong=False, about="no items to check")
-    chance = sum(len(item.answers) / len(item.choices) for item in checked) / len(checked)
+    chance = sum(map(chance_of, checked)) / len(checked)
     share = len(hits) / len(checked)
     return Finding(
         name=name,
         items=_names(hits),
         of=len(checked),
-        wrong=_above_chance(hits, checked) > clear,
+        wrong=standard_errors(len(hits), checked) > clear,
         about=f"{rule} is right in {100 * share:.1f} % (chance {100 * chance:.1f} %)",
     )
 
 
-def _above_chance(hits: Sequence[Item], checked: Sequence[Item]) -> float:
-    """(hits - expected hits) of a chooser in standard errors; 0 where the standard error is 0."""
+def chance_of(item: Item) -> float:
+    """Probability that a guess is right, 0 to 1."""
+    return len(item.answers) / len(item.choices)
+
+
+def standard_errors(right: int, items: Sequence[Item]) -> float:
+    """(right answers - expected by chance) in standard errors of independent guesses; 0 where there is no spread."""
     # The sum of independent guesses, each right with its own probability, has the sum of their variances.
-    chances = [len(item.answers) / len(item.choices) for item in checked]
+    chances = list(map(chance_of, items))
     spread = math.sqrt(sum(chance * (1 - chance) for chance in chances))
-    return (len(hits) - sum(chances)) / spread if spread else 0.0
+    return (right - sum(chances)) / spread if spread else 0.0
 
 
 def _finding(name: str, items: Sequence[Item], of: int, about: str) -> Finding:
@@ -279,6 +279,10 @@ def _finding(name: str, items: Sequence[Item], of: int, about: str) -> Finding:
 
 def _names(items: Iterable[Item]) -> tuple[tuple[str, str], ...]:
     return tuple((item.task, item.id) for item in items)
+
+
+def _with_options(probe: Probe) -> list[Item]:
+    return [item for item in probe if len(item.choices) > 1]
 
 
 def _are_signs(item: Item) -> bool:

@@ -20,7 +20,7 @@ from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ScoringError
 from forgetwatch.item import Item
 from forgetwatch.probe import LETTERS, Probe
-from forgetwatch.prompting import options_of
+from forgetwatch.probes import options_of
 
 NO_TOOLS: Final = "the chat template has no place for tools"
 """Reason of an item whose tools the model never sees."""

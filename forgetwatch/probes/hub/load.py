@@ -32,7 +32,7 @@ from forgetwatch.probes.categories import paper_category
 from forgetwatch.probes.hub.preset import FORMS, BadRowError, Form, Preset, Question, Source
 from forgetwatch.probes.hub.presets import ALIASES, PAPER, PAPER_DECODING, PAPER_PRESETS, PRESETS
 from forgetwatch.probes.hub.rows import rows_of
-from forgetwatch.probes.shots import few_shot
+from forgetwatch.probes.prompts import few_shot
 
 _SHOTS: Final = 5
 """Worked examples of the form for base models."""

@@ -18,6 +18,7 @@ import re
 from dataclasses import replace
 from typing import Any, Final
 
+from forgetwatch.probes.categories import PaperTasks
 from forgetwatch.probes.hub.preset import (
     BadRowError,
     Question,
@@ -31,7 +32,6 @@ from forgetwatch.probes.hub.preset import (
     permuted,
     spaced,
 )
-from forgetwatch.probes.paper_tasks import PaperTasks
 
 _PARENTHESES: Final = ("(A)", "(B)", "(C)", "(D)")
 _BRACKETS: Final = re.compile(r"\[.*?\]")

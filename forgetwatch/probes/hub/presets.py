@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import Any, Final
 
+from forgetwatch.probes.categories import subjects
 from forgetwatch.probes.hub import multiple_choice, reasoning, selections
 from forgetwatch.probes.hub.preset import Preset, Question, Row, Source
-from forgetwatch.probes.paper_tasks import subjects
 
 _ROW_FUNCTIONS: Final[Mapping[str, Callable[[Row, Source], Question | None]]] = {
     function.__name__: function

@@ -1,4 +1,6 @@
-"""Worked examples before each question: a probe of plain questions to one of few-shot prompts.
+"""Text around a question: its listed options, the instruction how to answer, and worked examples before it.
+
+Models see this text: changing one byte of it changes measurements.
 
 The content hash of an item seeds the draw of its examples: they do not change with its position, the number of
 processes, or the other items. The prompts are part of the items, and so of the fingerprint.
@@ -9,13 +11,35 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
-from forgetwatch.decoding import Decoding
+from forgetwatch.decoding import Ask, Decoding
 from forgetwatch.errors import ProbeError
 from forgetwatch.item import Item
-from forgetwatch.probe import Probe
-from forgetwatch.prompting import options_of, worked_answer
+from forgetwatch.probe import LETTERS, Probe
+
+_LETTER: Final = "Answer with the letter of the right option."
+_REASONING: Final = "Think step by step. End with one line of the form 'Answer: X', X being the letter."
+
+
+def options_of(item: Item, *, ask: Ask, chat: bool) -> str:
+    """Text that lists an item's options and asks for a letter or for reasoning.
+
+    A plain prompt ends where the answer begins; a chat prompt ends with the instruction.
+    """
+    options = "".join(f"\n{letter}. {choice.strip()}" for letter, choice in zip(LETTERS, item.choices, strict=False))
+    if ask == "letter":
+        return f"{options}\n{_LETTER}" if chat else f"{options}\nAnswer:"
+    return f"{options}\n{_REASONING}" if chat else f"{options}\n{_REASONING}\n"
+
+
+def worked_answer(item: Item, *, ask: Ask, chat: bool) -> str:
+    """The right answer to such a question in the requested form; `meta["reasoning"]` goes before it."""
+    letter = LETTERS[int(item.answers[0])]
+    if ask == "letter":
+        return letter if chat else f" {letter}"
+    reasoning = str(item.meta.get("reasoning", "")).strip()
+    return f"{reasoning}\nAnswer: {letter}" if reasoning else f"Answer: {letter}"
 
 
 def few_shot(probe: Probe, examples: Sequence[Item], *, shots: int = 5) -> Probe:

@@ -19,7 +19,6 @@ a sound probe, one check in twenty finds a category by accident. The second is a
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -32,8 +31,13 @@ from forgetwatch.errors import ProbeError
 from forgetwatch.item import Item
 from forgetwatch.metrics import TAU, UNITS, false_discovery, normalise
 from forgetwatch.probe import Probe
-from forgetwatch.probes.checking import Finding
+from forgetwatch.probes.checking import Finding, chance_of, standard_errors
 from forgetwatch.snapshot import Snapshot
+
+Key = tuple[str, str]
+"""(Task, id) of an item."""
+
+Row = Mapping[str, Any]
 
 CLEAR: Final = 2.8
 """Standard errors from chance that are a fault: about 1 in 200 by accident."""
@@ -93,7 +97,7 @@ def _ending(item: Item) -> Any:
     return ending if isinstance(item.prompt, str) else ({"role": "user", "content": ending},)
 
 
-def _rows(snapshot: Snapshot, items: Mapping[tuple[str, str], Item]) -> dict[tuple[str, str], dict[str, Any]]:
+def _rows(snapshot: Snapshot, items: Mapping[Key, Item]) -> dict[Key, Row]:
     """Scored rows by (task, id), of the first sample."""
     rows = snapshot.table.to_pylist()
     return {
@@ -105,11 +109,13 @@ def _rows(snapshot: Snapshot, items: Mapping[tuple[str, str], Item]) -> dict[tup
     }
 
 
-def _distance(rows: Sequence[Mapping[str, Any]], items: Sequence[Item]) -> float:
-    """(right answers - expected by chance) in standard errors of independent guesses; 0 without spread."""
-    chances = [_chance(item) for item in items]
-    spread = math.sqrt(sum(chance * (1 - chance) for chance in chances))
-    return (sum(bool(_right(row)) for row in rows) - sum(chances)) / spread if spread else 0.0
+def _distance(keys: Sequence[Key], rows: Mapping[Key, Row], items: Mapping[Key, Item]) -> float:
+    """(right answers - expected by chance) of some items in standard errors of independent guesses."""
+    return standard_errors(sum(_right(rows[key]) for key in keys), [items[key] for key in keys])
+
+
+def _unchecked(name: str) -> Finding:
+    return Finding(name=name, items=(), of=0, wrong=False, about="no items to check")
 
 
 def _right(row: Mapping[str, Any]) -> bool:
@@ -118,43 +124,36 @@ def _right(row: Mapping[str, Any]) -> bool:
     return bool(row["correct"] if scored is None else scored)
 
 
-def _no_question(items: Mapping[tuple[str, str], Item], rows: Mapping[tuple[str, str], Mapping[str, Any]]) -> Finding:
+def _no_question(items: Mapping[Key, Item], rows: Mapping[Key, Row]) -> Finding:
     name = "no question"
     if not rows:
-        return Finding(name=name, items=(), of=0, wrong=False, about="no items to check")
-    groups: dict[str, list[tuple[str, str]]] = {"over all": list(rows)}
+        return _unchecked(name)
+    groups: dict[str, list[Key]] = {"over all": list(rows)}
     for key in rows:
         groups.setdefault(items[key].category or "no category", []).append(key)
     groups = {group: keys for group, keys in groups.items() if group == "over all" or len(keys) >= _FEWEST}
-    far = {
-        group: distance
-        for group, keys in groups.items()
-        if abs(distance := _distance([rows[key] for key in keys], [items[key] for key in keys])) > CLEAR
-    }
+    far = {group: distance for group, keys in groups.items() if abs(distance := _distance(keys, rows, items)) > CLEAR}
     right = tuple(key for key in rows if _right(rows[key]))
-    chance = sum(_chance(items[key]) for key in rows) / len(rows)
+    chance = sum(chance_of(items[key]) for key in rows) / len(rows)
     about = f"right in {100 * len(right) / len(rows):.1f} % without the question (chance {100 * chance:.1f} %)"
     if far:
         about += "; " + ", ".join(f"{group} {distance:+.1f} standard errors" for group, distance in far.items())
     return Finding(name=name, items=right, of=len(rows), wrong=bool(far), about=about)
 
 
-def _below(items: Mapping[tuple[str, str], Item], rows: Mapping[tuple[str, str], Mapping[str, Any]]) -> Finding:
+def _below(items: Mapping[Key, Item], rows: Mapping[Key, Row]) -> Finding:
     name = "below chance"
     if not rows:
-        return Finding(name=name, items=(), of=0, wrong=False, about="no items to check")
+        return _unchecked(name)
     groups = _tasks_and_categories(items, rows)
-    chances = [np.array([_chance(items[key]) for key in keys]) for keys in groups.values()]
+    chances = [np.array([chance_of(items[key]) for key in keys]) for keys in groups.values()]
     right = [sum(_right(rows[key]) for key in keys) for keys in groups.values()]
     q_values = false_discovery(np.array([_at_most(*pair) for pair in zip(right, chances, strict=True)]))
     below = {group: float(q) for group, q in zip(groups, q_values, strict=True) if q <= FALSE_SHARE}
     # Alone: its p-value with every answer wrong would still count after the adjustment.
     able = sum(bool(np.prod(1 - each) * len(groups) <= FALSE_SHARE) for each in chances)
     size = f"{able} of {len(groups)} tasks and categories have enough items to show it alone"
-    far = {
-        group: _distance([rows[key] for key in groups[group]], [items[key] for key in groups[group]])
-        for group in sorted(below, key=lambda one: below[one])
-    }
+    far = {group: _distance(groups[group], rows, items) for group in sorted(below, key=lambda one: below[one])}
     listed = ", ".join(f"{group} {far[group]:.1f} standard errors (q {below[group]:.1g})" for group in far)
     about = f"answered worse than a guess: {listed}" if below else "no task or category is answered worse than a guess"
     found = {key for group in below for key in groups[group]}
@@ -167,23 +166,16 @@ def _below(items: Mapping[tuple[str, str], Item], rows: Mapping[tuple[str, str],
     )
 
 
-def _tasks_and_categories(
-    items: Mapping[tuple[str, str], Item], keys: Iterable[tuple[str, str]]
-) -> dict[str, list[tuple[str, str]]]:
+def _tasks_and_categories(items: Mapping[Key, Item], keys: Iterable[Key]) -> dict[str, list[Key]]:
     """Items of each task, and of each category that is not a task with the same items."""
-    tasks: dict[str, list[tuple[str, str]]] = {}
-    categories: dict[str, list[tuple[str, str]]] = {}
+    tasks: dict[str, list[Key]] = {}
+    categories: dict[str, list[Key]] = {}
     for key in keys:
         tasks.setdefault(key[0], []).append(key)
         if category := items[key].category:
             categories.setdefault(f"category {category}", []).append(key)
     known = list(tasks.values())
     return tasks | {group: keys for group, keys in categories.items() if keys not in known}
-
-
-def _chance(item: Item) -> float:
-    """Probability that a guess is right."""
-    return len(item.answers) / len(item.choices)
 
 
 def _at_most(right: int, chances: NDArray[np.float64]) -> float:
@@ -194,10 +186,10 @@ def _at_most(right: int, chances: NDArray[np.float64]) -> float:
     return min(1.0, float(probabilities[: right + 1].sum()))
 
 
-def _mass(rows: Mapping[tuple[str, str], Mapping[str, Any]]) -> Finding:
+def _mass(rows: Mapping[Key, Row]) -> Finding:
     masses = {key: float(mass) for key, row in rows.items() if (mass := row.get("option_mass")) is not None}
     if not masses:
-        return Finding(name="option mass", items=(), of=0, wrong=False, about="no items to check")
+        return _unchecked("option mass")
     median = float(np.median(list(masses.values())))
     return Finding(
         name="option mass",
@@ -208,7 +200,7 @@ def _mass(rows: Mapping[tuple[str, str], Mapping[str, Any]]) -> Finding:
     )
 
 
-def _sure(rows: Mapping[tuple[str, str], Mapping[str, Any]], norms: Mapping[str, str]) -> Finding:
+def _sure(rows: Mapping[Key, Row], norms: Mapping[str, str]) -> Finding:
     sure = [key for key, row in rows.items() if _largest_share(row, norms.get(key[0], "sum")) >= TAU]
     wrong = tuple(key for key in sure if not _right(rows[key]))
     share = f"{100 * len(wrong) / len(sure):.0f} %" if sure else "none"

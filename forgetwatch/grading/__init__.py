@@ -1,21 +1,18 @@
 """A generated text and an item to a grade: right, wrong, or unscored and why. Text in, small frozen results out.
 
-Read `grader` first: `grade` removes the thinking block (`thinking`), extracts the answer by the item's match, and
-compares it with the item's answers.
+Read `grader` first: `grade` removes the thinking block, extracts the answer by the item's match, and compares it with
+the item's answers.
 
     grader          grade, and the check that an item can be graded
-    thinking        thinking blocks, and a next question that the model writes itself
-    statements      the places where a text states its final answer
+    text            thinking blocks, bounded and normalised text, the places where it states its final answer
     letters         the option that an output names by letter or by text
-    numbers         numbers as exact fractions, and the one that is the answer
-    mathematics     boxes, and equality of expressions
+    mathematics     numbers as exact fractions, boxes, equality of expressions
     patterns        exact, contains, regular expressions
     bounded_search  other people's regular expressions, in a process with a time and a memory limit
     json_values     JSON values and tool calls
     traits          properties of the output itself: does it stop, loop, refuse; its length and case
     language        the language of a text, one of eight
     ifeval          the instructions of IFEval that have an exact check
-    text            bounded and normalised text; the record of an extracted answer
 
 All patterns search a bounded part of an output, so that an output of any length takes milliseconds. Other
 people's regular expressions have a limit of 2 s (`bounded_search`). Nothing here imports torch, reads a file, or runs
@@ -28,10 +25,9 @@ from forgetwatch.grading.bounded_search import FLAGS, BoundedSearch, LastMatch
 from forgetwatch.grading.grader import Grade, Judge, NoAnswer, check_item, grade, ungradable_reason
 from forgetwatch.grading.ifeval import UNCHECKED
 from forgetwatch.grading.language import LANGUAGES, without_echo
-from forgetwatch.grading.numbers import find_numbers, normalise_numbers
+from forgetwatch.grading.mathematics import find_numbers, normalise_numbers
 from forgetwatch.grading.patterns import reach
-from forgetwatch.grading.text import TAIL, collapse_spaces, fold, tail
-from forgetwatch.grading.thinking import after_thinking, is_thinking_tag, opening_tag
+from forgetwatch.grading.text import TAIL, after_thinking, collapse_spaces, fold, is_thinking_tag, opening_tag, tail
 from forgetwatch.grading.traits import count, limits, loops, refuses
 
 RULES: Final = 3

@@ -19,12 +19,9 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from forgetwatch.errors import ProbeError
-from forgetwatch.grading import ifeval, json_values, mathematics, numbers, patterns, traits
+from forgetwatch.grading import ifeval, json_values, mathematics, patterns, traits
 from forgetwatch.grading.letters import extract_letter, extract_option_text
-from forgetwatch.grading.numbers import find_numbers, normalise_numbers
-from forgetwatch.grading.statements import plain, statements
-from forgetwatch.grading.text import NOTHING, Extracted
-from forgetwatch.grading.thinking import after_thinking, before_next_question
+from forgetwatch.grading.text import NOTHING, Extracted, after_thinking, before_next_question, plain, statements
 from forgetwatch.item import TRAITS, Item
 from forgetwatch.probe import LETTERS
 
@@ -134,7 +131,9 @@ def check_item(item: Item) -> None:
         case "letter" if not item.choices:
             fit = all(str(answer).strip() in tuple(LETTERS) for answer in item.answers)
             problem = None if fit else "match 'letter' needs a capital letter A to Z"
-        case "number" if not all(find_numbers(normalise_numbers(text)) for text in _texts(item)):
+        case "number" if not all(
+            mathematics.find_numbers(mathematics.normalise_numbers(text)) for text in _texts(item)
+        ):
             problem = "match 'number' needs a number"
         case "json" | "json:only" | "json:keys" | "json:keys:only" | "tool_call":
             problem = _json_problem(item)
@@ -178,7 +177,7 @@ def _extract(item: Item, body: str) -> tuple[Extracted, bool]:
         case "letter":
             return _compare(extract_letter(body, None), answers, lambda found, answer: found == answer.strip())
         case "number":
-            return _compare(numbers.extract_number(body), answers, numbers.same_number)
+            return _compare(mathematics.extract_number(body), answers, mathematics.same_number)
         case "boxed":
             return _compare(mathematics.extract_box(body), answers, mathematics.same_box)
         case "math":

@@ -35,8 +35,18 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-from forgetwatch.grading.statements import first_sentence, plain, retractions, same_sentence, statements
-from forgetwatch.grading.text import AMBIGUOUS, NOTHING, Extracted, normalise, whole_words
+from forgetwatch.grading.text import (
+    AMBIGUOUS,
+    NOTHING,
+    Extracted,
+    first_sentence,
+    normalise,
+    plain,
+    retractions,
+    same_sentence,
+    statements,
+    whole_words,
+)
 from forgetwatch.probe import LETTERS
 
 # Letters of other scripts and signs, and the Latin letters that they look like.

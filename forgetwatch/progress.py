@@ -12,6 +12,13 @@ The bar is tqdm's, so that it goes below the bar of a trainer, and lines do not 
 terminal, and where stderr is redirected (notebooks, captured output), there are lines only. Time is estimated from the
 share of the work that is done, which the scorer measures in tokens: batches are sorted by length, so that the first
 ones have few items. A measurement of a few seconds has its first line and a bar, and no estimate.
+
+Of several processes that a launcher started together (torchrun, `accelerate launch`), one prints:
+
+    WORLD_SIZE=2 RANK=1 LOCAL_RANK=1 MASTER_ADDR=... MASTER_PORT=...
+
+Both set LOCAL_RANK. Some clusters set the other variables for whole machines, also for a shell on one of them: a
+command in such a shell is one process.
 """
 
 from __future__ import annotations
@@ -46,6 +53,17 @@ class Done:
     unit: str = "items"
     next: str = ""
     repeated: bool = True
+
+
+def launched_count() -> int:
+    """Number of processes that the launcher started; 1 without a launcher."""
+    count = os.environ.get("WORLD_SIZE", "1")
+    return int(count) if "LOCAL_RANK" in os.environ and count.isdecimal() else 1
+
+
+def is_first_process() -> bool:
+    """True in the process that prints and writes: the only one, or the first of those that a launcher started."""
+    return launched_count() == 1 or os.environ.get("RANK", "0") == "0"
 
 
 Progress = Callable[[Done], None]

@@ -12,7 +12,6 @@ ORDER = (
     *(
         "visible_text",
         "errors",
-        "launched",
         "files",
         "ranges",
         "progress",

@@ -34,7 +34,7 @@ from forgetwatch.cli import (
 )
 from forgetwatch.cli.output import reports_errors
 from forgetwatch.errors import ForgetwatchError, ReportedElsewhereError, did_you_mean
-from forgetwatch.launched import is_first_process
+from forgetwatch.progress import is_first_process
 from forgetwatch.visible_text import visible
 
 _TRACEBACK: Final = "FORGETWATCH_TRACEBACK"

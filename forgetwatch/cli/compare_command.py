@@ -44,9 +44,9 @@ from forgetwatch.comparing import (
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import SnapshotError
 from forgetwatch.gates import Gate
-from forgetwatch.launched import is_first_process
 from forgetwatch.probe import Probe
 from forgetwatch.probes import Categories, load_probe
+from forgetwatch.progress import is_first_process
 from forgetwatch.readers import is_outcomes
 from forgetwatch.report import (
     comparison_detail,

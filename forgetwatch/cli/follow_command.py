@@ -14,6 +14,8 @@ from forgetwatch.launched import is_first_process
 from forgetwatch.pairing import listed
 from forgetwatch.probes import load_probe
 from forgetwatch.progress import log
+from forgetwatch.progress import is_first_process, log
+from forgetwatch.report import listed
 
 _GUARDS = ("warn", "stop", "off")
 _LOGS = ("counts", "full")

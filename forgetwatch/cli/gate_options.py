@@ -20,8 +20,8 @@ from forgetwatch.comparing import Word, worst
 from forgetwatch.errors import GateError
 from forgetwatch.files import write_text
 from forgetwatch.gates import Condition, FailIf, Gate, GateResult, Limit, NoWorseThan, read_gate
-from forgetwatch.launched import is_first_process
 from forgetwatch.probe import Probe
+from forgetwatch.progress import is_first_process
 from forgetwatch.report import ci_summary
 
 EXIT: Final[dict[Word, int]] = {"PASS": 0, "FAIL": 3, "INCONCLUSIVE": 4}

@@ -20,8 +20,8 @@ from forgetwatch.cli.output import announce_import, echo, result_console, scorin
 from forgetwatch.comparing import MergeSweep
 from forgetwatch.errors import ScoringError
 from forgetwatch.files import write_text
-from forgetwatch.launched import is_first_process
 from forgetwatch.probes import load_probe
+from forgetwatch.progress import is_first_process
 from forgetwatch.report import merge_csv, merge_detail, merge_json, merge_markdown
 from forgetwatch.report.merge_page import merge_page
 from forgetwatch.report.merge_table import merge_table

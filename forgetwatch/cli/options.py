@@ -9,7 +9,7 @@ import typer
 
 from forgetwatch.errors import ScoringError, did_you_mean
 from forgetwatch.gates import parse_fraction
-from forgetwatch.launched import launched_count
+from forgetwatch.progress import launched_count
 
 ITEMS: Final = "Items"
 CHANCE: Final = "Chance (the tables show it with --detail)"

@@ -18,9 +18,8 @@ from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingCo
 from rich.progress import Progress as BytesBar
 from rich.text import Text
 
-from forgetwatch.launched import is_first_process, launched_count
 from forgetwatch.probe import Probe
-from forgetwatch.progress import Done, Progress, log, shown
+from forgetwatch.progress import Done, Progress, is_first_process, launched_count, log, shown
 from forgetwatch.report import WIDTH
 from forgetwatch.visible_text import visible
 

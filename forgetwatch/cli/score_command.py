@@ -21,6 +21,7 @@ from forgetwatch.launched import is_first_process
 from forgetwatch.pairing import snapshot_bits_per_byte
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
+from forgetwatch.progress import is_first_process
 from forgetwatch.snapshot import Snapshot, save_snapshot
 
 _ENGINES = ("transformers", "vllm")

@@ -15,9 +15,8 @@ from forgetwatch.cli.options import check_device_map, device_map_option
 from forgetwatch.cli.output import echo, result_console, shared_work
 from forgetwatch.cli.resolve import resolve
 from forgetwatch.errors import StudyError
-from forgetwatch.launched import is_first_process, launched_count
 from forgetwatch.probe import Probe
-from forgetwatch.progress import shown
+from forgetwatch.progress import is_first_process, launched_count, shown
 from forgetwatch.snapshot import Snapshot
 from forgetwatch.study import (
     PAGE,

@@ -128,12 +128,9 @@ def check_item(item: Item) -> None:
     match item.match:
         case None if not item.choices:
             problem = "an open answer needs a match (or a judge of your own)"
-        case "letter" if not item.choices:
-            fit = all(str(answer).strip() in tuple(LETTERS) for answer in item.answers)
-            problem = None if fit else "match 'letter' needs a capital letter A to Z"
-        case "number" if not all(
-            mathematics.find_numbers(mathematics.normalise_numbers(text)) for text in _texts(item)
-        ):
+        case "letter" if not item.choices and not all(text.strip() in tuple(LETTERS) for text in _texts(item)):
+            problem = "match 'letter' needs a capital letter A to Z"
+        case "number" if not all(map(mathematics.holds_number, _texts(item))):
             problem = "match 'number' needs a number"
         case "json" | "json:only" | "json:keys" | "json:keys:only" | "tool_call":
             problem = _json_problem(item)

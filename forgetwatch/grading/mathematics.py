@@ -172,6 +172,11 @@ def find_numbers(text: str) -> list[Number]:
     return found
 
 
+def holds_number(text: str) -> bool:
+    """True if there is a number in a text."""
+    return bool(find_numbers(normalise_numbers(text)))
+
+
 def normalise_numbers(text: str) -> str:
     """Text with its digits as ASCII, and LaTeX fractions and thousands as plain ones."""
     text = _PRETTY.sub(lambda found: "," if "," in found[0] and found[0] != "\\," else " ", fold(text))
@@ -336,8 +341,8 @@ def same_box(found: str, answer: str) -> bool:
     """True if two contents of a box are the same as text or as a number."""
     if _plain(found) == _plain(answer):
         return True
-    left, right = (_number(text) for text in (found, answer))
-    return left is not None and left == right
+    number = _number(found)
+    return number is not None and number == _number(answer)
 
 
 def check_installed() -> None:
@@ -356,12 +361,11 @@ def extract_expression(body: str) -> Extracted:
         return extract_box(body)
     text = plain(body)
     last = max(statements(text), key=lambda statement: statement.start, default=None)
-    lines = [text.strip()] if text.strip() and "\n" not in text.strip() else []
-    line = last.line if last else (lines[0] if lines else "")
+    line = last.line if last else "" if "\n" in text.strip() else text
     inside = line.strip().rstrip(".").strip()
-    return (
-        Extracted(text=inside, form=last is not None and last.form, settled=body[-1:].isspace()) if inside else NOTHING
-    )
+    if not inside:
+        return NOTHING
+    return Extracted(text=inside, form=last is not None and last.form, settled=body[-1:].isspace())
 
 
 def same_value(found: str, answer: str) -> bool:

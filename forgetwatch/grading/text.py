@@ -63,14 +63,8 @@ AMBIGUOUS: Final = Extracted(ambiguous=True)
 _INVISIBLE: Final = dict.fromkeys(
     # Soft hyphen, zero-width characters, marks of direction, variation selectors, byte order mark.
     (
-        0x00AD,
-        0x061C,
-        0x180E,
-        *range(0x200B, 0x2010),
-        *range(0x202A, 0x202F),
-        *range(0x2060, 0x2070),
-        *range(0xFE00, 0xFE10),
-        0xFEFF,
+        *(0x00AD, 0x061C, 0x180E, 0xFEFF),
+        *(*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070), *range(0xFE00, 0xFE10)),
     )
 )
 _MARKS: Final = (

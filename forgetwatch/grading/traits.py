@@ -72,7 +72,7 @@ def match_trait(name: str, body: str, answers: tuple[str, ...], prompt: str = ""
         return _match_length(body, answers)
     if name == "language":
         body = without_echo(body, prompt)
-    found = {"stops": _stops, "loops": _loops, "refuses": _refuses, "language": language, "case": _case}[name](body)
+    found = _value(name, body)
     if found is None:
         return NOTHING, False
     # More text would not change these values; but only its end shows whether an output stops.
@@ -88,20 +88,16 @@ def trait_problem(name: str, answers: tuple[str, ...]) -> str | None:
     return None if set(answers) <= set(allowed) else f"match {name!r} needs one of {', '.join(allowed)}"
 
 
-def _stops(body: str) -> str:
-    # The caller turns an output that was cut into the outcome "truncated"; all others did stop.
-    return "yes"
-
-
-def _loops(body: str) -> str:
-    return "yes" if loops(body) else "no"
-
-
-def _refuses(body: str) -> str:
-    return "yes" if refuses(body) else "no"
-
-
-def _case(body: str) -> str | None:
+def _value(name: str, body: str) -> str | None:
+    """Value of a property other than the length; None where the output has none."""
+    match name:
+        case "stops":
+            # The caller turns an output that was cut into the outcome "truncated"; all others did stop.
+            return "yes"
+        case "loops" | "refuses":
+            return "yes" if (loops(body) if name == "loops" else refuses(body)) else "no"
+        case "language":
+            return language(body)
     if body.upper() == body.lower():
         return None
     return "upper" if body == body.upper() else "lower" if body == body.lower() else "mixed"

@@ -20,20 +20,16 @@ at all. Checkpoints carry copies of the baseline and the latest look in ``checkp
 folder of one look. A process that follows the run from outside it writes such a folder of its own,
 ``_forgetwatch_follow``, and takes part in none of the above.
 
-    names          names of the files
-    description    ``run.json``, and the findings of the guard in it
-    contents       the rule by which a file is a look of a run
+    description    names of the files; ``run.json``, and the findings of the guard in it
+    contents       the rule by which a file is a look of a run; StoredRun, which everything that only reads uses
     folder         RunFolder, through which a run writes
     claim          one process at a time has an output_dir
-    stored_run     StoredRun, which everything that only reads uses
 
 None of them needs torch.
 """
 
-from forgetwatch.run_folder.contents import look_files
-from forgetwatch.run_folder.description import Description, GuardFinding, write_description
-from forgetwatch.run_folder.folder import Resumed, RunFolder
-from forgetwatch.run_folder.names import (
+from forgetwatch.run_folder.contents import StoredRun, find_run_folder, is_run_folder, look_files, run_probe
+from forgetwatch.run_folder.description import (
     BASELINE,
     CARRIED,
     COMPLETIONS,
@@ -43,7 +39,10 @@ from forgetwatch.run_folder.names import (
     PROBE,
     REPORT,
     RUN_FOLDER,
+    Description,
+    GuardFinding,
     Kind,
     checkpoint_folder,
+    write_description,
 )
-from forgetwatch.run_folder.stored_run import StoredRun, find_run_folder, is_run_folder, run_probe
+from forgetwatch.run_folder.folder import Resumed, RunFolder

@@ -25,7 +25,7 @@ from typing import Final
 
 from forgetwatch.errors import WatchError
 from forgetwatch.files import LocksUnsupportedError, is_file_at, lock_again, lock_file, unlock_file
-from forgetwatch.run_folder.names import RUN_FOLDER
+from forgetwatch.run_folder.description import RUN_FOLDER
 
 LOCK: Final = f"{RUN_FOLDER}.lock"
 """Name of the locked file in the output_dir of a training; a run folder of another name has a lock of its own."""

@@ -1,4 +1,4 @@
-"""``run.json``: the description of a run, which lists its snapshots by checksum and has a checksum of its own.
+"""Names of the files of a run, and ``run.json``: its snapshots by checksum, with a checksum of its own.
 
     {"format": "forgetwatch/run@2", "run": "4be1...", "probe_checksum": "03d1...",
      "baseline": {"step": 0, "checksum": "9f2c..."},
@@ -17,11 +17,35 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self
 
 from forgetwatch.errors import SnapshotError
 from forgetwatch.files import checksum_with, write_atomically
-from forgetwatch.run_folder.names import DESCRIPTION, Kind
+
+RUN_FOLDER: Final = "_forgetwatch"
+"""Name of the run folder in the run's output_dir."""
+
+FOLLOW_FOLDER: Final = "_forgetwatch_follow"
+"""Name of the run folder of a process that follows the run from outside it."""
+
+CARRIED: Final = "forgetwatch"
+"""Name of the folder in a checkpoint that carries copies."""
+
+PROBE: Final = "probe.jsonl"
+BASELINE: Final = "baseline.parquet"
+NULL: Final = "null.parquet"
+COMPLETIONS: Final = "completions.parquet"
+DESCRIPTION: Final = "run.json"
+REPORT: Final = "report.html"
+
+LAST_STEP: Final = 10**18 - 1
+"""The largest step of a look: names of files and checkpoints have at most 18 digits."""
+
+Kind = Literal["step", "again"]
+"""Kind of a look's file: taken at a step, or measured again where the run resumed."""
+
+Look = Literal["baseline", "null", "step", "again"]
+"""Value of ``look`` in the metadata of a snapshot in a run folder."""
 
 FORMAT: Final = "forgetwatch/run@2"
 """Value of ``format`` in ``run.json``."""
@@ -33,6 +57,16 @@ _LONGEST: Final = 2**26
 """Bytes of the longest description that is read."""
 
 _LISTS: Final[dict[Kind, str]] = {"step": "looks", "again": "resumed"}
+
+
+def look_name(kind: Kind, step: int) -> str:
+    """Name of the file of a look."""
+    return f"{kind}-{step:06d}.parquet"
+
+
+def checkpoint_folder(output_dir: str | Path, step: int) -> Path:
+    """Folder in which a trainer saves the checkpoint of a step."""
+    return Path(output_dir) / f"checkpoint-{step}"
 
 
 @dataclass(frozen=True)

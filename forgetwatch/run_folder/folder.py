@@ -15,8 +15,7 @@ from forgetwatch.files import write_atomically
 from forgetwatch.probe import Probe
 from forgetwatch.run_folder import claim
 from forgetwatch.run_folder.contents import Contents, checksum_of, look_files, read_baseline, read_contents, read_null
-from forgetwatch.run_folder.description import Description, description_notes, write_description
-from forgetwatch.run_folder.names import (
+from forgetwatch.run_folder.description import (
     BASELINE,
     CARRIED,
     COMPLETIONS,
@@ -24,10 +23,13 @@ from forgetwatch.run_folder.names import (
     NULL,
     PROBE,
     RUN_FOLDER,
+    Description,
     Kind,
     Look,
     checkpoint_folder,
+    description_notes,
     look_name,
+    write_description,
 )
 from forgetwatch.snapshot import Snapshot, read_snapshot, save_snapshot
 

@@ -36,8 +36,7 @@ from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
 from forgetwatch.errors import ForgetwatchError, ReportedElsewhereError, ScoringError
-from forgetwatch.launched import launched_count
-from forgetwatch.progress import log
+from forgetwatch.progress import launched_count, log
 from forgetwatch.scoring.encoding import Encoded, share_integers
 from forgetwatch.scoring.model import is_sharded, is_tensor_parallel
 

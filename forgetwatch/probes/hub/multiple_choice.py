@@ -26,11 +26,11 @@ from forgetwatch.probes.hub.preset import (
     Source,
     field_of,
     label_of,
-    lettered,
-    letters,
     option_index,
     permuted,
     spaced,
+    with_letters,
+    with_texts,
 )
 
 _PARENTHESES: Final = ("(A)", "(B)", "(C)", "(D)")
@@ -41,13 +41,9 @@ def mmlu(row: Row, source: Source) -> Question:
     """Question of an MMLU row, with the header that the harness puts once before each subject."""
     subject = str(row.get("subject") or source.part)
     question, options = str(field_of(row, "question")).strip(), tuple(map(str, field_of(row, "choices")))
-    return Question(
+    return replace(
+        with_letters(question, options, option_index(row["answer"], len(options))),
         header=f"The following are multiple choice questions (with answers) about {subject.replace('_', ' ')}.\n\n",
-        prompt=f"{question}{lettered(options)}\nAnswer:",
-        choices=letters(len(options)),
-        answer=option_index(row["answer"], len(options)),
-        question=question,
-        options=options,
         task=source.task if source.part else f"mmlu_{subject}",
     )
 
@@ -69,12 +65,8 @@ def mmlu_pro(row: Row, source: Source) -> Question:
     subject = str(field_of(row, "category")).strip()
     question, options = str(field_of(row, "question")), tuple(map(str, field_of(row, "options")))
     steps = str(row.get("cot_content") or "").removeprefix("A: ").removeprefix("Let's think step by step.")
-    return Question(
-        prompt=f"{question}{lettered(options)}\nAnswer:",
-        choices=letters(len(options)),
-        answer=option_index(row["answer_index"], len(options)),
-        question=question,
-        options=options,
+    return replace(
+        with_letters(question, options, option_index(row["answer_index"], len(options))),
         task=f"mmlu_pro_{subject.replace(' ', '_')}",
         category=subject,
         key=str(row.get("question_id", "")),
@@ -86,12 +78,8 @@ def global_mmlu(row: Row, source: Source) -> Question:
     """Question of a Global-MMLU row; the language code is its category."""
     question = str(field_of(row, "question")).strip()
     options = tuple(str(field_of(row, f"option_{letter}")) for letter in "abcd")
-    return Question(
-        prompt=f"{question}{lettered(options)}\nAnswer:",
-        choices=letters(4),
-        answer=label_of(row, "answer", "ABCD"),
-        question=question,
-        options=options,
+    return replace(
+        with_letters(question, options, label_of(row, "answer", "ABCD")),
         task=f"{source.task}_{field_of(row, 'subject')}",
         category=source.part,
         key=str(row.get("sample_id") or ""),
@@ -101,15 +89,8 @@ def global_mmlu(row: Row, source: Source) -> Question:
 def csqa(row: Row, source: Source) -> Question:
     """Question of a CommonsenseQA row."""
     question, choices = str(field_of(row, "question")).strip(), field_of(row, "choices")
-    options = tuple(map(str, choices["text"]))
-    return Question(
-        prompt=f"Question: {question}{lettered(options)}\nAnswer:",
-        choices=letters(len(options)),
-        answer=label_of(row, "answerKey", choices["label"]),
-        question=question,
-        options=options,
-        key=str(row.get("id", "")),
-    )
+    options, gold = tuple(map(str, choices["text"])), label_of(row, "answerKey", choices["label"])
+    return replace(with_letters(question, options, gold, before="Question: "), key=str(row.get("id", "")))
 
 
 def salad(row: Row, source: Source) -> Question:
@@ -118,42 +99,22 @@ def salad(row: Row, source: Source) -> Question:
     right = sorted({option_index(answer, len(options)) for answer in field_of(row, "answers")})
     if not right:
         raise BadRowError("needed right answers, and none is marked")
-    return Question(
-        prompt=f"{question}{lettered(options)}\nAnswer:",
-        choices=letters(len(options)),
-        answer=right[0] if len(right) == 1 else tuple(right),
-        question=question,
-        options=options,
-    )
+    return with_letters(question, options, right[0] if len(right) == 1 else tuple(right))
 
 
 def arc(row: Row, source: Source) -> Question:
     """Question of an ARC row; its labels are A to E in some rows and 1 to 5 in others."""
     question, choices = str(field_of(row, "question")), field_of(row, "choices")
-    options = tuple(map(str, choices["text"]))
-    return Question(
-        prompt=f"Question: {question}\nAnswer:",
-        choices=spaced(options),
-        answer=label_of(row, "answerKey", choices["label"]),
-        question=question,
-        options=options,
-        key=str(row.get("id", "")),
-    )
+    options, gold = tuple(map(str, choices["text"])), label_of(row, "answerKey", choices["label"])
+    made = with_texts(f"Question: {question}\nAnswer:", options, gold, question=question)
+    return replace(made, key=str(row.get("id", "")))
 
 
 def openbookqa(row: Row, source: Source) -> Question:
     """Question of an OpenBookQA row: a sentence and its possible ends."""
     stem, choices = str(field_of(row, "question_stem")), field_of(row, "choices")
-    options = tuple(map(str, choices["text"]))
-    return Question(
-        prompt=stem,
-        choices=spaced(options),
-        answer=label_of(row, "answerKey", choices["label"]),
-        question=stem,
-        options=options,
-        category="Science/Tech",
-        key=str(row.get("id", "")),
-    )
+    options, gold = tuple(map(str, choices["text"])), label_of(row, "answerKey", choices["label"])
+    return replace(with_texts(stem, options, gold), category="Science/Tech", key=str(row.get("id", "")))
 
 
 def gpqa(row: Row, source: Source) -> Question:
@@ -181,13 +142,7 @@ def hellaswag(row: Row, source: Source) -> Question:
     """Question of a HellaSwag row: the beginning of a description and four ends."""
     context = f"{field_of(row, 'activity_label')}: {field_of(row, 'ctx_a')} {str(row.get('ctx_b') or '').capitalize()}"
     prompt, options = hellaswag_text(context), tuple(hellaswag_text(str(end)) for end in field_of(row, "endings"))
-    return Question(
-        prompt=prompt,
-        choices=spaced(options),
-        answer=label_of(row, "label", range(len(options))),
-        question=prompt,
-        options=options,
-    )
+    return with_texts(prompt, options, label_of(row, "label", range(len(options))))
 
 
 def hellaswag_text(text: str) -> str:
@@ -198,26 +153,14 @@ def hellaswag_text(text: str) -> str:
 def piqa(row: Row, source: Source) -> Question:
     """Question of a PIQA row: a goal and two ways to reach it."""
     goal, options = str(field_of(row, "goal")), (str(field_of(row, "sol1")), str(field_of(row, "sol2")))
-    return Question(
-        prompt=f"Question: {goal}\nAnswer:",
-        choices=spaced(options),
-        answer=label_of(row, "label", (0, 1)),
-        question=goal,
-        options=options,
-    )
+    return with_texts(f"Question: {goal}\nAnswer:", options, label_of(row, "label", (0, 1)), question=goal)
 
 
 def siqa(row: Row, source: Source) -> Question:
     """Question of a Social IQa row."""
     situation = f"{field_of(row, 'context')} {field_of(row, 'question')}"
     options = tuple(str(field_of(row, f"answer{letter}")) for letter in "ABC")
-    return Question(
-        prompt=f"Q: {situation}\nA:",
-        choices=spaced(options),
-        answer=label_of(row, "label", (1, 2, 3)),
-        question=situation,
-        options=options,
-    )
+    return with_texts(f"Q: {situation}\nA:", options, label_of(row, "label", (1, 2, 3)), question=situation)
 
 
 def truthfulqa(row: Row, source: Source) -> Question:
@@ -231,13 +174,7 @@ def truthfulqa(row: Row, source: Source) -> Question:
     if marks.count(1) != 1:
         raise BadRowError(f"needed one right option in mc1_targets, and {marks.count(1)} are marked")
     options, gold = permuted([str(option) for option in targets["choices"]], marks.index(1), key=question)
-    return Question(
-        prompt=f"Q: {question}\nA:",
-        choices=spaced(options),
-        answer=gold,
-        question=question,
-        options=options,
-    )
+    return with_texts(f"Q: {question}\nA:", options, gold, question=question)
 
 
 def winogrande(row: Row, source: Source) -> Question:

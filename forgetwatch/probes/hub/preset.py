@@ -228,6 +228,24 @@ def lettered(options: Sequence[str]) -> str:
     return "".join(f"\n{letter}. {option}" for letter, option in zip(LETTERS, options, strict=False))
 
 
+def with_letters(question: str, options: Sequence[str], answer: int | tuple[int, ...], *, before: str = "") -> Question:
+    """Question whose options are listed in its prompt, after a text before it, and whose letters are scored."""
+    return Question(
+        prompt=f"{before}{question}{lettered(options)}\nAnswer:",
+        choices=letters(len(options)),
+        answer=answer,
+        question=question,
+        options=tuple(options),
+    )
+
+
+def with_texts(prompt: str, options: Sequence[str], answer: int, *, question: str = "") -> Question:
+    """Question whose options are scored as texts after its prompt; without another question the prompt is it."""
+    return Question(
+        prompt=prompt, choices=spaced(options), answer=answer, question=question or prompt, options=tuple(options)
+    )
+
+
 def permuted(options: Sequence[str], gold: int, *, key: str) -> tuple[tuple[str, ...], int]:
     """Options in an order that the key decides, and the index of the right one in that order.
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+from dataclasses import replace
 from typing import Any, Final
 
 from forgetwatch.probes.hub.preset import (
@@ -31,9 +32,9 @@ from forgetwatch.probes.hub.preset import (
     cluster_of,
     field_of,
     label_of,
-    lettered,
     letters,
     spaced,
+    with_letters,
 )
 
 BBH_LISTED: Final = (
@@ -127,14 +128,8 @@ def mctest(row: Row, source: Source) -> Question:
     story, question = str(field_of(row, "story")).replace("\\newline", "\n"), str(field_of(row, "question"))
     listing = field_of(row, "answer_options")
     options = tuple(str(listing[letter]) for letter in "ABCD")
-    return Question(
-        prompt=f"{story}\n\n{question}{lettered(options)}\nAnswer:",
-        choices=letters(len(options)),
-        answer=label_of(row, "answer", "ABCD"),
-        question=f"{story}\n\n{question}",
-        options=options,
-        cluster=cluster_of(story),
-    )
+    made = with_letters(f"{story}\n\n{question}", options, label_of(row, "answer", "ABCD"))
+    return replace(made, cluster=cluster_of(story))
 
 
 def belebele(row: Row, source: Source) -> Question:

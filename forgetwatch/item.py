@@ -104,70 +104,56 @@ class Item:
         for name in ("choices", "tags", "prompt", "answer", "tools"):
             if isinstance(value := getattr(self, name), list):
                 object.__setattr__(self, name, tuple(value))
-        if self.is_passage:
-            self._check_passage()
-        else:
-            self._check_shots()
-            self._check_answer()
-            self._check_match()
+        problem = self._passage_problem() if self.is_passage else self._question_problem()
+        if problem:
+            raise ProbeError(f"item {self.id!r}: {problem}")
 
-    def _check_passage(self) -> None:
+    def _passage_problem(self) -> str:
+        """Reason why an item without an answer is no passage; empty if it is one."""
         if len(self.choices) != 1:
-            raise ProbeError(
-                f"item {self.id!r}: no answer is given; only a passage has none, and it has one choice, its text: got "
+            return (
+                "no answer is given; only a passage has none, and it has one choice, its text: got "
                 f"{len(self.choices)} choices"
             )
         if not self.choices[0].strip():
-            raise ProbeError(f"item {self.id!r}: a passage needs text as its choice, got {self.choices[0]!r:.80}")
+            return f"a passage needs text as its choice, got {self.choices[0]!r:.80}"
         if self.prompt:
-            raise ProbeError(
-                f"item {self.id!r}: an item without an answer is a passage, and a passage has no prompt, got "
-                f"{self.prompt!r:.80}; give the answer, or an empty prompt"
+            return (
+                f"an item without an answer is a passage, and a passage has no prompt, got {self.prompt!r:.80}; give the "
+                "answer, or an empty prompt"
             )
         given = [name for name in _NOT_OF_PASSAGES if getattr(self, name)]
         given += ["rendering='chat'"] if self.rendering == "chat" else []
-        if given:
-            raise ProbeError(
-                f"item {self.id!r}: a passage has no right answer and is read as it is, so that {given[0]} has no "
-                "meaning for it; leave it out"
-            )
+        reason = "a passage has no right answer and is read as it is, so that {} has no meaning for it; leave it out"
+        return reason.format(given[0]) if given else ""
 
-    def _check_shots(self) -> None:
+    def _question_problem(self) -> str:
+        """Reason why the fields of a question do not fit together; empty if they do."""
         if self.shots and not isinstance(self.prompt, str):
-            raise ProbeError(f"item {self.id!r}: shots is for a prompt of text; put worked examples into the messages")
-
-    def _check_answer(self) -> None:
-        answers = self.answers
+            return "shots is for a prompt of text; put worked examples into the messages"
+        answers, k = self.answers, len(self.choices)
         if not answers:
-            raise ProbeError(f"item {self.id!r}: no answer is given")
-        if not self.choices:
-            if not all(isinstance(a, str) for a in answers):
-                raise ProbeError(
-                    f"item {self.id!r}: choices is empty, so the answer must be text, got {self.answer!r}; "
-                    "give the choices, or an open answer with match"
-                )
-            return
-        for answer in answers:
-            if isinstance(answer, bool) or not isinstance(answer, int):
-                raise ProbeError(f"item {self.id!r}: answer must be an index into choices, got {answer!r}")
-            if not 0 <= answer < len(self.choices):
-                raise ProbeError(
-                    f"item {self.id!r}: answer {answer} is outside its {len(self.choices)} choices; "
-                    f"indices run from 0 to {len(self.choices) - 1}"
-                )
-        if len(set(answers)) < len(answers):
-            raise ProbeError(f"item {self.id!r}: answer {self.answer!r} names a choice twice")
-
-    def _check_match(self) -> None:
-        if self.match is None:
-            return
-        if self.match not in MATCHES and not (self.match.startswith("regex:") and len(self.match) > len("regex:")):
-            raise ProbeError(
-                f"item {self.id!r}: match must be one of {', '.join(MATCHES)} or regex:PATTERN, got {self.match!r}"
-                f"{did_you_mean(self.match, MATCHES)}"
+            return "no answer is given"
+        if not k and not all(isinstance(answer, str) for answer in answers):
+            return (
+                f"choices is empty, so the answer must be text, got {self.answer!r}; give the choices, or an open answer "
+                "with match"
             )
-        if self.choices and self.match != "letter":
-            raise ProbeError(f"item {self.id!r}: match {self.match!r} is for open answers, and this item has choices")
+        for answer in answers if k else ():
+            if isinstance(answer, bool) or not isinstance(answer, int):
+                return f"answer must be an index into choices, got {answer!r}"
+            if not 0 <= answer < k:
+                return f"answer {answer} is outside its {k} choices; indices run from 0 to {k - 1}"
+        if k and len(set(answers)) < len(answers):
+            return f"answer {self.answer!r} names a choice twice"
+        if self.match is None:
+            return ""
+        if self.match not in MATCHES and not (self.match.startswith("regex:") and len(self.match) > len("regex:")):
+            near = did_you_mean(self.match, MATCHES)
+            return f"match must be one of {', '.join(MATCHES)} or regex:PATTERN, got {self.match!r}{near}"
+        if k and self.match != "letter":
+            return f"match {self.match!r} is for open answers, and this item has choices"
+        return ""
 
     @property
     def full_prompt(self) -> str | Sequence[Message]:

@@ -87,46 +87,45 @@ class Probe(Sequence[Item]):
         object.__setattr__(self, "items", tuple(self.items))
         if not is_text(self.name):
             raise ProbeError(f"a probe's name must be text, got {self.name!r:.80}")
+        if self.decoding is not None and not _decodes(self.items, self.scoring):
+            raise self._error("decoding is for generated answers, and no item has one")
+        object.__setattr__(self, "decoding", Decoding.of(self.decoding) if _decodes(self.items, self.scoring) else None)
         self._check_decoding()
         for name, allowed in (("scoring", Scoring), ("norm", Norm), ("rendering", Rendering)):
             given = getattr(self, name)
             if given not in get_args(allowed):
-                raise ProbeError(
-                    f"probe {self.name!r}: {name} must be one of {', '.join(get_args(allowed))}, got {given!r}"
-                )
+                raise self._error(f"{name} must be one of {', '.join(get_args(allowed))}, got {given!r}")
         if self.canary is not None and not is_text(self.canary):
-            raise ProbeError(f"probe {self.name!r}: canary must be text, got {self.canary!r:.80}")
+            raise self._error(f"canary must be text, got {self.canary!r:.80}")
         if not self.items:
             raise ProbeError(f"probe {self.name!r} has no items; it needs at least one")
         seen: set[tuple[str, str]] = set()
         for item in self.items:
             if not isinstance(item, Item):
-                raise ProbeError(f"probe {self.name!r}: every item must be an Item, got {type(item).__name__}")
+                raise self._error(f"every item must be an Item, got {type(item).__name__}")
             if (item.task, item.id) in seen:
-                raise ProbeError(
-                    f"probe {self.name!r}: item id {item.id!r} occurs twice in task {item.task!r}; ids must be unique"
-                )
+                raise self._error(f"item id {item.id!r} occurs twice in task {item.task!r}; ids must be unique")
             seen.add((item.task, item.id))
             self._check_rendering(item)
 
+    def _error(self, problem: str, item: Item | None = None) -> ProbeError:
+        return ProbeError(f"probe {self.name!r}{'' if item is None else f', item {item.id!r}'}: {problem}")
+
     def _check_decoding(self) -> None:
-        generates = _decodes(self.items, self.scoring)
-        if self.decoding is not None and not generates:
-            raise ProbeError(f"probe {self.name!r}: decoding is for generated answers, and no item has one")
-        made = Decoding.of(self.decoding) if generates else None
-        object.__setattr__(self, "decoding", made)
-        if made is not None and made.samples > 1 and self.scoring != "generate":
-            raise ProbeError(
-                f"probe {self.name!r}: {made.samples} samples of each answer need scoring='generate'; next to scored "
-                "choices an answer is generated once"
+        if not isinstance(self.decoding, Decoding):
+            return
+        if self.decoding.samples > 1 and self.scoring != "generate":
+            raise self._error(
+                f"{self.decoding.samples} samples of each answer need scoring='generate'; next to scored choices an "
+                "answer is generated once"
             )
-        if made is not None and made.check == "forced":
-            for item in self.items:
-                if isinstance(item, Item) and not item.choices and item.match in _NOT_FORCED:
-                    raise ProbeError(
-                        f"probe {self.name!r}, item {item.id!r}: match {item.match!r} needs a generated output: its "
-                        "answer is not a text that a model would generate; take check='forced' out of decoding"
-                    )
+        for item in self.items if self.decoding.check == "forced" else ():
+            if isinstance(item, Item) and not item.choices and item.match in _NOT_FORCED:
+                raise self._error(
+                    f"match {item.match!r} needs a generated output: its answer is not a text that a model would "
+                    "generate; take check='forced' out of decoding",
+                    item,
+                )
 
     def is_generated(self, item: Item) -> bool:
         """True if the model generates the answer to an item, False if its choices or its answer are scored."""
@@ -141,27 +140,23 @@ class Probe(Sequence[Item]):
     def _check_rendering(self, item: Item) -> None:
         """Raise ProbeError for parts of an item that the settings would silently leave out of the prompt."""
         if item.is_passage and self.scoring != "loglikelihood":
-            raise ProbeError(
-                f"probe {self.name!r}, item {item.id!r}: a passage needs scoring='loglikelihood', got "
-                f"{self.scoring!r}; put passages into a probe of their own"
+            raise self._error(
+                f"a passage needs scoring='loglikelihood', got {self.scoring!r}; put passages into a probe of their own",
+                item,
             )
         if self.rendering_of(item) == "plain":
             needs = [name for name in ("system", "tools") if getattr(item, name)]
             needs += [] if isinstance(item.prompt, str) else ["a prompt of chat messages"]
             if needs:
-                raise ProbeError(
-                    f"probe {self.name!r}, item {item.id!r}: {needs[0]} needs the chat template; use rendering='chat'"
-                )
+                raise self._error(f"{needs[0]} needs the chat template; use rendering='chat'", item)
         if self.scoring != "loglikelihood" and item.shots and item.choices and not _shows_letters(item):
-            raise ProbeError(
-                f"probe {self.name!r}, item {item.id!r}: its worked examples (shots) end in the text of an option, and "
-                f"scoring={self.scoring!r} needs letters of listed options; use scoring='loglikelihood', or leave "
-                "shots out and add examples with few_shot"
+            raise self._error(
+                f"its worked examples (shots) end in the text of an option, and scoring={self.scoring!r} needs letters of "
+                "listed options; use scoring='loglikelihood', or leave shots out and add examples with few_shot",
+                item,
             )
         if self.scoring != "loglikelihood" and len(item.choices) > len(LETTERS):
-            raise ProbeError(
-                f"probe {self.name!r}, item {item.id!r}: {len(item.choices)} choices for {len(LETTERS)} letters"
-            )
+            raise self._error(f"{len(item.choices)} choices for {len(LETTERS)} letters", item)
 
     def __len__(self) -> int:
         return len(self.items)

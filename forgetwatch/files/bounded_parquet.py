@@ -7,7 +7,7 @@ stored as its difference from the one before.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -16,31 +16,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from forgetwatch.files.parquet_footer import ColumnChunk, read_footer
 from forgetwatch.files.reading import UnsuitableError, regular_size, unpacked_limit
 
 _MIN_UNPACKED_TABLE: Final = 2**29
 """Bytes that any table may unpack to: columns with one value in a million rows are a few bytes in a file."""
-_ROWS: Final = 4096
+_ROWS: Final = 2**16
 """Rows of a table that are measured at a time."""
-_DELTA_LENGTH, _DELTA_TEXT = 6, 7
-"""Codes of the encodings of texts (their lengths; their differences) that pyarrow cannot read as dictionaries."""
+_WIDTHS: Final = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "BYTE_ARRAY": 4}
+"""Bytes of a value by its type, of a text those of its index; 8 for other types."""
 
 
-def read_parquet(path: Path, *, columns: Sequence[str] | None = None) -> pa.Table:
+def read_parquet(path: Path) -> pa.Table:
     """Read a Parquet file whole.
-
-    Args:
-        path: The file.
-        columns: Names of the columns, with dots into objects; None for all.
 
     Raises:
         Exception: One of `DAMAGE`, if it cannot be read, or its values need more than 200 times its size and 512 MiB.
     """
-    for _ in parquet_batches(path, columns=columns, rows=_ROWS):
+    for _ in parquet_batches(path, rows=_ROWS):
         pass  # measured before the texts are written out
     with pq.ParquetFile(path) as file:
-        table = file.read(columns=None if columns is None else list(columns))
+        table = file.read()
     table.validate(full=True)  # pyarrow itself does not check that texts are UTF-8
     return table
 
@@ -69,58 +64,69 @@ def parquet_batches(
     packed = regular_size(path)
     limit, total = unpacked_limit(packed, least=_MIN_UNPACKED_TABLE), 0
     names = None if columns is None else list(columns)
-    of_groups = [[chunk for chunk in chunks if _is_chosen(chunk, names)] for chunks in read_footer(path)]
-    chosen_groups = list(range(len(of_groups))) if groups is None else list(groups)
-    of_groups = [of_groups[number] for number in chosen_groups]
     with pq.ParquetFile(path) as file:
         metadata = file.metadata
-    lengths = _fixed_lengths(metadata)
-    sizes = [sum(_least_size(chunk, lengths) for chunk in chunks) for chunks in of_groups]
+        numbers = list(range(metadata.num_row_groups) if groups is None else groups)
+        of_groups = [_chunks(file, number, names) for number in numbers]
+    leaves = {leaf.path: leaf for leaf in map(metadata.schema.column, range(metadata.num_columns))}
+    sizes = [sum(_least_size(chunk, leaves[chunk.path_in_schema]) for chunk in chunks) for chunks in of_groups]
     if (sum(sizes) if kept else max(sizes, default=0)) > limit:
         raise _table_bomb(packed, limit)
     chosen = [chunk for chunks in of_groups for chunk in chunks]
     # No text is longer than its chunk before compression, so that a batch of texts is well below the limit.
-    longest = max((chunk.uncompressed for chunk in chosen if _DELTA_TEXT in chunk.encodings), default=1)
-    rows = max(1, min(rows, limit // (4 * max(1, longest))))
-    deltas = {chunk.path for chunk in chosen if chunk.encodings & {_DELTA_LENGTH, _DELTA_TEXT}}
-    texts = [name for name in _text_columns(metadata) if name not in deltas]
+    different = [chunk.total_uncompressed_size for chunk in chosen if "DELTA_BYTE_ARRAY" in chunk.encodings]
+    rows = max(1, min(rows, limit // (4 * max([1, *different]))))
+    # pyarrow cannot read these as dictionaries.
+    deltas = {chunk.path_in_schema for chunk in chosen if any("DELTA" in name for name in chunk.encodings)}
+    texts = [name for name, leaf in leaves.items() if name not in deltas and _is_text(leaf)]
     with pq.ParquetFile(path, metadata=metadata, read_dictionary=texts) as file:
-        for batch in file.iter_batches(batch_size=rows, columns=names, row_groups=chosen_groups):
-            size = sum(map(_decoded_size, batch.columns))
-            total = total + size if kept else size
-            if total > limit:
-                raise _table_bomb(packed, limit)
-            yield batch
+        for number in numbers:  # one by one: pyarrow cannot read texts in objects across two of them
+            for batch in file.iter_batches(batch_size=rows, columns=names, row_groups=[number]):
+                size = sum(map(_decoded_size, batch.columns))
+                total = total + size if kept else size
+                if total > limit:
+                    raise _table_bomb(packed, limit)
+                yield batch
+
+
+def check_row_group(file: pq.ParquetFile, number: int) -> pq.RowGroupMetaData:
+    """The metadata of a row group, once they are known to be whole.
+
+    Raises:
+        Exception: One of `DAMAGE`, if they are not.
+    """
+    # To ask a damaged footer for a column ends the process. A reader parses the same bytes and raises; no row is read.
+    list(file.reader.iter_batches(0, row_groups=[number]))
+    return file.metadata.row_group(number)
+
+
+def _chunks(file: pq.ParquetFile, number: int, names: Sequence[str] | None) -> list[pq.ColumnChunkMetaData]:
+    """Metadata of the columns of these names, or of parts of them, in a row group."""
+    group = check_row_group(file, number)
+    chunks = map(group.column, range(group.num_columns))
+    return [
+        chunk
+        for chunk in chunks
+        if names is None or any(f"{chunk.path_in_schema}.".startswith(f"{name}.") for name in names)
+    ]
+
+
+def _least_size(chunk: pq.ColumnChunkMetaData, leaf: pq.ColumnSchema) -> int:
+    """Bytes that the values of a chunk need at least; repeated texts are not among them."""
+    values, uncompressed = chunk.num_values, chunk.total_uncompressed_size
+    if min(values, uncompressed) < 0:
+        raise ValueError(f"needed sizes of at least 0 in its footer, got {min(values, uncompressed)}")
+    width = leaf.length if leaf.physical_type == "FIXED_LEN_BYTE_ARRAY" else _WIDTHS.get(leaf.physical_type, 8)
+    return max(values * width, uncompressed)
 
 
 def _table_bomb(packed: int, limit: int) -> UnsuitableError:
     return UnsuitableError(f"one that grows from {packed:,} to more than {limit:,} bytes; that is not read")
 
 
-def _text_columns(metadata: pq.FileMetaData) -> list[str]:
-    """Paths of the columns of texts and bytes, also within objects and lists."""
-    columns = (metadata.schema.column(number) for number in range(metadata.num_columns))
-    return [
-        column.path
-        for column in columns
-        if column.physical_type == "BYTE_ARRAY" and column.logical_type.type in ("STRING", "NONE", "JSON", "ENUM")
-    ]
-
-
-def _is_chosen(chunk: ColumnChunk, names: Sequence[str] | None) -> bool:
-    """True for a chunk of one of the columns of these names, or of a part of one."""
-    return names is None or any(f"{chunk.path}.".startswith(f"{name}.") for name in names)
-
-
-def _fixed_lengths(metadata: pq.FileMetaData) -> dict[str, int]:
-    """Bytes of a value by the paths of the columns whose values have a fixed length."""
-    columns = (metadata.schema.column(number) for number in range(metadata.num_columns))
-    return {column.path: column.length for column in columns if column.physical_type == "FIXED_LEN_BYTE_ARRAY"}
-
-
-def _least_size(chunk: ColumnChunk, lengths: Mapping[str, int]) -> int:
-    """Bytes that the values of a chunk need at least; repeated texts are not among them."""
-    return max(chunk.values * lengths.get(chunk.path, chunk.width), chunk.uncompressed)
+def _is_text(leaf: pq.ColumnSchema) -> bool:
+    """True for a column of texts or bytes, also within objects and lists."""
+    return leaf.physical_type == "BYTE_ARRAY" and leaf.logical_type.type in ("STRING", "NONE", "JSON", "ENUM")
 
 
 def _decoded_size(array: pa.Array) -> int:

@@ -33,7 +33,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from forgetwatch.errors import ProbeError, SnapshotError, did_you_mean
-from forgetwatch.files import file_errors, is_text, parquet_batches, regular_size
+from forgetwatch.files import check_row_group, file_errors, is_text, parquet_batches, regular_size
 from forgetwatch.grading import Grade, check_item, grade
 from forgetwatch.item import Item
 from forgetwatch.readers import table
@@ -190,20 +190,23 @@ def _selected(path: Path, schema: pa.Schema, columns: ColumnMap) -> Snapshot:
 
 def _row_groups(path: Path, where: Mapping[str, str]) -> list[int]:
     """Row groups that may have a wanted row, by their least and greatest texts."""
-    with pq.ParquetFile(path) as file:
-        metadata = file.metadata
     found = []
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        chunks = {chunk.path_in_schema: chunk for chunk in map(group.column, range(group.num_columns))}
-        ranges = [(chunks[name].statistics, wanted) for name, wanted in where.items() if name in chunks]
-        # Texts alone: numbers are wanted as texts, which have another order.
-        if all(
-            stats is None or not isinstance(stats.min, str) or not stats.has_min_max or stats.min <= wanted <= stats.max
-            for stats, wanted in ranges
-        ):
-            found.append(number)
+    with pq.ParquetFile(path) as file:
+        for number in range(file.metadata.num_row_groups):
+            group = check_row_group(file, number)
+            chunks = {chunk.path_in_schema: chunk for chunk in map(group.column, range(group.num_columns))}
+            if all(_may_hold(chunks[name], wanted) for name, wanted in where.items() if name in chunks):
+                found.append(number)
     return found
+
+
+def _may_hold(chunk: pq.ColumnChunkMetaData, wanted: str) -> bool:
+    """True unless a text is outside the least and greatest of a column's chunk of texts."""
+    # Texts alone: numbers are wanted as texts, which have another order. Damaged statistics of theirs end the process.
+    stats = chunk.statistics if chunk.physical_type == "BYTE_ARRAY" else None
+    if stats is None or not stats.has_min_max or not isinstance(stats.min, str):
+        return True
+    return bool(stats.min <= wanted <= stats.max)
 
 
 def _refuse_selection(path: Path, columns: ColumnMap) -> None:

@@ -18,7 +18,7 @@ import pytest
 from support import probe, trainer
 from transformers import TrainerCallback
 
-import forgetwatch.files.own_tables
+import forgetwatch.files.tables
 import forgetwatch.run_folder.description
 import forgetwatch.run_folder.folder
 from forgetwatch import ForgetWatchCallback, Probe, Trajectory, load_snapshot
@@ -87,7 +87,7 @@ def full_disk(patch: pytest.MonkeyPatch, folder: Path) -> list[TrainerCallback]:
 
         write_atomically(path, cut if path.name.startswith("step-") or "checkpoint" in str(path) else write)
 
-    patch.setattr(forgetwatch.files.own_tables, "write_atomically", full)
+    patch.setattr(forgetwatch.files.tables, "write_atomically", full)
     patch.setattr(forgetwatch.run_folder.folder, "write_atomically", full)
     patch.setattr(forgetwatch.run_folder.description, "write_atomically", full)
     return []

@@ -15,7 +15,7 @@ import pytest
 import torch
 from support import model, probe, tokenizer
 
-import forgetwatch.files.own_tables
+import forgetwatch.files.tables
 from forgetwatch import Item, Probe, Snapshot, Trajectory, Watch, compare, load_snapshot, score
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import ProbeError, ScoringError, WatchError
@@ -278,7 +278,7 @@ class FullDisk:
 
     def __init__(self, patch: pytest.MonkeyPatch, *names: str) -> None:
         self.names = names
-        patch.setattr(forgetwatch.files.own_tables, "write_atomically", self.write)
+        patch.setattr(forgetwatch.files.tables, "write_atomically", self.write)
 
     def write(self, path: Path, write: Any) -> None:
         if path.name in self.names:

@@ -1,4 +1,4 @@
-"""forgetwatch's own tables: Parquet files whose metadata are one JSON object under the schema key ``forgetwatch``."""
+"""Tables that forgetwatch writes: Parquet with metadata as one JSON object under the schema key ``forgetwatch``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Two ways to forget, on a model small enough to solve: the old behaviour's mass falls, or its mean drifts.
 
 ``python examples/two_modes.py two_modes.png`` draws one picture and prints its numbers. A learner is a mixture of an
-old and a new behaviour, two normal densities at a distance d (see `forgetwatch.metrics.mixture`). Cited from
+old and a new behaviour, two normal densities at a distance d (see `mixture.py`). Cited from
 arXiv 2603.12163: the mixture, the flows of the mass under forward and reverse KL, and the mass at which each ends.
 Derived here: every number, and the joint flow of mass and means.
 
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from mixture import Flow, flow, joint_flow
 
 from forgetwatch.metrics import Flow, flow, joint_flow
 from forgetwatch.report import save_figure

@@ -117,7 +117,7 @@ def _least_size(chunk: pq.ColumnChunkMetaData, leaf: pq.ColumnSchema) -> int:
     if min(values, uncompressed) < 0:
         raise ValueError(f"needed sizes of at least 0 in its footer, got {min(values, uncompressed)}")
     width = leaf.length if leaf.physical_type == "FIXED_LEN_BYTE_ARRAY" else _WIDTHS.get(leaf.physical_type, 8)
-    return max(values * width, uncompressed)
+    return int(max(values * width, uncompressed))
 
 
 def _table_bomb(packed: int, limit: int) -> UnsuitableError:

@@ -16,7 +16,6 @@
     passages       bits per byte of texts without a question
     item_history   the history of each item through the looks of a run
     divergence     drift of a model from its base, on texts that the base generated
-    mixture        the two-mode laboratory: how training moves the mass of an old behaviour, and its mean
 
 Start with `transitions`. `examples/statistics.md` describes every quantity. Nothing here reads a file or imports torch.
 """

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 
+import mixture
 import numpy as np
 import pytest
 from scipy.integrate import quad
-
-from forgetwatch.metrics import mixture
 
 FORWARD = {
     1.0: (0.742, 0.091, 0.030),

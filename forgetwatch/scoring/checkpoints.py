@@ -1,32 +1,41 @@
-"""Snapshots of checkpoints, adapters and model ids; each is scored once and cached (`snapshot_cache`)."""
+"""Snapshots of checkpoints, adapters and model ids; each is scored once and cached.
+
+    ~/.cache/forgetwatch/3f0c41d0...9a.parquet      the first 32 digits of the key
+                         3f0c41d0...9a.lock         while a process scores this model on this probe
+
+The key is a digest of everything that determines the rows: the model's files (or the hub's commit), the probe's
+fingerprint and labels, the scorer and the grading rules with their versions, and the device. A snapshot holds its key
+in its metadata, under the checksum: a model is scored again where the file is damaged or that of another model.
+
+Processes that want the same snapshot at once wait for the first of them to score it. The system frees the lock of a
+process that ends, in whatever way. Where a file system has no locks, or the folder cannot be written, each process
+scores for itself.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 import warnings
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
-from dataclasses import replace
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import torch
 from torch import nn
-from transformers import AutoConfig, AutoModelForCausalLM
-from transformers.integrations import deepspeed
-from transformers.utils import logging
+from transformers import AutoConfig
 
-from forgetwatch.errors import ForgetwatchError, NotFiniteError, ScoringError, did_you_mean_path
+from forgetwatch.errors import ForgetwatchError, NotFiniteError, ScoringError, SnapshotError
+from forgetwatch.files import LocksUnsupportedError, lock_file, unlock_file
 from forgetwatch.grading import RULES
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Done, Progress, log
-from forgetwatch.scoring.encoding import has_tokenizer, pretrained_tokenizer
-from forgetwatch.scoring.memory import memory_explained, weight_bytes
+from forgetwatch.scoring.pretrained import ADAPTER, base_of_adapter, check_path, load_model, load_outline
 from forgetwatch.scoring.processes import (
     on_all_processes,
     on_main_process,
@@ -35,170 +44,22 @@ from forgetwatch.scoring.processes import (
     world_size,
 )
 from forgetwatch.scoring.scorer import SCORER, Scorer, versions
-from forgetwatch.scoring.snapshot_cache import CacheEntry, file_digests
-from forgetwatch.scoring.vllm import VllmGenerator, VllmLetters
-from forgetwatch.scoring.vllm_engines import check_installed
-from forgetwatch.snapshot import Snapshot
+from forgetwatch.scoring.vllm import VllmGenerator, VllmLetters, check_installed
+from forgetwatch.snapshot import Snapshot, read_snapshot, save_snapshot
 
-ADAPTER: Final = "adapter_config.json"
-"""File that makes a folder one of an adapter."""
-_FSDP: Final = "ACCELERATE_USE_FSDP"
-"""The variable by which transformers sees a training with FSDP."""
 _PATIENCE: Final = 4 * 3600.0
 """Seconds for which another process that scores the same model is waited for."""
 _PATIENCE_TOGETHER: Final = 300.0
 """The same where several processes score together: the others wait in a collective call, which has a time limit."""
 
-
-def load_model(
-    given: str, *, trust_remote_code: bool = False, device_map: str | None = None, tokenizer_of: str | None = None
-) -> tuple[nn.Module, Any]:
-    """Model and tokenizer of a checkpoint folder, adapter folder or model id; on the GPU if there is one.
-
-    It is whole in this process, also inside a training with FSDP or DeepSpeed's ZeRO-3.
-
-    Args:
-        given: The checkpoint folder, adapter folder or model id.
-        trust_remote_code: Run code that comes with the model.
-        device_map: ``auto`` to spread the layers over all GPUs, then the CPU and the disk; None for one device. Weights
-            that are not in the model's files as it computes with them (those of experts) are written to a folder for
-            temporary files, which TMPDIR chooses; it is removed with the model.
-        tokenizer_of: Folder or id of the tokenizer that a model saved without one gets; None to refuse it.
-
-    Raises:
-        ScoringError: If it cannot be loaded, or does not fit into memory; the message has the cause.
-    """
-    _check_path(given)
-    remedy = (
-        f"spread it over all GPUs and the CPU (`forgetwatch score {given} --device-map auto`), or free memory; a "
-        "training takes the snapshot as its baseline"
-    )
-    if device_map is not None:
-        remedy = "free memory, or take a smaller or quantized model"
-        if find_spec("accelerate") is None:
-            raise ScoringError("--device-map needs the package accelerate: pip install accelerate")
-    size = partial(_size, given, trust_remote_code=trust_remote_code)
-    # One process spreads a model over all GPUs; of several processes each has the current one.
-    gpus = [] if device_map is None else [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
-    explained = memory_explained(f"{given}: loading it", weights=size, devices=lambda: gpus, remedy=remedy)
-    # The size is computed inside the first context too: a model without weights would also be divided.
-    with _loading_whole(), explained, ExitStack() as stack:
-        spread: dict[str, Any] = {}
-        if device_map is not None:
-            folder = stack.enter_context(TemporaryDirectory(prefix="forgetwatch-", ignore_cleanup_errors=True))
-            spread = {"device_map": device_map, "offload_folder": folder}
-        model, tokenizer = _load(
-            given, trust_remote_code=trust_remote_code, spread=spread, tokenizer_of=tokenizer_of or given
-        )
-        if device_map is None:
-            model = model.to("cuda" if torch.cuda.is_available() else "cpu")
-        weakref.finalize(model, stack.pop_all().close)
-    return model.eval(), tokenizer
-
-
-def _load(given: str, *, trust_remote_code: bool, spread: dict[str, Any], tokenizer_of: str) -> tuple[nn.Module, Any]:
-    """Model and tokenizer; on the CPU without options of transformers that spread it over devices."""
-    path = Path(given)
-    is_adapter = (path / ADAPTER).is_file()
-    if is_adapter and find_spec("peft") is None:
-        raise ScoringError(f"{given} is an adapter, and loading one needs the package peft")
-    try:
-        if is_adapter:
-            from peft import PeftModel
-
-            base = base_of_adapter(path)
-            has_own = (path / "tokenizer_config.json").is_file()
-            model, tokenizer = _load(
-                base,
-                trust_remote_code=trust_remote_code,
-                spread=spread,
-                tokenizer_of=given if has_own else tokenizer_of,
-            )
-            with warnings.catch_warnings():
-                # PEFT only warns about weights that are missing in the adapter's files, and continues without them.
-                warnings.filterwarnings("error", message="Found missing adapter keys")
-                model = PeftModel.from_pretrained(model, given, **spread)
-            if has_own:
-                tokenizer = pretrained_tokenizer(given, trust_remote_code=trust_remote_code)
-        else:
-            loaded: Any = AutoModelForCausalLM.from_pretrained(
-                given,
-                dtype="auto",
-                trust_remote_code=trust_remote_code,
-                output_loading_info=True,
-                **spread,
-            )
-            model, loading = loaded
-            _check_complete(given, loading)
-            source = given if has_tokenizer(given) else tokenizer_of
-            tokenizer = pretrained_tokenizer(source, trust_remote_code=trust_remote_code)
-    except (ScoringError, torch.OutOfMemoryError, MemoryError):
-        raise
-    except Exception as error:  # whatever a loader of foreign files raises
-        raise ScoringError(
-            f"{given}: cannot be loaded as a causal language model with its tokenizer ({error})"
-        ) from error
-    return model, tokenizer
-
-
-@contextmanager
-def _loading_whole() -> Iterator[None]:
-    """Context in which transformers loads whole models, in each process that does.
-
-    The settings of a training with ZeRO-3 would divide their weights over the processes; those of one with FSDP would
-    leave them empty in all but the main process.
-    """
-    zero3, fsdp = deepspeed._hf_deepspeed_config_weak_ref, os.environ.get(_FSDP)
-    deepspeed.unset_hf_deepspeed_config()
-    os.environ[_FSDP] = "false"
-    try:
-        yield
-    finally:
-        deepspeed._hf_deepspeed_config_weak_ref = zero3
-        if fsdp is None:
-            del os.environ[_FSDP]
-        else:
-            os.environ[_FSDP] = fsdp
-
-
-def _size(given: str, *, trust_remote_code: bool) -> int:
-    """Bytes of the weights of a model, without those of adapters."""
-    while (Path(given) / ADAPTER).is_file():
-        given = base_of_adapter(Path(given))
-    return weight_bytes(load_outline(given, trust_remote_code=trust_remote_code)[0])
-
-
-def load_outline(given: str, *, trust_remote_code: bool = False) -> tuple[nn.Module, Any]:
-    """Model without weights, which has its sizes only, and tokenizer of a checkpoint folder or model id.
-
-    Raises:
-        ScoringError: If it cannot be loaded; the message has the cause.
-    """
-    _check_path(given)
-    try:
-        config = AutoConfig.from_pretrained(given, trust_remote_code=trust_remote_code)
-        with torch.device("meta"):
-            model: Any = AutoModelForCausalLM.from_config(
-                config, dtype=config.dtype, trust_remote_code=trust_remote_code
-            )
-        tokenizer = pretrained_tokenizer(given, trust_remote_code=trust_remote_code)
-    except ScoringError:
-        raise
-    except Exception as error:  # whatever a loader of foreign files raises
-        raise ScoringError(
-            f"{given}: cannot be loaded as a causal language model with its tokenizer ({error})"
-        ) from error
-    return model.eval(), tokenizer
-
-
-def _check_complete(given: str, loading: dict[str, Any]) -> None:
-    """Refuse a model with weights that are not in its files: transformers initialises those at random."""
-    for kind in ("missing_keys", "mismatched_keys"):
-        if names := sorted(map(str, loading[kind])):
-            raise ScoringError(
-                f"{given}: {len(names)} weights of the language model are not in its files, {names[0]} among them "
-                f"({kind.replace('_keys', '')}); needed a whole causal language model with its head"
-            )
+DECIDING: Final = (".safetensors", ".bin", ".json", ".model", ".txt", ".jinja", ".tiktoken", ".py")
+"""Suffixes of files with weights, configuration, tokenizer, templates or code: their contents determine the rows."""
+_IRRELEVANT: Final = re.compile(r"(trainer_state|training_args|optimizer|scheduler|rng_state).*")
+"""Files of a training run with such a suffix that change no row."""
+_OTHER_FOLDERS: Final = re.compile(r"\..*|checkpoint-\d+|_?forgetwatch(_follow)?(\.held)?(-\d+)?|__pycache__")
+"""Folders beside a model that are no part of it: other checkpoints of its run, records, caches."""
+_KEY: Final = "cached_as"
+_DIGITS: Final = 32
 
 
 def score_checkpoint(
@@ -444,7 +305,7 @@ def weights_identity(given: str, *, trust_remote_code: bool = False, adapters: t
     """
     path = Path(given)
     if not path.is_dir():
-        _check_path(given)
+        check_path(given)
         try:
             config = AutoConfig.from_pretrained(given, trust_remote_code=trust_remote_code)
         except (OSError, ValueError) as error:
@@ -459,46 +320,124 @@ def weights_identity(given: str, *, trust_remote_code: bool = False, adapters: t
     return digests
 
 
-def _check_path(given: str) -> None:
-    """Refuse a path at which there is nothing: transformers would look it up as a model id."""
-    if given.startswith((".", "/")) and not Path(given).exists():
-        raise ScoringError(f"{given}: no such folder{did_you_mean_path(Path(given))}")
+@dataclass(frozen=True)
+class CacheEntry:
+    """The place of one snapshot in the cache.
+
+    Attributes:
+        path: Its file.
+        key: Digest of everything that determines its rows.
+    """
+
+    path: Path
+    key: str
+
+    @classmethod
+    def of(cls, parts: Sequence[Any]) -> CacheEntry:
+        """The entry of the parts that determine the rows, JSON values.
+
+        The cache is the folder ``$FORGETWATCH_CACHE``, else ``forgetwatch`` in ``$XDG_CACHE_HOME`` or ``~/.cache``.
+        """
+        key = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+        caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        folder = Path(os.environ.get("FORGETWATCH_CACHE") or caches / "forgetwatch")
+        return cls(folder / f"{key[:_DIGITS]}.parquet", key)
+
+    def read(self) -> Snapshot | None:
+        """The snapshot; None if there is none, or one that is damaged or of another key."""
+        try:
+            snapshot = read_snapshot(self.path)
+        except (SnapshotError, OSError):
+            return None
+        if snapshot.meta.get(_KEY) != self.key:
+            return None
+        # As it was before it was kept.
+        return replace(
+            snapshot, meta={name: value for name, value in snapshot.meta.items() if name not in (_KEY, "source")}
+        )
+
+    def write(self, snapshot: Snapshot) -> None:
+        """Keep a snapshot with its key.
+
+        Raises:
+            OSError: If the folder cannot be written.
+        """
+        save_snapshot(replace(snapshot, meta={**snapshot.meta, _KEY: self.key}), self.path)
+
+    @contextmanager
+    def locked(self, *, patience: float, on_wait: Callable[[], None]) -> Iterator[bool]:
+        """Context in which no other process scores this entry, as far as locks are supported; yields if it is locked.
+
+        Args:
+            patience: Seconds after which another process is no longer waited for.
+            on_wait: Called once, if another process has the lock.
+        """
+        path = self.path.with_suffix(".lock")
+        try:
+            file = lock_file(path, patience=patience, on_wait=on_wait, by_process=False)
+        except LocksUnsupportedError:
+            file = None
+        try:
+            yield file is not None
+        finally:
+            if file is not None:
+                unlock_file(path, file)
 
 
-def base_of_adapter(path: Path) -> str:
-    """Base that an adapter names, a folder or a model id.
+def is_deciding(relative: str) -> bool:
+    """True if a file of a model, by its path in the model's folder with ``/``, can decide the rows."""
+    *folders, name = relative.split("/")
+    return (
+        Path(name).suffix in DECIDING
+        and not _IRRELEVANT.fullmatch(name)
+        and not any(_OTHER_FOLDERS.fullmatch(folder) for folder in folders)
+    )
+
+
+def file_digests(folder: Path) -> list[str]:
+    """Relative path and SHA-256 of each file of a model that can decide its rows, sorted.
+
+    Those are the files below the folder with weights, configuration, tokenizer, templates or code, and those that an
+    index of shards names, wherever they are.
 
     Raises:
-        ScoringError: If its configuration cannot be read, or names no base but itself.
+        ScoringError: If a file cannot be read.
     """
-    try:
-        config = json.loads((path / ADAPTER).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ScoringError(f"{path / ADAPTER}: cannot be read ({error})") from error
-    base = config.get("base_model_name_or_path") if isinstance(config, dict) else None
-    if not base or Path(str(base)).resolve() == path.resolve():
-        raise ScoringError(f"{path / ADAPTER}: names no base model but itself (base_model_name_or_path: {base!r})")
-    return str(base)
+    digests = []
+    for file in sorted({*deciding_files(folder), *_indexed(folder)}):
+        try:
+            with file.open("rb") as stream:
+                digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        except OSError as error:
+            raise ScoringError(f"{file}: cannot be read ({error.strerror})") from error
+        digests.append(f"{Path(os.path.relpath(file, folder)).as_posix()} {digest}")
+    return digests
 
 
-def missing_base(path: Path) -> str | None:
-    """Folder of the base of an adapter, if it is gone; None if it is there, or the id of a model, or no adapter is.
+def deciding_files(folder: Path) -> Iterator[Path]:
+    """Yield the files below a model's folder whose suffix says that they can decide; links to folders are followed."""
+    seen: set[str] = set()
+    for path, folders, names in os.walk(folder, followlinks=True):
+        # A link may lead back to a folder above.
+        if (real := os.path.realpath(path)) in seen:
+            folders.clear()
+            continue
+        seen.add(real)
+        folders[:] = [name for name in folders if not _OTHER_FOLDERS.fullmatch(name)]
+        for name in names:
+            file = Path(path, name)
+            if is_deciding(name) and file.is_file():
+                yield file
 
-    Args:
-        path: Folder of the model.
 
-    Raises:
-        ScoringError: If the adapter's configuration cannot be read.
-    """
-    if not (path / ADAPTER).is_file():
-        return None
-    base = base_of_adapter(path)
-    is_path = base.startswith((".", "~", os.sep)) or base.count("/") > 1
-    return base if is_path and not Path(base).is_dir() else None
-
-
-def silence_loading() -> None:
-    """Turn off what libraries print of their own when they load a model; for commands, which own their process."""
-    logging.disable_progress_bar()
-    # PEFT calls it at each adapter.
-    warnings.filterwarnings("ignore", message="`is_gradient_checkpointing` is deprecated", category=FutureWarning)
+def _indexed(folder: Path) -> Iterator[Path]:
+    """Yield the shards that the folder's indices name."""
+    for index in folder.glob("*.index.json"):
+        try:
+            named = json.loads(index.read_bytes())["weight_map"].values()
+        except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
+            continue  # the loader refuses it
+        for name in set(map(str, named)):
+            with suppress(OSError, ValueError):  # a name too long, or with a null byte
+                if (file := folder / name).is_file():
+                    yield file

@@ -1,4 +1,13 @@
-"""Items to token ids, split between context and choice as lm-evaluation-harness splits them.
+"""Items to token ids: rendered as text, and split between context and choice as lm-evaluation-harness splits them.
+
+    loglikelihood, plain    prompt                                  + each choice unchanged
+    letters, plain          prompt, A. ..., B. ..., "Answer:"       + " A", " B", ...
+    letters, chat           template(prompt, A. ..., B. ..., ask)   + "A", "B", ...
+    generated, plain/chat   prompt (, A. ..., B. ..., ask), which the model continues
+
+After a chat header no space precedes the answer: " A" and "A" are different tokens. A chat template that has no place
+for tools, for the system message, for an earlier turn or for the question leaves it out without a word, and the model
+would answer something else: such items are unscored, with the reason.
 
     context "Q: 2+2? A:" + choice " 4"   ─▶ ids of the whole text, split after the ids of the context alone
 
@@ -9,46 +18,62 @@ else EOS. BOS is added if the tokenizer itself would add it, and never twice.
 A passage is a choice after an empty context. Where the tokenizer has neither BOS nor EOS nothing precedes its first
 token, which has no probability then: the first token is the context, and the rest of the text is scored.
 
-A context is tokenized once, and of the whole texts only their ends (`tokenization`), in chunks of items. Of several
-processes the main one encodes for all (`processes`).
+A context is tokenized once, in chunks of items, and of texts that begin like another one only the ends:
 
-`load_tokenizer` loads a tokenizer without its model, for commands that only inspect a probe.
+    known text    .................................... A tail of the context         ids known
+    new text      .................................... A tail of the context, and a continuation
+                                                      └ cut: white space, both tails are tokenized alone
+
+    ids of the new text = ids of the known text up to the tail + ids of the new tail
+
+A tokenizer may read the tail alone otherwise than within its text: a space is put before it, a token spans the cut. So
+the ids are joined only where the ids of the known tail, after the first few, are those at the end of the known text,
+and where the next `_ANCHORS` of them also begin the new tail. For BPE this is exact: ids are those of a text if every
+two neighbours are those of their own text, and each pair of neighbours in the joined ids is in the ids of one of the
+texts that were tokenized. For tokenizers that read words one by one it is exact because a word never spans a cut at
+white space. Everything else is tokenized whole, and so are all texts of a call if a sample of the joined ids is wrong.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Final
-
-from transformers import AutoConfig, AutoTokenizer
 
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ScoringError
 from forgetwatch.grading import ungradable_reason
 from forgetwatch.item import Item
-from forgetwatch.probe import Probe
+from forgetwatch.probe import LETTERS, Probe
 from forgetwatch.progress import Done, Progress
-from forgetwatch.scoring.rendering import Rendered, render, render_prompt
-from forgetwatch.scoring.tokenization import Ids as Ids
-from forgetwatch.scoring.tokenization import tokenize, tokenize_continued
+from forgetwatch.prompting import options_of
 from forgetwatch.snapshot import NOT_GENERATED
 
 _CHUNK: Final = 500
 """Items that are encoded at a time: what a tokenizer returns is much larger than the ids."""
 
-_VOCABULARY: Final = re.compile(r"tokenizer(\.[\d.]+)?\.json|vocab\..+|.+\.(model|tiktoken)|tekken\.json")
-"""Files with the words of a tokenizer."""
-_SETTINGS: Final = re.compile(r"tokenizer_config\.json|tokenization_.+\.py")
-"""Files of a tokenizer that may need none with words, since it reads bytes or has code of its own."""
-_NO_TOKENIZER: Final = (
-    "it has no tokenizer; copy the files of its base's tokenizer into it (tokenizer.json and tokenizer_config.json)"
-)
+
+Ids = tuple[int, ...]
+
+_TAIL: Final = 96
+"""Characters of a known text that are tokenized again at least, for white space and `_ANCHORS` in any script."""
+
+_ANCHORS: Final = 6
+"""Tokens after the cut that have to be the same in all tails."""
+
+_BEGINNING: Final = 256
+"""Characters by which texts with a common beginning are found; a shorter beginning is not worth it."""
+
+_CHECKED: Final = 4
+"""Contexts, and whole texts, of a call that are also tokenized whole."""
+
+NO_TOOLS: Final = "the chat template has no place for tools"
+"""Reason of an item whose tools the model never sees."""
+
+DROPPED: Final = "the chat template leaves out"
+"""Beginning of the reason of an item of which the model never sees another part."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,76 +277,278 @@ def _added_bos(tokenizer: Any) -> Ids:
     return (bos,) if bos is not None and starts == (bos,) else ()
 
 
-_UNBOUNDED = 10**9
-"""Lengths above this are transformers' value for a tokenizer without a limit."""
+def tokenize(texts: Sequence[str], tokenizer: Any) -> list[Ids]:
+    """Token ids of each text by itself, without special tokens."""
+    if not texts:
+        return []
+    # Masks of every token take longer than the ids.
+    without = {"add_special_tokens": False, "return_attention_mask": False, "return_token_type_ids": False}
+    return [tuple(ids) for ids in tokenizer(list(texts), **without, verbose=False)["input_ids"]]
+
+
+def tokenize_continued(texts: Sequence[tuple[str, Sequence[str]]], tokenizer: Any) -> list[tuple[Ids, list[Ids]]]:
+    """Token ids of contexts, and those that a whole text has after as many ids as its context has alone.
+
+    Args:
+        texts: Each context with the texts that are appended to it; some hundreds at a time, because calls are slow and
+            a tokenizer returns much more than ids.
+        tokenizer: A transformers tokenizer; it is only called.
+    """
+    contexts = _joins_of_contexts(dict.fromkeys(context for context, _ in texts))
+    cuts = {context: _cut(context) for context in contexts}
+    wholes = {
+        context + text: _Join(context, context + text, cuts[context]) for context, added in texts for text in added
+    }
+    # Spread over the texts; both the contexts and their continuations.
+    checked = [
+        *list(contexts)[:: -(-len(contexts) // _CHECKED) or 1],
+        *list(wholes)[:: -(-len(wholes) // _CHECKED) or 1],
+    ]
+    joins = [*contexts.values(), *wholes.values()]
+    wanted = list(dict.fromkeys([*checked, *(text for join in joins for text in join.tails)]))
+    alone = dict(zip(wanted, tokenize(wanted, tokenizer), strict=True))
+    ids = _joined(contexts, alone, alone, tokenizer)
+    # The ids of the contexts are the known ones of their continuations.
+    ids |= _joined(wholes, ids, alone, tokenizer)
+    if any(ids[text] != alone[text] for text in checked):
+        all_texts = [*contexts, *wholes]
+        ids = dict(zip(all_texts, tokenize(all_texts, tokenizer), strict=True))
+    return [(ids[context], [ids[context + text][len(ids[context]) :] for text in added]) for context, added in texts]
 
 
 @dataclass(frozen=True)
-class LoadedTokenizer:
-    """A tokenizer without its model.
+class _Join:
+    """A text to be tokenized from a known one that has its beginning in common with it.
 
     Attributes:
-        tokenize: Function from a text to its token ids, without special tokens.
-        context: Longest text that its model can read, in tokens; None if unknown.
-        chats: True if it has a chat template.
+        known: The known text.
+        text: The text.
+        cut: Index of the white space at which both tails begin; 0 to tokenize the text whole.
     """
 
-    tokenize: Callable[[str], Sequence[int]]
-    context: int | None
-    chats: bool
+    known: str
+    text: str
+    cut: int
+
+    @property
+    def tails(self) -> tuple[str, ...]:
+        """The texts that have to be tokenized."""
+        return (self.known[self.cut :], self.text[self.cut :]) if self.cut else (self.text,)
 
 
-def has_tokenizer(given: str) -> bool:
-    """True if a folder has files of a tokenizer; also for what is no folder here, such as the id of a model."""
-    return not Path(given).is_dir() or _has(given, _VOCABULARY) or _has(given, _SETTINGS)
+def _joins_of_contexts(contexts: Iterable[str]) -> dict[str, _Join]:
+    """Each context from the first one that begins like it; that one is tokenized whole."""
+    first: dict[str, str] = {}
+    joins = {}
+    for context in contexts:
+        known = first.setdefault(context[:_BEGINNING], context)
+        common = _common_beginning(known, context) if known is not context else 0
+        # Tails longer than the common beginning cost more than they save.
+        cut = _cut(context[:common]) if 2 * common > max(len(context), _BEGINNING) else 0
+        joins[context] = _Join(known, context, cut)
+    return joins
 
 
-def pretrained_tokenizer(given: str, *, trust_remote_code: bool) -> Any:
-    """Tokenizer of a checkpoint folder or model id, with a vocabulary.
+def _cut(text: str) -> int:
+    """Index of the last white space before a word that is at least `_TAIL` characters before the end; 0 if none."""
+    index = len(text) - _TAIL
+    while index > 0 and not (text[index].isspace() and not text[index + 1].isspace()):
+        index -= 1
+    return max(index, 0)
+
+
+def _joined(
+    joins: Mapping[str, _Join], known: Mapping[str, Ids], alone: Mapping[str, Ids], tokenizer: Any
+) -> dict[str, Ids]:
+    """Ids of each text, from the ids of the known texts and those of texts that were tokenized alone."""
+    ids: dict[str, Ids] = {}
+    skipped: dict[tuple[str, int], int] = {}
+    for text, join in joins.items():
+        if not join.cut:
+            ids[text] = alone[text]
+            continue
+        before, tail, whole = alone[join.known[join.cut :]], alone[text[join.cut :]], known[join.known]
+        if (join.known, join.cut) not in skipped:
+            skipped[join.known, join.cut] = len(before) - _common_ending(whole, before)
+        first = skipped[join.known, join.cut]
+        anchors = before[first : first + _ANCHORS]
+        if len(anchors) == _ANCHORS and tail[: first + _ANCHORS] == before[: first + _ANCHORS]:
+            ids[text] = whole[: len(whole) - len(before) + first] + tail[first:]
+    missing = [text for text in joins if text not in ids]
+    return ids | dict(zip(missing, tokenize(missing, tokenizer), strict=True))
+
+
+def _common_beginning(one: str, other: str) -> int:
+    """Number of characters at the beginning that two texts have in common."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:  # slices are compared fast, characters in Python are not
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if one[low:middle] == other[low:middle] else (low, middle - 1)
+    return low
+
+
+def _common_ending(one: Ids, other: Ids) -> int:
+    """Number of ids at the end that two rows have in common."""
+    count, most = 0, min(len(one), len(other))
+    while count < most and one[-1 - count] == other[-1 - count]:
+        count += 1
+    return count
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rendered:
+    """One item as text.
+
+    Attributes:
+        context: Everything before the answer.
+        choices: Continuations that are scored, one per choice.
+        spellings: Other spellings of each choice; they count in `option_mass` and `free_correct` only.
+        templated: True if the context is from a chat template, which has its own special tokens.
+        unscored: Reason why the text is not what the item is about; empty if it is.
+    """
+
+    context: str
+    choices: tuple[str, ...]
+    spellings: tuple[tuple[str, ...], ...]
+    templated: bool
+    unscored: str = ""
+
+
+def render(item: Item, probe: Probe, tokenizer: Any) -> Rendered:
+    """Text of one item by the probe's settings.
 
     Raises:
-        ScoringError: If a folder has no tokenizer. The class of some models, such as Qwen's, would be made without
-            words, and Gemma's with an unknown word for every text.
-        Exception: Whatever transformers raises.
+        ScoringError: If the rendering is chat and the tokenizer has no chat template, or the template refuses the item.
     """
-    if not has_tokenizer(given):
-        raise ScoringError(f"{given}: {_NO_TOKENIZER}")
-    tokenizer: Any = AutoTokenizer.from_pretrained(given, trust_remote_code=trust_remote_code)
-    # The names are those of the class; one that reads bytes has none.
-    named = set((getattr(tokenizer, "vocab_files_names", None) or {}).values())
-    if named and Path(given).is_dir() and not (_has(given, _VOCABULARY) or named & set(os.listdir(given))):
-        raise ScoringError(f"{given}: {_NO_TOKENIZER}")
-    return tokenizer
+    chat = probe.rendering_of(item) == "chat"
+    choices, prompt = tuple(item.choices), item.full_prompt
+    if not choices and not probe.is_generated(item):
+        choices = tuple(map(str, item.answers))
+    spellings: tuple[tuple[str, ...], ...] = ((),) * len(choices)
+    if probe.scoring != "loglikelihood" and item.choices:
+        letters = tuple(LETTERS[: len(choices)])
+        # A prompt whose choices are the letters already lists the options itself.
+        listed = tuple(choice.strip() for choice in choices) == letters
+        if not listed:
+            prompt = _append(prompt, options_of(item, ask="letter", chat=chat))
+            choices = letters if chat else tuple(f" {letter}" for letter in letters)
+        spellings = tuple(
+            tuple({letter, f" {letter}"} - {choice}) for letter, choice in zip(letters, choices, strict=True)
+        )
+    context, why = _chat(item, prompt, tokenizer) if chat else (str(prompt), "")
+    return Rendered(context=context, choices=choices, spellings=spellings, templated=chat, unscored=why)
 
 
-def _has(folder: str, pattern: re.Pattern[str]) -> bool:
-    return any(pattern.fullmatch(name) for name in os.listdir(folder))
+def render_prompt(item: Item, probe: Probe, tokenizer: Any) -> Rendered:
+    """Text of one item from which the model generates its answer.
 
-
-def load_tokenizer(given: str, *, trust_remote_code: bool = False) -> LoadedTokenizer:
-    """Tokenizer of a checkpoint folder or model id.
+    Choices are listed as A, B, C, ...; the instruction is for the letter, alone or after reasoning step by step.
 
     Raises:
-        ScoringError: If it cannot be loaded; the message has the cause.
+        ScoringError: If the rendering is chat and the tokenizer has no chat template, or the template refuses the item.
     """
+    chat, prompt = probe.rendering_of(item) == "chat", item.full_prompt
+    decoding = Decoding.of(probe.decoding)
+    if item.choices:
+        prompt = _append(prompt, options_of(item, ask=decoding.ask, chat=chat))
+    context, why = _chat(item, prompt, tokenizer, thinking=decoding.thinking) if chat else (str(prompt), "")
+    return Rendered(context=context, choices=(), spellings=(), templated=chat, unscored=why)
+
+
+def _append(prompt: Any, text: str) -> Any:
+    """Prompt with a text appended; in chat messages, to the last one."""
+    if isinstance(prompt, str):
+        return prompt + text
+    *first, last = prompt
+    content = last["content"]
+    # Content in parts (text, images) gets one more part.
+    content = content + text if isinstance(content, str) else [*content, {"type": "text", "text": text}]
+    return (*first, {**last, "content": content})
+
+
+def _chat(item: Item, prompt: Any, tokenizer: Any, *, thinking: bool = False) -> tuple[str, str]:
+    """Text of an item by the chat template, and the reason to leave it unscored; empty if nothing is missing."""
+    messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else [dict(m) for m in prompt]
+    if item.system is not None:
+        messages.insert(0, {"role": "system", "content": item.system})
+    context = _apply(item, messages, tokenizer, thinking=thinking)
+    if item.tools and _apply(replace(item, tools=None), messages, tokenizer, thinking=thinking) == context:
+        return context, NO_TOOLS
+    return context, _dropped(item, messages, tokenizer, context, thinking=thinking)
+
+
+def _dropped(item: Item, messages: Sequence[dict[str, Any]], tokenizer: Any, context: str, *, thinking: bool) -> str:
+    """Reason to leave an item unscored: the template drops the text of a message; empty if it drops none."""
+    marks = [f"zq{number}qz" for number in range(len(messages))]
+    marked = [_with_text(message, mark) for message, mark in zip(messages, marks, strict=True)]
     try:
-        tokenizer = pretrained_tokenizer(given, trust_remote_code=trust_remote_code)
-    except ScoringError:
-        raise
-    except Exception as error:  # whatever a loader of foreign files raises
+        text = _apply(item, marked, tokenizer, thinking=thinking)
+    except ScoringError:  # a template may ask for something of a text: then each message is tried by itself
+        text = ""
+    for number, mark in enumerate(marks):
+        # A mark may be missing for another reason, such as a template in capitals; a change of this text alone is sure.
+        if mark not in text and _is_dropped(item, messages, number, mark, tokenizer, context, thinking=thinking):
+            role = messages[number]["role"]
+            if number == len(messages) - 1 and role == "user":
+                return f"{DROPPED} the question"
+            return f"{DROPPED} " + (
+                "the system message" if role == "system" else f"message {number + 1}, of the {role}"
+            )
+    return ""
+
+
+def _is_dropped(
+    item: Item,
+    messages: Sequence[dict[str, Any]],
+    number: int,
+    mark: str,
+    tokenizer: Any,
+    context: str,
+    *,
+    thinking: bool,
+) -> bool:
+    """True if the template gives the same context whatever the text of one message is."""
+    message = messages[number]
+    if _with_text(message, mark) == message or message.get("tool_calls"):  # calls may take the place of a text
+        return False
+    content = message["content"]
+    # A template that refuses the mark may accept the text with the mark after it.
+    for text in (mark, f"{content} {mark}" if isinstance(content, str) else mark):
+        changed = [*messages[:number], _with_text(message, text), *messages[number + 1 :]]
+        try:
+            return _apply(item, changed, tokenizer, thinking=thinking) == context
+        except ScoringError:
+            continue
+    return False
+
+
+def _with_text(message: dict[str, Any], text: str) -> dict[str, Any]:
+    """A message with another text; the message itself if it has none."""
+    content = message["content"]
+    if isinstance(content, str):
+        return {**message, "content": text} if content.strip() else message
+    if isinstance(content, Sequence):
+        parts = [{**part, "text": text} if isinstance(part, Mapping) and "text" in part else part for part in content]
+        return {**message, "content": parts}
+    return message
+
+
+def _apply(item: Item, messages: Sequence[dict[str, Any]], tokenizer: Any, *, thinking: bool) -> str:
+    """Text of messages by the tokenizer's chat template."""
+    if not tokenizer.chat_template:
         raise ScoringError(
-            f"{given}: no tokenizer can be loaded from it; needed a folder with its files, or a model id "
-            f"({' '.join(str(error).split())})"
-        ) from error
+            f"item {item.id!r} is to be rendered as chat, and the tokenizer has no chat template; "
+            "use rendering='plain' or a tokenizer with a template"
+        )
     try:
-        config = AutoConfig.from_pretrained(given, trust_remote_code=trust_remote_code)
-        context = getattr(config, "max_position_embeddings", None)
-    except Exception:  # a folder with a tokenizer and no model
-        context = None
-    bound = int(tokenizer.model_max_length) if tokenizer.model_max_length < _UNBOUNDED else None
-    known = [length for length in (context, bound) if length]
-
-    def tokenize(text: str) -> Sequence[int]:
-        return list(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
-
-    return LoadedTokenizer(tokenize, min(known) if known else None, bool(tokenizer.chat_template))
+        return str(
+            tokenizer.apply_chat_template(
+                messages,
+                tools=None if item.tools is None else [dict(tool) for tool in item.tools],
+                tokenize=False,
+                add_generation_prompt=True,
+                enable_thinking=thinking,  # a template that does not know the name ignores it
+            )
+        )
+    except Exception as error:  # a template is code that comes with the model
+        raise ScoringError(f"item {item.id!r}: the tokenizer's chat template refuses it ({error})") from error

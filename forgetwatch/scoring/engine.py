@@ -18,9 +18,17 @@ from forgetwatch.progress import Progress
 from forgetwatch.scoring.encoding import Encoded
 from forgetwatch.scoring.forward import ForwardPass
 from forgetwatch.scoring.head import Rule
-from forgetwatch.scoring.isolation import isolated, mask_attentions, maskable
 from forgetwatch.scoring.layout import Batch, Layout, plan
-from forgetwatch.scoring.model import ModelInfo, attention_of, base_model, tree_obstacle, unwrapped
+from forgetwatch.scoring.model import (
+    ModelInfo,
+    attention_of,
+    base_model,
+    isolated,
+    mask_attentions,
+    maskable,
+    tree_obstacle,
+    unwrapped,
+)
 from forgetwatch.scoring.parity import Parity, ParityCheck
 from forgetwatch.scoring.processes import all_gather, first_reason, shard, world_size
 from forgetwatch.scoring.readout import Beside, Scores

@@ -6,7 +6,7 @@ A batch is launched before the numbers of the one before are waited for, so that
 computed in fp32 and summed in fp64, whatever the model's dtype: sums in bf16 come in steps of half a nat and tie.
 
 Log-probabilities are read from the hidden states (see `head`). A model for which that is not right returns its own
-logits, in one of several forms (`tensors.Keep`); batches with too many logits are then halved.
+logits, in one of several forms (`layout.Keep`); batches with too many logits are then halved.
 """
 
 from __future__ import annotations
@@ -26,10 +26,20 @@ from forgetwatch.errors import ScoringError
 from forgetwatch.progress import Done, Progress
 from forgetwatch.scoring.encoding import Encoded, Ids
 from forgetwatch.scoring.head import LOGIT_BUDGET, HeadReader, Rule, Wanted, head_in_fp32, read_logits, replaced
-from forgetwatch.scoring.layout import Batch, Layout, Request, Row
+from forgetwatch.scoring.layout import (
+    Batch,
+    BatchTensors,
+    Download,
+    Keep,
+    Layout,
+    PrefixCache,
+    Request,
+    Row,
+    tensors_of,
+    tree_options,
+)
 from forgetwatch.scoring.model import ModelInfo, attention_of, base_model, device_of, is_exact, text_config
 from forgetwatch.scoring.readout import Beside, Readout, Scores
-from forgetwatch.scoring.tensors import BatchTensors, Download, Keep, PrefixCache, tensors_of, tree_options
 
 _REFUSALS: Final = (AssertionError, AttributeError, LookupError, RuntimeError, ScoringError, TypeError, ValueError)
 """Errors that a model may raise for an argument that it does not support."""

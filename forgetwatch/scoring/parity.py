@@ -35,12 +35,9 @@ from forgetwatch.metrics import choices
 from forgetwatch.probe import Norm
 from forgetwatch.scoring.encoding import Encoded, Ids
 from forgetwatch.scoring.forward import ForwardPass
-from forgetwatch.scoring.isolation import maskable
-from forgetwatch.scoring.layout import Batch, Layout, Request, Row, plan
-from forgetwatch.scoring.model import is_exact
-from forgetwatch.scoring.outcomes import decide, lengths
-from forgetwatch.scoring.readout import Scores
-from forgetwatch.scoring.tensors import tensors_of
+from forgetwatch.scoring.layout import Batch, Layout, Request, Row, plan, tensors_of
+from forgetwatch.scoring.model import is_exact, maskable
+from forgetwatch.scoring.readout import Scores, decide, lengths
 
 FEWEST: Final = 3
 MOST: Final = 16

@@ -35,11 +35,11 @@ from transformers import (
 from forgetwatch.errors import ScoringError
 from forgetwatch.scoring.encoding import Ids
 from forgetwatch.scoring.head import LOGIT_BUDGET, head_in_fp32
-from forgetwatch.scoring.isolation import isolated
 from forgetwatch.scoring.model import (
     base_model,
     device_of,
     is_sharded,
+    isolated,
     text_config,
     tree_obstacle,
     virtual_tokens,

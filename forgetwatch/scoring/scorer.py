@@ -24,11 +24,16 @@ from forgetwatch.scoring.encoding import Encoded, encode, encode_unprompted, tok
 from forgetwatch.scoring.engine import Engine
 from forgetwatch.scoring.generation import GeneratedItems, Generator, ModelGenerator
 from forgetwatch.scoring.layout import Layout
-from forgetwatch.scoring.memory import memory_explained, weight_bytes, weight_devices
-from forgetwatch.scoring.model import ModelInfo, base_model, check_arguments
-from forgetwatch.scoring.outcomes import decide, is_free_correct, lengths, option_mass
+from forgetwatch.scoring.model import (
+    ModelInfo,
+    base_model,
+    check_arguments,
+    memory_explained,
+    weight_bytes,
+    weight_devices,
+)
 from forgetwatch.scoring.processes import encoded_by_main_process, on_all_processes
-from forgetwatch.scoring.readout import Scores
+from forgetwatch.scoring.readout import Scores, decide, is_free_correct, lengths, option_mass
 from forgetwatch.scoring.sampling import generation_obstacle
 from forgetwatch.snapshot import Snapshot
 

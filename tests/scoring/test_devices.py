@@ -188,7 +188,7 @@ def test_a_model_that_does_not_fit_is_an_error_with_its_size_and_the_remedy(
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
 
     size = sum(weight.numel() * weight.element_size() for weight in model(TOK).parameters())
-    monkeypatch.setattr("forgetwatch.scoring.memory._GIB", size)
+    monkeypatch.setattr("forgetwatch.scoring.model._GIB", size)
     monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", full)
     with pytest.raises(ScoringError) as found:
         load_model(str(saved))

@@ -243,7 +243,7 @@ def test_four_at_once_score_a_model_once_and_say_that_they_wait(
 HOLDER = """
 import sys, time
 from pathlib import Path
-from forgetwatch.scoring.snapshot_cache import CacheEntry
+from forgetwatch.scoring.checkpoints import CacheEntry
 entry = CacheEntry(Path(sys.argv[1]), "k")
 with entry.locked(patience=0, on_wait=lambda: None) as locked:
     print(locked, flush=True)

@@ -10,7 +10,7 @@ from support import probe, tokenizer
 from transformers import Gemma3TextConfig, Llama4TextConfig, LlamaConfig
 
 from forgetwatch.scoring import encode, plan, tensors_of, tree_options
-from forgetwatch.scoring import tensors as tensors_module
+from forgetwatch.scoring import layout as layout_module
 
 SIZES: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4, "head_dim": 8}
 CONFIGS = {
@@ -42,7 +42,7 @@ def test_masks_in_pieces_are_those_of_a_whole_row(name: str, additive: Any, monk
     for batch in batches[:3]:
         made = tensors_of(batch)
         whole = tree_options(CONFIGS[name], made, additive=additive, prefix=3)
-        monkeypatch.setattr(tensors_module, "_MASK_PIECE", 400)
+        monkeypatch.setattr(layout_module, "_MASK_PIECE", 400)
         with Largest():
             pieces = tree_options(CONFIGS[name], made, additive=additive, prefix=3)
         monkeypatch.undo()

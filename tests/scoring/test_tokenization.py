@@ -20,7 +20,7 @@ from transformers import AutoTokenizer, ByT5Tokenizer, CanineTokenizer, PreTrain
 
 from forgetwatch import Item, Probe
 from forgetwatch.progress import Done
-from forgetwatch.scoring import encode, encode_prompts, render, tokenization, tokenize_continued
+from forgetwatch.scoring import encode, encode_prompts, encoding, render, tokenize_continued
 
 WORDS = re.findall(
     r"\S+",
@@ -178,7 +178,7 @@ def five_shot(items: int = 24) -> list[tuple[str, list[str]]]:
 @given(texts=prompts())
 def test_joined_ids_are_those_of_the_whole_texts(name: str, texts: list[tuple[str, list[str]]]) -> None:
     # One text is checked, the first one, so that the others are joined without a check.
-    with patch.object(tokenization, "_CHECKED", 1):
+    with patch.object(encoding, "_CHECKED", 1):
         texts = [("", ["A"]), *texts]
         assert tokenize_continued(texts, made(name)) == straightforward(texts, made(name))
 
@@ -223,7 +223,7 @@ def test_a_text_whose_end_changes_ids_before_the_cut_is_tokenized_whole() -> Non
     # The last 80 words have other ids with another last word; those of both tails are among them.
     tok = Odd(lambda row, index: len(row[index]) + 100 * len(row[-1]) * (index >= len(row) - 80))
     texts = [("", ["A"]), *((context + "!" * at, added) for at, (context, added) in enumerate(five_shot()))]
-    with patch.object(tokenization, "_CHECKED", 1):
+    with patch.object(encoding, "_CHECKED", 1):
         assert tokenize_continued(texts, tok) == straightforward(texts, tok)
 
 
@@ -238,7 +238,7 @@ def test_long_tokens_of_a_repeated_text_are_those_of_the_whole_text() -> None:
     assert max(map(len, tok.get_vocab())) > 96  # longer than a tail
     texts = [("", ["A"])]
     texts += [("Q:" + run * n, [run * k for k in range(1, 9)]) for run in (" -", " a b") for n in range(40, 140, 7)]
-    with patch.object(tokenization, "_CHECKED", 1):
+    with patch.object(encoding, "_CHECKED", 1):
         assert tokenize_continued(texts, tok) == straightforward(texts, tok)
 
 

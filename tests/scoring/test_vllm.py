@@ -14,7 +14,7 @@ from support import model, tokenizer, vllm_stand_in
 from forgetwatch import Item, Probe
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring import Scorer, TrainerGenerator, VllmGenerator, trainer_vllm
+from forgetwatch.scoring import Scorer, TrainerGenerator, VllmGenerator, vllm
 
 TOK = tokenizer()
 EOS = TOK.eos_token_id
@@ -192,8 +192,8 @@ def test_weights_below_adapters_are_copied_only_where_the_engine_gets_weights(
 ) -> None:
     network = get_peft_model(model(TOK), LoraConfig(r=2, target_modules=["q_proj"], init_lora_weights=False))
     copied: list[Any] = []
-    keep = trainer_vllm._kept_weights
-    monkeypatch.setattr(trainer_vllm, "_kept_weights", lambda model: copied.append(model) or keep(model))
+    keep = vllm._kept_weights
+    monkeypatch.setattr(vllm, "_kept_weights", lambda model: copied.append(model) or keep(model))
     engine = Merging(network, mode="colocate" if sleeps else "server")
     trainer = SimpleNamespace(
         vllm_generation=engine, state=SimpleNamespace(global_step=3), _last_loaded_step=2, model=network

@@ -1,0 +1,307 @@
+"""Models and tokenizers of checkpoint folders, adapters and model ids, loaded whole in each process."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import warnings
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import torch
+from torch import nn
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers.integrations import deepspeed
+from transformers.utils import logging
+
+from forgetwatch.errors import ScoringError, did_you_mean_path
+from forgetwatch.scoring.model import memory_explained, weight_bytes
+
+ADAPTER: Final = "adapter_config.json"
+"""File that makes a folder one of an adapter."""
+_FSDP: Final = "ACCELERATE_USE_FSDP"
+"""The variable by which transformers sees a training with FSDP."""
+_VOCABULARY: Final = re.compile(r"tokenizer(\.[\d.]+)?\.json|vocab\..+|.+\.(model|tiktoken)|tekken\.json")
+"""Files with the words of a tokenizer."""
+_SETTINGS: Final = re.compile(r"tokenizer_config\.json|tokenization_.+\.py")
+"""Files of a tokenizer that may need none with words, since it reads bytes or has code of its own."""
+_NO_TOKENIZER: Final = (
+    "it has no tokenizer; copy the files of its base's tokenizer into it (tokenizer.json and tokenizer_config.json)"
+)
+_UNBOUNDED = 10**9
+"""Lengths above this are transformers' value for a tokenizer without a limit."""
+
+
+def load_model(
+    given: str, *, trust_remote_code: bool = False, device_map: str | None = None, tokenizer_of: str | None = None
+) -> tuple[nn.Module, Any]:
+    """Model and tokenizer of a checkpoint folder, adapter folder or model id; on the GPU if there is one.
+
+    It is whole in this process, also inside a training with FSDP or DeepSpeed's ZeRO-3.
+
+    Args:
+        given: The checkpoint folder, adapter folder or model id.
+        trust_remote_code: Run code that comes with the model.
+        device_map: ``auto`` to spread the layers over all GPUs, then the CPU and the disk; None for one device. Weights
+            that are not in the model's files as it computes with them (those of experts) are written to a folder for
+            temporary files, which TMPDIR chooses; it is removed with the model.
+        tokenizer_of: Folder or id of the tokenizer that a model saved without one gets; None to refuse it.
+
+    Raises:
+        ScoringError: If it cannot be loaded, or does not fit into memory; the message has the cause.
+    """
+    check_path(given)
+    remedy = (
+        f"spread it over all GPUs and the CPU (`forgetwatch score {given} --device-map auto`), or free memory; a "
+        "training takes the snapshot as its baseline"
+    )
+    if device_map is not None:
+        remedy = "free memory, or take a smaller or quantized model"
+        if find_spec("accelerate") is None:
+            raise ScoringError("--device-map needs the package accelerate: pip install accelerate")
+    size = partial(_size, given, trust_remote_code=trust_remote_code)
+    # One process spreads a model over all GPUs; of several processes each has the current one.
+    gpus = [] if device_map is None else [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
+    explained = memory_explained(f"{given}: loading it", weights=size, devices=lambda: gpus, remedy=remedy)
+    # The size is computed inside the first context too: a model without weights would also be divided.
+    with _loading_whole(), explained, ExitStack() as stack:
+        spread: dict[str, Any] = {}
+        if device_map is not None:
+            folder = stack.enter_context(TemporaryDirectory(prefix="forgetwatch-", ignore_cleanup_errors=True))
+            spread = {"device_map": device_map, "offload_folder": folder}
+        model, tokenizer = _load(
+            given, trust_remote_code=trust_remote_code, spread=spread, tokenizer_of=tokenizer_of or given
+        )
+        if device_map is None:
+            model = model.to("cuda" if torch.cuda.is_available() else "cpu")
+        weakref.finalize(model, stack.pop_all().close)
+    return model.eval(), tokenizer
+
+
+def _load(given: str, *, trust_remote_code: bool, spread: dict[str, Any], tokenizer_of: str) -> tuple[nn.Module, Any]:
+    """Model and tokenizer; on the CPU without options of transformers that spread it over devices."""
+    path = Path(given)
+    is_adapter = (path / ADAPTER).is_file()
+    if is_adapter and find_spec("peft") is None:
+        raise ScoringError(f"{given} is an adapter, and loading one needs the package peft")
+    try:
+        if is_adapter:
+            from peft import PeftModel
+
+            base = base_of_adapter(path)
+            has_own = (path / "tokenizer_config.json").is_file()
+            model, tokenizer = _load(
+                base,
+                trust_remote_code=trust_remote_code,
+                spread=spread,
+                tokenizer_of=given if has_own else tokenizer_of,
+            )
+            with warnings.catch_warnings():
+                # PEFT only warns about weights that are missing in the adapter's files, and continues without them.
+                warnings.filterwarnings("error", message="Found missing adapter keys")
+                model = PeftModel.from_pretrained(model, given, **spread)
+            if has_own:
+                tokenizer = pretrained_tokenizer(given, trust_remote_code=trust_remote_code)
+        else:
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
+                given,
+                dtype="auto",
+                trust_remote_code=trust_remote_code,
+                output_loading_info=True,
+                **spread,
+            )
+            model, loading = loaded
+            _check_complete(given, loading)
+            source = given if has_tokenizer(given) else tokenizer_of
+            tokenizer = pretrained_tokenizer(source, trust_remote_code=trust_remote_code)
+    except (ScoringError, torch.OutOfMemoryError, MemoryError):
+        raise
+    except Exception as error:  # whatever a loader of foreign files raises
+        raise ScoringError(
+            f"{given}: cannot be loaded as a causal language model with its tokenizer ({error})"
+        ) from error
+    return model, tokenizer
+
+
+@contextmanager
+def _loading_whole() -> Iterator[None]:
+    """Context in which transformers loads whole models, in each process that does.
+
+    The settings of a training with ZeRO-3 would divide their weights over the processes; those of one with FSDP would
+    leave them empty in all but the main process.
+    """
+    zero3, fsdp = deepspeed._hf_deepspeed_config_weak_ref, os.environ.get(_FSDP)
+    deepspeed.unset_hf_deepspeed_config()
+    os.environ[_FSDP] = "false"
+    try:
+        yield
+    finally:
+        deepspeed._hf_deepspeed_config_weak_ref = zero3
+        if fsdp is None:
+            del os.environ[_FSDP]
+        else:
+            os.environ[_FSDP] = fsdp
+
+
+def _size(given: str, *, trust_remote_code: bool) -> int:
+    """Bytes of the weights of a model, without those of adapters."""
+    while (Path(given) / ADAPTER).is_file():
+        given = base_of_adapter(Path(given))
+    return weight_bytes(load_outline(given, trust_remote_code=trust_remote_code)[0])
+
+
+def load_outline(given: str, *, trust_remote_code: bool = False) -> tuple[nn.Module, Any]:
+    """Model without weights, which has its sizes only, and tokenizer of a checkpoint folder or model id.
+
+    Raises:
+        ScoringError: If it cannot be loaded; the message has the cause.
+    """
+    check_path(given)
+    try:
+        config = AutoConfig.from_pretrained(given, trust_remote_code=trust_remote_code)
+        with torch.device("meta"):
+            model: Any = AutoModelForCausalLM.from_config(
+                config, dtype=config.dtype, trust_remote_code=trust_remote_code
+            )
+        tokenizer = pretrained_tokenizer(given, trust_remote_code=trust_remote_code)
+    except ScoringError:
+        raise
+    except Exception as error:  # whatever a loader of foreign files raises
+        raise ScoringError(
+            f"{given}: cannot be loaded as a causal language model with its tokenizer ({error})"
+        ) from error
+    return model.eval(), tokenizer
+
+
+def _check_complete(given: str, loading: dict[str, Any]) -> None:
+    """Refuse a model with weights that are not in its files: transformers initialises those at random."""
+    for kind in ("missing_keys", "mismatched_keys"):
+        if names := sorted(map(str, loading[kind])):
+            raise ScoringError(
+                f"{given}: {len(names)} weights of the language model are not in its files, {names[0]} among them "
+                f"({kind.replace('_keys', '')}); needed a whole causal language model with its head"
+            )
+
+
+def check_path(given: str) -> None:
+    """Refuse a path at which there is nothing: transformers would look it up as a model id."""
+    if given.startswith((".", "/")) and not Path(given).exists():
+        raise ScoringError(f"{given}: no such folder{did_you_mean_path(Path(given))}")
+
+
+def base_of_adapter(path: Path) -> str:
+    """Base that an adapter names, a folder or a model id.
+
+    Raises:
+        ScoringError: If its configuration cannot be read, or names no base but itself.
+    """
+    try:
+        config = json.loads((path / ADAPTER).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ScoringError(f"{path / ADAPTER}: cannot be read ({error})") from error
+    base = config.get("base_model_name_or_path") if isinstance(config, dict) else None
+    if not base or Path(str(base)).resolve() == path.resolve():
+        raise ScoringError(f"{path / ADAPTER}: names no base model but itself (base_model_name_or_path: {base!r})")
+    return str(base)
+
+
+def missing_base(path: Path) -> str | None:
+    """Folder of the base of an adapter, if it is gone; None if it is there, or the id of a model, or no adapter is.
+
+    Args:
+        path: Folder of the model.
+
+    Raises:
+        ScoringError: If the adapter's configuration cannot be read.
+    """
+    if not (path / ADAPTER).is_file():
+        return None
+    base = base_of_adapter(path)
+    is_path = base.startswith((".", "~", os.sep)) or base.count("/") > 1
+    return base if is_path and not Path(base).is_dir() else None
+
+
+def silence_loading() -> None:
+    """Turn off what libraries print of their own when they load a model; for commands, which own their process."""
+    logging.disable_progress_bar()
+    # PEFT calls it at each adapter.
+    warnings.filterwarnings("ignore", message="`is_gradient_checkpointing` is deprecated", category=FutureWarning)
+
+
+@dataclass(frozen=True)
+class LoadedTokenizer:
+    """A tokenizer without its model.
+
+    Attributes:
+        tokenize: Function from a text to its token ids, without special tokens.
+        context: Longest text that its model can read, in tokens; None if unknown.
+        chats: True if it has a chat template.
+    """
+
+    tokenize: Callable[[str], Sequence[int]]
+    context: int | None
+    chats: bool
+
+
+def has_tokenizer(given: str) -> bool:
+    """True if a folder has files of a tokenizer; also for what is no folder here, such as the id of a model."""
+    return not Path(given).is_dir() or _has(given, _VOCABULARY) or _has(given, _SETTINGS)
+
+
+def pretrained_tokenizer(given: str, *, trust_remote_code: bool) -> Any:
+    """Tokenizer of a checkpoint folder or model id, with a vocabulary.
+
+    Raises:
+        ScoringError: If a folder has no tokenizer. The class of some models, such as Qwen's, would be made without
+            words, and Gemma's with an unknown word for every text.
+        Exception: Whatever transformers raises.
+    """
+    if not has_tokenizer(given):
+        raise ScoringError(f"{given}: {_NO_TOKENIZER}")
+    tokenizer: Any = AutoTokenizer.from_pretrained(given, trust_remote_code=trust_remote_code)
+    # The names are those of the class; one that reads bytes has none.
+    named = set((getattr(tokenizer, "vocab_files_names", None) or {}).values())
+    if named and Path(given).is_dir() and not (_has(given, _VOCABULARY) or named & set(os.listdir(given))):
+        raise ScoringError(f"{given}: {_NO_TOKENIZER}")
+    return tokenizer
+
+
+def load_tokenizer(given: str, *, trust_remote_code: bool = False) -> LoadedTokenizer:
+    """Tokenizer of a checkpoint folder or model id.
+
+    Raises:
+        ScoringError: If it cannot be loaded; the message has the cause.
+    """
+    try:
+        tokenizer = pretrained_tokenizer(given, trust_remote_code=trust_remote_code)
+    except ScoringError:
+        raise
+    except Exception as error:  # whatever a loader of foreign files raises
+        raise ScoringError(
+            f"{given}: no tokenizer can be loaded from it; needed a folder with its files, or a model id "
+            f"({' '.join(str(error).split())})"
+        ) from error
+    try:
+        config = AutoConfig.from_pretrained(given, trust_remote_code=trust_remote_code)
+        context = getattr(config, "max_position_embeddings", None)
+    except Exception:  # a folder with a tokenizer and no model
+        context = None
+    bound = int(tokenizer.model_max_length) if tokenizer.model_max_length < _UNBOUNDED else None
+    known = [length for length in (context, bound) if length]
+
+    def tokenize(text: str) -> Sequence[int]:
+        return list(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
+
+    return LoadedTokenizer(tokenize, min(known) if known else None, bool(tokenizer.chat_template))
+
+
+def _has(folder: str, pattern: re.Pattern[str]) -> bool:
+    return any(pattern.fullmatch(name) for name in os.listdir(folder))

@@ -171,11 +171,7 @@ def not_finite_explained(model: nn.Module, name: str) -> Iterator[None]:
 
 
 def non_finite(parts: Iterable[torch.Tensor]) -> str:
-    """Text on the values of a tensor that are not finite, such as ``NaN (3 of 4,096 values)``; empty if all are.
-
-    Args:
-        parts: The tensor, in one or several parts.
-    """
+    """Text on the values in parts of a tensor that are not finite: ``NaN (3 of 4,096 values)``; empty if all are."""
     nans = infinities = size = 0
     for part in parts:
         nans, infinities = nans + int(part.isnan().sum()), infinities + int(part.isinf().sum())
@@ -247,7 +243,12 @@ def score_with_vllm(
         ScoringError: If vLLM is not installed, cannot generate for this probe or checkpoint, or has too few GPUs.
     """
     check_installed()
-    _check_for_vllm(given)
+    if (Path(given) / ADAPTER).is_file():
+        raise ScoringError(f"{given} is an adapter, and vLLM takes whole models here; merge it into its base first")
+    if world_size() > 1:
+        raise ScoringError(
+            f"needed one process to start vLLM from, got {world_size()}; --data-parallel starts several engines"
+        )
     generates = any(map(probe.is_generated, probe))
     scored = any(item.choices or not probe.is_generated(item) for item in probe)
     load = load_model if scored and generates else load_outline
@@ -271,16 +272,6 @@ def score_with_vllm(
         reader = None if generates else VllmLetters(generator)
         scorer = Scorer(probe, tokenizer, model, reader=reader, progress=progress)
         return scorer.score(model, name=given, progress=progress, generator=generator if generates else None)
-
-
-def _check_for_vllm(given: str) -> None:
-    """Refuse a checkpoint that vLLM cannot score here, before it is started."""
-    if (Path(given) / ADAPTER).is_file():
-        raise ScoringError(f"{given} is an adapter, and vLLM takes whole models here; merge it into its base first")
-    if world_size() > 1:
-        raise ScoringError(
-            f"needed one process to start vLLM from, got {world_size()}; --data-parallel starts several engines"
-        )
 
 
 def _entry(weights: Sequence[Any], probe: Probe, *, trust_remote_code: bool, device_map: str | None) -> CacheEntry:
@@ -322,12 +313,7 @@ def weights_identity(given: str, *, trust_remote_code: bool = False, adapters: t
 
 @dataclass(frozen=True)
 class CacheEntry:
-    """The place of one snapshot in the cache.
-
-    Attributes:
-        path: Its file.
-        key: Digest of everything that determines its rows.
-    """
+    """The place of one snapshot in the cache: its file, and the digest of everything that determines its rows."""
 
     path: Path
     key: str
@@ -368,9 +354,7 @@ class CacheEntry:
     def locked(self, *, patience: float, on_wait: Callable[[], None]) -> Iterator[bool]:
         """Context in which no other process scores this entry, as far as locks are supported; yields if it is locked.
 
-        Args:
-            patience: Seconds after which another process is no longer waited for.
-            on_wait: Called once, if another process has the lock.
+        Another process is waited for at most `patience` seconds; `on_wait` is called once, if one has the lock.
         """
         path = self.path.with_suffix(".lock")
         try:

@@ -38,9 +38,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from functools import partial
+from itertools import chain
+from typing import Any, Final, TypeVar
 
 from forgetwatch.decoding import Decoding
 from forgetwatch.errors import ScoringError
@@ -54,9 +56,7 @@ from forgetwatch.snapshot import NOT_GENERATED
 _CHUNK: Final = 500
 """Items that are encoded at a time: what a tokenizer returns is much larger than the ids."""
 
-
 Ids = tuple[int, ...]
-
 _TAIL: Final = 96
 """Characters of a known text that are tokenized again at least, for white space and `_ANCHORS` in any script."""
 
@@ -127,7 +127,7 @@ def encode(probe: Probe, tokenizer: Any, *, max_length: int, progress: Progress 
         for one in rendered:
             context = one.context.rstrip(" ") if one.templated else one.context.rstrip()
             moved = one.context[len(context) :]  # to the beginning of each choice
-            texts.append((context, [moved + choice for choice in _continuations(one)]))
+            texts.append((context, [moved + text for text in chain(one.choices, *one.spellings)]))
         tokenized = tokenize_continued(texts, tokenizer)
         for item, one, (context_ids, continuations) in zip(chunk, rendered, tokenized, strict=True):
             made = _encode_item(one, context_ids, continuations, bos, tokenizer, max_length)
@@ -198,18 +198,8 @@ def _chunks(values: Sequence[Any]) -> Iterable[Sequence[Any]]:
 
 
 def share_integers(ids: Sequence[int], shared: dict[int, int]) -> Ids:
-    """Token ids as a tuple of objects that all rows share: 8 bytes a token instead of 36.
-
-    Args:
-        ids: The token ids.
-        shared: The object of each id; new ids are added.
-    """
+    """Token ids as a tuple of the objects in `shared`, which all rows share: 8 bytes a token instead of 36."""
     return tuple(map(shared.setdefault, ids, ids))
-
-
-def _continuations(rendered: Rendered) -> list[str]:
-    """Texts to be appended to the context: the choices, then their other spellings."""
-    return [*rendered.choices, *(text for texts in rendered.spellings for text in texts)]
 
 
 def _encode_item(
@@ -318,13 +308,7 @@ def tokenize_continued(texts: Sequence[tuple[str, Sequence[str]]], tokenizer: An
 
 @dataclass(frozen=True)
 class _Join:
-    """A text to be tokenized from a known one that has its beginning in common with it.
-
-    Attributes:
-        known: The known text.
-        text: The text.
-        cut: Index of the white space at which both tails begin; 0 to tokenize the text whole.
-    """
+    """A text to be tokenized from a known one, where both tails begin at a white space `cut`; at 0, whole."""
 
     known: str
     text: str
@@ -342,7 +326,7 @@ def _joins_of_contexts(contexts: Iterable[str]) -> dict[str, _Join]:
     joins = {}
     for context in contexts:
         known = first.setdefault(context[:_BEGINNING], context)
-        common = _common_beginning(known, context) if known is not context else 0
+        common = common_length(known, context) if known is not context else 0
         # Tails longer than the common beginning cost more than they save.
         cut = _cut(context[:common]) if 2 * common > max(len(context), _BEGINNING) else 0
         joins[context] = _Join(known, context, cut)
@@ -378,10 +362,13 @@ def _joined(
     return ids | dict(zip(missing, tokenize(missing, tokenizer), strict=True))
 
 
-def _common_beginning(one: str, other: str) -> int:
-    """Number of characters at the beginning that two texts have in common."""
+_Text = TypeVar("_Text", Ids, bytes, str)
+
+
+def common_length(one: _Text, other: _Text) -> int:
+    """Number of leading elements that two sequences share."""
     low, high = 0, min(len(one), len(other))
-    while low < high:  # slices are compared fast, characters in Python are not
+    while low < high:  # bisection: comparing slices is fast, and a loop over elements is not
         middle = (low + high + 1) // 2
         low, high = (middle, high) if one[low:middle] == other[low:middle] else (low, middle - 1)
     return low
@@ -455,6 +442,10 @@ def render_prompt(item: Item, probe: Probe, tokenizer: Any) -> Rendered:
     return Rendered(context=context, choices=(), spellings=(), templated=chat, unscored=why)
 
 
+_Template = Callable[[Sequence[dict[str, Any]]], str]
+"""Function from messages to their text by a chat template."""
+
+
 def _append(prompt: Any, text: str) -> Any:
     """Prompt with a text appended; in chat messages, to the last one."""
     if isinstance(prompt, str):
@@ -471,42 +462,33 @@ def _chat(item: Item, prompt: Any, tokenizer: Any, *, thinking: bool = False) ->
     messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else [dict(m) for m in prompt]
     if item.system is not None:
         messages.insert(0, {"role": "system", "content": item.system})
-    context = _apply(item, messages, tokenizer, thinking=thinking)
-    if item.tools and _apply(replace(item, tools=None), messages, tokenizer, thinking=thinking) == context:
+    template: _Template = partial(_apply, item, tokenizer=tokenizer, thinking=thinking)
+    context = template(messages)
+    if item.tools and _apply(replace(item, tools=None), messages, tokenizer=tokenizer, thinking=thinking) == context:
         return context, NO_TOOLS
-    return context, _dropped(item, messages, tokenizer, context, thinking=thinking)
+    return context, _dropped(messages, template, context)
 
 
-def _dropped(item: Item, messages: Sequence[dict[str, Any]], tokenizer: Any, context: str, *, thinking: bool) -> str:
+def _dropped(messages: Sequence[dict[str, Any]], template: _Template, context: str) -> str:
     """Reason to leave an item unscored: the template drops the text of a message; empty if it drops none."""
     marks = [f"zq{number}qz" for number in range(len(messages))]
     marked = [_with_text(message, mark) for message, mark in zip(messages, marks, strict=True)]
     try:
-        text = _apply(item, marked, tokenizer, thinking=thinking)
+        text = template(marked)
     except ScoringError:  # a template may ask for something of a text: then each message is tried by itself
         text = ""
     for number, mark in enumerate(marks):
         # A mark may be missing for another reason, such as a template in capitals; a change of this text alone is sure.
-        if mark not in text and _is_dropped(item, messages, number, mark, tokenizer, context, thinking=thinking):
+        if mark not in text and _is_dropped(messages, number, mark, template, context):
             role = messages[number]["role"]
             if number == len(messages) - 1 and role == "user":
                 return f"{DROPPED} the question"
-            return f"{DROPPED} " + (
-                "the system message" if role == "system" else f"message {number + 1}, of the {role}"
-            )
+            what = "the system message" if role == "system" else f"message {number + 1}, of the {role}"
+            return f"{DROPPED} {what}"
     return ""
 
 
-def _is_dropped(
-    item: Item,
-    messages: Sequence[dict[str, Any]],
-    number: int,
-    mark: str,
-    tokenizer: Any,
-    context: str,
-    *,
-    thinking: bool,
-) -> bool:
+def _is_dropped(messages: Sequence[dict[str, Any]], number: int, mark: str, template: _Template, context: str) -> bool:
     """True if the template gives the same context whatever the text of one message is."""
     message = messages[number]
     if _with_text(message, mark) == message or message.get("tool_calls"):  # calls may take the place of a text
@@ -516,7 +498,7 @@ def _is_dropped(
     for text in (mark, f"{content} {mark}" if isinstance(content, str) else mark):
         changed = [*messages[:number], _with_text(message, text), *messages[number + 1 :]]
         try:
-            return _apply(item, changed, tokenizer, thinking=thinking) == context
+            return template(changed) == context
         except ScoringError:
             continue
     return False
@@ -533,7 +515,7 @@ def _with_text(message: dict[str, Any], text: str) -> dict[str, Any]:
     return message
 
 
-def _apply(item: Item, messages: Sequence[dict[str, Any]], tokenizer: Any, *, thinking: bool) -> str:
+def _apply(item: Item, messages: Sequence[dict[str, Any]], *, tokenizer: Any, thinking: bool) -> str:
     """Text of messages by the tokenizer's chat template."""
     if not tokenizer.chat_template:
         raise ScoringError(

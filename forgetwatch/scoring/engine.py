@@ -63,9 +63,9 @@ class Engine:
         encoded: Token ids of the items.
         keys: Their content hashes, which order items of equal length.
         norm: Unit of the score that decides.
-        layout: Layout of the rows, if it is already decided.
-        attention: Attention implementation for shared rows, if it is already decided.
-        noise: Noise of the margins, if it is already measured.
+        layout: If it is already decided.
+        attention: For shared rows, if it is already decided.
+        noise: If it is already measured.
         token_budget: By default one that suits the device.
         greedy: Also find the choices that greedy decoding would generate.
         beside: Also read other tokens at each position of the items' only choices; see `readout`.
@@ -159,7 +159,12 @@ class Engine:
                 scores = self._read(model, self.layout, progress)
             else:
                 self._find_rule(model)
-                self._check_causal(model)
+                # That of the main process: another one's kernels may round otherwise.
+                if all_gather(lambda: self._parity.is_non_causal(model))[0]:
+                    raise ScoringError(
+                        f"{type(base_model(model)).__name__} returns other logits for a text when more text follows; "
+                        "needed a causal language model"
+                    )
                 progress = None if progress is None else self._with_test(progress)
                 first = self._choose_layout if self.layout is None else self._confirm_layout
                 scores = first(model, progress)
@@ -183,12 +188,13 @@ class Engine:
         if self.rule is None or self.layout != "rows":
             return {}
         model = unwrapped(model)
+
+        def read() -> dict[int, NDArray[np.float64]]:
+            own = shard(self._batches, model)
+            return self._forward.divergence(model, own, self._encoded, base=base, progress=progress)
+
         with isolated(model):
-            parts = all_gather(
-                lambda: self._forward.divergence(
-                    model, shard(self._batches, model), self._encoded, base=base, progress=progress
-                )
-            )
+            parts = all_gather(read)
         found = {item: values for part in parts for item, values in part.items()}
         return {index: values for group, values in found.items() for index in self._duplicates[group]}
 
@@ -197,14 +203,6 @@ class Engine:
         ids = next(one.context + one.choices[0] for one in self._encoded if not one.unscored)[:_HEAD_TOKENS]
         rules = all_gather(lambda: self._forward.find_rule(model, ids))
         self._forward.rule = None if None in rules else rules[0]
-
-    def _check_causal(self, model: nn.Module) -> None:
-        # That of the main process: another one's kernels may round otherwise.
-        if all_gather(lambda: self._parity.is_non_causal(model))[0]:
-            raise ScoringError(
-                f"{type(base_model(model)).__name__} returns other logits for a text when more text follows; needed a "
-                "causal language model"
-            )
 
     def _choose_layout(self, model: nn.Module, progress: Progress | None) -> dict[int, Scores]:
         """Scores with shared rows, if they are right on this model; else with single rows, for a stated reason."""
@@ -295,10 +293,9 @@ class Engine:
         def read() -> dict[int, Scores]:
             with nullcontext() if layout == "rows" or self.attention is None else maskable(model, self.attention):
                 # Sharding is read from the model again: a trainer may wrap it after this engine was made.
-                own = shard(batches, model)
                 return self._forward.score(
                     model,
-                    own,
+                    shard(batches, model),
                     self._encoded,
                     layout=layout,
                     greedy=self._greedy,

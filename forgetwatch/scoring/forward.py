@@ -12,9 +12,10 @@ logits, in one of several forms (`layout.Keep`); batches with too many logits ar
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence, Sized
+from collections.abc import Callable, Iterator, Sequence, Sized
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -25,7 +26,16 @@ from torch import Tensor, nn
 from forgetwatch.errors import ScoringError
 from forgetwatch.progress import Done, Progress
 from forgetwatch.scoring.encoding import Encoded, Ids
-from forgetwatch.scoring.head import LOGIT_BUDGET, HeadReader, Rule, Wanted, head_in_fp32, read_logits, replaced
+from forgetwatch.scoring.head import (
+    LOGIT_BUDGET,
+    HeadReader,
+    Rule,
+    Wanted,
+    head_in_fp32,
+    read_logits,
+    replaced,
+    states_at,
+)
 from forgetwatch.scoring.layout import (
     Batch,
     BatchTensors,
@@ -57,6 +67,8 @@ class _Launched:
 class ForwardPass:
     """Reads log-likelihoods with a model, batch by batch, and remembers how the model has to be called.
 
+    Models are given in evaluation mode, inside `isolated`.
+
     Attributes:
         vocabulary: Number of logits at each position.
         rule: What the model does to its logits after the head; None if they are not read from the hidden states.
@@ -78,26 +90,20 @@ class ForwardPass:
     def find_rule(self, model: nn.Module, ids: Ids) -> Rule | None:
         """Rule of the model after its head, if logits from its hidden states are those of the model; else None.
 
-        Args:
-            model: The model, in evaluation mode; call inside `isolated`.
-            ids: Token ids of a short text; it is read twice.
+        A short text is read twice for it.
 
         Raises:
             ScoringError: If the model does not return logits over its vocabulary.
         """
-        length = len(ids)
         # Every second position: a model that returns all of them does not pass for one that returns those.
-        positions = tuple(range(1, length, 2)) or (0,)
-        request = Request(item=0, choice=0, positions=positions, targets=ids[: len(positions)])
-        row = Row(ids=ids, depths=tuple(range(length)), ends=(length,) * length, requests=(request,))
-        tensors, _ = tensors_of(Batch((row,))).moved(device_of(model))
+        tensors = _line(model, ids, positions=tuple(range(1, len(ids), 2)) or (0,))
         options = self._options(model, tensors, layout="rows", cache=None)
         with head_in_fp32(model):
             expected = self._logits_of_model(model, tensors, options, layout="rows")
         try:
             # A head of several modules is called on a few positions at a time: not equally often in each process.
             with replaced(model, Rule(), matrix_only=self._together) as reader:
-                reader.whole = tensors.ids.shape[1], tensors.needed
+                reader.task = partial(reader.logits, width=len(ids), positions=tensors.needed)
                 output = model(input_ids=tensors.ids, **options)
                 if reader.calls != 1 or reader.read is None:
                     return None
@@ -129,12 +135,12 @@ class ForwardPass:
         """Scores of all items in the batches, by index in the probe.
 
         Args:
-            model: The model, in evaluation mode; call inside `isolated`.
+            model: The model.
             batches: Planned by `plan`.
             encoded: Token ids of all items.
             layout: The layout of the batches.
             greedy: Also find the choices that greedy decoding would generate.
-            beside: Also read other tokens at each position; see `Readout`.
+            beside: Also read other tokens at each position.
             progress: Called before the first batch and after each batch.
 
         Raises:
@@ -243,8 +249,7 @@ class ForwardPass:
             if reader is None:
                 numbers = read_logits(self._logits_of_model(model, tensors, options, layout=layout), wanted)
             else:
-                reader.wanted = wanted
-                numbers = _read_by(reader, model, tensors, options)
+                numbers = _read_by(reader, partial(reader.numbers, wanted=wanted), model, tensors, options)
             return _Launched(batch, readout, Download(numbers))
         except torch.OutOfMemoryError:
             if self._together or len(batch.rows) == 1:
@@ -264,7 +269,7 @@ class ForwardPass:
         """KL of the base to the model over the whole vocabulary at each token of items of one choice, in single rows.
 
         Args:
-            model: The model, in evaluation mode, with a `rule`; call inside `isolated`.
+            model: The model, with a `rule`.
             batches: Planned by `plan`.
             encoded: Token ids of all items.
             base: Context in which the model is its base. The hidden states of all batches are kept until it is left.
@@ -300,11 +305,8 @@ class ForwardPass:
     def _states(self, model: nn.Module, reader: HeadReader, batch: Batch) -> Tensor:
         """Hidden states at the positions that a batch needs, float [needed, hidden size]."""
         tensors, _ = tensors_of(batch).moved(device_of(model))
-        reader.states = batch.width, tensors.needed
-        try:
-            return _read_by(reader, model, tensors, self._options(model, tensors, layout="rows", cache=None))
-        finally:
-            reader.states = None
+        task = partial(states_at, width=batch.width, positions=tensors.needed)
+        return _read_by(reader, task, model, tensors, self._options(model, tensors, layout="rows", cache=None))
 
     def narrowed(self, batches: Sequence[Batch]) -> list[Batch]:
         """The batches, halved until none returns too many logits: processes that call together cannot halve later."""
@@ -330,16 +332,14 @@ class ForwardPass:
     def _cache(self, model: nn.Module, reader: HeadReader | None, ids: Ids) -> PrefixCache | None:
         if not ids:
             return None
-        cache, length = PrefixCache(), len(ids)
+        cache = PrefixCache()
         # A call that returns logits has to keep some; those of the last token are the fewest.
-        last = Request(item=0, choice=0, positions=(length - 1,), targets=ids[:1])
-        row = Row(ids=ids, depths=tuple(range(length)), ends=(length,) * length, requests=(last,))
-        tensors, _ = tensors_of(Batch((row,))).moved(device_of(model))
+        tensors = _line(model, ids, positions=(len(ids) - 1,))
         options = self._options(model, tensors, layout="prefix", cache=cache)
         if reader is None:
             self._logits_of_model(model, tensors, options, layout="prefix")
         else:
-            reader.wanted = None
+            reader.task = None
             model(input_ids=tensors.ids, **options)
         cache.is_read = True
         return cache
@@ -347,13 +347,9 @@ class ForwardPass:
     def logits(
         self, model: nn.Module, tensors: BatchTensors, *, layout: Layout, cache: PrefixCache | None = None
     ) -> Tensor:
-        """Logits at the positions that a small batch needs, float [needed, vocabulary], on the model's device.
+        """Logits at the few positions that a small batch needs, float [needed, vocabulary], on the model's device.
 
-        Args:
-            model: The model.
-            tensors: The batch, with few positions whose logits are needed.
-            layout: The layout of its rows.
-            cache: Cache of the prefix before each row, or an empty one, which the rows fill.
+        A cache is that of the prefix before each row, or an empty one, which the rows fill.
 
         Raises:
             ScoringError: If the model does not return logits over its vocabulary.
@@ -363,8 +359,8 @@ class ForwardPass:
         with self._head(model) as reader:
             if reader is None:
                 return self._logits_of_model(model, tensors, options, layout=layout)
-            reader.whole = tensors.ids.shape[1], tensors.needed
-            return _read_by(reader, model, tensors, options)
+            task = partial(reader.logits, width=tensors.ids.shape[1], positions=tensors.needed)
+            return _read_by(reader, task, model, tensors, options)
 
     def _options(
         self, model: nn.Module, tensors: BatchTensors, *, layout: Layout, cache: PrefixCache | None
@@ -412,13 +408,22 @@ class ForwardPass:
         )
 
 
-def _read_by(reader: HeadReader, model: nn.Module, tensors: BatchTensors, options: dict[str, Any]) -> Tensor:
-    """Numbers or logits that the reader is set to read, from one call of the model.
+def _line(model: nn.Module, ids: Ids, *, positions: Ids) -> BatchTensors:
+    """A batch of one row, a text whose logits are needed at some positions, on the model's device."""
+    request = Request(item=0, choice=0, positions=positions, targets=ids[: len(positions)])
+    row = Row(ids=ids, depths=tuple(range(len(ids))), ends=(len(ids),) * len(ids), requests=(request,))
+    return tensors_of(Batch((row,))).moved(device_of(model))[0]
 
-    Raises:
-        ScoringError: If the model did not call its head.
-    """
-    reader.read = None
+
+def _read_by(
+    reader: HeadReader,
+    task: Callable[[Tensor], Tensor],
+    model: nn.Module,
+    tensors: BatchTensors,
+    options: dict[str, Any],
+) -> Tensor:
+    """What a task of the reader reads in one call of the model, which is an error if it does not call its head."""
+    reader.task, reader.read = task, None
     model(input_ids=tensors.ids, **options)
     found, reader.read = reader.read, None
     if found is None:
@@ -429,9 +434,8 @@ def _read_by(reader: HeadReader, model: nn.Module, tensors: BatchTensors, option
 def _needed_logits(model: nn.Module, output: Any, tensors: BatchTensors, keep: Keep, *, vocabulary: int) -> Tensor:
     """Logits [needed, vocabulary] in the order of `tensors.needed`, from those that the model returned.
 
-    Raises:
-        ScoringError: If these do not have the shape of the form `keep`: a model that ignores a form would return many
-            more than the budget allows.
+    An error if these do not have the shape of the form `keep`: a model that ignores a form would return many more than
+    the budget allows.
     """
     logits = getattr(output, "logits", None)
     name = type(base_model(model)).__name__

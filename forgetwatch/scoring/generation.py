@@ -84,13 +84,7 @@ class ModelGenerator:
     def generate(
         self, prompts: Sequence[Ids], decoding: Decoding, *, seed: int, progress: Callable[[int], None] | None = None
     ) -> list[Generated]:
-        """One answer to each prompt, in their order.
-
-        Args:
-            prompts: Token ids.
-            decoding: Settings of the answers.
-            seed: Seed of the sampling.
-            progress: Called after each batch with the number of answers, by this process's share of them.
+        """One answer to each prompt, in their order; progress is by this process's share of them.
 
         Raises:
             ScoringError: If the model cannot generate here.
@@ -152,14 +146,7 @@ def cut_at_stop(text: str, stop: Sequence[str]) -> str:
 
 
 def engine_answer(tokenizer: Any, tokens: Sequence[int], decoding: Decoding, *, cut: bool) -> Generated:
-    """Answer from the tokens that an engine has generated.
-
-    Args:
-        tokenizer: The tokenizer of the model.
-        tokens: Token ids of the answer.
-        decoding: The settings that they were generated with.
-        cut: True if they were cut at their length.
-    """
+    """Answer from the tokens that an engine has generated; `cut` if they were cut at their length."""
     text = answer_text(tokenizer, tokens)
     answer = cut_at_stop(text, decoding.stop)
     # An answer of full length that ends with an end token or a stop text is complete.
@@ -258,7 +245,8 @@ class GeneratedItems:
         text = cut_at_stop(answer.text, self._stops[number])
         graded = grade(
             item,
-            self._opened_thinking(encoded) + text,
+            # The output alone does not show that the prompt ends with the beginning of a thinking block.
+            opening_tag(str(self._tokenizer.decode(list(encoded.context[-_TAIL:])))) + text,
             truncated=answer.truncated and text == answer.text,
             no_answer=self.decoding.no_answer,
             judge=None if own is None else lambda item, output: own(output, item),
@@ -271,10 +259,6 @@ class GeneratedItems:
             "chosen": graded.chosen,
             "in_form": graded.form,
         }
-
-    def _opened_thinking(self, encoded: Encoded) -> str:
-        """Opening tag of a thinking block at the end of the prompt: the output alone does not show that it began."""
-        return opening_tag(str(self._tokenizer.decode(list(encoded.context[-_TAIL:]))))
 
 
 def _next_question(item: Item, probe: Probe) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ from torch import Tensor, distributed, nn
 from torch.nn import functional
 
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring.model import output_embedding
+from forgetwatch.scoring.model import is_matrix, output_embedding
 
 LOGIT_BUDGET: Final = 2**26
 """Maximum number of logits that a call may return, where the model's own are read."""
@@ -121,13 +121,9 @@ class HeadReader:
     """Stands in for `forward` of a model's output embedding, inside `replaced`.
 
     Attributes:
-        wanted: Numbers that the next call reads; None for none.
-        whole: Width of the batch and positions, as in `Wanted`, whose logits are wanted as they are; None for none.
-            For a few positions only.
-        states: Width of the batch and positions, as in `Wanted`, whose hidden states are wanted; None for none.
-        read: Result of the call: log-probabilities and most likely tokens of `wanted`, float [cells + likeliest], then
-            the `most` likeliest tokens of each position and their log-probabilities, each float [needed * most]; or the
-            logits of `whole`, float [positions, vocabulary]; or hidden states of `states`, [positions, hidden size].
+        task: Function that reads what is wanted from the hidden states of a call, such as `numbers` or `logits`; None
+            to read nothing.
+        read: What the task returned in the latest call.
         calls: Calls so far.
 
     Args:
@@ -141,9 +137,7 @@ class HeadReader:
     def __init__(
         self, head: nn.Module, own: Callable[..., Any], rule: Rule, *, is_plain: bool, matrix_only: bool
     ) -> None:
-        self.wanted: Wanted | None = None
-        self.whole: tuple[int, Tensor] | None = None
-        self.states: tuple[int, Tensor] | None = None
+        self.task: Callable[[Tensor], Tensor] | None = None
         self.read: Tensor | None = None
         self.calls = 0
         self._head, self._own, self._rule = head, own, rule
@@ -152,23 +146,37 @@ class HeadReader:
         self._most = sys.maxsize  # positions at a time for which memory suffices
 
     def __call__(self, hidden: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Numbers [..., probes] in place of logits [..., vocabulary]; what is wanted of these is put into `read`."""
+        """Numbers [..., probes] in place of logits [..., vocabulary]; what the task reads is put into `read`."""
         self.calls += 1
         # Sums of half-precision products are what autocast would round.
         with torch.autocast(hidden.device.type, enabled=False):
-            if self.states is not None:
-                width, needed = self.states
-                self.read = _at(hidden, width, needed.to(hidden.device))
-            elif self.wanted is not None:
-                wanted = self.wanted.on(hidden.device)
-                needed = _at(hidden, wanted.width, wanted.needed)
-                self.read = self._in_memory(lambda: self._numbers(needed, wanted), len(needed))
-            elif self.whole is not None:
-                width, needed = self.whole
-                self.read = self._logits(_at(hidden, width, needed.to(hidden.device)))
+            if self.task is not None:
+                self.read = self.task(hidden)
         if self._probes is None or self._probes.device != hidden.device:
             self._probes = torch.tensor(_PROBES, device=hidden.device)
         return self._probes.repeat(*hidden.shape[:-1], 1)
+
+    def numbers(self, hidden: Tensor, wanted: Wanted) -> Tensor:
+        """Log-probabilities and most likely tokens that are wanted, float [cells + likeliest].
+
+        After these come the `most` likeliest tokens of each position, and their log-probabilities, each float
+        [needed * most].
+        """
+        wanted = wanted.on(hidden.device)
+        states = states_at(hidden, wanted.width, wanted.needed)
+
+        def read() -> Tensor:
+            matrix = self._matrix()
+            pieces = self._pieces(states, matrix)
+            if matrix is None or (matrix.group is None and _is_multiplied_at_once(states, matrix)):
+                return _numbers_of_whole_rows(pieces, wanted)
+            return _numbers_of_parts(pieces, wanted, states, matrix)
+
+        return self._in_memory(read, len(states))
+
+    def logits(self, hidden: Tensor, width: int, positions: Tensor) -> Tensor:
+        """Logits at a few positions, as in `states_at`, float [positions, vocabulary]."""
+        return self._logits(states_at(hidden, width, positions))
 
     def divergence(self, base: Tensor, now: Tensor, rows: Tensor, tokens: Tensor) -> Tensor:
         """KL of base to now over the whole vocabulary at some positions, and the base's log-probability of a token.
@@ -184,10 +192,13 @@ class HeadReader:
         Returns:
             Floats [2, cells], nats.
         """
+        matrix = self._matrix()
+        if matrix is None or matrix.group is not None:
+            raise ScoringError(f"needed an output embedding that is one matrix, got {type(self._head).__name__}")
 
         def read() -> Tensor:
             most = _CUDA_LOGITS if base.is_cuda else _CPU_LOGITS
-            size = min(max(_FEWEST, most // self._vocabulary), self._most)
+            size = min(max(_FEWEST, most // len(matrix.weight)), self._most)
             found = torch.full((2, len(rows)), torch.nan, dtype=torch.float64, device=base.device)
             for start in range(0, len(base), size):
                 piece = slice(start, start + size)
@@ -201,13 +212,6 @@ class HeadReader:
         with torch.autocast(base.device.type, enabled=False):
             return self._in_memory(read, len(base))
 
-    @property
-    def _vocabulary(self) -> int:
-        matrix = self._matrix()
-        if matrix is None or matrix.group is not None:
-            raise ScoringError(f"needed an output embedding that is one matrix, got {type(self._head).__name__}")
-        return len(matrix.weight)
-
     def _in_memory(self, function: Callable[[], Tensor], positions: int) -> Tensor:
         """Result of a function that reads pieces of these positions, which are halved as long as memory ends."""
         while True:
@@ -219,13 +223,6 @@ class HeadReader:
                 if (largest := min(self._most, positions)) == 1:
                     raise
                 self._most = largest // 2
-
-    def _numbers(self, hidden: Tensor, wanted: Wanted) -> Tensor:
-        matrix = self._matrix()
-        pieces = self._pieces(hidden, matrix)
-        if matrix is None or (matrix.group is None and _is_multiplied_at_once(hidden, matrix)):
-            return _numbers_of_whole_rows(pieces, wanted)
-        return _numbers_of_parts(pieces, wanted, hidden, matrix)
 
     def _logits(self, hidden: Tensor) -> Tensor:
         matrix = self._matrix()
@@ -265,11 +262,6 @@ class HeadReader:
 def replaced(model: nn.Module, rule: Rule, *, matrix_only: bool) -> Iterator[HeadReader]:
     """Replace the `forward` of the model's output embedding by a `HeadReader` inside this context.
 
-    Args:
-        model: The model.
-        rule: What the model does to the logits after its head.
-        matrix_only: Refuse, at a call, a head that is more than one matrix.
-
     Raises:
         ScoringError: If the model has no output embedding.
     """
@@ -306,9 +298,8 @@ def head_in_fp32(model: nn.Module) -> Iterator[None]:
 
 def _linear_parts(head: nn.Module) -> list[nn.Linear]:
     """The plain `nn.Linear` of a head, itself included; none of a subclass, which does more than its parts do."""
-    plain = [
-        part for part in head.modules() if type(part) is nn.Linear and "forward" not in vars(part) and _is_whole(part)
-    ]
+    linear = [part for part in head.modules() if type(part) is nn.Linear and "forward" not in vars(part)]
+    plain = [part for part in linear if is_matrix(part.weight)]
     # FSDP 2 gives the module a class of its own, with the same forward; an adapter's parts are added up in fp32.
     is_subclass = isinstance(head, nn.Linear) and head not in plain and type(head).forward is not nn.Linear.forward
     return [] if is_subclass and not hasattr(head, "base_layer") else plain
@@ -328,39 +319,32 @@ def linear_in_fp32(modules: Iterable[nn.Linear]) -> Iterator[None]:
 
 
 def read_logits(logits: Tensor, wanted: Wanted) -> Tensor:
-    """Numbers of `wanted`, as in `HeadReader.read`, from the model's own logits [needed, vocabulary]."""
+    """Numbers of `wanted`, as `HeadReader.numbers`, from the model's own logits [needed, vocabulary]."""
     size = max(1, (_CUDA_LOGITS if logits.is_cuda else 2**19) // logits.shape[-1])
     pieces = ((row, 0, logits[row : row + size].float()) for row in range(0, len(logits), size))
     return _numbers_of_whole_rows(pieces, wanted.on(logits.device))
 
 
-def _at(hidden: Tensor, width: int, positions: Tensor) -> Tensor:
-    """Hidden states [positions, hidden size] of the last `width` columns of [rows, columns, hidden size]."""
+def states_at(hidden: Tensor, width: int, positions: Tensor) -> Tensor:
+    """Hidden states at positions, as row * width + column, of the last `width` columns of [rows, columns, size]."""
     if hidden.ndim != 3 or hidden.shape[1] < width:
         raise ScoringError(f"the head got hidden states of shape {tuple(hidden.shape)}; needed [rows, {width}, size]")
-    return hidden[:, -width:].reshape(-1, hidden.shape[-1]).index_select(0, positions)
+    return hidden[:, -width:].reshape(-1, hidden.shape[-1]).index_select(0, positions.to(hidden.device))
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Matrix:
-    """The rows of a plain head that this process holds.
+    """The rows of a plain head that this process holds: those from the token `first` on."""
 
-    Attributes:
-        weight: Floats [columns, hidden size].
-        bias: Floats [columns]; None if there is none.
-        first: Token of the first column.
-        group: Processes that hold the other columns; None if there are none.
-    """
-
-    weight: Tensor
-    bias: Tensor | None
+    weight: Tensor  # floats [columns, hidden size]
+    bias: Tensor | None  # floats [columns]
     first: int = 0
-    group: Any = None
+    group: Any = None  # processes that hold the other columns; None if there are none
 
 
 def _matrix_of(head: nn.Module, *, is_plain: bool) -> _Matrix | None:
     # FSDP 2 gives the module a class of its own, with the same forward.
-    if type(head).forward is not nn.Linear.forward or not _is_whole(head):
+    if type(head).forward is not nn.Linear.forward or not is_matrix(getattr(head, "weight", None)):
         return None
     weight: Any = head.weight
     bias: Any = head.bias
@@ -378,11 +362,6 @@ def _matrix_of(head: nn.Module, *, is_plain: bool) -> _Matrix | None:
         first=min(first, len(weight)),
         group=mesh.get_group(),
     )
-
-
-def _is_whole(head: nn.Module) -> bool:
-    weight = getattr(head, "weight", None)
-    return isinstance(weight, Tensor) and weight.ndim == 2 and weight.is_floating_point() and weight.numel() > 0
 
 
 def _is_multiplied_at_once(hidden: Tensor, matrix: _Matrix) -> bool:

@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal
 
 import numpy as np
 import torch
@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedConfig
 
-from forgetwatch.scoring.encoding import Encoded, Ids
+from forgetwatch.scoring.encoding import Encoded, Ids, common_length
 
 Layout = Literal["prefix", "trie", "rows"]
 
@@ -249,7 +249,7 @@ def _trees(
         alone = _tree_size(own)
         if together and (attention or skip):
             # In sorted order, no earlier item shares a longer beginning with this one than the item before it.
-            shared = _common_length(together[-1][0], own[0][0])
+            shared = common_length(together[-1][0], own[0][0])
             added = alone - shared
             # In the shared row the item costs its `added` tokens, but attention over length + added; in a row of its
             # own it costs all `alone` tokens, and attention over alone. A row of n tokens costs n * attention + n**2.
@@ -271,19 +271,13 @@ def _tree_size(sequences: Sequence[_Sequence]) -> int:
     size = 0
     before: Ids = ()
     for ids, _, _ in sequences:
-        size += len(ids) - _common_length(before, ids)
+        size += len(ids) - common_length(before, ids)
         before = ids
     return size
 
 
 def _tree(sequences: Sequence[_Sequence], encoded: Sequence[Encoded], *, skip: int = 0) -> Row:
-    """Row in which every common beginning of the sequences occurs once.
-
-    Args:
-        sequences: Sorted by token ids, without the first `skip` tokens.
-        encoded: Token ids of all items.
-        skip: Number of tokens of the prefix.
-    """
+    """Row in which every common beginning occurs once, of sorted sequences without the `skip` tokens of a prefix."""
     ids: list[int] = []
     depths: list[int] = []
     ends: list[int] = []
@@ -291,7 +285,7 @@ def _tree(sequences: Sequence[_Sequence], encoded: Sequence[Encoded], *, skip: i
     before: Ids = ()
     requests = []
     for sequence, item, choice in sequences:
-        shared = _common_length(before, sequence)
+        shared = common_length(before, sequence)
         # What this sequence does not share is complete: sorted, no later sequence descends from it.
         for position in path[shared:]:
             ends[position] = len(ids)
@@ -381,19 +375,7 @@ def _common_tokens(one: bytes, other: bytes) -> int:
     The logits of a context's last token predict the choices, so that token is read in the row and not in the prefix.
     """
     most = min(len(one), len(other)) // _BYTES - 1
-    return max(min(_common_length(one, other) // _BYTES, most), 0)
-
-
-_Text = TypeVar("_Text", Ids, bytes)
-
-
-def _common_length(one: _Text, other: _Text) -> int:
-    """Number of leading elements that two sequences share."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:  # bisection: comparing slices is fast, and a loop over elements is not
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if one[:middle] == other[:middle] else (low, middle - 1)
-    return low
+    return max(min(common_length(one, other) // _BYTES, most), 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -463,11 +445,7 @@ def tensors_of(batch: Batch) -> BatchTensors:
 
 
 class Download:
-    """Numbers on their way from a device to the host; the device goes on with other work meanwhile.
-
-    Args:
-        numbers: Floats [numbers].
-    """
+    """Numbers, floats [numbers], on their way from a device to the host; the device goes on with other work."""
 
     def __init__(self, numbers: Tensor) -> None:
         self._host, self._arrived = numbers, None
@@ -529,14 +507,10 @@ def tree_options(
 def _mask(
     tensors: BatchTensors, keys: Tensor, near: Callable[[Tensor], Tensor] | None, *, additive: torch.dtype | None
 ) -> Tensor:
-    """Mask [rows, 1, width, prefix + width] of a batch of trees.
+    """Mask [rows, 1, width, prefix + width] of a batch of trees, for keys at depths [rows, prefix + width].
 
-    Args:
-        tensors: The batch.
-        keys: Depths of the keys, int64 [rows, prefix + width].
-        near: From depths of queries, [rows, queries], to True for each key in the layer's window or chunk, bool
-            [rows, queries, prefix + width]; None if the layer sees all keys.
-        additive: As in `tree_options`.
+    `near` gives, for depths of queries [rows, queries], True for each key in the layer's window or chunk, bool
+    [rows, queries, prefix + width]; it is None if the layer sees all keys.
     """
     rows, width = tensors.ids.shape
     prefix = keys.shape[1] - width
@@ -565,11 +539,7 @@ def _window(config: PreTrainedConfig) -> int:
 
 
 class PrefixCache(DynamicCache):
-    """Keys and values of one prefix: stored while it is read, then seen by rows that leave none of their own.
-
-    Attributes:
-        is_read: True once the prefix is complete.
-    """
+    """Keys and values of one prefix: stored until it `is_read`, then seen by rows that leave none of their own."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -578,15 +548,7 @@ class PrefixCache(DynamicCache):
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        """Return the keys and values of a layer, [rows, heads, prefix + width, head size]; store them before `is_read`.
-
-        Args:
-            key_states: Keys of the new tokens, [rows, heads, width, head size].
-            value_states: Their values, of the same shape.
-            layer_idx: Index of the layer.
-            *args: Passed on while the prefix is read.
-            **kwargs: Passed on while the prefix is read.
-        """
+        """Return the keys and values of a layer, [rows, heads, prefix + width, head size], with those of new tokens."""
         if not self.is_read:
             found: tuple[Tensor, Tensor] = super().update(key_states, value_states, layer_idx, *args, **kwargs)
             return found

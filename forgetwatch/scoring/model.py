@@ -10,9 +10,9 @@ import inspect
 import os
 import random
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeGuard
 
 import numpy as np
 import torch
@@ -165,8 +165,8 @@ def text_config(model: nn.Module) -> PreTrainedConfig:
 
 def vocabulary_size(model: nn.Module) -> int:
     """Number of logits at each position: the rows of the output embedding, else the configuration's number."""
-    weight = getattr(_head(model), "weight", None)
-    return len(weight) if isinstance(weight, Tensor) else int(text_config(model).vocab_size)
+    weight = getattr(output_embedding(model), "weight", None)
+    return len(weight) if is_matrix(weight) else int(text_config(model).vocab_size)
 
 
 def virtual_tokens(model: nn.Module) -> int:
@@ -276,12 +276,9 @@ def output_embedding(model: nn.Module) -> nn.Module | None:
     return getattr(head, "_fsdp_wrapped_module", head)  # FSDP's first version wraps modules of their own, too
 
 
-def _head(model: nn.Module) -> nn.Module | None:
-    """Output embedding, if its weight is a whole matrix at hand (not sharded, not packed by quantisation)."""
-    head = output_embedding(model)
-    weight = getattr(head, "weight", None)
-    whole = isinstance(weight, Tensor) and weight.ndim == 2 and weight.is_floating_point() and weight.numel() > 0
-    return head if whole else None
+def is_matrix(weight: object) -> TypeGuard[Tensor]:
+    """True if the weight of an output embedding is a whole matrix at hand (not sharded, not packed by quantisation)."""
+    return isinstance(weight, Tensor) and weight.ndim == 2 and weight.is_floating_point() and weight.numel() > 0
 
 
 @contextmanager
@@ -317,7 +314,10 @@ def isolated(model: nn.Module) -> Iterator[None]:
         module.training = False
     try:
         eager = torch.compiler.set_stance("force_eager")
-        with random_states(), torch.no_grad(), eager, _without_flex(model), _named_outputs(model):
+        # Flex attention is a fast kernel only where it is compiled, for each shape of a batch.
+        is_flex = attention_of(model) == "flex_attention"
+        own = maskable(model, mask_attentions(model)[0]) if is_flex else nullcontext()
+        with random_states(), torch.no_grad(), eager, own, _named_outputs(model):
             yield
     finally:
         for module in training:
@@ -340,16 +340,6 @@ def _reshard(model: nn.Module) -> None:
 
 
 @contextmanager
-def _without_flex(model: nn.Module) -> Iterator[None]:
-    """Replace flex attention, which is a fast kernel only where it is compiled, for each shape of a batch."""
-    if attention_of(model) == "flex_attention":
-        with maskable(model, mask_attentions(model)[0]):
-            yield
-    else:
-        yield
-
-
-@contextmanager
 def _named_outputs(model: nn.Module) -> Iterator[None]:
     """Let a model return its outputs by name: with `return_dict=False` in a configuration they are a tuple."""
     configs = [getattr(module, "config", None) for module in model.modules()]
@@ -365,13 +355,9 @@ def _named_outputs(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def maskable(model: nn.Module, attention: str) -> Iterator[None]:
-    """Switch to an attention implementation that takes a mask for each pair of tokens; afterwards restore the own one.
+    """Switch to an attention implementation, one of `mask_attentions`; afterwards restore the own one.
 
     Layers read the implementation from the configuration at every call, so that it is enough to set it there.
-
-    Args:
-        model: The model.
-        attention: One of `mask_attentions`.
     """
     config, own = text_config(model), attention_of(model)
     if attention == own:  # nothing is written: some configurations warn
@@ -430,7 +416,7 @@ def memory_explained(
         needed = "weights of unknown size"
         with suppress(Exception):  # the failure must not be hidden by one of its description
             needed = f"{weights() / _GIB:,.1f} GiB of weights"
-        raise ScoringError(f"{doing}: out of memory with {needed}; {free_memory(devices())}; {remedy}") from error
+        raise ScoringError(f"{doing}: out of memory with {needed}; {_free_memory(devices())}; {remedy}") from error
 
 
 def weight_bytes(model: nn.Module) -> int:
@@ -438,29 +424,19 @@ def weight_bytes(model: nn.Module) -> int:
     return sum(weight.numel() * weight.element_size() for weight in model.parameters())
 
 
-def weight_devices(model: nn.Module) -> set[torch.device]:
-    """Devices that hold weights of a model."""
-    return {weight.device for weight in model.parameters()}
+def _free_memory(devices: Iterable[torch.device]) -> str:
+    """Free and whole memory of each GPU among devices, and of the machine for the CPU.
 
-
-def free_memory(devices: Iterable[torch.device]) -> str:
-    """Free and whole memory of devices: each GPU among them, and the machine for the CPU.
-
-    No other GPU is asked, since that would take some of its memory, once in each process.
-
-    Args:
-        devices: The devices; without a GPU or the CPU among them, the current GPU, or the CPU if there is none.
+    Without either among them it is that of the current GPU, or of the machine if there is none. No other GPU is asked,
+    since that would take some of its memory, once in each process.
     """
     used = {device for device in devices if device.type in ("cuda", "cpu")}
     if not used:
         used = {torch.device("cuda" if torch.cuda.is_available() else "cpu")}
-    gpus = sorted({_index(device) for device in used if device.type == "cuda"})
+    named = (device.index for device in used if device.type == "cuda")
+    gpus = sorted({torch.cuda.current_device() if index is None else index for index in named})
     lines = [_line(f"cuda:{index}", *torch.cuda.mem_get_info(index)) for index in gpus]
     return ", ".join([*lines, _machine()] if torch.device("cpu") in used else lines)
-
-
-def _index(gpu: torch.device) -> int:
-    return torch.cuda.current_device() if gpu.index is None else gpu.index
 
 
 def _line(name: str, free: int, whole: int) -> str:

@@ -99,16 +99,10 @@ class Parity:
 
 
 class ParityCheck:
-    """Tests a model against its own single rows.
+    """Tests a model, in evaluation mode and inside `isolated`, against its own single rows.
 
-    Args:
-        forward: Reads the model.
-        encoded: Token ids of the items.
-        keys: Their content hashes.
-        norm: Unit of the score that decides.
-        token_budget: Tokens of a batch, so that the test needs no more memory than what it tests.
-        together: True if several processes must make the same number of calls. Otherwise a test stops as soon as its
-            result is clear.
+    With `token_budget` the test needs no more memory than what it tests. Unless several processes must make the same
+    number of calls (`together`), a test stops as soon as its result is clear.
     """
 
     def __init__(
@@ -128,13 +122,7 @@ class ParityCheck:
         self._alone: Tensor | None = None  # log-probabilities of the line, once they are read
 
     def compare(self, model: nn.Module, scores: Mapping[int, Scores], batches: Sequence[Batch]) -> Parity:
-        """Score a few choices again: those deepest in shared rows, the longest item, and others spread over all.
-
-        Args:
-            model: The model, in evaluation mode; call inside `isolated`.
-            scores: Scores to be tested, by item.
-            batches: The batches that they were read in.
-        """
+        """Score a few choices again: those deepest in shared rows, the longest item, and others spread over all."""
         chosen = self._sample(scores, batches)
         deep = _deepest(batches)
         pairs = [_likeliest(self._encoded[index], scores[index], self._norm, deep.get(index)) for index in chosen]
@@ -163,11 +151,6 @@ class ParityCheck:
         The tree has a root of four tokens and branches of four and three. It is compared with the root and the second
         branch in a row of their own, and with itself after the first token of the first branch has changed. With the
         layout `prefix` the root is the prefix.
-
-        Args:
-            model: The model, in evaluation mode; call inside `isolated`.
-            layout: Layout of the shared rows.
-            attention: Attention implementation for them.
         """
         # Positions 0-3 root, 4-7 first branch, 8-10 second branch; depths 0-3, 4-7, 4-6.
         root, fork, size = 4, 8, 11
@@ -245,11 +228,7 @@ class ParityCheck:
     def _read(self, model: nn.Module, texts: Sequence[_Text], layout: Layout, prefix: int = 0) -> Tensor:
         """Log-probabilities of texts that are read in one batch, fp32 [texts, read positions, vocabulary].
 
-        Args:
-            model: The model.
-            texts: Texts of one shape, with the same prefix.
-            layout: Layout of the rows.
-            prefix: Number of tokens that are read as a prefix, and not in the row.
+        The texts have one shape; their first tokens, as many as `prefix`, are the same and are read as a prefix.
         """
         cache = self._forward.prefix_cache(model, texts[0].ids[:prefix])
         batch = Batch(tuple(text.row(prefix) for text in texts))
@@ -296,14 +275,7 @@ class ParityCheck:
 
 @dataclass(frozen=True)
 class _Text:
-    """A short text or tree, and the positions whose logits are compared.
-
-    Attributes:
-        ids: Token ids.
-        depths: As in `layout.Row`, for all tokens.
-        ends: As in `layout.Row`, for all tokens.
-        read: Positions whose logits are compared, ascending.
-    """
+    """A short text or tree, as in `layout.Row`, and the positions whose logits are read and compared, ascending."""
 
     ids: Ids
     depths: Ids

@@ -92,14 +92,13 @@ def _load(given: str, *, trust_remote_code: bool, spread: dict[str, Any], tokeni
     is_adapter = (path / ADAPTER).is_file()
     if is_adapter and find_spec("peft") is None:
         raise ScoringError(f"{given} is an adapter, and loading one needs the package peft")
-    try:
+    with _explained(given, passed=(ScoringError, torch.OutOfMemoryError, MemoryError)):
         if is_adapter:
             from peft import PeftModel
 
-            base = base_of_adapter(path)
             has_own = (path / "tokenizer_config.json").is_file()
             model, tokenizer = _load(
-                base,
+                base_of_adapter(path),
                 trust_remote_code=trust_remote_code,
                 spread=spread,
                 tokenizer_of=given if has_own else tokenizer_of,
@@ -122,13 +121,20 @@ def _load(given: str, *, trust_remote_code: bool, spread: dict[str, Any], tokeni
             _check_complete(given, loading)
             source = given if has_tokenizer(given) else tokenizer_of
             tokenizer = pretrained_tokenizer(source, trust_remote_code=trust_remote_code)
-    except (ScoringError, torch.OutOfMemoryError, MemoryError):
+    return model, tokenizer
+
+
+@contextmanager
+def _explained(given: str, *, passed: tuple[type[Exception], ...]) -> Iterator[None]:
+    """Context in which whatever a loader of foreign files raises is an error that names them, but for those passed."""
+    try:
+        yield
+    except passed:
         raise
-    except Exception as error:  # whatever a loader of foreign files raises
+    except Exception as error:
         raise ScoringError(
             f"{given}: cannot be loaded as a causal language model with its tokenizer ({error})"
         ) from error
-    return model, tokenizer
 
 
 @contextmanager
@@ -165,19 +171,13 @@ def load_outline(given: str, *, trust_remote_code: bool = False) -> tuple[nn.Mod
         ScoringError: If it cannot be loaded; the message has the cause.
     """
     check_path(given)
-    try:
+    with _explained(given, passed=(ScoringError,)):
         config = AutoConfig.from_pretrained(given, trust_remote_code=trust_remote_code)
         with torch.device("meta"):
             model: Any = AutoModelForCausalLM.from_config(
                 config, dtype=config.dtype, trust_remote_code=trust_remote_code
             )
         tokenizer = pretrained_tokenizer(given, trust_remote_code=trust_remote_code)
-    except ScoringError:
-        raise
-    except Exception as error:  # whatever a loader of foreign files raises
-        raise ScoringError(
-            f"{given}: cannot be loaded as a causal language model with its tokenizer ({error})"
-        ) from error
     return model.eval(), tokenizer
 
 

@@ -50,7 +50,6 @@ _END: Final = "done"
 _BEAT_SECONDS: Final = 30.0
 """Seconds between two signs of life to waiting processes; backends give up after ten minutes or more."""
 
-
 _LAUNCHER: Final = ("RANK", "MASTER_ADDR", "MASTER_PORT")
 """Variables that a launcher sets beside WORLD_SIZE."""
 _LIMIT: Final = timedelta(hours=4)
@@ -243,9 +242,7 @@ def all_gather(function: Callable[[], T]) -> list[T]:
 def first_reason(error: Exception, reason: str) -> str:
     """Reason of a failure that `all_gather` raised: that of the first process that failed itself, in all of them.
 
-    Args:
-        error: The error that was raised in this process.
-        reason: Its reason, as this process would state it.
+    Each process gives the error that was raised in it, and the reason that it would state.
     """
     own = None if isinstance(error, _FailedElsewhereError) else reason
     return next((one for one in all_gather(lambda: own) if one is not None), reason)
@@ -347,13 +344,7 @@ def _broadcast(value: str | None) -> str | None:
 
 @dataclass(frozen=True)
 class _Packed:
-    """Encoded items on their way.
-
-    Attributes:
-        ids: Token ids of the context and the choices of each item, int32 [all of them].
-        lengths: Number of ids of each context and each choice, int64.
-        rest: The items without these ids.
-    """
+    """Encoded items on their way: token ids of all contexts and choices, their lengths, and the items without them."""
 
     ids: NDArray[np.int32]
     lengths: NDArray[np.int64]

@@ -29,15 +29,10 @@ at each position of an item's only choice, int64 [tokens, n] by item. 0 for none
 
 @dataclass(frozen=True, kw_only=True)
 class Tokens:
-    """Tokens beside those of a choice, at each position.
-
-    Attributes:
-        ids: The tokens, int64 [tokens, n]; the likeliest first, if they were not given.
-        logprobs: Their log-probabilities, nats, float64 [tokens, n].
-    """
+    """Tokens beside those of a choice, at each position [tokens, n]; the likeliest first, if they were not given."""
 
     ids: NDArray[np.int64]
-    logprobs: NDArray[np.float64]
+    logprobs: NDArray[np.float64]  # nats
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,11 +84,7 @@ class Readout:
         likeliest: Indices in `Batch.needed` of the positions whose most likely token is read, ascending, int64.
         most: Number of the likeliest tokens that are read at every position.
 
-    Args:
-        batch: The batch.
-        encoded: Token ids of all items.
-        greedy: Also find the choices that greedy decoding would generate.
-        beside: Also read other tokens at each position.
+    With `greedy` the choices that greedy decoding would generate are found too.
     """
 
     def __init__(self, batch: Batch, encoded: Sequence[Encoded], *, greedy: bool, beside: Beside = 0) -> None:
@@ -131,12 +122,7 @@ class Readout:
         self._greedy = greedy
 
     def add_to(self, found: dict[int, Scores], numbers: NDArray[np.float64]) -> None:
-        """Put the scores of the batch's requests into `found`, by item.
-
-        Args:
-            found: Scores of the items so far.
-            numbers: Log-probabilities in the order of `tokens`, then most likely tokens, float64 [cells + likeliest],
-                then as in `HeadReader.read`.
+        """Put the scores of the batch's requests into `found`, by item, from `HeadReader.numbers`.
 
         Raises:
             NotFiniteError: If a log-probability is not finite.

@@ -162,14 +162,7 @@ def seeds_of(prompts: Sequence[Ids], seed: int) -> list[int]:
 
 
 class SeededSampler(LogitsProcessor):
-    """Samples one token for each row, with a random state of the row's own.
-
-    Args:
-        seeds: Seed of each row.
-        temperature: Above 0.
-        top_p: Sample from the smallest set of tokens that together have this probability.
-        device: Device of the logits.
-    """
+    """Samples one token for each row, with a random state of the row's own; the temperature is above 0."""
 
     def __init__(self, seeds: Sequence[int], temperature: float, top_p: float, device: torch.device) -> None:
         self._states = [torch.Generator(device).manual_seed(seed) for seed in seeds]
@@ -191,12 +184,7 @@ class SeededSampler(LogitsProcessor):
 def _batches(prompts: Sequence[Ids], *, tokens: int, token_budget: int, most: int, padded: bool) -> list[list[int]]:
     """Indices of the prompts of each batch, sorted by length and content, longest first.
 
-    Args:
-        prompts: Token ids.
-        tokens: Tokens by which each row grows.
-        token_budget: Tokens of a batch; a single row may exceed it.
-        most: Maximum number of rows of a batch.
-        padded: A batch may hold prompts of different lengths.
+    A batch has at most `most` rows, which grow by `tokens` each, and if it may be `padded`, prompts of several lengths.
     """
     batches: list[list[int]] = []
     width = 0

@@ -30,7 +30,6 @@ from forgetwatch.scoring.model import (
     check_arguments,
     memory_explained,
     weight_bytes,
-    weight_devices,
 )
 from forgetwatch.scoring.processes import encoded_by_main_process, on_all_processes
 from forgetwatch.scoring.readout import Scores, decide, is_free_correct, lengths, option_mass
@@ -268,7 +267,7 @@ class Scorer:
         return memory_explained(
             f"scoring {_name_of(model)} on items of up to {longest:,} tokens, in batches of {budget:,}",
             weights=lambda: weight_bytes(model),
-            devices=lambda: weight_devices(model),
+            devices=lambda: {weight.device for weight in model.parameters()},
             remedy="needed room for one row; free memory, or take a smaller token budget or shorter items; outside of "
             "a training, `forgetwatch score --device-map auto` spreads the model over all GPUs and the CPU",
         )

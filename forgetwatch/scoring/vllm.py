@@ -155,9 +155,6 @@ class VllmLetters:
 
     Each item takes one step after its prompt, for all choices and spellings; prompts share their beginnings in vLLM's
     cache.
-
-    Args:
-        generator: The engines.
     """
 
     name = "vllm"
@@ -169,10 +166,6 @@ class VllmLetters:
 
     def prepared(self, encoded: Sequence[Encoded], *, max_length: int) -> list[Encoded]:
         """The same items; those with a choice of several tokens, or without room for an answer, are unscored.
-
-        Args:
-            encoded: The items.
-            max_length: Longest text that the model can read, in tokens.
 
         Raises:
             ScoringError: If none is left.
@@ -186,11 +179,7 @@ class VllmLetters:
         return made
 
     def score(self, encoded: Sequence[Encoded], progress: Progress | None = None) -> dict[int, Scores]:
-        """Scores of all items that can be scored, by index.
-
-        Args:
-            encoded: The items, from `prepared`.
-            progress: Called before and afterwards with what is done.
+        """Scores of all items that can be scored, by index; they are from `prepared`.
 
         Raises:
             ScoringError: If the engines cannot start, or end.
@@ -242,11 +231,7 @@ def _scores(encoded: Encoded, logprobs: Mapping[int, float], top: int) -> Scores
 
 
 def check_installed() -> None:
-    """Raise an error if vLLM is not installed.
-
-    Raises:
-        ScoringError: If it is not.
-    """
+    """Raise a `ScoringError` if vLLM is not installed."""
     try:
         found = find_spec("vllm")
     except ValueError:  # a stand-in without a spec
@@ -258,14 +243,9 @@ def check_installed() -> None:
 
 
 class Engines:
-    """Engines of vLLM on one checkpoint, started at once.
+    """Engines of vLLM on one checkpoint, started at once; see `VllmGenerator`.
 
-    Args:
-        model: A checkpoint folder or model id.
-        tensor_parallel: GPUs that share one engine's weights.
-        data_parallel: Engines, each with the whole model, that share the prompts.
-        trust_remote_code: Run code that comes with the model.
-        longest: Tokens of the longest prompt with its answer.
+    `longest` is the number of tokens of the longest prompt with its answer.
 
     Raises:
         ScoringError: If there are too few GPUs for several engines.
@@ -479,12 +459,6 @@ class TrainerGenerator:
         """The trainer's step, and that of the weights that it handed over last."""
         return self._trainer.state.global_step, getattr(self._trainer, "_last_loaded_step", None)
 
-    def _has_other_weights(self) -> bool:
-        """True if the engine has the weights of another step."""
-        step, loaded = self._steps()
-        # The second condition is for adapters: the trainer does not know that their weights were handed over.
-        return step != loaded and (step, loaded) != self._handed_over
-
     def _hand_over(self, *, has_adapters: bool) -> None:
         """Give the engine the weights of this step."""
         self._engine.sync_weights()
@@ -516,7 +490,9 @@ class TrainerGenerator:
             },
         }
         slept = bool(getattr(engine, "_llm_weights_sleeping", False))
-        needs_weights = self._has_other_weights()
+        step, loaded = self._steps()
+        # The second condition is for adapters: the trainer does not know that their weights were handed over.
+        needs_weights = step != loaded and (step, loaded) != self._handed_over
         try:
             for name in own:
                 setattr(engine, name, ours[name])

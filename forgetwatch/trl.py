@@ -3,18 +3,28 @@
     python -m forgetwatch.trl sft --config configs/sft.yaml --output_dir runs/sft
     accelerate launch -m forgetwatch.trl grpo --config configs/grpo.yaml
 
-Every key of TRL's script is accepted, on the command line and in the file, and in addition `forget_probe` and the other
-keys of `ForgetArguments`. Script and trainer are TRL's; the trainer gets one more callback.
+Every key of TRL's script is accepted, on the command line and in the file, and in addition the arguments of
+`ForgetWatchCallback`, each with ``forget_`` before its name: `forget_probe`, `forget_guard` and so on.
+
+    in the file            as in YAML: forget_every: [10, 50], or forget_against: {base: base.parquet}
+    on the command line    these two in JSON: --forget_every 200, --forget_against '{"base": "base.parquet"}'
+
+The guard ``none`` is none, and a `forget_max_overhead` of 0 evaluates all items. Script and trainer are TRL's; the
+trainer gets one more callback.
 """
 
 from __future__ import annotations
 
 import importlib
+import inspect
+import json
+import re
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import field, make_dataclass
+from types import NoneType, UnionType
+from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 from forgetwatch.errors import ForgetwatchError
 from forgetwatch.watch import ForgetWatchCallback
@@ -28,45 +38,69 @@ TRAINERS: Final = {
 }
 """Trainer classes by the name of TRL's script."""
 
+PREFIX: Final = "forget_"
 
-@dataclass
-class ForgetArguments:
-    """Keys of forgetwatch; see `ForgetWatchCallback` for their meaning."""
+_ARGUMENTS: Final = inspect.signature(ForgetWatchCallback).parameters
+_ANNOTATIONS: Final = get_type_hints(ForgetWatchCallback.__init__)
+_NONE: Final = "none"
+"""Choice that means None."""
 
-    forget_probe: str | None = field(
-        default=None, metadata={"help": "A probe: its file or name; by default that of the callback."}
-    )
-    forget_every: str | None = field(default=None, metadata={"help": "Steps between looks, 'save' or 'epoch'."})
-    forget_max_overhead: float = field(
-        default=0.02, metadata={"help": "Share of the training's time that looks may take; 0 evaluates every item."}
-    )
-    forget_baseline: str | None = field(default=None, metadata={"help": "Snapshot or model to compare with."})
-    forget_guard: Literal["warn", "save", "stop", "none"] = field(
-        default="warn", metadata={"help": "Reaction to a loss beyond the bounds."}
-    )
-    forget_on_look: str | None = field(default=None, metadata={"help": "A command that is started after each look."})
-    forget_composite: str | None = field(default=None, metadata={"help": "A metric to combine with retention."})
-    forget_log: Literal["counts", "full"] = field(default="counts", metadata={"help": "counts, or full."})
-    forget_strict: bool = field(default=False, metadata={"help": "True to stop the run when a look fails."})
 
-    def callback(self) -> ForgetWatchCallback:
-        """Callback with these settings.
+def arguments_class() -> type:
+    """Dataclass of the arguments of `ForgetWatchCallback`, as TRL's parser reads them."""
+    fields = [
+        (PREFIX + name, _type_of_key(name), field(default=argument.default, metadata={"help": _help(name)}))
+        for name, argument in _ARGUMENTS.items()
+    ]
+    return make_dataclass("ForgetArguments", fields)
 
-        Raises:
-            ForgetwatchError: If one of them is out of range, or the probe cannot be loaded.
-        """
-        every: Any = self.forget_every
-        return ForgetWatchCallback(
-            self.forget_probe,
-            every=int(every) if every is not None and every.isascii() and every.isdigit() else every,
-            max_overhead=self.forget_max_overhead or None,
-            baseline=self.forget_baseline,
-            guard=None if self.forget_guard == "none" else self.forget_guard,
-            on_look=self.forget_on_look,
-            composite=self.forget_composite,
-            log=self.forget_log,
-            strict=self.forget_strict,
-        )
+
+def callback_of(given: Any) -> ForgetWatchCallback:
+    """Callback with the values of an object of `arguments_class`.
+
+    Raises:
+        ForgetwatchError: If one of them is out of range, or the probe cannot be loaded.
+    """
+    return ForgetWatchCallback(**{name: _value(name, getattr(given, PREFIX + name)) for name in _ARGUMENTS})
+
+
+def _kinds(name: str) -> list[Any]:
+    """Types that an argument may have, without the parameters of generic ones; Literals as they are."""
+    annotation = _ANNOTATIONS[name]
+    members = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    return [one if get_origin(one) in (None, Literal) else get_origin(one) for one in members]
+
+
+def _type_of_key(name: str) -> Any:
+    """Type of the key for an argument: a number, true or false, one of some choices, or text."""
+    kinds = _kinds(name)
+    if float in kinds or bool in kinds:
+        return _ANNOTATIONS[name]
+    choices = [choice for kind in kinds if get_origin(kind) is Literal for choice in get_args(kind)]
+    if choices and not _has_json(name):
+        return Literal.__getitem__((*choices, _NONE) if NoneType in kinds else tuple(choices))
+    return str | None
+
+
+def _has_json(name: str) -> bool:
+    """True if an argument may be a whole number, a list or a mapping, which a command line gives as JSON."""
+    return not {int, Sequence, Mapping}.isdisjoint(_kinds(name))
+
+
+def _value(name: str, given: Any) -> Any:
+    """Value of an argument, given its key in a file or on the command line."""
+    if not isinstance(given, str) or str in _kinds(name):
+        return given
+    if _has_json(name):
+        with suppress(ValueError, RecursionError):  # "save" is none; the callback refuses what has no meaning
+            return json.loads(given)
+    return None if given == _NONE else given
+
+
+def _help(name: str) -> str:
+    """First sentence on an argument in the callback's documentation, for argparse."""
+    found = re.search(rf"^    {name}: (.+?)\.\s", inspect.getdoc(ForgetWatchCallback) or "", re.MULTILINE | re.DOTALL)
+    return " ".join(found[1].split()).replace("%", "%%") if found else name
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -87,9 +121,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "python -m forgetwatch.trl sft --config sft.yaml"
         )
     script, trainer = importlib.import_module(f"trl.scripts.{words[0]}"), TRAINERS[words[0]]
-    parser = trl.TrlParser((*script.make_parser().dataclass_types, ForgetArguments), prog=f"forgetwatch.trl {words[0]}")
+    parser = trl.TrlParser(
+        (*script.make_parser().dataclass_types, arguments_class()), prog=f"forgetwatch.trl {words[0]}"
+    )
     *theirs, own = parser.parse_args_and_config(words[1:])
-    with _watched(trl, trainer, own.callback()):
+    with _watched(trl, trainer, callback_of(own)):
         script.main(*theirs)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from support import model, probe, tokenizer, write_jsonl
 
-from forgetwatch import Trajectory
+from forgetwatch import ForgetWatchCallback, Trajectory
 from forgetwatch.errors import ForgetwatchError
 
 CONFIGS = Path(__file__).parent.parent / "configs"
@@ -91,3 +92,73 @@ def test_a_key_out_of_range_is_refused_before_anything_is_loaded(
     with pytest.raises(SystemExit):
         main([*given, "--forget_guard", "halt"])
     assert "choose from 'warn', 'save', 'stop', 'none'" in capsys.readouterr().err
+
+
+def parsed(arguments: list[str], **of_file: Any) -> Any:
+    """Callback of a command line and a file, as TRL's parser reads them."""
+    import trl
+
+    from forgetwatch.trl import arguments_class, callback_of
+
+    parser = trl.TrlParser((arguments_class(),))
+    assert parser.set_defaults_with_config(**of_file) == []
+    return callback_of(*parser.parse_args_into_dataclasses(arguments))
+
+
+def test_every_argument_of_the_callback_is_a_key(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parsed(["--help"])
+    shown = capsys.readouterr().out
+    assert all(f"--forget_{name} " in shown for name in inspect.signature(ForgetWatchCallback).parameters)
+
+
+def test_without_keys_the_callback_has_its_defaults() -> None:
+    given, default = parsed([]), ForgetWatchCallback()
+    assert given.probe.fingerprint == default.probe.fingerprint
+    kept = [{k: v for k, v in vars(one).items() if k != "probe"} for one in (given, default)]
+    assert kept[0] == kept[1]
+
+
+@pytest.mark.parametrize("from_file", [True, False], ids=["file", "command line"])
+def test_a_key_sets_its_argument(tmp_path: Path, *, from_file: bool) -> None:
+    probe().save(tmp_path / "probe.jsonl")
+    values: dict[str, Any] = {
+        "probe": str(tmp_path / "probe.jsonl"),
+        "every": [10, 50],
+        "max_overhead": 0.1,
+        "against": {"last": "previous"},
+        "guard": "none",
+        "on_look": "echo {step}",
+        "composite": "accuracy",
+        "log": "full",
+        "share_text": True,
+        "strict": True,
+        "drift": False,
+    }
+    if from_file:
+        made = parsed([], **{f"forget_{name}": value for name, value in values.items()})
+    else:
+        texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in values.items()}
+        made = parsed([word for name, text in texts.items() for word in (f"--forget_{name}", text)])
+    assert made.probe.fingerprint == probe().fingerprint
+    assert (made.every, made.max_overhead, made.against) == ([10, 50], 0.1, {"last": "previous"})
+    assert (made.guard, made.composite, made.log) == (None, "accuracy", "full")
+    assert made.on_look.template == "echo {step}"
+    assert (made.share_text, made.strict, made.drift) == (True, True, False)
+
+
+@pytest.mark.parametrize(("given", "every"), [("200", 200), ("save", "save"), ("[1, 2]", [1, 2])])
+def test_a_schedule_on_the_command_line(given: str, every: Any) -> None:
+    assert parsed(["--forget_every", given]).every == every
+
+
+@pytest.mark.parametrize(
+    ("key", "given", "says"),
+    [
+        ("every", "sometimes", "every='sometimes' is not a schedule"),
+        ("against", "base", "against='base': needed names"),
+    ],
+)
+def test_a_value_without_a_meaning_is_refused(key: str, given: str, says: str) -> None:
+    with pytest.raises(ForgetwatchError, match=says):
+        parsed([f"--forget_{key}", given])

@@ -226,8 +226,8 @@ def task_rows(tokenizer: Any, task: str, left_out: Sums) -> list[tuple[Ids, Ids]
 
 def prepare(options: Options) -> None:
     """Score the model at the start, sample its completions, and store what all runs share; skip what is there."""
-    from forgetwatch.completions import save_completions
-    from forgetwatch.scoring import encode, sample_completions, score
+    from forgetwatch.drift import sample_completions, save_completions
+    from forgetwatch.scoring import encode, score
 
     base = options.out / "base"
     for folder in ("base", "cells", "looks", "drift"):
@@ -273,7 +273,7 @@ class Laboratory:
     """
 
     def __init__(self, options: Options) -> None:
-        from forgetwatch.completions import read_completions
+        from forgetwatch.drift import read_completions
         from forgetwatch.scoring import Scorer
 
         self.options = options
@@ -347,7 +347,7 @@ class Laboratory:
 
     def drift(self, model: Any, setting: Setting, when: str, names: Sequence[str]) -> dict[str, Any]:
         """Drift on completions, by set; what the model read is stored, so that it can be estimated otherwise too."""
-        from forgetwatch.scoring import read_under
+        from forgetwatch.drift import read_under
 
         found: dict[str, Any] = {}
         read: dict[str, Any] = {}

@@ -21,8 +21,8 @@ from transformers import (
 )
 
 from forgetwatch import compare, load_probe
+from forgetwatch.drift import model_drifts
 from forgetwatch.scoring import load_model, score_checkpoint
-from forgetwatch.watch import model_drifts
 
 MODEL = "runs/lora/checkpoint-300"
 OUTPUT = "runs/shipped"

@@ -39,11 +39,16 @@ from trl import GRPOConfig, GRPOTrainer, SFTConfig, SFTTrainer
 
 from forgetwatch import Probe, compare, load_probe, load_snapshot, save_snapshot, score
 from forgetwatch.comparing import Group
-from forgetwatch.completions import Completions, read_completions, save_completions
+from forgetwatch.drift import (
+    Completions,
+    drift_prompts,
+    read_completions,
+    read_under,
+    sample_completions,
+    save_completions,
+)
 from forgetwatch.metrics import Interval, wilson
 from forgetwatch.report import comparison_json, save_figure
-from forgetwatch.scoring import read_under, sample_completions
-from forgetwatch.watch import drift_prompts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

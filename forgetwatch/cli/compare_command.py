@@ -460,7 +460,7 @@ def _with_drift(options: Options, comparisons: list[Comparison]) -> list[Compari
         return comparisons
     echo(f"drift: sampling short completions of {options.before}, to be read under each model after", err=True)
     # Not at the top: this imports torch, which comparing files does not need.
-    from forgetwatch.watch import model_drifts
+    from forgetwatch.drift import model_drifts
 
     drifts = model_drifts(options.before, options.after, options.probe, device_map=options.device_map)
     return [replace(one, drift=drift) for one, drift in zip(comparisons, drifts, strict=True)]

@@ -15,8 +15,6 @@
     generation    items whose answers are generated
     sampling      texts that a model generates, each with a seed of its own
     vllm          answers and letters by vLLM, on a checkpoint or in a trainer
-    base_texts    completions by the base model, for drift
-    adapters      a model with its adapters switched off
     checkpoints   snapshots of checkpoints, adapters and model ids, kept by what determines them
     pretrained    models and tokenizers of checkpoint folders, adapters and model ids
     model         facts of a model; contexts that leave it, and all random states, as they were
@@ -25,7 +23,6 @@
 Start with `scorer`.
 """
 
-from forgetwatch.scoring.base_texts import check_completions, completion_logprobs, read_under, sample_completions
 from forgetwatch.scoring.checkpoints import (
     DECIDING,
     CacheEntry,
@@ -82,6 +79,7 @@ from forgetwatch.scoring.model import (
     memory_explained,
     random_states,
     unwrapped,
+    without_wrappers,
 )
 from forgetwatch.scoring.pretrained import (
     ADAPTER,
@@ -107,3 +105,13 @@ from forgetwatch.scoring.readout import Scores, decide, is_free_correct, lengths
 from forgetwatch.scoring.sampling import generation_obstacle
 from forgetwatch.scoring.scorer import CANNOT_GENERATE, Scorer, score, versions
 from forgetwatch.scoring.vllm import Engines, TrainerGenerator, VllmGenerator, VllmLetters
+from forgetwatch.scoring.readout import Beside, Scores
+from forgetwatch.scoring.rendering import render, render_prompt
+from forgetwatch.scoring.sampling import Sample, end_tokens, generation_obstacle, sample, seeds_of
+from forgetwatch.scoring.scorer import CANNOT_GENERATE, Scorer, execution, score, versions
+from forgetwatch.scoring.snapshot_cache import DECIDING, CacheEntry, deciding_files, file_digests, is_deciding
+from forgetwatch.scoring.tensors import tensors_of, tree_options
+from forgetwatch.scoring.tokenization import tokenize_continued
+from forgetwatch.scoring.trainer_vllm import TrainerGenerator
+from forgetwatch.scoring.vllm import VllmGenerator, VllmLetters
+from forgetwatch.scoring.vllm_engines import Engines

@@ -6,9 +6,9 @@
                  its second measurement, the looks, in the same batches
     schedule, budget        steps of the looks, and number of items that they evaluate
     resume, trainer         the baseline of a resumed run; everything that is read from a trainer
-    guard, drift, held_out  bounds on losses; KL from the base; the probe against the training examples
+    guard, held_out         bounds on losses; the probe against the training examples
     follow, saved_checkpoints, tracker_runs   the same from another process, checkpoint by checkpoint
-    trackers, notices, console, command   rows and alerts; report and table; lines on stderr; a command of the user's
+    trackers, notices, command   rows and alerts; lines, report and table; a command of the user's
 
 Read `watch` first: it needs no trainer. A look is one evaluation of the probe during a run.
 """
@@ -25,12 +25,10 @@ from forgetwatch.watch.budget import (
 from forgetwatch.watch.callback import ForgetWatchCallback
 from forgetwatch.watch.checkpoint_queue import CheckpointQueue
 from forgetwatch.watch.command import checked_command
-from forgetwatch.watch.drift import DriftWatch, RunDrift, drift_prompts
 from forgetwatch.watch.follow import Follower, FollowSettings
 from forgetwatch.watch.guard import Guard, Tripped
 from forgetwatch.watch.held_out import default_probe, overlap_line
 from forgetwatch.watch.measuring import Measurer
-from forgetwatch.watch.model_drift import model_drifts
 from forgetwatch.watch.notices import ReportPage, cost_line, stopped_line
 from forgetwatch.watch.resume import agrees, packed, unpacked
 from forgetwatch.watch.saved_checkpoints import CheckpointGoneError, CheckpointStore, SavedCheckpoint

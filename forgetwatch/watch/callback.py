@@ -22,6 +22,7 @@ from transformers import (
     TrainingArguments,
 )
 
+from forgetwatch.drift import RunDrift
 from forgetwatch.errors import WatchError
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
@@ -30,7 +31,6 @@ from forgetwatch.run_folder import PROBE, RUN_FOLDER
 from forgetwatch.scoring import TrainerGenerator, check_generated, generation_obstacle, on_main_process, random_states
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch.command import checked_command
-from forgetwatch.watch.drift import RunDrift
 from forgetwatch.watch.guard import Action, Guard
 from forgetwatch.watch.held_out import default_probe, probe_of_run
 from forgetwatch.watch.looks import references
@@ -79,7 +79,7 @@ class ForgetWatchCallback(TrainerCallback):
         strict: True to stop the run when a look fails. By default the failure is logged once, and training continues; a
             baseline that fails always stops the run, before its first step.
         drift: True to measure at each look how far the model is from that of the start, on short texts that the latter
-            generated (`watch.drift`); False for never. None: where `max_overhead` has time for it, and with
+            generated (`drift.run_drift`); False for never. None: where `max_overhead` has time for it, and with
             ``log="full"``.
 
     Raises:

@@ -40,6 +40,8 @@ from forgetwatch.files import write_problem
 from forgetwatch.measures import net_change
 from forgetwatch.probe import Probe
 from forgetwatch.progress import log, seconds
+from forgetwatch.progress import Failures, log, seconds
+from forgetwatch.report import net_change
 from forgetwatch.run_folder import FOLLOW_FOLDER, GuardFinding
 from forgetwatch.scoring import (
     failed_together,
@@ -53,7 +55,6 @@ from forgetwatch.scoring import (
 from forgetwatch.snapshot import read_snapshot
 from forgetwatch.watch import notices
 from forgetwatch.watch.checkpoint_queue import CheckpointQueue, End, ScoredFolder
-from forgetwatch.watch.console import Failures
 from forgetwatch.watch.follow_base import FollowBase, is_replaced, lost_base, watched_budget, weights_of
 from forgetwatch.watch.guard import Guard, Tripped
 from forgetwatch.watch.saved_checkpoints import CheckpointGoneError, CheckpointStore, SavedCheckpoint

@@ -24,7 +24,7 @@ from typing import Any
 
 from forgetwatch.errors import ForgetwatchError
 from forgetwatch.files import write_problem
-from forgetwatch.progress import log, shown
+from forgetwatch.progress import Failures, log, shown
 from forgetwatch.run_folder import GuardFinding
 from forgetwatch.scoring import on_main_process, random_states, score_by_main_process
 from forgetwatch.snapshot import Snapshot
@@ -39,7 +39,6 @@ from forgetwatch.watch.budget import (
     last_timed_step,
 )
 from forgetwatch.watch.command import Command
-from forgetwatch.watch.console import Failures
 from forgetwatch.watch.guard import Action, Guard, Tripped
 from forgetwatch.watch.held_out import held_out, overlap_line
 from forgetwatch.watch.resume import carried_folders, memory_of, resume

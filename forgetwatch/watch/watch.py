@@ -33,6 +33,7 @@ from forgetwatch.comparing import (
     rules_of,
     vanished_note,
 )
+from forgetwatch.drift import RunDrift
 from forgetwatch.errors import SnapshotError, WatchError
 from forgetwatch.grading import RULES
 from forgetwatch.probe import Probe
@@ -42,7 +43,6 @@ from forgetwatch.run_folder import LAST_STEP, PROBE, RUN_FOLDER, GuardFinding, K
 from forgetwatch.scoring import Generator, check_arguments, on_all_processes, on_main_process, rank
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch.budget import Decision, evaluated_items
-from forgetwatch.watch.drift import RunDrift
 from forgetwatch.watch.looks import Looks
 from forgetwatch.watch.measuring import Measurer
 
@@ -66,7 +66,7 @@ class Watch:
         twice: True to measure the baseline twice, for the flips that noise makes.
         against: Further references by name: a snapshot, the path of one, or ``"previous"`` for the look before.
         drift: True to measure at each look how far the model is from that of the first look, on short texts that the
-            latter generates (`watch.drift`); `Trajectory.drift` has the numbers.
+            latter generates (`drift.run_drift`); `Trajectory.drift` has the numbers.
         folder: Name of the run folder in `output_dir`.
         examples: Training examples for the drift, which is measured after their prompts too: a sequence of texts, or
             of examples as TRL's trainers take them. None: after the probe's prompts alone.

@@ -18,9 +18,9 @@ from dataclasses import replace
 import torch
 from peft import LoraConfig, get_peft_model
 
+from forgetwatch.drift import drift_prompts, read_under, sample_completions
 from forgetwatch.probes import load_probe
-from forgetwatch.scoring import Scorer, load_model, read_under, sample_completions
-from forgetwatch.watch import drift_prompts
+from forgetwatch.scoring import Scorer, load_model
 
 
 def main() -> None:

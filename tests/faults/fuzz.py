@@ -35,7 +35,7 @@ from faults import seeds
 from faults.cases import Outcome, WrongResultError, attempt
 from forgetwatch import Snapshot, cli, compare, load_snapshot, save_snapshot
 from forgetwatch.comparing import read_target
-from forgetwatch.completions import read_completions
+from forgetwatch.drift import read_completions
 from forgetwatch.errors import ForgetwatchError, MismatchError
 from forgetwatch.gates import read_gate
 from forgetwatch.probe import read_probe

@@ -27,8 +27,8 @@ from harness_rows import DATE, choice_row, open_row, results
 from zips import DEFLATED, STORED, ZSTANDARD, write_zip
 
 from forgetwatch import Item, Probe, Snapshot, save_snapshot
-from forgetwatch.completions import SCHEMA as COMPLETIONS
-from forgetwatch.completions import Completions, Reading, save_completions
+from forgetwatch.drift import SCHEMA as COMPLETIONS
+from forgetwatch.drift import Completions, Reading, save_completions
 from forgetwatch.files import KEY, write_table
 from forgetwatch.snapshot import FORMAT, SCHEMA
 

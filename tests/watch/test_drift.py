@@ -11,9 +11,8 @@ from support import model, probe, tokenizer, trainer
 from transformers import TrainerCallback
 
 from forgetwatch import ForgetWatchCallback
-from forgetwatch.completions import read_completions
+from forgetwatch.drift import DriftWatch, drift_prompts, read_completions
 from forgetwatch.scoring import encode
-from forgetwatch.watch import DriftWatch, drift_prompts
 
 TOK = tokenizer()
 ROLES = ("user", "assistant", "user")
@@ -123,7 +122,7 @@ class Counting:
 
 
 def test_prompts_of_a_large_probe_are_chosen_before_they_are_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forgetwatch.watch.drift.PROMPTS", 64)  # the tests have fewer
+    monkeypatch.setattr("forgetwatch.drift.run_drift.PROMPTS", 64)  # the tests have fewer
     large = probe(items=400)
     everything = [one.context for one in encode(large, TOK, max_length=512)]
     counting = Counting()

@@ -15,7 +15,7 @@ from support import model, probe, tokenizer
 
 from forgetwatch import Trajectory, Watch, compare, load_snapshot, save_snapshot
 from forgetwatch.comparing import Floor, LookDrift, drift_json, drift_row, read_drift, stored_drift
-from forgetwatch.completions import read_completions
+from forgetwatch.drift import RunDrift, read_completions
 from forgetwatch.errors import SnapshotError
 from forgetwatch.metrics import Drift
 from forgetwatch.report import (
@@ -30,7 +30,6 @@ from forgetwatch.report import (
 )
 from forgetwatch.report.run_table import run_table
 from forgetwatch.run_folder import Description
-from forgetwatch.watch import RunDrift
 
 TOK = tokenizer()
 EXAMPLES = [{"prompt": f"w{n} w{n + 1} w{n + 2}"} for n in range(12)]

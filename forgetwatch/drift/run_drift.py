@@ -1,5 +1,10 @@
 """Drift of a run from its base on texts that the base generated at the start: a warning before answers flip.
 
+    at the baseline   prompts ─▶ completions of the base, and what it gives them
+    at a look         completions ─▶ read under the model ─▶ KL, overlap
+    compare --drift   completions of the first model ─┬─▶ read under the second ─▶ KL, overlap
+                                                      └─▶ read under the third ...
+
 Two sets of prompts, each a fixed sample: of the probe, and of the training examples. Completions are sampled once, at
 the baseline; each look computes their log-probabilities again, and from these KL and overlap per token.
 """
@@ -20,23 +25,25 @@ from torch import nn
 from forgetwatch.completions import Completions, read_completions, save_completions
 from forgetwatch.errors import SnapshotError
 from forgetwatch.measures import DRIFT_KEY, LookDrift, stored_drift
+from forgetwatch.comparing import DRIFT, LookDrift, stored_drift
+from forgetwatch.drift.base_texts import check_completions, read_under, sample_completions
+from forgetwatch.drift.completions import Completions, read_completions, save_completions
+from forgetwatch.errors import ScoringError, SnapshotError
 from forgetwatch.metrics import Drift
 from forgetwatch.probe import Probe
-from forgetwatch.progress import log, shown
+from forgetwatch.progress import Failures, log, shown
 from forgetwatch.run_folder import COMPLETIONS
 from forgetwatch.scoring import (
     Ids,
     ModelInfo,
     encode,
     generation_obstacle,
+    load_model,
     on_main_process,
     random_states,
     rank,
-    read_under,
-    sample_completions,
 )
 from forgetwatch.snapshot import Snapshot
-from forgetwatch.watch.console import Failures
 
 PROMPTS: Final = 64
 """Prompts of each set; each has one completion of 32 tokens."""
@@ -231,6 +238,42 @@ class RunDrift:
     def _log(self, line: str) -> None:
         if rank() == 0:
             log(line)
+
+
+def model_drifts(
+    base: str, after: Sequence[str], probe: Probe, *, device_map: str | None = None
+) -> list[dict[str, LookDrift]]:
+    """Drift of each model from the base, by set of prompts: ``probe`` alone.
+
+    Args:
+        base: The base: a checkpoint folder, adapter folder or model id.
+        after: The models, of the same tokenizer.
+        probe: The probe whose prompts the base continues.
+        device_map: See `checkpoints.load_model`.
+
+    Raises:
+        ScoringError: If a model cannot be loaded, the base cannot generate, or a model has another tokenizer.
+    """
+    made = _begin(base, probe, device_map=device_map)
+    floors = made.completions.floor
+    found = []
+    for name in after:
+        model, tokenizer = load_model(name, device_map=device_map)
+        try:
+            check_completions(made.completions, model, tokenizer)
+        except ScoringError as error:
+            raise ScoringError(f"{name}: its drift from {base} cannot be measured: {error}") from error
+        found.append({of: LookDrift.of(drift, floors.get(of)) for of, drift in made.look(model).items()})
+        del model  # before the next one is loaded
+    return found
+
+
+def _begin(base: str, probe: Probe, *, device_map: str | None) -> DriftWatch:
+    """The base's completions; its weights are freed on return."""
+    model, tokenizer = load_model(base, device_map=device_map)
+    if reason := generation_obstacle(model):
+        raise ScoringError(f"{base}: --drift needs a base that can generate: {reason}")
+    return DriftWatch.begin(model, tokenizer, probe, None, token_budget=None)
 
 
 def drift_prompts(probe: Probe, examples: Any, model: nn.Module, tokenizer: Any) -> dict[str, list[Ids]]:

@@ -9,13 +9,19 @@ Each reads the sampled token and the base's likeliest ones from one forward pass
 The log-probabilities that `generate` itself computes are only compared with them. They differ a little: generation
 uses a cache and padding, and adapters under autocast generate in fp32 and are read in bf16. The samples are then off by
 rounding; the readings are not.
+
+A model with adapters, and nothing else trained, is its base once these are switched off: the base is then read in the
+same look. Where also biases, embeddings or copies of modules are trained, it would be neither the base nor the model.
+Only what shows on the model itself is tested. Adapters that were trained before the run are a part of its base: there
+the model without them is compared with what the base gave.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
@@ -23,17 +29,28 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from forgetwatch.completions import Completions, Reading
+from forgetwatch.drift.completions import Completions, Reading
 from forgetwatch.errors import ScoringError
 from forgetwatch.progress import Done, Progress
-from forgetwatch.scoring.adapters import adapter_obstacle, adapters_off
-from forgetwatch.scoring.encoding import Encoded, Ids
-from forgetwatch.scoring.engine import Engine
-from forgetwatch.scoring.model import ModelInfo, base_model
-from forgetwatch.scoring.processes import on_main_process
-from forgetwatch.scoring.readout import Beside, Scores
-from forgetwatch.scoring.sampling import Sample, end_tokens, sample, seeds_of
-from forgetwatch.scoring.scorer import execution
+from forgetwatch.scoring import (
+    Beside,
+    Encoded,
+    Engine,
+    Ids,
+    ModelInfo,
+    Sample,
+    Scores,
+    base_model,
+    end_tokens,
+    execution,
+    is_sharded,
+    is_tensor_parallel,
+    on_main_process,
+    output_embedding,
+    sample,
+    seeds_of,
+    without_wrappers,
+)
 
 TOKENS: Final = 32
 """Maximum number of tokens of a completion: a few show the drift, and the cost of a look grows with their number."""
@@ -41,14 +58,8 @@ TOKENS: Final = 32
 TOP: Final = 20
 """Number of the base's likeliest tokens that are read at each position."""
 
-SAME_BASE: Final = 0.1
-"""Nats per token by which the base may differ from what is stored: more than rounding in bf16 and on another device."""
-
 UNCHANGED: Final = 0.01
 """Nats per token by which the model without its adapters may differ from its base: it is 0 on the same machine."""
-
-_READ_AGAIN: Final = 8
-"""Completions that show whether a model is the base."""
 
 FOLLOWS: Final = 0.25
 """Nats per token by which generation and reading may differ: more than rounding in bf16, less than another text."""
@@ -114,7 +125,8 @@ def sample_completions(
         model, encoded, token_budget=budget, progress=_part(progress, "completions read", "second reading")
     )
     reading_again = _part(progress, "completions read again")
-    logprobs, top_logprobs = _read(model, encoded, top_ids, token_budget=token_budget, progress=reading_again)
+    _, scores = _scores(model, encoded, top_ids, token_budget=token_budget, progress=reading_again)
+    logprobs = [one.tokens[0] for one in scores]
     _check_follows(samples, logprobs, model)
     made = Completions(
         sets=tuple(name for name, _ in kept),
@@ -122,7 +134,7 @@ def sample_completions(
         tokens=completions,
         logprobs=tuple(logprobs),
         top_ids=tuple(ids.astype(np.int32) for ids in top_ids),
-        top_logprobs=tuple(values.astype(np.float32) for values in top_logprobs),
+        top_logprobs=tuple(one.beside.logprobs.astype(np.float32) for one in scores if one.beside),
         left_out=left_out,
         meta={
             "seed": seed,
@@ -135,21 +147,18 @@ def sample_completions(
     return made.with_floor(again)
 
 
-def check_completions(completions: Completions, model: nn.Module, tokenizer: Any, *, is_base: bool = False) -> None:
+def check_completions(completions: Completions, model: nn.Module, tokenizer: Any) -> None:
     """Raise unless a model can be compared with the base on these completions.
 
-    Tokens that were added to the vocabulary are no obstacle: the ids of the completions must have their meaning. The
-    base itself is known by what it gives its completions, not by its name: a few of them are read again. A model that
-    is less than `SAME_BASE` from it passes for it.
+    Tokens that were added to the vocabulary are no obstacle: the ids of the completions must have their meaning.
 
     Args:
         completions: Texts that the base generated.
         model: The model that is to be measured.
         tokenizer: Its tokenizer.
-        is_base: True if the model is said to be the base that generated them.
 
     Raises:
-        ScoringError: If the tokenizer, the vocabulary or the base is another one.
+        ScoringError: If the tokenizer or the vocabulary is another one.
     """
     stored, size = completions.meta, ModelInfo.of(model).vocabulary
     if (expected := stored.get("vocabulary")) is not None and size < expected:
@@ -162,16 +171,6 @@ def check_completions(completions: Completions, model: nn.Module, tokenizer: Any
         raise ScoringError(
             "the completions were generated with another tokenizer, in which their token ids mean other text; load the "
             "tokenizer of the base, or sample new completions from the base"
-        )
-    if not is_base or not len(completions):
-        return
-    few = slice(0, _READ_AGAIN)
-    read = completion_logprobs(model, completions.prompts[few], completions.tokens[few])
-    difference = float(np.abs(np.concatenate(read) - np.concatenate(completions.logprobs[few])).mean())
-    if not difference <= SAME_BASE:
-        raise ScoringError(
-            f"the completions were generated by another base: this model's log-probabilities of them differ by "
-            f"{difference:.2g} nats per token, needed at most {SAME_BASE}; load that base, or sample new completions"
         )
 
 
@@ -226,34 +225,15 @@ def _exact(
     engine: Engine, model: nn.Module, completions: Completions, progress: Progress | None
 ) -> list[NDArray[np.float64]] | None:
     """KL over the whole vocabulary at each token, by completion; None if the base cannot be read from the model."""
-    if adapter_obstacle(model):
+    if _adapter_obstacle(model):
         return None
-    found = engine.divergence(model, adapters_off(model), _part(progress, "completions beside the base"))
+    found = engine.divergence(model, _adapters_off(model), _part(progress, "completions beside the base"))
     if len(found) != len(completions):
         return None
     kl, base = zip(*(found[index] for index in range(len(completions))), strict=True)
     # Adapters that were trained before the run belong to its base: without them the model is another one.
     difference = np.abs(np.concatenate(base) - np.concatenate(completions.logprobs)).mean()
     return list(kl) if difference <= UNCHANGED else None
-
-
-def completion_logprobs(
-    model: nn.Module, prompts: Sequence[Ids], tokens: Sequence[Ids], *, token_budget: int | None = None
-) -> list[NDArray[np.float64]]:
-    """Log-probability of each token of each completion, nats, float64 [tokens] by completion, at temperature 1.
-
-    Read as in `read_under`, for texts whose likeliest tokens are not known.
-
-    Args:
-        model: A causal language model of transformers.
-        prompts: Token ids of each prompt.
-        tokens: Token ids of each completion.
-        token_budget: Tokens of a batch. By default one that suits the device.
-
-    Raises:
-        ScoringError: If a token is outside the vocabulary, or its logits are not finite.
-    """
-    return _read(model, _encoded(prompts, tokens), 0, token_budget=token_budget)[0]
 
 
 def _encoded(prompts: Sequence[Ids], tokens: Sequence[Ids]) -> list[Encoded]:
@@ -278,19 +258,6 @@ def _likeliest(
         logprobs=[one.tokens[0] for one in scores], top_logprobs=[one.logprobs.astype(np.float32) for one in beside]
     )
     return [one.ids for one in beside], again
-
-
-def _read(
-    model: nn.Module,
-    encoded: Sequence[Encoded],
-    beside: Beside,
-    *,
-    token_budget: int | None,
-    progress: Progress | None = None,
-) -> tuple[list[NDArray[np.float64]], list[NDArray[np.float64]]]:
-    """Log-probabilities of the tokens, and of those beside them, by completion."""
-    _, scores = _scores(model, encoded, beside, token_budget=token_budget, progress=progress)
-    return [one.tokens[0] for one in scores], [one.beside.logprobs for one in scores if one.beside]
 
 
 def _scores(
@@ -341,3 +308,50 @@ def _check_vocabulary(rows: Sequence[Ids], size: int) -> None:
             f"a prompt or completion holds token id {highest}, and the model's vocabulary has {size} tokens; "
             "load the tokenizer and the model that the completions were made with"
         )
+
+
+def _adapter_obstacle(model: nn.Module) -> str:
+    """Reason why the base cannot be read from the model; empty if it can, with its adapters switched off."""
+    peft: Any = without_wrappers(model)
+    layers = _layers(peft)
+    if not callable(getattr(peft, "disable_adapter", None)) or not layers:
+        return "it has no adapters"
+    if is_sharded(model) or is_tensor_parallel(model):
+        return "several processes hold parts of it"
+    if any("base_layer" not in layer._modules for layer in layers):
+        return "it trains copies of whole modules"
+    if any(layer.merged or layer.disable_adapters for layer in layers):
+        return "its adapters are merged or switched off"
+    if any(layer is output_embedding(model) for layer in layers):
+        return "its output embedding has an adapter"
+    if any(getattr(config, "bias", "none") != "none" for config in peft.peft_config.values()):
+        return "it also trains biases"
+    own = {id(weight) for layer in layers for weight in _adapter_weights(layer)}
+    other = [name for name, weight in peft.named_parameters() if weight.requires_grad and id(weight) not in own]
+    return f"it also trains {other[0]}" if other else ""
+
+
+@contextmanager
+def _adapters_off(model: nn.Module) -> Iterator[None]:
+    """Switch the adapters off inside this context; call it only without an `_adapter_obstacle`."""
+    peft: Any = without_wrappers(model)
+    # PEFT freezes the adapters meanwhile, and afterwards trains all that are active.
+    trained = [(weight, weight.requires_grad) for weight in peft.parameters()]
+    try:
+        with peft.disable_adapter():
+            yield
+    finally:
+        for weight, is_trained in trained:
+            weight.requires_grad_(is_trained)
+
+
+def _layers(model: nn.Module) -> list[Any]:
+    """Modules of PEFT that hold a layer of the base and its adapters or trained copies; peft need not be installed."""
+    return [module for module in model.modules() if getattr(module, "adapter_layer_names", None)]
+
+
+def _adapter_weights(layer: Any) -> Iterator[nn.Parameter]:
+    for name in layer.adapter_layer_names:
+        held = getattr(layer, name, None)
+        if isinstance(held, nn.Module):
+            yield from held.parameters()

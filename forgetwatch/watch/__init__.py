@@ -2,12 +2,11 @@
 
     callback     translates the events of a trainer
     session      one training: begin, resume, look, decide the budget, end
-    watch        measures a model and stores the result; looks: the comparisons, in memory; measuring: the baseline,
-                 its second measurement, the looks, in the same batches
+    watch        stores the looks, and restores them; looks: measures the model, and compares, in memory
     schedule, budget        steps of the looks, and number of items that they evaluate
     resume, trainer         the baseline of a resumed run; everything that is read from a trainer
     guard, held_out         bounds on losses; the probe against the training examples
-    follow, saved_checkpoints, tracker_runs   the same from another process, checkpoint by checkpoint
+    follow, saved_checkpoints                 the same from another process, checkpoint by checkpoint
     trackers, notices, command   rows and alerts; lines, report and table; a command of the user's
 
 Read `watch` first: it needs no trainer. A look is one evaluation of the probe during a run.
@@ -28,7 +27,7 @@ from forgetwatch.watch.command import checked_command
 from forgetwatch.watch.follow import Follower, FollowSettings
 from forgetwatch.watch.guard import Guard, Tripped
 from forgetwatch.watch.held_out import default_probe, overlap_line
-from forgetwatch.watch.measuring import Measurer
+from forgetwatch.watch.looks import Measurer
 from forgetwatch.watch.notices import ReportPage, cost_line, stopped_line
 from forgetwatch.watch.resume import agrees, packed, unpacked
 from forgetwatch.watch.saved_checkpoints import CheckpointGoneError, CheckpointStore, SavedCheckpoint

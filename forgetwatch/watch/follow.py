@@ -58,8 +58,7 @@ from forgetwatch.watch.checkpoint_queue import CheckpointQueue, End, ScoredFolde
 from forgetwatch.watch.follow_base import FollowBase, is_replaced, lost_base, watched_budget, weights_of
 from forgetwatch.watch.guard import Guard, Tripped
 from forgetwatch.watch.saved_checkpoints import CheckpointGoneError, CheckpointStore, SavedCheckpoint
-from forgetwatch.watch.tracker_runs import TrackerRuns
-from forgetwatch.watch.trackers import alert
+from forgetwatch.watch.trackers import TrackerRuns, alert
 from forgetwatch.watch.watch import Watch
 
 _PATIENCE: Final = 5.0

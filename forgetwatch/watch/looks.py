@@ -1,34 +1,56 @@
-"""The looks of a run in progress, in memory: each compared with the baseline and with further references.
+"""The looks of a run in progress: measured, and compared with the baseline and with further references.
+
+    Measurer     baseline              all items, announced, with the time that it will take
+                 second measurement    the first items again in smaller batches: what flips is noise
+                 look                  the items that the budget keeps
+    Looks        their comparisons, in memory
 
 All comparisons of a run are over one `Subset` of its probe. The budget is decided before the first look after the
-baseline, so that only the rows of the baseline and of the latest look stay in memory.
+baseline, so that only the rows of the baseline and of the latest look stay in memory. Outcomes near a tie depend on the
+composition of a batch, so the batches of the baseline are those of the run, also after a resume.
 """
 
 from __future__ import annotations
 
+import operator
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import nn
 
-from forgetwatch.comparing import Comparison, Subset, Trajectory, compare, right_answers, with_null
-from forgetwatch.errors import WatchError
+from forgetwatch.comparing import Comparison, Subset, Trajectory, compare, repeated_prompts, right_answers, with_null
+from forgetwatch.errors import ScoringError, WatchError
 from forgetwatch.probe import Probe
+from forgetwatch.progress import Progress, log, shown
 from forgetwatch.readers import load_snapshot
-from forgetwatch.run_folder import GuardFinding, Kind
-from forgetwatch.scoring import versions
+from forgetwatch.run_folder import LAST_STEP, GuardFinding, Kind
+from forgetwatch.scoring import CANNOT_GENERATE, Generator, Scorer, all_gather, rank, versions
 from forgetwatch.snapshot import Snapshot
-from forgetwatch.watch.budget import Decision, stored_decision
+from forgetwatch.watch.budget import Decision, evaluated_items, stored_decision
 
 PREVIOUS: Final = "previous"
 """Reference to the look before."""
 
+_TWICE_ITEMS: Final = 500
+"""Number of items of the second measurement of the baseline."""
+
+_FEWEST_TOKENS: Final = 64
+"""Tokens of the smallest batch with which the baseline is measured again."""
+
+_HALVES: Final = 1.15
+"""Seconds of an item in batches of half the size, as a multiple of those in whole ones; measured on a CPU."""
+
+_QUICK_ITEMS: Final = 500
+"""Items of the probe `quick`, the first ones of `standard`."""
+
 
 class Looks:
-    """Comparisons of the looks so far; no model, no files.
+    """Comparisons of the looks so far; no model, no files. A `Watch` adds to them.
 
     Attributes:
         probe: The items.
@@ -83,8 +105,8 @@ class Looks:
         start = None if self.baseline is None else self.baseline.meta["step"]
         return {step: one["checksum"] for step, one in sorted(self._described.items()) if step != start}
 
-    def begin(self, baseline: Snapshot, null: Snapshot | None = None, *, decision: Decision | None = None) -> None:
-        """Set the baseline, before the first `add`.
+    def _begin(self, baseline: Snapshot, null: Snapshot | None = None, *, decision: Decision | None = None) -> None:
+        """Set the baseline, before the first `_add`.
 
         Args:
             baseline: The snapshot that everything is compared with.
@@ -98,7 +120,7 @@ class Looks:
         """Set the number of looks planned after the baseline; at least 1."""
         self.planned = max(1, looks)
 
-    def add(self, snapshot: Snapshot, *, step: int) -> Comparison:
+    def _add(self, snapshot: Snapshot, *, step: int) -> Comparison:
         """Add a look: compare it with the baseline and the other references.
 
         Raises:
@@ -135,14 +157,14 @@ class Looks:
         }
         return comparison
 
-    def compare_again(self, again: Snapshot, *, step: int) -> Comparison:
+    def _compare_again(self, again: Snapshot, *, step: int) -> Comparison:
         """Add a second measurement of a look: its flips are the noise of later looks."""
         before, after = map(self.subset.apply, (self._snapshots[step], again))
         self.resumed[step] = compare(before=before, after=after)
         self._again[step] = again.full_checksum
         return self.resumed[step]
 
-    def drop_again(self, step: int) -> None:
+    def _drop_again(self, step: int) -> None:
         """Drop the second measurement of a look."""
         self.resumed.pop(step, None)
 
@@ -165,13 +187,13 @@ class Looks:
                 )
             self.comparisons, self._right, self.others = {}, {}, {}
             for step, snapshot in sorted(rows.items()):
-                self.add(snapshot, step=step)
+                self._add(snapshot, step=step)
         # An interrupt, too, must not leave looks over unlike items.
         except BaseException:
             self.decision, self.subset, self.comparisons, self._right, self._snapshots, self.others = before
             raise
 
-    def drop_after(self, step: int) -> None:
+    def _drop_after(self, step: int) -> None:
         """Drop the looks later than `step`."""
         self.findings = tuple(finding for finding in self.findings if finding.step <= step)
         kept: tuple[dict[int, Any], ...] = (self.comparisons, self.resumed, self._described, self._right)
@@ -179,11 +201,16 @@ class Looks:
             for later in [look for look in looks if look > step]:
                 del looks[later]
 
-    def has_snapshot(self, step: int) -> bool:
+    @property
+    def evaluates(self) -> bool:
+        """False if no item is left that the looks could evaluate: all are left out."""
+        return evaluated_items(self.probe, self.decision or Decision()) > 0
+
+    def _has_snapshot(self, step: int) -> bool:
         """True if the rows of the look at `step` are in memory."""
         return step in self._snapshots and step in self.comparisons
 
-    def hold(self, snapshot: Snapshot, *, step: int) -> None:
+    def _hold(self, snapshot: Snapshot, *, step: int) -> None:
         """Take the rows of a look back into memory."""
         self._snapshots[step] = snapshot
 
@@ -212,14 +239,15 @@ class Looks:
         """Number of right answers of the baseline."""
         return int((self._right[min(self._right)] == 1.0).sum()) if self._right else 0
 
-    def lost_must_pass(self, step: int) -> list[str]:
+    def lost_must_pass(self, step: SupportsIndex) -> list[str]:
         """Ids of the `must_pass` items that were right at the baseline and are wrong at `step`."""
         if self.baseline is None:
             return []
+        look = checked_step(step, lowest=-1)  # that of a baseline from elsewhere
         must = {(item.task, item.id) for item in self.probe if item.must_pass}
         baseline = self.subset.apply(self.baseline)
         names = zip(baseline.texts("task"), baseline.texts("item_id"), strict=True)
-        before, after = (self._right[look] for look in (min(self._right), step))
+        before, after = (self._right[one] for one in (min(self._right), look))
         lost = (
             name
             for (task, name), was, now in zip(names, before, after, strict=False)
@@ -228,7 +256,7 @@ class Looks:
         # An item with several samples is named once.
         return list(dict.fromkeys(lost))
 
-    def description(self, *, without: Collection[tuple[Kind, int]] = ()) -> dict[str, Any]:
+    def _description(self, *, without: Collection[tuple[Kind, int]] = ()) -> dict[str, Any]:
         """Description of the run, for ``run.json``; empty before the baseline.
 
         Args:
@@ -263,6 +291,145 @@ class Looks:
         self.decision = decision
 
 
+class Measurer:
+    """Evaluates the model of a run: in the same batches at every look, with its progress shown.
+
+    Attributes:
+        seconds: Seconds of the latest look that evaluated the model; after a resume those of the baseline, for as many
+            items.
+        generation_seconds: Seconds of these that generated answers.
+        token_budget: Tokens of a batch of the baseline, and so of the run; None for what suits the device.
+
+    Args:
+        looks: The looks of the run: they name the items, and the batches of the baseline.
+        token_budget: Tokens of a batch; None for what suits the device.
+        generator: Generates answers if items need that; None for the model itself.
+    """
+
+    def __init__(self, looks: Looks, *, token_budget: int | None = None, generator: Generator | None = None) -> None:
+        self.seconds = self.generation_seconds = 0.0
+        self.token_budget = token_budget
+        self._looks = looks
+        self._generator = generator
+        self._scorer: Scorer | None = None
+        self._encoded_at = 0  # step of the look whose tokenizer encoded the items
+        self._obstacle_logged = False
+
+    def restart(self) -> None:
+        """Lay out the batches anew at the next look, which has other items."""
+        self._scorer = None
+
+    def baseline(self, model: nn.Module, tokenizer: Any, *, step: int, twice: bool) -> tuple[Snapshot, Snapshot | None]:
+        """Outcomes of the model before the training, and those of a second measurement, None without one.
+
+        Args:
+            model: The model.
+            tokenizer: Its tokenizer.
+            step: Optimizer steps taken so far.
+            twice: True to measure a second time.
+
+        Raises:
+            ScoringError: If no item can be scored.
+        """
+        probe, is_main = self._looks.probe, rank() == 0
+        opening = f"baseline: {probe.name}, {len(probe):,} items"
+        again = min(_TWICE_ITEMS, len(probe)) if twice else 0
+        which = "all" if again == len(probe) else f"the first {again:,}"
+        opening += f", then {which} of them again for the noise" if twice else ""
+        with shown(
+            "baseline",
+            opening=opening,
+            again=_HALVES * again / len(probe),
+            advice=_shorter(probe),
+            is_main_process=is_main,
+        ) as progress:
+            snapshot = self.look(model, tokenizer, step=step, progress=progress)
+        _check_baseline(snapshot, probe, step=step)
+        self._obstacle_logged = True  # with the other unscored items
+        null = None
+        if twice:
+            with shown("second measurement", is_main_process=is_main) as progress:
+                null = self._again(model, tokenizer, step=step, progress=progress)
+        return snapshot, null
+
+    def look(self, model: nn.Module, tokenizer: Any, *, step: int, progress: Progress | None) -> Snapshot:
+        """Outcomes of the model on the items that the looks evaluate.
+
+        Args:
+            model: The model.
+            tokenizer: Its tokenizer.
+            step: Optimizer steps taken so far.
+            progress: Called after each batch; None for no display.
+
+        Raises:
+            ScoringError: If the tokenizer encodes the items otherwise than that of the first look.
+        """
+        looks = self._looks
+        if self._scorer is None:
+            self._encoded_at = step
+            made = looks.baseline.meta if looks.baseline else {}
+            # The same batches also after a resume: outcomes near a tie depend on the composition of a batch.
+            self._scorer = Scorer(
+                looks.probe.head(looks.items or len(looks.probe)),
+                tokenizer,
+                model,
+                layout=made.get("way"),
+                attention=made.get("attention"),
+                noise=made.get("noise"),
+                token_budget=(made.get("batch") or {}).get("tokens") or self.token_budget,
+                left_out=looks.subset.left_out,
+                progress=progress,
+            )
+        scorer = self._scorer
+        if not all(all_gather(lambda: scorer.encodes_alike(tokenizer))):
+            raise ScoringError(
+                f"the tokenizer at step {step} encodes the questions differently from the one at step "
+                f"{self._encoded_at}; needed one tokenizer for all looks of a run"
+            )
+        snapshot = scorer.score(model, step=step, generator=self._generator, progress=progress)
+        if looks.baseline is not None:
+            self._log_obstacle(snapshot)
+        self.set_seconds(snapshot, share=1.0)
+        return looks.subset.describe(snapshot, fingerprint=looks.probe.fingerprint)
+
+    def _log_obstacle(self, snapshot: Snapshot) -> None:
+        """Log once that answers of a baseline from elsewhere cannot be generated here."""
+        reasons = Counter(outcome for outcome in snapshot.texts("outcome") if outcome.startswith(CANNOT_GENERATE))
+        if reasons and not self._obstacle_logged and rank() == 0:
+            log(f"{reasons.total():,} of {len(snapshot):,} items are unscored at every look: {_reasons(reasons)}")
+        self._obstacle_logged = self._obstacle_logged or bool(reasons)
+
+    def _again(self, model: nn.Module, tokenizer: Any, *, step: int, progress: Progress | None) -> Snapshot | None:
+        """Second measurement of the baseline's weights, in batches of half the tokens: its flips are noise.
+
+        It is over the first items only, which suffice to see noise.
+        """
+        if self._scorer is None:
+            return None
+        engine = self._scorer.engine
+        tokens = max(_FEWEST_TOKENS, engine.token_budget // 2)
+        probe = self._looks.probe.head(_TWICE_ITEMS)
+        twice = Scorer(
+            probe,
+            tokenizer,
+            model,
+            layout=engine.layout,
+            attention=engine.attention,
+            noise=engine.noise,
+            token_budget=tokens,
+            progress=progress,
+        )
+        null = twice.score(model, step=step, generator=self._generator, progress=progress, again=True)
+        part = Subset.of_probe(self._looks.probe, items=len(probe), generates=True)
+        return part.describe(null, fingerprint=self._looks.probe.fingerprint)
+
+    def set_seconds(self, snapshot: Snapshot, *, share: float) -> None:
+        """Set the seconds of the latest evaluation to those of a snapshot, or to a share of them."""
+        self.seconds, self.generation_seconds = (
+            share * float(snapshot.meta.get(name) or 0.0) for name in ("seconds", "written_seconds")
+        )
+
+
 def references(against: Mapping[str, Snapshot | str | Path] | None) -> dict[str, Snapshot | str]:
     """References by name, each a snapshot or ``"previous"``; those in files are read.
 
@@ -279,3 +446,53 @@ def references(against: Mapping[str, Snapshot | str | Path] | None) -> dict[str,
         name: given if isinstance(given, Snapshot) else PREVIOUS if given == PREVIOUS else load_snapshot(given)
         for name, given in (against or {}).items()
     }
+
+
+def checked_step(step: SupportsIndex, *, lowest: int = 0) -> int:
+    """A step as a plain integer, also of a numpy integer.
+
+    Raises:
+        WatchError: If it is no whole number from `lowest` to `LAST_STEP`.
+    """
+    try:
+        number = None if isinstance(step, bool) else operator.index(step)
+    except TypeError:
+        number = None
+    if number is None or not lowest <= number <= LAST_STEP:
+        raise WatchError(f"step={step!r}: needed a whole number of optimizer steps from {lowest} to {LAST_STEP}")
+    return number
+
+
+def _check_baseline(snapshot: Snapshot, probe: Probe, *, step: int) -> None:
+    """Raise if a baseline has no scored item, and log how many items are unscored or wrong by rule."""
+    outcomes = list(zip(snapshot.texts("outcome"), snapshot.is_unscored, strict=True))
+    unscored = Counter(outcome for outcome, without in outcomes if without)
+    wrong = Counter(outcome for outcome, without in outcomes if outcome != "ok" and not without)
+    if unscored.total() == len(snapshot):
+        raise ScoringError(
+            f"no item of probe {probe.name!r} ({len(snapshot):,} items) can be scored: {_reasons(unscored)}"
+        )
+    # Every process has checked the baseline, so that all stop; only the main process logs.
+    if rank() != 0:
+        return
+    if unscored:
+        log(f"{unscored.total():,} of {len(snapshot):,} items are unscored: {_reasons(unscored)}")
+    if repeated := repeated_prompts(snapshot):
+        log(repeated)
+    if wrong:
+        log(f"{wrong.total():,} of {len(snapshot):,} answers count as wrong: {_reasons(wrong)}")
+    if step > 0:
+        log(f"the baseline is taken at step {step}: losses before it cannot be seen")
+
+
+def _shorter(probe: Probe) -> str:
+    """Advice on a baseline that takes long."""
+    smaller = ""
+    if len(probe) > _QUICK_ITEMS:
+        smaller = "the probe 'quick'" if probe.name == "standard" else f"fewer items (probe.head({_QUICK_ITEMS}))"
+        smaller += ", or "
+    return f"shorter: {smaller}a snapshot of this model (`forgetwatch score`) as the baseline, not measured twice"
+
+
+def _reasons(outcomes: Counter[str]) -> str:
+    return "; ".join(f"{count:,} {why.removeprefix('unscored: ')}" for why, count in outcomes.most_common(3))

@@ -65,7 +65,7 @@ def memory_of(watch: Watch, *, tripped: Any, stopped: int | None) -> dict[str, A
         **stored_decision(watch.decision),
         "tripped": tripped,
         "stopped": stopped,
-        "completions": watch.completions,
+        "completions": watch.drift.checksum,
         "packed": packed(watch.baseline),
     }
 

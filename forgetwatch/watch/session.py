@@ -414,7 +414,7 @@ class Session:
             return None
         generated = generated_items(watch.probe) if watch.decision is None else 0
         # Later a look's drift is in the seconds that it took outside evaluating the items.
-        drift = watch.drift_seconds if self._settings.drift is None and watch.decision is None else 0.0
+        drift = watch.drift.seconds if self._settings.drift is None and watch.decision is None else 0.0
         return Cost(
             items=evaluated_worth(watch.probe, watch.decision or Decision()),
             look=watch.measurer.seconds,
@@ -430,7 +430,7 @@ class Session:
     @property
     def _extra(self) -> float:
         """Seconds of a look outside evaluating the items; before the first look those of the drift."""
-        return self._clock.extra or self.watch.drift_seconds
+        return self._clock.extra or self.watch.drift.seconds
 
     def _log_share(self, cost: Cost, *, since: int, planned: int | None = None) -> None:
         """Log the share of the time that the looks after a step take.

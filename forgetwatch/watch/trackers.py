@@ -1,27 +1,228 @@
-"""The trackers of a trainer: a row of numbers per look, one table of flipped items, alerts.
+"""Trackers: a row of numbers per look, one table of flipped items, alerts.
 
-Rows go through the trainer's own log, and so to every tracker that it reports to, on its step axis. The table and the
-alerts go to W&B, trackio, MLflow and TensorBoard if one of them is running.
+    in a training    Trackers      rows go through the trainer's own log, and so to every tracker that it reports to
+    `follow`         TrackerRuns   rows go to runs of its own, since the training has others; only where it is asked to
+
+The table and the alerts go to the trackers of `TRACKERS` that have a run in this process, whoever began it. A tracker
+with peculiarities has a class of its own: `row` and `begin` for the runs of a follower, `table` and `alert` for both.
+
+The rows of a follower have the keys that the callback's have in the same tracker, on the step of the checkpoint. A file
+in its run folder names the looks that each tracker has, so that a follower that was stopped sends each once. If a step
+is saved again with other weights, its look is sent as an additional row.
 """
 
 from __future__ import annotations
 
 import copy
+import json
 import math
+import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
+from accelerate import PartialState
+from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
 from transformers import Trainer, TrainerControl, TrainerState
+from transformers.integrations.integration_utils import rewrite_logs
 
 from forgetwatch.comparing.flips import flips
-from forgetwatch.errors import WatchError
+from forgetwatch.errors import WatchError, did_you_mean
+from forgetwatch.files import write_text
 from forgetwatch.measures import drift_row
 from forgetwatch.report import PREFIX, flipped_rows, tracker_row
 from forgetwatch.watch.watch import Watch
 
 TABLE: Final = "forgetwatch/flipped"
 """Name of the table of flipped items."""
+
+SENT: Final = "trackers.json"
+"""Name of the file in the run folder that names the looks that each tracker has."""
+
+_STEP: Final = "train/global_step"
+"""Metric by which transformers sends the step to trackers whose own step counts calls, and may not go back."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flipped:
+    """The items that flipped until a look.
+
+    Attributes:
+        columns: Names of the columns.
+        rows: One row an item.
+        step: The step of the look.
+        writers: Open writers of TensorBoard.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    step: int
+    writers: Sequence[Any]
+
+
+class Tracker:
+    """A tracker of `accelerate` without peculiarities.
+
+    Attributes:
+        name: Its name in `accelerate` and transformers.
+        is_rewritten: True if transformers writes ``eval_forget/...`` as ``eval/forget/...`` to it.
+    """
+
+    def __init__(self, name: str, *, is_rewritten: bool = False) -> None:
+        self.name = name
+        self.is_rewritten = is_rewritten
+
+    def begin(self, watch: Watch, named: Mapping[str, Any]) -> Any:
+        """A tracker of `accelerate` with a begun run; that of an earlier process goes on where trackers allow it.
+
+        Args:
+            watch: The run that is followed.
+            named: Name, group and config of the run in the tracker.
+        """
+        made = LOGGER_TYPE_TO_CLASS[self.name]
+        place = ("runs", str(watch.folder.path)) if made.requires_logging_directory else (self._project(),)
+        run = made(*place, **self._options(watch, named))
+        run.start()
+        return run
+
+    def row(self, run: Any, values: Mapping[str, float], *, step: int) -> None:
+        """Send a row to a run that `begin` gave."""
+        run.log(values, step=step)
+
+    def table(self, flipped: Flipped) -> None:
+        """Send the flipped items, if the tracker can show a table and has a run."""
+
+    def alert(self, title: str, text: str) -> None:
+        """Send an alert, if the tracker has alerts and a run."""
+
+    def _project(self) -> str:
+        # The projects in which transformers puts the runs of trainings.
+        return os.environ.get(f"{self.name.upper()}_PROJECT", "huggingface")
+
+    def _options(self, watch: Watch, named: Mapping[str, Any]) -> dict[str, Any]:
+        """Options of the tracker's class in `accelerate`."""
+        return {}
+
+
+class _WandB(Tracker):
+    """W&B; its own step counts calls of log, and the step of the training is a metric."""
+
+    def begin(self, watch: Watch, named: Mapping[str, Any]) -> Any:
+        run = super().begin(watch, named)
+        run.tracker.define_metric(_STEP)
+        run.tracker.define_metric("*", step_metric=_STEP, step_sync=True)
+        return run
+
+    def row(self, run: Any, values: Mapping[str, float], *, step: int) -> None:
+        run.log({**values, _STEP: step})
+
+    def table(self, flipped: Flipped) -> None:
+        if wandb := _running("wandb", "run"):
+            wandb.log({TABLE: _shown(wandb, flipped), _STEP: flipped.step})
+
+    def alert(self, title: str, text: str) -> None:
+        if wandb := _running("wandb", "run"):
+            wandb.alert(title=title, text=text, level=wandb.AlertLevel.WARN)
+
+    def _options(self, watch: Watch, named: Mapping[str, Any]) -> dict[str, Any]:
+        return {**named, "id": f"follow-{watch.folder.run}", "resume": "allow"}
+
+
+class _Trackio(Tracker):
+    """trackio, with the step of the training as a metric."""
+
+    def row(self, run: Any, values: Mapping[str, float], *, step: int) -> None:
+        run.log({**values, _STEP: step})
+
+    def table(self, flipped: Flipped) -> None:
+        if trackio := self._running():
+            trackio.log({TABLE: _shown(trackio, flipped), _STEP: flipped.step})
+
+    def alert(self, title: str, text: str) -> None:
+        # Older versions have no alerts.
+        if send := getattr(self._running(), "alert", None):
+            send(title=title, text=text)
+
+    def _options(self, watch: Watch, named: Mapping[str, Any]) -> dict[str, Any]:
+        # The id tells runs of one name apart.
+        own = {"name": f"{named['name']} {str(watch.folder.run)[:4]}"}
+        return {**named, **own, "resume": "allow", "embed": False, "auto_log_gpu": False, "auto_log_cpu": False}
+
+    def _running(self) -> Any:
+        """The module, if it is imported and has a run; else None."""
+        if "trackio" not in sys.modules:
+            return None
+        try:
+            # The current run has no public accessor, and this module may move in another version.
+            from trackio import context_vars
+
+            return sys.modules["trackio"] if context_vars.current_run.get() is not None else None
+        except (ImportError, AttributeError, LookupError):
+            return None
+
+
+class _MLflow(Tracker):
+    """MLflow; its metrics take letters of any script, and the bridges of transformers and `accelerate` do not."""
+
+    def row(self, run: Any, values: Mapping[str, float], *, step: int) -> None:
+        import mlflow
+
+        mlflow.log_metrics(dict(values), step=step)
+
+    def table(self, flipped: Flipped) -> None:
+        if mlflow := self.running():
+            data = {name: [row[index] for row in flipped.rows] for index, name in enumerate(flipped.columns)}
+            mlflow.log_table(data=data, artifact_file=f"{TABLE}.json")
+
+    def running(self) -> Any:
+        """The module, if it is imported and has a run; else None."""
+        return _running("mlflow", "active_run")
+
+    def _project(self) -> str:
+        return "Default"
+
+    def _options(self, watch: Watch, named: Mapping[str, Any]) -> dict[str, Any]:
+        return {"run_name": named["name"]}
+
+
+class _TensorBoard(Tracker):
+    """TensorBoard, which renders text as Markdown."""
+
+    def table(self, flipped: Flipped) -> None:
+        # A bar or a line break ends a cell.
+        lines = [" | ".join(flipped.columns), " | ".join("---" for _ in flipped.columns)]
+        lines += [" | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in row) for row in flipped.rows]
+        for writer in flipped.writers:
+            writer.add_text(TABLE, "\n".join(lines), flipped.step)
+
+
+_MLFLOW: Final = _MLflow("mlflow")
+
+TRACKERS: Final = (
+    _WandB("wandb", is_rewritten=True),
+    _Trackio("trackio", is_rewritten=True),
+    _MLFLOW,
+    _TensorBoard("tensorboard", is_rewritten=True),
+    Tracker("comet_ml", is_rewritten=True),
+    Tracker("swanlab", is_rewritten=True),
+)
+"""Trackers with peculiarities; a row suits all others as it is."""
+
+
+def _running(name: str, run: str) -> Any:
+    """Module of a tracker, if it is imported and has a run; else None."""
+    # Not imported: a tracker that the run does not use must not be loaded.
+    module = sys.modules.get(name)
+    current = getattr(module, run, None)
+    return module if (current() if callable(current) else current) is not None else None
+
+
+def _shown(module: Any, flipped: Flipped) -> Any:
+    """Table of W&B or trackio."""
+    return module.Table(columns=list(flipped.columns), data=[list(row) for row in flipped.rows])
 
 
 class Trackers:
@@ -64,8 +265,8 @@ class Trackers:
         finally:
             self._trainer.state = self._state
             self._control.should_log = keep
-        if other_scripts and (mlflow := _running("mlflow", "active_run")):
-            mlflow.log_metrics(other_scripts, step=step)  # MLflow itself takes letters of any script
+        if other_scripts and _MLFLOW.running() is not None:
+            _MLFLOW.row(None, other_scripts, step=step)  # MLflow itself takes letters of any script
 
     def _state_at_start(self) -> TrainerState:
         """Copy of the state as it was before the first step; its `log_history` is the trainer's own."""
@@ -77,6 +278,97 @@ class Trackers:
         """Log the items that flipped until the latest look, to every tracker that can show a table."""
         writers = [getattr(callback, "tb_writer", None) for callback in self._trainer.callback_handler.callbacks]
         log_flipped(watch, step=self._state.global_step, writers=writers, share_text=share_text)
+
+
+class TrackerRuns:
+    """One run in each of some trackers, begun at the first row.
+
+    Args:
+        names: Names of the trackers.
+        title: Name of the runs.
+        group: Group of the run in W&B and trackio; None for none.
+        config: Settings that the runs show; no text of items.
+        full: True for every number of every group.
+
+    Raises:
+        WatchError: If a tracker is unknown, or not installed.
+    """
+
+    def __init__(
+        self, names: Sequence[str], *, title: str, group: str | None, config: Mapping[str, Any], full: bool
+    ) -> None:
+        installed = {str(getattr(one, "value", one)) for one in get_available_trackers()}
+        for name in names:
+            if name not in LOGGER_TYPE_TO_CLASS:
+                near = did_you_mean(name, LOGGER_TYPE_TO_CLASS)
+                raise WatchError(f"--report-to {name}: needed one of {', '.join(sorted(LOGGER_TYPE_TO_CLASS))}{near}")
+            if name not in installed:
+                raise WatchError(f"--report-to {name}: its package is not installed; install it, or leave it out")
+        known = {tracker.name: tracker for tracker in TRACKERS}
+        self._trackers = [known.get(name, Tracker(name)) for name in dict.fromkeys(names)]
+        self._named = {"name": title, "group": group, "config": dict(config)}
+        self._full = full
+        self._running: dict[str, Any] = {}
+
+    def send(self, watch: Watch) -> None:
+        """Send the rows of all looks that a tracker does not have yet, by rising step.
+
+        Raises:
+            Exception: Whatever a tracker raises; the others have their rows then.
+        """
+        if not self._trackers:
+            return
+        path = watch.folder.path / SENT
+        sent, failed = _sent(path, watch.folder.run), None
+        for tracker in self._trackers:
+            of_tracker = sent.get(tracker.name, {})
+            try:
+                for step, scored in sorted(_scored(watch).items()):
+                    if of_tracker.get(str(step)) != scored:
+                        self._log(tracker, look_row(watch, step=step, full=self._full), step=max(step, 0), watch=watch)
+                        of_tracker[str(step)] = scored
+                        sent[tracker.name] = of_tracker
+            except Exception as error:  # of any kind: a tracker is foreign code
+                failed = error
+        write_text(path, json.dumps({"run": watch.folder.run, **sent}))
+        if failed is not None:
+            raise failed
+
+    def finish(self, watch: Watch) -> None:
+        """Log the items that flipped until the latest look, without their texts, and close the runs."""
+        try:
+            if self._running and len(watch.comparisons) > 1:
+                board = self._running.get("tensorboard")
+                writers = [] if board is None else [board.tracker]
+                log_flipped(watch, step=max(watch.comparisons), writers=writers, share_text=False)
+        finally:
+            for run in self._running.values():
+                with suppress(Exception):  # each of the others is closed all the same
+                    run.finish()
+            self._running = {}
+
+    def _log(self, tracker: Tracker, row: dict[str, float], *, step: int, watch: Watch) -> None:
+        if tracker.name not in self._running:
+            PartialState()  # the loggers of `accelerate` need one
+            self._running[tracker.name] = tracker.begin(watch, self._named)
+        values = rewrite_logs(row) if tracker.is_rewritten else row
+        tracker.row(self._running[tracker.name], values, step=step)
+
+
+def _scored(watch: Watch) -> dict[int, str]:
+    """Digest of the weights of each look, by step; empty for the baseline, of which there is one."""
+    return {step: str((look.after.get("weights") or {}).get("digest", "")) for step, look in watch.comparisons.items()}
+
+
+def _sent(path: Path, run: str | None) -> dict[str, dict[str, str]]:
+    """Steps that each tracker has of this run, each with the digest of its weights."""
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    if not isinstance(stored, dict) or stored.pop("run", None) != run:
+        return {}
+    return {name: steps for name, steps in stored.items() if isinstance(steps, dict)}
 
 
 def log_flipped(watch: Watch, *, step: int, writers: Iterable[Any], share_text: bool) -> None:
@@ -93,53 +385,15 @@ def log_flipped(watch: Watch, *, step: int, writers: Iterable[Any], share_text: 
         return
     changed = flips(watch.baseline, latest, probe=watch.probe if share_text else None)
     columns, rows = flipped_rows(changed, texts=share_text)
-    if wandb := _running("wandb", "run"):
-        table = wandb.Table(columns=list(columns), data=[list(row) for row in rows])
-        # The trainer's step axis: W&B's own step counts calls of log.
-        wandb.log({TABLE: table, "train/global_step": step})
-    if trackio := _running_trackio():
-        table = trackio.Table(columns=list(columns), data=[list(row) for row in rows])
-        trackio.log({TABLE: table, "train/global_step": step})
-    if mlflow := _running("mlflow", "active_run"):
-        by_column = {name: [row[index] for row in rows] for index, name in enumerate(columns)}
-        mlflow.log_table(data=by_column, artifact_file=f"{TABLE}.json")
-    for writer in writers:
-        if writer is not None:
-            # TensorBoard renders text as Markdown, in which a bar or a line break ends a cell.
-            lines = [" | ".join(columns), " | ".join("---" for _ in columns)]
-            lines += [" | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in row) for row in rows]
-            writer.add_text(TABLE, "\n".join(lines), step)
+    opened = [writer for writer in writers if writer is not None]
+    for tracker in TRACKERS:
+        tracker.table(Flipped(columns=columns, rows=rows, step=step, writers=opened))
 
 
 def alert(title: str, text: str) -> None:
     """Send an alert through the running trackers that have alerts."""
-    if wandb := _running("wandb", "run"):
-        wandb.alert(title=title, text=text, level=wandb.AlertLevel.WARN)
-    trackio = _running_trackio()
-    # Older versions have no alerts.
-    if trackio is not None and hasattr(trackio, "alert"):
-        trackio.alert(title=title, text=text)
-
-
-def _running(name: str, run: str) -> Any:
-    """Module of a tracker, if it is imported and has a run; else None."""
-    # Not imported: a tracker that the run does not use must not be loaded.
-    module = sys.modules.get(name)
-    current = getattr(module, run, None)
-    return module if (current() if callable(current) else current) is not None else None
-
-
-def _running_trackio() -> Any:
-    """Module trackio, if it is imported and has a run; else None."""
-    if "trackio" not in sys.modules:
-        return None
-    try:
-        # The current run has no public accessor, and this module may move in another version.
-        from trackio import context_vars
-
-        return sys.modules["trackio"] if context_vars.current_run.get() is not None else None
-    except (ImportError, AttributeError, LookupError):
-        return None
+    for tracker in TRACKERS:
+        tracker.alert(title, text)
 
 
 def look_row(watch: Watch, *, step: int, full: bool) -> dict[str, float]:

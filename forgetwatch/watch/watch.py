@@ -15,7 +15,6 @@ A look that cannot be written, such as on a full disk, stays in memory (`pending
 
 from __future__ import annotations
 
-import operator
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -27,7 +26,6 @@ from torch import nn
 from forgetwatch.comparing import (
     Comparison,
     Subset,
-    Trajectory,
     decided_by,
     has_graded_answers,
     rules_of,
@@ -39,24 +37,24 @@ from forgetwatch.grading import RULES
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
 from forgetwatch.progress import log, shown
-from forgetwatch.run_folder import LAST_STEP, PROBE, RUN_FOLDER, GuardFinding, Kind, Resumed, RunFolder
+from forgetwatch.run_folder import PROBE, RUN_FOLDER, GuardFinding, Kind, Resumed, RunFolder
 from forgetwatch.scoring import Generator, check_arguments, on_all_processes, on_main_process, rank
 from forgetwatch.snapshot import Snapshot, read_snapshot
 from forgetwatch.watch.budget import Decision, evaluated_items
-from forgetwatch.watch.looks import Looks
-from forgetwatch.watch.measuring import Measurer
+from forgetwatch.watch.looks import Looks, Measurer, checked_step
 
 _DELAY: Final = 5.0
 """Seconds of a look during the training before its progress is shown."""
 
 
-class Watch:
+class Watch(Looks):
     """Evaluates one probe again and again during a run, and follows the outcome of every item.
 
     Attributes:
         folder: The run folder, ``output_dir/_forgetwatch``.
         seconds: Seconds of each look of this process, by step.
         measurer: Evaluates the model.
+        drift: Measures the drift from the base.
         notes: Sentences on files that a resume did not find or did not use.
 
     Args:
@@ -92,9 +90,9 @@ class Watch:
         self.folder = RunFolder(output_dir, name=folder)
         self.seconds: dict[int, float] = {}
         self.notes: tuple[str, ...] = ()
-        self._looks = Looks(probe if isinstance(probe, Probe) else load_probe(probe), against=against)
-        self.measurer = Measurer(self._looks)
-        self._drift = RunDrift(wanted=drift, examples=examples)
+        super().__init__(probe if isinstance(probe, Probe) else load_probe(probe), against=against)
+        self.measurer = Measurer(self)
+        self.drift = RunDrift(wanted=drift, examples=examples)
         self._twice = twice
         self._started = False
         self._is_cleared = False  # the folder of an earlier run is set aside, or there was none
@@ -103,66 +101,6 @@ class Watch:
         self._repeated: set[int] = set()  # steps of which a repeated call was logged
         if resume:
             self.resume()
-
-    @property
-    def probe(self) -> Probe:
-        """The items."""
-        return self._looks.probe
-
-    @property
-    def baseline(self) -> Snapshot | None:
-        """The snapshot that everything is compared with; None before the first look."""
-        return self._looks.baseline
-
-    @property
-    def null(self) -> Snapshot | None:
-        """The baseline's weights measured again, in other batches; None if they were not."""
-        return self._looks.null
-
-    @property
-    def comparisons(self) -> dict[int, Comparison]:
-        """Baseline against each look so far, by step."""
-        return self._looks.comparisons
-
-    @property
-    def others(self) -> dict[str, dict[int, Comparison]]:
-        """Each further reference against each look, by its name and step."""
-        return self._looks.others
-
-    @property
-    def resumed(self) -> dict[int, Comparison]:
-        """Looks that were measured again after a resume, against the stored ones, by step."""
-        return self._looks.resumed
-
-    @property
-    def items(self) -> int | None:
-        """Number of items that the looks evaluate, a prefix of the probe; None for all."""
-        return self._looks.items
-
-    @property
-    def generates(self) -> bool:
-        """False if the looks leave out items whose answers are generated, other than `must_pass` ones."""
-        return self._looks.generates
-
-    @property
-    def evaluates(self) -> bool:
-        """False if no item is left that the looks could evaluate: all are left out."""
-        return evaluated_items(self.probe, self.decision or Decision()) > 0
-
-    @property
-    def decision(self) -> Decision | None:
-        """Decision on the items that looks evaluate; None before it is made."""
-        return self._looks.decision
-
-    @property
-    def planned(self) -> int | None:
-        """Looks planned after the baseline; None if unknown."""
-        return self._looks.planned
-
-    @property
-    def taken(self) -> dict[int, str]:
-        """Checksums of the looks after the baseline, by step."""
-        return self._looks.taken
 
     @property
     def pending(self) -> tuple[int, ...]:
@@ -181,45 +119,15 @@ class Watch:
         if self.pending and (failure := self._store()) is not None:
             raise failure
 
-    def latest(self) -> Snapshot | None:
-        """The latest look over the items that all looks evaluate; None before the first."""
-        return self._looks.latest()
-
-    def trajectory(self) -> Trajectory:
-        """All looks so far, in order.
-
-        Raises:
-            WatchError: If there is none yet.
-        """
-        return self._looks.trajectory()
-
     def report_findings(self, findings: Sequence[GuardFinding]) -> None:
         """Store the findings of the guard with the run, so that reports of the folder show them.
 
         Args:
             findings: All findings of the run so far.
         """
-        if tuple(findings) != self._looks.findings:
-            self._looks.findings = tuple(findings)
+        if tuple(findings) != self.findings:
+            self.findings = tuple(findings)
             self._store()
-
-    def retained_before(self) -> int:
-        """Number of right answers of the baseline."""
-        return self._looks.retained_before()
-
-    def lost_must_pass(self, step: SupportsIndex) -> list[str]:
-        """Ids of the `must_pass` items that were right at the baseline and are wrong at `step`."""
-        return self._looks.lost_must_pass(_checked(step, lowest=-1))  # that of a baseline from elsewhere
-
-    @property
-    def completions(self) -> str | None:
-        """Checksum of the base's completions; None if no drift is measured."""
-        return self._drift.checksum
-
-    @property
-    def drift_seconds(self) -> float:
-        """Seconds that the drift of a look takes; 0 if none was measured."""
-        return self._drift.seconds
 
     def measure_with(
         self, *, token_budget: int | None, generator: Generator | None, drift: RunDrift | None = None
@@ -231,12 +139,12 @@ class Watch:
             generator: Generates answers if items need that; None for the model itself.
             drift: Measures the drift; None for what the constructor was given.
         """
-        self.measurer = Measurer(self._looks, token_budget=token_budget, generator=generator)
-        self._drift = drift or self._drift
+        self.measurer = Measurer(self, token_budget=token_budget, generator=generator)
+        self.drift = drift or self.drift
 
     def plan(self, looks: int) -> None:
         """Set the number of looks planned after the baseline, by which alarms are corrected, and store it."""
-        self._looks.plan(looks)
+        super().plan(looks)
         if self._started:
             self._store()
 
@@ -247,9 +155,9 @@ class Watch:
             WatchError: If there were two looks after the baseline already.
             OSError: If the decision cannot be stored.
         """
-        self._looks.decide(decision)
+        super().decide(decision)
         if not decision.drift:
-            self._drift.stop()
+            self.drift.stop()
         # The next look makes a scorer for the remaining items.
         self.measurer.restart()
         self._store()
@@ -283,7 +191,7 @@ class Watch:
             LostBaselineError: If there is no such baseline.
             WatchError: If it was made with another probe, or `step` is no whole number in its range.
         """
-        until = None if step is None else _checked(step)
+        until = None if step is None else checked_step(step)
 
         def restore() -> Resumed:
             self.folder.claim(on_wait=log)
@@ -308,9 +216,9 @@ class Watch:
         # Also where the checkpoint is of before the decision: trackers have its rows already.
         decision = decision or Decision.of(resumed.described.values)
         # A reader, or a kill before the next look, must find the plan and the findings.
-        self._looks.planned = resumed.described.planned
+        self.planned = resumed.described.planned
         last = max((int(start.meta["step"]), *looks)) if until is None else until
-        self._looks.findings = tuple(finding for finding in resumed.described.findings if finding.step <= last)
+        self.findings = tuple(finding for finding in resumed.described.findings if finding.step <= last)
         self._started = True
         self.keep_norm(start.meta)
         self._log_categories(start)
@@ -318,22 +226,22 @@ class Watch:
             decision = Decision(items=items)
         decision = self._without_regraded(start, decision)
         left_out = decision is not None and not decision.drift
-        self._drift.log_if_lost(completions, left_out=left_out)
+        self.drift.log_if_lost(completions, left_out=left_out)
         if left_out:
-            self._drift.stop()
-        self._looks.begin(start, resumed.null, decision=decision)
-        self._looks.add(start, step=int(start.meta["step"]))
+            self.drift.stop()
+        self._begin(start, resumed.null, decision=decision)
+        self._add(start, step=int(start.meta["step"]))
         # By rising step: a second measurement sets the noise of the looks after it only.
         for look, snapshot in sorted(looks.items()):
-            self._looks.add(snapshot, step=look)
+            self._add(snapshot, step=look)
             if look in again:
-                self._looks.compare_again(again[look], step=look)
+                self._compare_again(again[look], step=look)
         self.measurer.set_seconds(start, share=(self.items or len(self.probe)) / len(self.probe))
         self._store()
 
     def _resume_drift(self, carried: Sequence[Path], checksum: str | None) -> None:
         budget = self.measurer.token_budget
-        self._drift.resume([self.folder.path, *carried], checksum=checksum, token_budget=budget)
+        self.drift.resume([self.folder.path, *carried], checksum=checksum, token_budget=budget)
 
     def _without_regraded(self, start: Snapshot, decision: Decision | None) -> Decision | None:
         """The decision, without generated answers where this version grades them by other rules than the baseline's."""
@@ -365,7 +273,7 @@ class Watch:
         if kept is not self.probe:
             if rank() == 0:
                 log(f"the run's baseline was decided by the norm {kept.norm!r}, and the run keeps it")
-            self._looks.probe = kept
+            self.probe = kept
 
     def in_norm(self, baseline: Snapshot) -> Snapshot:
         """A baseline from elsewhere, decided by the norm of this probe.
@@ -434,7 +342,7 @@ class Watch:
                 trains in the output_dir.
             OSError: If the snapshot cannot be written.
         """
-        step = _checked(step)
+        step = checked_step(step)
         on_all_processes(lambda: check_arguments(model, tokenizer))  # or the others would wait for this one
         latest = max(self.comparisons, default=step)
         if step < latest and origin is None:
@@ -457,14 +365,14 @@ class Watch:
                 raise
             snapshot = self._with_drift(snapshot, model, tokenizer, step=step, origin=origin)
             snapshot = self.folder.stamped(snapshot, "baseline")
-            self._looks.begin(snapshot, None if null is None else self.folder.stamped(null, "null"))
+            self._begin(snapshot, None if null is None else self.folder.stamped(null, "null"))
         else:
             # Nothing is awaited during the training: only a look that takes long is shown.
             with shown(f"look at step {step}", delay=_DELAY if step else 0.0, is_main_process=rank() == 0) as progress:
                 snapshot = self.measurer.look(model, tokenizer, step=step, progress=progress)
             snapshot = self._with_drift(snapshot, model, tokenizer, step=step, origin=origin)
             snapshot = self.folder.stamped(snapshot, "step")
-        comparison = self._looks.add(snapshot, step=step)
+        comparison = self._add(snapshot, step=step)
         if not self._has_vanished and (note := vanished_note(comparison.all)) and rank() == 0:
             log(f"step {step}: {note}; later looks do not say so again")
         self._has_vanished = self._has_vanished or vanished_note(comparison.all) is not None
@@ -488,7 +396,7 @@ class Watch:
     ) -> Snapshot:
         budget = self.measurer.token_budget
         snapshot = replace(snapshot, meta={**snapshot.meta, **(origin or {})})
-        return self._drift.added_to(snapshot, model, tokenizer, self.probe, step=step, token_budget=budget)
+        return self.drift.added_to(snapshot, model, tokenizer, self.probe, step=step, token_budget=budget)
 
     def look_again(self, model: nn.Module, tokenizer: Any, *, step: SupportsIndex) -> Comparison | None:
         """Measure a stored look again with the weights of its step: the flips are noise, since the weights are equal.
@@ -501,19 +409,19 @@ class Watch:
             WatchError: If `step` is no whole number in its range.
             OSError: If the snapshot cannot be written.
         """
-        step = _checked(step)
+        step = checked_step(step)
         on_all_processes(lambda: check_arguments(model, tokenizer))  # or the others would wait for this one
-        if not self._looks.has_snapshot(step) or not self.evaluates:
+        if not self._has_snapshot(step) or not self.evaluates:
             return None
         # Before the file of an earlier resume is replaced: run.json must never list another one than there is.
-        self._looks.drop_again(step)
+        self._drop_again(step)
         self._unstored.pop(("again", step), None)
         self._store()
         opening = f"step {step}: its look is measured again"
         with shown("measured again", opening=opening, is_main_process=rank() == 0) as progress:
             snapshot = self.measurer.look(model, tokenizer, step=step, progress=progress)
         snapshot = self.folder.stamped(snapshot, "again")
-        again = self._looks.compare_again(snapshot, step=step)
+        again = self._compare_again(snapshot, step=step)
         self._unstored["again", step] = snapshot
         self._store_look("again", step)
         return again
@@ -530,8 +438,8 @@ class Watch:
         self._open()
         adopted = self.folder.stamped(self.in_norm(baseline), "baseline")
         adopted = replace(adopted, meta={**adopted.meta, "step": -1})  # a step that no look of this run has
-        self._looks.begin(adopted)
-        self._looks.add(adopted, step=-1)
+        self._begin(adopted)
+        self._add(adopted, step=-1)
 
     def claim(self) -> None:
         """Keep other trainings out of the output_dir.
@@ -588,7 +496,7 @@ class Watch:
                 log(f"{self.folder.path} has disappeared; it is made again, without the earlier looks")
             if not (self._started and self.folder.is_started):
                 self.folder.start(self.probe, self.baseline, self.null)
-            self._drift.save(self.folder.path)
+            self.drift.save(self.folder.path)
             for (kind, step), look in self._unstored.items():
                 try:
                     self.folder.add(look, step=step, kind=kind)
@@ -597,7 +505,7 @@ class Watch:
                     # A plain one: it is sent to the other processes, and not every error can be.
                     failure = failure or OSError(error.errno, error.strerror or str(error), error.filename)
             # run.json comes last, and names only files that exist.
-            self.folder.describe({**self._looks.description(without=left), "completions": self.completions})
+            self.folder.describe({**self._description(without=left), "completions": self.drift.checksum})
             return True, left, failure
 
         # Sent to all: later calls between processes depend on it, and all must make the same ones.
@@ -614,10 +522,10 @@ class Watch:
         Raises:
             WatchError: If the baseline is later.
         """
-        until = _checked(step, lowest=-1)
+        until = checked_step(step, lowest=-1)
         if self.comparisons and until < (first := min(self.comparisons)):
             raise WatchError(f"forget_after: needed step {first}, that of the baseline, or a later one, got {until}")
-        self._looks.drop_after(until)
+        self._drop_after(until)
         self.seconds = {look: took for look, took in self.seconds.items() if look <= until}
         self._unstored = {look: rows for look, rows in self._unstored.items() if look[1] <= until}
         if self._started:
@@ -647,22 +555,7 @@ class Watch:
                 return {}
 
         if ("step", last) in self._unstored:
-            self._looks.hold(self._unstored["step", last], step=last)
-        elif self._started and not self._looks.has_snapshot(last):
+            self._hold(self._unstored["step", last], step=last)
+        elif self._started and not self._has_snapshot(last):
             for step, snapshot in on_main_process(read).items():
-                self._looks.hold(snapshot, step=step)
-
-
-def _checked(step: SupportsIndex, *, lowest: int = 0) -> int:
-    """A step as a plain integer, also of a numpy integer.
-
-    Raises:
-        WatchError: If it is no whole number from `lowest` to `LAST_STEP`.
-    """
-    try:
-        number = None if isinstance(step, bool) else operator.index(step)
-    except TypeError:
-        number = None
-    if number is None or not lowest <= number <= LAST_STEP:
-        raise WatchError(f"step={step!r}: needed a whole number of optimizer steps from {lowest} to {LAST_STEP}")
-    return number
+                self._hold(snapshot, step=step)

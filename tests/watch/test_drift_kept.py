@@ -92,7 +92,7 @@ def test_a_loop_of_ones_own_has_the_drift_of_each_look_and_the_run_folder_keeps_
         assert made[4][name].kl_summed > made[2][name].kl_summed > 0
     assert kls(read) == kls(made)
     assert (tmp_path / "_forgetwatch" / "completions.parquet").is_file()
-    assert Description.read(tmp_path / "_forgetwatch").completions == watch.completions
+    assert Description.read(tmp_path / "_forgetwatch").completions == watch.drift.checksum
 
 
 def test_a_run_in_a_loop_of_ones_own_resumes_with_the_drift_of_every_look(run: Path, tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_reports_show_the_drift_of_early_looks_where_the_last_one_has_none(tmp_p
 def test_a_run_without_drift_has_none_anywhere(tmp_path: Path) -> None:
     watch = watched(tmp_path, drift=False)
     trajectory = Trajectory.from_run(tmp_path)
-    assert watch.completions is None
+    assert watch.drift.checksum is None
     assert trajectory.drift == {}
     assert not (tmp_path / "_forgetwatch" / "completions.parquet").exists()
     assert [look["drift"] for look in trajectory_json(trajectory)["looks"]] == [None, None]

@@ -174,12 +174,12 @@ def test_a_decision_that_fails_changes_nothing(tmp_path: Path) -> None:
         watch.look(model(tok, seed=seed), tok, step=step)
     before = {step: look.all for step, look in watch.comparisons.items()}
     fewer = Decision(step=1, items=20, generates=False)
-    watch._looks._references = {"other": score(model(tok, seed=3), tok, probe(4))}
+    watch._references = {"other": score(model(tok, seed=3), tok, probe(4))}
     with pytest.raises(MismatchError):
         watch.decide(fewer)
     assert (watch.items, watch.generates, watch.decision, watch.others) == (None, True, None, {})
     assert {step: look.all for step, look in watch.comparisons.items()} == before
-    watch._looks._references = {}
+    watch._references = {}
     watch.decide(fewer)
     assert {look.all.n for look in watch.comparisons.values()} == {20}
     late = Watch(both(), tmp_path / "late")

@@ -11,7 +11,7 @@ import saved_runs as runs
 from accelerate import tracking
 
 from forgetwatch.errors import WatchError
-from forgetwatch.watch import tracker_runs as module
+from forgetwatch.watch import trackers as module
 
 
 class Board:

@@ -152,11 +152,6 @@ def check_completions(completions: Completions, model: nn.Module, tokenizer: Any
 
     Tokens that were added to the vocabulary are no obstacle: the ids of the completions must have their meaning.
 
-    Args:
-        completions: Texts that the base generated.
-        model: The model that is to be measured.
-        tokenizer: Its tokenizer.
-
     Raises:
         ScoringError: If the tokenizer or the vocabulary is another one.
     """

@@ -157,10 +157,7 @@ class Completions:
         return replace(self, meta={**self.meta, "floor": floor})
 
     def drift(self, now: Reading) -> dict[str, Drift]:
-        """Drift of a model from the base, by set, sorted by the sets' names.
-
-        Args:
-            now: The completions as the model reads them now.
+        """Drift of the model that reads the completions so now, by set, sorted by the sets' names.
 
         Raises:
             ValueError: If their number is not that of the completions or their tokens.

@@ -58,10 +58,6 @@ class DriftWatch:
     Attributes:
         completions: Texts that the base generated.
         seconds: Seconds of the latest look at them.
-
-    Args:
-        completions: Texts that the base generated.
-        token_budget: Tokens of a batch; the same at every look.
     """
 
     def __init__(self, completions: Completions, *, token_budget: int | None) -> None:
@@ -88,13 +84,7 @@ class DriftWatch:
 
     @classmethod
     def resume(cls, folders: Sequence[Path], *, checksum: str | None, token_budget: int | None) -> DriftWatch | None:
-        """Completions of a resumed run, from the first folder with an undamaged copy; None if there are none.
-
-        Args:
-            folders: The folders, the run folder first.
-            checksum: Checksum of the completions; None if the run had none.
-            token_budget: Tokens of a batch.
-        """
+        """Completions of a resumed run, from the first folder with an undamaged copy; None if there are none."""
 
         def found() -> Completions | None:
             for folder in folders:
@@ -193,13 +183,7 @@ class RunDrift:
             self._log(f"drift: {why}; it is measured after the prompts of the probe alone")
 
     def resume(self, folders: Sequence[Path], *, checksum: str | None, token_budget: int | None) -> None:
-        """Restore the completions of a run from the first folder with a whole copy; without one there is no drift.
-
-        Args:
-            folders: The folders, the run folder first.
-            checksum: Their checksum; None if the run had none.
-            token_budget: Tokens of a batch.
-        """
+        """Restore the completions of a run from the first folder with a whole copy; without one there is no drift."""
         self._begins, self._examples = False, None  # a model that was trained is not the base
         if self._wanted is False:
             self._unread = checksum
@@ -211,9 +195,7 @@ class RunDrift:
     def log_if_lost(self, checksum: str | None, *, left_out: bool) -> None:
         """Log why a resumed run that is to measure the drift goes on without it; nothing if it measures it.
 
-        Args:
-            checksum: Checksum of the run's completions; None if it had none.
-            left_out: True if the run's budget left out the drift, which was logged then.
+        `left_out` is True if the run's budget left out the drift, which was logged then.
         """
         if self._wanted is False or (self.base is not None and not left_out):
             return

@@ -5,9 +5,11 @@
     watch        stores the looks, and restores them; looks: measures the model, and compares, in memory
     schedule, budget        steps of the looks, and number of items that they evaluate
     resume, trainer         the baseline of a resumed run; everything that is read from a trainer
-    guard, held_out         bounds on losses; the probe against the training examples
-    follow, saved_checkpoints                 the same from another process, checkpoint by checkpoint
-    trackers, notices, command   rows and alerts; lines, report and table; a command of the user's
+    guard                   bounds on losses, and the action beyond them
+    run_probe               the default probe, and the search for its questions in the training examples
+    trackers, run_output    rows and alerts; lines, table, report.html, and a command of the user's
+    follow                  the same from another process, checkpoint by checkpoint
+    checkpoint_queue, saved_checkpoints    the checkpoints of a training, in order, and read while they may vanish
 
 Read `watch` first: it needs no trainer. A look is one evaluation of the probe during a run.
 """
@@ -23,13 +25,12 @@ from forgetwatch.watch.budget import (
 )
 from forgetwatch.watch.callback import ForgetWatchCallback
 from forgetwatch.watch.checkpoint_queue import CheckpointQueue
-from forgetwatch.watch.command import checked_command
 from forgetwatch.watch.follow import Follower, FollowSettings
 from forgetwatch.watch.guard import Guard, Tripped
-from forgetwatch.watch.held_out import default_probe, overlap_line
 from forgetwatch.watch.looks import Measurer
-from forgetwatch.watch.notices import ReportPage, cost_line, stopped_line
 from forgetwatch.watch.resume import agrees, packed, unpacked
+from forgetwatch.watch.run_output import ReportPage, checked_command, cost_line, stopped_line
+from forgetwatch.watch.run_probe import default_probe, overlap_line
 from forgetwatch.watch.saved_checkpoints import CheckpointGoneError, CheckpointStore, SavedCheckpoint
 from forgetwatch.watch.schedule import Schedule, event_steps
 from forgetwatch.watch.session import Session

@@ -50,9 +50,6 @@ class Clock:
 
     Attributes:
         extra: Seconds of the latest look outside evaluating the probe: counting, the guard, logging, the drift.
-
-    Args:
-        extra: The same of the look before the first step.
     """
 
     def __init__(self, *, extra: float = 0.0) -> None:
@@ -74,12 +71,7 @@ class Clock:
         self._since = time.perf_counter()
 
     def add_look(self, seconds: float, *, evaluation: float) -> None:
-        """Count a look.
-
-        Args:
-            seconds: Seconds of the whole look.
-            evaluation: Seconds of it that went into evaluating the probe.
-        """
+        """Count a look of so many seconds, of which `evaluation` went into evaluating the probe."""
         self.extra = max(0.0, seconds - evaluation)
 
     @property

@@ -30,14 +30,14 @@ from forgetwatch.progress import log
 from forgetwatch.run_folder import PROBE, RUN_FOLDER
 from forgetwatch.scoring import TrainerGenerator, check_generated, generation_obstacle, on_main_process, random_states
 from forgetwatch.snapshot import Snapshot, read_snapshot
-from forgetwatch.watch.command import checked_command
 from forgetwatch.watch.guard import Action, Guard
-from forgetwatch.watch.held_out import default_probe, probe_of_run
 from forgetwatch.watch.looks import references
 from forgetwatch.watch.resume import STATE, stateful
+from forgetwatch.watch.run_output import checked_command
+from forgetwatch.watch.run_probe import default_probe, probe_of_run
 from forgetwatch.watch.schedule import Every, Schedule, event_steps
 from forgetwatch.watch.session import Moment, Session, Settings
-from forgetwatch.watch.trackers import Trackers, composite_row
+from forgetwatch.watch.trackers import Trackers, composite_row, look_row
 from forgetwatch.watch.trainer import (
     calling_trainer,
     check_choice,
@@ -179,7 +179,7 @@ class ForgetWatchCallback(TrainerCallback):
     ) -> None:
         """Start the clock of a step."""
         if self._session is not None:
-            self._session.begin_step()
+            self._session.clock.begin_step()
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Look if the schedule says so."""
@@ -189,16 +189,16 @@ class ForgetWatchCallback(TrainerCallback):
         # Before the look of this step, which then evaluates the items that were decided on.
         if session.end_step(_moment(self._trainer, state, control, kwargs)):
             # The decision must be in the next checkpoint, or a resumed run would decide again.
-            with session.tolerate("storing the run's state", step=step):
+            with session.failures.tolerate("storing the run's state", step=step):
                 self._store_memory(state)
         if session.schedule.has_look(step, at_save=control.should_save):
             self._look(state, control, kwargs)
         if control.should_save and state.is_world_process_zero:
-            with session.tolerate("the check of the checkpoints", step=step):
+            with session.failures.tolerate("the check of the checkpoints", step=step):
                 if line := rotation_warning(args, state, session.watch.comparisons):
                     session.log(line)
         self._stop_again(control)
-        session.next_step()
+        session.clock.restart_step()  # the looks between two steps count to neither
 
     def on_epoch_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -238,18 +238,18 @@ class ForgetWatchCallback(TrainerCallback):
         # Until the budget is decided, the baseline's numbers are over other items than those of all later looks.
         if session.watch.decision is None and not chooses:
             return
-        with session.tolerate("adding the look to the evaluation", step=step):
-            row = session.row(step)
+        with session.failures.tolerate("adding the look to the evaluation", step=step):
+            row = look_row(session.watch, step=step, full=self.log == "full")
             if not row and chooses:
                 # The trainer stops if the metric that it chooses by is missing.
-                row = session.row(max(session.watch.comparisons))
+                row = look_row(session.watch, step=max(session.watch.comparisons), full=self.log == "full")
                 session.log(f"no look at step {step}; the best checkpoint is chosen by the look before")
             # In place: the trainer reads the metric of the best checkpoint from this dict.
             metrics.update(row)
         if (args.metric_for_best_model or "").endswith("/composite"):
             metrics.update(composite_row(metrics, metrics, self.composite))  # not tolerated: without it training stops
             return
-        with session.tolerate("the composite", step=step):
+        with session.failures.tolerate("the composite", step=step):
             metrics.update(composite_row(metrics, metrics, self.composite))
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
@@ -353,7 +353,7 @@ class ForgetWatchCallback(TrainerCallback):
         if session is None or self._trainer is None or step in session.watch.comparisons:
             return
         action = session.look(_moment(self._trainer, state, control, kwargs))
-        with session.tolerate("storing the run's state", step=step):
+        with session.failures.tolerate("storing the run's state", step=step):
             self._store_memory(state)
         if action in ("save", "stop"):
             control.should_save = True

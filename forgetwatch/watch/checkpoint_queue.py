@@ -143,11 +143,7 @@ class CheckpointQueue:
         self._failed[checkpoint.step] = checkpoint.name
 
     def supersede(self, signatures: Mapping[int, str]) -> None:
-        """Leave out checkpoints of a training that went back to an earlier step, unless they are saved again.
-
-        Args:
-            signatures: Signature of the files of each by step.
-        """
+        """Leave out checkpoints of a training that went back to an earlier step, unless their signatures change."""
         self._superseded |= signatures
 
     def restart_clock(self) -> None:
@@ -309,11 +305,7 @@ class CheckpointQueue:
         return "; it is itself a checkpoint, give the folder above" if self._store.is_checkpoint() else ""
 
     def _end(self, *, again: bool) -> End | None:
-        """Reason to end now; None to wait on.
-
-        Args:
-            again: True if a folder that is still being written is to be seen once more.
-        """
+        """Reason to end now; None to wait on, also for a folder that is to be seen once `again`."""
         if self._once:
             if again and (self._seen.keys() - self._done.keys()):
                 return None

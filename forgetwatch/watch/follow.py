@@ -26,7 +26,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -42,22 +42,32 @@ from forgetwatch.probe import Probe
 from forgetwatch.progress import log, seconds
 from forgetwatch.progress import Failures, log, seconds
 from forgetwatch.report import net_change
-from forgetwatch.run_folder import FOLLOW_FOLDER, GuardFinding
+from forgetwatch.run_folder import BASELINE, FOLLOW_FOLDER, RUN_FOLDER, GuardFinding
 from forgetwatch.scoring import (
+    ADAPTER,
+    base_of_adapter,
     failed_together,
+    has_tokenizer,
     load_model,
+    load_outline,
+    missing_base,
     on_all_processes,
     on_main_process,
     process_count,
     rank,
     tokenizer_settings,
 )
-from forgetwatch.snapshot import read_snapshot
-from forgetwatch.watch import notices
+from forgetwatch.snapshot import Snapshot, read_snapshot
+from forgetwatch.watch import run_output
 from forgetwatch.watch.checkpoint_queue import CheckpointQueue, End, ScoredFolder
-from forgetwatch.watch.follow_base import FollowBase, is_replaced, lost_base, watched_budget, weights_of
 from forgetwatch.watch.guard import Guard, Tripped
-from forgetwatch.watch.saved_checkpoints import CheckpointGoneError, CheckpointStore, SavedCheckpoint
+from forgetwatch.watch.saved_checkpoints import (
+    CheckpointGoneError,
+    CheckpointStore,
+    SavedCheckpoint,
+    is_replaced,
+    weights_of,
+)
 from forgetwatch.watch.trackers import TrackerRuns, alert
 from forgetwatch.watch.watch import Watch
 
@@ -66,6 +76,9 @@ _PATIENCE: Final = 5.0
 
 _NAMES: Final = ("_name_or_path", "transformers_version")
 """Settings of a model's configuration by which no outcome changes."""
+
+_CHECKSUM: Final = "base_checksum"
+"""Name under which the baseline's metadata has the checksum of the snapshot that it is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +108,67 @@ class FollowSettings:
     full: bool = False
     trust_remote_code: bool = False
     device_map: str | None = None
+
+
+@dataclass(frozen=True)
+class _Base:
+    """The base of a follower.
+
+    Attributes:
+        given: A model id, a checkpoint folder, or a snapshot file.
+        snapshot: The snapshot, if it is one.
+    """
+
+    given: str
+    snapshot: Snapshot | None
+
+    @classmethod
+    def named(cls, given: str, *, trust_remote_code: bool) -> _Base:
+        """The base of a name: a snapshot is read, a model's configuration and tokenizer are loaded.
+
+        Raises:
+            ForgetwatchError: If it cannot be used.
+        """
+        path = Path(given)
+        if path.is_file():
+            return cls(given, read_snapshot(path))
+        if not (path / ADAPTER).is_file():
+            load_outline(given, trust_remote_code=trust_remote_code)
+        elif lost := _lost_base(path):
+            raise WatchError(f"--base {path} {lost}")
+        return cls(given, None)
+
+    def check(self, baseline: Snapshot, run: Path) -> None:
+        """Refuse a run folder whose looks were compared with another base.
+
+        Raises:
+            WatchError: If they were.
+        """
+        made = str(baseline.meta.get("base"))
+        is_same = made == self.given or Path(made).resolve() == Path(self.given).resolve()
+        if is_same and self.snapshot is not None and baseline.meta.get(_CHECKSUM) != self.snapshot.checksum:
+            made, is_same = "other rows", False
+        if not is_same:
+            raise WatchError(
+                f"{run}: its looks are compared with {made}, and --base is {self.given}; give --run another folder"
+            )
+
+    def baseline(self) -> Snapshot | None:
+        """The snapshot, with the metadata by which `check` knows it again; None where a model is to be scored."""
+        if self.snapshot is None:
+            return None
+        named = {"base": self.given, _CHECKSUM: self.snapshot.checksum}
+        return replace(self.snapshot, meta={**self.snapshot.meta, **named})
+
+    def tokenizer_for(self, checkpoint: Path) -> str | None:
+        """Folder or id of this base's tokenizer, for a checkpoint that is saved without one; None if it has one.
+
+        An adapter has that of its own base. A snapshot has none to lend.
+        """
+        if (checkpoint / ADAPTER).is_file() or has_tokenizer(str(checkpoint)) or self.snapshot is not None:
+            return None
+        is_bare_adapter = (Path(self.given) / ADAPTER).is_file() and not has_tokenizer(self.given)
+        return base_of_adapter(Path(self.given)) if is_bare_adapter else self.given
 
 
 class _FollowError(WatchError):
@@ -139,7 +213,7 @@ class Follower:
         self.scored: list[int] = []
         self._settings = settings
         self._on_look = on_look
-        self._base = FollowBase.named(settings.base, trust_remote_code=settings.trust_remote_code)
+        self._base = _Base.named(settings.base, trust_remote_code=settings.trust_remote_code)
         self._runs = TrackerRuns(
             settings.report_to,
             title=f"follow {output_dir.rstrip('/').rsplit('/', 1)[-1]}",
@@ -149,7 +223,7 @@ class Follower:
         )
         self._tripped = Tripped()
         self._has_tripped = False
-        self._page = notices.ReportPage()
+        self._page = run_output.ReportPage()
         self._failures = Failures(strict=False, work="following", is_main_process=rank() == 0)
         self._stop = threading.Event()
         self._queue = CheckpointQueue(
@@ -299,7 +373,7 @@ class Follower:
             path = on_main_process(
                 lambda: stack.enter_context(self._store.held(checkpoint, self._links, on_in_place=self._read_in_place))
             )
-            if lost := lost_base(path):
+            if lost := _lost_base(path):
                 raise _FollowError(f"{checkpoint.name} {lost}")
             trust = self._settings.trust_remote_code
             weights: dict[str, Any] = on_main_process(lambda: weights_of(path, trust_remote_code=trust))
@@ -370,7 +444,7 @@ class Follower:
         if (given := self._base.baseline()) is not None:
             watch.adopt(given)
             return
-        watch.measurer.token_budget = on_main_process(lambda: watched_budget(self._store, checkpoint, watch.probe))
+        watch.measurer.token_budget = on_main_process(lambda: _watched_budget(self._store, checkpoint, watch.probe))
         try:
             self._look(self._base.given, step=0, origin={"base": self._base.given})
         except (ForgetwatchError, OSError) as error:
@@ -487,7 +561,7 @@ class Follower:
         if rank() == 0 and len(self.watch.comparisons) > 1:
             latest = self._queue.latest
             of = None if latest is None else latest.max_steps
-            notices.show(self.watch, page=self._page, max_steps=of, against="the base")
+            run_output.show(self.watch, page=self._page, max_steps=of, against="the base")
 
     def _log(self, line: str) -> None:
         if rank() == 0:
@@ -580,3 +654,31 @@ def _line(checkpoint: SavedCheckpoint, comparison: Comparison, took: float) -> s
     if whole.bits_per_byte_after is not None:
         parts.append(f"{whole.bits_per_byte_after:.3f} bits per byte,")
     return " ".join([*parts, seconds(took)])
+
+
+def _lost_base(path: Path) -> str:
+    """Clause on the base of an adapter that is gone, with the remedy; empty if nothing is missing.
+
+    Raises:
+        ScoringError: If the adapter's configuration cannot be read.
+    """
+    if not (missing := missing_base(path)):
+        return ""
+    return (
+        f"is an adapter of {missing}, which is not there; put it back, or name the present place of that model in "
+        "adapter_config.json (base_model_name_or_path)"
+    )
+
+
+def _watched_budget(store: CheckpointStore, checkpoint: SavedCheckpoint, probe: Probe) -> int | None:
+    """Tokens of a batch of the run that watched this training; None if there is none with this probe."""
+    if checkpoint.fingerprint == probe.fingerprint:
+        return checkpoint.token_budget
+    if store.path is None:
+        return None
+    try:  # the checkpoint may be scored before the trainer has written its state
+        meta = read_snapshot(store.path / RUN_FOLDER / BASELINE).meta
+    except SnapshotError:
+        return None
+    is_same = (meta.get("probe") or {}).get("fingerprint") == probe.fingerprint
+    return (meta.get("batch") or {}).get("tokens") if is_same else None

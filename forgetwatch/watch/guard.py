@@ -58,12 +58,7 @@ class Guard:
             raise WatchError(f"looks={self.looks!r}: needed at least 1")
 
     def findings(self, trajectory: Trajectory, lost: Sequence[str] = ()) -> list[GuardFinding]:
-        """Everything that exceeds a bound at the latest look.
-
-        Args:
-            trajectory: The run so far.
-            lost: Ids of the `must_pass` items that are lost at its latest look.
-        """
+        """Everything that exceeds a bound at the latest look, at which these `must_pass` items are `lost`."""
         step = trajectory.steps[-1]
         found = [
             GuardFinding(
@@ -108,13 +103,9 @@ class Guard:
     def remaining(
         self, trajectory: Trajectory, lost: Sequence[str], *, stopped: int, tripped: Sequence[GuardFinding]
     ) -> list[GuardFinding]:
-        """Findings that still hold at the latest look of a run that the guard has stopped.
+        """Findings that still hold at the latest look of a run that the guard has stopped at a step.
 
-        Args:
-            trajectory: The run so far.
-            lost: Ids of the `must_pass` items that are lost at its latest look.
-            stopped: Step at which the guard stopped the run.
-            tripped: Findings before the stop; they hold where looks that could show otherwise are missing.
+        Those that `tripped` it hold where looks that could show otherwise are missing.
         """
         is_seen = trajectory.steps[-1] >= stopped and len(trajectory.steps) > self.looks
         return [one for one in (self.findings(trajectory, lost) if is_seen else tripped) if one.trips]

@@ -63,10 +63,6 @@ class Looks:
         resumed: Looks that were measured again after a resume, against the stored ones, by step.
         planned: Looks planned after the baseline; None if unknown. Alarms are corrected for it.
 
-    Args:
-        probe: The items.
-        against: Further references by name: a snapshot, the path of one, or ``"previous"`` for the look before.
-
     Raises:
         WatchError: If a reference has a name that cannot be part of a tracker's key.
         SnapshotError: If a reference cannot be read.
@@ -104,17 +100,6 @@ class Looks:
         """Checksums of the looks after the baseline, by step."""
         start = None if self.baseline is None else self.baseline.meta["step"]
         return {step: one["checksum"] for step, one in sorted(self._described.items()) if step != start}
-
-    def _begin(self, baseline: Snapshot, null: Snapshot | None = None, *, decision: Decision | None = None) -> None:
-        """Set the baseline, before the first `_add`.
-
-        Args:
-            baseline: The snapshot that everything is compared with.
-            null: Its second measurement.
-            decision: Decision on the items that looks evaluate, if it is made already.
-        """
-        self.baseline, self.null = baseline, null
-        self._use(decision)
 
     def plan(self, looks: int) -> None:
         """Set the number of looks planned after the baseline; at least 1."""
@@ -164,10 +149,6 @@ class Looks:
         self._again[step] = again.full_checksum
         return self.resumed[step]
 
-    def _drop_again(self, step: int) -> None:
-        """Drop the second measurement of a look."""
-        self.resumed.pop(step, None)
-
     def decide(self, decision: Decision) -> None:
         """Cut all comparisons, from here on and so far, to the items that were decided on; on failure nothing changes.
 
@@ -209,10 +190,6 @@ class Looks:
     def _has_snapshot(self, step: int) -> bool:
         """True if the rows of the look at `step` are in memory."""
         return step in self._snapshots and step in self.comparisons
-
-    def _hold(self, snapshot: Snapshot, *, step: int) -> None:
-        """Take the rows of a look back into memory."""
-        self._snapshots[step] = snapshot
 
     def latest(self) -> Snapshot | None:
         """The latest look over the items that all looks evaluate; None before the first."""
@@ -257,11 +234,7 @@ class Looks:
         return list(dict.fromkeys(lost))
 
     def _description(self, *, without: Collection[tuple[Kind, int]] = ()) -> dict[str, Any]:
-        """Description of the run, for ``run.json``; empty before the baseline.
-
-        Args:
-            without: Kind and step of looks that have no file.
-        """
+        """Description of the run, for ``run.json``; empty before the baseline. Looks that have no file are left out."""
         if self.baseline is None:
             return {}
         whole = next(iter(self.comparisons.values())).all
@@ -286,6 +259,7 @@ class Looks:
         }
 
     def _use(self, decision: Decision | None) -> None:
+        """Set the items that looks evaluate; all before there is a decision."""
         made = decision or Decision()
         self.subset = Subset.of_probe(self.probe, items=made.items, generates=made.generates, regraded=made.regraded)
         self.decision = decision
@@ -322,12 +296,6 @@ class Measurer:
     def baseline(self, model: nn.Module, tokenizer: Any, *, step: int, twice: bool) -> tuple[Snapshot, Snapshot | None]:
         """Outcomes of the model before the training, and those of a second measurement, None without one.
 
-        Args:
-            model: The model.
-            tokenizer: Its tokenizer.
-            step: Optimizer steps taken so far.
-            twice: True to measure a second time.
-
         Raises:
             ScoringError: If no item can be scored.
         """
@@ -354,12 +322,6 @@ class Measurer:
 
     def look(self, model: nn.Module, tokenizer: Any, *, step: int, progress: Progress | None) -> Snapshot:
         """Outcomes of the model on the items that the looks evaluate.
-
-        Args:
-            model: The model.
-            tokenizer: Its tokenizer.
-            step: Optimizer steps taken so far.
-            progress: Called after each batch; None for no display.
 
         Raises:
             ScoringError: If the tokenizer encodes the items otherwise than that of the first look.

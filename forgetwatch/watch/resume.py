@@ -47,11 +47,6 @@ _NOISE: Final = 0.01
 def memory_of(watch: Watch, *, tripped: Any, stopped: int | None) -> dict[str, Any]:
     """Memory of a run that every checkpoint keeps in the trainer's state, as JSON values.
 
-    Args:
-        watch: The run; it has a baseline.
-        tripped: Findings of the guard so far.
-        stopped: Step at which the guard stopped the run; None if it did not.
-
     Raises:
         WatchError: If there is no baseline yet.
     """
@@ -125,13 +120,7 @@ def _taken(memory: Mapping[str, Any]) -> dict[int, str] | None:
 
 
 def carried_folders(watch: Watch, step: int, checkpoint: Path | None) -> list[Path]:
-    """Folders in which checkpoints carry the run's history.
-
-    Args:
-        watch: The run.
-        step: The step from which it resumes.
-        checkpoint: The checkpoint that the trainer resumes from, which may be on another path; None if unknown.
-    """
+    """Folders in which checkpoints carry the run's history; that of the trainer may be on another path."""
     folders = [watch.folder.carried(step)]
     if checkpoint is not None and checkpoint / CARRIED not in folders:
         folders.append(checkpoint / CARRIED)

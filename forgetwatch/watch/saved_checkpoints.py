@@ -15,6 +15,8 @@ A link to a folder counts as a folder. Of several folders of one step the one th
 A training that rotates its checkpoints deletes them at any time. So the files that determine a model's outcomes are
 hard-linked before they are read: a link keeps the contents, costs no space, and is removed after reading. Files of
 another file system are read in place, those of a remote one are copied.
+
+`weights_of` identifies the weights of a checkpoint; those of an adapter include its base.
 """
 
 from __future__ import annotations
@@ -25,11 +27,11 @@ import os
 import re
 import shutil
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -37,8 +39,15 @@ from typing import Any, Final
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
-from forgetwatch.errors import WatchError
-from forgetwatch.scoring import is_deciding
+from forgetwatch.errors import ScoringError, WatchError
+from forgetwatch.scoring import (
+    ADAPTER,
+    base_of_adapter,
+    deciding_files,
+    file_digests,
+    is_deciding,
+    weights_identity,
+)
 
 NAMES: Final = "checkpoint-N, global_step_N or step_N"
 """Names of the folders that are recognised, for messages."""
@@ -53,7 +62,6 @@ _MODEL_FOLDERS: Final = ("", "actor/huggingface/", "huggingface/")
 
 _WEIGHTS: Final = re.compile(r".+\.safetensors|(pytorch_model|adapter_model).*\.bin")
 _STATE: Final = "trainer_state.json"
-_ADAPTER: Final = "adapter_config.json"
 _CHANGED: Final = ("mtime", "LastModified", "last_modified", "updated", "created")
 """Keys under which the file systems of fsspec give the time of the last change."""
 
@@ -82,6 +90,12 @@ _MERGES: Final = (
     ),
 )
 """Formats of checkpoints whose weights are in parts of the processes of a training."""
+
+_OF_MODEL: Final = re.compile(
+    r"[^/]+\.(safetensors|bin|model|tiktoken|jinja|py)|(merges|vocab)\.txt|"
+    r"(config|generation_config|tokenizer.*|special_tokens_map|added_tokens|vocab|chat_template|.+\.index)\.json"
+)
+"""Files in the folder of a model that loading it reads, or may read."""
 
 
 class CheckpointGoneError(WatchError):
@@ -211,7 +225,7 @@ class CheckpointStore:
 
     def is_checkpoint(self) -> bool:
         """True if the folder is itself a checkpoint: the training's folder is the one above."""
-        return any(self._fs.exists(f"{self._root}/{name}") for name in ("config.json", _ADAPTER))
+        return any(self._fs.exists(f"{self._root}/{name}") for name in ("config.json", ADAPTER))
 
     def read(self, step: int, name: str) -> SavedCheckpoint | None:
         """The checkpoint of a step as it is now; None if it is gone."""
@@ -277,7 +291,7 @@ class CheckpointStore:
         weights = [name for name in own if "/" not in name and _WEIGHTS.fullmatch(name)]
         if not weights:
             return "it has no weights"
-        if "config.json" not in own and _ADAPTER not in own:
+        if "config.json" not in own and ADAPTER not in own:
             return "config.json is missing"
         base = f"{made.root}/{made.model}"
         for index in (name for name in own if name.endswith(".index.json") and "/" not in name):
@@ -428,3 +442,59 @@ def _link(checkpoint: SavedCheckpoint, target: Path) -> None:
         (target / path).parent.mkdir(parents=True, exist_ok=True)
         # The file itself: a link to a symbolic link would follow it to a file that may be gone.
         os.link(os.path.realpath(Path(checkpoint.root) / path), target / path)
+
+
+def weights_of(path: Path, *, trust_remote_code: bool) -> dict[str, Any]:
+    """Metadata on the files that determine a model's rows.
+
+    That is ``digest``, and for an adapter, whose digest covers its base, also ``own``, the digest of its own files, and
+    ``base``: ``model`` and ``digest``.
+
+    Args:
+        path: Folder of the model.
+        trust_remote_code: Run code that comes with the base.
+
+    Raises:
+        ScoringError: If a file cannot be read, or the base cannot be found.
+    """
+    own = file_digests(path)
+    if not (path / ADAPTER).is_file():
+        return {"digest": _digest(own)}
+    model = base_of_adapter(path)
+    base = _base_identity(model, trust_remote_code=trust_remote_code, adapters=(path.resolve(),))
+    of_base = {"model": model, "digest": _digest(base)}
+    return {"digest": _digest([*own, *base]), "own": _digest(own), "base": of_base}
+
+
+def _base_identity(model: str, *, trust_remote_code: bool, adapters: tuple[Path, ...] = ()) -> Sequence[str]:
+    """Identity of the weights of an adapter's base; see `checkpoints.weights_identity`."""
+    if Path(model).is_dir() and not (Path(model) / ADAPTER).is_file():
+        return _folder_identity(model, _file_states(Path(model)))
+    return weights_identity(model, trust_remote_code=trust_remote_code, adapters=adapters)
+
+
+@lru_cache(maxsize=1)
+def _folder_identity(model: str, states: tuple[tuple[str, int, int], ...]) -> tuple[str, ...]:
+    """Identity of the weights in a folder, kept while the states of its files stay the same.
+
+    Files that are put beside a model, such as the results of an evaluation or an adapter below it, are no part of it.
+    """
+    return tuple(digest for digest in weights_identity(model) if _OF_MODEL.fullmatch(digest.rsplit(" ", 1)[0]))
+
+
+def _file_states(folder: Path) -> tuple[tuple[str, int, int], ...]:
+    """Path, size and time of change of each file of a model's folder that can decide its rows."""
+    found = [(file, file.stat()) for file in sorted(deciding_files(folder))]
+    return tuple((str(file), state.st_size, state.st_mtime_ns) for file, state in found)
+
+
+def is_replaced(base: Mapping[str, str], *, trust_remote_code: bool) -> bool:
+    """True if the base of an adapter, as `weights_of` names it, has other weights now; False if it cannot be read."""
+    with suppress(ScoringError):  # that it is gone is an error where the next adapter needs it
+        return _digest(_base_identity(base["model"], trust_remote_code=trust_remote_code)) != base["digest"]
+    return False
+
+
+def _digest(identity: Sequence[str]) -> str:
+    """First 32 hex digits of a digest of what identifies weights."""
+    return hashlib.sha256("\n".join(identity).encode()).hexdigest()[:32]

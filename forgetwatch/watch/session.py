@@ -2,7 +2,7 @@
 
     callback  --Moment-->  Session  -->  Watch               measures, compares, stores
     (events of a trainer)     |          Trackers, Guard     log rows; act on losses
-                              |          ReportPage, Command, console
+                              |          ReportPage, Command, table
 
     begin | resume | restart      takes the baseline, or restores that of the run
     look                          evaluates the probe, at most once per step
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from forgetwatch.progress import Failures, log, shown
 from forgetwatch.run_folder import GuardFinding
 from forgetwatch.scoring import on_main_process, random_states, score_by_main_process
 from forgetwatch.snapshot import Snapshot
-from forgetwatch.watch import notices
+from forgetwatch.watch import run_output
 from forgetwatch.watch.budget import (
     Clock,
     Cost,
@@ -38,12 +38,11 @@ from forgetwatch.watch.budget import (
     generated_items,
     last_timed_step,
 )
-from forgetwatch.watch.command import Command
 from forgetwatch.watch.guard import Action, Guard, Tripped
-from forgetwatch.watch.held_out import held_out, overlap_line
 from forgetwatch.watch.resume import carried_folders, memory_of, resume
+from forgetwatch.watch.run_probe import held_out, overlap_line
 from forgetwatch.watch.schedule import Schedule
-from forgetwatch.watch.trackers import Trackers, alert, look_row
+from forgetwatch.watch.trackers import Trackers, alert
 from forgetwatch.watch.trainer import evaluation_weights
 from forgetwatch.watch.watch import Watch
 
@@ -56,7 +55,7 @@ class Settings:
     drift: bool | None
     baseline: Snapshot | str | None
     guard: Guard | None
-    on_look: Command | None
+    on_look: run_output.Command | None
     full: bool
     share_text: bool
     strict: bool
@@ -87,24 +86,13 @@ class Session:
     Attributes:
         watch: Measures and stores.
         schedule: The looks of the training.
+        clock: Times its first steps.
+        failures: Logs what fails after the baseline, unless the session is strict.
         ended: True once the training is over.
         stops_again: True if the guard ends the training after its first step, as it ended the one that resumes here.
-
-    Args:
-        watch: Measures and stores.
-        settings: The settings.
-        schedule: The looks of the training, before the budget is decided.
-        is_main_process: True in the process that logs and writes.
     """
 
-    def __init__(
-        self,
-        watch: Watch,
-        settings: Settings,
-        *,
-        schedule: Schedule,
-        is_main_process: bool,
-    ) -> None:
+    def __init__(self, watch: Watch, settings: Settings, *, schedule: Schedule, is_main_process: bool) -> None:
         self.watch = watch
         self.schedule = schedule
         self.ended = False
@@ -115,19 +103,15 @@ class Session:
         self._began_at = 0
         self._timed_until = 0
         self._is_main = is_main_process
-        self._failures = Failures(strict=settings.strict, is_main_process=is_main_process)
+        self.failures = Failures(strict=settings.strict, is_main_process=is_main_process)
         self._tripped = Tripped()
         self._stopped: int | None = None  # step at which the guard stopped the run
-        self._clock = Clock()
-        self._page = notices.ReportPage()
+        self.clock = Clock()
+        self._page = run_output.ReportPage()
         self._latest_attempt = -1
 
     def begin(self, now: Moment, examples: Any) -> None:
         """Take the first look of a run, and make the measurements that are made only once.
-
-        Args:
-            now: The moment before the first step.
-            examples: The training examples.
 
         Raises:
             ForgetwatchError: If no baseline can be obtained.
@@ -136,7 +120,7 @@ class Session:
         if (named := self._named_baseline()) is not None:
             watch.adopt(named)
         watch.look(now.model, now.tokenizer, step=0)
-        with self.tolerate("the search for the probe in the training examples", step=0):
+        with self.failures.tolerate("the search for the probe in the training examples", step=0):
             found = on_main_process(lambda: held_out(watch.probe, examples, now.tokenizer))
             if found is not None:
                 self.log(overlap_line(found))
@@ -145,11 +129,6 @@ class Session:
 
     def resume(self, now: Moment, memory: Mapping[str, Any] | None, *, checkpoint: Path | None) -> None:
         """Restore the baseline and the looks of the run, and measure the noise between this machine and the last.
-
-        Args:
-            now: The moment before the next step.
-            memory: The `memory` of the earlier process, from the trainer's state; None if there is none.
-            checkpoint: Folder of the checkpoint; None if unknown.
 
         Raises:
             WatchError: If no baseline can be obtained, or it is of another probe.
@@ -162,22 +141,18 @@ class Session:
         )
         for line in lines:
             self.log(line)
-        with self.tolerate("measuring the look again", step=now.step):
+        with self.failures.tolerate("measuring the look again", step=now.step):
             again = watch.look_again(now.model, now.tokenizer, step=now.step)
             if again is not None:
-                self.log(notices.again_line(again.all, step=now.step))
-        with self.tolerate("storing the findings of the guard", step=now.step):
+                flips = f"-{again.all.forgotten:g} +{again.all.gained:g} of {again.all.n:g}"
+                self.log(f"step {now.step} measured again: {flips}, all of it noise")
+        with self.failures.tolerate("storing the findings of the guard", step=now.step):
             watch.report_findings(self._tripped.findings)
         self._resume_guard(known.get("stopped"), now)
         self._set_out(now)
 
     def restart(self, now: Moment, *, after: Session) -> None:
-        """Train the same run again: after its end, or with a smaller batch. The baseline and the decision stay.
-
-        Args:
-            now: The moment before the next step.
-            after: The session of the earlier training.
-        """
+        """Train the same run again: after its end, or with a smaller batch. The baseline and the decision stay."""
         self.watch.claim()
         # Before its looks are dropped: a finished training is a result of its own.
         if after.ended and (aside := on_main_process(self.watch.folder.copy_aside)):
@@ -194,15 +169,11 @@ class Session:
             return
         watch, overhead = self.watch, self._settings.max_overhead if self.watch.decision is None else None
         left = self.schedule.looks_after(max(watch.comparisons))
-        self.log(notices.cost_line(watch, left=left, extra=self._extra, max_overhead=overhead))
-
-    def begin_step(self) -> None:
-        """Start the clock of a step."""
-        self._clock.begin_step()
+        self.log(run_output.cost_line(watch, left=left, extra=self._extra, max_overhead=overhead))
 
     def end_step(self, now: Moment) -> bool:
         """Stop the clock of a step, decide the budget after the last timed one, and return True if it was that."""
-        self._clock.end_step()
+        self.clock.end_step()
         if now.step != self._timed_until:
             return False
         if self.watch.decision is None:
@@ -223,7 +194,7 @@ class Session:
         # The look of this step, if it has one, is still to come.
         looks, decision = self.schedule.looks_after(max(step - 1, 0)), Decision(step=step)
         cost = self._cost(looks=looks)
-        with self.tolerate("the decision on the budget", step=step):
+        with self.failures.tolerate("the decision on the budget", step=step):
             if cost is not None and overhead is not None:
                 fewest = self.schedule.fewest
                 # Clocks differ between processes, and every process must come to the same items and looks.
@@ -232,20 +203,16 @@ class Session:
                 )
             watch.decide(decision)
         if watch.decision is None:
-            with self.tolerate("storing the decision on the budget", step=step):
+            with self.failures.tolerate("storing the decision on the budget", step=step):
                 watch.decide(Decision(step=step))
         self._follow(watch.decision or decision, now)
         made = watch.decision or decision
         if cost is not None and overhead is not None and not made.drift:
-            self.log(notices.no_drift_line(cost, overhead))
+            self.log(run_output.no_drift_line(cost, overhead))
         if not watch.generates:
-            self.log(notices.not_generated_line(watch.probe))
+            self.log(run_output.not_generated_line(watch.probe))
         if cost is not None:
             self._log_share(cost.kept(made), since=step - 1, planned=looks)
-
-    def next_step(self) -> None:
-        """Start the clock of the next step; the looks between two steps count to neither."""
-        self._clock.restart_step()
 
     def look(self, now: Moment) -> Action | None:
         """Look at this step, unless it was tried already, and log the numbers.
@@ -267,41 +234,36 @@ class Session:
         if step not in watch.comparisons:
             return None
         self._log_row(now, step=step)
-        new: list[GuardFinding] = []
-        with self.tolerate("the guard", step=step):
-            new = self._new_findings(step)
-        with self.tolerate("storing the findings of the guard", step=step):  # apart: a full disk must not disable it
+        guard, new = self._settings.guard, list[GuardFinding]()
+        with self.failures.tolerate("the guard", step=step):
+            if guard is not None:
+                new = self._tripped.new(guard.findings(watch.trajectory(), watch.lost_must_pass(step)))
+        # Apart: neither a full disk nor a tracker that fails must disable the guard.
+        with self.failures.tolerate("storing the findings of the guard", step=step):
             self.watch.report_findings(self._tripped.findings)
-        with self.tolerate("the guard's alert", step=step):  # apart: a tracker that fails must not disable the guard
+        with self.failures.tolerate("the guard's alert", step=step):
             self._announce(new, step=step)
         self._start_command(step, needs_checkpoint=False)
         # At the last step and not in `end`, by which time the trackers may have closed.
         if self._is_main and step == self._max_steps:
-            with self.tolerate("logging the table of flipped items", step=step):
+            with self.failures.tolerate("logging the table of flipped items", step=step):
                 now.trackers.log_flipped(watch, share_text=self._settings.share_text)
-        self._clock.add_look(time.perf_counter() - started, evaluation=watch.measurer.seconds)
+        self.clock.add_look(time.perf_counter() - started, evaluation=watch.measurer.seconds)
         if self._is_main:  # outside the budget: the page limits itself to a share of the time
-            with self.tolerate("writing the report", step=step):
+            with self.failures.tolerate("writing the report", step=step):
                 self._page.write(watch)
-        tripped = any(finding.trips for finding in new)
-        action = self._settings.guard.action if self._settings.guard is not None and tripped else None
+        action = guard.action if guard is not None and any(finding.trips for finding in new) else None
         self._stopped = step if action == "stop" else self._stopped
         return action
-
-    def row(self, step: int) -> dict[str, float]:
-        """Numbers of the look at a step by tracker key; empty if there is no look."""
-        return look_row(self.watch, step=step, full=self._settings.full)
 
     def carry(self, step: int, *, saved: bool = False) -> None:
         """Copy the history of the run into the checkpoint at `step`, if there is one.
 
-        Args:
-            step: The checkpoint's step.
-            saved: True right after a save: a command that names the checkpoint is then started.
+        Right after a save, a command that names the checkpoint is started.
         """
         if not self._is_main:
             return
-        with self.tolerate("storing the history in the checkpoint", step=step):
+        with self.failures.tolerate("storing the history in the checkpoint", step=step):
             self.watch.folder.carry(step, completions=self._settings.share_text)
         if saved and step in self.watch.comparisons:
             self._start_command(step, needs_checkpoint=True)
@@ -309,10 +271,7 @@ class Session:
     def end(self, now: Moment, *, look: bool) -> None:
         """Write the report and show the table.
 
-        Args:
-            now: The moment after the last step.
-            look: True to take the look that an early stop has left out; it is stored but not logged, because trackers
-                may have closed.
+        A look that an early stop has left out is stored but not logged, because trackers may have closed.
         """
         self.ended = True
         step = now.step
@@ -321,14 +280,15 @@ class Session:
         with suppress(OSError, ForgetwatchError):  # it was reported, and what is left is named below
             self.watch.store_pending()
         if self._is_main:
-            with self.tolerate("writing the report", step=step):
+            with self.failures.tolerate("writing the report", step=step):
                 self._page.write(self.watch, at_once=True)
-            with self.tolerate("showing the table", step=step):  # the model is not saved yet: nothing may fail here
-                notices.show(self.watch, page=self._page, max_steps=self._max_steps)
-            self._failures.log_counts()
+            # The model is not saved yet: nothing may fail here.
+            with self.failures.tolerate("showing the table", step=step):
+                run_output.show(self.watch, page=self._page, max_steps=self._max_steps)
+            self.failures.log_counts()
             if pending := self.watch.pending:
                 self.log(f"looks that are not stored, and lost with this process: steps {', '.join(map(str, pending))}")
-        with self.tolerate("releasing the output_dir", step=step):
+        with self.failures.tolerate("releasing the output_dir", step=step):
             self.watch.release()
 
     def memory(self) -> dict[str, Any]:
@@ -339,10 +299,6 @@ class Session:
         """Log one line, in the main process."""
         if self._is_main:
             log(line)
-
-    def tolerate(self, what: str, *, step: int) -> AbstractContextManager[None]:
-        """Context in which a failure does not stop the training, unless the session is strict."""
-        return self._failures.tolerate(what, step=step)
 
     def _named_baseline(self) -> Snapshot | None:
         """The baseline from elsewhere; None if none is named."""
@@ -365,7 +321,7 @@ class Session:
     def _measure(self, now: Moment) -> None:
         """Evaluate the weights of this step, those of the optimizer's evaluation mode if it has one."""
         watch, step = self.watch, now.step
-        with self.tolerate("the look", step=step), evaluation_weights(now.optimizer):
+        with self.failures.tolerate("the look", step=step), evaluation_weights(now.optimizer):
             try:
                 watch.look(now.model, now.tokenizer, step=step)
             except Exception as error:  # an OSError, and in the other processes what the main one sends of it
@@ -373,7 +329,7 @@ class Session:
                     raise
                 why = write_problem(error, watch.folder.path) if isinstance(error, OSError) else error
                 line = f"the look at step {step} is scored, and not stored, training continues: {why}"
-                self._failures.count("storing the look", f"{line}; it is stored when there is room")
+                self.failures.count("storing the look", f"{line}; it is stored when there is room")
 
     def _set_out(self, now: Moment) -> None:
         """Follow the decision on the budget if it was made, make it if nothing is to be timed, or else wait for it."""
@@ -404,12 +360,12 @@ class Session:
     def _plan(self) -> None:
         """Set the number of looks after the baseline, taken or still to come, by which alarms are corrected."""
         taken = self.watch.comparisons
-        with self.tolerate("storing the number of planned looks", step=max(taken)):
+        with self.failures.tolerate("storing the number of planned looks", step=max(taken)):
             self.watch.plan(len(taken) - 1 + self.schedule.looks_after(max(taken)))
 
     def _cost(self, *, looks: int) -> Cost | None:
         """Cost of so many looks over the items that looks evaluate now; None if no step was timed."""
-        watch, step = self.watch, self._clock.step
+        watch, step = self.watch, self.clock.step
         if step is None:
             return None
         generated = generated_items(watch.probe) if watch.decision is None else 0
@@ -430,55 +386,28 @@ class Session:
     @property
     def _extra(self) -> float:
         """Seconds of a look outside evaluating the items; before the first look those of the drift."""
-        return self._clock.extra or self.watch.drift.seconds
+        return self.clock.extra or self.watch.drift.seconds
 
     def _log_share(self, cost: Cost, *, since: int, planned: int | None = None) -> None:
-        """Log the share of the time that the looks after a step take.
-
-        Args:
-            cost: Cost of the looks.
-            since: The step.
-            planned: Number of looks before the decision; None if that was made before a resume.
-        """
-        decision = self.watch.decision or Decision()
-        later = [step for step in self.schedule.steps if step > max(since, 0)]
-        share = cost.share(items=evaluated_worth(self.watch.probe, decision), looks=len(later))
-        self.log(
-            notices.share_line(
-                share,
-                self.watch.probe,
-                decision,
-                looks=sorted(later),
-                planned=planned,
-                max_overhead=self._settings.max_overhead,
-            )
-        )
-
-    def _new_findings(self, step: int) -> list[GuardFinding]:
-        """Findings of the guard at this look that no earlier look had."""
-        guard = self._settings.guard
-        if guard is None:
-            return []
-        return self._tripped.new(guard.findings(self.watch.trajectory(), self.watch.lost_must_pass(step)))
+        """Log the share of the time that the looks after a step take."""
+        probe, decision, most = self.watch.probe, self.watch.decision or Decision(), self._settings.max_overhead
+        later = sorted(step for step in self.schedule.steps if step > max(since, 0))
+        share = cost.share(items=evaluated_worth(probe, decision), looks=len(later))
+        self.log(run_output.share_line(share, probe, decision, looks=later, planned=planned, max_overhead=most))
 
     def _resume_guard(self, stopped: Any, now: Moment) -> None:
-        """Log that the guard has stopped the run before, and stop it again where that still holds.
-
-        Args:
-            stopped: Step of the stop, from the earlier process; None if there was none, or an early version wrote it.
-            now: The moment before the next step.
-        """
+        """Log that the guard has stopped the run before, and stop it again where that still holds."""
         if type(stopped) is not int or stopped > now.step:
             return
         watch, guard, tripped = self.watch, self._settings.guard or Guard(), self._tripped.findings
-        with self.tolerate("the guard", step=now.step):
+        with self.failures.tolerate("the guard", step=now.step):
             lost = watch.lost_must_pass(max(watch.comparisons))
             left = on_main_process(lambda: guard.remaining(watch.trajectory(), lost, stopped=stopped, tripped=tripped))
             stops = self._settings.guard is not None and guard.action == "stop" and not guard.override
             self.stops_again = stops and bool(left)
             self._stopped = stopped if left else None  # also of a run that continues: a later resume asks again
             found = [finding for finding in tripped if finding.trips and finding.step == stopped]
-            self.log(notices.stopped_line(stopped, found=found, left=left, stops_again=self.stops_again))
+            self.log(run_output.stopped_line(stopped, found=found, left=left, stops_again=self.stops_again))
 
     def _announce(self, findings: list[GuardFinding], *, step: int) -> None:
         for finding in findings:
@@ -490,14 +419,11 @@ class Session:
             alert("forgetwatch", "\n".join(tripped))
 
     def _log_row(self, now: Moment, *, step: int) -> None:
-        """Log the look at a step, if there is one, and only once, also if a resumed run takes it again."""
-        if not now.trackers.has_row(step):
-            with self.tolerate("logging the look", step=step):
-                if row := self.row(step):
-                    now.trackers.log_row(row, step=step)
+        with self.failures.tolerate("logging the look", step=step):
+            now.trackers.log_look(self.watch, step=step, full=self._settings.full)
 
     def _start_command(self, step: int, *, needs_checkpoint: bool) -> None:
         command = self._settings.on_look
         if command is not None and command.needs_checkpoint == needs_checkpoint and self._is_main:
-            with self.tolerate("starting the command", step=step):
+            with self.failures.tolerate("starting the command", step=step):
                 command.start(step=step, output_dir=self.watch.folder.output_dir, folder=self.watch.folder.path)

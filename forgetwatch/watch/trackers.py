@@ -76,12 +76,7 @@ class Tracker:
         self.is_rewritten = is_rewritten
 
     def begin(self, watch: Watch, named: Mapping[str, Any]) -> Any:
-        """A tracker of `accelerate` with a begun run; that of an earlier process goes on where trackers allow it.
-
-        Args:
-            watch: The run that is followed.
-            named: Name, group and config of the run in the tracker.
-        """
+        """A tracker of `accelerate` with a begun run; that of an earlier process goes on where trackers allow it."""
         made = LOGGER_TYPE_TO_CLASS[self.name]
         place = ("runs", str(watch.folder.path)) if made.requires_logging_directory else (self._project(),)
         run = made(*place, **self._options(watch, named))
@@ -226,30 +221,22 @@ def _shown(module: Any, flipped: Flipped) -> Any:
 
 
 class Trackers:
-    """The trackers of a trainer, during one of its events.
-
-    Args:
-        trainer: The trainer.
-        state: Its state at the event.
-        control: Its control at the event.
-    """
+    """The trackers of a trainer, during one of its events."""
 
     def __init__(self, trainer: Trainer, state: TrainerState, control: TrainerControl) -> None:
         self._trainer = trainer
         self._state = state
         self._control = control
 
-    def has_row(self, step: int) -> bool:
-        """True if the look at a step was logged already, also by the process before a resume."""
-        return any(row.get("step") == step and f"{PREFIX}/all/forgotten" in row for row in self._state.log_history)
+    def log_look(self, watch: Watch, *, step: int, full: bool) -> None:
+        """Log the row of a look and nothing else; the trainer's own rows are as they would have been.
 
-    def log_row(self, row: dict[str, float], *, step: int) -> None:
-        """Log one row of numbers and nothing else; the trainer's own rows are as they would have been.
-
-        Args:
-            row: Numbers of a look by tracker key.
-            step: The step of the look: the present one, or 0.
+        A look is logged once, also if a resumed run takes it again; nothing is logged for a step without one.
         """
+        if any(row.get("step") == step and f"{PREFIX}/all/forgotten" in row for row in self._state.log_history):
+            return
+        if not (row := look_row(watch, step=step, full=full)):
+            return
         # The trainer's bridge to MLflow writes an underscore for each letter that is not ASCII. Where that makes two
         # keys equal, the later one is logged: the one that needed no change.
         other_scripts = {key: value for key, value in row.items() if not key.isascii()}
@@ -325,7 +312,12 @@ class TrackerRuns:
             try:
                 for step, scored in sorted(_scored(watch).items()):
                     if of_tracker.get(str(step)) != scored:
-                        self._log(tracker, look_row(watch, step=step, full=self._full), step=max(step, 0), watch=watch)
+                        if tracker.name not in self._running:
+                            PartialState()  # the loggers of `accelerate` need one
+                            self._running[tracker.name] = tracker.begin(watch, self._named)
+                        row = look_row(watch, step=step, full=self._full)
+                        values = rewrite_logs(row) if tracker.is_rewritten else row
+                        tracker.row(self._running[tracker.name], values, step=max(step, 0))
                         of_tracker[str(step)] = scored
                         sent[tracker.name] = of_tracker
             except Exception as error:  # of any kind: a tracker is foreign code
@@ -347,13 +339,6 @@ class TrackerRuns:
                     run.finish()
             self._running = {}
 
-    def _log(self, tracker: Tracker, row: dict[str, float], *, step: int, watch: Watch) -> None:
-        if tracker.name not in self._running:
-            PartialState()  # the loggers of `accelerate` need one
-            self._running[tracker.name] = tracker.begin(watch, self._named)
-        values = rewrite_logs(row) if tracker.is_rewritten else row
-        tracker.row(self._running[tracker.name], values, step=step)
-
 
 def _scored(watch: Watch) -> dict[int, str]:
     """Digest of the weights of each look, by step; empty for the baseline, of which there is one."""
@@ -372,14 +357,7 @@ def _sent(path: Path, run: str | None) -> dict[str, dict[str, str]]:
 
 
 def log_flipped(watch: Watch, *, step: int, writers: Iterable[Any], share_text: bool) -> None:
-    """Log the items that flipped until the latest look, to every running tracker that can show a table.
-
-    Args:
-        watch: The run.
-        step: The step of the latest look.
-        writers: Writers of TensorBoard; None among them is left out.
-        share_text: True to log questions and answers too.
-    """
+    """Log the items that flipped until the latest look, to every running tracker that can show a table."""
     latest = watch.latest()
     if watch.baseline is None or latest is None:
         return

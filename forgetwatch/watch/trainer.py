@@ -56,13 +56,7 @@ def _frames() -> Iterator[Mapping[str, Any]]:
 def check_trainer(
     trainer: Trainer, args: TrainingArguments, *, own: type[TrainerCallback], composite: str | None
 ) -> None:
-    """Raise before the first step if the run of a trainer cannot be watched.
-
-    Args:
-        trainer: The trainer.
-        args: Its arguments.
-        own: The class of the watching callback.
-        composite: The metric of the trainer's evaluation that the composite is made with; None for no composite.
+    """Raise before the first step if a callback of the class `own` cannot watch the run of a trainer.
 
     Raises:
         WatchError: If the run cannot be watched.
@@ -100,10 +94,6 @@ def check_trainer(
 
 def check_choice(args: TrainingArguments, *, right: int) -> None:
     """Raise if the best checkpoint is chosen by retention and no answer of the baseline can be retained.
-
-    Args:
-        args: The trainer's arguments.
-        right: Right answers of the baseline.
 
     Raises:
         WatchError: If there is none.
@@ -164,12 +154,7 @@ def token_budget(args: TrainingArguments, examples: Any) -> int | None:
 
 
 def epoch_steps(args: TrainingArguments, batches: Any) -> int | None:
-    """Optimizer steps of an epoch; None if the training data have no length.
-
-    Args:
-        args: The trainer's arguments.
-        batches: Its data loader.
-    """
+    """Optimizer steps of an epoch; None if the training data have no length."""
     try:
         return max(1, math.ceil(len(batches) / args.gradient_accumulation_steps))
     except (TypeError, NotImplementedError):  # a stream

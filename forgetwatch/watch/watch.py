@@ -120,11 +120,7 @@ class Watch(Looks):
             raise failure
 
     def report_findings(self, findings: Sequence[GuardFinding]) -> None:
-        """Store the findings of the guard with the run, so that reports of the folder show them.
-
-        Args:
-            findings: All findings of the run so far.
-        """
+        """Store the findings of the guard with the run, so that reports of the folder show them."""
         if tuple(findings) != self.findings:
             self.findings = tuple(findings)
             self._store()
@@ -229,7 +225,8 @@ class Watch(Looks):
         self.drift.log_if_lost(completions, left_out=left_out)
         if left_out:
             self.drift.stop()
-        self._begin(start, resumed.null, decision=decision)
+        self.baseline, self.null = start, resumed.null
+        self._use(decision)
         self._add(start, step=int(start.meta["step"]))
         # By rising step: a second measurement sets the noise of the looks after it only.
         for look, snapshot in sorted(looks.items()):
@@ -262,9 +259,6 @@ class Watch(Looks):
 
     def keep_norm(self, meta: Mapping[str, Any]) -> None:
         """Use the norm of the run's baseline from here on: all looks of a run are decided by one norm.
-
-        Args:
-            meta: Metadata of the baseline.
 
         Raises:
             WatchError: If it is of another probe, whatever the norm.
@@ -365,7 +359,8 @@ class Watch(Looks):
                 raise
             snapshot = self._with_drift(snapshot, model, tokenizer, step=step, origin=origin)
             snapshot = self.folder.stamped(snapshot, "baseline")
-            self._begin(snapshot, None if null is None else self.folder.stamped(null, "null"))
+            self.baseline, self.null = snapshot, None if null is None else self.folder.stamped(null, "null")
+            self._use(None)
         else:
             # Nothing is awaited during the training: only a look that takes long is shown.
             with shown(f"look at step {step}", delay=_DELAY if step else 0.0, is_main_process=rank() == 0) as progress:
@@ -414,7 +409,7 @@ class Watch(Looks):
         if not self._has_snapshot(step) or not self.evaluates:
             return None
         # Before the file of an earlier resume is replaced: run.json must never list another one than there is.
-        self._drop_again(step)
+        self.resumed.pop(step, None)
         self._unstored.pop(("again", step), None)
         self._store()
         opening = f"step {step}: its look is measured again"
@@ -438,7 +433,8 @@ class Watch(Looks):
         self._open()
         adopted = self.folder.stamped(self.in_norm(baseline), "baseline")
         adopted = replace(adopted, meta={**adopted.meta, "step": -1})  # a step that no look of this run has
-        self._begin(adopted)
+        self.baseline = adopted
+        self._use(None)
         self._add(adopted, step=-1)
 
     def claim(self) -> None:
@@ -555,7 +551,6 @@ class Watch(Looks):
                 return {}
 
         if ("step", last) in self._unstored:
-            self._hold(self._unstored["step", last], step=last)
+            self._snapshots[last] = self._unstored["step", last]
         elif self._started and not self._has_snapshot(last):
-            for step, snapshot in on_main_process(read).items():
-                self._hold(snapshot, step=step)
+            self._snapshots |= on_main_process(read)

@@ -22,9 +22,9 @@ from forgetwatch.watch import (
     checked_command,
     composite_row,
     evaluation_weights,
-    notices,
     packed,
     resume_checkpoint,
+    run_output,
 )
 
 TOK = tokenizer()
@@ -133,7 +133,7 @@ def test_a_started_command_gets_no_variables_of_the_process_group(
         def wait(self) -> int:
             return 0
 
-    monkeypatch.setattr("forgetwatch.watch.command.subprocess.Popen", Started)
+    monkeypatch.setattr("forgetwatch.watch.run_output.subprocess.Popen", Started)
     command = checked_command("true {step}")
     assert command is not None
     command.start(step=1, output_dir=tmp_path, folder=tmp_path)
@@ -183,7 +183,7 @@ def test_categories_outside_the_prefix_are_named() -> None:
         for n in range(150)
     ]
     decision = Decision(step=10, items=100)
-    line = notices.share_line(0.3, Probe(items), decision, looks=[20, 50], planned=9, max_overhead=0.02)
+    line = run_output.share_line(0.3, Probe(items), decision, looks=[20, 50], planned=9, max_overhead=0.02)
     assert "no item of late is among them" in line
     assert "1 must_pass items are not among them" in line
     assert "2 of 9 looks are taken, at steps 20, 50" in line

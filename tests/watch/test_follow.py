@@ -24,7 +24,7 @@ from forgetwatch import Trajectory, load_snapshot
 from forgetwatch.errors import WatchError
 from forgetwatch.run_folder import GuardFinding
 from forgetwatch.scoring import checkpoints
-from forgetwatch.watch import CheckpointQueue, CheckpointStore, Guard, follow_base, notices
+from forgetwatch.watch import CheckpointQueue, CheckpointStore, Guard, run_output, saved_checkpoints
 from forgetwatch.watch import follow as module
 
 FOLDER = "_forgetwatch_follow"
@@ -357,8 +357,8 @@ def test_the_page_has_the_look_of_a_step_that_was_saved_again(
     out: Path, base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pages: list[str] = []
-    monkeypatch.setattr(notices, "_PAGE_SHARE", 1e9)  # none is left out
-    monkeypatch.setattr(notices, "run_page", lambda run, **_: pages.append(f"{run.comparisons[-1].after}") or "")
+    monkeypatch.setattr(run_output, "_PAGE_SHARE", 1e9)  # none is left out
+    monkeypatch.setattr(run_output, "run_page", lambda run, **_: pages.append(f"{run.comparisons[-1].after}") or "")
     again = iter([lambda: runs.save(out, 20, of=21)])
 
     def scored(line: str) -> None:
@@ -609,7 +609,7 @@ def test_the_base_of_several_adapters_is_read_once(tmp_path: Path, base: Path, m
         read.append(given)
         return checkpoints.weights_identity(given, **options)
 
-    monkeypatch.setattr(follow_base, "weights_identity", identity)
+    monkeypatch.setattr(saved_checkpoints, "weights_identity", identity)
     for step in (10, 20, 30):
         runs.save_adapter(out, step, base=own)
     made = runs.follower(out, base)

@@ -11,7 +11,7 @@ from support import tokenizer, trainer
 
 from forgetwatch import ForgetWatchCallback, Item, Probe
 from forgetwatch.watch import overlap_line
-from forgetwatch.watch.held_out import held_out
+from forgetwatch.watch.run_probe import held_out
 
 ITEMS = [
     Item(

@@ -20,7 +20,7 @@ from forgetwatch import ForgetWatchCallback, Probe, Trajectory, compare, load_sn
 from forgetwatch.errors import WatchError
 from forgetwatch.run_folder import StoredRun
 from forgetwatch.watch import Guard
-from forgetwatch.watch import command as commands
+from forgetwatch.watch import run_output as commands
 
 RETAINED = "eval_forget/all/retention"
 

@@ -13,7 +13,7 @@ from forgetwatch import ForgetWatchCallback, Watch, progress
 from forgetwatch.progress import seconds
 from forgetwatch.run_folder import REPORT
 from forgetwatch.watch import ReportPage, cost_line
-from forgetwatch.watch import notices as module
+from forgetwatch.watch import run_output as module
 
 TOK = tokenizer()
 

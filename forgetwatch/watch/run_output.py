@@ -1,17 +1,28 @@
-"""Notices of a run to its user: its cost before the first step, the looks' share of the time, the report, the table.
+"""Output of a run for its user, besides the trackers.
 
-Every function returns a line, but `show`, which prints, and `ReportPage`, which writes ``report.html``.
+cost_line, share_line, ...   lines for the log: the cost of the looks, the budget, the guard's stop
+show                         prints the table of the last look
+ReportPage                   writes ``report.html`` in the run folder
+Command                      a command of the user's that is started after a look (`on_look`)
 """
 
 from __future__ import annotations
 
+import os
+import shlex
+import string
+import subprocess
+import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from rich.console import Console
 
-from forgetwatch.comparing import TOLERANCE, Comparison, Group, Subset
+from forgetwatch.comparing import TOLERANCE, Comparison, Subset
+from forgetwatch.errors import WatchError
 from forgetwatch.files import write_text
 from forgetwatch.item import Item
 from forgetwatch.metrics import alarm_level, detectable_change, share_of_alpha
@@ -19,8 +30,10 @@ from forgetwatch.pairing import run_name
 from forgetwatch.probe import Probe
 from forgetwatch.progress import seconds
 from forgetwatch.report import WIDTH, run_page
+from forgetwatch.progress import log, seconds
+from forgetwatch.report import WIDTH, run_name, run_page
 from forgetwatch.report.run_table import run_table
-from forgetwatch.run_folder import REPORT, GuardFinding
+from forgetwatch.run_folder import REPORT, GuardFinding, checkpoint_folder
 from forgetwatch.visible_text import visible
 from forgetwatch.watch.budget import FEWEST_ITEMS, Cost, Decision
 from forgetwatch.watch.watch import Watch
@@ -30,6 +43,9 @@ _USUAL_FLIPS: Final = 0.10
 
 _PAGE_SHARE: Final = 0.005
 """Share of the time that drawing pages may take, 0 to 1."""
+
+_FIELDS: Final = frozenset({"step", "checkpoint", "folder"})
+_LOCK: Final = threading.Lock()
 
 
 def cost_line(watch: Watch, *, left: int, extra: float = 0.0, max_overhead: float | None = None) -> str:
@@ -74,12 +90,7 @@ def not_generated_line(probe: Probe) -> str:
 
 
 def no_drift_line(cost: Cost, max_overhead: float) -> str:
-    """Line that the drift from the base is not measured, and how much time it would take.
-
-    Args:
-        cost: Cost of the planned looks, the drift included.
-        max_overhead: Share of the training's time that looks may take, 0 to 1.
-    """
+    """Line that the drift from the base is not measured, and how much time it would take."""
     allowed = max_overhead * cost.step * cost.steps
     return (
         f"the drift from the base is not measured: {seconds(cost.drift)} at each of {cost.looks} looks, and "
@@ -128,22 +139,10 @@ def share_line(
     return line + ("; max_overhead=None evaluates all" if is_cut and planned is not None else "")
 
 
-def again_line(again: Group, *, step: int) -> str:
-    """Line on the noise: the flips when the look from which a run resumed was measured again."""
-    return f"step {step} measured again: -{again.forgotten:g} +{again.gained:g} of {again.n:g}, all of it noise"
-
-
 def stopped_line(
     stopped: int, *, found: Sequence[GuardFinding], left: Sequence[GuardFinding], stops_again: bool
 ) -> str:
-    """Line at the resume of a run that the guard has stopped: what stopped it, and what is still lost.
-
-    Args:
-        stopped: Step at which the guard stopped the run.
-        found: What it found there.
-        left: What of the guard's findings still holds at the latest look.
-        stops_again: True if the training stops again.
-    """
+    """Line at the resume of a run that the guard has stopped: what stopped it, and what (`left`) is still lost."""
     line = f"the guard stopped this run at step {stopped}"
     # An item says more than a group of items.
     line += f": {min(found, key=lambda one: one.what != 'must_pass').line}" if found else ""
@@ -163,12 +162,6 @@ def show(watch: Watch, *, page: ReportPage, max_steps: int | None, against: str 
     """Print the table of the last look, with the decisions on the run, and the path of the report.
 
     A page that does not show the last look is not named: it could not be written.
-
-    Args:
-        watch: The run.
-        page: Its page.
-        max_steps: Steps of the whole training; None if unknown.
-        against: The baseline, in words.
     """
     if watch.baseline is None:
         return
@@ -188,9 +181,6 @@ class ReportPage:
 
     Drawing takes half a second. Where looks follow so closely that this would be more than a two-hundredth of the time,
     a page is left out; the last one, at the end of the run, makes up for it.
-
-    Args:
-        tolerance: Net loss of accuracy that its verdict tolerates, 0 to 1.
     """
 
     def __init__(self, *, tolerance: float = TOLERANCE) -> None:
@@ -206,9 +196,7 @@ class ReportPage:
     def write(self, watch: Watch, *, at_once: bool = False) -> None:
         """Write the page, unless it shows the latest look already, comes too soon, or there is no run folder.
 
-        Args:
-            watch: The run.
-            at_once: True to write it however soon it comes.
+        One that is written `at_once` cannot come too soon.
 
         Raises:
             OSError: If it cannot be written.
@@ -231,3 +219,74 @@ def _sees(items: Sequence[Item]) -> str:
     """Clause on the smallest net change that some items see; passages see none, and do not count."""
     sees = detectable_change(sum(not item.is_passage for item in items), _USUAL_FLIPS, alpha=0.05)
     return f"sees net changes from {100 * sees:.1f} points" if sees == sees else "is too small to see a net change"
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command line with fields for the step, the checkpoint and the run folder.
+
+    Attributes:
+        template: The command line, with ``{step}``, ``{checkpoint}`` and ``{folder}`` as fields.
+    """
+
+    template: str
+    _failed: set[int] = field(init=False, repr=False, compare=False, default_factory=set)
+    """Exit statuses of the failures that were logged."""
+
+    @property
+    def needs_checkpoint(self) -> bool:
+        """True if it names the checkpoint, which must be saved first."""
+        # Without the closing brace, since a field may have a conversion or a format.
+        return "{checkpoint" in self.template
+
+    def start(self, *, step: int, output_dir: Path, folder: Path) -> None:
+        """Start the command without a shell, in a session of its own: it outlives the run.
+
+        Raises:
+            OSError: If there is no such command.
+        """
+        values = {"step": step, "checkpoint": checkpoint_folder(output_dir, step), "folder": folder}
+        # Split before the fields are filled in: a path with a space stays one word.
+        words = [word.format(**values) for word in shlex.split(self.template)]
+        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, start_new_session=True, env=_own_environment())
+        # Reaps it, if it ends before the run.
+        threading.Thread(target=lambda: self._log_failure(process.wait(), step), daemon=True).start()
+
+    def _log_failure(self, status: int, step: int) -> None:
+        """Log that the command ended with a status other than 0, once for each status."""
+        with _LOCK:  # commands of several steps may end at once
+            is_new = status not in self._failed
+            self._failed.add(status)
+        if status and is_new:
+            how = f"exit status {status}" if status > 0 else f"signal {-status}"
+            log(
+                f"on_look={self.template!r} failed at step {step} with {how}; the run continues, and later failures "
+                "with it are not logged"
+            )
+
+
+def _own_environment() -> dict[str, str]:
+    """The environment without the variables that would make the command a process of this distributed run."""
+    names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "ROLE_RANK", "ROLE_WORLD_SIZE")
+    prefixes = ("MASTER_", "TORCHELASTIC_", "ACCELERATE_")
+    return {name: value for name, value in os.environ.items() if name not in names and not name.startswith(prefixes)}
+
+
+def checked_command(template: str | None) -> Command | None:
+    """The command of a template; None for None.
+
+    Raises:
+        WatchError: If it is no command line, or has other fields.
+    """
+    if template is None:
+        return None
+    try:
+        words = shlex.split(template)
+        named = {name for word in words for _, name, _, _ in string.Formatter().parse(word) if name is not None}
+    except ValueError as error:
+        raise WatchError(f"on_look={template!r}: cannot be read as a command ({error})") from error
+    if not words or named - _FIELDS:
+        raise WatchError(
+            f"on_look={template!r}: needed a command whose fields are among {{step}}, {{checkpoint}}, {{folder}}"
+        )
+    return Command(template)

@@ -31,12 +31,6 @@ def held_out(probe: Probe, examples: Any, tokenizer: Any, *, seconds: float = SE
     """Questions of the probe in the training examples; None if the examples cannot be indexed.
 
     Examples that were tokenized are decoded again.
-
-    Args:
-        probe: The questions.
-        examples: The trainer's training set.
-        tokenizer: Decodes token ids.
-        seconds: Time limit of the search.
     """
     try:
         rows = len(examples)

@@ -7,16 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from forgetwatch import Snapshot, compare
-from forgetwatch.comparing import (
-    MergedPoint,
-    MergeSweep,
-    ModelComparison,
-    ProbeSweep,
-    Target,
-    WeightDistance,
-    rank_models,
-    transition_matrix,
-)
+from forgetwatch.comparing import ModelComparison, Target, rank_models, transition_matrix
+from forgetwatch.study.merging import MergedPoint, MergeSweep, ProbeSweep, WeightDistance
 
 ALPHAS = (0.0, 0.2, 0.5, 0.8, 1.0)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import signal
 import sys
@@ -17,7 +16,6 @@ import typer
 from forgetwatch.cli.documents import STDOUT, check_file, check_report, write_json
 from forgetwatch.cli.options import ITEMS, OUTPUT, check_device_map, device_map_option
 from forgetwatch.cli.output import announce_import, echo, result_console, scoring_unless_cached, shared_work
-from forgetwatch.comparing import MergeSweep
 from forgetwatch.errors import ScoringError
 from forgetwatch.files import write_text
 from forgetwatch.probes import load_probe
@@ -102,7 +100,7 @@ def run(
     with _ended_as_an_exit(), shared_work():
         # Not at the top: this imports torch, which the other commands do not need.
         from forgetwatch.scoring import silence_loading
-        from forgetwatch.study.merging import Ends, run_sweep
+        from forgetwatch.study.merging import Ends, merge_detail, merge_json, merge_report, merge_table, run_sweep
 
         silence_loading()
         ends = Ends(a=a, b=b, method=method.value, alphas=alphas, keep=keep, trust_remote_code=trust_remote_code)
@@ -111,9 +109,18 @@ def run(
         )
     if not is_first_process():
         return
-    _show(sweep, detail=detail, json_path=json_path)
+    if json_path is not None:
+        write_json(merge_json(sweep), json_path)
+    if json_path != STDOUT:
+        console = result_console()
+        console.print(merge_table(sweep))
+        if detail:
+            console.print()
+            console.print(merge_detail(sweep))
+        if sweep.kept is not None:
+            echo(f"kept: {sweep.kept}")
     if output is not None:
-        write_text(output, _report(sweep, output.suffix))
+        write_text(output, merge_report(sweep, output.suffix))
         echo(f"report: {output}", err=json_path == STDOUT)
 
 
@@ -135,32 +142,6 @@ def _alphas(given: str) -> tuple[float, ...]:
             raise typer.BadParameter(f"--alpha {given}: {value:g} is named twice")
         found.append(value + 0.0)  # never -0.0
     return tuple(sorted(found))
-
-
-def _show(sweep: MergeSweep, *, detail: bool, json_path: Path | None) -> None:
-    """Print the table, and write the JSON document."""
-    if json_path is not None:
-        write_json(merge_json(sweep), json_path)
-    if json_path == STDOUT:
-        return
-    console = result_console()
-    console.print(merge_table(sweep))
-    if detail:
-        console.print()
-        console.print(merge_detail(sweep))
-    if sweep.kept is not None:
-        echo(f"kept: {sweep.kept}")
-
-
-def _report(sweep: MergeSweep, suffix: str) -> str:
-    """Text of a report in the format of its suffix."""
-    if suffix == ".html":
-        return merge_page(sweep)
-    if suffix == ".md":
-        return merge_markdown(sweep)
-    if suffix == ".csv":
-        return merge_csv(sweep)
-    return json.dumps(merge_json(sweep), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 @contextmanager

@@ -17,15 +17,6 @@ from forgetwatch.report.flip_list import LONGEST, MOST, ROOM, flip_json, flip_li
 from forgetwatch.report.heatmap import FORGOTTEN, GAINED, SAME, UNSCORED, heatmap_caption, heatmap_figure
 from forgetwatch.report.html import made_line, page, render, run_page
 from forgetwatch.report.markdown import ITEMS, ci_summary, comparison_markdown, escaped, table
-from forgetwatch.report.merge_page import merge_figure
-from forgetwatch.report.merge_table import (
-    merge_csv,
-    merge_detail,
-    merge_json,
-    merge_markdown,
-    side_by_side,
-    sweep_table,
-)
 from forgetwatch.report.notebook import comparison_fragment, trajectory_fragment
 from forgetwatch.report.pareto import matrix_figure, ranking_figure
 from forgetwatch.report.pictures import SUFFIXES, file_name, save_comparisons, save_figures, save_run

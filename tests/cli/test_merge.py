@@ -30,7 +30,7 @@ from forgetwatch import Probe, compare
 from forgetwatch.cli import app
 from forgetwatch.errors import ScoringError
 from forgetwatch.scoring import checkpoints, score_checkpoint
-from forgetwatch.study.merging import ends, point_folders, scaled_adapters, sweep, weights
+from forgetwatch.study.merging import ends, scaled_adapters, sweep, weights
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +153,7 @@ def test_kept_models_are_not_written_twice_and_others_not_overwritten(
     merge("--alpha", ".5", "--keep", kept)
     merge("--alpha", ".5", "--keep", kept)
     with monkeypatch.context() as patch:
-        patch.setattr(point_folders.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 1000}))
+        patch.setattr(ends.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 1000}))
         merge("--alpha", ".5", "--keep", kept)  # there is nothing to write
         assert "for one merged model" in merge("--alpha", ".4,.5", "--keep", kept, status=1)
     assert written == [0.5]
@@ -311,7 +311,7 @@ def test_a_full_disk_and_unlike_models_stop_it_before_anything_is_written(
     folder: Path, monkeypatch: pytest.MonkeyPatch, written: list[float]
 ) -> None:
     usage = type("Usage", (), {"free": 1000})
-    monkeypatch.setattr(point_folders.shutil, "disk_usage", lambda _: usage)
+    monkeypatch.setattr(ends.shutil, "disk_usage", lambda _: usage)
     assert "GiB for 4 merged models, 0.00 GiB are free" in merge("--keep", str(folder / "kept"), status=1)
     assert not (folder / "kept").exists()
     assert "GiB for one merged model, 0.00 GiB are free" in merge(status=1)
@@ -372,7 +372,7 @@ def test_a_table_without_a_value_for_a_point_is_refused_before_a_model_is_writte
 
 def test_the_two_ends_alone_need_no_room(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = type("Usage", (), {"free": 1000})
-    monkeypatch.setattr(point_folders.shutil, "disk_usage", lambda _: usage)
+    monkeypatch.setattr(ends.shutil, "disk_usage", lambda _: usage)
     merge("--alpha", "0,1")
 
 

@@ -22,11 +22,12 @@ from forgetwatch.study.merging import (
     SINGLE,
     Method,
     Pair,
+    WeightDistance,
+    checkpoints,
     chunks,
     geometry_of,
     plan_merge,
     stored_tensors,
-    weight_files,
     write_merged,
 )
 
@@ -148,7 +149,7 @@ def test_slerp_near_and_at_a_straight_line_is_that_of_numpy(ends: Path, cosine: 
 
 
 def test_parts_of_a_tensor_are_small_whatever_its_shape(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(weight_files, "CHUNK", 10)
+    monkeypatch.setattr(checkpoints, "CHUNK", 10)
     shapes = [(4, 3, 7), (2, 2, 2, 3), (1, 25), (25,), (3, 2), (), (0, 4), (3, 0)]
     found = {str(shape): torch.arange(math.prod(shape)).reshape(shape).float() for shape in shapes}
     save_file(found, tmp_path / SINGLE)
@@ -160,7 +161,7 @@ def test_parts_of_a_tensor_are_small_whatever_its_shape(tmp_path: Path, monkeypa
 
 def test_chunks_change_no_number(ends: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = weights(write(ends, 0.4))
-    monkeypatch.setattr(weight_files, "CHUNK", 64)
+    monkeypatch.setattr(checkpoints, "CHUNK", 64)
     shutil.rmtree(ends / "linear-0.4")
     for key, value in weights(write(ends, 0.4)).items():
         assert torch.equal(value, whole[key])
@@ -402,3 +403,18 @@ def test_settings_that_change_no_weight_do_not_matter(ends: Path) -> None:
     _configured(use_cache=False, eos_token_id=5, max_position_embeddings=64, attention_dropout=0.3)(ends)
     _configured(unsloth_version="2025.1", unsloth_fixed=True, model_name="base")(ends)
     assert plan_merge(str(ends / "a"), str(ends / "b")).pairs
+
+
+def test_the_distance_of_a_layer_is_that_of_its_tensors_together() -> None:
+    squares = {
+        "model.embed_tokens.weight": (4.0, 1.0),
+        "model.layers.10.mlp.weight": (9.0, 9.0),
+        "model.layers.2.mlp.weight": (3.0, 0.0),
+        "model.layers.2.norm.weight": (1.0, 1.0),
+        "model.norm.weight": (0.0, 1.0),
+    }
+    found = WeightDistance.of(squares, turned=1)
+    assert found.overall == pytest.approx(math.sqrt(12 / 17))
+    assert list(found.layers) == ["model.embed_tokens", "model.layers.2", "model.layers.10", "model.norm"]
+    assert list(found.layers.values())[:3] == [0.5, 0.5, 1.0]
+    assert math.isnan(found.layers["model.norm"])

@@ -20,7 +20,7 @@ from forgetwatch.study.merging import check_disk, own_folder, partial_name, remo
 _WRITING = """
 import sys, time
 from pathlib import Path
-from forgetwatch.study.merging.point_folders import own_folder, partial_name, temporary_name
+from forgetwatch.study.merging import own_folder, partial_name, temporary_name
 path = partial_name(Path(sys.argv[1])) if sys.argv[1:] else temporary_name()
 with own_folder(path) as folder:
     (folder / "model.safetensors").write_bytes(b"0" * 1000)

@@ -1,14 +1,24 @@
-"""Two models and the points between them: the recipe of each point, its files, and how far apart the ends are.
+"""Two models and the points between them: the recipe of each point, its folder, and how far apart the ends are.
 
 A point is determined by the files of both models, the method and alpha: its recipe. Points that are kept hold theirs
-in `RECIPE`, so that a point is never taken for that of other models.
+in `RECIPE`, so that a point is never taken for that of other models. The others are deleted, also after a kill:
+
+    forgetwatch-merge-3f0c41d0           a model, in the folder for temporary files
+    forgetwatch-merge-3f0c41d0.lock      locked as long as the process that writes it lives
+
+The system frees the lock of a process that ends, in whatever way. A folder with a lock that is free is abandoned: the
+next merge removes it. Where a file system has no locks, there is no lock file, and nothing is taken for abandoned.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,13 +27,12 @@ from pathlib import Path
 from tempfile import gettempdir
 from typing import Any, Final
 
-from forgetwatch.comparing import WeightDistance
 from forgetwatch.errors import ScoringError
+from forgetwatch.files import LocksUnsupportedError, lock_file, unlock_file
 from forgetwatch.progress import Done, log, shown
 from forgetwatch.scoring import ADAPTER, weights_identity
-from forgetwatch.study.merging.point_folders import MORE_ROOM, check_disk, own_folder, partial_name, remove_abandoned
+from forgetwatch.study.merging.checkpoints import DTYPES
 from forgetwatch.study.merging.scaled_adapters import AdapterPlan, adapter_squares, plan_adapter, write_scaled
-from forgetwatch.study.merging.weight_files import DTYPES
 from forgetwatch.study.merging.weights import (
     Geometry,
     MergePlan,
@@ -42,6 +51,12 @@ _VERSION: Final = 1
 """Number of the arithmetic of a merge; another one makes outcomes that are scored again."""
 _DELAY: Final = 5.0
 """Seconds of work on weights after which its progress is shown."""
+_TEMPORARY: Final = "forgetwatch-merge-"
+_PARTIAL: Final = ".partial"
+_LOCK: Final = ".lock"
+_MORE_ROOM: Final = "make room, or name a folder on another disk (TMPDIR, or --keep)"
+"""Remedy for a disk that is full."""
+_LAYER: Final = re.compile(r"(.*?\.\d+)\..+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,19 +130,16 @@ class Ends:
             ScoringError: If the disk is full.
         """
         try:
-            self._write(alpha, folder)
-        except OSError as error:
-            if error.filename is not None or error.strerror is None:  # it names a file
-                raise
-            raise ScoringError(f"{folder}: cannot be written ({error.strerror}); {MORE_ROOM}") from error
-
-    def _write(self, alpha: float, folder: Path) -> None:
-        if isinstance(self.plan, AdapterPlan):
-            write_scaled(self.plan, folder, alpha=alpha)
-        else:
+            if isinstance(self.plan, AdapterPlan):
+                write_scaled(self.plan, folder, alpha=alpha)
+                return
             geometry = self.geometry if self.method == "slerp" else {}
             with _tensors_shown(f"merging {point_name(alpha)}", self.plan) as beat:
                 write_merged(self.plan, folder, alpha=alpha, method=self.method, geometry=geometry, beat=beat)
+        except OSError as error:
+            if error.filename is not None or error.strerror is None:  # it names a file
+                raise
+            raise ScoringError(f"{folder}: cannot be written ({error.strerror}); {_MORE_ROOM}") from error
 
     def check(self) -> None:
         """Remove what merges that were killed had left, and raise if the points cannot be made; nothing is written.
@@ -200,6 +212,54 @@ def point_name(alpha: float) -> str:
     return f"alpha {alpha:g}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class WeightDistance:
+    """Distance of the weights of B from those of A, relative to the norm of A.
+
+    Attributes:
+        overall: Of all weights as one vector.
+        layers: The same of each layer, and of each tensor outside of layers, by name, in order.
+        tensors: Number of tensors.
+        turned: Number of tensors in which slerp is not linear.
+    """
+
+    overall: float
+    layers: Mapping[str, float]
+    tensors: int
+    turned: int
+
+    @classmethod
+    def of(cls, squares: Mapping[str, tuple[float, float]], *, turned: int) -> WeightDistance:
+        """The distance from the sums of squares of each tensor.
+
+        Args:
+            squares: By the tensor's name, those of A and those of B - A.
+            turned: Number of tensors in which slerp is not linear.
+        """
+        layers: dict[str, list[float]] = {}
+        for name, both in squares.items():
+            found = _LAYER.fullmatch(name)
+            sums = layers.setdefault(found[1] if found else name.removesuffix(".weight"), [0.0, 0.0])
+            sums[0], sums[1] = sums[0] + both[0], sums[1] + both[1]
+        whole = [sum(both[side] for both in squares.values()) for side in (0, 1)]
+        return cls(
+            overall=_relative(*whole),
+            layers={name: _relative(*layers[name]) for name in sorted(layers, key=_by_number)},
+            tensors=len(squares),
+            turned=turned,
+        )
+
+
+def _by_number(name: str) -> list[tuple[bool, int, str]]:
+    """Key by which layer 2 comes before layer 10."""
+    return [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in name.split(".")]
+
+
+def _relative(norm: float, difference: float) -> float:
+    """Distance relative to a norm, from their squares; nan if the norm is 0."""
+    return math.sqrt(difference / norm) if norm else math.nan
+
+
 def weight_distance(ends: Ends) -> WeightDistance:
     """Distance of the weights of the two models, relative to those of A; nan where those cannot be measured."""
     if isinstance(ends.plan, MergePlan):
@@ -223,3 +283,85 @@ def _tensors_shown(label: str, plan: MergePlan) -> Iterator[Callable[[], None]]:
                 progress(Done(count=count, total=len(plan.pairs), share=size / plan.bytes, unit="tensors"))
 
         yield beat
+
+
+def temporary_name() -> Path:
+    """Path of a new folder for a point that is deleted."""
+    return Path(gettempdir(), f"{_TEMPORARY}{secrets.token_hex(8)}")
+
+
+def partial_name(kept: Path) -> Path:
+    """Path of a new folder next to that of a point that is kept, in which the point is written."""
+    return kept.with_name(f".{kept.name}.{secrets.token_hex(6)}{_PARTIAL}")
+
+
+@contextmanager
+def own_folder(path: Path) -> Iterator[Path]:
+    """Context of a folder that belongs to this process; it is removed at the end, unless it was renamed.
+
+    Args:
+        path: The folder, which is not there yet; the one above it is made.
+    """
+    lock = path.with_name(path.name + _LOCK)
+    file = _locked_at_once(lock)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Folders for temporary files are often open to all: what is made of private models stays private there.
+        path.mkdir(mode=0o700 if path.name.startswith(_TEMPORARY) else 0o777)
+        try:
+            yield path
+        finally:
+            shutil.rmtree(path, ignore_errors=True)
+    finally:
+        if file is not None:
+            unlock_file(lock, file)
+
+
+def remove_abandoned(keep: Path | None) -> list[Path]:
+    """Remove the folders of processes that were killed, and return those that are gone.
+
+    Args:
+        keep: Folder of points that are kept, which may hold half-written ones; None for none.
+    """
+    locks = [*Path(gettempdir()).glob(f"{_TEMPORARY}*{_LOCK}")]
+    locks += [] if keep is None else keep.glob(f".*{_PARTIAL}{_LOCK}")
+    removed = []
+    for lock in locks:
+        folder = lock.with_name(lock.name.removesuffix(_LOCK))
+        if (file := _locked_at_once(lock)) is None:
+            continue
+        was_there = folder.is_dir()
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            removed += [folder] if was_there else []
+            unlock_file(lock, file)
+        else:  # of another user, or on a disk that does not let it go
+            os.close(file)
+    return removed
+
+
+def _locked_at_once(lock: Path) -> int | None:
+    """Descriptor of a lock file that no process holds; None if one does, or it cannot be locked."""
+    try:
+        return lock_file(lock, patience=0, on_wait=lambda: None, by_process=False)
+    except LocksUnsupportedError:
+        return None
+
+
+def check_disk(folder: Path, needed: int, *, models: int) -> None:
+    """Raise if merged models would not fit onto the disk of a folder.
+
+    Args:
+        folder: The folder, or one above it that is there.
+        needed: Bytes of one model.
+        models: Models that are there at the same time.
+
+    Raises:
+        ScoringError: If they would not.
+    """
+    free, whole = shutil.disk_usage(folder).free, needed * models
+    if whole > free:
+        named = "one merged model" if models == 1 else f"{models} merged models"
+        raise ScoringError(
+            f"{folder}: needed {whole / 2**30:,.2f} GiB for {named}, {free / 2**30:,.2f} GiB are free; {_MORE_ROOM}"
+        )

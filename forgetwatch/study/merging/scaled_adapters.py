@@ -21,7 +21,7 @@ from safetensors import safe_open
 
 from forgetwatch.errors import ScoringError
 from forgetwatch.scoring import ADAPTER, base_of_adapter, weights_identity
-from forgetwatch.study.merging.weight_files import StoredTensor, file_tensors, model_folder, stored_tensors
+from forgetwatch.study.merging.checkpoints import StoredTensor, file_tensors, model_folder, stored_tensors
 from forgetwatch.study.merging.weights import copy_rest
 
 WEIGHTS: Final = "adapter_model.safetensors"
@@ -115,13 +115,7 @@ def _obstacle(config: dict[str, Any], tensors: dict[str, StoredTensor]) -> str:
 
 
 def write_scaled(plan: AdapterPlan, folder: Path, *, alpha: float) -> None:
-    """Write the adapter with its factor scaled.
-
-    Args:
-        plan: The adapter.
-        folder: Folder to write; it is made.
-        alpha: The factor.
-    """
+    """Write the adapter into a new folder, with its factor times `alpha`."""
     folder.mkdir(parents=True, exist_ok=True)
     copy_rest(plan.folder, folder)
     shutil.copyfile(plan.folder / WEIGHTS, folder / WEIGHTS)

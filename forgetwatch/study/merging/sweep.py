@@ -6,6 +6,9 @@
 The outcomes of a point are cached under what determines its weights: the files of A and B, the method and alpha. A
 sweep that was killed resumes with the first point that has no outcomes, and writes none of the others again. Points at
 0 and 1 are the ends themselves: they are written only to be kept.
+
+Nothing here prefers a point. One that is chosen on a probe because it looks best there owes a part of that to chance;
+the same numbers on a second probe, on which nothing was chosen, do not.
 """
 
 from __future__ import annotations
@@ -15,16 +18,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from forgetwatch.comparing import (
     Comparison,
-    MergedPoint,
-    MergeSweep,
     ModelComparison,
-    ProbeSweep,
     Target,
-    WeightDistance,
     compare,
     rank_models,
     read_target,
@@ -35,12 +35,97 @@ from forgetwatch.probe import Probe
 from forgetwatch.progress import Progress
 from forgetwatch.scoring import on_main_process, score_derived
 from forgetwatch.snapshot import Snapshot
-from forgetwatch.study.merging.ends import Ends, point_name, weight_distance
-from forgetwatch.study.merging.point_folders import own_folder, temporary_name
+from forgetwatch.study.merging.ends import Ends, WeightDistance, own_folder, point_name, temporary_name, weight_distance
 from forgetwatch.study.merging.scaled_adapters import AdapterPlan
 
 Shown = Callable[[str, Probe], AbstractContextManager[Progress | None]]
 """Context that shows the progress of scoring a model of a name on a probe."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergedPoint:
+    """One model between the ends, or an end, on one probe.
+
+    Attributes:
+        alpha: Share of B, 0 to 1.
+        from_a: A before, the point after.
+        from_b: B before, the point after.
+    """
+
+    alpha: float
+    from_a: Comparison
+    from_b: Comparison
+
+    @property
+    def ends(self) -> tuple[Comparison, Comparison]:
+        """Both comparisons, that with A first."""
+        return self.from_a, self.from_b
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeSweep:
+    """All points on one probe.
+
+    Attributes:
+        probe: Name of the probe.
+        points: The points, in the order of alpha.
+    """
+
+    probe: str
+    points: tuple[MergedPoint, ...]
+
+    @property
+    def n(self) -> float:
+        """Number of items that were compared."""
+        return self.points[0].from_a.all.n
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergeSweep:
+    """Points between two models, on the probe by which one may be chosen and on one that confirms.
+
+    Attributes:
+        ends: Names of A and B.
+        method: How the weights were averaged: ``linear``, ``slerp``, or ``adapter`` where an adapter was scaled.
+        chosen_on: The points on the probe.
+        confirmed_on: The same points on the second probe; None without one.
+        target_on: The same points on the target, if that is a probe.
+        ranking: Matrix and ranking of the points against A, with the front if there is a target.
+        distance: Distance of the ends' weights.
+        notes: Sentences about the merge that a reader should know.
+        kept: Folder with the merged models; None if they were deleted.
+    """
+
+    ends: tuple[str, str]
+    method: str
+    chosen_on: ProbeSweep
+    confirmed_on: ProbeSweep | None
+    target_on: ProbeSweep | None
+    ranking: ModelComparison
+    distance: WeightDistance
+    notes: tuple[str, ...] = ()
+    kept: Path | None = None
+
+    @property
+    def sweeps(self) -> list[ProbeSweep]:
+        """The points on the probe, and on the one that confirms."""
+        return [one for one in (self.chosen_on, self.confirmed_on) if one is not None]
+
+    @property
+    def everywhere(self) -> dict[str, ProbeSweep]:
+        """The points on each probe, by its part: ``chosen``, ``confirmed``, ``target``."""
+        found = {"chosen": self.chosen_on, "confirmed": self.confirmed_on, "target": self.target_on}
+        return {part: one for part, one in found.items() if one is not None}
+
+    @property
+    def targets(self) -> dict[float, tuple[float, bool]]:
+        """Value of the target and whether the point is on the front, by alpha; empty without a target."""
+        alphas = [point.alpha for point in self.chosen_on.points]
+        return {
+            alphas[one.number - 1]: (one.target, bool(one.on_front))
+            for one in self.ranking.ranking
+            if one.target is not None
+        }
 
 
 @dataclass

@@ -29,16 +29,18 @@ from transformers import AutoConfig
 
 from forgetwatch.errors import ScoringError
 from forgetwatch.scoring import deciding_files, non_finite
-from forgetwatch.study.merging.compatibility import check_alike, check_pair, tensors_on_one_side
-from forgetwatch.study.merging.weight_files import (
+from forgetwatch.study.merging.checkpoints import (
     DTYPES,
     INDEX,
     SINGLE,
     Pair,
     StoredTensor,
+    check_alike,
+    check_pair,
     chunks,
     model_folder,
     stored_tensors,
+    tensors_on_one_side,
 )
 
 Method = Literal["linear", "slerp"]
@@ -168,12 +170,7 @@ def geometry_of(plan: MergePlan, *, beat: Callable[[], None] = lambda: None) -> 
 
 
 def check_finite(tensor: StoredTensor, squares: float, model: str) -> None:
-    """Raise if a tensor holds NaN or infinity; it is read again only if the sum of its squares is not finite.
-
-    Args:
-        tensor: The tensor.
-        squares: Sum of the squares of its elements.
-        model: Its model, as the message names it.
+    """Raise if a tensor of a model holds NaN or infinity; it is read only if its sum of squares is not finite.
 
     Raises:
         ScoringError: If a value is not finite.
@@ -183,13 +180,7 @@ def check_finite(tensor: StoredTensor, squares: float, model: str) -> None:
 
 
 def check_point(plan: MergePlan, *, alpha: float, method: Method, geometry: Mapping[str, Geometry]) -> None:
-    """Raise if the merged weights of a point overflow in their dtype; few tensors or none are read.
-
-    Args:
-        plan: The two models, of finite weights.
-        alpha: Share of B, 0 to 1.
-        method: How weights are averaged.
-        geometry: That of the two models.
+    """Raise if the merged weights of a point of finite models overflow in their dtype; few tensors or none are read.
 
     Raises:
         ScoringError: If a merged weight is not finite.
@@ -244,7 +235,8 @@ def write_merged(
                 if pair.is_averaged and method == "slerp":
                     weights = geometry[pair.a.name].weights(alpha, method)
                 for a, b in chunks(pair):
-                    file.write(memoryview(_bytes(merged(a, b, weights, dtype=pair.dtype))))
+                    part = merged(a, b, weights, dtype=pair.dtype)
+                    file.write(part.contiguous().reshape(-1).view(torch.uint8).numpy().data)
                 beat()
     if set(plan.files) != {SINGLE}:
         index = {pair.a.name: name for name, pairs in plan.files.items() for pair in pairs}
@@ -304,8 +296,3 @@ def _write_header(file: BinaryIO, pairs: Sequence[Pair]) -> None:
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)  # the tensors begin at a multiple of 8
     file.write(len(text).to_bytes(8, "little") + text)
-
-
-def _bytes(tensor: torch.Tensor) -> Any:
-    """Bytes of a tensor as an array, uint8 [bytes]."""
-    return tensor.contiguous().reshape(-1).view(torch.uint8).numpy()

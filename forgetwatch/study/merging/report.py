@@ -1,4 +1,4 @@
-"""A sweep between two models as text: the first table, its detail, Markdown, JSON and CSV.
+"""A sweep between two models for people and programs: the first table, its detail, page, Markdown, JSON and CSV.
 
     alpha     lost gained  net against base       lost gained  net against tuned
     0.2 *       12     10  -0.4 (-2.3 to +1.5)      31     24  -1.4 (-3.6 to +0.8)
@@ -11,29 +11,49 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import math
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Group as Lines
 from rich.text import Text
 
-from forgetwatch.comparing import Comparison, Group, MergeSweep, ProbeSweep
+from forgetwatch.comparing import Comparison, Group
 from forgetwatch.measures import KNOWN, NOT_THERE, json_value, net_change
 from forgetwatch.pairing import brief, count, fit_ends, items, percent, points
-from forgetwatch.report.export import comparison_json, comparisons_csv, several_json
-from forgetwatch.report.markdown import escaped, table
-from forgetwatch.report.ranking_table import several_markdown, target_text
-from forgetwatch.report.terminal import note_lines
-from forgetwatch.visible_text import csv_cell
+from forgetwatch.report import (
+    comparison_json,
+    comparisons_csv,
+    escaped,
+    made_line,
+    name_in,
+    note_lines,
+    ranking_figure,
+    render,
+    several_json,
+    several_markdown,
+    several_words,
+    svg,
+    table,
+    target_text,
+)
+from forgetwatch.study.merging.sweep import MergeSweep, ProbeSweep
+from forgetwatch.visible_text import csv_cell, without_folders
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SCHEMA: Final = "forgetwatch/merge@1"
 _WIDTH: Final = 80
 _LINES: Final = 12
 _END: Final = 35
 _FRONT: Final = "*"
-HEADINGS: Final = ("lost", "gained", "net points", "known and lost, less luck")
+_HEADINGS: Final = ("lost", "gained", "net points", "known and lost, less luck")
 """Headings of the columns of one end."""
+_CURVES: Final = "Curves: net change of each point against both models; the table below has the numbers."
+_RANKING: Final = "Share that each point kept of what the first model had right, against the target."
+_COLORS: Final = ("#1f3b73", "#777777")
 
 
 def merge_table(sweep: MergeSweep) -> Lines:
@@ -65,7 +85,7 @@ def merge_detail(sweep: MergeSweep) -> Lines:
         lines += [Text(f"{one.probe}, {items(one.n)}", style="bold"), *_rows(sweep, one, len(one.points))]
         lines.append(Text("known and lost, less luck", style="bold"))
         for point in one.points:
-            known = (f"{_known_lost_net(group):<{_END}}" for group in (point.from_a.all, point.from_b.all))
+            known = (f"{_known_lost_net(end.all):<{_END}}" for end in point.ends)
             lines.append(Text(f"{f'{point.alpha:g}':<8}{''.join(known)}".rstrip()))
         lines.append(Text())
     lines += [Text("distance of the weights, relative to the first model's", style="bold")]
@@ -82,8 +102,8 @@ def _rows(sweep: MergeSweep, one: ProbeSweep, most: int) -> list[Text]:
     for point in one.points[:most]:
         front = _FRONT if has_target and sweep.targets[point.alpha][1] else ""
         cells = "".join(
-            f"{brief(group.forgotten, 5):>5}{brief(group.gained, 6):>7} {net_change(group):<{_END - 13}}"
-            for group in (point.from_a.all, point.from_b.all)
+            f"{brief(end.all.forgotten, 5):>5}{brief(end.all.gained, 6):>7} {net_change(end.all):<{_END - 13}}"
+            for end in point.ends
         )
         lines.append(Text(f"{f'{point.alpha:g} {front}':<8}{cells}".rstrip()))
     if has_target and sweep.ranking.target is not None:
@@ -153,11 +173,11 @@ def merge_markdown(sweep: MergeSweep) -> str:
 def sweep_table(sweep: MergeSweep, one: ProbeSweep) -> tuple[list[str], list[list[str]]]:
     """Headings and rows of the points on one probe."""
     headings = ["alpha", "right %"]
-    headings += [f"{name}, against {_short(end)}" for end in sweep.ends for name in HEADINGS]
+    headings += [f"{name}, against {_short(end)}" for end in sweep.ends for name in _HEADINGS]
     rows = []
     for point in one.points:
         cells = [f"{point.alpha:g}", percent(point.from_a.all.accuracy_after)]
-        for group in (point.from_a.all, point.from_b.all):
+        for group in (end.all for end in point.ends):
             cells += [count(group.forgotten), count(group.gained), net_change(group), _known_lost_net(group)]
         rows.append(cells)
     return headings, rows
@@ -168,9 +188,8 @@ def side_by_side(sweep: MergeSweep) -> tuple[list[str], list[list[str]]]:
     headings = ["alpha", *(f"against {_short(end)}, on {one.probe}" for end in sweep.ends for one in sweep.sweeps)]
     rows = []
     for number, point in enumerate(sweep.chosen_on.points):
-        both = [one.points[number] for one in sweep.sweeps]
-        groups = [*(one.from_a.all for one in both), *(one.from_b.all for one in both)]
-        rows.append([f"{point.alpha:g}", *map(net_change, groups)])
+        ends = zip(*(one.points[number].ends for one in sweep.sweeps), strict=True)
+        rows.append([f"{point.alpha:g}", *(net_change(one.all) for of_end in ends for one in of_end)])
     if sweep.ranking.target is not None:
         headings += [sweep.ranking.target.name, "front"]
         for row, point in zip(rows, sweep.chosen_on.points, strict=True):
@@ -181,7 +200,6 @@ def side_by_side(sweep: MergeSweep) -> tuple[list[str], list[list[str]]]:
 
 def merge_json(sweep: MergeSweep) -> dict[str, Any]:
     """JSON document of a sweep; undefined quantities are null."""
-    found = sweep.distance
     return {
         "schema": SCHEMA,
         "a": sweep.ends[0],
@@ -203,9 +221,7 @@ def merge_json(sweep: MergeSweep) -> dict[str, Any]:
             for part, one in sweep.everywhere.items()
         ],
         **several_json(sweep.ranking),
-        "distance": json_value(
-            {"overall": found.overall, "layers": dict(found.layers), "tensors": found.tensors, "turned": found.turned}
-        ),
+        "distance": json_value(vars(sweep.distance)),
         "notes": list(sweep.notes),
         "kept": None if sweep.kept is None else str(sweep.kept),
     }
@@ -231,3 +247,70 @@ def _csv_rows(comparison: Comparison) -> Sequence[list[str]]:
 def _known_lost_net(group: Group) -> str:
     """Known and lost items less luck with their interval; a dash where that is not measured."""
     return KNOWN.cells(group[KNOWN]).get("known_lost_net", NOT_THERE)
+
+
+def merge_report(sweep: MergeSweep, suffix: str) -> str:
+    """Text of a report in the format of a suffix: .html, .md, .csv or .json."""
+    if suffix == ".html":
+        return merge_page(sweep)
+    if suffix == ".md":
+        return merge_markdown(sweep)
+    if suffix == ".csv":
+        return merge_csv(sweep)
+    return json.dumps(merge_json(sweep), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def merge_page(sweep: MergeSweep) -> str:
+    """Page of a sweep, as text."""
+    distance = distance_sentence(sweep)
+    return render(
+        "merge.html",
+        a=sweep.ends[0],
+        b=sweep.ends[1],
+        facts=", ".join([sweep.method, *(f"{one.probe} ({items(one.n)})" for one in sweep.sweeps)]),
+        words=merge_words(sweep),
+        curves=svg(lambda: merge_figure(sweep), name="merge", label=_CURVES),
+        confirmed=sweep.confirmed_on is not None,
+        both=side_by_side(sweep),
+        probes=[(one.probe, *sweep_table(sweep, one)) for one in sweep.everywhere.values()],
+        ranking=_ranking(sweep),
+        distance=f"{distance[0].upper()}{distance[1:]}.",
+        layers=distance_rows(sweep),
+        notes=[without_folders(note) for note in sweep.notes],
+        made=made_line(),
+    )
+
+
+def _ranking(sweep: MergeSweep) -> dict[str, Any] | None:
+    """Section of the target: how to read it, and the front; None without a target."""
+    if sweep.ranking.target is None:
+        return None
+    picture = svg(lambda: ranking_figure(sweep.ranking), name="ranking", label=_RANKING)
+    caption = f"Kept on {sweep.chosen_on.probe}, against {sweep.ranking.target.name}."
+    return {"words": several_words(sweep.ranking), "picture": picture, "caption": caption}
+
+
+def merge_figure(sweep: MergeSweep) -> Figure:
+    """Figure of the net change in points against alpha, one panel for each end, one curve for each probe."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 3.8), layout="constrained")
+    panels = figure.subplots(1, 2, sharey=True)
+    for side, panel in enumerate(panels):
+        for number, one in enumerate(sweep.sweeps):
+            groups = [point.ends[side].all for point in one.points]
+            # Two probes beside each other: at equal alpha their intervals would cover one another.
+            at = [point.alpha + 0.008 * number for point in one.points]
+            low, high = zip(*(group.net_change_interval for group in groups), strict=True)
+            color = _COLORS[number]
+            panel.vlines(at, [100 * end for end in low], [100 * end for end in high], color=color, linewidth=1.5)
+            style = {"marker": "os"[number], "linestyle": ("-", "--")[number], "linewidth": 1.2, "markersize": 5}
+            fill = "none" if number else color
+            changes = [100 * group.net_change for group in groups]
+            panel.plot(at, changes, color=color, markerfacecolor=fill, label=name_in(30, one.probe), **style)
+        panel.axhline(0, color="#000000", linewidth=0.8)
+        panel.set_title(f"net change against {name_in(30, sweep.ends[side])}, points", fontsize=11)
+        panel.set_xlabel(f"alpha, the share of {name_in(30, sweep.ends[1])}", fontsize=10)
+        panel.grid(alpha=0.25)
+        panel.legend(frameon=False, fontsize=9)
+    return figure

@@ -1,10 +1,11 @@
-"""The stored weights of a checkpoint, by the headers of its safetensors files: nothing is loaded.
+"""The stored weights of two checkpoints, by the headers of their safetensors files, and whether they can be merged.
 
     model.safetensors                    one file
     model.safetensors.index.json         several, and which tensor is in which
 
-Headers hold the name, shape and dtype of every tensor, so that whatever keeps two models from being merged is found
-before the first tensor is read.
+Two models of which a mean can be made compute alike, cut text alike, and store tensors of the same shapes. Each check
+names the first difference, from configurations, tokenizers and headers alone: what cannot be merged stops before a
+weight is read.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from typing import Any, Final
 import torch
 from huggingface_hub import snapshot_download
 from safetensors import SafetensorError, safe_open
+from transformers import AutoConfig
 
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring import DECIDING
+from forgetwatch.scoring import DECIDING, pretrained_tokenizer
 
 SINGLE: Final = "model.safetensors"
 INDEX: Final = "model.safetensors.index.json"
@@ -38,6 +40,20 @@ COPIED: Final[Mapping[str, int]] = {"I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8":
 """Bytes of an element of the dtypes that are copied where both models have the same."""
 CHUNK: Final = 2**22
 """Elements of a tensor that are in memory at once."""
+
+_SETTINGS: Final = frozenset(
+    (
+        *("_name_or_path", "transformers_version", "_commit_hash", "auto_map", "dtype", "torch_dtype", "use_cache"),
+        *("bos_token_id", "eos_token_id", "pad_token_id", "max_position_embeddings", "initializer_range"),
+        *("attn_implementation", "_attn_implementation_autoset", "attention_dropout", "hidden_dropout"),
+        *("output_attentions", "output_hidden_states", "return_dict", "pretraining_tp"),
+        *("id2label", "label2id", "problem_type", "model_name", "unsloth_version", "unsloth_fixed"),
+    )
+)
+"""Keys of a configuration that change nothing in what the weights compute."""
+_IGNORED: Final = ("rotary_emb.inv_freq", ".masked_bias")
+"""Ends of names of buffers that older versions stored, and that are computed when a model is loaded."""
+_HEAD: Final = "lm_head.weight"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +136,7 @@ def stored_tensors(given: str, folder: Path) -> dict[str, StoredTensor]:
     """
     # In the order of transformers' loader: next to a single file, an index is that of an earlier save.
     if (folder / SINGLE).is_file():
-        named: dict[str, set[str] | None] = {SINGLE: None}
+        named: dict[str, set[str]] = {SINGLE: set()}
     elif (folder / INDEX).is_file():
         named = _indexed(folder / INDEX)
     else:
@@ -129,7 +145,7 @@ def stored_tensors(given: str, folder: Path) -> dict[str, StoredTensor]:
     # As transformers' loader does: the files by name, and all that is in them, also what the index leaves out.
     for name, wanted in sorted(named.items()):
         header = file_tensors(folder / name)
-        if missing := sorted((wanted or set()) - header.keys()):
+        if missing := sorted(wanted - header.keys()):
             raise ScoringError(
                 f"{folder / name}: {missing[0]} is not in this file, where {INDEX} has it; copy it again"
             )
@@ -184,17 +200,15 @@ def are_equal(pair: Pair) -> bool:
     return all(torch.equal(a, b) for a, b in chunks(pair))
 
 
-def _indexed(path: Path) -> dict[str, set[str] | None]:
+def _indexed(path: Path) -> dict[str, set[str]]:
     """Names of the tensors in each file that an index names."""
     try:
         weights = json.loads(path.read_bytes())["weight_map"].items()
     except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
         raise ScoringError(f"{path}: cannot be read as an index of safetensors ({error!r})") from error
-    files: dict[str, set[str] | None] = {}
+    files: dict[str, set[str]] = {}
     for tensor, file in weights:
-        names = files.setdefault(str(file), set())
-        if names is not None:
-            names.add(str(tensor))
+        files.setdefault(str(file), set()).add(str(tensor))
     return files
 
 
@@ -211,3 +225,113 @@ def _no_weights(given: str, folder: Path) -> str:
             "`accelerate merge-weights IN OUT`"
         )
     return f"{given}: needed {SINGLE} or {INDEX}, found neither in {folder}"
+
+
+def check_alike(a: str, b: str, *, trust_remote_code: bool = False) -> None:
+    """Raise unless two models compute in the same way and cut text into the same tokens.
+
+    Raises:
+        ScoringError: If they do not; the first difference is named.
+    """
+    configs = []
+    for given in (a, b):
+        try:
+            configs.append(AutoConfig.from_pretrained(given, trust_remote_code=trust_remote_code).to_dict())
+        except Exception as error:  # whatever a loader of foreign files raises
+            missing = "" if Path(given).is_dir() else "no folder here, and as a model id "
+            raise ScoringError(f"{given}: {missing}its configuration cannot be read ({error})") from error
+        if configs[-1].get("quantization_config"):
+            raise ScoringError(f"{given}: its weights are quantized; merge the models from before that")
+    first, second = map(_computing, configs)
+    # The type first: of two architectures nearly every key differs.
+    for key in sorted(first.keys() | second.keys(), key=lambda name: (name != "model_type", name)):
+        if first.get(key) != second.get(key):
+            raise ScoringError(
+                f"{a} and {b} do not compute alike: {key} is {first.get(key)!r:.80} in the first and "
+                f"{second.get(key)!r:.80} in the second; needed two models of one architecture"
+            )
+    _check_tokenizers(a, b, trust_remote_code=trust_remote_code)
+
+
+def tensors_on_one_side(
+    a: str, b: str, of_a: Mapping[str, StoredTensor], of_b: Mapping[str, StoredTensor], *, tied: bool
+) -> tuple[str, ...]:
+    """Names of tensors that one model alone stores, and that loading makes of others: buffers, a tied head.
+
+    Raises:
+        ScoringError: If a tensor of one model is needed in both.
+    """
+    alone = {name: (side, of) for side, of, other in ((a, of_a, of_b), (b, of_b, of_a)) for name in of.keys() - other}
+    needed = sorted(name for name in alone if not (name.endswith(_IGNORED) or (tied and name == _HEAD)))
+    if needed:
+        raise ScoringError(
+            f"{a} and {b}: {len(needed)} tensors are in one of them only, {needed[0]} in {alone[needed[0]][0]}; needed "
+            "two models of one architecture"
+        )
+    if _HEAD in alone:
+        side, of = alone[_HEAD]
+        # transformers unties a head that is stored with other values than the embedding.
+        head = of[_HEAD]
+        alike = [one for one in of.values() if one != head and (one.shape, one.dtype) == (head.shape, head.dtype)]
+        if not any(are_equal(Pair(a=head, b=one)) for one in alike):
+            raise ScoringError(
+                f"{side}: {_HEAD} differs from the embedding, to which {b if side == a else a} ties its head; needed "
+                "two models whose heads are tied, or two that store one"
+            )
+    return tuple(sorted(alone))
+
+
+def check_pair(pair: Pair, a: str, b: str) -> None:
+    """Refuse unlike shapes, and weights that cannot be averaged."""
+    name = pair.a.name
+    if pair.a.shape != pair.b.shape:
+        raise ScoringError(
+            f"{a} and {b}: {name} is {list(pair.a.shape)} in the first and {list(pair.b.shape)} in the second; needed "
+            "equal shapes"
+        )
+    is_copied = pair.a.dtype == pair.b.dtype and pair.a.dtype in COPIED
+    if not pair.is_averaged and not (is_copied and are_equal(pair)):
+        raise ScoringError(
+            f"{a} and {b}: {name} is stored as {pair.a.dtype} and {pair.b.dtype}, of which no mean can be made; needed "
+            f"{', '.join(DTYPES)}: merge the models from before they were quantized"
+        )
+
+
+def _computing(config: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Keys of a configuration that change what the weights compute, those of its parts with a dot."""
+    found: dict[str, Any] = {}
+    for key, value in config.items():
+        name = str(key)
+        if name in _SETTINGS or name.endswith(("_dropout", "_pdrop")) or value is None:
+            continue
+        found |= _computing(value, f"{above}{name}.") if isinstance(value, dict) else {above + name: value}
+    return found
+
+
+def _check_tokenizers(a: str, b: str, *, trust_remote_code: bool) -> None:
+    described = []
+    for given in (a, b):
+        try:
+            tokenizer = pretrained_tokenizer(given, trust_remote_code=trust_remote_code)
+        except ScoringError:
+            raise
+        except Exception as error:  # whatever a loader of foreign files raises
+            raise ScoringError(f"{given}: its tokenizer cannot be read ({error})") from error
+        backend = getattr(tokenizer, "backend_tokenizer", None)
+        rules = {} if backend is None else json.loads(backend.to_str())
+        described.append(
+            {"vocabulary": tokenizer.get_vocab()}
+            | {name: rules.get(name) for name in ("normalizer", "pre_tokenizer", "post_processor", "model")}
+        )
+    first, second = described
+    if first["vocabulary"] != second["vocabulary"]:
+        unlike = set(first["vocabulary"].items()) ^ set(second["vocabulary"].items())
+        raise ScoringError(
+            f"{a} and {b} have unlike vocabularies: {len(first['vocabulary']):,} and {len(second['vocabulary']):,} "
+            f"tokens, {min(unlike)[0]!r:.40} is not the same in both; needed the same tokenizer"
+        )
+    if differ := [name for name in first if first[name] != second[name]]:
+        raise ScoringError(
+            f"{a} and {b}: their tokenizers have the same vocabulary, and differ in their {differ[0]}; needed the same "
+            "tokenizer"
+        )

@@ -12,9 +12,16 @@ from merge_sweeps import ALPHAS, made_sweep
 from pages import HOSTILE, plain
 from rich.console import Console
 
-from forgetwatch.report import merge_detail, merge_figure, merge_json, merge_markdown, side_by_side, sweep_table
-from forgetwatch.report.merge_page import merge_page
-from forgetwatch.report.merge_table import merge_table
+from forgetwatch.study.merging import (
+    merge_detail,
+    merge_figure,
+    merge_json,
+    merge_markdown,
+    merge_page,
+    merge_table,
+    side_by_side,
+    sweep_table,
+)
 
 
 def printed(lines: object) -> str:

@@ -1,54 +1,65 @@
 """`forgetwatch compare BEFORE AFTER [AFTER ...]`: each answer before and after, on files or on checkpoints.
 
-    parameters ─▶ Options ─▶ resolve (snapshots) ─▶ run (comparisons, ranking) ─▶ show ─▶ gates (exit status)
-
-`gate_options` turns the gate options into one gate, and its results into the exit status.
+Options ─▶ resolve (snapshots) ─▶ compare, rank ─▶ show, write ─▶ the gate of all gate options (exit status)
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Final
 
 import numpy as np
 import typer
 
-from forgetwatch.cli.documents import (
+from forgetwatch.cli.options import (
+    ITEMS,
     STDOUT,
+    chance_option,
+    check_device_map,
     check_file,
     check_pictures,
     check_report,
-    print_pictures,
-    write_json,
-    write_report,
+    command_of,
+    device_map_option,
+    gate_option,
+    item_option,
+    output_option,
+    share,
 )
-from forgetwatch.cli.gate_options import conclude, gate_of
-from forgetwatch.cli.options import CHANCE, GATES, ITEMS, OUTPUT, check_device_map, device_map_option, share
-from forgetwatch.cli.output import echo, result_console, shared_work
+from forgetwatch.cli.output import echo, print_pictures, result_console, shared_work, write_json, write_report
 from forgetwatch.cli.resolve import read_outcomes, resolve, select, with_questions
 from forgetwatch.comparing import (
     TOLERANCE,
     Comparison,
     ModelComparison,
+    Word,
     compare,
     first_samples,
     in_common_norm,
     rank_models,
     read_target,
     transition_matrix,
+    worst,
 )
 from forgetwatch.comparing.flips import flips
 from forgetwatch.errors import SnapshotError
 from forgetwatch.gates import Gate
+from forgetwatch.errors import GateError, SnapshotError
+from forgetwatch.files import write_text
+from forgetwatch.gates import Condition, FailIf, Gate, GateResult, Limit, NoWorseThan, read_gate
+from forgetwatch.launched import is_first_process
 from forgetwatch.probe import Probe
 from forgetwatch.probes import Categories, load_probe
 from forgetwatch.progress import is_first_process
 from forgetwatch.readers import is_outcomes
 from forgetwatch.report import (
+    ci_summary,
     comparison_detail,
     comparison_table,
     comparisons_json,
@@ -61,6 +72,9 @@ from forgetwatch.report import (
 from forgetwatch.snapshot import Snapshot
 
 _FEWEST_DRAWS: Final = 100
+_EXIT: Final[dict[Word, int]] = {"PASS": 0, "FAIL": 3, "INCONCLUSIVE": 4}
+"""Exit status by verdict."""
+_STEP_SUMMARY: Final = "GITHUB_STEP_SUMMARY"
 
 
 class _By(StrEnum):
@@ -86,272 +100,161 @@ class _Samples(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Options of one call of `compare`, checked as far as they can be before anything is read.
+    """Arguments and options of one call of `compare`, and what they name.
 
-    Attributes:
-        before: The side before, as it was named.
-        after: The sides after, as they were named; at least one.
-        probe: The probe that scores models and gives questions.
-        device_map: Map by which a scored model is spread over devices.
-        drift: Measure the drift of each side after from the one before, which are models.
-        metric: The metric of a log that decides.
-        tasks: Tasks to compare; empty for all.
-        categories: Categories to compare; empty for all.
-        labels: Another map of tasks to categories.
-        on_mismatch: ``error`` or ``intersect``.
-        allow_prompt_mismatch: Compare although prompts differ.
-        samples: ``all`` or ``first``.
-        target: Metric by which several models are also ranked.
-        null: File of BEFORE measured again.
-        chance: ``own`` or ``paper-compat``.
-        bootstrap: Number of draws; 0 for none.
-        seed: Seed of the draws.
-        gate: The gate of all gate options.
-        summary: File for the summary of the gate.
-        tolerance: Net loss of accuracy that the verdict tolerates, 0 to 1.
-        by: Level of the groups in tables.
-        detail: Print the detail too.
-        json_path: File for the JSON document.
-        report: File for a report.
-        plots: Folder for pictures.
+    Each field is a parameter of the command, with its help; `command_of` makes the command of them.
     """
 
-    before: str
-    after: tuple[str, ...]
-    probe: Probe | None
-    device_map: str | None
-    drift: bool
-    metric: str | None
-    tasks: tuple[str, ...]
-    categories: tuple[str, ...]
-    labels: Categories | None
-    on_mismatch: _OnMismatch
-    allow_prompt_mismatch: bool
-    samples: _Samples
-    target: str | None
-    null: Path | None
-    chance: _Chance
-    bootstrap: int
-    seed: int
-    gate: Gate
-    summary: Path | None
-    tolerance: float
-    by: _By
-    detail: bool
-    json_path: Path | None
-    report: Path | None
-    plots: Path | None
+    before: Annotated[
+        str,
+        typer.Argument(
+            metavar="BEFORE",
+            help="A snapshot, a table, a log of another tool; with --probe a checkpoint, adapter or model id.",
+        ),
+    ]
+    after: Annotated[
+        list[str], typer.Argument(metavar="AFTER...", help="One or more like BEFORE; each is compared with it.")
+    ]
+    probe: Annotated[str | None, item_option(help="Probe that scores models: a name or a file.")] = None
+    device_map: Annotated[str | None, device_map_option(ITEMS)] = None
+    drift: Annotated[
+        bool,
+        item_option(
+            "--drift",
+            help="Also measure how far AFTER is from BEFORE on texts that BEFORE writes after the probe's prompts: "
+            "KL and overlap. Both are models.",
+        ),
+    ] = False
+    metric: Annotated[
+        str | None, item_option(help="Metric that decides right or wrong, if a log has several: acc_norm.")
+    ] = None
+    task: Annotated[list[str] | None, item_option(help="Compare only this task; may be repeated.")] = None
+    category: Annotated[list[str] | None, item_option(help="Compare only this category; may be repeated.")] = None
+    categories: Annotated[
+        Path | None,
+        item_option(help="Use this map of tasks to categories: CSV (task,category) or YAML (task: category)."),
+    ] = None
+    on_mismatch: Annotated[
+        _OnMismatch, item_option(help="If the two sides have different items: fail, or compare those in both.")
+    ] = _OnMismatch.ERROR
+    allow_prompt_mismatch: Annotated[
+        bool, item_option("--allow-prompt-mismatch", help="Compare even if the prompts differ.")
+    ] = False
+    samples: Annotated[
+        _Samples, item_option(help="If items have several answers: compare all of them, or the first.")
+    ] = _Samples.ALL
+    target: Annotated[
+        str | None,
+        item_option(
+            help="Rank several AFTERs also by this metric: a name in each checkpoint's trainer_state.json, such as "
+            "eval_accuracy, or FILE.csv with the columns AFTER and metric. Less is better if the name ends in loss."
+        ),
+    ] = None
+    null: Annotated[
+        Path | None, chance_option(help="Outcomes of BEFORE measured again: flips between the two are noise.")
+    ] = None
+    chance: Annotated[
+        _Chance, chance_option(help="paper-compat adds the paper's numbers as its released code computes them.")
+    ] = _Chance.OWN
+    bootstrap: Annotated[
+        int,
+        chance_option(
+            min=0, help="Bootstrap draws for the intervals of the tipping ratio and of paper-compat; 0 for none."
+        ),
+    ] = 0
+    seed: Annotated[int, chance_option(min=0, help="Seed of the bootstrap draws.")] = 0
+    fail_if: Annotated[
+        list[str] | None,
+        gate_option(help="Exit with status 3 if this holds, such as category:Math.forgetting>5%; may be repeated."),
+    ] = None
+    no_worse_than: Annotated[
+        str | None,
+        gate_option(help="Exit with status 3 if accuracy fell by more than this (2%), with 4 if that is not clear."),
+    ] = None
+    gate: Annotated[Path | None, gate_option(help="YAML file of limits to check.")] = None
+    summary: Annotated[Path | None, gate_option(help="Write the results of the gates to this Markdown file.")] = None
+    tolerance: Annotated[
+        str | None, gate_option(help="Net loss of accuracy that the verdict tolerates; default: the gate's, else 2%.")
+    ] = None
+    by: Annotated[_By, output_option(help="Groups that the tables list.")] = _By.CATEGORY
+    detail: Annotated[
+        bool, output_option("--detail", help="Also print every correction, bound, diagnostic and group.")
+    ] = False
+    json_path: Annotated[
+        Path | None, output_option("--json", help="Write all numbers as JSON to this file; - for stdout.")
+    ] = None
+    output: Annotated[
+        Path | None, output_option("--output", "-o", help="Write a report: .html, .md, .csv or .json.")
+    ] = None
+    plots: Annotated[Path | None, output_option(help="Draw pictures into this folder, as PNG and SVG.")] = None
 
-    def __post_init__(self) -> None:
-        """Check what can be checked before the work.
+    @cached_property
+    def items(self) -> Probe | None:
+        """The probe that scores models and gives questions."""
+        return None if self.probe is None else load_probe(self.probe)
+
+    @cached_property
+    def limits(self) -> Gate:
+        """The gate of --gate, --fail-if and --no-worse-than together.
 
         Raises:
-            typer.BadParameter: If options do not go together.
-            SnapshotError: If a file could not be written.
+            GateError: If the file or a condition cannot be read.
+            typer.BadParameter: If the tolerance is not a share.
         """
-        if 0 < self.bootstrap < _FEWEST_DRAWS:
-            raise typer.BadParameter(f"--bootstrap: needed 0, or at least {_FEWEST_DRAWS} draws, got {self.bootstrap}")
-        if self.target is not None and len(self.after) < 2:
-            raise typer.BadParameter(f"--target: ranks several AFTERs; needed at least two, got {len(self.after)}")
-        if self.summary is not None and self.gate.is_empty:
-            raise typer.BadParameter("--summary: needed a gate: --gate, --no-worse-than or --fail-if")
-        if self.drift and self.probe is None:
-            raise typer.BadParameter("--drift: needed --probe, after whose prompts the model before generates")
-        check_device_map(self.device_map)
-        check_file(self.json_path)
-        check_file(self.summary)
-        check_report(self.report)
-        check_pictures(self.plots)
+        gate = Gate() if self.gate is None else read_gate(self.gate, self.items)
+        limits: list[Limit] = [FailIf(condition=Condition.parse(text)) for text in self.fail_if or []]
+        if self.no_worse_than is not None:
+            limits.append(NoWorseThan(tolerance=share(self.no_worse_than, "--no-worse-than")))
+        return replace(gate, limits=(*gate.limits, *limits))
+
+    @cached_property
+    def tolerated(self) -> float:
+        """Net loss of accuracy that the verdict tolerates, 0 to 1."""
+        if self.tolerance is None:
+            return self.limits.tolerance or TOLERANCE
+        return share(self.tolerance, "--tolerance")
+
+    @cached_property
+    def labels(self) -> Categories | None:
+        """Another map of tasks to categories."""
+        return None if self.categories is None else Categories.read(self.categories)
 
     @property
     def json_alone(self) -> bool:
         """True if standard output is for the JSON document alone."""
         return self.json_path == STDOUT
 
+    def check(self) -> None:
+        """Read the small files that options name, and check what can be checked before the work.
 
-_Before = Annotated[
-    str,
-    typer.Argument(
-        metavar="BEFORE",
-        help="A snapshot, a table, a log of another tool; with --probe a checkpoint, adapter or model id.",
-    ),
-]
-_After = Annotated[
-    list[str], typer.Argument(metavar="AFTER...", help="One or more like BEFORE; each is compared with it.")
-]
-_ProbeName = Annotated[
-    str | None, typer.Option("--probe", help="Probe that scores models: a name or a file.", rich_help_panel=ITEMS)
-]
-_Drift = Annotated[
-    bool,
-    typer.Option(
-        "--drift",
-        help="Also measure how far AFTER is from BEFORE on texts that BEFORE writes after the probe's prompts: "
-        "KL and overlap. Both are models.",
-        rich_help_panel=ITEMS,
-    ),
-]
-_Metric = Annotated[
-    str | None,
-    typer.Option(help="Metric that decides right or wrong, if a log has several: acc_norm.", rich_help_panel=ITEMS),
-]
-_Task = Annotated[
-    list[str] | None, typer.Option(help="Compare only this task; may be repeated.", rich_help_panel=ITEMS)
-]
-_Category = Annotated[
-    list[str] | None, typer.Option(help="Compare only this category; may be repeated.", rich_help_panel=ITEMS)
-]
-_CategoryFile = Annotated[
-    Path | None,
-    typer.Option(
-        help="Use this map of tasks to categories: CSV (task,category) or YAML (task: category).", rich_help_panel=ITEMS
-    ),
-]
-_Mismatch = Annotated[
-    _OnMismatch,
-    typer.Option(help="If the two sides have different items: fail, or compare those in both.", rich_help_panel=ITEMS),
-]
-_AllowPrompts = Annotated[
-    bool,
-    typer.Option("--allow-prompt-mismatch", help="Compare even if the prompts differ.", rich_help_panel=ITEMS),
-]
-_SampleRule = Annotated[
-    _Samples,
-    typer.Option(help="If items have several answers: compare all of them, or the first.", rich_help_panel=ITEMS),
-]
-_Target = Annotated[
-    str | None,
-    typer.Option(
-        help="Rank several AFTERs also by this metric: a name in each checkpoint's trainer_state.json, such as "
-        "eval_accuracy, or FILE.csv with the columns AFTER and metric. Less is better if the name ends in loss.",
-        rich_help_panel=ITEMS,
-    ),
-]
-_Null = Annotated[
-    Path | None,
-    typer.Option(help="Outcomes of BEFORE measured again: flips between the two are noise.", rich_help_panel=CHANCE),
-]
-_ChanceRule = Annotated[
-    _Chance,
-    typer.Option(
-        help="paper-compat adds the paper's numbers as its released code computes them.", rich_help_panel=CHANCE
-    ),
-]
-_Draws = Annotated[
-    int,
-    typer.Option(
-        min=0,
-        help="Bootstrap draws for the intervals of the tipping ratio and of paper-compat; 0 for none.",
-        rich_help_panel=CHANCE,
-    ),
-]
-_Seed = Annotated[int, typer.Option(min=0, help="Seed of the bootstrap draws.", rich_help_panel=CHANCE)]
-_FailIf = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Exit with status 3 if this holds, such as category:Math.forgetting>5%; may be repeated.",
-        rich_help_panel=GATES,
-    ),
-]
-_NoWorseThan = Annotated[
-    str | None,
-    typer.Option(
-        help="Exit with status 3 if accuracy fell by more than this (2%), with 4 if that is not clear.",
-        rich_help_panel=GATES,
-    ),
-]
-_GateFile = Annotated[Path | None, typer.Option(help="YAML file of limits to check.", rich_help_panel=GATES)]
-_Summary = Annotated[
-    Path | None, typer.Option(help="Write the results of the gates to this Markdown file.", rich_help_panel=GATES)
-]
-_Tolerance = Annotated[
-    str | None,
-    typer.Option(
-        help="Net loss of accuracy that the verdict tolerates; default: the gate's, else 2%.", rich_help_panel=GATES
-    ),
-]
-_Level = Annotated[_By, typer.Option(help="Groups that the tables list.", rich_help_panel=OUTPUT)]
-_Detail = Annotated[
-    bool,
-    typer.Option("--detail", help="Also print every correction, bound, diagnostic and group.", rich_help_panel=OUTPUT),
-]
-_Json = Annotated[
-    Path | None,
-    typer.Option("--json", help="Write all numbers as JSON to this file; - for stdout.", rich_help_panel=OUTPUT),
-]
-_Report = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", help="Write a report: .html, .md, .csv or .json.", rich_help_panel=OUTPUT),
-]
-_Plots = Annotated[
-    Path | None, typer.Option(help="Draw pictures into this folder, as PNG and SVG.", rich_help_panel=OUTPUT)
-]
+        Raises:
+            typer.BadParameter: If options do not go together.
+            ForgetwatchError: If a file cannot be read, or could not be written.
+        """
+        _ = self.items, self.limits, self.tolerated, self.labels
+        if 0 < self.bootstrap < _FEWEST_DRAWS:
+            raise typer.BadParameter(f"--bootstrap: needed 0, or at least {_FEWEST_DRAWS} draws, got {self.bootstrap}")
+        if self.target is not None and len(self.after) < 2:
+            raise typer.BadParameter(f"--target: ranks several AFTERs; needed at least two, got {len(self.after)}")
+        if self.summary is not None and self.limits.is_empty:
+            raise typer.BadParameter("--summary: needed a gate: --gate, --no-worse-than or --fail-if")
+        if self.drift and self.probe is None:
+            raise typer.BadParameter("--drift: needed --probe, after whose prompts the model before generates")
+        check_device_map(self.device_map)
+        check_file(self.json_path)
+        check_file(self.summary)
+        check_report(self.output)
+        check_pictures(self.plots)
 
 
-def run(
-    before: _Before,
-    after: _After,
-    probe: _ProbeName = None,
-    device_map: Annotated[str | None, device_map_option(ITEMS)] = None,
-    drift: _Drift = False,
-    metric: _Metric = None,
-    task: _Task = None,
-    category: _Category = None,
-    categories: _CategoryFile = None,
-    on_mismatch: _Mismatch = _OnMismatch.ERROR,
-    allow_prompt_mismatch: _AllowPrompts = False,
-    samples: _SampleRule = _Samples.ALL,
-    target: _Target = None,
-    null: _Null = None,
-    chance: _ChanceRule = _Chance.OWN,
-    bootstrap: _Draws = 0,
-    seed: _Seed = 0,
-    fail_if: _FailIf = None,
-    no_worse_than: _NoWorseThan = None,
-    gate: _GateFile = None,
-    summary: _Summary = None,
-    tolerance: _Tolerance = None,
-    by: _Level = _By.CATEGORY,
-    detail: _Detail = False,
-    json_path: _Json = None,
-    output: _Report = None,
-    plots: _Plots = None,
-) -> None:
+@command_of(Options)
+def run(options: Options) -> None:
     """Compare two models question by question: the answers forgotten and gained, and how much of it is chance."""
-    is_scored = not all(map(is_outcomes, (before, *after)))
+    is_scored = not all(map(is_outcomes, (options.before, *options.after)))
     if not is_scored and not is_first_process():
         return
     with shared_work() if is_scored else nullcontext():
-        items = None if probe is None else load_probe(probe)
-        limits = gate_of(file=gate, fail_if=fail_if or [], no_worse_than=no_worse_than, probe=items)
-        tolerated = (limits.tolerance or TOLERANCE) if tolerance is None else share(tolerance, "--tolerance")
-        options = Options(
-            before=before,
-            after=tuple(after),
-            probe=items,
-            device_map=device_map,
-            drift=drift,
-            metric=metric,
-            tasks=tuple(task or ()),
-            categories=tuple(category or ()),
-            labels=None if categories is None else Categories.read(categories),
-            on_mismatch=on_mismatch,
-            allow_prompt_mismatch=allow_prompt_mismatch,
-            samples=samples,
-            target=target,
-            null=null,
-            chance=chance,
-            bootstrap=bootstrap,
-            seed=seed,
-            gate=limits,
-            summary=summary,
-            tolerance=tolerated,
-            by=by,
-            detail=detail,
-            json_path=json_path,
-            report=output,
-            plots=plots,
-        )
+        options.check()
         status = _execute(options)
     if status:
         raise typer.Exit(status)
@@ -365,11 +268,10 @@ def _execute(options: Options) -> int:
     if is_first_process():
         _show(options, comparisons, several)
         _write(options, sides, comparisons, several)
-    if options.gate.is_empty:
+    if options.limits.is_empty:
         return 0
-    pairs = zip(comparisons, sides.whole, strict=True)
-    results = [options.gate.judge(*pair) for pair in pairs]
-    return conclude(results, summary=options.summary, to_stderr=options.json_alone)
+    results = [options.limits.judge(*pair) for pair in zip(comparisons, sides.whole, strict=True)]
+    return _conclude(options, results)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -397,8 +299,8 @@ def _resolve(options: Options) -> _Sides:
     """
 
     def part(whole: Snapshot) -> Snapshot:
-        named = select(whole, tasks=options.tasks, categories=options.categories)
-        return select(named, **vars(options.gate.subset))
+        named = select(whole, tasks=options.task or (), categories=options.category or ())
+        return select(named, **vars(options.limits.subset))
 
     if options.drift:
         for given in (options.before, *options.after):
@@ -410,7 +312,7 @@ def _resolve(options: Options) -> _Sides:
     # Read first: a file that is missing must not wait for two models to be scored.
     again = None if options.null is None else part(read_outcomes(options.null, options.metric))
     sides = [
-        resolve(given, options.probe, options.metric, device_map=options.device_map)
+        resolve(given, options.items, options.metric, device_map=options.device_map)
         for given in (options.before, *options.after)
     ]
     # All at once: of several sides after, each comparison and the ranking count answers by one norm.
@@ -456,13 +358,13 @@ def _with_drift(options: Options, comparisons: list[Comparison]) -> list[Compari
     Raises:
         ScoringError: If the base cannot generate, or a model has another tokenizer.
     """
-    if not options.drift or options.probe is None:
+    if not options.drift or options.items is None:
         return comparisons
     echo(f"drift: sampling short completions of {options.before}, to be read under each model after", err=True)
     # Not at the top: this imports torch, which comparing files does not need.
     from forgetwatch.drift import model_drifts
 
-    drifts = model_drifts(options.before, options.after, options.probe, device_map=options.device_map)
+    drifts = model_drifts(options.before, options.after, options.items, device_map=options.device_map)
     return [replace(one, drift=drift) for one, drift in zip(comparisons, drifts, strict=True)]
 
 
@@ -482,7 +384,7 @@ def _rank(options: Options, sides: _Sides, comparisons: Sequence[Comparison]) ->
 def _show(options: Options, comparisons: Sequence[Comparison], several: ModelComparison | None) -> None:
     """Print the tables, and write the JSON document."""
     if options.json_path is not None:
-        write_json(comparisons_json(comparisons, several, tolerance=options.tolerance), options.json_path)
+        write_json(comparisons_json(comparisons, several, tolerance=options.tolerated), options.json_path)
     if options.json_alone:
         return
     console = result_console()
@@ -496,7 +398,7 @@ def _show(options: Options, comparisons: Sequence[Comparison], several: ModelCom
     for comparison in comparisons if several is None or options.detail else ():
         if several is not None:
             console.print()
-        console.print(comparison_table(comparison, by=options.by.value, tolerance=options.tolerance))
+        console.print(comparison_table(comparison, by=options.by.value, tolerance=options.tolerated))
         if options.detail:
             console.print()
             console.print(comparison_detail(comparison, by=options.by.value))
@@ -509,10 +411,37 @@ def _write(options: Options, sides: _Sides, comparisons: Sequence[Comparison], s
     """Write the pictures and the report, and print where they are."""
     if options.plots is not None:
         print_pictures(save_comparisons(comparisons, options.plots, several=several), err=options.json_alone)
-    if options.report is None:
+    if options.output is None:
         return
-    changed = flips(sides.before, sides.after[-1], probe=options.probe)
+    changed = flips(sides.before, sides.after[-1], probe=options.items)
     changed = with_questions(changed, options.before, sides.before, options.metric)
-    write_report(options.report, comparisons, changed, tolerance=options.tolerance, several=several)
+    write_report(options.output, comparisons, changed, tolerance=options.tolerated, several=several)
     if not options.json_alone:
-        echo(f"report: {options.report}")
+        echo(f"report: {options.output}")
+
+
+def _conclude(options: Options, results: Sequence[GateResult]) -> int:
+    """Print the results of the gate, write its summary, and return the exit status of the worst.
+
+    A result that is not PASS goes to standard error, in one line for each comparison. If the environment names a file
+    as GITHUB_STEP_SUMMARY, as GitHub Actions does for each step, the results in Markdown are appended to it.
+
+    Raises:
+        GateError: If the summary cannot be written.
+    """
+    for one in results:
+        which = f" ({' -> '.join(one.comparison.labels)})" if len(results) > 1 else ""
+        echo(" ".join((one.line + which).split()), err=one.verdict != "PASS" or options.json_alone)
+    if is_first_process():
+        text = ci_summary(results)
+        if options.summary is not None:
+            write_text(options.summary, text)
+        if step := os.environ.get(_STEP_SUMMARY):
+            path = Path(step)
+            try:
+                # Appended, since other commands write to it too; a lone surrogate in a name must not fail the gate.
+                with path.open("ab") as file:
+                    file.write(text.encode("utf-8", "replace"))
+            except OSError as error:
+                raise GateError(f"{path} (named by {_STEP_SUMMARY}) cannot be written to: {error.strerror}") from error
+    return _EXIT[worst(one.verdict for one in results)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -10,15 +11,15 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from forgetwatch.cli.documents import check_snapshot
+from forgetwatch.cli.options import check_snapshot
 from forgetwatch.cli.output import print_line
 from forgetwatch.cli.resolve import read_outcomes
 from forgetwatch.errors import SnapshotError
 from forgetwatch.readers import ColumnMap, concatenate, read_mapped
 from forgetwatch.snapshot import Snapshot, save_snapshot
 
-_LOGS = "Logs of other tools"
-_TABLES = "Tables of your own"
+_log_option = partial(typer.Option, rich_help_panel="Logs of other tools")
+_table_option = partial(typer.Option, rich_help_panel="Tables of your own")
 
 
 def run(
@@ -27,36 +28,26 @@ def run(
     as_samples: Annotated[
         bool, typer.Option("--as-samples", help="Each file is one more sample of the same items, such as a seed.")
     ] = False,
-    metric: Annotated[
-        str | None,
-        typer.Option(help="Metric that decides right or wrong, if a log has several.", rich_help_panel=_LOGS),
-    ] = None,
+    metric: Annotated[str | None, _log_option(help="Metric that decides right or wrong, if a log has several.")] = None,
     fields: Annotated[
         list[str] | None,
-        typer.Option(
+        _table_option(
             "--map",
             help="column=field: where a column is in the table, such as correct=eval.is_correct; may be repeated.",
-            rich_help_panel=_TABLES,
         ),
     ] = None,
     where: Annotated[
         list[str] | None,
-        typer.Option(
-            help="field=value: only rows with this value, such as model=gpt-4-0613; may be repeated.",
-            rich_help_panel=_TABLES,
-        ),
+        _table_option(help="field=value: only rows with this value, such as model=gpt-4-0613; may be repeated."),
     ] = None,
     constants: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set", help="column=value: the same in every row, such as k=2; may be repeated.", rich_help_panel=_TABLES
-        ),
+        _table_option("--set", help="column=value: the same in every row, such as k=2; may be repeated."),
     ] = None,
     match: Annotated[
         str | None,
-        typer.Option(
-            help="How `output` is graded against `gold`: regex:PATTERN (last match, case ignored), number, exact, ...",
-            rich_help_panel=_TABLES,
+        _table_option(
+            help="How `output` is graded against `gold`: regex:PATTERN (last match, case ignored), number, exact, ..."
         ),
     ] = None,
 ) -> None:

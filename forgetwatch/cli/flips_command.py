@@ -10,8 +10,7 @@ from typing import Annotated
 
 import typer
 
-from forgetwatch.cli.documents import STDOUT, check_file
-from forgetwatch.cli.options import ITEMS, OUTPUT
+from forgetwatch.cli.options import STDOUT, check_file, item_option, output_option
 from forgetwatch.cli.output import echo, print_text, result_console
 from forgetwatch.cli.resolve import resolve, select, with_questions
 from forgetwatch.comparing import Flip, Trajectory, first_forgotten, sort_flips
@@ -40,31 +39,16 @@ _Before = Annotated[
     str, typer.Argument(metavar="BEFORE", help="A snapshot, a log, or with --probe a model; or a run folder alone.")
 ]
 _After = Annotated[str | None, typer.Argument(metavar="[AFTER]", help="The same, later; left out for a run folder.")]
-_ProbeName = Annotated[
-    str | None,
-    typer.Option("--probe", help="Probe that gives the questions, and scores models.", rich_help_panel=ITEMS),
-]
-_Kind = Annotated[
-    _What, typer.Option(help="Items to show; churned: wrong, and now wrong in another way.", rich_help_panel=ITEMS)
-]
-_Task = Annotated[list[str] | None, typer.Option(help="Show only this task; may be repeated.", rich_help_panel=ITEMS)]
-_Category = Annotated[
-    list[str] | None, typer.Option(help="Show only this category; may be repeated.", rich_help_panel=ITEMS)
-]
-_Metric = Annotated[
-    str | None, typer.Option(help="Metric that decides right or wrong, if a log has several.", rich_help_panel=ITEMS)
-]
+_ProbeName = Annotated[str | None, item_option("--probe", help="Probe that gives the questions, and scores models.")]
+_Kind = Annotated[_What, item_option(help="Items to show; churned: wrong, and now wrong in another way.")]
+_Task = Annotated[list[str] | None, item_option(help="Show only this task; may be repeated.")]
+_Category = Annotated[list[str] | None, item_option(help="Show only this category; may be repeated.")]
+_Metric = Annotated[str | None, item_option(help="Metric that decides right or wrong, if a log has several.")]
 _Sort = Annotated[
-    _Order,
-    typer.Option(
-        help="margin: most confident answers first; first: those forgotten first in the run.", rich_help_panel=OUTPUT
-    ),
+    _Order, output_option(help="margin: most confident answers first; first: those forgotten first in the run.")
 ]
-_Limit = Annotated[int, typer.Option(min=0, help="Maximum number of items; 0 for all.", rich_help_panel=OUTPUT)]
-_Jsonl = Annotated[
-    Path | None,
-    typer.Option("--jsonl", help="Write JSONL to this file; - for stdout.", rich_help_panel=OUTPUT),
-]
+_Limit = Annotated[int, output_option(min=0, help="Maximum number of items; 0 for all.")]
+_Jsonl = Annotated[Path | None, output_option("--jsonl", help="Write JSONL to this file; - for stdout.")]
 
 
 def run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -19,8 +20,8 @@ from forgetwatch.report import listed
 
 _GUARDS = ("warn", "stop", "off")
 _LOGS = ("counts", "full")
-_TRACKERS = "Trackers"
-_LIMITS = "When it ends"
+_tracker_option = partial(typer.Option, rich_help_panel="Trackers")
+_limit_option = partial(typer.Option, rich_help_panel="When it ends")
 
 _TRIPPED = 3
 """Exit status if the guard stops it, that of a gate that failed."""
@@ -41,40 +42,24 @@ def run(
     ] = None,
     poll: Annotated[float, typer.Option(min=0.05, help="Seconds between two looks at the folder.")] = 5.0,
     idle: Annotated[
-        float | None,
-        typer.Option(
-            min=0.0, help="End after so many seconds without a new checkpoint. Default: never.", rich_help_panel=_LIMITS
-        ),
+        float | None, _limit_option(min=0.0, help="End after so many seconds without a new checkpoint. Default: never.")
     ] = None,
-    once: Annotated[
-        bool,
-        typer.Option("--once", help="Score the checkpoints that are there, and end.", rich_help_panel=_LIMITS),
-    ] = False,
+    once: Annotated[bool, _limit_option("--once", help="Score the checkpoints that are there, and end.")] = False,
     guard: Annotated[
         str,
-        typer.Option(
-            help="Reaction to a loss beyond the bounds: warn; stop, which ends with exit status 3; or off.",
-            rich_help_panel=_LIMITS,
-        ),
+        _limit_option(help="Reaction to a loss beyond the bounds: warn; stop, which ends with exit status 3; or off."),
     ] = "warn",
     report_to: Annotated[
         str,
-        typer.Option(
-            help="Trackers that get the numbers: wandb, tensorboard, trackio, mlflow, ...; several with commas.",
-            rich_help_panel=_TRACKERS,
+        _tracker_option(
+            help="Trackers that get the numbers: wandb, tensorboard, trackio, mlflow, ...; several with commas."
         ),
     ] = "",
     wandb_group: Annotated[
-        str | None,
-        typer.Option(help="Group of the run in W&B, for example that of the training.", rich_help_panel=_TRACKERS),
+        str | None, _tracker_option(help="Group of the run in W&B, for example that of the training.")
     ] = None,
     log_numbers: Annotated[
-        str,
-        typer.Option(
-            "--log",
-            help="Numbers that trackers get: counts, or full, which also measures the drift.",
-            rich_help_panel=_TRACKERS,
-        ),
+        str, _tracker_option("--log", help="Numbers that trackers get: counts, or full, which also measures the drift.")
     ] = "counts",
     trust_remote_code: Annotated[
         bool, typer.Option("--trust-remote-code", help="Run code that comes with a model.")

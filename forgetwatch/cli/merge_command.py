@@ -13,9 +13,16 @@ from typing import Annotated, Any
 
 import typer
 
-from forgetwatch.cli.documents import STDOUT, check_file, check_report, write_json
-from forgetwatch.cli.options import ITEMS, OUTPUT, check_device_map, device_map_option
-from forgetwatch.cli.output import announce_import, echo, result_console, scoring_unless_cached, shared_work
+from forgetwatch.cli.options import (
+    STDOUT,
+    check_device_map,
+    check_file,
+    check_report,
+    device_map_option,
+    item_option,
+    output_option,
+)
+from forgetwatch.cli.output import announce_import, echo, result_console, scoring_unless_cached, shared_work, write_json
 from forgetwatch.errors import ScoringError
 from forgetwatch.files import write_text
 from forgetwatch.probes import load_probe
@@ -37,49 +44,38 @@ def run(
     b: Annotated[
         str, typer.Argument(metavar="B", help="Its fine-tuned version: a checkpoint, a model id, or an adapter of A.")
     ],
-    probe: Annotated[
-        str, typer.Option(help="Probe that scores each point: a name or a file.", rich_help_panel=ITEMS)
-    ] = "standard",
+    probe: Annotated[str, item_option(help="Probe that scores each point: a name or a file.")] = "standard",
     alpha: Annotated[str, typer.Option(help="Shares of B, from 0 to 1, separated by commas.")] = "0,.2,.8,1",
     method: Annotated[
         _Method, typer.Option(help="Average each tensor along a line, or along the arc between its two versions.")
     ] = _Method.LINEAR,
     confirmation: Annotated[
         str,
-        typer.Option(
+        item_option(
             help="Second probe, whose numbers are shown beside: a point that was chosen on the first one is confirmed "
-            "there; none for none.",
-            rich_help_panel=ITEMS,
+            "there; none for none."
         ),
     ] = "confirmation",
     target: Annotated[
         str | None,
-        typer.Option(
+        item_option(
             help="Rank the points also by this: a probe of what B was trained for, or FILE.csv with the columns alpha "
-            "and metric.",
-            rich_help_panel=ITEMS,
+            "and metric."
         ),
     ] = None,
     keep: Annotated[
-        Path | None,
-        typer.Option(
-            help="Keep the merged models in this folder; else each is deleted once scored.", rich_help_panel=OUTPUT
-        ),
+        Path | None, output_option(help="Keep the merged models in this folder; else each is deleted once scored.")
     ] = None,
     trust_remote_code: Annotated[
         bool, typer.Option("--trust-remote-code", help="Run code that comes with the models.")
     ] = False,
     device_map: Annotated[str | None, device_map_option()] = None,
-    detail: Annotated[
-        bool, typer.Option("--detail", help="Also print all points and layers.", rich_help_panel=OUTPUT)
-    ] = False,
+    detail: Annotated[bool, output_option("--detail", help="Also print all points and layers.")] = False,
     json_path: Annotated[
-        Path | None,
-        typer.Option("--json", help="Write all numbers as JSON to this file; - for stdout.", rich_help_panel=OUTPUT),
+        Path | None, output_option("--json", help="Write all numbers as JSON to this file; - for stdout.")
     ] = None,
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Write a report: .html, .md, .csv or .json.", rich_help_panel=OUTPUT),
+        Path | None, output_option("--output", "-o", help="Write a report: .html, .md, .csv or .json.")
     ] = None,
 ) -> None:
     """Average the weights of two models at several shares, and show what each point has lost of either."""

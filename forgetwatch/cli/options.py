@@ -1,24 +1,38 @@
-"""Options that several commands share: the panels of `--help`, device maps, and shares such as 2%."""
+"""Options that commands share: panels of `--help`, device maps, shares such as 2%, and files, checked before the work.
+
+The suffix of a report decides its format: .html, .md, .csv or .json. The path ``-`` is standard output.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from collections.abc import Callable
+from dataclasses import MISSING, fields
+from functools import partial, wraps
+from inspect import Parameter, Signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar, get_type_hints
 
 import typer
 
-from forgetwatch.errors import ScoringError, did_you_mean
+from forgetwatch.errors import ScoringError, SnapshotError, did_you_mean
 from forgetwatch.gates import parse_fraction
 from forgetwatch.progress import launched_count
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 ITEMS: Final = "Items"
-CHANCE: Final = "Chance (the tables show it with --detail)"
-GATES: Final = "Gates"
-OUTPUT: Final = "Output"
-"""Headings under which `--help` lists the options of a command with many."""
+item_option = partial(typer.Option, rich_help_panel=ITEMS)
+chance_option = partial(typer.Option, rich_help_panel="Chance (the tables show it with --detail)")
+gate_option = partial(typer.Option, rich_help_panel="Gates")
+output_option = partial(typer.Option, rich_help_panel="Output")
+"""Options under the headings by which `--help` lists those of a command with many."""
 
-
+STDOUT: Final = Path("-")
 DEVICE_MAPS: Final = ("auto",)
+_FORMATS: Final = (".html", ".md", ".csv", ".json")
+_Options = TypeVar("_Options", bound="DataclassInstance")
 
 
 def device_map_option(panel: str | None = None) -> Any:
@@ -58,3 +72,81 @@ def share(text: str, option: str) -> float:
     if not 0 < value < 1:
         raise typer.BadParameter(f"{option}: needed a share above 0 and below 1, such as 2% or 0.02, got {text!r}")
     return value
+
+
+def check_file(path: Path | None) -> None:
+    """Raise if a file could not be written because its folder is missing; standard output and None are fine.
+
+    Raises:
+        SnapshotError: If the path is a folder, or its folder does not exist.
+    """
+    if path is None or path == STDOUT:
+        return
+    if path.is_dir():
+        raise SnapshotError(f"{path}: needed a file to write to, and this is a folder")
+    if not path.absolute().parent.is_dir():
+        raise SnapshotError(f"{path}: needed a folder that exists, and {path.parent} does not; make it first")
+
+
+def check_report(path: Path | None) -> None:
+    """Raise if a report could not be written.
+
+    Raises:
+        SnapshotError: If its suffix is not that of a format, or its folder does not exist.
+    """
+    if path is None:
+        return
+    if path.suffix not in _FORMATS:
+        raise SnapshotError(f"{path}: a report is {', '.join(_FORMATS)}; its name decides which")
+    check_file(path)
+
+
+def check_pictures(folder: Path | None) -> None:
+    """Raise if a folder of pictures could not be made.
+
+    Raises:
+        SnapshotError: If it is a file, or lies below one.
+    """
+    if folder is None:
+        return
+    above = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+    if not above.is_dir():
+        raise SnapshotError(f"{folder}: needed a folder for the pictures, and {above} is a file")
+
+
+def check_snapshot(path: Path) -> None:
+    """Raise if a snapshot could not be written.
+
+    Raises:
+        SnapshotError: If the path does not end in .parquet, or its folder does not exist.
+    """
+    if path.suffix != ".parquet":
+        raise SnapshotError(f"{path}: a snapshot is a Parquet file; give it a name that ends in .parquet")
+    check_file(path)
+
+
+def command_of(options: type[_Options]) -> Callable[[Callable[[_Options], None]], Callable[..., None]]:
+    """Decorator that makes a command of a function of one dataclass, whose fields are the command's parameters.
+
+    A field is annotated as a parameter of typer is: `Annotated[type, typer.Option(...)]`.
+    """
+    hints = get_type_hints(options, include_extras=True)
+    parameters = [
+        Parameter(
+            field.name,
+            Parameter.POSITIONAL_OR_KEYWORD,
+            default=Parameter.empty if field.default is MISSING else field.default,
+            annotation=hints[field.name],
+        )
+        for field in fields(options)
+    ]
+
+    def decorated(run: Callable[[_Options], None]) -> Callable[..., None]:
+        @wraps(run)
+        def command(**given: Any) -> None:
+            run(options(**given))
+
+        vars(command)["__signature__"] = Signature(parameters)  # which typer reads
+        return command
+
+    return decorated

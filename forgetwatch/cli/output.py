@@ -1,15 +1,18 @@
-"""Streams of a command: results to a console of 80 columns on stdout, progress to stderr.
+"""What a command prints and writes: results to a console of 80 columns on stdout, progress to stderr, files.
 
-What is printed holds names and texts of files: control characters in it are made visible.
+What is printed holds names and texts of files: control characters in it are made visible. Files are JSON documents,
+reports in four formats, and pictures.
 """
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 import typer
 from rich.console import Console
@@ -18,9 +21,21 @@ from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingCo
 from rich.progress import Progress as BytesBar
 from rich.text import Text
 
+from forgetwatch.cli.options import STDOUT
+from forgetwatch.comparing import Comparison, Flip, ModelComparison, Trajectory
+from forgetwatch.files import write_text
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Done, Progress, is_first_process, launched_count, log, shown
-from forgetwatch.report import WIDTH
+from forgetwatch.report import (
+    SUFFIXES,
+    WIDTH,
+    comparison_markdown,
+    comparisons_csv,
+    comparisons_json,
+    page,
+    several_markdown,
+    trajectory_json,
+)
 from forgetwatch.visible_text import visible
 
 
@@ -130,3 +145,72 @@ def bytes_bar(label: str) -> Iterator[Callable[[int, int], None]]:
     ) as bar:
         task = bar.add_task(escape(visible(label)), total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def write_json(document: dict[str, Any], path: Path) -> None:
+    """Write a JSON document to a file or to standard output."""
+    text = _json(document)
+    if path == STDOUT:
+        sys.stdout.write(text)
+    else:
+        write_text(path, text)
+
+
+def print_pictures(paths: Sequence[Path], *, err: bool) -> None:
+    """Print how many pictures were drawn and where, to standard error if `err`."""
+    if paths:
+        echo(f"pictures: {len(paths) // len(SUFFIXES)} in {paths[0].parent}, as PNG and SVG", err=err)
+    else:
+        echo("pictures: none; they need two looks, or two categories", err=err)
+
+
+def write_report(
+    path: Path,
+    comparisons: Sequence[Comparison],
+    changed: Sequence[Flip],
+    *,
+    tolerance: float,
+    trajectory: Trajectory | None = None,
+    several: ModelComparison | None = None,
+    title: str = "",
+) -> None:
+    """Write a report in the format of its suffix.
+
+    Args:
+        path: File to write; an old one stays as it is if the report fails.
+        comparisons: Comparisons to show; a page shows the last in full.
+        changed: Items whose answer changed in the last.
+        tolerance: Net loss of accuracy that is tolerated, 0 to 1.
+        trajectory: The run, if the report is of one.
+        several: Ranking and matrix, if the report is of several models.
+        title: Line below the heading of a page.
+    """
+    last = comparisons[-1]
+    if path.suffix == ".html":
+        text = page(last, changed=changed, trajectory=trajectory, several=several, tolerance=tolerance, title=title)
+    elif path.suffix == ".md":
+        text = _markdown(comparisons, changed, tolerance=tolerance, trajectory=trajectory, several=several)
+    elif path.suffix == ".csv":
+        text = comparisons_csv(comparisons)
+    else:
+        document = trajectory_json(trajectory, tolerance=tolerance) if trajectory else None
+        text = _json(document or comparisons_json(comparisons, several, tolerance=tolerance))
+    write_text(path, text)
+
+
+def _markdown(
+    comparisons: Sequence[Comparison],
+    changed: Sequence[Flip],
+    *,
+    tolerance: float,
+    trajectory: Trajectory | None,
+    several: ModelComparison | None,
+) -> str:
+    parts = [] if several is None else [several_markdown(several)]
+    parts += [comparison_markdown(one, tolerance=tolerance) for one in comparisons[:-1]]
+    last = comparison_markdown(comparisons[-1], changed=changed, trajectory=trajectory, tolerance=tolerance)
+    return "\n".join([*parts, last])
+
+
+def _json(document: dict[str, Any]) -> str:
+    return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"

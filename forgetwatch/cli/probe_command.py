@@ -8,13 +8,13 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from forgetwatch.cli.documents import check_file
-from forgetwatch.cli.options import ITEMS
+from forgetwatch.cli.options import check_file, item_option
 from forgetwatch.cli.output import echo, print_hanging, print_text, result_console, scoring
 from forgetwatch.errors import ProbeError
 from forgetwatch.item import PRIVATE, Item
@@ -40,23 +40,17 @@ PROBLEMS = 1
 
 probe_app = typer.Typer(no_args_is_help=True, help="List, show, build and check probes.", rich_markup_mode="rich")
 
-_HUB = "Benchmarks of the hub"
-_OWN = "Rows of your own"
-_CHECKS = "Checks"
+_hub_option = partial(typer.Option, rich_help_panel="Benchmarks of the hub")
+_own_option = partial(typer.Option, rich_help_panel="Rows of your own")
+_check_option = partial(typer.Option, rich_help_panel="Checks")
 
 _Root = Annotated[
-    Path | None,
-    typer.Option(
-        help="Folder with copies of the hub's data sets under their ids, such as ROOT/cais/mmlu.", rich_help_panel=_HUB
-    ),
+    Path | None, _hub_option(help="Folder with copies of the hub's data sets under their ids, such as ROOT/cais/mmlu.")
 ]
-_Revision = Annotated[str | None, typer.Option(help="Revision of the hub's data sets.", rich_help_panel=_HUB)]
-_Shots = Annotated[int | None, typer.Option(help="Worked examples before each question.", rich_help_panel=_HUB)]
+_Revision = Annotated[str | None, _hub_option(help="Revision of the hub's data sets.")]
+_Shots = Annotated[int | None, _hub_option(help="Worked examples before each question.")]
 _Limit = Annotated[
-    int | None,
-    typer.Option(
-        help="Maximum number of items; of a benchmark, a stratified sample of its tasks.", rich_help_panel=ITEMS
-    ),
+    int | None, item_option(help="Maximum number of items; of a benchmark, a stratified sample of its tasks.")
 ]
 
 
@@ -105,19 +99,12 @@ def build_command(
     output: Annotated[Path, typer.Option("--output", "-o", help="Probe file to write (JSONL).")],
     column: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Meaning of a column of the file, such as prompt=frage or choices=a,b,c; may be repeated.",
-            rich_help_panel=_OWN,
-        ),
+        _own_option(help="Meaning of a column of the file, such as prompt=frage or choices=a,b,c; may be repeated."),
     ] = None,
-    task: Annotated[
-        str, typer.Option(help="Task of rows without one; default: the file's name.", rich_help_panel=_OWN)
-    ] = "",
-    category: Annotated[str, typer.Option(help="Category of rows without one.", rich_help_panel=_OWN)] = "",
-    scoring: Annotated[
-        str, typer.Option(help="Scoring: loglikelihood, letters or generate.", rich_help_panel=_OWN)
-    ] = "loglikelihood",
-    rendering: Annotated[str | None, typer.Option(help="Rendering: plain or chat.", rich_help_panel=_OWN)] = None,
+    task: Annotated[str, _own_option(help="Task of rows without one; default: the file's name.")] = "",
+    category: Annotated[str, _own_option(help="Category of rows without one.")] = "",
+    scoring: Annotated[str, _own_option(help="Scoring: loglikelihood, letters or generate.")] = "loglikelihood",
+    rendering: Annotated[str | None, _own_option(help="Rendering: plain or chat.")] = None,
     root: _Root = None,
     revision: _Revision = None,
     shots: _Shots = None,
@@ -149,35 +136,24 @@ def build_command(
 def check_command(
     name: Annotated[str, typer.Argument(help="A probe's name or file.")],
     tokenizer: Annotated[
-        str | None,
-        typer.Option(
-            help="Checkpoint folder or model id whose tokenizer gives the lengths in tokens.", rich_help_panel=_CHECKS
-        ),
+        str | None, _check_option(help="Checkpoint folder or model id whose tokenizer gives the lengths in tokens.")
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(
+        _check_option(
             help="Checkpoint folder or model id that answers the items with and without their questions: options that "
-            "are answered without them, tasks below chance, option mass, confident wrong answers.",
-            rich_help_panel=_CHECKS,
+            "are answered without them, tasks below chance, option mass, confident wrong answers."
         ),
     ] = None,
-    context: Annotated[
-        int | None, typer.Option(min=1, help="Context length in tokens; default: the model's.", rich_help_panel=_CHECKS)
-    ] = None,
+    context: Annotated[int | None, _check_option(min=1, help="Context length in tokens; default: the model's.")] = None,
     train: Annotated[
         list[Path] | None,
-        typer.Option(
-            help="File of the training set (JSONL, Parquet, CSV, text) to search for the items; may be repeated.",
-            rich_help_panel=_CHECKS,
+        _check_option(
+            help="File of the training set (JSONL, Parquet, CSV, text) to search for the items; may be repeated."
         ),
     ] = None,
-    seconds: Annotated[
-        float | None, typer.Option(min=0, help="Time limit for reading training rows.", rich_help_panel=_CHECKS)
-    ] = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with status 1 if a fault is found.", rich_help_panel=_CHECKS)
-    ] = False,
+    seconds: Annotated[float | None, _check_option(min=0, help="Time limit for reading training rows.")] = None,
+    strict: Annotated[bool, _check_option("--strict", help="Exit with status 1 if a fault is found.")] = False,
     root: _Root = None,
     revision: _Revision = None,
     shots: _Shots = None,

@@ -8,17 +8,8 @@ from typing import Annotated
 
 import typer
 
-from forgetwatch.cli.documents import (
-    STDOUT,
-    check_file,
-    check_pictures,
-    check_report,
-    print_pictures,
-    write_json,
-    write_report,
-)
-from forgetwatch.cli.options import share
-from forgetwatch.cli.output import print_line, result_console
+from forgetwatch.cli.options import STDOUT, check_file, check_pictures, check_report, share
+from forgetwatch.cli.output import print_line, print_pictures, result_console, write_json, write_report
 from forgetwatch.comparing import Trajectory, first_forgotten, read_stages
 from forgetwatch.comparing.flips import flips
 from forgetwatch.pairing import one_line, run_name

@@ -12,8 +12,7 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from forgetwatch.cli.documents import check_snapshot
-from forgetwatch.cli.options import check_device_map, device_map_option
+from forgetwatch.cli.options import check_device_map, check_snapshot, device_map_option
 from forgetwatch.cli.output import print_line, scoring, shared_work
 from forgetwatch.comparing import repeated_prompts
 from forgetwatch.errors import ScoringError, SnapshotError, did_you_mean
@@ -25,7 +24,7 @@ from forgetwatch.progress import is_first_process
 from forgetwatch.snapshot import Snapshot, save_snapshot
 
 _ENGINES = ("transformers", "vllm")
-_VLLM = "vLLM (experimental: not yet run on vLLM itself)"
+_vllm_option = partial(typer.Option, rich_help_panel="vLLM (experimental: not yet run on vLLM itself)")
 
 
 def run(
@@ -38,23 +37,16 @@ def run(
     device_map: Annotated[str | None, device_map_option()] = None,
     engine: Annotated[
         str,
-        typer.Option(
+        _vllm_option(
             help="Engine that generates answers: transformers or vllm. Where none are generated, vllm scores choices "
-            "of one token, such as letters; items with a choice of several tokens are then unscored.",
-            rich_help_panel=_VLLM,
+            "of one token, such as letters; items with a choice of several tokens are then unscored."
         ),
     ] = "transformers",
     tensor_parallel: Annotated[
-        int,
-        typer.Option(
-            min=1, help="With --engine vllm: GPUs that share the weights of one engine.", rich_help_panel=_VLLM
-        ),
+        int, _vllm_option(min=1, help="With --engine vllm: GPUs that share the weights of one engine.")
     ] = 1,
     data_parallel: Annotated[
-        int,
-        typer.Option(
-            min=1, help="With --engine vllm: engines that share the items, each on its own GPUs.", rich_help_panel=_VLLM
-        ),
+        int, _vllm_option(min=1, help="With --engine vllm: engines that share the items, each on its own GPUs.")
     ] = 1,
 ) -> None:
     """Score a model on a probe, and write a snapshot with one row for each item.

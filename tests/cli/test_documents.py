@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from pages import choices, hostile, run
 
-from forgetwatch.cli.documents import check_report, write_report
+from forgetwatch.cli.options import check_report
+from forgetwatch.cli.output import write_report
 from forgetwatch.comparing import TOLERANCE
 from forgetwatch.comparing.verdict import verdict
 from forgetwatch.errors import SnapshotError

@@ -13,7 +13,7 @@ from merge_sweeps import made_sweep
 from pages import HOSTILE, Made, choices, hostile, plain, run, written
 from support import PATIENCE
 
-from forgetwatch.cli.documents import write_report
+from forgetwatch.cli.output import write_report
 from forgetwatch.comparing import TOLERANCE
 from forgetwatch.report import LONGEST
 from forgetwatch.study.merging import merge_page

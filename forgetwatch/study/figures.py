@@ -25,7 +25,7 @@ import numpy as np
 from forgetwatch.pairing import count
 from forgetwatch.report import LOST, name_in
 from forgetwatch.study.pairs import Compared, Study
-from forgetwatch.study.paper_tables import NAMELESS, RATES, Rate, categories, shown, total, values
+from forgetwatch.study.tables import NAMELESS, RATES, Rate, categories, shown, total, values
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -34,16 +34,22 @@ from forgetwatch.pairing import count
 from forgetwatch.progress import Done, Progress
 from forgetwatch.report import SUFFIXES, drawn, escaped, file_name, made_line, name_in, render, save_figures, svg, table
 from forgetwatch.study.figures import Scale, averages_figure, has_scale, radar_figures, scale_figure
-from forgetwatch.study.overview import (
+from forgetwatch.study.pairs import Compared, Failed, Study
+from forgetwatch.study.tables import (
     AVERAGE_HEADINGS,
     GUESSING_HEADINGS,
     PAIR_HEADINGS,
+    RATES,
     average_cells,
     guessing_cells,
     pair_cells,
+    rows,
+    tables_csv,
+    tables_latex,
+    tables_markdown,
+    total,
+    values,
 )
-from forgetwatch.study.pairs import Compared, Failed, Study
-from forgetwatch.study.paper_tables import RATES, rows, tables_csv, tables_latex, tables_markdown, total, values
 from forgetwatch.visible_text import csv_cell, without_folders
 
 if TYPE_CHECKING:

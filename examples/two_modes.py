@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from mixture import Flow, flow, joint_flow
 
-from forgetwatch.metrics import Flow, flow, joint_flow
 from forgetwatch.report import save_figure
 
 if TYPE_CHECKING:

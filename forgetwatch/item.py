@@ -119,8 +119,8 @@ class Item:
             return f"a passage needs text as its choice, got {self.choices[0]!r:.80}"
         if self.prompt:
             return (
-                f"an item without an answer is a passage, and a passage has no prompt, got {self.prompt!r:.80}; give the "
-                "answer, or an empty prompt"
+                f"an item without an answer is a passage, and a passage has no prompt, got {self.prompt!r:.80}; "
+                "give the answer, or an empty prompt"
             )
         given = [name for name in _NOT_OF_PASSAGES if getattr(self, name)]
         given += ["rendering='chat'"] if self.rendering == "chat" else []
@@ -136,8 +136,8 @@ class Item:
             return "no answer is given"
         if not k and not all(isinstance(answer, str) for answer in answers):
             return (
-                f"choices is empty, so the answer must be text, got {self.answer!r}; give the choices, or an open answer "
-                "with match"
+                f"choices is empty, so the answer must be text, got {self.answer!r}; give the choices, or an open "
+                "answer with match"
             )
         for answer in answers if k else ():
             if isinstance(answer, bool) or not isinstance(answer, int):

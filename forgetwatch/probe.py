@@ -141,7 +141,8 @@ class Probe(Sequence[Item]):
         """Raise ProbeError for parts of an item that the settings would silently leave out of the prompt."""
         if item.is_passage and self.scoring != "loglikelihood":
             raise self._error(
-                f"a passage needs scoring='loglikelihood', got {self.scoring!r}; put passages into a probe of their own",
+                f"a passage needs scoring='loglikelihood', got {self.scoring!r}; put passages into a probe of "
+                "their own",
                 item,
             )
         if self.rendering_of(item) == "plain":
@@ -151,8 +152,8 @@ class Probe(Sequence[Item]):
                 raise self._error(f"{needs[0]} needs the chat template; use rendering='chat'", item)
         if self.scoring != "loglikelihood" and item.shots and item.choices and not _shows_letters(item):
             raise self._error(
-                f"its worked examples (shots) end in the text of an option, and scoring={self.scoring!r} needs letters of "
-                "listed options; use scoring='loglikelihood', or leave shots out and add examples with few_shot",
+                f"its worked examples (shots) end in the text of an option, and scoring={self.scoring!r} needs letters "
+                "of listed options; use scoring='loglikelihood', or leave shots out and add examples with few_shot",
                 item,
             )
         if self.scoring != "loglikelihood" and len(item.choices) > len(LETTERS):

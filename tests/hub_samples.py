@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from forgetwatch.probes.hub import PRESETS, Source
+from forgetwatch.probes.hub import PRESETS
+from forgetwatch.probes.hub import Source
 
 ARC = {
     "id": "x1",

@@ -9,10 +9,9 @@ import os
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import numpy as np
 import typer
@@ -36,8 +35,10 @@ from forgetwatch.cli.output import echo, print_pictures, result_console, shared_
 from forgetwatch.cli.resolve import read_outcomes, resolve, select, with_questions
 from forgetwatch.comparing import (
     TOLERANCE,
+    ChanceRule,
     Comparison,
     ModelComparison,
+    OnMismatch,
     Word,
     compare,
     first_samples,
@@ -48,12 +49,9 @@ from forgetwatch.comparing import (
     worst,
 )
 from forgetwatch.comparing.flips import flips
-from forgetwatch.errors import SnapshotError
-from forgetwatch.gates import Gate
 from forgetwatch.errors import GateError, SnapshotError
 from forgetwatch.files import write_text
 from forgetwatch.gates import Condition, FailIf, Gate, GateResult, Limit, NoWorseThan, read_gate
-from forgetwatch.launched import is_first_process
 from forgetwatch.probe import Probe
 from forgetwatch.probes import Categories, load_probe
 from forgetwatch.progress import is_first_process
@@ -75,27 +73,6 @@ _FEWEST_DRAWS: Final = 100
 _EXIT: Final[dict[Word, int]] = {"PASS": 0, "FAIL": 3, "INCONCLUSIVE": 4}
 """Exit status by verdict."""
 _STEP_SUMMARY: Final = "GITHUB_STEP_SUMMARY"
-
-
-class _By(StrEnum):
-    ALL = "all"
-    CATEGORY = "category"
-    TASK = "task"
-
-
-class _OnMismatch(StrEnum):
-    ERROR = "error"
-    INTERSECT = "intersect"
-
-
-class _Chance(StrEnum):
-    OWN = "own"
-    PAPER_COMPAT = "paper-compat"
-
-
-class _Samples(StrEnum):
-    ALL = "all"
-    FIRST = "first"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,14 +112,15 @@ class Options:
         item_option(help="Use this map of tasks to categories: CSV (task,category) or YAML (task: category)."),
     ] = None
     on_mismatch: Annotated[
-        _OnMismatch, item_option(help="If the two sides have different items: fail, or compare those in both.")
-    ] = _OnMismatch.ERROR
+        OnMismatch, item_option(help="If the two sides have different items: fail, or compare those in both.")
+    ] = "error"
     allow_prompt_mismatch: Annotated[
         bool, item_option("--allow-prompt-mismatch", help="Compare even if the prompts differ.")
     ] = False
     samples: Annotated[
-        _Samples, item_option(help="If items have several answers: compare all of them, or the first.")
-    ] = _Samples.ALL
+        Literal["all", "first"],
+        item_option(help="If items have several answers: compare all of them, or the first."),
+    ] = "all"
     target: Annotated[
         str | None,
         item_option(
@@ -154,8 +132,8 @@ class Options:
         Path | None, chance_option(help="Outcomes of BEFORE measured again: flips between the two are noise.")
     ] = None
     chance: Annotated[
-        _Chance, chance_option(help="paper-compat adds the paper's numbers as its released code computes them.")
-    ] = _Chance.OWN
+        ChanceRule, chance_option(help="paper-compat adds the paper's numbers as its released code computes them.")
+    ] = "own"
     bootstrap: Annotated[
         int,
         chance_option(
@@ -176,7 +154,7 @@ class Options:
     tolerance: Annotated[
         str | None, gate_option(help="Net loss of accuracy that the verdict tolerates; default: the gate's, else 2%.")
     ] = None
-    by: Annotated[_By, output_option(help="Groups that the tables list.")] = _By.CATEGORY
+    by: Annotated[Literal["all", "category", "task"], output_option(help="Groups that the tables list.")] = "category"
     detail: Annotated[
         bool, output_option("--detail", help="Also print every correction, bound, diagnostic and group.")
     ] = False
@@ -195,12 +173,7 @@ class Options:
 
     @cached_property
     def limits(self) -> Gate:
-        """The gate of --gate, --fail-if and --no-worse-than together.
-
-        Raises:
-            GateError: If the file or a condition cannot be read.
-            typer.BadParameter: If the tolerance is not a share.
-        """
+        """The gate of --gate, --fail-if and --no-worse-than together."""
         gate = Gate() if self.gate is None else read_gate(self.gate, self.items)
         limits: list[Limit] = [FailIf(condition=Condition.parse(text)) for text in self.fail_if or []]
         if self.no_worse_than is not None:
@@ -225,12 +198,7 @@ class Options:
         return self.json_path == STDOUT
 
     def check(self) -> None:
-        """Read the small files that options name, and check what can be checked before the work.
-
-        Raises:
-            typer.BadParameter: If options do not go together.
-            ForgetwatchError: If a file cannot be read, or could not be written.
-        """
+        """Read the small files that options name, and check what can be checked before the work."""
         _ = self.items, self.limits, self.tolerated, self.labels
         if 0 < self.bootstrap < _FEWEST_DRAWS:
             raise typer.BadParameter(f"--bootstrap: needed 0, or at least {_FEWEST_DRAWS} draws, got {self.bootstrap}")
@@ -276,27 +244,16 @@ def _execute(options: Options) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class _Sides:
-    """Snapshots of one call.
-
-    Attributes:
-        before: Rows of the side before that are compared.
-        after: The same of each side after.
-        whole: All rows of each side after, for items that must be right.
-        again: Rows of the side before, measured again; None if it was not.
-    """
+    """Snapshots of one call, with the rows that are compared."""
 
     before: Snapshot
     after: tuple[Snapshot, ...]
-    whole: tuple[Snapshot, ...]
-    again: Snapshot | None
+    again: Snapshot | None  # the side before, measured again
+    whole: tuple[Snapshot, ...]  # each side after with all its rows, for items that must be right
 
 
 def _resolve(options: Options) -> _Sides:
-    """Snapshots that the options name.
-
-    Raises:
-        SnapshotError: If one cannot be read, or lacks a task, category or item that is named.
-    """
+    """Snapshots that the options name."""
 
     def part(whole: Snapshot) -> Snapshot:
         named = select(whole, tasks=options.task or (), categories=options.category or ())
@@ -321,22 +278,17 @@ def _resolve(options: Options) -> _Sides:
 
 
 def _compare(options: Options, sides: _Sides) -> list[Comparison]:
-    """Comparison of each side after with the one before.
-
-    Raises:
-        MismatchError: If two sides do not contain the same questions.
-        SnapshotError: If no item was scored on both sides.
-    """
+    """Comparison of each side after with the one before; no item that was scored on both sides is an error."""
     comparisons = [
         compare(
             before=sides.before,
             after=after,
-            on_mismatch=options.on_mismatch.value,
+            on_mismatch=options.on_mismatch,
             allow_prompt_mismatch=options.allow_prompt_mismatch,
-            samples=options.samples.value,
+            samples=options.samples,
             null=sides.again,
             categories=options.labels,
-            chance=options.chance.value,
+            chance=options.chance,
             # Each comparison draws from the same seed, so that it does not depend on the others.
             rng=np.random.default_rng(options.seed) if options.bootstrap else None,
             replications=options.bootstrap,
@@ -353,11 +305,7 @@ def _compare(options: Options, sides: _Sides) -> list[Comparison]:
 
 
 def _with_drift(options: Options, comparisons: list[Comparison]) -> list[Comparison]:
-    """The comparisons with the drift of each model, if it is wanted.
-
-    Raises:
-        ScoringError: If the base cannot generate, or a model has another tokenizer.
-    """
+    """The comparisons with the drift of each model, if it is wanted."""
     if not options.drift or options.items is None:
         return comparisons
     echo(f"drift: sampling short completions of {options.before}, to be read under each model after", err=True)
@@ -373,7 +321,7 @@ def _rank(options: Options, sides: _Sides, comparisons: Sequence[Comparison]) ->
     if len(sides.after) < 2 or not any(comparison.all.n for comparison in comparisons):
         return None
     snapshots = [sides.before, *sides.after]
-    if options.samples is _Samples.FIRST:
+    if options.samples == "first":
         # `compare` cuts the samples of its own two sides only; the matrix must count the same rows.
         snapshots = [first_samples(one) for one in snapshots]
     pairs = list(zip(options.after, sides.after, strict=True))
@@ -398,10 +346,10 @@ def _show(options: Options, comparisons: Sequence[Comparison], several: ModelCom
     for comparison in comparisons if several is None or options.detail else ():
         if several is not None:
             console.print()
-        console.print(comparison_table(comparison, by=options.by.value, tolerance=options.tolerated))
+        console.print(comparison_table(comparison, by=options.by, tolerance=options.tolerated))
         if options.detail:
             console.print()
-            console.print(comparison_detail(comparison, by=options.by.value))
+            console.print(comparison_detail(comparison, by=options.by))
     if several is not None and options.detail:
         console.print()
         console.print(several_detail(several))
@@ -425,9 +373,6 @@ def _conclude(options: Options, results: Sequence[GateResult]) -> int:
 
     A result that is not PASS goes to standard error, in one line for each comparison. If the environment names a file
     as GITHUB_STEP_SUMMARY, as GitHub Actions does for each step, the results in Markdown are appended to it.
-
-    Raises:
-        GateError: If the summary cannot be written.
     """
     for one in results:
         which = f" ({' -> '.join(one.comparison.labels)})" if len(results) > 1 else ""

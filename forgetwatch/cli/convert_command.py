@@ -53,12 +53,8 @@ def run(
 ) -> None:
     """Write one snapshot from the logs of other tools, or from any table by naming its columns."""
     check_snapshot(output)
-    columns = ColumnMap(
-        fields=_pairs(fields, "--map"),
-        where=_pairs(where, "--where"),
-        constants=_pairs(constants, "--set"),
-        match=match,
-    )
+    named, wanted, same = _pairs(fields, "--map"), _pairs(where, "--where"), _pairs(constants, "--set")
+    columns = ColumnMap(fields=named, where=wanted, constants=same, match=match)
     mapped = bool(columns.fields or columns.where or columns.constants or match)
     if mapped and metric is not None:
         raise SnapshotError("--metric is for logs of other tools; in a table --map correct=... names the column")
@@ -72,7 +68,9 @@ def _print_result(snapshot: Snapshot, output: Path) -> None:
     """Print the notes of a snapshot, its number of rows, and how many were right or unscored."""
     correct, without = snapshot.floats("correct"), int(snapshot.is_unscored.sum())
     scored = int(np.isfinite(correct).sum())
-    unscored = f", {without:,} unscored ({_reasons(snapshot)})" if without else ""
+    outcomes = Counter(snapshot.texts("outcome")[snapshot.is_unscored].tolist())
+    reasons = "; ".join(f"{count:,} {reason.removeprefix('unscored: ')}" for reason, count in outcomes.most_common(3))
+    unscored = f", {without:,} unscored ({reasons})" if without else ""
     right = f"{100 * float(np.nanmean(correct)):.1f} % right" if scored else "none scored"
     console = Console(highlight=False)
     for note in snapshot.notes:
@@ -80,18 +78,8 @@ def _print_result(snapshot: Snapshot, output: Path) -> None:
     print_line(console, f"{len(snapshot):,} rows, {right}{unscored}: {output}")
 
 
-def _reasons(snapshot: Snapshot) -> str:
-    """The most frequent reasons of unscored rows, with their numbers."""
-    outcomes = Counter(snapshot.texts("outcome")[snapshot.is_unscored].tolist())
-    return "; ".join(f"{count:,} {reason.removeprefix('unscored: ')}" for reason, count in outcomes.most_common(3))
-
-
 def _pairs(given: list[str] | None, option: str) -> dict[str, str]:
-    """Values of an option of the form name=value, by name.
-
-    Raises:
-        typer.BadParameter: If one is not of this form, or a name is given twice.
-    """
+    """Values of an option of the form name=value, by name; another form, or a name twice, is wrong usage."""
     pairs: dict[str, str] = {}
     for text in given or []:
         name, equals, value = text.partition("=")

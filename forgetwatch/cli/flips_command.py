@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -22,52 +21,38 @@ from forgetwatch.probes import load_probe
 from forgetwatch.report import flip_json, flip_lines
 from forgetwatch.run_folder import is_run_folder, run_probe
 
-
-class _What(StrEnum):
-    FORGOTTEN = "forgotten"
-    KNOWN_LOST = "known_lost"
-    GAINED = "gained"
-    CHURNED = "churned"
-
-
-class _Order(StrEnum):
-    MARGIN = "margin"
-    FIRST = "first"
-
-
-_Before = Annotated[
-    str, typer.Argument(metavar="BEFORE", help="A snapshot, a log, or with --probe a model; or a run folder alone.")
-]
-_After = Annotated[str | None, typer.Argument(metavar="[AFTER]", help="The same, later; left out for a run folder.")]
-_ProbeName = Annotated[str | None, item_option("--probe", help="Probe that gives the questions, and scores models.")]
-_Kind = Annotated[_What, item_option(help="Items to show; churned: wrong, and now wrong in another way.")]
-_Task = Annotated[list[str] | None, item_option(help="Show only this task; may be repeated.")]
-_Category = Annotated[list[str] | None, item_option(help="Show only this category; may be repeated.")]
-_Metric = Annotated[str | None, item_option(help="Metric that decides right or wrong, if a log has several.")]
-_Sort = Annotated[
-    _Order, output_option(help="margin: most confident answers first; first: those forgotten first in the run.")
-]
-_Limit = Annotated[int, output_option(min=0, help="Maximum number of items; 0 for all.")]
-_Jsonl = Annotated[Path | None, output_option("--jsonl", help="Write JSONL to this file; - for stdout.")]
+_What = Literal["forgotten", "known_lost", "gained", "churned"]
 
 
 def run(
-    before: _Before,
-    after: _After = None,
-    probe: _ProbeName = None,
-    what: _Kind = _What.FORGOTTEN,
-    task: _Task = None,
-    category: _Category = None,
-    metric: _Metric = None,
-    sort: _Sort = _Order.MARGIN,
-    limit: _Limit = 20,
-    jsonl: _Jsonl = None,
+    before: Annotated[
+        str, typer.Argument(metavar="BEFORE", help="A snapshot, a log, or with --probe a model; or a run folder alone.")
+    ],
+    after: Annotated[
+        str | None, typer.Argument(metavar="[AFTER]", help="The same, later; left out for a run folder.")
+    ] = None,
+    probe: Annotated[str | None, item_option(help="Probe that gives the questions, and scores models.")] = None,
+    what: Annotated[
+        _What, item_option(help="Items to show; churned: wrong, and now wrong in another way.")
+    ] = "forgotten",
+    task: Annotated[list[str] | None, item_option(help="Show only this task; may be repeated.")] = None,
+    category: Annotated[list[str] | None, item_option(help="Show only this category; may be repeated.")] = None,
+    metric: Annotated[str | None, item_option(help="Metric that decides right or wrong, if a log has several.")] = None,
+    sort: Annotated[
+        Literal["margin", "first"],
+        output_option(help="margin: most confident answers first; first: those forgotten first in the run."),
+    ] = "margin",
+    limit: Annotated[int, output_option(min=0, help="Maximum number of items; 0 for all.")] = 20,
+    jsonl: Annotated[Path | None, output_option(help="Write JSONL to this file; - for stdout.")] = None,
 ) -> None:
     """Show the items whose answer changed: question, right answer, and the answers before and after."""
     check_file(jsonl)
     changed, passages = _flips(before, after, probe, metric, task or [], category or [])
-    found = [flip for flip in changed if _is(flip, what)]
-    shown = sort_flips(found, by=sort.value)[: limit or None]
+    if what == "known_lost":
+        found = [flip for flip in changed if flip.what == "forgotten" and flip.known]
+    else:
+        found = [flip for flip in changed if flip.what == what]
+    shown = sort_flips(found, by=sort)[: limit or None]
     if jsonl is not None:
         text = "".join(json.dumps(flip_json(flip), ensure_ascii=True) + "\n" for flip in shown)
         if jsonl == STDOUT:
@@ -79,9 +64,9 @@ def run(
     console = result_console()
     for flip in shown:
         console.print(flip_lines(flip))
-    named = what.value.replace("_", " ")
+    named = what.replace("_", " ")
     more = f", {len(found) - len(shown):,} more with --limit 0" if len(found) > len(shown) else ""
-    luck = _luck(changed) if what is _What.KNOWN_LOST and shown else ""
+    luck = _luck(changed) if what == "known_lost" and shown else ""
     print_text(console, (f"{len(shown):,} {named}{more}{luck}" if shown else f"none {named}") + _no_flips(passages))
 
 
@@ -102,11 +87,7 @@ def _luck(changed: list[Flip]) -> str:
 def _flips(
     before: str, after: str | None, probe: str | None, metric: str | None, tasks: list[str], categories: list[str]
 ) -> tuple[list[Flip], int]:
-    """Flips between two sides, or between the baseline and the last look of a run folder, and the number of passages.
-
-    Raises:
-        SnapshotError: If one argument is not a run folder, or a side cannot be read.
-    """
+    """Flips of two sides, or of the baseline and the last look of a run folder, and the number of passages."""
     items = None if probe is None else load_probe(probe)
     if after is not None:
         sides = [select(resolve(given, items, metric), tasks=tasks, categories=categories) for given in (before, after)]
@@ -126,9 +107,3 @@ def _flips(
     sides = [select(one, tasks=tasks, categories=categories) for one in (run.baseline, run.last)]
     found = flips(sides[0], sides[1], probe=items or run_probe(folder), first=first)
     return found, int(sides[0].is_passage.sum())
-
-
-def _is(flip: Flip, what: _What) -> bool:
-    if what is _What.KNOWN_LOST:
-        return flip.what == "forgotten" and flip.known
-    return flip.what == what.value

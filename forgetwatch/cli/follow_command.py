@@ -11,12 +11,9 @@ import typer
 from forgetwatch.cli.options import check_device_map, device_map_option
 from forgetwatch.cli.output import echo, print_line, result_console, shared_work
 from forgetwatch.errors import WatchError, did_you_mean
-from forgetwatch.launched import is_first_process
 from forgetwatch.pairing import listed
 from forgetwatch.probes import load_probe
-from forgetwatch.progress import log
 from forgetwatch.progress import is_first_process, log
-from forgetwatch.report import listed
 
 _GUARDS = ("warn", "stop", "off")
 _LOGS = ("counts", "full")

@@ -7,9 +7,8 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -27,16 +26,8 @@ from forgetwatch.errors import ScoringError
 from forgetwatch.files import write_text
 from forgetwatch.probes import load_probe
 from forgetwatch.progress import is_first_process
-from forgetwatch.report import merge_csv, merge_detail, merge_json, merge_markdown
-from forgetwatch.report.merge_page import merge_page
-from forgetwatch.report.merge_table import merge_table
 
 _NONE = "none"
-
-
-class _Method(StrEnum):
-    LINEAR = "linear"
-    SLERP = "slerp"
 
 
 def run(
@@ -47,8 +38,9 @@ def run(
     probe: Annotated[str, item_option(help="Probe that scores each point: a name or a file.")] = "standard",
     alpha: Annotated[str, typer.Option(help="Shares of B, from 0 to 1, separated by commas.")] = "0,.2,.8,1",
     method: Annotated[
-        _Method, typer.Option(help="Average each tensor along a line, or along the arc between its two versions.")
-    ] = _Method.LINEAR,
+        Literal["linear", "slerp"],
+        typer.Option(help="Average each tensor along a line, or along the arc between its two versions."),
+    ] = "linear",
     confirmation: Annotated[
         str,
         item_option(
@@ -99,7 +91,7 @@ def run(
         from forgetwatch.study.merging import Ends, merge_detail, merge_json, merge_report, merge_table, run_sweep
 
         silence_loading()
-        ends = Ends(a=a, b=b, method=method.value, alphas=alphas, keep=keep, trust_remote_code=trust_remote_code)
+        ends = Ends(a=a, b=b, method=method, alphas=alphas, keep=keep, trust_remote_code=trust_remote_code)
         sweep = run_sweep(
             ends, chosen, confirmation=second, target=ranked, shown=scoring_unless_cached, device_map=device_map
         )
@@ -121,11 +113,7 @@ def run(
 
 
 def _alphas(given: str) -> tuple[float, ...]:
-    """Shares of B, ascending.
-
-    Raises:
-        typer.BadParameter: If one is no number from 0 to 1, or is named twice.
-    """
+    """Shares of B, ascending; one that is no number from 0 to 1, or is named twice, is wrong usage."""
     found: list[float] = []
     for text in given.split(","):
         try:

@@ -44,11 +44,7 @@ def device_map_option(panel: str | None = None) -> Any:
 
 
 def check_device_map(given: str | None) -> None:
-    """Refuse another value than those of `--device-map`, and several processes, each of which would take all GPUs.
-
-    Raises:
-        ScoringError: If it is refused.
-    """
+    """Raise ScoringError for another value than `--device-map` has, and for several processes, which share no GPUs."""
     if given is None:
         return
     if given not in DEVICE_MAPS:
@@ -60,11 +56,7 @@ def check_device_map(given: str | None) -> None:
 
 
 def share(text: str, option: str) -> float:
-    """Share between 0 and 1 that an option gives as 2% or 0.02.
-
-    Raises:
-        typer.BadParameter: If the text is not a share.
-    """
+    """Share between 0 and 1 that an option gives as 2% or 0.02; another text is wrong usage."""
     try:
         value = parse_fraction(text)
     except ValueError:
@@ -75,11 +67,7 @@ def share(text: str, option: str) -> float:
 
 
 def check_file(path: Path | None) -> None:
-    """Raise if a file could not be written because its folder is missing; standard output and None are fine.
-
-    Raises:
-        SnapshotError: If the path is a folder, or its folder does not exist.
-    """
+    """Raise SnapshotError if the path is a folder, or its folder is missing; standard output and None are fine."""
     if path is None or path == STDOUT:
         return
     if path.is_dir():
@@ -89,24 +77,14 @@ def check_file(path: Path | None) -> None:
 
 
 def check_report(path: Path | None) -> None:
-    """Raise if a report could not be written.
-
-    Raises:
-        SnapshotError: If its suffix is not that of a format, or its folder does not exist.
-    """
-    if path is None:
-        return
-    if path.suffix not in _FORMATS:
+    """Raise SnapshotError if a report's suffix is not that of a format, or its folder is missing; None is fine."""
+    if path is not None and path.suffix not in _FORMATS:
         raise SnapshotError(f"{path}: a report is {', '.join(_FORMATS)}; its name decides which")
     check_file(path)
 
 
 def check_pictures(folder: Path | None) -> None:
-    """Raise if a folder of pictures could not be made.
-
-    Raises:
-        SnapshotError: If it is a file, or lies below one.
-    """
+    """Raise SnapshotError if a folder of pictures is a file, or lies below one; None is fine."""
     if folder is None:
         return
     above = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
@@ -115,11 +93,7 @@ def check_pictures(folder: Path | None) -> None:
 
 
 def check_snapshot(path: Path) -> None:
-    """Raise if a snapshot could not be written.
-
-    Raises:
-        SnapshotError: If the path does not end in .parquet, or its folder does not exist.
-    """
+    """Raise SnapshotError if the path of a snapshot does not end in .parquet, or its folder is missing."""
     if path.suffix != ".parquet":
         raise SnapshotError(f"{path}: a snapshot is a Parquet file; give it a name that ends in .parquet")
     check_file(path)

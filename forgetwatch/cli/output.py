@@ -41,10 +41,7 @@ from forgetwatch.visible_text import visible
 
 @contextmanager
 def shared_work() -> Iterator[None]:
-    """Context of work that the processes of a launcher share; see `processes.joined_group`.
-
-    One process enters nothing, and imports no torch.
-    """
+    """Context of work that the processes of a launcher share; one process enters nothing, and imports no torch."""
     if launched_count() == 1:
         yield
         return
@@ -149,7 +146,7 @@ def bytes_bar(label: str) -> Iterator[Callable[[int, int], None]]:
 
 def write_json(document: dict[str, Any], path: Path) -> None:
     """Write a JSON document to a file or to standard output."""
-    text = _json(document)
+    text = json_text(document)
     if path == STDOUT:
         sys.stdout.write(text)
     else:
@@ -174,10 +171,10 @@ def write_report(
     several: ModelComparison | None = None,
     title: str = "",
 ) -> None:
-    """Write a report in the format of its suffix.
+    """Write a report in the format of its suffix; an old file stays as it is if that fails.
 
     Args:
-        path: File to write; an old one stays as it is if the report fails.
+        path: File to write.
         comparisons: Comparisons to show; a page shows the last in full.
         changed: Items whose answer changed in the last.
         tolerance: Net loss of accuracy that is tolerated, 0 to 1.
@@ -189,28 +186,18 @@ def write_report(
     if path.suffix == ".html":
         text = page(last, changed=changed, trajectory=trajectory, several=several, tolerance=tolerance, title=title)
     elif path.suffix == ".md":
-        text = _markdown(comparisons, changed, tolerance=tolerance, trajectory=trajectory, several=several)
+        parts = [] if several is None else [several_markdown(several)]
+        parts += [comparison_markdown(one, tolerance=tolerance) for one in comparisons[:-1]]
+        parts += [comparison_markdown(last, changed=changed, trajectory=trajectory, tolerance=tolerance)]
+        text = "\n".join(parts)
     elif path.suffix == ".csv":
         text = comparisons_csv(comparisons)
     else:
         document = trajectory_json(trajectory, tolerance=tolerance) if trajectory else None
-        text = _json(document or comparisons_json(comparisons, several, tolerance=tolerance))
+        text = json_text(document or comparisons_json(comparisons, several, tolerance=tolerance))
     write_text(path, text)
 
 
-def _markdown(
-    comparisons: Sequence[Comparison],
-    changed: Sequence[Flip],
-    *,
-    tolerance: float,
-    trajectory: Trajectory | None,
-    several: ModelComparison | None,
-) -> str:
-    parts = [] if several is None else [several_markdown(several)]
-    parts += [comparison_markdown(one, tolerance=tolerance) for one in comparisons[:-1]]
-    last = comparison_markdown(comparisons[-1], changed=changed, trajectory=trajectory, tolerance=tolerance)
-    return "\n".join([*parts, last])
-
-
-def _json(document: dict[str, Any]) -> str:
+def json_text(document: dict[str, Any]) -> str:
+    """Text of a JSON document; a number that JSON lacks is an error."""
     return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"

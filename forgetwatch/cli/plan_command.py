@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Annotated
 
 import typer
@@ -34,34 +35,19 @@ _COLUMNS = 3
 
 @dataclass(frozen=True, kw_only=True)
 class _Row:
-    """Items of the probe, or of one of its categories.
-
-    Attributes:
-        name: Name of the probe or the category.
-        n: Number of items.
-        scored: Items whose options get scores.
-        mirrored: Those of them with at least two wrong options, of which some can be clearly known.
-    """
+    """Numbers of items of the probe, or of one of its categories."""
 
     name: str
     n: int
-    scored: int
-    mirrored: int
+    scored: int  # whose options get scores
+    mirrored: int  # those of them with at least two wrong options, of which some can be clearly known
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Plan:
-    """Checked options of one call.
+    """Checked options of one call."""
 
-    Attributes:
-        rows: The probe, then each category; empty without a probe or a number.
-        change: Net change that matters, 0 to 1.
-        shares: Shares of answers that flip either way, 0 to 1.
-        power: Probability of seeing a change that is there.
-        looks: Looks planned in the run.
-    """
-
-    rows: list[_Row]
+    rows: list[_Row]  # the probe, then each category; empty without a probe or a number
     change: float
     shares: tuple[float, ...]
     power: float
@@ -72,24 +58,13 @@ class _Plan:
         """Number of groups that the alarm watches."""
         return max(1, len(self.rows))
 
-    @property
-    def fading_groups(self) -> int:
-        """Number of groups that are watched for fading; 0 without scores."""
-        return sum(not math.isnan(detectable_log_score(row.scored, 1.0)) for row in self.rows)
-
-    @property
-    def level(self) -> float:
-        """One-sided p-value at which one look alarms on a net loss."""
-        return alarm_level(1, groups=self.groups, planned=self.looks, alpha=self._alpha)
-
-    @property
-    def fading_level(self) -> float:
-        """One-sided p-value at which one look alarms on fading."""
-        return alarm_level(1, groups=max(1, self.fading_groups), planned=self.looks, alpha=self._alpha)
-
-    @property
-    def _alpha(self) -> float:
-        return share_of_alpha(fading=bool(self.fading_groups))
+    @cached_property
+    def levels(self) -> tuple[float, float]:
+        """One-sided p-values at which one look alarms on a net loss, and on fading."""
+        fading = sum(not math.isnan(detectable_log_score(row.scored, 1.0)) for row in self.rows)
+        alpha = share_of_alpha(fading=bool(fading))
+        net, faded = (alarm_level(1, groups=n, planned=self.looks, alpha=alpha) for n in (self.groups, max(1, fading)))
+        return net, faded
 
 
 def run(
@@ -124,18 +99,13 @@ def run(
         _print_table(console, plan, plan.shares[start : start + _COLUMNS])
     watched = f"{plan.groups} group{'s' if plan.groups > 1 else ''}"
     power_text = f"{100 * plan.power:g} % power, two-sided 5 %"
-    console.print(f"{power_text}; alarm at p {plan.level:.2g}: {looks} looks, {watched}", style="dim")
+    console.print(f"{power_text}; alarm at p {plan.levels[0]:.2g}: {looks} looks, {watched}", style="dim")
     if any(row.scored for row in plan.rows):
         console.print("luck and spread of the log score: as measured on SmolLM2-135M, 16 fine-tunings", style="dim")
 
 
 def _rows(probe: str | None, number: int | None) -> list[_Row]:
-    """Items of the probe, then of each of its categories; a bare number is of items with scores and four options.
-
-    Raises:
-        typer.BadParameter: If a probe and a number are given, or the number is below one.
-        ProbeError: If the probe cannot be loaded.
-    """
+    """Items of the probe, then of each of its categories; a bare number is of items with scores and four options."""
     if probe is not None and number is not None:
         raise typer.BadParameter("--probe and --items exclude each other; give one")
     if number is not None:
@@ -149,10 +119,7 @@ def _rows(probe: str | None, number: int | None) -> list[_Row]:
     for item in loaded:
         if item.category and not item.is_passage:
             by_category.setdefault(item.category, []).append(item)
-    return [
-        _row(loaded.name, list(loaded)),
-        *(_row(name, items) for name, items in by_category.items()),
-    ]
+    return [_row(loaded.name, list(loaded)), *(_row(name, items) for name, items in by_category.items())]
 
 
 def _row(name: str, items: Sequence[Item]) -> _Row:
@@ -177,45 +144,34 @@ def _print_table(console: Console, plan: _Plan, shares: Sequence[float]) -> None
         for row in plan.rows:
             line(f"  {fit(row.name, 20)} {brief(items(row), 9):>9}", (seen(items(row), psi) for psi in shares))
 
-    def net(alpha: float) -> Callable[[int, float], str]:
-        return lambda n, psi: _points(detectable_change(n, psi, power=plan.power, alpha=alpha))
+    def net(n: int, psi: float, alpha: float = 0.05) -> str:
+        value = detectable_change(n, psi, power=plan.power, alpha=alpha)
+        return "too few flips" if math.isnan(value) else percent(value)
 
     def known(n: int, psi: float) -> str:
-        return _questions(detectable_known_lost(n, psi, power=plan.power))
+        value = detectable_known_lost(n, psi, power=plan.power)
+        return "too few flips" if math.isnan(value) else count(math.ceil(value))
 
-    def log_score(alpha: float, delta: float) -> Callable[[int, float], str]:
-        return lambda n, psi: _nats(
-            detectable_log_score(n, log_score_sd(psi), power=plan.power, alpha=alpha, delta=delta)
-        )
+    def log_score(n: int, psi: float, alpha: float = 0.05, delta: float = 0.0) -> str:
+        value = detectable_log_score(n, log_score_sd(psi), power=plan.power, alpha=alpha, delta=delta)
+        return "too few items" if math.isnan(value) else f"{value:.3f}"
 
+    net_level, fading_level = plan.levels
     line("", (f"{100 * psi:g} % flip" for psi in shares))
     console.print(f"items for {100 * plan.change:g} points", style="bold")
     line("  one comparison sees it", (_items(items_needed(plan.change, psi, power=plan.power)) for psi in shares))
     # An alarm is one-sided, and its level is that of one look among all looks and groups.
-    alarmed = (items_needed(plan.change, psi, power=plan.power, alpha=2 * plan.level) for psi in shares)
+    alarmed = (items_needed(plan.change, psi, power=plan.power, alpha=2 * net_level) for psi in shares)
     line("  one look alarms on the loss", map(_items, alarmed))
-    if plan.rows:
-        block("smallest change that one comparison sees, points", lambda row: row.n, net(0.05))
-        block("smallest loss that one look alarms on, points", lambda row: row.n, net(2 * plan.level))
-        known_title = "smallest net of known and lost that one comparison sees, questions"
-        block(known_title, lambda row: row.mirrored, known)
-        log_title = "smallest change of the log score that one comparison sees, nats"
-        block(log_title, lambda row: row.scored, log_score(0.05, 0.0))
-        fading_title = "smallest fading that one look alarms on, nats"
-        block(fading_title, lambda row: row.scored, log_score(2 * plan.fading_level, DELTA))
+    block("smallest change that one comparison sees, points", lambda row: row.n, net)
+    block("smallest loss that one look alarms on, points", lambda row: row.n, partial(net, alpha=2 * net_level))
+    known_title = "smallest net of known and lost that one comparison sees, questions"
+    block(known_title, lambda row: row.mirrored, known)
+    log_title = "smallest change of the log score that one comparison sees, nats"
+    block(log_title, lambda row: row.scored, log_score)
+    fading = partial(log_score, alpha=2 * fading_level, delta=DELTA)
+    block("smallest fading that one look alarms on, nats", lambda row: row.scored, fading)
 
 
 def _items(value: float) -> str:
     return "impossible" if math.isnan(value) else brief(math.ceil(value), 14)
-
-
-def _questions(value: float) -> str:
-    return "too few flips" if math.isnan(value) else count(math.ceil(value))
-
-
-def _nats(value: float) -> str:
-    return "too few items" if math.isnan(value) else f"{value:.3f}"
-
-
-def _points(value: float) -> str:
-    return "too few flips" if math.isnan(value) else percent(value)

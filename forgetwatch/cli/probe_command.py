@@ -24,7 +24,6 @@ from forgetwatch.probes import (
     SUFFIXES,
     Categories,
     Finding,
-    Overlap,
     check_answers,
     check_probe,
     load_probe,
@@ -174,15 +173,17 @@ def check_command(
     findings = check_probe(probe, tokenize=tokenize, context=context, chats=chats)
     findings += [] if model is None else _answer_findings(model, probe)
     found = None if not train else overlap(probe, training_texts(train), seconds=seconds)
+    is_trained_on = found is not None and (bool(found.exact) or any(found.grams.values()))
     console = result_console()
     print_text(console, f"{probe.name}, {len(probe):,} items", style="bold")
     for finding in findings:
         for text in finding_lines(finding):
             print_hanging(console, text, style="" if finding.wrong else "dim")
     if found is not None:
-        for text in overlap_lines(found):
-            print_hanging(console, text)
-    wrong = sum(finding.wrong for finding in findings) + int(found is not None and overlaps(found))
+        print_hanging(console, f"{'!' if is_trained_on else ' '} training data   {found.sentence}")
+        for task, item, row in found.examples:
+            print_hanging(console, f"    {task} {item}: row {row:,}")
+    wrong = sum(finding.wrong for finding in findings) + is_trained_on
     console.print(
         f"{wrong} kind{'s' if wrong > 1 else ''} of fault" if wrong else "no fault found", style="bold", markup=False
     )
@@ -202,12 +203,7 @@ def _load(name: str, *, root: Path | None, revision: str | None, shots: int | No
 
 
 def _answer_findings(model: str, probe: Probe) -> list[Finding]:
-    """Result of the checks that need a model's answers.
-
-    Raises:
-        ScoringError: If the model cannot be loaded or scored.
-        ProbeError: If no item has options.
-    """
+    """Result of the checks that need a model's answers."""
     no_question = without_questions(probe)
     with scoring(model, probe) as progress:
         from forgetwatch.scoring import Scorer, load_model, not_finite_explained, silence_loading
@@ -224,11 +220,7 @@ def _answer_findings(model: str, probe: Probe) -> list[Finding]:
 
 
 def _columns(given: Iterable[str]) -> dict[str, str | list[str]]:
-    """Columns of a file by their meaning; several for one meaning are a list.
-
-    Raises:
-        typer.BadParameter: If a text is not of the form WHAT=COLUMN.
-    """
+    """Columns of a file by their meaning; several for one meaning are a list."""
     columns: dict[str, str | list[str]] = {}
     for text in given:
         part, mark, names = text.partition("=")
@@ -328,15 +320,3 @@ def finding_lines(finding: Finding) -> Iterator[str]:
     if finding.wrong and finding.name not in _CHOOSERS:
         shown = ", ".join(f"{task} {name}" for task, name in finding.items[:3])
         yield f"    {shown}{', ...' if len(finding.items) > 3 else ''}"
-
-
-def overlaps(found: Overlap) -> bool:
-    """True if the training set contains an item or a long piece of one."""
-    return bool(found.exact) or any(found.grams.values())
-
-
-def overlap_lines(found: Overlap) -> Iterator[str]:
-    """Lines with the overlap of the probe with the training set, and its first examples."""
-    yield f"{'!' if overlaps(found) else ' '} training data   {found.sentence}"
-    for task, name, row in found.examples:
-        yield f"    {task} {name}: row {row:,}"

@@ -14,7 +14,8 @@ from forgetwatch.cli.output import announce_import, bytes_bar, scoring_unless_ca
 from forgetwatch.comparing import Flip, What, sort_flips
 from forgetwatch.errors import SnapshotError, did_you_mean, did_you_mean_path
 from forgetwatch.probe import Probe
-from forgetwatch.readers import SUFFIXES, QuestionStore, QuestionText, is_outcomes, load_snapshot
+from forgetwatch.probes import SUFFIXES
+from forgetwatch.readers import QuestionStore, QuestionText, is_outcomes, load_snapshot
 from forgetwatch.snapshot import Snapshot
 
 _QUESTIONS = 2000
@@ -22,11 +23,7 @@ _QUESTIONS = 2000
 
 
 def read_outcomes(path: Path, metric: str | None = None) -> Snapshot:
-    """Snapshot of a file or a folder of outcomes, read with a progress bar.
-
-    Raises:
-        SnapshotError: See `readers.load_snapshot`.
-    """
+    """Snapshot of a file or a folder of outcomes, read with a progress bar; see `readers.load_snapshot`."""
     with bytes_bar(f"reading {path}") as progress:
         return load_snapshot(path, metric=metric, progress=progress)
 
@@ -41,15 +38,10 @@ def resolve(
 ) -> Snapshot:
     """Snapshot of a file or folder of outcomes, or of a model, which is scored once and then cached.
 
-    Args:
-        given: A path, or the id of a model.
-        probe: The probe that scores a model.
-        metric: The metric that decides, if a log has several.
-        trust_remote_code: Run code that comes with a model.
-        device_map: Map by which a model is spread over devices; see `checkpoints.load_model`.
+    What is given is a path, or the id of a model; `metric` decides, if a log has several.
 
     Raises:
-        SnapshotError: If `given` is none of these, or a model and there is no probe.
+        SnapshotError: If it is none of these, or a model and there is no probe.
     """
     path = Path(given)
     if is_outcomes(given):
@@ -57,8 +49,7 @@ def resolve(
     is_model = path.exists()
     # A name in the form of a path is never looked up as a model id.
     if not is_model and (path.is_symlink() or path.suffix in SUFFIXES or given.startswith((".", "/"))):
-        near = did_you_mean_path(path)
-        raise SnapshotError(f"{given}: no such file or folder{near}")
+        raise SnapshotError(f"{given}: no such file or folder{did_you_mean_path(path)}")
     if probe is None and is_model:
         raise SnapshotError(f"{given}: a model folder, which needs --probe to be scored")
     if probe is None:
@@ -82,11 +73,7 @@ def resolve(
 def with_questions(changed: list[Flip], given: str, snapshot: Snapshot, metric: str | None) -> list[Flip]:
     """Flips with the text of their questions, taken in a second pass from another tool's log.
 
-    Args:
-        changed: The items whose answer changed.
-        given: The side before, as named on the command line.
-        snapshot: The snapshot that was read from it.
-        metric: The metric it was read with.
+    The log is that of the side before: as it was given, the snapshot that was read from it, and by which metric.
     """
     if "tool" not in snapshot.meta or not Path(given).exists() or all(flip.item for flip in changed):
         return changed
@@ -94,23 +81,19 @@ def with_questions(changed: list[Flip], given: str, snapshot: Snapshot, metric: 
     store = QuestionStore(flip.content_hash for some in listed.values() for flip in some if flip.content_hash)
     with bytes_bar(f"reading questions in {given}") as progress:
         load_snapshot(given, metric=metric, progress=progress, kept=store)
-    return [replace(flip, item=flip.item or _question_text(flip, store)) for flip in changed]
 
+    def text_of(flip: Flip) -> QuestionText | None:
+        text = store.texts.get(flip.content_hash or "")
+        # A log may list options that the model was not offered: an open answer has none.
+        return replace(text, choices=()) if text is not None and flip.k is None else text
 
-def _question_text(flip: Flip, store: QuestionStore) -> QuestionText | None:
-    text = store.texts.get(flip.content_hash or "")
-    # A log may list options that the model was not offered: an open answer has none.
-    return replace(text, choices=()) if text is not None and flip.k is None else text
+    return [replace(flip, item=flip.item or text_of(flip)) for flip in changed]
 
 
 def select(
     snapshot: Snapshot, *, tasks: Sequence[str] = (), categories: Sequence[str] = (), items: Sequence[str] = ()
 ) -> Snapshot:
-    """Rows of the named tasks, categories and item ids; an empty list selects all.
-
-    Raises:
-        SnapshotError: If a task, category or item does not exist, or no row meets all conditions.
-    """
+    """Rows of the named tasks, categories and item ids; an empty list selects all, a name without rows is an error."""
     kept = np.ones(len(snapshot), bool)
     for name, wanted in (("task", tasks), ("category", categories), ("item_id", items)):
         if not wanted:

@@ -16,7 +16,6 @@ from forgetwatch.cli.options import check_device_map, check_snapshot, device_map
 from forgetwatch.cli.output import print_line, scoring, shared_work
 from forgetwatch.comparing import repeated_prompts
 from forgetwatch.errors import ScoringError, SnapshotError, did_you_mean
-from forgetwatch.launched import is_first_process
 from forgetwatch.pairing import snapshot_bits_per_byte
 from forgetwatch.probe import Probe
 from forgetwatch.probes import load_probe
@@ -54,48 +53,26 @@ def run(
     Several processes share the items: torchrun --nproc-per-node 2 -m forgetwatch score ...
     """
     with shared_work():
-        _score(
-            model,
-            probe,
-            output,
-            trust_remote_code=trust_remote_code,
-            device_map=device_map,
-            engine=engine,
-            parallel=(tensor_parallel, data_parallel),
-        )
-
-
-def _score(
-    model: str,
-    probe: str,
-    output: Path,
-    *,
-    trust_remote_code: bool,
-    device_map: str | None,
-    engine: str,
-    parallel: tuple[int, int],
-) -> None:
-    items = load_probe(probe)
-    check_snapshot(output)
-    folder = output.absolute().parent
-    # Checked before the model is loaded: scoring may take hours.
-    if not os.access(folder, os.W_OK):
-        raise SnapshotError(f"{output}: needed a folder that can be written to, and {folder} cannot")
-    if engine not in _ENGINES:
-        near = did_you_mean(engine, _ENGINES)
-        raise ScoringError(f"--engine {engine}: needed {' or '.join(_ENGINES)}{near}")
-    if engine == "transformers" and parallel != (1, 1):
-        raise ScoringError("--tensor-parallel and --data-parallel are for --engine vllm; add it, or leave them out")
-    check_device_map(device_map)
-    if engine == "vllm" and device_map is not None:
-        raise ScoringError("--device-map is for --engine transformers; vLLM spreads a model with --tensor-parallel")
-    if engine == "vllm":
-        snapshot = _with_vllm(model, items, *parallel, trust_remote_code=trust_remote_code)
-    else:
-        snapshot = _with_transformers(model, items, trust_remote_code=trust_remote_code, device_map=device_map)
-    if is_first_process():
-        save_snapshot(snapshot, output)
-    _print_result(snapshot, output)
+        items = load_probe(probe)
+        check_snapshot(output)
+        # Checked before the model is loaded: scoring may take hours.
+        if not os.access(folder := output.absolute().parent, os.W_OK):
+            raise SnapshotError(f"{output}: needed a folder that can be written to, and {folder} cannot")
+        if engine not in _ENGINES:
+            near = did_you_mean(engine, _ENGINES)
+            raise ScoringError(f"--engine {engine}: needed {' or '.join(_ENGINES)}{near}")
+        if engine == "transformers" and (tensor_parallel, data_parallel) != (1, 1):
+            raise ScoringError("--tensor-parallel and --data-parallel are for --engine vllm; add it, or leave them out")
+        check_device_map(device_map)
+        if engine == "vllm" and device_map is not None:
+            raise ScoringError("--device-map is for --engine transformers; vLLM spreads a model with --tensor-parallel")
+        if engine == "vllm":
+            snapshot = _with_vllm(model, items, tensor_parallel, data_parallel, trust_remote_code=trust_remote_code)
+        else:
+            snapshot = _with_transformers(model, items, trust_remote_code=trust_remote_code, device_map=device_map)
+        if is_first_process():
+            save_snapshot(snapshot, output)
+        _print_result(snapshot, output)
 
 
 def _with_transformers(model: str, items: Probe, *, trust_remote_code: bool, device_map: str | None) -> Snapshot:
@@ -127,11 +104,7 @@ def _with_vllm(
 
 
 def _print_result(snapshot: Snapshot, output: Path) -> None:
-    """Print how many items were scored and why others were not.
-
-    Raises:
-        SnapshotError: If no item was scored.
-    """
+    """Print how many items were scored and why others were not; raise SnapshotError if none was."""
     correct, passages = snapshot.floats("correct"), int(snapshot.is_passage.sum())
     scored = int(np.isfinite(correct).sum())
     console = Console(highlight=False)

@@ -42,12 +42,6 @@ from forgetwatch.comparing.comparison import (
 )
 from forgetwatch.comparing.flips import Flip, Side, What, first_forgotten, prompt_text, sort_flips
 from forgetwatch.comparing.groups import Group, Level, count_groups, group_values
-from forgetwatch.comparing.merge_sweep import MergedPoint, MergeSweep, ProbeSweep, WeightDistance
-from forgetwatch.comparing.groups import Group, Level, count_groups
-from forgetwatch.comparing.labels import Labels
-from forgetwatch.comparing.look_drift import DRIFT, Floor, LookDrift, drift_json, drift_row, read_drift, stored_drift
-from forgetwatch.comparing.pairing import item_codes, pair
-from forgetwatch.comparing.quantities import QUANTITIES, Unit, group_values, json_value, range_of, unit_of, value_at
 from forgetwatch.comparing.ranking import (
     STATE,
     ModelComparison,

@@ -22,13 +22,10 @@ from typing import Any, Final
 from jinja2 import TemplateError
 from torch import nn
 
-from forgetwatch.completions import Completions, read_completions, save_completions
-from forgetwatch.errors import SnapshotError
-from forgetwatch.measures import DRIFT_KEY, LookDrift, stored_drift
-from forgetwatch.comparing import DRIFT, LookDrift, stored_drift
 from forgetwatch.drift.base_texts import check_completions, read_under, sample_completions
 from forgetwatch.drift.completions import Completions, read_completions, save_completions
 from forgetwatch.errors import ScoringError, SnapshotError
+from forgetwatch.measures import DRIFT_KEY, LookDrift, stored_drift
 from forgetwatch.metrics import Drift
 from forgetwatch.probe import Probe
 from forgetwatch.progress import Failures, log, shown

@@ -13,7 +13,6 @@ from forgetwatch.files.locks import LocksUnsupportedError, is_file_at, lock_agai
 from forgetwatch.files.plain_yaml import Plain, parse_plain_yaml, read_plain_yaml
 from forgetwatch.files.reading import (
     DAMAGE,
-    UnsuitableError,
     file_errors,
     holds_text,
     is_text,

@@ -53,7 +53,6 @@ from forgetwatch.metrics.item_history import GuesserHistory, ItemHistory, guesse
 from forgetwatch.metrics.known import DEFINITION, TAU, Confidence, Known, count_known, is_known
 from forgetwatch.metrics.log_score import CLIP, DELTA, FEWEST_SCORED, Change, LogScore, best_temperature, log_shares
 from forgetwatch.metrics.mass import MassChanges, MassSplit, bernoulli_kl, left_out, mass_changes, split
-from forgetwatch.metrics.mixture import Flow, flow, joint_flow
 from forgetwatch.metrics.noise import NoiseFloor, Null, Soft, noise_floor, null, soft
 from forgetwatch.metrics.paper import Paper, as_released, most_as_released
 from forgetwatch.metrics.passages import BitsPerByte, Passages, bits_per_byte, rate

@@ -12,7 +12,7 @@ Read `terminal` first.
 from forgetwatch.report.cells import HEADINGS, group_cells
 from forgetwatch.report.detail import comparison_detail
 from forgetwatch.report.drift_table import drift_detail, drift_line
-from forgetwatch.report.export import comparison_json, comparisons_csv, comparisons_json, trajectory_json
+from forgetwatch.report.export import comparison_json, comparisons_csv, comparisons_json, several_json, trajectory_json
 from forgetwatch.report.flip_list import LONGEST, MOST, ROOM, flip_json, flip_lines, marked
 from forgetwatch.report.heatmap import FORGOTTEN, GAINED, SAME, UNSCORED, heatmap_caption, heatmap_figure
 from forgetwatch.report.html import made_line, page, render, run_page
@@ -31,7 +31,14 @@ from forgetwatch.report.plots import (
     svg,
     trajectory_figure,
 )
-from forgetwatch.report.ranking_table import MODELS, several_detail, several_markdown, several_table
+from forgetwatch.report.ranking_table import (
+    MODELS,
+    several_detail,
+    several_markdown,
+    several_table,
+    several_words,
+    target_text,
+)
 from forgetwatch.report.run_table import alarm_line, alarm_lines, alarm_sentences, course_line, run_detail
 from forgetwatch.report.summary import Summary, verdict_sentence
 from forgetwatch.report.terminal import LINES, WIDTH, WORST, comparison_table, note_lines, other_lines

@@ -21,7 +21,7 @@ _COLUMNS: Final = (
     *("net_change", "q_value", "log_score_change_calibrated"),
 )
 
-HEADINGS: Final = {
+HEADINGS: Final[dict[str, str]] = {
     name: one.heading for name in _COLUMNS if isinstance(one := MEASURE_OF[name][1], Quantity) and one.heading
 }
 """Heading of each column of the table of all groups, by quantity."""

@@ -35,7 +35,6 @@ from forgetwatch.run_folder.description import (
     COMPLETIONS,
     FOLLOW_FOLDER,
     LAST_STEP,
-    NULL,
     PROBE,
     REPORT,
     RUN_FOLDER,

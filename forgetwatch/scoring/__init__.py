@@ -73,10 +73,12 @@ from forgetwatch.scoring.model import (
     base_model,
     check_arguments,
     is_sharded,
+    is_tensor_parallel,
     isolated,
     mask_attentions,
     maskable,
     memory_explained,
+    output_embedding,
     random_states,
     unwrapped,
     without_wrappers,
@@ -101,17 +103,7 @@ from forgetwatch.scoring.processes import (
     process_count,
     rank,
 )
-from forgetwatch.scoring.readout import Scores, decide, is_free_correct, lengths, option_mass
-from forgetwatch.scoring.sampling import generation_obstacle
-from forgetwatch.scoring.scorer import CANNOT_GENERATE, Scorer, score, versions
-from forgetwatch.scoring.vllm import Engines, TrainerGenerator, VllmGenerator, VllmLetters
-from forgetwatch.scoring.readout import Beside, Scores
-from forgetwatch.scoring.rendering import render, render_prompt
+from forgetwatch.scoring.readout import Beside, Scores, decide, is_free_correct, lengths, option_mass
 from forgetwatch.scoring.sampling import Sample, end_tokens, generation_obstacle, sample, seeds_of
 from forgetwatch.scoring.scorer import CANNOT_GENERATE, Scorer, execution, score, versions
-from forgetwatch.scoring.snapshot_cache import DECIDING, CacheEntry, deciding_files, file_digests, is_deciding
-from forgetwatch.scoring.tensors import tensors_of, tree_options
-from forgetwatch.scoring.tokenization import tokenize_continued
-from forgetwatch.scoring.trainer_vllm import TrainerGenerator
-from forgetwatch.scoring.vllm import VllmGenerator, VllmLetters
-from forgetwatch.scoring.vllm_engines import Engines
+from forgetwatch.scoring.vllm import Engines, TrainerGenerator, VllmGenerator, VllmLetters

@@ -49,8 +49,8 @@ from forgetwatch.errors import ScoringError
 from forgetwatch.grading import ungradable_reason
 from forgetwatch.item import Item
 from forgetwatch.probe import LETTERS, Probe
+from forgetwatch.probes import options_of
 from forgetwatch.progress import Done, Progress
-from forgetwatch.prompting import options_of
 from forgetwatch.snapshot import NOT_GENERATED
 
 _CHUNK: Final = 500

@@ -26,19 +26,9 @@ from rich.console import Group as Lines
 from rich.text import Text
 
 from forgetwatch.comparing import CategoryMeans, Spread
-from forgetwatch.report import (
-    NOT_THERE,
-    between,
-    brief,
-    chance_rows,
-    count,
-    escaped,
-    fit_ends,
-    group_cells,
-    percent,
-    points,
-    table,
-)
+from forgetwatch.measures import NOT_THERE, chance_rows
+from forgetwatch.pairing import between, brief, count, fit_ends, percent, points
+from forgetwatch.report import escaped, group_cells, table
 from forgetwatch.study.pairs import Compared, Failed, Study
 from forgetwatch.visible_text import csv_cell, visible
 
@@ -155,7 +145,7 @@ def _left_out(one: Compared) -> tuple[int, int]:
 def guessing_cells(one: Compared) -> dict[str, str]:
     """Text of each quantity in `GUESSING_HEADINGS`, in percent with its interval."""
     found = dict.fromkeys(GUESSING_HEADINGS, NOT_THERE)
-    for name, lost, won, _ in chance_rows(one.comparison.all):
+    for name, lost, won, _ in chance_rows(one.comparison.all.chance, one.comparison.all.n):
         if (key := name.replace("-", "_")) in found:
             found |= {key: lost, f"{key}_gained": won}
     return found

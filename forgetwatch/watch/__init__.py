@@ -30,8 +30,8 @@ from forgetwatch.watch.guard import Guard, Tripped
 from forgetwatch.watch.looks import Measurer
 from forgetwatch.watch.resume import agrees, packed, unpacked
 from forgetwatch.watch.run_output import ReportPage, checked_command, cost_line, stopped_line
-from forgetwatch.watch.run_probe import default_probe, overlap_line
-from forgetwatch.watch.saved_checkpoints import CheckpointGoneError, CheckpointStore, SavedCheckpoint
+from forgetwatch.watch.run_probe import default_probe, held_out, overlap_line
+from forgetwatch.watch.saved_checkpoints import NAMES, CheckpointGoneError, CheckpointStore, SavedCheckpoint
 from forgetwatch.watch.schedule import Schedule, event_steps
 from forgetwatch.watch.session import Session
 from forgetwatch.watch.trackers import composite_row

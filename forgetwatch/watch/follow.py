@@ -39,9 +39,7 @@ from forgetwatch.errors import ForgetwatchError, LostBaselineError, MismatchErro
 from forgetwatch.files import write_problem
 from forgetwatch.measures import net_change
 from forgetwatch.probe import Probe
-from forgetwatch.progress import log, seconds
 from forgetwatch.progress import Failures, log, seconds
-from forgetwatch.report import net_change
 from forgetwatch.run_folder import BASELINE, FOLLOW_FOLDER, RUN_FOLDER, GuardFinding
 from forgetwatch.scoring import (
     ADAPTER,

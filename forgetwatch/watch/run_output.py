@@ -28,10 +28,8 @@ from forgetwatch.item import Item
 from forgetwatch.metrics import alarm_level, detectable_change, share_of_alpha
 from forgetwatch.pairing import run_name
 from forgetwatch.probe import Probe
-from forgetwatch.progress import seconds
-from forgetwatch.report import WIDTH, run_page
 from forgetwatch.progress import log, seconds
-from forgetwatch.report import WIDTH, run_name, run_page
+from forgetwatch.report import WIDTH, run_page
 from forgetwatch.report.run_table import run_table
 from forgetwatch.run_folder import REPORT, GuardFinding, checkpoint_folder
 from forgetwatch.visible_text import visible

@@ -10,8 +10,9 @@ from run_folders import write_run
 from support import probe, snapshot
 
 from forgetwatch import Snapshot, Trajectory
-from forgetwatch.comparing import LookDrift, read_stages
+from forgetwatch.comparing import read_stages
 from forgetwatch.errors import MismatchError, SnapshotError
+from forgetwatch.measures import LookDrift
 from forgetwatch.report import trajectory_figure
 
 

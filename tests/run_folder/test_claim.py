@@ -13,7 +13,8 @@ import pytest
 from support import PATIENCE
 
 from forgetwatch.errors import WatchError
-from forgetwatch.run_folder import RunFolder, claim
+from forgetwatch.run_folder import RunFolder
+from forgetwatch.run_folder.claim import claim
 
 HOLDS = """
 import sys, time

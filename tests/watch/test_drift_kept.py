@@ -14,14 +14,13 @@ import torch
 from support import model, probe, tokenizer
 
 from forgetwatch import Trajectory, Watch, compare, load_snapshot, save_snapshot
-from forgetwatch.comparing import Floor, LookDrift, drift_json, drift_row, read_drift, stored_drift
 from forgetwatch.drift import RunDrift, read_completions
 from forgetwatch.errors import SnapshotError
+from forgetwatch.measures import Floor, LookDrift, drift_json, drift_row, read_drift, stored_drift
 from forgetwatch.metrics import Drift
 from forgetwatch.report import (
     comparison_json,
     comparison_markdown,
-    drift_cells,
     drift_detail,
     run_detail,
     run_page,
@@ -265,8 +264,8 @@ def test_the_floor_is_that_of_the_base_and_each_number_has_its_own_key() -> None
 
 def test_only_the_interval_of_the_sampled_kl_may_reach_below_zero() -> None:
     found = replace(HARD, kl_sampled=0.01, kl_sampled_se=0.02, kl_summed=0.01, kl_summed_se=0.02)
-    assert drift_cells(found)["kl_sampled"] == "0.010 (-0.029 to 0.049)"
-    assert drift_cells(found)["kl_summed"] == "0.010 (0 to 0.049)"
+    assert DRIFT.cells(found)["kl_sampled"] == "0.010 (-0.029 to 0.049)"
+    assert DRIFT.cells(found)["kl_summed"] == "0.010 (0 to 0.049)"
 
 
 def test_two_looks_of_a_run_have_no_drift_between_them(run: Path) -> None:

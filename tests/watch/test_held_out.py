@@ -10,8 +10,7 @@ from datasets import Dataset
 from support import tokenizer, trainer
 
 from forgetwatch import ForgetWatchCallback, Item, Probe
-from forgetwatch.watch import overlap_line
-from forgetwatch.watch.run_probe import held_out
+from forgetwatch.watch import held_out, overlap_line
 
 ITEMS = [
     Item(

@@ -16,8 +16,8 @@ import pytest
 from support import PATIENCE
 
 from forgetwatch import Trajectory, load_snapshot
-from forgetwatch.comparing import drift_json
 from forgetwatch.drift import read_completions
+from forgetwatch.measures import drift_json
 from forgetwatch.run_folder import COMPLETIONS, Description, RunFolder
 
 EVERY_5 = tuple(range(0, 61, 5))

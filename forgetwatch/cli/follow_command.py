@@ -100,10 +100,11 @@ def run(
         follower = Follower(output_dir, items, settings, run=folder, on_look=lambda line: print_line(console, line))
         end = follower.follow()
         follower.show()
-        missing, unstored = [*follower.failed, *follower.waiting, *follower.left_out], follower.unstored
+        queue = follower.queue
+        missing, unstored = [*queue.failed, *queue.waiting, *queue.left_out], follower.unstored
         has_base = follower.watch.baseline is not None
         echo(f"forgetwatch: {_ended(end, missing, unstored, has_base=has_base)}", err=True)
-        unscored = missing if end != "stopped" else follower.failed
+        unscored = missing if end != "stopped" else queue.failed
         if unscored and len(follower.watch.comparisons) < 2:
             raise WatchError(
                 f"{output_dir}: no checkpoint could be scored; {len(unscored)} failed, were gone or are not complete"

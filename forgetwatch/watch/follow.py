@@ -182,6 +182,7 @@ class Follower:
 
     Attributes:
         watch: Measures, compares, stores.
+        queue: The checkpoints that are to be scored; it names those that were not.
         scored: Steps that this process has scored.
 
     Args:
@@ -224,7 +225,7 @@ class Follower:
         self._page = run_output.ReportPage()
         self._failures = Failures(strict=False, work="following", is_main_process=rank() == 0)
         self._stop = threading.Event()
-        self._queue = CheckpointQueue(
+        self.queue = CheckpointQueue(
             self._store,
             looks=self._scored_files,
             stop=self._stop,
@@ -245,7 +246,7 @@ class Follower:
         """
         with self._signals():
             on_main_process(self._claim)
-            with self._queue.noticing() if rank() == 0 else nullcontext():
+            with self.queue.noticing() if rank() == 0 else nullcontext():
                 try:
                     self._resume()
                     end = self._until_end()
@@ -255,21 +256,6 @@ class Follower:
                     self._finish()
 
     @property
-    def failed(self) -> list[str]:
-        """Names of the checkpoints that could not be scored, or were gone before."""
-        return self._queue.failed
-
-    @property
-    def waiting(self) -> list[str]:
-        """Names of the checkpoints that were not complete, or not taken before the end."""
-        return self._queue.waiting
-
-    @property
-    def left_out(self) -> list[str]:
-        """Names of the checkpoints that were not scored because another one counts for their step."""
-        return self._queue.left_out
-
-    @property
     def unstored(self) -> list[str]:
         """Names of the looks that were taken, and could not be stored."""
         return [self._named(step) for step in self.watch.pending]
@@ -277,7 +263,7 @@ class Follower:
     def _until_end(self) -> End:
         while True:
             self._store_pending()
-            found = on_main_process(lambda: self._queue.next(brief=bool(self.watch.pending)))
+            found = on_main_process(lambda: self.queue.next(brief=bool(self.watch.pending)))
             if isinstance(found, str):
                 return found
             if found is None:
@@ -286,17 +272,25 @@ class Follower:
                 self._take(found)
             except _Stopped:
                 return "stopped"
-            if self._guard_stops():
+            guard = self._settings.guard
+            if guard is not None and guard.action == "stop" and on_main_process(lambda: self._has_tripped):
                 return "guard"
 
     def _claim(self) -> None:
+        """Take the run folder, which must be writable, before anything is scored."""
         folder = self.watch.folder
-        _check_writable(folder.path)
+        run = folder.path
+        there = next(path for path in (run.absolute(), *run.absolute().parents) if path.exists())
+        if not (there.is_dir() and os.access(there, os.W_OK)):
+            why = "cannot be written to" if there.is_dir() else "is a file"
+            raise WatchError(
+                f"{run}: the looks cannot be stored there, since {there} {why}; name another folder with --run"
+            )
         try:
             folder.claim(patience=_PATIENCE, on_wait=log)
         except WatchError as error:
             raise WatchError(
-                f"{folder.path}: another process follows into this folder; stop it, or name another folder with --run"
+                f"{run}: another process follows into this folder; stop it, or name another folder with --run"
             ) from error
         shutil.rmtree(self._links, ignore_errors=True)  # of a follower that was killed
 
@@ -317,9 +311,9 @@ class Follower:
             self._base.check(watch.baseline, watch.folder.path)
             for note in watch.notes:
                 self._log(note)
-            self._tripped = Tripped(list(self._stored_findings()))
+            self._tripped = Tripped(list(watch.findings))
             for weights in self._weights().values():
-                self._queue.supersede(_superseded(weights))
+                self.queue.supersede(_superseded(weights))
             self._log(f"{watch.folder.path} has {len(watch.comparisons) - 1} checkpoints of this run; they stay")
         self._log(f"following {self._store.given} with {watch.probe.name}, {len(watch.probe):,} items")
 
@@ -335,9 +329,6 @@ class Follower:
     def _weights(self) -> dict[int, Mapping[str, Any]]:
         """Metadata of each look on the files that were scored, by step; empty where a look has none."""
         return {step: look.after.get("weights") or {} for step, look in self.watch.comparisons.items()}
-
-    def _stored_findings(self) -> tuple[GuardFinding, ...]:
-        return self.watch.trajectory().findings if self.watch.comparisons else ()
 
     def _scored_files(self) -> dict[int, ScoredFolder]:
         """Folder and signature of each checkpoint that has a look, by step."""
@@ -362,8 +353,8 @@ class Follower:
             )
             why = f"{checkpoint.name} was deleted while it was read" if gone else str(error)
             self._log(why if why.startswith(checkpoint.name) else f"{checkpoint.name} could not be scored: {why}")
-            self._queue.fail(checkpoint)
-        self._queue.restart_clock()
+            self.queue.fail(checkpoint)
+        self.queue.restart_clock()
 
     def _score(self, checkpoint: SavedCheckpoint) -> None:
         watch, step = self.watch, checkpoint.step
@@ -379,7 +370,7 @@ class Follower:
             self._check_base(checkpoint, weights)
             if step in watch.comparisons:
                 if not self._is_another(step, weights):
-                    self._queue.deal_with(checkpoint)
+                    self.queue.deal_with(checkpoint)
                     return
                 weights["supersedes"] = self._supersede(step)
             # It was held first: the base takes as long as a checkpoint.
@@ -392,7 +383,7 @@ class Follower:
             comparison = self._look(str(path), step=step, origin=origin, checkpoint=checkpoint)
             took = time.perf_counter() - started
         self.scored.append(step)
-        self._queue.deal_with(checkpoint)
+        self.queue.deal_with(checkpoint)
         self._after(step, _line(checkpoint, comparison, took))
 
     def _look(
@@ -404,7 +395,7 @@ class Follower:
         if checkpoint is not None:
             tokenizer_of = on_main_process(lambda: self._base.tokenizer_for(Path(given)))
         if tokenizer_of is not None and rank() == 0:
-            self._queue.tell("the checkpoints are saved without a tokenizer; that of the base is used")
+            self.queue.tell("the checkpoints are saved without a tokenizer; that of the base is used")
         model, tokenizer = on_all_processes(lambda: load(given, tokenizer_of=tokenizer_of))
         try:
             if checkpoint is not None:
@@ -500,7 +491,7 @@ class Follower:
         later = {other: weights for other, weights in self._weights().items() if other >= step}
         old = {other: signature for weights in later.values() for other, signature in _superseded(weights).items()}
         old |= {other: str(weights.get("signature")) for other, weights in later.items() if other > step}
-        self._queue.supersede(old)
+        self.queue.supersede(old)
         if aside := on_main_process(self.watch.folder.copy_aside):
             self._log(f"step {step} was saved again with other weights; the looks so far are now in {aside}")
         self.watch.forget_after(step - 1)
@@ -535,11 +526,6 @@ class Follower:
             with self._failures.tolerate("writing the report", step=step):
                 self._page.write(self.watch)
 
-    def _guard_stops(self) -> bool:
-        guard = self._settings.guard
-        stops = guard is not None and guard.action == "stop"
-        return stops and on_main_process(lambda: self._has_tripped)
-
     def _finish(self) -> None:
         """Close trackers and write the page, whatever has happened."""
         watch = self.watch
@@ -557,7 +543,7 @@ class Follower:
     def show(self) -> None:
         """Print the table of the last look, in the main process, unless there is none."""
         if rank() == 0 and len(self.watch.comparisons) > 1:
-            latest = self._queue.latest
+            latest = self.queue.latest
             of = None if latest is None else latest.max_steps
             run_output.show(self.watch, page=self._page, max_steps=of, against="the base")
 
@@ -567,7 +553,7 @@ class Follower:
 
     def _read_in_place(self, why: str) -> None:
         self._is_in_place = True
-        self._queue.tell(f"checkpoints are read where they are, since hard links do not work here ({why})")
+        self.queue.tell(f"checkpoints are read where they are, since hard links do not work here ({why})")
 
     @contextmanager
     def _interruptible(self, model: nn.Module) -> Iterator[None]:
@@ -616,16 +602,6 @@ def _run_folder(store: CheckpointStore) -> Path:
         raise WatchError(f"{store.given}: needed a folder of this machine for the looks; name it with --run")
     # As it was given, since the path is shown.
     return (store.path if "://" in store.given else Path(store.given)) / FOLLOW_FOLDER
-
-
-def _check_writable(run: Path) -> None:
-    """Refuse a run folder that cannot be written, before anything is scored."""
-    there = next(path for path in (run.absolute(), *run.absolute().parents) if path.exists())
-    if not (there.is_dir() and os.access(there, os.W_OK)):
-        why = "cannot be written to" if there.is_dir() else "is a file"
-        raise WatchError(
-            f"{run}: the looks cannot be stored there, since {there} {why}; name another folder with --run"
-        )
 
 
 def _superseded(weights: Mapping[str, Any]) -> dict[int, str]:

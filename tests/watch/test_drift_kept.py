@@ -16,7 +16,7 @@ from support import model, probe, tokenizer
 from forgetwatch import Trajectory, Watch, compare, load_snapshot, save_snapshot
 from forgetwatch.drift import RunDrift, read_completions
 from forgetwatch.errors import SnapshotError
-from forgetwatch.measures import Floor, LookDrift, drift_json, drift_row, read_drift, stored_drift
+from forgetwatch.measures import DRIFT, Floor, LookDrift, drift_json, drift_row, read_drift, stored_drift
 from forgetwatch.metrics import Drift
 from forgetwatch.report import (
     comparison_json,

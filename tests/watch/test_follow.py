@@ -137,7 +137,7 @@ def test_rotation_cannot_take_the_files_of_a_checkpoint_that_is_read(
     before_loading(monkeypatch, rotate)
     made = runs.follower(out, base)
     made.follow()
-    assert (made.scored, made.failed) == ([10, 20], [])
+    assert (made.scored, made.queue.failed) == ([10, 20], [])
 
 
 def test_a_checkpoint_that_is_written_in_place_while_it_is_loaded_is_not_scored_before_that_ends(
@@ -154,7 +154,7 @@ def test_a_checkpoint_that_is_written_in_place_while_it_is_loaded_is_not_scored_
     monkeypatch.setattr(module, "load_model", load)
     made = runs.follower(out, base)
     made.follow()
-    assert (sorted(made.scored), made.failed) == ([10, 20], [])
+    assert (sorted(made.scored), made.queue.failed) == ([10, 20], [])
     assert capsys.readouterr().err.count("forgetwatch: checkpoint-10 is being written again\n") == 1
     assert not list(out.glob(f"{FOLDER}-*"))
 
@@ -167,7 +167,7 @@ def test_the_reason_of_a_failure_is_told_also_of_a_checkpoint_that_was_rotated_a
     before_loading(monkeypatch, lambda given: runs.delete(out / "checkpoint-10") if "checkpoint-10" in given else None)
     made = runs.follower(out, base)
     made.follow()
-    assert (made.scored, made.failed) == ([20], ["checkpoint-10"])
+    assert (made.scored, made.queue.failed) == ([20], ["checkpoint-10"])
     assert "checkpoint-10 could not be scored: " in capsys.readouterr().err
 
 
@@ -181,7 +181,7 @@ def test_one_deleted_under_the_reader_is_named_and_the_next_is_scored(
     before_loading(monkeypatch, lambda given: runs.delete(out / "checkpoint-10") if "checkpoint-10" in given else None)
     made = runs.follower(out, base)
     made.follow()
-    assert (made.scored, made.failed) == ([20], ["checkpoint-10"])
+    assert (made.scored, made.queue.failed) == ([20], ["checkpoint-10"])
     told = capsys.readouterr().err
     assert "forgetwatch: checkpoint-10 was deleted while it was read\n" in told
     assert told.count("hard links do not work here (Invalid cross-device link)") == 1
@@ -195,13 +195,13 @@ def test_one_that_comes_and_goes_during_a_look_is_named(
     def come_and_go(given: str) -> None:
         if "checkpoint-10" in given:
             shutil.move(moved, out / "checkpoint-20")
-            wait_until(lambda: 20 in made._queue._noticed, "the follower to notice checkpoint-20")
+            wait_until(lambda: 20 in made.queue._noticed, "the follower to notice checkpoint-20")
             runs.delete(out / "checkpoint-20")
 
     before_loading(monkeypatch, come_and_go)
     made = runs.follower(out, base)
     made.follow()
-    assert (made.scored, made.failed) == ([10], ["checkpoint-20"])
+    assert (made.scored, made.queue.failed) == ([10], ["checkpoint-20"])
     assert "forgetwatch: checkpoint-20 was deleted before it could be scored\n" in capsys.readouterr().err
 
 
@@ -212,7 +212,7 @@ def test_a_checkpoint_that_cannot_be_read_is_named_and_the_next_is_scored(
     (out / "checkpoint-10/trainer_state.json").symlink_to("trainer_state.json")
     made = runs.follower(out, base)
     made.follow()
-    assert (made.scored, made.waiting) == ([20], ["checkpoint-10"])
+    assert (made.scored, made.queue.waiting) == ([20], ["checkpoint-10"])
     assert capsys.readouterr().err.count("checkpoint-10 cannot be read now, and is read again: [Errno 40]") == 1
 
 
@@ -236,7 +236,7 @@ def test_the_folders_of_a_step_that_are_not_scored_are_named_and_a_scored_step_k
     made = runs.follower(out, base)
     made.follow()
     assert made.scored == [10, 20]
-    assert made.left_out == ["checkpoint-0", "global_step_20", "step_20"]
+    assert made.queue.left_out == ["checkpoint-0", "global_step_20", "step_20"]
     told = capsys.readouterr().err
     assert told.count("step 20: checkpoint-020 is taken, and not global_step_20 and step_20; first comes the one") == 1
     assert told.count("step 0: the base is taken, and not checkpoint-0; ") == 1
@@ -247,7 +247,7 @@ def test_the_folders_of_a_step_that_are_not_scored_are_named_and_a_scored_step_k
         made = runs.follower(out, base)
         made.follow()
         assert made.scored == []
-        assert {"checkpoint-20", "global_step_20"} <= set(made.left_out)
+        assert {"checkpoint-20", "global_step_20"} <= set(made.queue.left_out)
         shutil.rmtree(out / "checkpoint-020", ignore_errors=True)
     assert made.watch.comparisons[20].after["model"] == f"{out}/checkpoint-020"
 
@@ -271,7 +271,7 @@ def test_a_look_that_met_a_full_disk_is_stored_when_there_is_room_and_not_scored
         runs.fill_disk(disk, "step-000020")
         made = runs.follower(out, base, once=False)
         assert made.follow() == "idle"
-    assert (made.scored, made.failed, made.unstored, len(loaded)) == ([10, 20], [], [], 3)
+    assert (made.scored, made.queue.failed, made.unstored, len(loaded)) == ([10, 20], [], [], 3)
     assert Trajectory.from_run(out).steps == (0, 10, 20)
     told = capsys.readouterr().err
     file = out / FOLDER / "step-000020.parquet"
@@ -315,7 +315,7 @@ def test_a_damaged_checkpoint_is_named_and_the_next_is_scored(
     runs.write_state(out / "checkpoint-10", 10)
     made = runs.follower(out, base)
     made.follow()
-    assert (made.scored, made.failed) == ([20], ["checkpoint-10"])
+    assert (made.scored, made.queue.failed) == ([20], ["checkpoint-10"])
     assert "checkpoint-10 could not be scored" in capsys.readouterr().err
 
 
@@ -350,7 +350,7 @@ def test_one_that_failed_and_is_saved_again_is_scored_and_no_longer_named(
     before_loading(monkeypatch, mend)
     made = runs.follower(out, base)
     made.follow()
-    assert (made.scored, made.failed) == ([20, 10], [])
+    assert (made.scored, made.queue.failed) == ([20, 10], [])
 
 
 def test_the_page_has_the_look_of_a_step_that_was_saved_again(
@@ -383,7 +383,7 @@ def test_later_checkpoints_of_a_training_that_went_back_are_left_out_until_they_
         made = runs.follower(out, base, once=False, idle=0.2)
         assert made.follow() == "idle"
         assert sorted(made.watch.comparisons) == [0, 10, 20]
-        assert made.failed + made.waiting == []
+        assert made.queue.failed + made.queue.waiting == []
     runs.save(out, 10, of=11)
     for _ in range(2):
         made = runs.follower(out, base, once=False, idle=0.2)
@@ -412,7 +412,7 @@ def test_checkpoints_without_a_tokenizer_get_that_of_the_base(
     # A snapshot has none to give.
     made = runs.follower(out, out / "first/baseline.parquet", run=out / "third")
     made.follow()
-    assert (made.scored, made.failed) == ([], ["checkpoint-10", "checkpoint-20"])
+    assert (made.scored, made.queue.failed) == ([], ["checkpoint-10", "checkpoint-20"])
     assert "checkpoint-10: it has no tokenizer; copy the files of its base's tokenizer into it" in (
         capsys.readouterr().err
     )
@@ -430,7 +430,7 @@ def test_a_step_that_was_never_seen_is_named_by_the_steps_between_two_saves(
     before_loading(monkeypatch, later)
     made = runs.follower(out, base, once=False)
     assert made.follow() == "last checkpoint"
-    assert (made.scored, made.failed) == ([10, 20, 50, 65], ["checkpoint-30", "checkpoint-40", "checkpoint-60"])
+    assert (made.scored, made.queue.failed) == ([10, 20, 50, 65], ["checkpoint-30", "checkpoint-40", "checkpoint-60"])
     told = capsys.readouterr().err
     assert told.count("checkpoint-40 was never seen: the training, which saves every 10 steps, has deleted it") == 1
 
@@ -458,7 +458,7 @@ def test_no_step_is_named_that_the_training_may_not_have_saved(
     before_loading(monkeypatch, lambda given: save(later) if f"checkpoint-{there[-1]}" in given else None)
     made = runs.follower(out, base, once=False)
     assert made.follow() == "last checkpoint"
-    assert (made.scored, made.failed) == ([*there, later], [])
+    assert (made.scored, made.queue.failed) == ([*there, later], [])
 
 
 def test_it_ends_when_nothing_new_is_saved(out: Path, base: Path) -> None:

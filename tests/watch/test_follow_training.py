@@ -34,7 +34,7 @@ def followed(out: Path, base: Path, result: Path, **training: Any) -> dict[str, 
             os.dup2(os.open(result.with_suffix(".log"), os.O_WRONLY | os.O_CREAT), 2)
             made = runs.follower(out, base, once=False, idle=120)
             end = made.follow()
-            result.write_text(json.dumps({"end": end, "scored": made.scored, "failed": made.failed}))
+            result.write_text(json.dumps({"end": end, "scored": made.scored, "failed": made.queue.failed}))
         except BaseException:
             traceback.print_exc()
         finally:

@@ -17,6 +17,7 @@ from forgetwatch.files.reading import (
     holds_text,
     is_text,
     read_content,
+    read_head,
     read_text,
     regular_size,
     unpacked_limit,

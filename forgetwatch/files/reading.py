@@ -133,6 +133,19 @@ def regular_size(path: Path) -> int:
     return state.st_size
 
 
+def read_head(path: Path) -> bytes:
+    """The first 4 KiB of a regular file; empty for a folder.
+
+    Raises:
+        OSError, UnsuitableError: See `regular_size`.
+    """
+    regular_size(path)
+    if path.is_dir():
+        return b""
+    with path.open("rb") as file:
+        return file.read(4096)
+
+
 def unpacked_limit(packed: int, *, least: int = _MIN_UNPACKED) -> int:
     """Bytes that packed data of this size may unpack to."""
     return max(least, _MAX_RATIO * packed)

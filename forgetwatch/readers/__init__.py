@@ -5,7 +5,7 @@ The format is recognised by content, never by the name alone.
     forgetwatch               snapshot.py
     plain CSV, JSONL, Parquet readers/table.py
     lm-evaluation-harness     readers/lm_eval_logs.py        samples_*.jsonl, results with samples, an output folder
-    lighteval                 readers/lighteval_details.py   details_*.parquet, a folder of them
+    lighteval                 readers/lighteval.py   details_*.parquet, a folder of them
     Inspect                   readers/inspect_log.py         .eval and .json
 
 Rows of every tool go through `readers/log.py`, and scores through `readers/score_values.py`. A table with other column
@@ -14,21 +14,17 @@ names is read by `readers/mapping.py`.
 
 from __future__ import annotations
 
-import codecs
 from pathlib import Path
 from typing import Final
 
-import pyarrow.parquet as pq
-
 from forgetwatch.errors import SnapshotError
-from forgetwatch.files import file_errors
-from forgetwatch.readers import inspect_log, lighteval_details, lm_eval_logs, table
+from forgetwatch.files import file_errors, read_head
+from forgetwatch.readers import inspect_log, lighteval, lm_eval_logs, table
 from forgetwatch.readers.archive import Archive
 from forgetwatch.readers.inspect_log import is_inspect_log
-from forgetwatch.readers.json_pieces import Document, Progress, first_object, json_lines, spans
-from forgetwatch.readers.lighteval_details import holds_details, is_details
-from forgetwatch.readers.lm_eval_samples import is_sample
-from forgetwatch.readers.log import Log, Reading, refuse_lfs_pointer
+from forgetwatch.readers.json_pieces import Document, Progress, begins_json, first_object, json_lines, spans
+from forgetwatch.readers.lighteval import holds_details, is_details
+from forgetwatch.readers.log import Log, Reader, Reading, refuse_lfs_pointer
 from forgetwatch.readers.mapping import ColumnMap, read_mapped
 from forgetwatch.readers.option_scores import choose_target, reconcile, target_options
 from forgetwatch.readers.question_text import QuestionStore, QuestionText
@@ -37,7 +33,14 @@ from forgetwatch.snapshot import Snapshot, is_snapshot, read_snapshot
 
 SUFFIXES: Final = (".parquet", ".csv", ".jsonl", ".json", ".eval")
 """Suffixes of files of outcomes: a name that has one is a path and never looked up as a model id."""
-_PARQUET: Final = b"PAR1"
+READERS: Final = (
+    Reader(
+        names=lm_eval_logs.TOOL, folder="samples_*.jsonl", recognises=lm_eval_logs.recognises, read=lm_eval_logs.read
+    ),
+    Reader(names="lighteval", folder="details_*.parquet", recognises=lighteval.recognises, read=lighteval.read),
+    Reader(names="Inspect", recognises=inspect_log.is_inspect_log, read=inspect_log.read),
+)
+"""Readers of the logs of other tools, in the order in which errors list them."""
 
 
 def load_snapshot(
@@ -67,65 +70,34 @@ def is_outcomes(given: str) -> bool:
 
 
 def _load(path: Path, reading: Reading) -> Snapshot:
-    if path.is_dir():
-        return _load_folder(path, reading)
-    if path.exists() and not path.is_file():
+    if path.exists() and not path.is_file() and not path.is_dir():
         raise SnapshotError(f"{path}: needed a regular file, got a pipe or device; write it to a file first")
-    with path.open("rb") as file:
-        head = file.read(4096)
-    if not head:
+    head = read_head(path)
+    if not head and path.is_file():
         raise SnapshotError(f"{path}: the file is empty")
     refuse_lfs_pointer(path, head)
-    if head.startswith(_PARQUET):
-        return _load_parquet(path, reading)
-    # Before the test for text: an .eval log is a ZIP file.
-    if inspect_log.is_inspect_log(path):
-        return inspect_log.read(path, reading)
+    if reader := next((reader for reader in READERS if reader.recognises(path)), None):
+        return reader.read(path, reading)
+    if path.is_dir():
+        raise SnapshotError(
+            f"{path}: a folder that contains neither a checkpoint (config.json), nor an adapter (adapter_config.json), "
+            f"nor a harness's log ({', '.join(reader.folder for reader in READERS if reader.folder)}); give a file of "
+            "outcomes, a checkpoint, or a model id"
+        )
+    return check_metric(_read_table(path, head), reading.metric, name=path)
+
+
+def _read_table(path: Path, head: bytes) -> Snapshot:
+    """A snapshot of forgetwatch, or the outcomes in a plain table."""
+    if (schema := table.parquet_schema(path)) is not None:
+        return read_snapshot(path) if is_snapshot(schema) else table.read_parquet(path)
     if b"\x00" in head or not _is_text(head):
+        *tools, last = (reader.names for reader in READERS)
         raise SnapshotError(
             f"{path}: neither Parquet nor UTF-8 text; needed a snapshot, a table in CSV, JSONL or Parquet, or a log of "
-            "lm-evaluation-harness, lighteval or Inspect"
+            f"{', '.join(tools)} or {last}"
         )
-    if head.removeprefix(codecs.BOM_UTF8).lstrip()[:1] in (b"{", b"["):
-        return _load_json(path, reading)
-    return check_metric(table.read_csv(path), reading.metric, name=path)
-
-
-def _load_folder(folder: Path, reading: Reading) -> Snapshot:
-    if (snapshot := lm_eval_logs.read_folder(folder, reading)) is not None:
-        return snapshot
-    if lighteval_details.holds_details(folder):
-        return lighteval_details.read(folder, reading)
-    raise SnapshotError(
-        f"{folder}: a folder that contains neither a checkpoint (config.json), nor an adapter (adapter_config.json), "
-        "nor a harness's log (samples_*.jsonl, details_*.parquet); give a file of outcomes, a checkpoint, or a model id"
-    )
-
-
-def _load_parquet(path: Path, reading: Reading) -> Snapshot:
-    with file_errors(path, "a table in Parquet"):
-        schema = pq.read_schema(path)
-        _ = schema.names  # raises if they are not UTF-8
-    if lighteval_details.is_details(schema):
-        return lighteval_details.read(path, reading)
-    snapshot = read_snapshot(path) if is_snapshot(schema) else table.read_parquet(path)
-    return check_metric(snapshot, reading.metric, name=path)
-
-
-def _load_json(path: Path, reading: Reading) -> Snapshot:
-    is_array, names = first_object(path)
-    if is_sample(names):
-        return lm_eval_logs.read_samples(path, reading)
-    if names.get("samples") == "{":
-        return lm_eval_logs.read_results(path, reading)
-    if {"results", "configs"} <= set(names):
-        raise SnapshotError(
-            f"{path}: totals of lm-evaluation-harness without its samples; write them with --log_samples, and give "
-            "samples_*.jsonl or the output folder"
-        )
-    if is_array:
-        raise SnapshotError(f"{path}: one JSON array; needed JSONL, one object per line")
-    return check_metric(table.read_jsonl(path), reading.metric, name=path)
+    return table.read_jsonl(path) if begins_json(head) else table.read_csv(path)
 
 
 def check_metric(snapshot: Snapshot, wanted: str | None, *, name: str | Path) -> Snapshot:

@@ -8,7 +8,8 @@ The summaries are enough unless they shorten a question, or an older version lef
 samples are read. A metric is a scorer, or scorer/key if the scorer's value is an object. Right is "C", "yes", "true" or
 1; wrong is "I", "no", "false" or 0. "P" (partly right) and "N" (no answer) count as wrong, and a note gives their
 number; Inspect's own accuracy gives "P" half a point. A sample without scores, as after an error, is unscored. Epochs
-are samples. Ids are often positions, so rows pair by a hash of input, target and choices.
+are samples. Ids are often positions, so rows pair by a hash of input, target and choices. Message ids are new in every
+run, and a text may be given alone or in a list: `_plain` keeps the content that a model is shown.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ import codecs
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from forgetwatch.errors import SnapshotError
-from forgetwatch.files import file_errors, read_content
+from forgetwatch.files import file_errors, read_content, read_head
 from forgetwatch.readers.archive import Archive
-from forgetwatch.readers.inspect_sample import FIELDS, Sample, clean, is_shortened
 from forgetwatch.readers.json_pieces import build, pick, spans
 from forgetwatch.readers.log import Log, Reading
 from forgetwatch.snapshot import Snapshot
@@ -42,12 +43,26 @@ _OPENING: Final = re.compile(
 )
 """Beginning of a JSON log: a few scalar members, then `eval`. A prefix of the file is enough to recognise it."""
 _GRADES: Final = {"P": "partly right (P)", "N": "no answer (N)"}
+_FIELDS: Final = frozenset(
+    {
+        *("id", "epoch", "input", "choices", "target", "score", "scores", "error", "completed", "invalidation"),
+        "output",
+    }
+)
+"""The fields that are read; transcripts are stepped over."""
+
+_SHORTENED: Final = "...\n(content truncated)"
+"""End of a text that a summary shortens."""
+_MEDIUM: Final = re.compile(r"\([A-Z][a-z_]+\)")
+"""Placeholder of an image or a document in a summary."""
+_TRUTH: Final = {"C": 1, "I": 0, "P": 0, "N": 0, "yes": 1, "true": 1, "no": 0, "false": 0}
+_MOST_EPOCHS: Final = 2**31
+"""Bound of an epoch: the column `sample` of a snapshot is int32."""
 
 
 def is_inspect_log(path: Path) -> bool:
     """True if a file is a log of Inspect, by its content."""
-    with path.open("rb") as file:
-        head = file.read(4096)
+    head = read_head(path)
     if not head.startswith(_ZIP):
         return _OPENING.match(head) is not None
     with Archive(path) as archive:
@@ -64,10 +79,8 @@ def read(path: Path, reading: Reading) -> Snapshot:
     Raises:
         SnapshotError: If the file is cut, damaged or without samples, or the metric is no correctness.
     """
-    with path.open("rb") as file:
-        is_zip = file.read(len(_ZIP)) == _ZIP
     with file_errors(path, "a log of Inspect"):
-        if is_zip:
+        if read_head(path).startswith(_ZIP):
             with Archive(path) as archive:
                 return _snapshot(path, _header(archive), _archive_samples(archive, reading), reading)
         data = read_content(path, "a log of Inspect").removeprefix(codecs.BOM_UTF8)
@@ -75,9 +88,9 @@ def read(path: Path, reading: Reading) -> Snapshot:
         return _snapshot(path, _description(data, top), _json_samples(data, top, reading), reading)
 
 
-def _snapshot(path: Path, header: Mapping[str, Any], samples: Iterable[Sample], reading: Reading) -> Snapshot:
+def _snapshot(path: Path, header: Mapping[str, Any], samples: Iterable[_Sample], reading: Reading) -> Snapshot:
     log, grades = Log(path, "inspect", reading.questions), Counter[tuple[str, str]]()
-    task = clean(str(header.get("task") or ""))
+    task = _clean(str(header.get("task") or ""))
     scorer = None if reading.metric is None else reading.metric.split("/")[0]
     has_scores = False
     for sample in samples:
@@ -128,32 +141,32 @@ def _description(data: bytes, top: Spans) -> dict[str, Any]:
     return status | (pick(data, *top["eval"], ("task", "model", "created")) if "eval" in top else {})
 
 
-def _archive_samples(archive: Archive, reading: Reading) -> Iterator[Sample]:
+def _archive_samples(archive: Archive, reading: Reading) -> Iterator[_Sample]:
     """The samples of an archive, from its summaries; if there are none, from the samples' own files."""
     files = sorted(name for name in archive.names if _SAMPLE.fullmatch(name))
     latest = _latest_summaries(archive)
     total, number, optionless = len(latest) or len(files), 0, None
     # Two passes over the summaries: which one counts is known only after the last.
-    for index, record in _summaries(archive, FIELDS):
+    for index, record in _summaries(archive, _FIELDS):
         if index in latest:
             number += 1
             name = f"samples/{record.get('id')}_epoch_{record.get('epoch')}.json"
             if name in archive.names:
                 if optionless is None:  # older versions kept the options out of the summaries
                     optionless = "choices" not in record and bool(_whole_sample(archive, name).get("choices"))
-                if optionless or is_shortened(record):
+                if optionless or _is_shortened(record):
                     record = _whole_sample(archive, name)
-            yield Sample.from_record(record)
+            yield _Sample.from_record(record)
             reading.report(number, total)
     for name in files if not latest else []:
         number += 1
-        yield Sample.from_record(_whole_sample(archive, name))
+        yield _Sample.from_record(_whole_sample(archive, name))
         reading.report(number, total)
 
 
 def _whole_sample(archive: Archive, name: str) -> dict[str, Any]:
     data = archive.read(name)
-    return pick(data, 0, len(data), FIELDS)
+    return pick(data, 0, len(data), _FIELDS)
 
 
 def _latest_summaries(archive: Archive) -> frozenset[int]:
@@ -177,9 +190,220 @@ def _summaries(archive: Archive, fields: Collection[str]) -> Iterator[tuple[int,
             index += 1
 
 
-def _json_samples(data: bytes, top: Spans, reading: Reading) -> Iterator[Sample]:
+def _json_samples(data: bytes, top: Spans, reading: Reading) -> Iterator[_Sample]:
     if "samples" in top:
         # Cut out of the bytes one by one, so that the transcripts are never decoded.
         for _, start, end in spans(data, top["samples"][0]):
-            yield Sample.from_record(pick(data, start, end, FIELDS))
+            yield _Sample.from_record(pick(data, start, end, _FIELDS))
             reading.report(end, len(data))
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """One answer of a log.
+
+    Attributes:
+        item_id: The sample's id in the data set, often its position.
+        epoch: Number of the epoch, from 1.
+        question: Input, targets and choices.
+        choices: The options; empty for an open question.
+        golds: Indices of the right options; empty if the targets name no options.
+        scores: Scores by scorer, or scorer/key.
+        grades: Grades "P" and "N", which count as wrong, by the same names.
+        answers: Extracted answers by scorer.
+        unscored: The reason if there is no score.
+        output: Generated text; None if the record has none.
+    """
+
+    item_id: str
+    epoch: int
+    question: tuple[Any, Any, Any]
+    choices: tuple[str, ...]
+    golds: tuple[int, ...]
+    scores: Mapping[str, Any]
+    grades: Mapping[str, str]
+    answers: Mapping[str, str]
+    unscored: str | None
+    output: str | None
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Self:
+        """The sample in a summary or a whole sample.
+
+        Raises:
+            ValueError: If a field is not what Inspect writes; the message names it.
+        """
+        item_id, epoch = record.get("id"), record.get("epoch", 1)
+        # Not isinstance: a boolean is an instance of int, and no id.
+        if type(item_id) not in (int, str) or item_id == "":
+            raise ValueError(f"a sample's id must be a number or text, got {item_id!r:.40}")
+        if type(epoch) is not int or not 1 <= epoch < _MOST_EPOCHS:
+            raise ValueError(f"sample {item_id!r:.40}: epoch must count from 1, got {epoch!r:.40}")
+        choices = _texts(record, "choices")
+        targets = _texts(record, "target")
+        scores, grades, answers = _scores(record)
+        return cls(
+            item_id=_clean(str(item_id)),
+            epoch=epoch,
+            question=(_plain(record.get("input")), targets, choices or None),
+            choices=choices,
+            golds=_options(targets, choices),
+            scores=scores,
+            grades=grades,
+            answers=answers,
+            unscored=None if scores else _reason(record),
+            output=_clean(text) if (text := _output(record.get("output"))) is not None else None,
+        )
+
+    def chosen(self, scorer: str | None) -> int | None:
+        """Index of the option that the scorer extracted; None if it extracted none or several."""
+        found = _options((self.answer(scorer) or "",), self.choices)
+        return found[0] if len(found) == 1 else None
+
+    def answer(self, scorer: str | None) -> str | None:
+        """Answer that the scorer extracted, else that of the first scorer with one; None if no scorer has one."""
+        return self.answers.get(scorer or "", next(iter(self.answers.values()), None))
+
+
+def _is_shortened(record: Mapping[str, Any]) -> bool:
+    """True if a summary shortens the question, or leaves pictures out of it."""
+    texts = [record.get("input"), *(target if isinstance(target := record.get("target"), list) else [target])]
+    for message in texts[0] if isinstance(texts[0], list) else []:
+        content = message.get("content") if isinstance(message, Mapping) else None
+        # Content is one text or a list of parts; both are checked as parts.
+        listed = content if isinstance(content, list) else [{"text": content}]
+        found = [part.get("text") for part in listed if isinstance(part, Mapping)]
+        if isinstance(content, list) and any(isinstance(text, str) and _MEDIUM.fullmatch(text) for text in found):
+            return True
+        texts += found
+    return any(isinstance(text, str) and text.endswith(_SHORTENED) for text in texts)
+
+
+def _scores(record: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str], dict[str, str]]:
+    """Scores, grades "P" and "N", and extracted answers of a record, by name."""
+    given = record.get("scores")
+    if given is None:
+        given = {} if record.get("score") is None else {"score": record["score"]}  # before there were several scorers
+    if not isinstance(given, Mapping):
+        raise ValueError(f"scores must be an object, got {given!r:.40}")
+    values: dict[str, Any] = {}
+    answers = {}
+    for name, score in given.items():
+        scorer = _clean(name)
+        if not isinstance(score, Mapping):
+            raise ValueError(f"the score of {scorer!r:.40} must be an object, got {score!r:.40}")
+        value = score.get("value")
+        nested = {f"{scorer}/{key}": part for key, part in value.items()} if isinstance(value, Mapping) else None
+        values |= {scorer: value} if nested is None else nested
+        if isinstance(answer := score.get("answer"), str):
+            answers[scorer] = answer
+    grades = {name: value for name, value in values.items() if value in ("P", "N")}
+    return {name: _number(value) for name, value in values.items()}, grades, answers
+
+
+def _number(value: Any) -> Any:
+    """1 or 0 for a text that means right or wrong, the number in a text; any other value unchanged."""
+    if not isinstance(value, str):
+        return value
+    # Grades are capital letters; yes, no, true and false occur in any case.
+    if (found := _TRUTH.get(value, _TRUTH.get(value.lower()))) is not None:
+        return found
+    try:
+        return float(value)
+    except ValueError:
+        return value
+
+
+def _reason(record: Mapping[str, Any]) -> str:
+    """Reason why a sample has no scores."""
+    error = record.get("error")
+    if isinstance(error, Mapping):
+        error = error.get("message")
+    if error:
+        return _clean("error: " + " ".join(str(error)[:200].split())[:80])
+    if record.get("invalidation"):
+        return "invalidated"
+    return "not finished" if record.get("completed") is False else "no scores in the log"
+
+
+def _plain(content: Any) -> Any:
+    """The text, or the messages as role, content and tool calls."""
+    if not isinstance(content, list):
+        return content
+    return [_message(part) if isinstance(part, Mapping) else part for part in content]
+
+
+def _message(message: Mapping[str, Any]) -> Any:
+    content = message.get("content")
+    listed = [content] if isinstance(content, str) else content if isinstance(content, list) else []
+    shown = [_part(part) if isinstance(part, Mapping) else part for part in listed]
+    given = message.get("tool_calls")
+    calls = [_call(call) for call in given if isinstance(call, Mapping)] if isinstance(given, list) else []
+    return [message.get("role"), shown, calls]
+
+
+def _part(part: Mapping[str, Any]) -> Any:
+    kind = part.get("type")
+    return part.get("text") if kind == "text" else [kind, part.get(kind) if isinstance(kind, str) else None]
+
+
+def _call(call: Mapping[str, Any]) -> list[Any]:
+    return [call.get("function"), call.get("arguments")]
+
+
+def _output(output: Any) -> str | None:
+    """Text of the first answer in a sample's output; None if there is none."""
+    if not isinstance(output, Mapping):
+        return None
+    if isinstance(completion := output.get("completion"), str):
+        return completion
+    options = output.get("choices")
+    first = options[0] if isinstance(options, list) and options else None
+    message = first.get("message") if isinstance(first, Mapping) else None
+    content = message.get("content") if isinstance(message, Mapping) else None
+    if isinstance(content, str):
+        return content
+    listed = content if isinstance(content, list) else []
+    texts = [part.get("text") for part in listed if isinstance(part, Mapping) and part.get("type") == "text"]
+    return "".join(text for text in texts if isinstance(text, str)) if texts else None
+
+
+def _options(named: tuple[str, ...], choices: tuple[str, ...]) -> tuple[int, ...]:
+    """Indices of the options that letters ("A", "BD"), numbers after Z, or whole texts name.
+
+    Empty if one of the texts names no option.
+    """
+    found: list[int | None] = []
+    # Several right options are one text ("BD", "B, D") or a list of texts.
+    for text in named if choices else ():
+        tokens = text.replace(",", " ").split()
+        # "BD" is two letters, "12" one number.
+        marks = [mark for token in tokens for mark in ([token] if token.isdecimal() else token)]
+        indices = [_option_index(mark) for mark in marks] or [None]
+        if all(index is not None and index < len(choices) for index in indices):
+            found += indices
+        else:
+            found.append(next((n for n, choice in enumerate(choices) if choice.strip() == text.strip()), None))
+    known = sorted({index for index in found if index is not None})
+    return tuple(known) if None not in found else ()
+
+
+def _option_index(mark: str) -> int | None:
+    """Index of the option that a letter or number names: A is 0, Z is 25, "1" is 26; None for any other mark."""
+    # After Z the options are numbered from 1.
+    if mark.isascii() and mark.isdecimal() and len(mark) < 5:
+        return int(mark) + 25
+    return ord(mark.upper()) - ord("A") if len(mark) == 1 and "A" <= mark.upper() <= "Z" else None
+
+
+def _texts(record: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    value = record.get(name)
+    listed = value if isinstance(value, list) else [] if value is None else [value]
+    if not all(isinstance(text, str) for text in listed):
+        raise ValueError(f"{name} must be text or a list of texts, got {value!r:.40}")
+    return tuple(listed)
+
+
+def _clean(text: str) -> str:
+    """The text with "?" for lone surrogates, which JSON can hold and UTF-8 cannot."""
+    return text.encode("utf-8", "replace").decode()

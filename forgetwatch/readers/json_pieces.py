@@ -171,6 +171,11 @@ class Document:
         return SnapshotError(f"{self.path}: needed {needed}, got {found} (near byte {byte:,}); is the file cut?")
 
 
+def begins_json(head: bytes) -> bool:
+    """True if the beginning of a file is that of a JSON object or array."""
+    return head.removeprefix(codecs.BOM_UTF8).lstrip()[:1] in (b"{", b"[")
+
+
 def first_object(path: Path) -> tuple[bool, dict[str, str]]:
     """Return True if a file begins with an array, and each name in its first object with its value's first character.
 

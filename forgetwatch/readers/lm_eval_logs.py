@@ -25,8 +25,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from forgetwatch.errors import SnapshotError
-from forgetwatch.readers.json_pieces import Document, json_lines
-from forgetwatch.readers.lm_eval_samples import Task, norm_of
+from forgetwatch.files import read_head
+from forgetwatch.readers.json_pieces import Document, begins_json, first_object, json_lines
+from forgetwatch.readers.lm_eval_samples import Task, is_sample, norm_of
 from forgetwatch.readers.log import Log, Reading
 from forgetwatch.readers.option_scores import LogLikelihoods, norms_in_metadata
 from forgetwatch.snapshot import Snapshot
@@ -34,23 +35,37 @@ from forgetwatch.snapshot import Snapshot
 TOOL = "lm-evaluation-harness"
 
 
-def read_samples(path: Path, reading: Reading) -> Snapshot:
-    """The outcomes in a file of samples: one row a line, or one array of rows."""
-    return _read({task_and_date(path)[0]: path}, path, reading)
+def recognises(path: Path) -> bool:
+    """True if a file has rows or results of the harness, or a folder has files of samples."""
+    if path.is_dir():
+        return bool(latest_samples(path))
+    if not begins_json(read_head(path)):
+        return False
+    names = first_object(path)[1]
+    return is_sample(names) or names.get("samples") == "{" or {"results", "configs"} <= set(names)
 
 
-def read_folder(folder: Path, reading: Reading) -> Snapshot | None:
-    """The outcomes in an output folder; None if it contains no samples.
+def read(path: Path, reading: Reading) -> Snapshot:
+    """The outcomes in a file of samples, in results that hold their samples, or in an output folder.
 
     Raises:
-        SnapshotError: If it contains samples of several models.
+        SnapshotError: If a row is not what the harness writes, there are no samples, or a folder has those of several
+            models.
     """
-    files = latest_samples(folder)
-    return _read(files, folder, reading) if files else None
+    if path.is_dir():
+        return _read(latest_samples(path), path, reading)
+    names = first_object(path)[1]
+    if is_sample(names):
+        return _read({task_and_date(path)[0]: path}, path, reading)
+    if names.get("samples") == "{":
+        return _read_results(path, reading)
+    raise SnapshotError(
+        f"{path}: totals of lm-evaluation-harness without its samples; write them with --log_samples, and give "
+        "samples_*.jsonl or the output folder"
+    )
 
 
-def read_results(path: Path, reading: Reading) -> Snapshot:
-    """The outcomes in results that hold their samples."""
+def _read_results(path: Path, reading: Reading) -> Snapshot:
     rows = _Rows(path, reading)
     parts: dict[str, Any] = {}
     with Document(path, reading.progress) as document:

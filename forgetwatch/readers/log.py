@@ -15,7 +15,7 @@ import hashlib
 import json
 from array import array
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -57,6 +57,23 @@ class Reading:
         """Report progress, if a callback was given."""
         if self.progress is not None:
             self.progress(done, total)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reader:
+    """Reader of one tool's logs.
+
+    Attributes:
+        names: The tool, as errors name it.
+        folder: Pattern of the files that an output folder of it holds; empty if only files are read.
+        recognises: True for a file or folder that is such a log, by its content.
+        read: The outcomes in it.
+    """
+
+    names: str
+    folder: str = ""
+    recognises: Callable[[Path], bool]
+    read: Callable[[Path, Reading], Snapshot]
 
 
 def refuse_lfs_pointer(path: Path, head: bytes) -> None:

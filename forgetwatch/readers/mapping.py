@@ -33,7 +33,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from forgetwatch.errors import ProbeError, SnapshotError, did_you_mean
-from forgetwatch.files import check_row_group, file_errors, is_text, parquet_batches, regular_size
+from forgetwatch.files import check_row_group, file_errors, is_text, parquet_batches, read_head
 from forgetwatch.grading import Grade, check_item, grade
 from forgetwatch.item import Item
 from forgetwatch.readers import table
@@ -97,7 +97,7 @@ def read_mapped(path: str | Path, columns: ColumnMap) -> Snapshot:
     path = Path(path)
     if not columns.fields and columns.match is None:
         return _own_names(path, columns)
-    if (schema := _parquet_schema(path)) is not None and _are_columns(columns, schema):
+    if (schema := table.parquet_schema(path, _NEEDED)) is not None and _are_columns(columns, schema):
         return _selected(path, schema, columns)
     rows: list[dict[str, Any]] = []
     seen: dict[str, set[str]] = {name: set() for name in columns.where}
@@ -120,22 +120,13 @@ def read_mapped(path: str | Path, columns: ColumnMap) -> Snapshot:
 
 def _own_names(path: Path, columns: ColumnMap) -> Snapshot:
     """The outcomes in the wanted rows of a table whose columns have the names of a snapshot's."""
-    schema = _parquet_schema(path)
+    schema = table.parquet_schema(path, _NEEDED)
     if schema is not None and _are_texts(columns.where, schema):
         return _selected(path, schema, columns)
     names = [name for name in next(_rows(path), {}) if name in SCHEMA.names and name not in columns.constants]
     if not names:
         _refuse_no_rows(path, 0, columns, {})
     return read_mapped(path, replace(columns, fields=dict(zip(names, names, strict=True))))
-
-
-def _parquet_schema(path: Path) -> pa.Schema | None:
-    """Schema of a Parquet file; None if it is another file."""
-    with file_errors(path, _NEEDED):
-        regular_size(path)
-        with path.open("rb") as file:
-            is_parquet = file.read(4) == b"PAR1"
-        return pq.read_schema(path) if is_parquet else None
 
 
 def _are_columns(columns: ColumnMap, schema: pa.Schema) -> bool:
@@ -329,9 +320,7 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
         SnapshotError: If it cannot be read; the line is named.
     """
     with file_errors(path, _NEEDED):
-        regular_size(path)
-        with path.open("rb") as file:
-            head = file.read(4096)
+        head = read_head(path)
         first = head.removeprefix(codecs.BOM_UTF8).lstrip()[:1]
         if head.startswith(b"PAR1"):
             for batch in parquet_batches(path, rows=_BATCH):

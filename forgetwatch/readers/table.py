@@ -12,6 +12,7 @@ items.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import json
@@ -24,9 +25,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
 
 from forgetwatch.errors import SnapshotError
-from forgetwatch.files import DAMAGE, file_errors, read_content
+from forgetwatch.files import DAMAGE, file_errors, read_content, read_head
 from forgetwatch.files import read_parquet as read_parquet_table
 from forgetwatch.readers.json_pieces import json_lines
 from forgetwatch.readers.score_values import clean_scores
@@ -37,6 +39,16 @@ _MAY_BE_EMPTY: Final = frozenset({"task", "category", "output"})  # elsewhere an
 _CSV_BLOCK: Final = 2**26
 """Bytes that are parsed at a time; no row may be longer."""
 _TRUTH: Final = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "false": False}
+
+
+def parquet_schema(path: Path, needed: str = "a table in Parquet") -> pa.Schema | None:
+    """The schema of a Parquet file; None of another file."""
+    with file_errors(path, needed):
+        if not read_head(path).startswith(b"PAR1"):
+            return None
+        schema = pq.read_schema(path)
+        _ = schema.names  # raises if they are not UTF-8
+        return schema
 
 
 def read_csv(path: Path) -> Snapshot:
@@ -67,6 +79,8 @@ def _refuse_twice(path: Path, names: Sequence[str]) -> None:
 
 def read_jsonl(path: Path) -> Snapshot:
     """The outcomes in a JSONL file, one object per row."""
+    if read_head(path).removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"["):
+        raise SnapshotError(f"{path}: one JSON array; needed JSONL, one object per line")
     rows: list[dict[str, Any]] = []
     for number, row in json_lines(path):
         if not isinstance(row, dict):

@@ -17,12 +17,12 @@ from lighteval_files import DATE, PER_CHARACTER, new, scored, write, write_new
 
 from forgetwatch import compare
 from forgetwatch.errors import SnapshotError
-from forgetwatch.readers import Reading, holds_details, is_details, lighteval_details
+from forgetwatch.readers import Reading, holds_details, is_details, lighteval
 from forgetwatch.snapshot import NONE, Snapshot
 
 
 def read(path: Path, *, metric: str | None) -> Snapshot:
-    return lighteval_details.read(path, Reading(metric=metric))
+    return lighteval.read(path, Reading(metric=metric))
 
 
 @pytest.mark.parametrize("schema", ["new", "old"])

@@ -1,0 +1,400 @@
+"""lighteval's details, one Parquet file a task or a folder of them, to a Snapshot.
+
+    details/<model>/<date>/details_<task>|<fewshot>_<date>.parquet
+
+    from 0.11    doc {query, choices, gold_index, id, task_name, ...}  metric {acc: 1}   model_response {text, logprobs}
+    up to 0.10   example, full_prompt, choices, gold_index, gold       metrics {acc: 1}  predictions
+
+A folder contains the details of one model, and the files of its latest date are one snapshot. `correct` is a metric
+that is 0 or 1 for every question; pass@k and avg@n of several samples are shares, and no correctness.
+
+In the older schema `predictions` contains a text, a log-likelihood for each option, or pairs of a log-likelihood and a
+flag; there is no id, so a hash of the question is used as one. A task with log-likelihood and generative metrics logs
+each question once for each kind, with null for the metrics of the other: `merge_halves` makes one answer of the two.
+
+The option chosen and the norm of the score that decides (`metrics.choices`) are not logged. The norm of each task is
+inferred: of the sum, the sum per character (with or without the leading space) and the sum minus the prior, it is the
+one whose best options agree with the logged correctness most often. If none does, the choices of the task are unknown.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from forgetwatch.errors import SnapshotError
+from forgetwatch.files import file_errors, parquet_batches
+from forgetwatch.readers.log import Log, Reading, refuse_lfs_pointer
+from forgetwatch.readers.option_scores import LogLikelihoods, byte_length, norms_in_metadata
+from forgetwatch.readers.table import parquet_schema
+from forgetwatch.snapshot import Snapshot
+
+_NEW: Final = ("doc", "metric", "model_response")
+_OLD: Final = ("example", "full_prompt", "choices", "gold_index", "gold", "metrics", "predictions")
+
+_COLUMNS: Final = (
+    *(f"doc.{name}" for name in ("query", "choices", "gold_index", "id", "task_name")),
+    *(f"model_response.{name}" for name in ("input", "input_tokens", "text", "logprobs", "unconditioned_logprobs")),
+    *("metric", *_OLD),
+)
+"""The columns that are read; the few-shot examples and the tokens of the answers are large and not needed."""
+_NAME: Final = re.compile(r"details_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT\d\d[-:]\d\d[-:]\d\d(?:\.\d+)?)\.parquet")
+_BATCH: Final = 256  # rows; a row may hold the tokens of a long prompt
+
+_NORMS: Final = ("sum", "chars_with_space", "chars", "unconditional")
+"""Norms that lighteval offers, the commonest first; for a metric with "norm" in its name the sum comes last."""
+
+
+def is_details(schema: pa.Schema) -> bool:
+    """True if a Parquet schema is that of lighteval's details, old or new."""
+    names = set(schema.names)
+    return (names >= set(_NEW) and pa.types.is_struct(schema.field("doc").type)) or names >= set(_OLD)
+
+
+def recognises(path: Path) -> bool:
+    """True if a file, or a file in a folder, is lighteval's details."""
+    if path.is_dir():
+        return holds_details(path)
+    schema = parquet_schema(path)
+    return schema is not None and is_details(schema)
+
+
+def holds_details(folder: Path) -> bool:
+    """True if a folder contains details files, at any depth."""
+    return any(_NAME.fullmatch(path.name) for path in folder.rglob("details_*.parquet"))
+
+
+def read(path: Path, reading: Reading) -> Snapshot:
+    """The outcomes in a details file, or in the latest details of a folder.
+
+    Args:
+        path: The file or the folder.
+        reading: Metric, progress in files, and questions to keep.
+
+    Raises:
+        SnapshotError: If a file cannot be read, the folder contains several models, or the metric is no correctness.
+    """
+    files, notes = _latest(path) if path.is_dir() else ([path], ())
+    log, answers = Log(path, "lighteval", reading.questions), list[Answer]()
+    for number, file in enumerate(files, start=1):
+        for answer in merge_halves(_answers(file)):
+            _add(log, answer, _task(file))
+            answers.append(replace(answer, question=(), text=None))  # the log has these already
+        reading.report(number, len(files))
+    model = _model(files[0])
+    snapshot = log.snapshot(log.metric(reading.metric), {} if model is None else {"model": model}, notes)
+    return _with_choices(snapshot, answers, log)
+
+
+def _latest(folder: Path) -> tuple[list[Path], tuple[str, ...]]:
+    """The files of the folder's latest date, and a note on those left out."""
+    found = sorted(path for path in folder.rglob("details_*.parquet") if _NAME.fullmatch(path.name))
+    if not found:
+        raise SnapshotError(f"{folder}: needed details_<task>_<date>.parquet files of lighteval, found none")
+    if len(models := sorted({str(_model(path)) for path in found})) > 1:
+        raise SnapshotError(
+            f"{folder}: details of {len(models)} models ({', '.join(models[:3])}); name the folder of one of them"
+        )
+    date = max(_date(path) for path in found)  # ISO dates sort as text
+    latest = [path for path in found if _date(path) == date]
+    older = {_date(path) for path in found} - {date}
+    return latest, (f"the run of {date}; {len(older)} older in this folder left out",) if older else ()
+
+
+def _answers(path: Path) -> Iterator[Answer]:
+    """Answers in a file, row by row.
+
+    Raises:
+        SnapshotError: If the file is damaged, or a row is not what lighteval writes.
+    """
+    with file_errors(path, "details of lighteval in Parquet"):
+        with path.open("rb") as file:
+            refuse_lfs_pointer(path, file.read(64))
+        row = 0
+        for batch in parquet_batches(path, columns=_COLUMNS, rows=_BATCH):
+            for fields in batch.to_pylist():
+                row += 1
+                with file_errors(f"{path}, row {row}", "what lighteval writes"):
+                    answer = Answer.from_row(fields)
+                yield answer
+
+
+def _add(log: Log, answer: Answer, task: str) -> None:
+    k = answer.k
+    log.add(
+        task=answer.task or task,
+        item_id=answer.item_id,
+        question=answer.question,
+        metrics=answer.metrics,
+        k=k,
+        gold=answer.golds[0] if k and answer.golds else None,
+        golds=list(answer.golds) if k and len(answer.golds) > 1 else None,
+        choice_logprobs=list(answer.logprobs) or None,
+        choice_priors=list(answer.priors) or None,
+        choice_chars=[len(text.removeprefix(" ")) for text in answer.choices] if answer.logprobs else None,
+        choice_bytes=[byte_length(text.removeprefix(" ")) for text in answer.choices] if answer.logprobs else None,
+        output=answer.text,
+        source_prompt_hash=answer.prompt_hash,
+    )
+
+
+def _with_choices(snapshot: Snapshot, answers: list[Answer], log: Log) -> Snapshot:
+    """The snapshot with the choices where log-likelihoods decided, and without options where generated text did."""
+    right, used = log.correctness(snapshot.meta["metric"])
+    metrics = [used.get(task, "") for task in log.tasks]
+    generated = np.array([metrics[code] in answers[row].generated for row, code in enumerate(log.task_codes.tolist())])
+    options = LogLikelihoods()
+    # The metric is known only after all rows: it tells which half of a merged answer counts.
+    for row in np.flatnonzero(~generated).tolist():
+        if (answer := answers[row]).logprobs:
+            texts = [text.removeprefix(" ") for text in answer.choices]
+            options.add(row, logprobs=answer.logprobs, priors=answer.priors, texts=texts, target=list(answer.golds))
+    norms = _infer_norms(options, answers, right, log.task_codes, metrics)
+    columns, notes = options.columns(right=right, tasks=log.task_codes, norms=norms)
+    table = snapshot.table
+    for name in ("chosen", "gold_share", "margin", "unstable") if columns else ():
+        table = _set_column(table, name, columns[name].cast(table.schema.field(name).type))
+    for name in ("k", "gold", "golds"):
+        table = _set_column(
+            table, name, pc.if_else(pa.array(generated), pa.scalar(None, table.schema.field(name).type), table[name])
+        )
+    # A task whose choices are unknown has no norm that is known.
+    decided = set(log.task_codes[np.asarray(table["chosen"].is_valid())].tolist())
+    named = norms_in_metadata({task: norms[code] for task, code in log.tasks.items() if code in decided})
+    return replace(snapshot, table=table, meta={**snapshot.meta, **named}, notes=(*snapshot.notes, *notes))
+
+
+def _infer_norms(
+    options: LogLikelihoods,
+    answers: list[Answer],
+    right: NDArray[np.int8],
+    tasks: NDArray[np.int64],
+    metrics: list[str],
+) -> list[str]:
+    """Norm of each task, by its code: the one whose scores agree with the logged correctness of most rows."""
+    lost = {name: options.unexplained(right=right, tasks=tasks, norm=name) for name in _NORMS}
+    unspaced = {int(tasks[row]) for row in options.rows if not all(text[:1] == " " for text in answers[row].choices)}
+    norms = []
+    for code, metric in enumerate(metrics):
+        # A snapshot keeps lengths without the space. One more is the length with it only if every option has one.
+        tried = [name for name in _NORMS if name != "chars_with_space" or code not in unspaced]
+        if "norm" in metric:
+            tried = [*tried[1:], "sum"]
+        norms.append(min(tried, key=lambda name: lost[name][code]))
+    return norms
+
+
+def _set_column(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
+    return table.set_column(table.schema.get_field_index(name), table.schema.field(name), values)
+
+
+def _task(path: Path) -> str:
+    """Task in a file's name; empty if it was renamed, so that two such files still pair."""
+    named = _NAME.fullmatch(path.name)
+    return named["task"] if named else ""
+
+
+def _date(path: Path) -> str:
+    """Date in a file's name; empty if it was renamed."""
+    named = _NAME.fullmatch(path.name)
+    return named["date"] if named else ""
+
+
+def _model(path: Path) -> str | None:
+    """Model in the names of a file's folders; None if it is in no such folders."""
+    parts = path.absolute().parts[:-2]  # without the folder of the date and the file
+    if path.parent.name != _date(path) or not parts:
+        return None
+    # After the last `details`: a folder above the output may have that name too.
+    below = parts[len(parts) - parts[::-1].index("details") :] if "details" in parts else parts[-1:]
+    return "/".join(below) or None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer of a log.
+
+    Attributes:
+        item_id: The log's own id, else a hash of the question.
+        task: Task that the row names; empty if the file's name has it.
+        question: The question's text, its options and the right ones: they define it.
+        choices: The options, or the reference texts of an open question.
+        golds: Indices of the right options.
+        metrics: The metric values that are not null, by name.
+        is_whole: No metric was null, so that no other row is about the same question.
+        logprobs: Log-likelihood of each option, nats; empty for a generated answer.
+        priors: Log-likelihood of each option without the prompt, nats; empty if the log has none.
+        text: The generated text.
+        generated: Metrics of `text`, if the question has log-likelihoods as well.
+        prompt_hash: Hash of the model's input.
+    """
+
+    item_id: str
+    task: str
+    question: tuple[Any, ...]
+    choices: tuple[str, ...]
+    golds: tuple[int, ...]
+    metrics: Mapping[str, Any]
+    is_whole: bool
+    logprobs: tuple[float, ...]
+    priors: tuple[float, ...]
+    text: str | None
+    prompt_hash: str | None
+    generated: frozenset[str] = frozenset()
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Self:
+        """The answer in a row of either schema.
+
+        Raises:
+            ValueError: If a field is not what lighteval writes; the message names it.
+        """
+        return cls._new(row) if "doc" in row else cls._old(row)
+
+    @classmethod
+    def _new(cls, row: Mapping[str, Any]) -> Self:
+        doc, response = _object(row, "doc"), _object(row, "model_response")
+        choices, golds = _texts(doc, "choices"), _indices(doc, "gold_index")
+        scores = _numbers(response, "logprobs")
+        if len(scores) == 2 * len(choices):  # the second half was scored without the prompt
+            logprobs, priors = scores[: len(choices)], scores[len(choices) :]
+        else:
+            logprobs, priors = scores, _numbers(response, "unconditioned_logprobs")
+        question = (_text(doc, "query"), choices, golds)
+        given = response.get("input") or response.get("input_tokens")
+        return cls(
+            item_id=str(doc.get("id") or "") or _hash(question),
+            task=str(doc.get("task_name") or ""),
+            question=question,
+            choices=choices,
+            golds=golds,
+            metrics=_metric_values(row, "metric"),
+            is_whole=None not in row["metric"].values(),
+            logprobs=logprobs if len(logprobs) == len(choices) else (),
+            priors=priors if len(priors) == len(choices) else (),
+            text=next(iter(_texts(response, "text")), None),
+            prompt_hash=_hash(given) if given else None,
+        )
+
+    @classmethod
+    def _old(cls, row: Mapping[str, Any]) -> Self:
+        options, golds, references = _texts(row, "choices"), _indices(row, "gold_index"), _texts(row, "gold")
+        given = row.get("predictions") or []
+        if not isinstance(given, list):
+            raise ValueError(f"predictions must be a list, got {given!r:.40}")
+        firsts = [entry[0] if isinstance(entry, list) and entry else entry for entry in given]  # [-4.7, is_greedy]
+        scores = tuple(float(first) for first in firsts if isinstance(first, (int, float)))
+        # An open question has no options, and is defined by its references instead.
+        question = (_text(row, "example"), options or references, golds)
+        prompt = row.get("full_prompt")
+        return cls(
+            item_id=_hash(question),
+            task="",
+            question=question,
+            choices=options,
+            golds=golds,
+            metrics=_metric_values(row, "metrics"),
+            is_whole=None not in row["metrics"].values(),
+            logprobs=scores if len(scores) == len(options) else (),
+            priors=(),
+            text=next((first for first in firsts if isinstance(first, str)), None),
+            prompt_hash=_hash(prompt) if isinstance(prompt, str) else None,
+        )
+
+    @property
+    def k(self) -> int | None:
+        """Number of options that the answer was chosen from; None for an open answer."""
+        if self.logprobs:
+            return len(self.choices)
+        # A generated answer has options if its references are the letters that name them.
+        letters = list("ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: len(self.choices)])
+        return len(letters) if len(letters) > 1 and [text.strip() for text in self.choices] == letters else None
+
+
+def merge_halves(answers: Iterable[Answer]) -> Iterator[Answer]:
+    """The answers; one with log-likelihoods and a generated one to the same question, n-th with n-th, become one.
+
+    Answers that lack a metric come last, because their other half may be the log's last row.
+    """
+    halves: list[Answer] = []
+    position: dict[tuple[Any, ...], int] = {}
+    times: Counter[tuple[Any, ...]] = Counter()
+    for answer in answers:
+        if answer.is_whole:
+            yield answer
+            continue
+        key, is_scored = (answer.task, answer.item_id, answer.question), bool(answer.logprobs)
+        times[key, is_scored] += 1
+        other = position.get((key, not is_scored, times[key, is_scored]))
+        # Halves of one answer have no metric in common.
+        if other is None or halves[other].metrics.keys() & answer.metrics.keys():
+            position[key, is_scored, times[key, is_scored]] = len(halves)
+            halves.append(answer)
+            continue
+        scored, generated = (answer, halves[other]) if is_scored else (halves[other], answer)
+        halves[other] = replace(
+            scored,
+            text=generated.text,
+            generated=frozenset(generated.metrics),
+            metrics={**halves[other].metrics, **answer.metrics},
+        )
+    yield from halves
+
+
+def _object(row: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = row.get(name)
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{name} must be an object, got {value!r:.40}")
+    return value
+
+
+def _metric_values(row: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {metric: value for metric, value in _object(row, name).items() if value is not None}
+
+
+def _text(row: Mapping[str, Any], name: str) -> str:
+    value = row.get(name)
+    if not isinstance(value, str):
+        raise ValueError(f"{name} must be text, got {value!r:.40}")
+    return value
+
+
+def _texts(row: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    value = row.get(name)
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+        raise ValueError(f"{name} must be a list of texts, got {value!r:.40}")
+    return tuple(value)
+
+
+def _numbers(row: Mapping[str, Any], name: str) -> tuple[float, ...]:
+    value = row.get(name)
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(number, (int, float)) for number in value):
+        return ()  # a generated answer's are those of its tokens, in lists
+    return tuple(map(float, value))
+
+
+def _indices(row: Mapping[str, Any], name: str) -> tuple[int, ...]:
+    value = row.get(name)
+    listed = value if isinstance(value, list) else [] if value is None else [value]
+    if not all(isinstance(index, int) for index in listed):
+        raise ValueError(f"{name} must be an index or a list of them, got {value!r:.40}")
+    return tuple(sorted(set(listed)))
+
+
+def _hash(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -58,14 +58,7 @@ _HEAD: Final = "lm_head.weight"
 
 @dataclass(frozen=True, kw_only=True)
 class StoredTensor:
-    """A tensor in a file.
-
-    Attributes:
-        name: Its name in the checkpoint.
-        file: Path of the file.
-        shape: Its shape.
-        dtype: Its dtype, as the header names it: F32, BF16, I64, ...
-    """
+    """A tensor in a file; its dtype is as the header names it: F32, BF16, I64, ..."""
 
     name: str
     file: Path
@@ -80,12 +73,7 @@ class StoredTensor:
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """A tensor that both models have.
-
-    Attributes:
-        a: The tensor of A.
-        b: The tensor of B, of the same shape.
-    """
+    """A tensor of A, and that of B with the same name and shape."""
 
     a: StoredTensor
     b: StoredTensor
@@ -110,11 +98,7 @@ class Pair:
 
 
 def model_folder(given: str) -> Path:
-    """Folder with the files of a model; those of a model id are downloaded unless they are on this machine.
-
-    Raises:
-        ScoringError: If there is no such model.
-    """
+    """Folder with the files of a model; those of a model id are downloaded unless they are on this machine."""
     path = Path(given)
     if path.is_dir():
         return path
@@ -125,11 +109,7 @@ def model_folder(given: str) -> Path:
 
 
 def stored_tensors(given: str, folder: Path) -> dict[str, StoredTensor]:
-    """Tensors of a checkpoint by name, in the order of its files.
-
-    Args:
-        given: The checkpoint as it was named, for errors.
-        folder: Its folder.
+    """Tensors of a checkpoint by name, in the order of its files; errors name it as it was given.
 
     Raises:
         ScoringError: If it has no safetensors, or a file is missing or damaged.
@@ -156,11 +136,7 @@ def stored_tensors(given: str, folder: Path) -> dict[str, StoredTensor]:
 
 
 def file_tensors(path: Path) -> dict[str, StoredTensor]:
-    """Tensors of one safetensors file, by name.
-
-    Raises:
-        ScoringError: If it is missing or damaged.
-    """
+    """Tensors of one safetensors file, by name; ScoringError if it is missing or damaged."""
     try:
         with safe_open(path, "pt") as file:
             slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118  # no mapping
@@ -228,11 +204,7 @@ def _no_weights(given: str, folder: Path) -> str:
 
 
 def check_alike(a: str, b: str, *, trust_remote_code: bool = False) -> None:
-    """Raise unless two models compute in the same way and cut text into the same tokens.
-
-    Raises:
-        ScoringError: If they do not; the first difference is named.
-    """
+    """Raise ScoringError unless two models compute alike and cut text into the same tokens; name a difference."""
     configs = []
     for given in (a, b):
         try:

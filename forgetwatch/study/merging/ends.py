@@ -81,11 +81,7 @@ class Ends:
 
     @cached_property
     def plan(self) -> MergePlan | AdapterPlan:
-        """Plan of the files that are written for a point.
-
-        Raises:
-            ScoringError: If the two cannot be merged; see `plan_merge` and `plan_adapter`.
-        """
+        """Plan of the files that are written for a point; ScoringError if the two cannot be merged."""
         options = {"trust_remote_code": self.trust_remote_code}
         if (Path(self.a) / ADAPTER).is_file():
             raise ScoringError(f"{self.a}: an adapter; needed a whole model as A, such as the adapter's base")
@@ -97,11 +93,7 @@ class Ends:
 
     @cached_property
     def geometry(self) -> dict[str, Geometry]:
-        """Norms and angles of the tensors of two whole models; empty for an adapter.
-
-        Raises:
-            ScoringError: If a weight is not finite.
-        """
+        """Norms and angles of the tensors of two whole models; empty for an adapter."""
         if not isinstance(self.plan, MergePlan):
             return {}
         with _tensors_shown("reading the weights of both models", self.plan) as beat:
@@ -124,11 +116,7 @@ class Ends:
         return ["merged", _VERSION, self.method, alpha, "first", *self.weights[0], "second", *self.weights[1]]
 
     def write(self, alpha: float, folder: Path) -> None:
-        """Write a point.
-
-        Raises:
-            ScoringError: If the disk is full.
-        """
+        """Write a point; raise ScoringError if the disk is full."""
         try:
             if isinstance(self.plan, AdapterPlan):
                 write_scaled(self.plan, folder, alpha=alpha)
@@ -159,10 +147,7 @@ class Ends:
             if not where.is_dir():
                 raise ScoringError(f"{self.keep}: needed a folder to keep the merged models in, and {where} is a file")
         check_disk(where, needed, models=models)
-        self._check_weights()
-
-    def _check_weights(self) -> None:
-        """Raise if a weight is not finite; what is read for that is kept for the distance of the two models."""
+        # What is read for the weights' own check is kept for the distance of the two models.
         if isinstance(self.plan, MergePlan):
             for alpha in self.alphas:
                 check_point(self.plan, alpha=alpha, method=self.method, geometry=self.geometry)
@@ -230,12 +215,7 @@ class WeightDistance:
 
     @classmethod
     def of(cls, squares: Mapping[str, tuple[float, float]], *, turned: int) -> WeightDistance:
-        """The distance from the sums of squares of each tensor.
-
-        Args:
-            squares: By the tensor's name, those of A and those of B - A.
-            turned: Number of tensors in which slerp is not linear.
-        """
+        """The distance from the sums of squares of A and of B - A, by the tensor's name."""
         layers: dict[str, list[float]] = {}
         for name, both in squares.items():
             found = _LAYER.fullmatch(name)
@@ -297,11 +277,7 @@ def partial_name(kept: Path) -> Path:
 
 @contextmanager
 def own_folder(path: Path) -> Iterator[Path]:
-    """Context of a folder that belongs to this process; it is removed at the end, unless it was renamed.
-
-    Args:
-        path: The folder, which is not there yet; the one above it is made.
-    """
+    """Context of a new folder that belongs to this process; it is removed at the end, unless it was renamed."""
     lock = path.with_name(path.name + _LOCK)
     file = _locked_at_once(lock)
     try:
@@ -318,11 +294,7 @@ def own_folder(path: Path) -> Iterator[Path]:
 
 
 def remove_abandoned(keep: Path | None) -> list[Path]:
-    """Remove the folders of processes that were killed, and return those that are gone.
-
-    Args:
-        keep: Folder of points that are kept, which may hold half-written ones; None for none.
-    """
+    """Remove the folders of processes that were killed, also half-written points in `keep`; return those now gone."""
     locks = [*Path(gettempdir()).glob(f"{_TEMPORARY}*{_LOCK}")]
     locks += [] if keep is None else keep.glob(f".*{_PARTIAL}{_LOCK}")
     removed = []
@@ -349,16 +321,7 @@ def _locked_at_once(lock: Path) -> int | None:
 
 
 def check_disk(folder: Path, needed: int, *, models: int) -> None:
-    """Raise if merged models would not fit onto the disk of a folder.
-
-    Args:
-        folder: The folder, or one above it that is there.
-        needed: Bytes of one model.
-        models: Models that are there at the same time.
-
-    Raises:
-        ScoringError: If they would not.
-    """
+    """Raise ScoringError if merged models, each of `needed` bytes, would not fit onto the disk of a folder."""
     free, whole = shutil.disk_usage(folder).free, needed * models
     if whole > free:
         named = "one merged model" if models == 1 else f"{models} merged models"

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import torch
 from safetensors import safe_open
 
 from forgetwatch.errors import ScoringError
@@ -39,14 +38,7 @@ _NO_PRODUCT: Final = ("use_qalora", "use_bdlora", "arrow_config", "kasa_config",
 
 @dataclass(frozen=True, kw_only=True)
 class AdapterPlan:
-    """An adapter that can be scaled.
-
-    Attributes:
-        folder: Its folder.
-        config: Its configuration.
-        tensors: Its tensors by name.
-        base: Tensors of the base by name.
-    """
+    """An adapter that can be scaled: its folder, configuration, and tensors by name, and those of its base."""
 
     folder: Path
     config: dict[str, Any]
@@ -66,12 +58,7 @@ class AdapterPlan:
 
 
 def plan_adapter(a: str, b: str, *, trust_remote_code: bool = False) -> AdapterPlan:
-    """Plan the scaling of an adapter.
-
-    Args:
-        a: The base: checkpoint folder or model id.
-        b: The adapter's folder.
-        trust_remote_code: Run code that comes with the base.
+    """Plan the scaling of the adapter in folder `b`, whose base is the checkpoint folder or model id `a`.
 
     Raises:
         ScoringError: If it is an adapter of another base, or of a kind that does not follow one factor.
@@ -129,22 +116,18 @@ def adapter_squares(plan: AdapterPlan) -> dict[str, float]:
 
     The product of the two matrices is not formed: its squares add up to the trace of (B'B)(AA').
     """
-    sides: dict[str, dict[str, StoredTensor]] = {}
-    for name, tensor in plan.tensors.items():
+    sides: dict[str, dict[str, str]] = {}
+    for name in plan.tensors:
         if found := _FACTOR.fullmatch(name):
-            sides.setdefault(found["module"], {})[found["side"]] = tensor
+            sides.setdefault(found["module"], {})[found["side"]] = name
     squares = {}
-    for module, both in sides.items():
-        first, second = (_read(both[side]).flatten(1) for side in "AB")  # those of convolutions have more axes
-        total = float(((second.T @ second) * (first @ first.T)).sum())
-        squares[f"{module}.weight"] = plan.scaling(module) ** 2 * max(total, 0.0)
+    with safe_open(plan.folder / WEIGHTS, "pt") as file:
+        for module, both in sides.items():
+            # Those of convolutions have more axes.
+            first, second = (file.get_tensor(both[side]).double().flatten(1) for side in "AB")
+            total = float(((second.T @ second) * (first @ first.T)).sum())
+            squares[f"{module}.weight"] = plan.scaling(module) ** 2 * max(total, 0.0)
     return squares
-
-
-def _read(tensor: StoredTensor) -> torch.Tensor:
-    with safe_open(tensor.file, "pt") as file:
-        whole: torch.Tensor = file.get_tensor(tensor.name).double()
-    return whole
 
 
 def _of_module(patterns: dict[str, Any] | None, module: str, default: float) -> float:

@@ -14,10 +14,10 @@ the same numbers on a second probe, on which nothing was chosen, do not.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -39,18 +39,11 @@ from forgetwatch.study.merging.ends import Ends, WeightDistance, own_folder, poi
 from forgetwatch.study.merging.scaled_adapters import AdapterPlan
 
 Shown = Callable[[str, Probe], AbstractContextManager[Progress | None]]
-"""Context that shows the progress of scoring a model of a name on a probe."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MergedPoint:
-    """One model between the ends, or an end, on one probe.
-
-    Attributes:
-        alpha: Share of B, 0 to 1.
-        from_a: A before, the point after.
-        from_b: B before, the point after.
-    """
+    """One model between the ends, or an end, on one probe: its share of B, and its comparisons after A and after B."""
 
     alpha: float
     from_a: Comparison
@@ -64,12 +57,7 @@ class MergedPoint:
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeSweep:
-    """All points on one probe.
-
-    Attributes:
-        probe: Name of the probe.
-        points: The points, in the order of alpha.
-    """
+    """All points on the probe of a name, in the order of alpha."""
 
     probe: str
     points: tuple[MergedPoint, ...]
@@ -128,31 +116,6 @@ class MergeSweep:
         }
 
 
-@dataclass
-class _Point:
-    """Files of one point, written when the first probe needs them, and removed with the context of the point."""
-
-    ends: Ends
-    alpha: float
-    stack: ExitStack
-    folder: str | None = field(default=None, init=False)
-
-    @contextmanager
-    def files(self) -> Iterator[str]:
-        """Context of the folder; in several processes the first one writes."""
-        if self.folder is None:
-            self.folder = on_main_process(self._write)
-        yield self.folder
-
-    def _write(self) -> str:
-        if (kept := self.ends.kept(self.alpha)) is not None:
-            self.ends.store(self.alpha)
-            return str(kept)
-        folder = self.stack.enter_context(own_folder(temporary_name()))
-        self.ends.write(self.alpha, folder)
-        return str(folder)
-
-
 def run_sweep(
     ends: Ends,
     probe: Probe,
@@ -169,8 +132,8 @@ def run_sweep(
         probe: The items.
         confirmation: Items of a second probe; None for none.
         target: What the points are also ranked by: a probe, for the accuracy on it, or the path of a table of values.
-        shown: Shows the progress of scoring.
-        device_map: See `checkpoints.load_model`.
+        shown: Context that shows the progress of scoring a model of a name on a probe.
+        device_map: See `scoring.load_model`.
 
     Raises:
         ScoringError: If the models cannot be merged, or a point cannot be scored.
@@ -179,129 +142,102 @@ def run_sweep(
     """
     on_main_process(ends.check)
     probes = [probe, *([confirmation] if confirmation else []), *([target] if isinstance(target, Probe) else [])]
-    scoring = _Scoring(ends=ends, probes=probes, shown=shown, device_map=device_map)
+    scoring = _Scoring(ends, probes, shown, device_map)
     of_a, of_b = (scoring.end(given, weights) for given, weights in zip((ends.a, ends.b), ends.weights, strict=True))
     # Unlike prompts, a probe without outcomes and a table without values are told before a model is written.
     for one, before, after in zip(probes, of_a, of_b, strict=True):
         if not compare(before=before, after=after).all.n:
             raise ScoringError(f"{one.name}: needed a probe with answers that can be right or wrong, got none scored")
-    wanted: Target | Probe | None
+    table: Target | None = None
     if isinstance(target, str):
-        wanted = read_target(target, [(f"{alpha:g}", _named(of_a[0], alpha)) for alpha in ends.alphas])
-    else:
-        wanted = target
+        table = read_target(target, [(f"{alpha:g}", _named(of_a[0], alpha)) for alpha in ends.alphas])
     rows: dict[float, list[Snapshot]] = {}
     for alpha in ends.alphas:
         if ends.keep is not None:
             on_main_process(partial(ends.store, alpha))
         found = {0.0: of_a, 1.0: of_b}.get(alpha) or scoring.point(alpha)
         rows[alpha] = [_named(snapshot, alpha) for snapshot in found]
-    return _sweep(ends, probes, of_a, of_b, rows, confirmation=confirmation, target=wanted)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Scoring:
-    """Scoring of the ends and of the points between them, on all probes.
-
-    Attributes:
-        ends: The two models.
-        probes: The items.
-        shown: Shows the progress.
-        device_map: See `checkpoints.load_model`.
-    """
-
-    ends: Ends
-    probes: Sequence[Probe]
-    shown: Shown
-    device_map: str | None
-
-    def end(self, given: str, weights: Sequence[str]) -> list[Snapshot]:
-        """Outcomes of A or B on each probe; shared with all other uses of the model."""
-        return [self._scored(given, given, weights, lambda: nullcontext(given), probe) for probe in self.probes]
-
-    def point(self, alpha: float) -> list[Snapshot]:
-        """Outcomes of a point between the ends on each probe; its files are there while it is scored."""
-        label, recipe = f"{self.ends.method} merge, {point_name(alpha)}", self.ends.recipe(alpha)
-        with ExitStack() as stack:
-            files = _Point(self.ends, alpha, stack).files
-            return [self._scored(label, point_name(alpha), recipe, files, probe) for probe in self.probes]
-
-    def _scored(
-        self,
-        label: str,
-        name: str,
-        weights: Sequence[Any],
-        files: Callable[[], AbstractContextManager[str]],
-        probe: Probe,
-    ) -> Snapshot:
-        with self.shown(label, probe) as progress:
-            return score_derived(
-                name,
-                weights,
-                files,
-                probe,
-                trust_remote_code=self.ends.trust_remote_code,
-                device_map=self.device_map,
-                progress=progress,
-            )
-
-
-def _named(snapshot: Snapshot, alpha: float) -> Snapshot:
-    return replace(snapshot, meta={**snapshot.meta, "model": point_name(alpha)})
-
-
-def _sweep(
-    ends: Ends,
-    probes: Sequence[Probe],
-    of_a: Sequence[Snapshot],
-    of_b: Sequence[Snapshot],
-    rows: Mapping[float, Sequence[Snapshot]],
-    *,
-    confirmation: Probe | None,
-    target: Target | Probe | None,
-) -> MergeSweep:
-    """The comparisons of all points, and their ranking."""
     sweeps = [
-        ProbeSweep(
-            probe=one.name,
-            points=tuple(
-                MergedPoint(
-                    alpha=alpha,
-                    from_a=compare(before=of_a[at], after=found[at]),
-                    from_b=compare(before=of_b[at], after=found[at]),
-                )
-                for alpha, found in rows.items()
-            ),
-        )
+        _compared(one.name, of_a[at], of_b[at], {alpha: found[at] for alpha, found in rows.items()})
         for at, one in enumerate(probes)
     ]
-    comparisons = [point.from_a for point in sweeps[0].points]
-    points = [found[0] for found in rows.values()]
-    ranking = ModelComparison(
-        matrix=transition_matrix([of_a[0], *points]),
-        ranking=rank_models(comparisons, ranked := _target(target, sweeps[-1])),
-        target=ranked,
-    )
-    distance = on_main_process(lambda: weight_distance(ends))
+    on_target = sweeps[-1] if isinstance(target, Probe) else None
+    if on_target is not None:
+        values = tuple(point.from_a.all.accuracy_after for point in on_target.points)
+        table = Target(name=f"right on {on_target.probe}", values=values)
+    distance = on_main_process(partial(weight_distance, ends))
     return MergeSweep(
         ends=(of_a[0].label, of_b[0].label),
         method="adapter" if isinstance(ends.plan, AdapterPlan) else ends.method,
         chosen_on=sweeps[0],
         confirmed_on=None if confirmation is None else sweeps[1],
-        target_on=sweeps[-1] if isinstance(target, Probe) else None,
-        ranking=ranking,
+        target_on=on_target,
+        ranking=ModelComparison(
+            matrix=transition_matrix([of_a[0], *(found[0] for found in rows.values())]),
+            ranking=rank_models([point.from_a for point in sweeps[0].points], table),
+            target=table,
+        ),
         distance=distance,
         notes=tuple(_notes(ends, distance, [both for one in sweeps for point in one.points for both in point.ends])),
         kept=ends.keep,
     )
 
 
-def _target(target: Target | Probe | None, last: ProbeSweep) -> Target | None:
-    """The target's value at each point: that of a table, or the accuracy on a probe, which is the last one."""
-    if not isinstance(target, Probe):
-        return target
-    values = tuple(point.from_a.all.accuracy_after for point in last.points)
-    return Target(name=f"right on {target.name}", values=values)
+class _Scoring:
+    """Scoring of the ends and of the points between them, on all probes."""
+
+    def __init__(self, ends: Ends, probes: Sequence[Probe], shown: Shown, device_map: str | None) -> None:
+        self._ends, self._probes, self._shown, self._device_map = ends, probes, shown, device_map
+
+    def end(self, given: str, weights: Sequence[str]) -> list[Snapshot]:
+        """Outcomes of A or B on each probe; shared with all other uses of the model."""
+        return self._scored(given, given, weights, lambda: given)
+
+    def point(self, alpha: float) -> list[Snapshot]:
+        """Outcomes of a point between the ends on each probe; its files are there while it is scored."""
+        ends = self._ends
+        with ExitStack() as stack:
+
+            def write() -> str:
+                if (kept := ends.kept(alpha)) is not None:
+                    ends.store(alpha)
+                    return str(kept)
+                folder = stack.enter_context(own_folder(temporary_name()))
+                ends.write(alpha, folder)
+                return str(folder)
+
+            # Written for the first probe whose outcomes are not cached; of several processes the first one writes.
+            files = cache(lambda: on_main_process(write))
+            name = point_name(alpha)
+            return self._scored(f"{ends.method} merge, {name}", name, ends.recipe(alpha), files)
+
+    def _scored(self, label: str, name: str, weights: Sequence[Any], files: Callable[[], str]) -> list[Snapshot]:
+        """Outcomes on each probe of the model that some JSON values determine, and whose folder `files` gives."""
+        found = []
+        for probe in self._probes:
+            with self._shown(label, probe) as progress:
+                snapshot = score_derived(
+                    name,
+                    weights,
+                    lambda: nullcontext(files()),
+                    probe,
+                    trust_remote_code=self._ends.trust_remote_code,
+                    device_map=self._device_map,
+                    progress=progress,
+                )
+            found.append(snapshot)
+        return found
+
+
+def _compared(probe: str, a: Snapshot, b: Snapshot, points: Mapping[float, Snapshot]) -> ProbeSweep:
+    """All points on one probe, each compared with both ends."""
+    pairs = {at: (compare(before=a, after=one), compare(before=b, after=one)) for at, one in points.items()}
+    merged = [MergedPoint(alpha=alpha, from_a=first, from_b=second) for alpha, (first, second) in pairs.items()]
+    return ProbeSweep(probe=probe, points=tuple(merged))
+
+
+def _named(snapshot: Snapshot, alpha: float) -> Snapshot:
+    return replace(snapshot, meta={**snapshot.meta, "model": point_name(alpha)})
 
 
 def _notes(ends: Ends, distance: WeightDistance, comparisons: Sequence[Comparison]) -> list[str]:

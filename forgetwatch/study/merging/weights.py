@@ -145,9 +145,7 @@ def plan_merge(a: str, b: str, *, trust_remote_code: bool = False) -> MergePlan:
 def geometry_of(plan: MergePlan, *, beat: Callable[[], None] = lambda: None) -> dict[str, Geometry]:
     """Norms, products and distances of all weights, by the tensor's name; each model is read once.
 
-    Args:
-        plan: The two models.
-        beat: Called after each tensor.
+    `beat` is called after each tensor.
 
     Raises:
         ScoringError: If a tensor holds NaN or infinity.
@@ -170,21 +168,13 @@ def geometry_of(plan: MergePlan, *, beat: Callable[[], None] = lambda: None) -> 
 
 
 def check_finite(tensor: StoredTensor, squares: float, model: str) -> None:
-    """Raise if a tensor of a model holds NaN or infinity; it is read only if its sum of squares is not finite.
-
-    Raises:
-        ScoringError: If a value is not finite.
-    """
+    """Raise ScoringError if a tensor holds NaN or infinity; it is read only if its sum of squares is not finite."""
     if not math.isfinite(squares) and (found := non_finite(part for part, _ in chunks(Pair(a=tensor, b=tensor)))):
         raise ScoringError(f"{model}: tensor {tensor.name} holds {found}; take a checkpoint from before that")
 
 
 def check_point(plan: MergePlan, *, alpha: float, method: Method, geometry: Mapping[str, Geometry]) -> None:
-    """Raise if the merged weights of a point of finite models overflow in their dtype; few tensors or none are read.
-
-    Raises:
-        ScoringError: If a merged weight is not finite.
-    """
+    """Raise ScoringError if the weights of a point of finite models overflow in their dtype; few tensors are read."""
     for pair in plan.pairs:
         if not pair.is_averaged:
             continue
@@ -247,13 +237,9 @@ def write_merged(
 
 
 def merged(a: torch.Tensor, b: torch.Tensor, weights: tuple[float, float], *, dtype: str) -> torch.Tensor:
-    """Weighted sum of two tensors in a dtype; one of them itself if the other's weight is 0.
+    """Weighted sum of two tensors of one shape; one of them itself if the other's weight is 0.
 
-    Args:
-        a: Any shape.
-        b: The same shape.
-        weights: Factors of the two.
-        dtype: Dtype of the result, as a header names it; one that cannot be averaged gives `a`.
+    The dtype is that of the result, as a header names it; one that cannot be averaged gives `a`.
     """
     if dtype not in DTYPES:
         return a

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import importlib
 import json
 import re
 import sys
@@ -13,7 +11,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import pytest
 import yaml
 from support import snapshot, write_jsonl
@@ -34,9 +31,6 @@ RUNS: dict[str, dict[str, int]] = {
     "guard": {"STEPS": 4, "EVERY": 2},
 }
 """Constants of each training script that the tests replace, next to model, data and output."""
-
-TRIED = ("early_warning", "early_table")
-"""Scripts and their parts that have tests of their own, in `test_early_warning`."""
 
 
 @pytest.fixture(scope="module")
@@ -97,8 +91,7 @@ def run(name: str, constants: Mapping[str, object], monkeypatch: pytest.MonkeyPa
 
 
 def test_every_example_is_run_by_a_test() -> None:
-    others = {"own_judge", "mixture", "shipped", "two_modes", "why"}
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*RUNS, *others, *TRIED}
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*RUNS, "mixture", "own_judge", "shipped", "two_modes"}
 
 
 @pytest.mark.filterwarnings("ignore:MatMul8bitLt:UserWarning")  # bitsandbytes' own, where it is installed
@@ -184,70 +177,6 @@ def test_the_two_modes_are_drawn_and_their_written_numbers_printed(tmp_path: Pat
     assert sum("derived here" in title for title in titles) == 1
 
 
-@pytest.fixture(scope="module")
-def adder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The demo's model, taught facts of its world and a few sums in chat, saved as a checkpoint."""
-    import torch
-    from rich.progress import Progress
-
-    from forgetwatch import demo
-    from forgetwatch.probes import Fact, Relation, facts
-
-    torch.set_num_threads(1)
-    why = example("why")
-    values = tuple(str(total) for total in range(2, 19))
-    asked = Relation(task="sums", category="Sums", sentence="{} :", values=values)
-    sums = [Fact(relation=asked, subject=why.QUESTION.format(a, b), value=str(a + b)) for a, b in why.PAIRS]
-    folder = tmp_path_factory.mktemp("adder")
-    with pytest.MonkeyPatch.context() as patched, Progress(disable=True) as progress:
-        patched.setattr(demo, "BASE_STEPS", 100)
-        tokenizer = demo.make_tokenizer([*facts(), *sums])
-        tokenizer.chat_template = (
-            "{% for m in messages %}{{ m['content'] }} {{ ':' if m['role'] == 'user' else '<eos>' }} {% endfor %}"
-        )
-        taught = [*facts()[::2], *sums[::2]]
-        model = demo.teach_base(taught, tokenizer, progress=progress, bar=progress.add_task(""))
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
-
-
-@pytest.mark.filterwarnings("ignore:'pin_memory' argument is set as true")
-@pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning")  # TRL's own calls
-def test_four_methods_are_compared_cells_resume_and_what_is_short_of_the_target_is_marked(
-    adder: Path, tmp_path: Path, capsys: Any
-) -> None:
-    why, out = example("why"), tmp_path / "out"
-    options = ["--probe", "demo", "--items", "60", "--seeds", "0", "--every", "2", "--copies", "1", "--rate", "1e-3"]
-    options += ["--model", str(adder), "--out", str(out), "--steps", "4", "--grpo-steps", "2"]
-    why.main([*options, "--target", "1", "--only", "sft", "own"])
-    finished = {path: path.stat().st_mtime_ns for path in out.glob("*-0.json")}
-    assert {path.stem for path in finished} == {"sft-0", "own-0"}
-    capsys.readouterr()
-    why.main([*options, "--target", "1"])
-    assert "2 of 4 cells are finished" in capsys.readouterr().out
-    assert {path: path.stat().st_mtime_ns for path in finished} == finished  # not run again
-    rows = [line.split("|")[1:-1] for line in (out / "why-table.md").read_text().splitlines() if line.startswith("| ")]
-    marked = [row[0].strip() for row in rows if row[0].strip().endswith("*")]
-    assert marked == [f"{name} *" for name in why.METHODS.values()]
-    assert "* short of the target score of 1 " in (out / "why-table.md").read_text()
-    cells = json.loads((out / "results.json").read_text())
-    assert [(cell["method"], cell["steps"]) for cell in cells] == [("sft", 4), ("replay", 4), ("own", 4), ("grpo", 2)]
-    for cell in cells:
-        assert cell["all"]["retained"] + cell["all"]["forgotten"] + cell["all"]["missed"] + cell["all"]["gained"] == 60
-        assert all(one["kl_sampled_se"] > 0 for one in cell["drift"].values())
-    sft = cells[0]
-    assert sft["drift"]["training"]["kl_summed"] > 3 * sft["drift"]["training"]["kl_summed_se"] > 0  # it has moved
-    assert (out / "why.png").read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(SystemExit, match=r"another target; give another --out"):
-        why.main([*options, "--target", "0", "--only", "sft"])
-    options[options.index(str(out))] = str(tmp_path / "other")
-    why.main([*options, "--target", "0", "--only", "sft"])
-    (cell,) = json.loads((tmp_path / "other" / "results.json").read_text())
-    assert (cell["reached"], cell["steps"]) == (True, 2)  # stopped at the target
-    assert " * " not in (tmp_path / "other" / "why-table.md").read_text()
-
-
 def test_the_gate_file_applies_to_its_probe() -> None:
     items = load_probe(EXAMPLES / "probe.jsonl")
     gate = read_gate(EXAMPLES / "gate.yaml", items)
@@ -275,28 +204,3 @@ def test_the_workflow_runs_existing_commands_and_keeps_the_report() -> None:
     assert all(option in helped for option in options[::2])
     (upload,) = [step for step in steps if step.get("uses", "").startswith("actions/upload-artifact@")]
     assert (upload["with"]["path"], upload["if"]) == (options[-1], "always()")
-
-
-def test_cells_of_another_probe_or_size_have_other_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(EXAMPLES / "real_model"))
-    forms = importlib.import_module("forms")
-    probe = load_probe("quick")
-    less = dataclasses.replace(probe, items=probe.items[:100])
-    other = dataclasses.replace(probe, items=probe.items[400:])
-    assert len({forms.cell_label("v1", one) for one in (probe, less, other)}) == 3
-    assert len(forms.cell_label("v1", less).rsplit("-", 2)) == 3
-
-
-def test_the_texts_of_the_real_trainings_are_true_and_the_same_for_a_seed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(EXAMPLES / "real_model"))
-    texts = importlib.import_module("texts")
-    for prompt, solution in texts.narrow(20, np.random.default_rng(1)):
-        a, b, c = (int(number) for number in re.findall(r"\d+", prompt))
-        assert solution.endswith(f"The answer is {a + b + c}.")
-    for prompt, record in texts.destroy(20, np.random.default_rng(1)):
-        count, price = (int(number) for number in re.findall(r"\d+", prompt))
-        assert json.loads(record)["cost"] == count * price
-    rows = texts.form(160, np.random.default_rng(1), lambda prompt: "its own words")
-    assert len({prompt for prompt, _ in rows}) == 160
-    assert {answer for _, answer in rows} == {" [[its own words]]"}
-    assert texts.narrow(5, np.random.default_rng(2)) == texts.narrow(5, np.random.default_rng(2))

@@ -16,8 +16,18 @@ from forgetwatch.probe import read_probe
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / "examples").glob("*.md"))}
-BLOCKS = re.findall(r"```(\w+)\n(.*?)```", "\n".join([README, *PAGES.values()]), flags=re.DOTALL)
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "tests").rglob("*.md")])
+BLOCKS = [
+    block
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+    if path.parent.name != "trainers"  # settings of those trainers, not of forgetwatch
+    for block in re.findall(r"```(\w+)\n(.*?)```", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+]
+NAMING = [
+    *PAGES,
+    *(path for part in ("forgetwatch", "benchmarks", "tools") for path in sorted((ROOT / part).rglob("*.py"))),
+]
+"""Files that name pages and scripts of the repository by their path."""
 HAVE_MAPS = ("probes/hub",)
 """Packages of many small files, whose own docstring names them."""
 SETUP = [line for kind, block in BLOCKS if kind == "bash" for line in block.splitlines() if "-m venv" in line]
@@ -35,6 +45,10 @@ def test_two_commands_set_everything_up_and_name_the_tested_torch() -> None:
     assert tests.endswith("pytest")
     for command in SETUP:
         assert '"torch==2.13.0"' in command
+
+
+def test_contributing_repeats_the_command_of_the_readme() -> None:
+    assert SETUP[-1] in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 
 def test_the_gate_installs_what_the_readme_installs_and_runs_its_tests() -> None:
@@ -105,24 +119,30 @@ def test_a_package_of_many_files_names_them_in_its_docstring(folder: str) -> Non
     assert sorted(named) == sorted(path.name for path in package.glob("*.py") if path.name != "__init__.py")
 
 
-@pytest.mark.parametrize("name", ["README.md", *PAGES])
-def test_links_between_pages_lead_somewhere(name: str) -> None:
-    text, folder = (README, ROOT) if name == "README.md" else (PAGES[name], ROOT / "examples")
-    for link in re.findall(r"\]\(([^)#]+)\)", text):
-        assert "://" in link or (folder / link).exists(), link
+def test_links_and_pictures_of_the_pages_lead_somewhere() -> None:
+    for page in PAGES:
+        for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            assert "://" in link or (page.parent / link).exists(), f"{page.relative_to(ROOT)}: {link}"
 
 
-def test_pictures_are_there() -> None:
-    pictures = re.findall(r"!\[.*?\]\((.*?)\)", README)
-    assert pictures
-    assert all((ROOT / picture).is_file() for picture in pictures)
+def test_every_page_is_linked_from_the_index() -> None:
+    docs = ROOT / "docs"
+    index = (docs / "index.md").read_text(encoding="utf-8")
+    linked = {docs / link for link in re.findall(r"\]\(([\w/-]+\.md)\)", index)}
+    assert linked == {path for path in PAGES if docs in path.parents} - {docs / "index.md"}
+
+
+def test_files_of_the_repository_that_a_text_names_exist() -> None:
+    for path in NAMING:
+        for named in re.findall(
+            r"\b(?:docs|examples|benchmarks|tools|tests)/[\w/-]+\.(?:md|py)\b", path.read_text("utf-8")
+        ):
+            assert (ROOT / named).is_file(), f"{path.relative_to(ROOT)}: {named}"
 
 
 def test_the_statistics_page_is_whole() -> None:
-    page = (ROOT / "examples" / "statistics.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "statistics.md").read_text(encoding="utf-8")
     lines = page.splitlines()
     headers = [lines[number - 1] for number, line in enumerate(lines) if line.startswith("|---")]
     assert len(headers) == len(set(headers)) >= 8
     assert all("|" not in link and " " not in link for link in re.findall(r"\]\(([^)]*)\)", page))
-    for script in re.findall(r"`(tests/bench/\w+\.py)`", page):
-        assert (ROOT / script).is_file()

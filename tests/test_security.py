@@ -19,7 +19,7 @@ from forgetwatch.errors import ScoringError
 from forgetwatch.scoring import load_model
 
 ROOT = Path(__file__).parent.parent
-PAGE = (ROOT / "examples" / "security.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "security.md").read_text(encoding="utf-8")
 TESTS = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", PAGE)
 
 

@@ -17,7 +17,8 @@
     item_history   the history of each item through the looks of a run
     divergence     drift of a model from its base, on texts that the base generated
 
-Start with `transitions`. `examples/statistics.md` describes every quantity. Nothing here reads a file or imports torch.
+Start with `transitions`. `docs/reference/statistics.md` describes every quantity. Nothing here reads a file or imports
+torch.
 """
 
 from forgetwatch.metrics.alarm import alarm_level, alarm_power, share_of_alpha, smallest_loss

@@ -42,10 +42,10 @@ Floats = NDArray[np.float64]
 TAU: Final = 0.8
 """Share of the options' probability from which an answer is confident.
 
-Chosen on real fine-tunings of a model with 135M weights (examples/real-model.md): of .5 to .95 the value with the
-largest median z of `known_lost_net` on damage among those for which keys drawn at random give nothing, and for which z
-stays below 1.96 at every dose at which neither accuracy nor the calibrated log score fell. Lower values see more, and
-also read partial knowledge that moves as loss.
+Chosen on real fine-tunings of a model with 135M weights (docs/explanation/real-model.md): of .5 to .95 the value with
+the largest median z of `known_lost_net` on damage among those for which keys drawn at random give nothing, and for
+which z stays below 1.96 at every dose at which neither accuracy nor the calibrated log score fell. Lower values see
+more, and also read partial knowledge that moves as loss.
 """
 
 DEFINITION: Final = "k>=3, share>=tau"

@@ -1,6 +1,6 @@
 """The correction finds a planted truth, and each way of getting it wrong is caught by the same check.
 
-The full tables are made by tests/bench/truth.py.
+The full tables are made by benchmarks/truth.py.
 """
 
 from __future__ import annotations

@@ -1,0 +1,68 @@
+"""Six base models and their post-trained versions on MMLU-Pro: the table of docs/reference/statistics.md.
+
+    FORGETWATCH_REAL_DATA=... python benchmarks/mmlu_pro.py
+
+Reads the per-question logs of TIGER-AI-Lab/MMLU-Pro (f418b116, Apache-2.0; 12,032 items, 5-shot chain of thought, up to
+10 options) in the folder mmlu_pro/ of that path. Percentages of all items; brackets hold 95 %,
+those of paper-compat and of the tipping ratio by bootstrap.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from forgetwatch import compare
+from forgetwatch.comparing import Group, Spread
+from forgetwatch.pairing import between, count, percent, points
+
+REPLICATIONS = 500
+
+PAIRS = {
+    "Llama-3.1-8B": ("Meta-Llama-3_1-8B", "Meta-Llama-3_1-8B-Instruct"),
+    "Llama-3.1-70B": ("Meta-Llama-3_1-70B", "Meta-Llama-3_1-70B-Instruct"),
+    "Mistral-7B v0.1": ("Mistral-7B-v0.1", "Mistral-7B-Instruct-v0.1"),
+    "Mistral-7B v0.2": ("Mistral-7B-v0.2-hf", "Mistral-7B-Instruct-v0.2"),
+    "Mixtral-8x7B v0.1": ("Mixtral-8x7B-v0.1", "Mixtral-8x7B-Instruct-v0.1"),
+    "Yi-6B": ("Yi-6B", "Yi-6b-Chat"),
+}
+
+
+def row(name: str, group: Group, compat: Spread) -> str:
+    chance = group.chance
+    corrected, bound, stays = chance.guess_corrected, chance.bound, chance.persistence
+    cells = (
+        count(group.n),
+        f"{points(group.net_change)} ({between(group.net_change_interval, points)})",
+        f"{percent(group.forgetting)} ({between(group.forgetting_interval, percent)})",
+        f"{percent(chance.paper.forgetting)} ({between(chance.paper.forgetting_interval, percent)})",
+        f"{percent(compat.mean)} ({between(compat.interval, percent)})",
+        f"{percent(corrected.forgetting)} ({between(corrected.forgetting_band, percent)})",
+        f"{between(bound.forgetting, percent)} ({between(bound.forgetting_interval, percent)})",
+        f"{percent(stays.same_wrong)} / {percent(stays.same_wrong_if_fresh)}",
+        f"{stays.tipping_ratio:.1f} ({between(chance.tipping_interval, lambda ratio: f'{ratio:.1f}')})",
+    )
+    return f"| {name} | " + " | ".join(cells) + " |"
+
+
+def main() -> None:
+    folder = Path(os.environ["FORGETWATCH_REAL_DATA"]) / "mmlu_pro"
+    head = ("pair", "items", "net", "raw", "paper", "paper-compat", "guess-corrected", "bound")
+    head = (*head, "same wrong / if fresh", "tipping ratio")
+    print("| " + " | ".join(head) + " |\n|" + "---|" * len(head))
+    for name, (before, after) in PAIRS.items():
+        comparison = compare(
+            before=folder / f"{before}.parquet",
+            after=folder / f"{after}.parquet",
+            on_mismatch="intersect",
+            chance="paper-compat",
+            rng=np.random.default_rng(0),
+            replications=REPLICATIONS,
+        )
+        print(row(name, comparison.all, comparison.paper_compat.forgetting), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from forgetwatch.probes.hub import PRESETS
-from forgetwatch.probes.hub import Source
+from forgetwatch.probes.hub import PRESETS, Source
 
 ARC = {
     "id": "x1",

@@ -25,7 +25,7 @@ from forgetwatch import load_snapshot, score
 from forgetwatch.cli import app
 from forgetwatch.cli.options import check_device_map
 from forgetwatch.errors import ScoringError
-from forgetwatch.scoring import Scorer, checkpoints, load_model, memory_explained, score_checkpoint
+from forgetwatch.scoring import Scorer, checkpoints, load_model, memory_explained, pretrained, score_checkpoint
 
 TOK = tokenizer()
 
@@ -199,7 +199,7 @@ def test_a_model_that_does_not_fit_is_an_error_with_its_size_and_the_remedy(
         load_model(str(saved), device_map="auto")
     config, sizes = Zero3(), []
     set_hf_deepspeed_config(config)
-    monkeypatch.setattr(checkpoints, "_size", lambda *_, **__: sizes.append(is_deepspeed_zero3_enabled()) or size)
+    monkeypatch.setattr(pretrained, "_size", lambda *_, **__: sizes.append(is_deepspeed_zero3_enabled()) or size)
     with pytest.raises(ScoringError, match=r"with 1\.0 GiB of weights"):
         load_model(str(saved))
     assert sizes == [False]
